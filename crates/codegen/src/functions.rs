@@ -112,10 +112,9 @@ pub(crate) struct Queue {
 
 /// How many threads this one is worth to be helped by.
 fn helpers(instructions: usize) -> usize {
-    let threads = || std::thread::available_parallelism().map_or(1, |n| n.get());
     match instructions / SHARE {
         0 => 0,
-        shares => shares.min(threads() - 1),
+        shares => shares.min(relax_base::helpers()),
     }
 }
 
@@ -194,13 +193,7 @@ impl Queue {
             }
             batch.work();
         };
-        std::thread::scope(|scope| {
-            for _ in 0..helpers(batch.instructions()) {
-                // Where no thread can be had, this one does it all.
-                let _ = std::thread::Builder::new().spawn_scoped(scope, work);
-            }
-            work();
-        });
+        relax_base::with_helpers(helpers(batch.instructions()), work);
         let mut defined = Vec::with_capacity(definitions.len());
         define(module, &batch, definitions, &mut defined)?;
         if let Some(front) = front {

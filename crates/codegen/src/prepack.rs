@@ -131,16 +131,10 @@ pub(crate) enum Form {
 pub(crate) fn prepack(lowered: &Lowered, done: &(dyn Fn(&Tensor) + Sync)) -> Prepacked {
     let (out, packing) = plan(lowered);
     let helpers = match packing.large() {
-        true => std::thread::available_parallelism().map_or(0, |n| n.get() - 1),
+        true => relax_base::helpers(),
         false => 0,
     };
-    std::thread::scope(|scope| {
-        for _ in 0..helpers {
-            // Where no thread can be had, this one does it all.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, || packing.work(done));
-        }
-        packing.work(done);
-    });
+    relax_base::with_helpers(helpers, || packing.work(done));
     out
 }
 

@@ -148,7 +148,9 @@ impl<'m> Solver<'m> {
                 }
             }
         }
+        self.plain = before.notes.plain.clone();
         for &e in &part.exprs {
+            self.plain.remove(e);
             self.expr_ty[e.index()] = UNTYPED;
             if let Expr::Func(f) = m.exprs[e] {
                 self.func_ty[f.index()] = UNTYPED;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use relax_infer::Typing;
 use relax_ir::{Expr, FuncId, GlobalId, Module};
 use relax_loops::Program;
-use relax_passes::fused;
+use relax_passes::{fused, is_primitive};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Groups that one more thread is worth starting for.
@@ -18,39 +18,57 @@ const SHARE: usize = 8;
 /// What becomes of a group; `None` where it is none.
 type Made = Option<(Program, String)>;
 
-/// The different groups in the functions `roots`, where there are enough of them for several threads.
-pub(crate) fn programs(m: &Module, typing: &Typing, roots: &[GlobalId]) -> FxHashMap<FuncId, Made> {
-    let (mut seen, mut groups) = (FxHashSet::default(), Vec::new());
-    let bodies = roots.iter().filter_map(|&g| m.global_func(g));
-    for e in m.post_order(bodies.map(|f| m.funcs[f].body)) {
-        let Expr::Func(f) = m.exprs[e] else { continue };
-        let marked = m.funcs[f].attrs.get("Primitive");
-        if marked.and_then(|p| p.as_int()) == Some(1)
-            && let Some(key) = fused::key(m, typing, f)
-            && seen.insert(key)
-        {
-            groups.push(f);
+/// What is known of groups before they are lowered, by function.
+#[derive(Default)]
+pub(crate) struct Ahead {
+    /// What decides their programs.
+    keys: FxHashMap<FuncId, String>,
+    programs: FxHashMap<FuncId, Made>,
+}
+
+impl Ahead {
+    /// Of the groups in the functions `roots`. Their programs are made where there are enough of them for several threads.
+    pub fn of(m: &Module, typing: &Typing, roots: &[GlobalId]) -> Ahead {
+        let mut out = Ahead::default();
+        let (mut seen, mut groups) = (FxHashSet::default(), Vec::new());
+        let bodies = roots.iter().filter_map(|&g| m.global_func(g));
+        for e in m.post_order(bodies.map(|f| m.funcs[f].body)) {
+            let Expr::Func(f) = m.exprs[e] else { continue };
+            if !is_primitive(&m.funcs[f]) || out.keys.contains_key(&f) {
+                continue;
+            }
+            if let Some(key) = fused::key(m, typing, f) {
+                if seen.insert(key.clone()) {
+                    groups.push(f);
+                }
+                out.keys.insert(f, key);
+            }
         }
+        let threads = (groups.len() / SHARE).min(relax_base::helpers() + 1);
+        if threads < 2 {
+            return out;
+        }
+        let (next, made) = (AtomicUsize::new(0), Mutex::new(FxHashMap::default()));
+        relax_base::with_helpers(threads - 1, || {
+            while let Some(&f) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let program = fused::program(m, typing, f).ok();
+                let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
+                made.insert(f, program);
+            }
+        });
+        out.programs = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        out
     }
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let threads = threads.min(groups.len() / SHARE);
-    if threads < 2 {
-        return FxHashMap::default();
+
+    /// What decides the program of a group; asked for once.
+    pub fn key(&mut self, m: &Module, typing: &Typing, f: FuncId) -> Option<String> {
+        let known = self.keys.remove(&f);
+        known.or_else(|| fused::key(m, typing, f))
     }
-    let (next, made) = (AtomicUsize::new(0), Mutex::new(FxHashMap::default()));
-    let work = || {
-        while let Some(&f) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let program = fused::program(m, typing, f).ok();
-            let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
-            made.insert(f, program);
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads {
-            // Where no thread can be had, this one does it all.
-            let _ = std::thread::Builder::new().spawn_scoped(scope, work);
-        }
-        work();
-    });
-    made.into_inner().unwrap_or_else(PoisonError::into_inner)
+
+    /// The program of a group; asked for once.
+    pub fn program(&mut self, m: &Module, typing: &Typing, f: FuncId) -> Made {
+        let made = self.programs.remove(&f);
+        made.unwrap_or_else(|| fused::program(m, typing, f).ok())
+    }
 }

@@ -31,10 +31,11 @@ use relax_infer::Typing;
 use relax_ir::{ConstId, CtorId, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, OpId, Type};
 use relax_loops::{Program, Stmt};
 use relax_ops::registry;
-use relax_passes::{fused, programs};
+use relax_passes::{is_primitive, programs};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
+use crate::ahead::Ahead;
 use crate::func::{FnLower, Job};
 use crate::info::{Captured, Info};
 use crate::lir::{
@@ -67,8 +68,7 @@ pub(crate) struct Lowering<'m> {
     fused: FxHashMap<FuncId, Option<KernelId>>,
     /// The kernels of fused groups in which nothing can fail, by what decides their programs.
     alike: FxHashMap<String, KernelId>,
-    /// Programs of fused groups that were made beforehand.
-    ready: FxHashMap<FuncId, Option<(Program, String)>>,
+    ahead: Ahead,
     queue: Vec<Job>,
     closure_count: usize,
 }
@@ -97,7 +97,7 @@ pub fn lower(
         prims: FxHashMap::default(),
         fused: FxHashMap::default(),
         alike: FxHashMap::default(),
-        ready: ahead::programs(m, typing, roots),
+        ahead: Ahead::of(m, typing, roots),
         queue: Vec::new(),
         closure_count: 0,
     };
@@ -417,34 +417,26 @@ impl Lowering<'_> {
         if let Some(&k) = self.fused.get(&f) {
             return k;
         }
-        let marked = self.m.funcs[f]
-            .attrs
-            .get("Primitive")
-            .and_then(|p| p.as_int())
-            == Some(1);
-        let key = marked.then(|| fused::key(self.m, self.typing, f)).flatten();
-        if let Some(k) = key.as_ref().and_then(|key| self.alike.get(key)) {
-            let kernel = Some(*k);
-            self.fused.insert(f, kernel);
-            return kernel;
-        }
-        let group = match self.ready.remove(&f) {
-            Some(group) => group,
-            None => marked
-                .then(|| fused::program(self.m, self.typing, f).ok())
-                .flatten(),
-        };
-        let kernel = group.map(|(program, label)| {
-            // What fails names a call in this group.
-            let fails = |s: &Stmt| matches!(s, Stmt::Assert { .. });
-            let quiet = program.readers.is_empty() && !program.statements().any(fails);
-            let kernel = self.add_kernel(program, &label, false);
-            if let Some(key) = key.filter(|_| quiet) {
-                self.alike.insert(key, kernel);
-            }
-            kernel
-        });
+        let marked = is_primitive(&self.m.funcs[f]);
+        let kernel = marked.then(|| self.marked_kernel(f)).flatten();
         self.fused.insert(f, kernel);
         kernel
+    }
+
+    /// The kernel of a function that is marked; that of one like it, where nothing in them can fail.
+    fn marked_kernel(&mut self, f: FuncId) -> Option<KernelId> {
+        let key = self.ahead.key(self.m, self.typing, f);
+        if let Some(&kernel) = key.as_ref().and_then(|key| self.alike.get(key)) {
+            return Some(kernel);
+        }
+        let (program, label) = self.ahead.program(self.m, self.typing, f)?;
+        // What fails names a call in this group.
+        let fails = |s: &Stmt| matches!(s, Stmt::Assert { .. });
+        let quiet = program.readers.is_empty() && !program.statements().any(fails);
+        let kernel = self.add_kernel(program, &label, false);
+        if let Some(key) = key.filter(|_| quiet) {
+            self.alike.insert(key, kernel);
+        }
+        Some(kernel)
     }
 }

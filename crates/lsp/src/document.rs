@@ -133,7 +133,7 @@ impl Document {
         let mut map = SourceMap::new();
         let file = map
             .add("", self.text.as_str())
-            .unwrap_or_else(|| map.add("", "").expect("an empty file has a place"));
+            .unwrap_or_else(unit::nothing);
         if self.script {
             return self.whole_script(file);
         }
@@ -168,8 +168,6 @@ impl Document {
 
     /// A text in TVMScript, as one chunk without tokens.
     fn whole_script(&self, file: Arc<SourceFile>) -> State {
-        let mut map = SourceMap::new();
-        let nothing = map.add("", "").expect("an empty file has a place");
         let text: &str = &file.text;
         let key = unit::key(&[text], 0, self.strict);
         let known = self.cache.get(&key).cloned();
@@ -187,7 +185,7 @@ impl Document {
             unit: known.unwrap_or_else(|| Arc::new(Unit::script(text, self.strict))),
         };
         State {
-            lexed: relax_syntax::lex(&nothing),
+            lexed: relax_syntax::lex(&unit::nothing()),
             parts: vec![part],
             metadata: None,
             file,

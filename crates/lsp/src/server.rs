@@ -279,14 +279,11 @@ impl Server {
             let said = panic.downcast_ref::<String>().cloned();
             let said = said.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
             let said = said.unwrap_or_else(|| "a defect of the server".into());
-            let copies: Vec<(String, String, i32, bool)> = (self.documents.iter())
-                .map(|(k, d)| (k.clone(), d.text.as_str().to_owned(), d.version, d.script))
-                .collect();
-            for (key, text, version, script) in copies {
-                let strict = self.settings.strict_shapes;
-                let fresh = Document::new(text, version, self.encoding, strict);
-                let fresh = fresh.in_tvmscript(script);
-                self.documents.insert(key, fresh);
+            let strict = self.settings.strict_shapes;
+            for d in self.documents.values_mut() {
+                let text = d.text.as_str().to_owned();
+                let fresh = Document::new(text, d.version, self.encoding, strict);
+                *d = fresh.in_tvmscript(d.script);
             }
             self.notify::<note::LogMessage>(LogMessageParams {
                 typ: MessageType::ERROR,

@@ -63,6 +63,30 @@ pub struct Unit {
     pub exprs: Vec<(Span, ExprId)>,
 }
 
+/// An empty file. Editors do not open files of 4 GiB; it stands for such.
+pub fn nothing() -> Arc<SourceFile> {
+    let mut map = relax_base::SourceMap::new();
+    map.add("", "").expect("an empty file has a place")
+}
+
+/// Variables and expressions with where they stand, of those places that are asked for: outer expressions first.
+type Standing = (FxHashMap<Span, VarId>, Vec<(Span, ExprId)>);
+
+fn standing(module: &Module, asked: impl Fn(Span) -> bool) -> Standing {
+    let there = |s: Span| !s.is_none() && asked(s);
+    let vars = (module.vars.iter())
+        .filter(|(_, v)| there(v.span))
+        .map(|(id, v)| (v.span, id))
+        .collect();
+    let mut exprs: Vec<(Span, ExprId)> = (0..module.exprs.len())
+        .map(ExprId::from_index)
+        .map(|e| (module.spans[e], e))
+        .filter(|e| there(e.0))
+        .collect();
+    exprs.sort_by_key(|(s, e)| (s.start, std::cmp::Reverse(s.end), *e));
+    (vars, exprs)
+}
+
 /// What decides a unit: the texts of its pieces.
 pub fn key(texts: &[&str], own: usize, strict: bool) -> u64 {
     let mut h = std::hash::DefaultHasher::new();
@@ -96,11 +120,7 @@ impl Unit {
         let mut diagnostics = Diagnostics::new();
         let file = session
             .add("", text.into_bytes(), &mut diagnostics)
-            .unwrap_or_else(|| {
-                // Editors do not open files of 4 GiB; an empty one stands for such.
-                let mut map = relax_base::SourceMap::new();
-                map.add("", "").expect("an empty file has a place")
-            });
+            .unwrap_or_else(nothing);
         let read = session.read_tree(&file, &mut diagnostics);
         let base = file.start + placed[own].at;
         let range = Span::new(base, base + placed[own].len);
@@ -134,16 +154,7 @@ impl Unit {
         };
         let all = diagnostics.into_vec();
         let names = names.into_iter().filter(|n| inside(n.span)).collect();
-        let vars = (module.vars.iter())
-            .filter(|(_, v)| inside(v.span) && !v.span.is_none())
-            .map(|(id, v)| (v.span, id))
-            .collect();
-        let mut exprs: Vec<(Span, ExprId)> = (0..module.exprs.len())
-            .map(ExprId::from_index)
-            .map(|e| (module.spans[e], e))
-            .filter(|e| !e.0.is_none() && inside(e.0))
-            .collect();
-        exprs.sort_by_key(|(s, e)| (s.start, std::cmp::Reverse(s.end), *e));
+        let (vars, exprs) = standing(&module, inside);
         Some(Unit {
             placed,
             own,
@@ -168,10 +179,7 @@ impl Unit {
         });
         let mut diagnostics = Diagnostics::new();
         let read = session.input("", text.as_bytes().to_vec().into(), &mut diagnostics);
-        let file = read.file.unwrap_or_else(|| {
-            let mut map = relax_base::SourceMap::new();
-            map.add("", "").expect("an empty file has a place")
-        });
+        let file = read.file.unwrap_or_else(nothing);
         let mut module = read.module;
         let options = InferOptions {
             strict_shapes: strict,
@@ -182,16 +190,7 @@ impl Unit {
             diagnostics.extend(more);
         }
         diagnostics.sort();
-        let vars = (module.vars.iter())
-            .filter(|(_, v)| !v.span.is_none())
-            .map(|(id, v)| (v.span, id))
-            .collect();
-        let mut exprs: Vec<(Span, ExprId)> = (0..module.exprs.len())
-            .map(ExprId::from_index)
-            .map(|e| (module.spans[e], e))
-            .filter(|e| !e.0.is_none())
-            .collect();
-        exprs.sort_by_key(|(s, e)| (s.start, std::cmp::Reverse(s.end), *e));
+        let (vars, exprs) = standing(&module, |_| true);
         Unit {
             placed: vec![Placed {
                 at: 0,

@@ -46,3 +46,4 @@ pub use manager::{Config, Event, Observer, Outcome, Silent, run, run_typed};
 pub use pass::{OptionDef, OptionType, OptionValue, Options, PassDef};
 pub use pipeline::{PassRun, Pipeline, Step};
 pub use registry::{Registry, all, find, named_pipelines, of_relax};
+pub use util::is_primitive;

@@ -11,7 +11,7 @@ use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Whether a function was marked as one kernel (`Primitive=1`): passes leave its inside alone.
-pub(crate) fn is_primitive(f: &Function) -> bool {
+pub fn is_primitive(f: &Function) -> bool {
     has_flag(f, "Primitive")
 }
 

@@ -1,6 +1,6 @@
 //! A smaller program, and fewer passes, that go wrong in the same way.
 
-use relax::{InferOptions, Pipeline, check};
+use relax::Pipeline;
 use relax_ir::Module;
 use relax_passes::{PassRun, Step};
 
@@ -35,7 +35,7 @@ pub fn reduce(module: &Module, question: &Question, finding: &Finding) -> Reduce
     let less = shrink(module, &entry, &mut left, &mut |m| {
         let found = search_for(m, &this.question, &this.finding);
         let same = found.is_some();
-        this.finding = found.unwrap_or_else(|| this.finding.clone());
+        found.into_iter().for_each(|f| this.finding = f);
         same
     });
     this.tries = TRIES - left;
@@ -68,15 +68,11 @@ impl Reducer {
             return None;
         }
         self.tries += 1;
-        let mut trial = module.clone();
-        if check(&mut trial, &InferOptions::default()).1.has_errors() {
-            return None;
-        }
         let question = Question {
             pipeline: pipeline.clone(),
             ..self.question.clone()
         };
-        search_for(&trial, &question, &self.finding)
+        search_for(module, &question, &self.finding)
     }
 
     /// Fewer passes: the one that goes wrong alone, else without those that are not needed.

@@ -113,13 +113,12 @@ impl Shrinker<'_> {
         while let Some(func) = self.function() {
             let m = &self.best;
             let function = &m.funcs[func];
-            let closed = |e: &ExprId| m.free_vars(*e).iter().all(|v| function.params.contains(v));
-            let inner = |e: &ExprId| match m.exprs[*e] {
-                Expr::Func(f) if closed(e) => Some(m.funcs[f].clone()),
+            let inner = |e: ExprId| match m.exprs[e] {
+                Expr::Func(f) if closed(m, e, function) => Some(m.funcs[f].clone()),
                 _ => None,
             };
-            let mut all = m.post_order([function.body]).into_iter().rev();
-            let Some(inner) = all.by_ref().filter_map(|e| inner(&e)).nth(skip) else {
+            let all = m.post_order([function.body]).into_iter().rev();
+            let Some(inner) = all.filter_map(inner).nth(skip) else {
                 return;
             };
             let mut whole = Function {
@@ -159,8 +158,7 @@ impl Shrinker<'_> {
                     m.exprs[e],
                     Expr::Call { .. } | Expr::If { .. } | Expr::Match { .. } | Expr::Proj { .. }
                 );
-                let closed = || m.free_vars(e).iter().all(|v| function.params.contains(v));
-                if computes && e != function.body && closed() {
+                if computes && e != function.body && closed(m, e, &function) {
                     candidates.push((function.body, e));
                 }
             }
@@ -385,6 +383,12 @@ impl Shrinker<'_> {
             }
         }
     }
+}
+
+/// Whether an expression needs nothing but the parameters of a function.
+fn closed(m: &Module, e: ExprId, function: &Function) -> bool {
+    let free = m.free_vars(e);
+    free.iter().all(|v| function.params.contains(v))
 }
 
 fn set_entry(m: &mut Module, name: &str, function: Function) {

@@ -31,13 +31,18 @@ pub fn hover(doc: &mut Document, at: Position) -> Option<Hover> {
         }
     };
     let place = doc.place(part, span);
-    Some(Hover {
+    Some(shown(doc, place, text))
+}
+
+/// What is shown at a place, in Markdown.
+pub fn shown(doc: &Document, place: Span, value: String) -> Hover {
+    Hover {
         contents: HoverContents::Markup(MarkupContent {
             kind: MarkupKind::Markdown,
-            value: text,
+            value,
         }),
         range: Some(range(doc, place)),
-    })
+    }
 }
 
 /// A fenced piece of the language.

@@ -1,10 +1,9 @@
 //! Texts in TVMScript: the type of what stands at a position.
 
-use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind, Position};
+use lsp_types::{Hover, Position};
 use relax_ir::{Expr, Type};
 
-use super::diagnostics::range;
-use super::hover::fence;
+use super::hover::{fence, shown};
 use crate::document::Document;
 
 /// The type of the variable or of the innermost value at a position.
@@ -31,11 +30,5 @@ pub fn hover(doc: &mut Document, at: Position) -> Option<Hover> {
         None => fence(&ty.to_string()),
     };
     let place = doc.place(part, span);
-    Some(Hover {
-        contents: HoverContents::Markup(MarkupContent {
-            kind: MarkupKind::Markdown,
-            value,
-        }),
-        range: Some(range(doc, place)),
-    })
+    Some(shown(doc, place, value))
 }

@@ -14,7 +14,7 @@ use relax_sym::{Dim, DimVar};
 
 use super::normalize::normalize;
 use super::specialize;
-use crate::{Contract, Form, PassCx, PassDef, codes};
+use crate::{Contract, Form, Options, PassCx, PassDef, codes};
 
 /// The pass.
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -25,13 +25,11 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// No more copies of functions over any type are made.
-const MOST_COPIES: usize = 1000;
-
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     if specialize::is_open(cx.module, &typing) {
-        specialize::copies(cx, MOST_COPIES)?;
+        let most = Options::defaults(&specialize::PASSES[0]).int("max-copies");
+        specialize::copies(cx, most as usize)?;
     }
     let mut named = cx.module.clone();
     let count = name_unknowns(&mut named);
