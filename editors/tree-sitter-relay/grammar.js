@@ -189,6 +189,7 @@ module.exports = grammar({
         $.free_variable,
         $.dataflow,
         $.for_loop,
+        $.while_loop,
         $.allocation,
         $.init,
         $.compute,
@@ -240,6 +241,8 @@ module.exports = grammar({
         field('body', $.block),
         optional(';'),
       )),
+    while_loop: ($) =>
+      prec.right(seq('while', '(', field('condition', $._expression), ')', field('body', $.block), optional(';'))),
     grid: ($) => seq('grid', '(', comma0(choice($._dimension, $.local)), ')'),
     allocation: ($) => seq('alloc', field('name', $.local), ':', field('type', $._type), ';'),
     init: ($) => prec.right(seq('init', field('body', $.block), optional(';'))),

@@ -11,6 +11,7 @@ class Module:
 
     @R.function
     def b(x: R.Tensor((2,), dtype="float32")):
+        import numpy
         cls = Module
         u = R.sum(x, axs=1)
         v = R.add(x, R.const([1, [2]], "float32"))

@@ -44,7 +44,7 @@ impl Scopes {
         let mut outputs = Vec::new();
         for s in ast.stmts.values() {
             match s.kind {
-                StmtKind::For { .. } => add(s.span),
+                StmtKind::For { .. } | StmtKind::While { .. } => add(s.span),
                 StmtKind::Dataflow(body) => {
                     let body = ast.exprs[body].span;
                     let inside = |n: &&Name| body.start <= n.span.start && n.span.end <= body.end;

@@ -407,6 +407,10 @@ impl<'a> Walk<'a> {
                 let extents = ast.list(loops).rev().map(|l| ast.loops[l].extent);
                 self.tasks.extend(extents.map(Task::Expr));
             }
+            StmtKind::While { cond, body } => {
+                self.tasks.push(Task::Expr(body));
+                self.tasks.push(Task::Expr(cond));
+            }
             StmtKind::Store { target, value, .. } => {
                 self.tasks.push(Task::Expr(value));
                 self.tasks.push(Task::Expr(target));

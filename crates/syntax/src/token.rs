@@ -75,6 +75,7 @@ pub enum Tok {
     #[token("match_cast", word)]
     #[token("dataflow", word)]
     #[token("for", word)]
+    #[token("while", word)]
     #[token("in", word)]
     #[token("alloc", word)]
     #[token("init", word)]
@@ -238,6 +239,7 @@ pub enum Tok {
     Dataflow,
     /// `for` before a loop variable.
     For,
+    While,
     /// `in` of a loop.
     In,
     /// `alloc` before a variable.
@@ -381,6 +383,7 @@ table! {
     MatchCast "`match_cast`" "match_cast" Keyword;
     Dataflow "`dataflow`" "dataflow" Keyword;
     For "`for`" "for" Keyword;
+    While "`while`" "while" Keyword;
     In "`in`" "in" Keyword;
     Alloc "`alloc`" "alloc" Keyword;
     Init "`init`" "init" Keyword;

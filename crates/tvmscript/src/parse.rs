@@ -64,6 +64,9 @@ pub fn parse(file: &SourceFile) -> Parsed {
             (false, Some(head)) => missing_block(&builder.ast.stmts[head], &mut lines.diagnostics),
             (false, None) => {}
         }
+        if blocks.len() == 1 && !line.bad && imports(file, &line) {
+            continue;
+        }
         let first_stmt = builder.ast.stmts.len();
         builder.begin(place);
         let done = !line.bad && {
@@ -114,6 +117,13 @@ pub fn parse(file: &SourceFile) -> Parsed {
         ast: builder.ast,
         diagnostics: lines.diagnostics,
     }
+}
+
+/// Whether the line is an import, as the files have that people write: `I`, `R`, `T` and `tvm` are known without it.
+fn imports(file: &SourceFile, line: &Line) -> bool {
+    line.tokens.first().is_some_and(|t| {
+        t.1 == Tok::Reserved && matches!(file.slice(Span::new(t.0, t.2)), "import" | "from")
+    })
 }
 
 fn bad(builder: &mut Builder, span: Span) {
@@ -200,7 +210,9 @@ fn unexpected(file: &SourceFile, tokens: &[Token], error: ParseError<u32, Tok, (
         let message = format!("`{text}` is a word of Python that TVMScript has no use for");
         let mut d = Diagnostic::error(codes::PYTHON, span, message);
         if text == "import" || text == "from" {
-            d = d.note("the names `I`, `R`, `T` and `tvm` are known without being imported");
+            d = d.note(
+                "a file may import between its items; `I`, `R`, `T` and `tvm` are known without",
+            );
         } else {
             d = d.note("it cannot be a name either");
         }

@@ -45,8 +45,12 @@ pub(crate) struct Form {
     pub fixed: Vec<(&'static str, AttrValue, bool)>,
     /// Inputs and the element type that TVM takes for them.
     pub elements: Vec<(usize, AttrValue)>,
-    /// Attributes of ours and the value that TVM runs the operator with.
-    pub runs: Vec<(&'static str, AttrValue)>,
+    /// Attributes of ours and the value that TVM runs the operator with; any but `None` where that is `None`.
+    pub runs: Vec<(&'static str, Option<AttrValue>)>,
+    /// Inputs and the element type that TVM computes the operator with.
+    pub computes: Vec<(usize, AttrValue)>,
+    /// Inputs and the attributes that name an axis of theirs whose extent TVM has to know.
+    pub known: Vec<(usize, &'static str)>,
     /// Parameters that ours lacks, and the value at which they mean nothing.
     pub absent: Vec<(usize, AttrValue)>,
 }
@@ -105,6 +109,8 @@ impl Form {
             attrs: Vec::new(),
             fixed: Vec::new(),
             elements: Vec::new(),
+            computes: Vec::new(),
+            known: Vec::new(),
             runs: Vec::new(),
             absent: Vec::new(),
         }
@@ -217,8 +223,17 @@ fn form(params: &[Parameter], right: &'static str) -> Option<Form> {
             form.fixed.push((b, value(v), rule.starts_with('!')));
         } else if let Some((a, v)) = rule.strip_prefix('%').and_then(|r| r.split_once('=')) {
             form.elements.push((place(a)?, value(v)));
-        } else if let Some((b, v)) = rule.strip_prefix('^').and_then(|r| r.split_once('=')) {
-            form.runs.push((def.attr(b)?.name, value(v)));
+        } else if let Some((a, v)) = rule.strip_prefix("^%").and_then(|r| r.split_once('=')) {
+            form.computes.push((place(a)?, value(v)));
+        } else if let Some((a, b)) =
+            (rule.strip_prefix('^')).and_then(|r| r.strip_suffix(']')?.split_once('['))
+        {
+            form.known.push((place(a)?, def.attr(b)?.name));
+        } else if let Some(rule) = rule.strip_prefix('^') {
+            let (b, v) = rule
+                .split_once('=')
+                .map_or((rule, None), |(b, v)| (b, Some(value(v))));
+            form.runs.push((def.attr(b)?.name, v));
         } else if let Some((a, v)) = rule.strip_prefix('-').and_then(|r| r.split_once('=')) {
             let i = place(a)?;
             ruled[i] = true;

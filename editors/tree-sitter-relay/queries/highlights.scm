@@ -7,7 +7,7 @@
   "def" "type" "data" "extern" "rel" "op" "prim_func" "let" "fn" "free_var" "alloc" "init" "compute" "where"
 ] @keyword
 ["if" "else" "match" "match?" "case"] @conditional
-["for" "in" "parallel" "unroll" "vectorize"] @repeat
+["for" "while" "in" "parallel" "unroll" "vectorize"] @repeat
 ["ref" "ref_read" "ref_write" "shape" "match_shape" "match_cast" "dataflow" "grid"] @keyword
 
 (version) @preproc

@@ -7,6 +7,7 @@
   (sequence)
   (clause)
   (for_loop)
+  (while_loop)
 ] @local.scope
 
 (parameter name: (local) @local.definition)

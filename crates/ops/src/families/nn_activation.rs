@@ -19,6 +19,7 @@ pub static OPS: &[OpDef] = &[
         "`x` where positive, else `alpha * x`.",
         identity,
     )
+    .in_relax(super::relax_rules::floats)
     .scale(crate::ScaleRole::Positive)
     .inputs(&[input("data", "the input")])
     .attrs(&[attr(

@@ -376,6 +376,13 @@ impl Resolver<'_> {
                     out.append(&mut body);
                 }
             }
+            StmtKind::While { cond, body } => {
+                let cond = self.scalar(cx, cond, Some(DType::BOOL));
+                let body = self.program_block(cx, body, loops, depth + 1);
+                if let Some(cond) = cond {
+                    out.push(Stmt::While { cond, body });
+                }
+            }
             StmtKind::Store { target, op, value } => {
                 if let Some(stmt) = self.program_store(cx, target, op, value) {
                     out.push(stmt);

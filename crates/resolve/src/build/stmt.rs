@@ -98,6 +98,7 @@ impl Resolver<'_> {
                 self.misplaced(span, "`compute` belongs to an `op` item");
             }
             StmtKind::For { .. }
+            | StmtKind::While { .. }
             | StmtKind::Store { .. }
             | StmtKind::Alloc(_)
             | StmtKind::Init(_) => {

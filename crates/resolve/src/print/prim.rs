@@ -260,8 +260,11 @@ impl Printer<'_> {
     fn program_stmt(&mut self, cx: &mut ProgramNames<'_>, stmt: &Stmt) -> StmtKind {
         match stmt {
             Stmt::For { .. } => self.program_loops(cx, stmt),
-            // Only lowering makes these, for programs that are not written back.
-            Stmt::While { .. } => StmtKind::Error,
+            Stmt::While { cond, body } => {
+                let cond = self.scalar_ex(cx, cond, Place::BESIDE);
+                let body = self.program_block(cx, body);
+                StmtKind::While { cond, body }
+            }
             Stmt::If {
                 cond,
                 then,

@@ -396,6 +396,13 @@ pub enum StmtKind {
         /// The body.
         body: ExprId,
     },
+    /// `while (%low[] < %high[]) { … }`, the body a block in braces.
+    While {
+        /// Read before each round; the loop ends where it is false.
+        cond: ExprId,
+        /// The body.
+        body: ExprId,
+    },
     /// `%Y[%i] = e;`, `%Y[%i] += e;`
     Store {
         /// An [`ExprKind::Index`].

@@ -62,6 +62,11 @@ impl Pass<'_> {
             ("dataflow", Some(Tok::LBrace)) => Tok::Dataflow,
             ("for", Some(Tok::Local)) => Tok::For,
             ("for", Some(Tok::Name)) if self.begins_loop(i) => Tok::For,
+            ("while", Some(Tok::LParen | Tok::Local))
+                if self.item == Some(Tok::PrimFunc) && (fresh || self.after_block()) =>
+            {
+                Tok::While
+            }
             ("in", Some(_)) if self.after_operand() && self.in_loop_header() => Tok::In,
             ("alloc", Some(Tok::Local)) => Tok::Alloc,
             ("init", Some(Tok::LBrace)) => Tok::Init,
@@ -77,6 +82,10 @@ impl Pass<'_> {
             Some(Tok::Extern | Tok::Type | Tok::Data | Tok::Rel | Tok::Prolog)
         ) && self.after_operand()
             || self.frames[0].first.is_none()
+    }
+
+    fn after_block(&self) -> bool {
+        self.last().is_some_and(|t| t.tok == Tok::RBrace)
     }
 
     fn after_operand(&self) -> bool {
@@ -439,6 +448,7 @@ pub(super) fn starts_operand(tok: Tok) -> bool {
             | Tok::Dataflow
             | Tok::Alloc
             | Tok::Init
+            | Tok::While
             | Tok::Compute
             | Tok::Error
     )

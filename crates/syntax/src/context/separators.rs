@@ -284,7 +284,15 @@ impl Pass<'_> {
         let block_like = last.tok == Tok::RBrace
             && matches!(
                 first,
-                Some(Tok::If | Tok::For | Tok::Init | Tok::Dataflow | Tok::Match | Tok::MatchQ)
+                Some(
+                    Tok::If
+                        | Tok::For
+                        | Tok::While
+                        | Tok::Init
+                        | Tok::Dataflow
+                        | Tok::Match
+                        | Tok::MatchQ
+                )
             );
         // `parallel for` begins with a name.
         let marked_loop = last.tok == Tok::RBrace && first == Some(Tok::Name);

@@ -62,6 +62,15 @@ impl Emitter<'_> {
                 self.work.push(Work::tok("output"));
             }
             StmtKind::For { kind, loops, body } => self.for_(kind, loops, body),
+            StmtKind::While { cond, body } => self.then(&[
+                Work::tok("while"),
+                Work::Space,
+                Work::tok("("),
+                Work::Expr(cond),
+                Work::tok(")"),
+                Work::Space,
+                Work::Expr(body),
+            ]),
             StmtKind::Store { target, op, value } => {
                 let op = match op {
                     StoreOp::Set => "=",

@@ -3,6 +3,7 @@
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
 use relax_ops::{Arity, AttrTy, Lowering, OpDef, registry};
+use relax_tensor::DType;
 
 use super::arguments::{Arguments, Part};
 use super::attrs::{As, same};
@@ -405,11 +406,25 @@ impl Printer<'_> {
         {
             return Ok(None);
         }
-        for (i, element) in &form.elements {
+        if relay
+            && !form.known.iter().all(|(i, axis)| {
+                let arg = form.inputs.iter().position(|k| k == i).map(|k| args[k]);
+                let axis = attrs.get(axis).and_then(AttrValue::as_int);
+                (arg.zip(axis)).is_none_or(|(arg, axis)| self.knows_extent(arg, axis))
+            })
+        {
+            return Ok(None);
+        }
+        let computed = form.computes.iter().filter(|_| relay);
+        for (i, element) in form.elements.iter().chain(computed) {
             let arg = form.inputs.iter().position(|k| k == i).map(|k| args[k]);
             let ty = self.types.and_then(|t| t.expr(arg?));
             let found = ty.and_then(|t| self.m.types.as_tensor(t)?.dtype.known());
-            if found.is_some_and(|d| element.as_str() != Some(&d.to_string())) {
+            let fits = |d: DType| match element.as_str() {
+                Some("float") => d.is_float(),
+                name => name == Some(&d.to_string()),
+            };
+            if found.is_some_and(|d| !fits(d)) {
                 return Ok(None);
             }
         }
@@ -539,7 +554,10 @@ impl Printer<'_> {
 
 /// Whether TVM runs the operator with these attributes.
 fn lowered(form: &Form, attrs: &Attrs) -> bool {
-    let runs = |(name, value): &(&str, AttrValue)| attrs.get(name).is_none_or(|v| same(v, value));
+    let runs = |(name, value): &(&str, Option<AttrValue>)| match value {
+        Some(value) => attrs.get(name).is_none_or(|v| same(v, value)),
+        None => attrs.get(name).is_some_and(|v| !v.is_none()),
+    };
     // Layouts that pack channels in blocks have no lowering.
     let packed = |(name, v): &(relax_base::Symbol, AttrValue)| {
         let text = v.as_str().unwrap_or_default();

@@ -5,10 +5,11 @@ use relax_loops::{Buf, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Va
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::names::python;
+use super::share::repeated;
 use super::tir_ops::{Part, binary, float, integer, unary};
 use super::{Printer, Stop};
 
-/// A text that grows beyond this stands for an expression whose parts are shared, written out again and again.
+/// A text that grows beyond this stands for an expression whose parts are shared, and may not be named.
 const LONGEST: usize = 1 << 17;
 
 struct Writer<'p> {
@@ -16,6 +17,8 @@ struct Writer<'p> {
     out: String,
     bufs: FxHashMap<Buf, String>,
     vars: FxHashMap<Var, String>,
+    /// Parts of the statement at hand that were given names, by their addresses.
+    named: FxHashMap<usize, String>,
     taken: FxHashSet<String>,
     /// How deep the body stands.
     depth: usize,
@@ -56,6 +59,7 @@ impl Printer<'_> {
             out: String::new(),
             bufs: FxHashMap::default(),
             vars: FxHashMap::default(),
+            named: FxHashMap::default(),
             taken: ["T", "R", "I"].into_iter().map(String::from).collect(),
         };
         for &d in &p.dims {
@@ -233,14 +237,18 @@ impl Writer<'_> {
             ),
         }
         let target = format!("{out}[{}]", index_text(&axes[..c.axes.len()]));
+        if let Some(r) = &c.reduce {
+            let start = self.ex(&r.combiner.identity(p.bufs[c.out].dtype))?;
+            self.line(depth, "with T.init():");
+            self.line(depth + 1, &format!("{target} = {start}"));
+        }
+        self.name_parts(depth, &[&c.value])?;
         let value = self.ex(&c.value)?;
+        self.named.clear();
         match &c.reduce {
             None => self.line(depth, &format!("{target} = {value}")),
             Some(r) => {
                 let dtype = p.bufs[c.out].dtype;
-                let start = self.ex(&r.combiner.identity(dtype))?;
-                self.line(depth, "with T.init():");
-                self.line(depth + 1, &format!("{target} = {start}"));
                 let combined = binary(r.combiner.op(), dtype);
                 self.line(
                     depth,
@@ -275,6 +283,11 @@ impl Writer<'_> {
                 }
             };
             let mut inner: &[Stmt] = &[];
+            // A condition that is computed anew in each round keeps its parts.
+            if !matches!(stmt, Stmt::While { .. }) {
+                let exprs: Vec<&Ex> = stmt.exprs().collect();
+                self.name_parts(depth, &exprs)?;
+            }
             match stmt {
                 Stmt::For {
                     var,
@@ -346,7 +359,21 @@ impl Writer<'_> {
                     self.line(depth, &text);
                 }
             }
+            self.named.clear();
             tasks.extend(inner.iter().rev().map(|s| Task::Stmt(depth + 1, s)));
+        }
+        Ok(())
+    }
+
+    /// Gives names to what a statement's expressions use again and again, before the statement.
+    fn name_parts(&mut self, depth: usize, exprs: &[&Ex]) -> Result<(), Stop> {
+        self.named.clear();
+        for part in repeated(self.p, exprs) {
+            let text = self.ex(&part)?;
+            let name = self.fresh("part");
+            let line = format!("{name}: T.let[T.{}] = {text}", part.dtype());
+            self.line(depth, &line);
+            self.named.insert(part.addr(), name);
         }
         Ok(())
     }
@@ -371,6 +398,9 @@ impl Writer<'_> {
             match part {
                 Part::Text(text) => out.push_str(text),
                 Part::Owned(text) => out.push_str(&text),
+                Part::Value(e) if self.named.contains_key(&e.addr()) => {
+                    out.push_str(&self.named[&e.addr()]);
+                }
                 Part::Value(e) => {
                     let mut own = Vec::new();
                     self.node(e, &mut own)?;

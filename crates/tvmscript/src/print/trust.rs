@@ -27,6 +27,18 @@ impl Printer<'_> {
         self.m.types.as_tensor(ty)?.shape.dims()
     }
 
+    /// Whether the extent of a tensor along an axis is known; true of what has no such axis.
+    pub(super) fn knows_extent(&self, e: ExprId, axis: i64) -> bool {
+        let dims = self.extents(e).unwrap_or_default();
+        let axis = if axis < 0 {
+            axis + dims.len() as i64
+        } else {
+            axis
+        };
+        let dim = usize::try_from(axis).ok().and_then(|k| dims.get(k));
+        dim.is_none_or(|d| d.as_const().is_some())
+    }
+
     /// Whether a tensor has no elements: what is made of nothing TVM does not begin.
     fn is_empty(&self, e: ExprId) -> bool {
         let dims = self.extents(e).unwrap_or_default();

@@ -1,0 +1,109 @@
+//! Which parts of expressions get a name of their own: text is a tree, expressions share what they use more than once.
+
+use relax_loops::{BinOp, Ex, ExKind, Program, visit_expr};
+use rustc_hash::FxHashMap;
+
+/// Statements whose text is not longer than so many operations stay as they are.
+const SHORT: u64 = 48;
+/// How much longer than the operations themselves their text has to be before parts are named.
+const REPEATED: u64 = 2;
+/// A part of fewer operations is written again where it is used again.
+const PART: u64 = 6;
+
+/// What is known of one part.
+struct Seen {
+    /// Operations of its text.
+    size: u64,
+    /// How often other parts, or the statement, use it.
+    uses: u32,
+    /// It cannot fail, so it may be computed where the statement might not have computed it.
+    total: bool,
+    /// The statement computes it in any case.
+    always: bool,
+}
+
+/// The parts of a statement's expressions that are worth a name, each after those that it uses.
+pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
+    let (mut order, mut seen) = (Vec::new(), FxHashMap::<usize, Seen>::default());
+    for root in exprs {
+        visit_expr(root, |e| {
+            if !seen.contains_key(&e.addr()) {
+                seen.insert(e.addr(), Seen::of(p, e, &seen));
+                order.push(e);
+            }
+        });
+    }
+    let sizes = exprs.iter().map(|e| seen[&e.addr()].size);
+    let whole = sizes.fold(0u64, u64::saturating_add);
+    if whole <= SHORT || whole < REPEATED * order.len() as u64 {
+        return Vec::new();
+    }
+    let mut count = |e: &Ex, always: bool| {
+        seen.get_mut(&e.addr()).is_some_and(|s| {
+            s.uses += 1;
+            s.always |= always;
+            s.always
+        })
+    };
+    for e in exprs {
+        count(e, true);
+    }
+    // Users stand behind what they use, so all of them are met before.
+    for e in order.iter().rev() {
+        let always = count(e, false);
+        for (i, part) in e.children().into_iter().enumerate() {
+            count(part, always && computes(e, i));
+        }
+    }
+    order.retain(|e| {
+        let s = &seen[&e.addr()];
+        // Once for itself, in the walk above.
+        s.uses > 2 && s.size >= PART && (s.always || s.total)
+    });
+    order.into_iter().cloned().collect()
+}
+
+impl Seen {
+    /// What is known of an expression whose parts were met.
+    fn of(p: &Program, e: &Ex, seen: &FxHashMap<usize, Seen>) -> Seen {
+        let (mut size, mut total) = (1u64, works(p, e));
+        for part in e.children() {
+            let s = &seen[&part.addr()];
+            size = size.saturating_add(s.size);
+            total &= s.total;
+        }
+        Seen {
+            size,
+            uses: 0,
+            total,
+            always: false,
+        }
+    }
+}
+
+/// Whether an expression computes its part of this number in any case.
+fn computes(e: &Ex, part: usize) -> bool {
+    part == 0
+        || !matches!(
+            e.kind(),
+            ExKind::Select(..) | ExKind::Binary(BinOp::And | BinOp::Or, ..)
+        )
+}
+
+/// Whether an operation works on anything: it divides by nothing that may be 0, and reads an element that is there.
+fn works(p: &Program, e: &Ex) -> bool {
+    match e.kind() {
+        ExKind::Load(b, index) => index.iter().zip(&p.bufs[*b].shape).all(|(at, extent)| {
+            let (at, extent) = (at.as_int(), extent.as_int());
+            at.zip(extent).is_some_and(|(i, n)| (0..n).contains(&i))
+        }),
+        ExKind::Binary(op, _, by) => {
+            let divides = matches!(
+                op,
+                BinOp::Div | BinOp::Rem | BinOp::FloorDiv | BinOp::FloorMod
+            );
+            !divides || e.dtype().is_float() || by.as_int().is_some_and(|n| n != 0)
+        }
+        _ => true,
+    }
+}
