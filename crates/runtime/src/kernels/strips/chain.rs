@@ -107,7 +107,7 @@ struct Maker<'a> {
 }
 
 /// The number of arguments that an operation reads.
-fn arity(code: i32) -> usize {
+pub(super) fn arity(code: i32) -> usize {
     match code {
         c if c == Op::MulAdd as i32 => 3,
         c if [Op::SelectLt, Op::SelectLe, Op::SelectEq]
