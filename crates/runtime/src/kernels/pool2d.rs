@@ -165,7 +165,8 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
         let (columns, one) = (room.add(p.padded()), S::splat(1.0));
         // Where the places of a window lie is computed once, not for each vector.
         let mut table = [0usize; TAPS];
-        for (tap, at) in table.iter_mut().enumerate().take(kh * kw) {
+        let tabulated = TAPS.min(kh * kw);
+        for (tap, at) in table.iter_mut().enumerate().take(tabulated) {
             *at = padded.tap(tap / kw, tap % kw);
         }
         for oy in 0..oh {
@@ -176,11 +177,14 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
             while ox < ow {
                 let mut acc = [S::splat(p.start()); WIDE];
                 let from = from.add(ox);
-                for tap in 0..kh * kw {
-                    let at = from.add(match table.get(tap) {
-                        Some(&at) => at,
-                        None => padded.tap(tap / kw, tap % kw),
-                    });
+                for &at in &table[..tabulated] {
+                    let at = from.add(at);
+                    for v in 0..WIDE {
+                        acc[v] = take(p.op == 0, acc[v], S::load(at.add(v * S::LANES)));
+                    }
+                }
+                for tap in tabulated..kh * kw {
+                    let at = from.add(padded.tap(tap / kw, tap % kw));
                     for v in 0..WIDE {
                         acc[v] = take(p.op == 0, acc[v], S::load(at.add(v * S::LANES)));
                     }

@@ -23,10 +23,32 @@ pub(super) fn pays(p: &RxPool2dF32) -> bool {
         && p.c > 3
 }
 
-/// Some channels from `first` on of all images' channels.
+/// Where some channels lie, at most as many as there are [`lanes`]: what is read and what is written, with the distances
+/// between channels.
+#[derive(Clone, Copy)]
+pub(super) struct Channels {
+    pub x: (*const f32, usize),
+    pub y: (*mut f32, usize),
+    pub count: usize,
+}
+
+/// Floats of memory that [`some`] needs.
+pub(super) fn room(p: &RxPool2dF32) -> usize {
+    let pixels = p.h.max(0).saturating_mul(p.w.max(0));
+    (pixels.saturating_add(p.oh * p.ow) as usize).saturating_mul(lanes())
+}
+
+/// Pools some channels.
+///
+/// # Safety
+/// The channels have the sizes of `p`, for which this pays, and `memory` has its [`room`].
+pub(super) unsafe fn some(p: &RxPool2dF32, of: Channels, memory: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe { dispatch_turning!(channels(p: &RxPool2dF32, of: Channels, memory: *mut f32)) };
+}
+
 #[inline(always)]
-unsafe fn channels<S: Turning>(p: &RxPool2dF32, first: usize, room: *mut f32) {
-    let lines = S::LANES.min((p.n * p.c) as usize - first);
+unsafe fn channels<S: Turning>(p: &RxPool2dF32, of: Channels, room: *mut f32) {
     let (plane, pixels) = ((p.h * p.w) as usize, (p.oh * p.ow) as usize);
     let mut columns = [(0i64, 0i64, 0i64); NARROW as usize];
     for (ox, part) in columns.iter_mut().enumerate().take(p.ow as usize) {
@@ -37,7 +59,7 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, first: usize, room: *mut f32) {
     // SAFETY: the callers' promise; `room` has a vector for each pixel of both images.
     unsafe {
         let sums = room.add(plane * S::LANES);
-        gather::<S>(p.x.add(first * plane), plane, lines, plane, |pixel| {
+        gather::<S>(of.x.0, of.x.1, of.count, plane, |pixel| {
             Some(room.add(pixel * S::LANES))
         });
         let mut to = sums;
@@ -64,8 +86,8 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, first: usize, room: *mut f32) {
                 to = to.add(S::LANES);
             }
         }
-        let y = p.y.add(first * pixels);
-        scatter::<S>(sums, (pixels, lines), y, pixels, (null(), None));
+        let late = (null(), None);
+        scatter::<S>(sums, (pixels, of.count), of.y.0, of.y.1, late);
     }
 }
 
@@ -74,9 +96,7 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, first: usize, room: *mut f32) {
 /// # Safety
 /// As `rx_pool2d_f32`; no size of the output is 0.
 pub(super) unsafe fn run(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
-    let lanes = lanes();
-    let pixels = (p.h.max(0) * p.w.max(0) + p.oh * p.ow) as usize;
-    let room = pixels * lanes;
+    let (lanes, room) = (lanes(), room(p));
     let threads = context.pool.threads();
     let Some(scratch) = Scratch::new(context, room * threads * 4) else {
         return context.status;
@@ -91,7 +111,13 @@ pub(super) unsafe fn run(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
             let room = rooms.add(worker * room);
             for task in begin..end {
                 let first = task * lanes;
-                dispatch_turning!(channels(p: &RxPool2dF32, first: usize, room: *mut f32));
+                let (from, to) = ((p.h * p.w) as usize, (p.oh * p.ow) as usize);
+                let of = Channels {
+                    x: (p.x.add(first * from), from),
+                    y: (p.y.add(first * to), to),
+                    count: lanes.min((p.n * p.c) as usize - first),
+                };
+                some(p, of, room);
             }
         });
     }

@@ -20,7 +20,18 @@ const PIXELS: usize = 32 * 32;
 pub(super) fn pays(s: &Sizes) -> bool {
     // Rows of whole vectors are read where they lie.
     let short = s.ow <= 8 || s.ow % 8 != 0 && s.ow < 24 || s.sw > 1;
-    !s.nhwc && s.kw > 1 && short && s.oh * s.ow <= PIXELS && s.h * s.w <= 4 * PIXELS
+    let reach = |n: usize, step: usize, taps: usize, distance: usize| {
+        let window = taps.saturating_sub(1).saturating_mul(distance);
+        (n - 1).saturating_mul(step).saturating_add(window)
+    };
+    let (high, wide) = (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw));
+    let small = [s.oh.saturating_mul(s.ow), s.h.saturating_mul(s.w) / 4];
+    !s.nhwc
+        && s.kw > 1
+        && short
+        && small.iter().all(|&n| n <= PIXELS)
+        && high.saturating_mul(wide) <= 8 * PIXELS
+        && high.max(wide) <= 8 * PIXELS
 }
 
 /// Where a pixel's vector lies in the padded copy of some channels, and what a thread's memory holds.

@@ -322,10 +322,31 @@ impl Plan<'_> {
         }
     }
 
+    /// Makes strips of `n` elements of what is one number so far.
+    #[inline(always)]
+    unsafe fn spread<S: Simd>(&self, s: &mut Strip, n: usize) {
+        let (inputs, steps) = (self.v.inputs as usize, self.out.inner_steps());
+        let first = inputs + self.v.constants as usize;
+        let temps = first + self.v.temps as usize;
+        for k in (0..first).chain(temps..temps + self.lead.len()) {
+            if k < inputs && steps[k] != 0 {
+                continue;
+            }
+            // SAFETY: the caller's promise; a strip is whole vectors.
+            unsafe {
+                let (x, to) = (S::splat(*s.operands[k]), s.room.add(k * STRIP));
+                for i in (0..n).step_by(S::LANES) {
+                    x.store(to.add(i));
+                }
+                s.operands[k] = to;
+            }
+        }
+    }
+
     /// As [`Plan::run`], in registers where that is possible; with `stream`, `out` is aligned and written past the
     /// caches.
     #[inline(always)]
-    unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
+    unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32, alone: bool) {
         let first = (self.v.inputs + self.v.constants) as usize;
         // SAFETY: the caller's promise; what is left after whole blocks has its inputs moved by as much.
         unsafe {
@@ -341,8 +362,14 @@ impl Plan<'_> {
                 if done == n {
                     return;
                 }
-                for at in &mut s.operands[..self.v.inputs as usize] {
-                    *at = at.add(done);
+                let steps = self.out.inner_steps();
+                for (at, step) in s.operands[..self.v.inputs as usize].iter_mut().zip(steps) {
+                    if step != 0 || !alone {
+                        *at = at.add(done);
+                    }
+                }
+                if alone {
+                    self.spread::<S>(s, n - done);
                 }
             }
             if self.stream {
@@ -465,7 +492,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
     // SAFETY: the callers' promise.
     unsafe {
         let n = p.out.inner();
-        let alone = p.chain.helps() && p.chain.alone(n, S::LANES);
+        let alone = p.chain.alone();
         let mut s = p.strip(room, if alone { 1 } else { STRIP });
         let strips = n.div_ceil(STRIP).max(1);
         let steps = p.out.inner_steps();
@@ -497,7 +524,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                     }
                 }
             }
-            p.run_whole::<S>(&mut s, len, out);
+            p.run_whole::<S>(&mut s, len, out, alone);
         }
         if p.stream {
             S::fence();
