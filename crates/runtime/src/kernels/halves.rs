@@ -280,7 +280,8 @@ mod tests {
             true => bf16::from_bits(x).to_f32(),
             false => f16::from_bits(x).to_f32(),
         };
-        let ops: [(Pair, fn(f32, f32) -> f32); 6] = [
+        type Op = fn(f32, f32) -> f32;
+        let ops: [(Pair, Op); 6] = [
             (Pair::Add, |a, b| a + b),
             (Pair::Sub, |a, b| a - b),
             (Pair::Mul, |a, b| a * b),

@@ -19,7 +19,7 @@ const PIXELS: usize = 32 * 32;
 /// Whether this way is faster than with the pixels of a row along vectors.
 pub(super) fn pays(s: &Sizes) -> bool {
     // Rows of whole vectors are read where they lie.
-    let short = s.ow <= 8 || s.ow % 8 != 0 && s.ow < 24 || s.sw > 1;
+    let short = s.ow <= 8 || !s.ow.is_multiple_of(8) && s.ow < 24 || s.sw > 1;
     let reach = |n: usize, step: usize, taps: usize, distance: usize| {
         let window = taps.saturating_sub(1).saturating_mul(distance);
         (n - 1).saturating_mul(step).saturating_add(window)
