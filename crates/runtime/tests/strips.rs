@@ -312,3 +312,74 @@ fn random_programs_are_their_loops() {
         });
     }
 }
+
+/// Rows of one input, reduced as they are: short ones side by side, whatever lies between them, and longer ones.
+#[test]
+fn plain_reductions_are_their_loops() {
+    const COPY: RxStripOp = RxStripOp {
+        code: Op::Copy as i32,
+        dst: 0,
+        args: [0; 4],
+    };
+    for combiner in 0..4 {
+        for (outer, rows, n) in [
+            (1, 8, 1),
+            (1, 9, 4),
+            (3, 17, 7),
+            (2, 64, 16),
+            (1, 33, 49),
+            (1, 10, 64),
+            (2, 9, 70),
+            (5, 3, 20),
+        ] {
+            let step = n + 3;
+            let mut x = Random(11 + n as u64).floats((outer * rows * step) as usize);
+            // Products that are neither huge nor nothing.
+            x.iter_mut()
+                .for_each(|x| *x = x.signum() * (0.9 + x.abs() / 5.0));
+            let wanted: Vec<f32> = (0..outer * rows)
+                .map(|row| {
+                    let at = (row * step) as usize;
+                    let row = x[at..at + n as usize].iter().map(|&x| f64::from(x));
+                    let value = match combiner {
+                        0 => row.sum(),
+                        1 => row.product(),
+                        2 => row.fold(f64::NEG_INFINITY, f64::max),
+                        _ => row.fold(f64::INFINITY, f64::min),
+                    };
+                    value as f32
+                })
+                .collect();
+            everywhere(|ctx, _| {
+                let mut out = vec![7.0f32; wanted.len() + 1];
+                let (extents, strides) = ([outer, rows, n], [rows * step, step, 1]);
+                let data = [x.as_ptr()];
+                let strips = RxStrips {
+                    axes: 2,
+                    reduced: 1,
+                    inputs: 1,
+                    constants: 0,
+                    ops: 1,
+                    temps: 1,
+                    combiner,
+                    reserved: 0,
+                    extents: extents.as_ptr(),
+                    data: data.as_ptr(),
+                    strides: strides.as_ptr(),
+                    values: std::ptr::null(),
+                    program: std::slice::from_ref(&COPY).as_ptr(),
+                    out: out.as_mut_ptr(),
+                };
+                // SAFETY: the steps stay within the input, and the result has its extents.
+                assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
+                assert_eq!(out.pop(), Some(7.0), "nothing is written behind the result");
+                close(
+                    &format!("{combiner}, {outer} {rows} {n}"),
+                    &out,
+                    &wanted,
+                    3e-6,
+                );
+            });
+        }
+    }
+}

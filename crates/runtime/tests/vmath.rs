@@ -339,3 +339,39 @@ fn arcs_and_powers_of_float32_are_within_their_bounds() {
         }
     });
 }
+
+/// Where all exponents are the same quarters of a whole number, powers are roots and products.
+#[test]
+fn powers_with_one_exponent_are_within_their_bounds() {
+    let special = [
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        -2.5,
+    ];
+    let mut x = special.to_vec();
+    x.extend((0..20_000u32).map(|i| f32::from_bits(0x0100_0000 + i * 100_003)));
+    everywhere(|_, isa| {
+        for exponent in [0.25f32, 0.5, 0.75, 1.5, 2.0, 3.0, 0.6] {
+            let y = vec![exponent; x.len()];
+            let mut z = vec![0.0f32; x.len()];
+            // SAFETY: all have as many elements.
+            unsafe { rx_vpow_f32(x.len() as i64, x.as_ptr(), y.as_ptr(), z.as_mut_ptr()) };
+            for (&x, &z) in x.iter().zip(&z) {
+                let exact = libm::pow(f64::from(x), f64::from(exponent));
+                if exact.abs() > f64::from(f32::MIN_POSITIVE) && exact.abs() < f64::from(f32::MAX) {
+                    let error = ulps(z, exact);
+                    assert!(error <= 2.1, "{x:e}^{exponent} is {z:e}: {error} ({isa:?})");
+                } else if exact.is_nan() {
+                    assert!(z.is_nan(), "{x:e}^{exponent} is {z:e} ({isa:?})");
+                } else if exact == 0.0 || exact.is_infinite() {
+                    assert_eq!(z, exact as f32, "{x:e}^{exponent} ({isa:?})");
+                }
+            }
+        }
+    });
+}

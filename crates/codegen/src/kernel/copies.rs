@@ -99,42 +99,78 @@ impl Kernel<'_, '_, '_> {
         done.map(|()| true)
     }
 
-    /// Emits a stage of constant size that reads one array in even steps, once its loops are cut where
-    /// divisions in its index cut them.
+    /// Emits a stage of constant size that reads arrays in even steps, once its loops are cut where divisions in
+    /// indices cut them, and where the arrays are joined.
     fn walk(&mut self, c: &Compute, shape: &[Ex]) -> Result<bool> {
-        let known =
-            |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(|e| e.as_int()).collect() };
-        let dtype = self.program.bufs[c.out].dtype;
-        let found = match c.value.kind() {
-            ExKind::Load(buf, index)
-                if self.places.contains_key(buf) && self.program.bufs[*buf].dtype == dtype =>
-            {
-                known(shape)
-                    .zip(known(&self.program.bufs[*buf].shape))
-                    .and_then(|(out, of)| Some((*buf, digits::walk(&c.axes, &out, index, &of)?)))
-            }
-            _ => None,
-        };
-        let Some((buf, walk)) = found else {
+        let Some((extents, walks)) = self.walks(c, shape) else {
             return Ok(false);
         };
         self.place(c.out)?;
-        let size = dtype.size() as i64;
-        let mut out_steps = vec![1i64; walk.extents.len()];
+        let size = self.program.bufs[c.out].dtype.size() as i64;
+        let mut out_steps = vec![1i64; extents.len()];
         for k in (1..out_steps.len()).rev() {
-            out_steps[k - 1] = out_steps[k] * walk.extents[k];
+            out_steps[k - 1] = out_steps[k] * extents[k];
         }
-        let (out, from) = (self.places[&c.out].data, self.places[&buf].data);
-        let from = self.b.ins().iadd_imm_s(from, walk.first * size);
-        let width = self.b.ins().iconst(types::I32, size);
-        let rank = self.b.ins().iconst(types::I32, out_steps.len() as i64);
-        let [extents, steps, out_steps] = [&walk.extents, &walk.steps, &out_steps].map(|words| {
-            let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
-            self.constant(&bytes)
-        });
-        let args = [width, rank, extents, from, steps, out, out_steps];
-        self.run("rx_copy_strided", &args);
+        let out = self.places[&c.out].data;
+        for (buf, walk) in walks {
+            let (begin, end) = walk.range;
+            if begin == end {
+                continue;
+            }
+            let mut extents = extents.clone();
+            extents[walk.digit] = end - begin;
+            let first = walk.first + begin * walk.steps[walk.digit];
+            let from = self.places[&buf].data;
+            let from = self.b.ins().iadd_imm_s(from, first * size);
+            let to = (self.b.ins()).iadd_imm_s(out, begin * out_steps[walk.digit] * size);
+            let width = self.b.ins().iconst(types::I32, size);
+            let rank = self.b.ins().iconst(types::I32, out_steps.len() as i64);
+            let [extents, steps, out_steps] = [&extents, &walk.steps, &out_steps].map(|words| {
+                let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
+                self.constant(&bytes)
+            });
+            let args = [width, rank, extents, from, steps, to, out_steps];
+            self.run("rx_copy_strided", &args);
+        }
         Ok(true)
+    }
+
+    /// The loops of such a stage, and how each of its parts is walked.
+    fn walks(&self, c: &Compute, shape: &[Ex]) -> Option<(Vec<i64>, Vec<(Buf, digits::Walk)>)> {
+        let known = |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(Ex::as_int).collect() };
+        let extents = known(shape)?;
+        let dtype = self.program.bufs[c.out].dtype;
+        let (mut bufs, mut parts, mut rest) = (Vec::new(), Vec::new(), &c.value);
+        loop {
+            let (here, below, next) = match rest.kind() {
+                ExKind::Select(cond, yes, no) => {
+                    let ExKind::Binary(BinOp::Lt, place, bound) = cond.kind() else {
+                        return None;
+                    };
+                    (yes, Some((place, bound.as_int()?)), Some(no))
+                }
+                _ => (rest, None, None),
+            };
+            let ExKind::Load(buf, index) = here.kind() else {
+                return None;
+            };
+            let of = &self.program.bufs[*buf];
+            if !self.places.contains_key(buf) || of.dtype != dtype || parts.len() == PIECES {
+                return None;
+            }
+            bufs.push(*buf);
+            parts.push(digits::Part {
+                below,
+                index,
+                shape: known(&of.shape)?,
+            });
+            match next {
+                Some(no) => rest = no,
+                None => break,
+            }
+        }
+        let (loops, walks) = digits::parts(&c.axes, &extents, &parts)?;
+        Some((loops, bufs.into_iter().zip(walks).collect()))
     }
 
     fn emit_copies(

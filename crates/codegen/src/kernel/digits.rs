@@ -12,13 +12,23 @@ const MOST: usize = 12;
 /// How deep index expressions may nest.
 const DEPTH: usize = 24;
 
-/// Loops that walk an array in even steps.
+/// What is read where an index lies below a bound, and below no bound of the parts before; where there is no bound,
+/// everywhere else.
+pub(super) struct Part<'e> {
+    pub below: Option<(&'e Ex, i64)>,
+    /// The index of what is read, and the shape of the array.
+    pub index: &'e [Ex],
+    pub shape: Vec<i64>,
+}
+
+/// How a part is walked: loops of which one goes over a range only.
 pub(super) struct Walk {
-    /// Their extents, outermost first; together they go over the axes in order.
-    pub extents: Vec<i64>,
-    /// The array's step along each, in elements.
+    /// Which loop's range it is.
+    pub digit: usize,
+    pub range: (i64, i64),
+    /// The array's step along each loop, in elements.
     pub steps: Vec<i64>,
-    /// Where the first element is.
+    /// Where the element is that is read where all loops are at 0.
     pub first: i64,
 }
 
@@ -30,27 +40,96 @@ struct Sum {
 }
 
 /// Why an index is no such sum.
+#[derive(Clone, Copy)]
 enum Trouble {
     /// Digit `.0` has to be cut so that its inner part has extent `.1`.
     Cut(usize, i64),
     Never,
 }
 
-/// The digits of all axes: axis and extent.
-struct Digits(Vec<(usize, i64)>);
+/// The digits of all axes: axis and extent; and a range that one of them stays in.
+struct Digits(Vec<(usize, i64)>, Option<(usize, (i64, i64))>);
 
 impl Digits {
     /// The least and the greatest value of a sum.
     fn range(&self, terms: &[i64]) -> (i64, i64) {
         let mut range = (0i64, 0i64);
-        for (k, d) in terms.iter().zip(&self.0) {
-            let reach = k.saturating_mul(d.1 - 1);
+        for (at, (k, d)) in terms.iter().zip(&self.0).enumerate() {
+            let (low, high) = match self.1 {
+                Some((digit, range)) if digit == at => range,
+                _ => (0, d.1),
+            };
+            let ends = [k.saturating_mul(low), k.saturating_mul(high - 1)];
             range = (
-                range.0.saturating_add(reach.min(0)),
-                range.1.saturating_add(reach.max(0)),
+                range.0.saturating_add(ends[0].min(ends[1])),
+                range.1.saturating_add(ends[0].max(ends[1])),
             );
         }
         range
+    }
+
+    /// The digit, and the value of it, below which an index is below a bound.
+    fn below(&self, place: &Ex, axes: &[Var], bound: i64) -> Result<(usize, i64), Trouble> {
+        let sum = self.sum(place, axes, DEPTH)?;
+        let (digit, &k) = (sum.terms.iter().enumerate())
+            .max_by_key(|t| t.1)
+            .ok_or(Trouble::Never)?;
+        let mut others = sum.terms.clone();
+        others[digit] = 0;
+        let (least, most) = self.range(&others);
+        let rest = bound.checked_sub(sum.rest).ok_or(Trouble::Never)?;
+        let even = most == 0 || rest.rem_euclid(k.max(1)) == 0;
+        if k < 1 || least < 0 || most >= k || !even {
+            return Err(Trouble::Never);
+        }
+        let value = rest.div_euclid(k) + i64::from(rest.rem_euclid(k) != 0);
+        Ok((digit, value.clamp(0, self.0[digit].1)))
+    }
+
+    /// How all parts are walked.
+    fn parts(&self, axes: &[Var], parts: &[Part<'_>]) -> Result<Vec<Walk>, Trouble> {
+        let mut walks: Vec<Walk> = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (last, begin) = walks
+                .last()
+                .map_or((None, 0), |w| (Some(w.digit), w.range.1));
+            let (digit, end) = match part.below {
+                Some((place, bound)) => self.below(place, axes, bound)?,
+                None => {
+                    let digit = last.unwrap_or(0);
+                    (digit, self.0[digit].1)
+                }
+            };
+            if last.is_some_and(|d| d != digit) {
+                return Err(Trouble::Never);
+            }
+            let range = (begin, end.max(begin));
+            let within = Digits(self.0.clone(), Some((digit, range)));
+            let (steps, first) = match range.0 < range.1 {
+                true => within.steps(axes, part.index, &part.shape)?,
+                false => (vec![0; self.0.len()], 0),
+            };
+            walks.push(Walk {
+                digit,
+                range,
+                steps,
+                first,
+            });
+        }
+        Ok(walks)
+    }
+
+    /// Cuts a digit in two; `false` where that is no way out.
+    fn mend(&mut self, trouble: Trouble) -> bool {
+        match trouble {
+            Trouble::Cut(digit, inner) if self.0.len() < MOST => {
+                let (axis, extent) = self.0[digit];
+                self.0[digit].1 = extent / inner;
+                self.0.insert(digit + 1, (axis, inner));
+                true
+            }
+            _ => false,
+        }
     }
 
     fn sum(&self, e: &Ex, axes: &[Var], depth: usize) -> Result<Sum, Trouble> {
@@ -172,37 +251,41 @@ pub(super) fn walks(axes: &[Var], extents: &[i64], loads: &[(&[Ex], Vec<i64>)]) 
     if extents.iter().chain(shapes).any(|&n| n < 1) {
         return None;
     }
-    let mut digits = Digits(extents.iter().copied().enumerate().collect());
-    'cut: loop {
-        let mut found = Vec::with_capacity(loads.len());
-        for (index, shape) in loads {
-            match digits.steps(axes, index, shape) {
-                Ok(steps) => found.push(steps),
-                Err(Trouble::Cut(digit, inner)) if digits.0.len() < MOST => {
-                    let (axis, extent) = digits.0[digit];
-                    digits.0[digit].1 = extent / inner;
-                    digits.0.insert(digit + 1, (axis, inner));
-                    continue 'cut;
-                }
-                Err(_) => return None,
+    let mut digits = Digits(extents.iter().copied().enumerate().collect(), None);
+    loop {
+        let steps = |l: &(&[Ex], Vec<i64>)| digits.steps(axes, l.0, &l.1);
+        match loads.iter().map(steps).collect() {
+            Ok(loads) => {
+                return Some(Walks {
+                    digits: digits.0,
+                    loads,
+                });
             }
+            Err(trouble) if digits.mend(trouble) => {}
+            Err(_) => return None,
         }
-        return Some(Walks {
-            digits: digits.0,
-            loads: found,
-        });
     }
 }
 
-/// The same for one array.
-pub(super) fn walk(axes: &[Var], extents: &[i64], index: &[Ex], shape: &[i64]) -> Option<Walk> {
-    let mut walks = walks(axes, extents, &[(index, shape.to_vec())])?;
-    let (steps, first) = walks.loads.pop()?;
-    Some(Walk {
-        extents: walks.digits.iter().map(|d| d.1).collect(),
-        steps,
-        first,
-    })
+/// How loops over `axes` of these extents walk the arrays of some parts: the loops' extents, outermost first, and a walk
+/// for each part. `None` as for [`walks`], and where a bound does not cut one loop.
+pub(super) fn parts(
+    axes: &[Var],
+    extents: &[i64],
+    parts: &[Part<'_>],
+) -> Option<(Vec<i64>, Vec<Walk>)> {
+    let shapes = parts.iter().flat_map(|p| &p.shape);
+    if extents.is_empty() || extents.iter().chain(shapes).any(|&n| n < 1) {
+        return None;
+    }
+    let mut digits = Digits(extents.iter().copied().enumerate().collect(), None);
+    loop {
+        match digits.parts(axes, parts) {
+            Ok(walks) => return Some((digits.0.iter().map(|d| d.1).collect(), walks)),
+            Err(trouble) if digits.mend(trouble) => {}
+            Err(_) => return None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -219,9 +302,16 @@ mod tests {
     ) {
         let axes: Vec<Var> = (0..extents.len() as u32).map(Var).collect();
         let vars: Vec<Ex> = axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
-        let walk = walk(&axes, extents, &index(&vars), shape).expect("even steps");
+        let index = index(&vars);
+        let whole = Part {
+            below: None,
+            index: &index,
+            shape: shape.to_vec(),
+        };
+        let (loops, walks) = parts(&axes, extents, &[whole]).expect("even steps");
+        let walk = &walks[0];
         let count: i64 = extents.iter().product();
-        assert_eq!(count, walk.extents.iter().product::<i64>());
+        assert_eq!(count, loops.iter().product::<i64>());
         let places = |extents: &[i64], mut flat: i64| -> Vec<i64> {
             let mut out = vec![0; extents.len()];
             for (o, n) in out.iter_mut().zip(extents).rev() {
@@ -230,7 +320,7 @@ mod tests {
             out
         };
         for flat in 0..count {
-            let loops = places(&walk.extents, flat);
+            let loops = places(&loops, flat);
             let found: i64 = loops.iter().zip(&walk.steps).map(|(i, s)| i * s).sum();
             assert_eq!(
                 walk.first + found,
@@ -276,11 +366,43 @@ mod tests {
     }
 
     #[test]
+    fn joined_and_reshaped_parts_have_loops_of_their_own() {
+        // (2, 3, 4) joined with (5, 3, 4) along its first axis, as (3, 28).
+        let axes = [Var(0), Var(1)];
+        let [i, j] = axes.map(|v| Ex::var(v, DType::I64));
+        let at = j.floor_div(Ex::idx(4));
+        let lane = j.floor_mod(Ex::idx(4));
+        let one = [at.clone(), i.clone(), lane.clone()];
+        let other = [at.clone() - Ex::idx(2), i, lane];
+        let part = |below, index, first: i64| Part {
+            below,
+            index,
+            shape: vec![first, 3, 4],
+        };
+        let pieces = [part(Some((&at, 2)), &one, 2), part(None, &other, 5)];
+        let (loops, walks) = parts(&axes, &[3, 28], &pieces).expect("even steps");
+        assert_eq!(loops, [3, 7, 4]);
+        let found: Vec<_> = walks.iter().map(|w| (w.digit, w.range, w.first)).collect();
+        assert_eq!(found, [(1, (0, 2), 0), (1, (2, 7), -24)]);
+        assert!(walks.iter().all(|w| w.steps == [4, 12, 1]));
+        // A bound within a row of the inner loop is no bound of the outer one.
+        let lanes = [part(Some((&j, 6)), &one, 7), part(None, &one, 7)];
+        assert!(parts(&axes, &[3, 28], &lanes).is_none());
+    }
+
+    #[test]
     fn what_has_no_even_steps_is_refused() {
         let v = Ex::var(Var(0), DType::I64);
         let five = v.floor_div(Ex::idx(5));
-        assert!(walk(&[Var(0)], &[12], &[five], &[3]).is_none());
-        let outside = v + Ex::idx(1);
-        assert!(walk(&[Var(0)], &[12], &[outside], &[12]).is_none());
+        let refused = |index: Ex, n: i64| {
+            let whole = Part {
+                below: None,
+                index: &[index],
+                shape: vec![n],
+            };
+            parts(&[Var(0)], &[12], &[whole]).is_none()
+        };
+        assert!(refused(five, 3));
+        assert!(refused(v + Ex::idx(1), 12));
     }
 }

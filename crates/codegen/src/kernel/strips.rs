@@ -356,8 +356,11 @@ impl Kernel<'_, '_, '_> {
         if known(&axes).is_some_and(|n| n < FEW) {
             return Ok(false);
         }
-        // Short windows of few elements: a strip would hold next to nothing.
-        let short = |axes: &[(Var, Ex)]| axes.last().and_then(|a| a.1.as_int()).unwrap_or(64) < 8;
+        // Short windows of few elements: a strip would hold next to nothing. Axes with one value are none.
+        let short = |axes: &[(Var, Ex)]| {
+            let mut extents = axes.iter().rev().map(|a| a.1.as_int());
+            extents.find(|n| *n != Some(1)).flatten().unwrap_or(64) < 8
+        };
         if c.reduce.is_some() && short(&axes) && short(&axes[..result_axes]) {
             return Ok(false);
         }

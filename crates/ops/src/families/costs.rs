@@ -133,7 +133,7 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
 fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     let (rows, columns) = ((oh / 4.0).ceil(), (ow / 4.0).ceil());
     let tiles = rows * columns;
-    if c < 32.0 || o < 32.0 || tiles == 0.0 {
+    if c < 16.0 || o < 32.0 || tiles == 0.0 {
         return None;
     }
     let lanes = if tiles <= 12.0 {

@@ -85,10 +85,162 @@ pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
     unsafe { dispatch!(all(n: usize, x: *const f32, y: *mut u16)) };
 }
 
+/// What is done with two narrow floats.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Pair {
+    /// `a + b`.
+    Add,
+    /// `a - b`.
+    Sub,
+    /// `a * b`.
+    Mul,
+    /// `a / b`.
+    Div,
+    /// `a < b ? a : b`.
+    Min,
+    /// `a > b ? a : b`.
+    Max,
+}
+
+/// An operand for a row of elements.
+#[derive(Clone, Copy)]
+pub(super) enum Operand {
+    /// Elements side by side.
+    Lies(*const u16),
+    /// One element for all.
+    One(*const u16),
+    /// One number for all.
+    Number(f32),
+}
+
+/// `n` elements of float16, or of bfloat16 (`brain`): computed in float32 and rounded. `false` where the processor has no
+/// instructions for it, and nothing was done.
+///
+/// # Safety
+/// Operands have `n` elements or one, and `to` has `n`, which overlap none that are read later.
+pub(super) unsafe fn pairs(
+    brain: bool,
+    pair: Pair,
+    n: usize,
+    [a, b]: [Operand; 2],
+    to: *mut u16,
+) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if isa() >= Isa::Avx2 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match brain {
+                true => eights::pairs::<true>(pair, n, a, b, to),
+                false => eights::pairs::<false>(pair, n, a, b, to),
+            }
+        }
+        return true;
+    }
+    let _ = (brain, pair, n, a, b, to);
+    false
+}
+
 /// Groups of eight.
 #[cfg(target_arch = "x86_64")]
 mod eights {
+    use super::{Operand, Pair};
     use std::arch::x86_64::*;
+
+    #[inline(always)]
+    unsafe fn widened<const BRAIN: bool>(x: __m128i) -> __m256 {
+        // SAFETY: the callers' promise: the instruction set is enabled.
+        unsafe {
+            if BRAIN {
+                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(x)))
+            } else {
+                _mm256_cvtph_ps(x)
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn narrowed<const BRAIN: bool>(x: __m256) -> __m128i {
+        // SAFETY: the callers' promise: the instruction set is enabled.
+        unsafe {
+            if !BRAIN {
+                return _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
+            }
+            let bits = _mm256_castps_si256(x);
+            let high = _mm256_srli_epi32::<16>(bits);
+            let even = _mm256_and_si256(high, _mm256_set1_epi32(1));
+            let half = _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff));
+            let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
+            // A NaN stays one when its lower bits are lost.
+            let lost = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
+            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
+            let all = _mm256_blendv_epi8(rounded, lost, nan);
+            let packed = _mm256_packus_epi32(all, all);
+            _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0xd8>(packed))
+        }
+    }
+
+    /// As [`super::pairs`].
+    #[target_feature(enable = "avx2,f16c")]
+    pub unsafe fn pairs<const BRAIN: bool>(
+        pair: Pair,
+        n: usize,
+        a: Operand,
+        b: Operand,
+        to: *mut u16,
+    ) {
+        macro_rules! number {
+            ($operand:ident) => {
+                match $operand {
+                    Operand::Lies(_) => _mm256_setzero_ps(),
+                    Operand::One(at) => {
+                        widened::<BRAIN>(_mm_set1_epi16(at.read_unaligned() as i16))
+                    }
+                    Operand::Number(x) => _mm256_set1_ps(x),
+                }
+            };
+        }
+        macro_rules! each {
+            ($op:ident) => {{
+                let numbers = [number!(a), number!(b)];
+                let mut i = 0;
+                while i < n {
+                    let part = (n - i).min(8);
+                    let mut x = numbers;
+                    for (x, operand) in x.iter_mut().zip([a, b]) {
+                        if let Operand::Lies(at) = operand {
+                            let mut from = at.add(i);
+                            let mut line = [0u16; 8];
+                            if part < 8 {
+                                std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), part);
+                                from = line.as_ptr();
+                            }
+                            *x = widened::<BRAIN>(_mm_loadu_si128(from.cast()));
+                        }
+                    }
+                    let y = narrowed::<BRAIN>($op(x[0], x[1]));
+                    if part == 8 {
+                        _mm_storeu_si128(to.add(i).cast(), y);
+                    } else {
+                        let mut line = [0u16; 8];
+                        _mm_storeu_si128(line.as_mut_ptr().cast(), y);
+                        std::ptr::copy_nonoverlapping(line.as_ptr(), to.add(i), part);
+                    }
+                    i += part;
+                }
+            }};
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match pair {
+                Pair::Add => each!(_mm256_add_ps),
+                Pair::Sub => each!(_mm256_sub_ps),
+                Pair::Mul => each!(_mm256_mul_ps),
+                Pair::Div => each!(_mm256_div_ps),
+                Pair::Min => each!(_mm256_min_ps),
+                Pair::Max => each!(_mm256_max_ps),
+            }
+        }
+    }
 
     #[target_feature(enable = "avx,f16c")]
     pub unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
@@ -117,6 +269,57 @@ mod eights {
 mod tests {
     use super::*;
     use half::bf16;
+
+    /// Each pair is what widening, computing and narrowing one after the other gives, to the bit.
+    #[test]
+    fn pairs_are_their_operations() {
+        let n = 2 * usize::from(u16::MAX) + 3;
+        let x: Vec<u16> = (0..n).map(|i| (i * 7919 % 65_521) as u16).collect();
+        let y: Vec<u16> = (0..n).map(|i| (i * 104_729 % 65_536) as u16).collect();
+        let wide = |brain: bool, x: u16| match brain {
+            true => bf16::from_bits(x).to_f32(),
+            false => f16::from_bits(x).to_f32(),
+        };
+        type Op = fn(f32, f32) -> f32;
+        let ops: [(Pair, Op); 6] = [
+            (Pair::Add, |a, b| a + b),
+            (Pair::Sub, |a, b| a - b),
+            (Pair::Mul, |a, b| a * b),
+            (Pair::Div, |a, b| a / b),
+            (Pair::Min, |a, b| if a < b { a } else { b }),
+            (Pair::Max, |a, b| if a > b { a } else { b }),
+        ];
+        for (brain, (pair, op)) in [true, false].into_iter().flat_map(|b| ops.map(|o| (b, o))) {
+            for (b, other) in [
+                (Operand::Lies(y.as_ptr()), None),
+                (Operand::One(&raw const y[1]), Some(wide(brain, y[1]))),
+                (Operand::Number(0.3), Some(0.3)),
+            ] {
+                let mut z = vec![0u16; n];
+                // SAFETY: all have as many elements.
+                if !unsafe {
+                    pairs(
+                        brain,
+                        pair,
+                        n,
+                        [Operand::Lies(x.as_ptr()), b],
+                        z.as_mut_ptr(),
+                    )
+                } {
+                    return;
+                }
+                for i in 0..n {
+                    let value = op(wide(brain, x[i]), other.unwrap_or(wide(brain, y[i])));
+                    let wanted = match brain {
+                        true => bf16::from_f32(value).to_bits(),
+                        false => f16::from_f32(value).to_bits(),
+                    };
+                    let nan = value.is_nan() && wide(brain, z[i]).is_nan();
+                    assert!(z[i] == wanted || nan, "{brain} {pair:?} {i}");
+                }
+            }
+        }
+    }
 
     #[test]
     fn all_numbers_are_what_scalar_conversions_give() {

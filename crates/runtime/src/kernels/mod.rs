@@ -15,6 +15,7 @@ pub mod math;
 mod padded;
 pub mod pick;
 pub mod pool2d;
+mod pool_lanes;
 pub mod reduce;
 pub mod requantize;
 pub mod rows;

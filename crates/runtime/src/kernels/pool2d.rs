@@ -2,12 +2,17 @@
 
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::padded::{Padded, Window};
+use crate::kernels::pool_lanes;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
 /// Elements one thread should at least handle; several operations each (`--example bench_threads`).
 const GRAIN: usize = 16 << 10;
+/// Places of a window that are tabulated.
+const TAPS: usize = 64;
+/// Vectors of an output row that are made together.
+const WIDE: usize = 2;
 
 /// As in the C header.
 #[repr(C)]
@@ -52,7 +57,7 @@ pub struct RxPool2dF32 {
 }
 
 /// Places `i` of the window, of `count`, whose input `start + i * step` lies in `[0, size)`.
-fn inside(start: i64, step: i64, count: i64, size: i64) -> (i64, i64) {
+pub(super) fn inside(start: i64, step: i64, count: i64, size: i64) -> (i64, i64) {
     let first = if start < 0 {
         (-start + step - 1) / step
     } else {
@@ -123,14 +128,14 @@ impl RxPool2dF32 {
     }
 
     /// The neutral element: a window of nothing but padding gives the least finite number, as in TVM.
-    fn start(&self) -> f32 {
+    pub(super) fn start(&self) -> f32 {
         if self.op == 0 { f32::MIN } else { 0.0 }
     }
 }
 
 /// Takes one more element; NaN stays.
 #[inline(always)]
-unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
+pub(super) unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
     // SAFETY: the callers' promise.
     unsafe {
         if max {
@@ -146,6 +151,7 @@ unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
 /// # Safety
 /// `x` and `y` are channels of the sizes that `p` has; `room` is from [`RxPool2dF32::prepare`].
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32) {
     let padded = Padded::of(p.window());
     let (oh, ow) = (p.oh as usize, p.ow as usize);
@@ -157,18 +163,30 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
             _ => padded.fill::<S>(x, room),
         }
         let (columns, one) = (room.add(p.padded()), S::splat(1.0));
+        // Where the places of a window lie is computed once, not for each vector.
+        let mut table = [0usize; TAPS];
+        let tabulated = TAPS.min(kh * kw);
+        for (tap, at) in table.iter_mut().enumerate().take(tabulated) {
+            *at = padded.tap(tap / kw, tap % kw);
+        }
         for oy in 0..oh {
             let y = y.add(oy * ow);
             let from = room.add(oy * p.stride_h as usize * padded.row);
             let rows = S::splat(p.rows(oy as i64) as f32);
             let mut ox = 0;
             while ox < ow {
-                let mut acc = [S::splat(p.start()); 2];
-                for ky in 0..kh {
-                    for kx in 0..kw {
-                        let at = from.add(padded.tap(ky, kx) + ox);
-                        acc[0] = take(p.op == 0, acc[0], S::load(at));
-                        acc[1] = take(p.op == 0, acc[1], S::load(at.add(S::LANES)));
+                let mut acc = [S::splat(p.start()); WIDE];
+                let from = from.add(ox);
+                for &at in &table[..tabulated] {
+                    let at = from.add(at);
+                    for v in 0..WIDE {
+                        acc[v] = take(p.op == 0, acc[v], S::load(at.add(v * S::LANES)));
+                    }
+                }
+                for tap in tabulated..kh * kw {
+                    let at = from.add(padded.tap(tap / kw, tap % kw));
+                    for v in 0..WIDE {
+                        acc[v] = take(p.op == 0, acc[v], S::load(at.add(v * S::LANES)));
                     }
                 }
                 for (v, acc) in acc.into_iter().enumerate() {
@@ -184,7 +202,7 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
                         x.store_part(y.add(column), n);
                     }
                 }
-                ox += 2 * S::LANES;
+                ox += WIDE * S::LANES;
             }
         }
     }
@@ -192,7 +210,7 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
 
 impl RxPool2dF32 {
     /// Rows of a window that an average counts.
-    fn rows(&self, oy: i64) -> i64 {
+    pub(super) fn rows(&self, oy: i64) -> i64 {
         if self.op == 1 {
             return self.kh;
         }
@@ -206,7 +224,7 @@ impl RxPool2dF32 {
     }
 
     /// Columns of a window that an average counts.
-    fn columns(&self, ox: i64) -> i64 {
+    pub(super) fn columns(&self, ox: i64) -> i64 {
         if self.op == 1 {
             return self.kw;
         }
@@ -304,6 +322,9 @@ pub unsafe extern "C" fn rx_pool2d_f32(ctx: *mut RxContext, pool: *const RxPool2
             }
             if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
                 return 0;
+            }
+            if p.layout == 0 && pool_lanes::pays(p) {
+                return pool_lanes::run(context, p);
             }
             if p.layout == 0 {
                 return channels_first(context, p);

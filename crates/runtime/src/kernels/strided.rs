@@ -143,7 +143,7 @@ unsafe fn walk<T: Copy>(nest: Nest, mut src: *const T, mut dst: *mut T) {
 }
 
 /// Bytes from which on a row is copied by a call.
-const ROW: usize = 64;
+const ROW: usize = 128;
 /// Elements of a row from which on matrices are turned over in blocks.
 const SIDE: i64 = 4;
 
@@ -185,14 +185,35 @@ unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
         for i in 0..outer.n {
             let from = src.offset((i * outer.src) as isize);
             let to = dst.offset((i * outer.dst) as isize);
-            if n * size_of::<T>() >= ROW {
-                std::ptr::copy_nonoverlapping(from.cast::<u8>(), to.cast(), n * size_of::<T>());
-            } else {
-                for j in 0..n {
-                    to.add(j).write_unaligned(from.add(j).read_unaligned());
-                }
+            let bytes = n * size_of::<T>();
+            let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
+            match bytes {
+                ROW.. => std::ptr::copy_nonoverlapping(from, to, bytes),
+                16.. => pieces::<16>(from, to, bytes),
+                8.. => pieces::<8>(from, to, bytes),
+                4.. => pieces::<4>(from, to, bytes),
+                _ => pieces::<1>(from, to, bytes),
             }
         }
+    }
+}
+
+/// Copies at least `N` bytes, as many at a time; the last ones may be copied twice.
+#[inline(always)]
+unsafe fn pieces<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
+    let mut at = 0;
+    // SAFETY: the callers' promise.
+    unsafe {
+        while at + N <= bytes {
+            to.add(at)
+                .cast::<[u8; N]>()
+                .write(from.add(at).cast::<[u8; N]>().read());
+            at += N;
+        }
+        let last = bytes - N;
+        to.add(last)
+            .cast::<[u8; N]>()
+            .write(from.add(last).cast::<[u8; N]>().read());
     }
 }
 

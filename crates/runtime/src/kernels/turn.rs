@@ -1,7 +1,8 @@
 //! Matrices turned over: `to[j * step_to + i] = from[i * step_from + j]`.
 //!
-//! A block whose rows are two lines of the cache is turned over in memory of its own, so that both sides are read and
-//! written in whole lines, however many rows lie a power of two apart.
+//! Squares of as many elements as a register has are turned over in registers. Where the rows that are written lie close
+//! together they go straight there; else a block whose rows are two lines of the cache is turned over in memory of its own,
+//! so that both sides are read and written in whole lines, however many rows lie a power of two apart.
 
 use super::simd::{Isa, isa};
 use std::mem::MaybeUninit;
@@ -10,6 +11,8 @@ use std::mem::MaybeUninit;
 const ROW: usize = 64;
 /// A block's memory: the largest one has 64 rows of 2 bytes.
 const ROOM: usize = ROW * 128 / size_of::<u128>();
+/// Bytes over which the rows that are written may be spread, so that the first cache holds all their lines.
+const CLOSE: usize = 16 << 10;
 
 /// # Safety
 /// `from` has `rows` rows of `columns` elements, `step_from` apart; `to` has `columns` rows of `rows` elements, `step_to`
@@ -22,55 +25,246 @@ pub(super) unsafe fn turn<T: Copy>(
     step_to: isize,
 ) {
     let size = size_of::<T>();
+    let side = side(size, rows.min(columns));
     let block = (128 / size).min(ROW);
-    let mut room = [MaybeUninit::<u128>::uninit(); ROOM];
-    let room = room.as_mut_ptr().cast::<T>();
-    // SAFETY: the caller's promise; a block has at most ROW rows of at most 128 bytes.
+    // SAFETY: the caller's promise.
     unsafe {
-        let wide = size == 4 && isa() >= Isa::Avx2;
-        let (mut i, mut j) = (0, 0);
-        while j < columns {
-            let (n, m) = ((rows - i).min(block), (columns - j).min(block));
-            let x = from.offset(i as isize * step_from + j as isize);
-            let y = to.offset(j as isize * step_to + i as isize);
-            // Whole squares in vectors, the rows and columns that are left one by one.
-            let (rows8, columns8) = if wide { (n / 8 * 8, m / 8 * 8) } else { (0, 0) };
-            squares((rows8, columns8), x.cast(), step_from, room.cast(), n);
-            for r in 0..n {
-                let row = x.offset(r as isize * step_from);
-                for c in if r < rows8 { columns8 } else { 0 }..m {
-                    *room.add(c * n + r) = row.add(c).read_unaligned();
+        let close = CLOSE / (step_to.unsigned_abs() * size).max(1);
+        if close >= side.max(block / 2) {
+            let close = close / block.min(close) * block.min(close);
+            for (j, m) in parts(columns, close, side) {
+                let (x, y) = (from.add(j), to.offset(j as isize * step_to));
+                squares((rows, m), side, x, step_from, y, step_to);
+            }
+            return;
+        }
+        // A block has at most ROW rows of at most 128 bytes.
+        let mut room = [MaybeUninit::<u128>::uninit(); ROOM];
+        let room = room.as_mut_ptr().cast::<T>();
+        for (j, m) in parts(columns, block, side) {
+            for (i, n) in parts(rows, block, side) {
+                let x = from.offset(i as isize * step_from + j as isize);
+                let y = to.offset(j as isize * step_to + i as isize);
+                squares((n, m), side, x, step_from, room, n as isize);
+                for c in 0..m {
+                    let row = y.offset(c as isize * step_to).cast::<u8>();
+                    std::ptr::copy_nonoverlapping(room.add(c * n).cast(), row, n * size);
                 }
-            }
-            for c in 0..m {
-                let row = y.offset(c as isize * step_to).cast::<u8>();
-                std::ptr::copy_nonoverlapping(room.add(c * n).cast(), row, n * size);
-            }
-            i += n;
-            if i == rows {
-                (i, j) = (0, j + m);
             }
         }
     }
 }
 
-/// Elements of 4 bytes, `n` by `m`, which are multiples of 8, to rows that lie `to_step` apart.
-#[cfg(target_arch = "x86_64")]
-unsafe fn squares(
-    (n, m): (usize, usize),
-    from: *const f32,
-    step: isize,
-    to: *mut f32,
-    to_step: usize,
+/// Pieces of `n`, each `most` long; the last one may overlap the one before it, so that it is no shorter than `least`.
+fn parts(n: usize, most: usize, least: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..n).step_by(most.max(1)).map(move |first| {
+        let first = first.min(n.saturating_sub(least));
+        (first, (n - first).min(most))
+    })
+}
+
+/// The side of the squares that there are instructions for, at most `most`; 1 where there are none.
+fn side(size: usize, most: usize) -> usize {
+    let wide = isa() >= Isa::Avx2;
+    match size {
+        _ if !cfg!(target_arch = "x86_64") => 1,
+        1 | 2 if most >= 8 => 8,
+        4 if most >= 8 && wide => 8,
+        4 if most >= 4 => 4,
+        8 if most >= 4 && wide => 4,
+        8 if most >= 2 => 2,
+        _ => 1,
+    }
+}
+
+/// Elements of which a square is turned over in registers; places and steps are bytes.
+trait Square {
+    /// Bytes of an element.
+    const SIZE: usize;
+    /// Elements of a side.
+    const SIDE: usize;
+    /// # Safety
+    /// All rows can be read and written, and the instructions are there.
+    unsafe fn turn(from: *const u8, step_from: isize, to: *mut u8, step_to: isize);
+}
+
+/// Elements one by one.
+struct One<const SIZE: usize>;
+
+impl<const SIZE: usize> Square for One<SIZE> {
+    const SIZE: usize = SIZE;
+    const SIDE: usize = 1;
+    #[inline(always)]
+    unsafe fn turn(from: *const u8, _: isize, to: *mut u8, _: isize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            to.cast::<[u8; SIZE]>()
+                .write(from.cast::<[u8; SIZE]>().read())
+        };
+    }
+}
+
+/// Turns over a matrix that has at least as many rows and columns as a square; the last squares overlap those before them.
+#[inline(always)]
+unsafe fn each<Q: Square>(
+    (rows, columns): (usize, usize),
+    (from, step_from): (*const u8, isize),
+    (to, step_to): (*mut u8, isize),
 ) {
-    use std::arch::x86_64::*;
-    #[target_feature(enable = "avx2")]
-    unsafe fn square(from: *const f32, step: isize, to: *mut f32, to_step: usize) {
+    for i in (0..rows).step_by(Q::SIDE) {
+        let i = i.min(rows - Q::SIDE);
         // SAFETY: the callers' promise.
         unsafe {
+            let from = from.offset(i as isize * step_from);
+            let to = to.add(i * Q::SIZE);
+            for j in (0..columns).step_by(Q::SIDE) {
+                let j = j.min(columns - Q::SIDE);
+                let to = to.offset(j as isize * step_to);
+                Q::turn(from.add(j * Q::SIZE), step_from, to, step_to);
+            }
+        }
+    }
+}
+
+/// Turns over a matrix that has at least `side` rows and columns.
+#[inline(always)]
+unsafe fn squares<T: Copy>(
+    extents: (usize, usize),
+    side: usize,
+    from: *const T,
+    step_from: isize,
+    to: *mut T,
+    step_to: isize,
+) {
+    let size = size_of::<T>() as isize;
+    let from = (from.cast::<u8>(), step_from * size);
+    let to = (to.cast::<u8>(), step_to * size);
+    // SAFETY: the callers' promise; sides are those that there are instructions for.
+    unsafe {
+        match (size, side) {
+            #[cfg(target_arch = "x86_64")]
+            (1, 8) => each::<x86::Bytes>(extents, from, to),
+            #[cfg(target_arch = "x86_64")]
+            (2, 8) => each::<x86::Pairs>(extents, from, to),
+            #[cfg(target_arch = "x86_64")]
+            (4, 4) => each::<x86::Fours>(extents, from, to),
+            #[cfg(target_arch = "x86_64")]
+            (4, 8) => x86::wide::<x86::WideFours>(extents, from, to),
+            #[cfg(target_arch = "x86_64")]
+            (8, 2) => each::<x86::Eights>(extents, from, to),
+            #[cfg(target_arch = "x86_64")]
+            (8, 4) => x86::wide::<x86::WideEights>(extents, from, to),
+            (1, _) => each::<One<1>>(extents, from, to),
+            (2, _) => each::<One<2>>(extents, from, to),
+            (4, _) => each::<One<4>>(extents, from, to),
+            (8, _) => each::<One<8>>(extents, from, to),
+            _ => each::<One<16>>(extents, from, to),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[allow(clippy::needless_range_loop)] // Indices keep the rows out of memory.
+mod x86 {
+    use super::{Square, each};
+    use std::arch::x86_64::*;
+
+    /// As [`each`], with the instructions of AVX2.
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn wide<Q: Square>(
+        extents: (usize, usize),
+        from: (*const u8, isize),
+        to: (*mut u8, isize),
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { each::<Q>(extents, from, to) };
+    }
+
+    macro_rules! squares {
+        ($($(#[$doc:meta])* $name:ident: $size:literal, $side:literal,
+            |$from:ident, $down:ident, $to:ident, $right:ident| $body:block)*) => {$(
+            $(#[$doc])*
+            pub struct $name;
+            impl Square for $name {
+                const SIZE: usize = $size;
+                const SIDE: usize = $side;
+                #[inline(always)]
+                unsafe fn turn($from: *const u8, $down: isize, $to: *mut u8, $right: isize) {
+                    // SAFETY: the caller's promise.
+                    unsafe { $body }
+                }
+            }
+        )*};
+    }
+
+    squares! {
+        /// Eight by eight bytes.
+        Bytes: 1, 8, |from, down, to, right| {
+            let mut r = [_mm_setzero_si128(); 8];
+            for k in 0..8 {
+                r[k] = _mm_loadl_epi64(from.offset(k as isize * down).cast());
+            }
+            let mut twos = [_mm_setzero_si128(); 4];
+            for k in 0..4 {
+                twos[k] = _mm_unpacklo_epi8(r[2 * k], r[2 * k + 1]);
+            }
+            for half in 0..2 {
+                let (a, b) = if half == 0 {
+                    (_mm_unpacklo_epi16(twos[0], twos[1]), _mm_unpacklo_epi16(twos[2], twos[3]))
+                } else {
+                    (_mm_unpackhi_epi16(twos[0], twos[1]), _mm_unpackhi_epi16(twos[2], twos[3]))
+                };
+                let two = [_mm_unpacklo_epi32(a, b), _mm_unpackhi_epi32(a, b)];
+                for k in 0..2 {
+                    let to = to.offset((4 * half + 2 * k) as isize * right);
+                    _mm_storel_epi64(to.cast(), two[k]);
+                    _mm_storeh_pd(to.offset(right).cast(), _mm_castsi128_pd(two[k]));
+                }
+            }
+        }
+        /// Eight by eight pairs of bytes.
+        Pairs: 2, 8, |from, down, to, right| {
+            let mut r = [_mm_setzero_si128(); 8];
+            for k in 0..8 {
+                r[k] = _mm_loadu_si128(from.offset(k as isize * down).cast());
+            }
+            let mut twos = r;
+            for k in 0..4 {
+                twos[k] = _mm_unpacklo_epi16(r[2 * k], r[2 * k + 1]);
+                twos[k + 4] = _mm_unpackhi_epi16(r[2 * k], r[2 * k + 1]);
+            }
+            for half in 0..2 {
+                let t = [twos[4 * half], twos[4 * half + 1], twos[4 * half + 2], twos[4 * half + 3]];
+                let fours = [
+                    (_mm_unpacklo_epi32(t[0], t[1]), _mm_unpacklo_epi32(t[2], t[3])),
+                    (_mm_unpackhi_epi32(t[0], t[1]), _mm_unpackhi_epi32(t[2], t[3])),
+                ];
+                for k in 0..2 {
+                    let (a, b) = fours[k];
+                    let to = to.offset((4 * half + 2 * k) as isize * right);
+                    _mm_storeu_si128(to.cast(), _mm_unpacklo_epi64(a, b));
+                    _mm_storeu_si128(to.offset(right).cast(), _mm_unpackhi_epi64(a, b));
+                }
+            }
+        }
+        /// Four by four elements of 4 bytes.
+        Fours: 4, 4, |from, down, to, right| {
+            let mut r = [_mm_setzero_ps(); 4];
+            for k in 0..4 {
+                r[k] = _mm_loadu_ps(from.offset(k as isize * down).cast());
+            }
+            let (a, b) = (_mm_unpacklo_ps(r[0], r[1]), _mm_unpacklo_ps(r[2], r[3]));
+            let (c, d) = (_mm_unpackhi_ps(r[0], r[1]), _mm_unpackhi_ps(r[2], r[3]));
+            _mm_storeu_ps(to.cast(), _mm_movelh_ps(a, b));
+            _mm_storeu_ps(to.offset(right).cast(), _mm_movehl_ps(b, a));
+            _mm_storeu_ps(to.offset(2 * right).cast(), _mm_movelh_ps(c, d));
+            _mm_storeu_ps(to.offset(3 * right).cast(), _mm_movehl_ps(d, c));
+        }
+        /// Eight by eight elements of 4 bytes.
+        WideFours: 4, 8, |from, down, to, right| {
             let mut r = [_mm256_setzero_ps(); 8];
-            for (k, row) in r.iter_mut().enumerate() {
-                *row = _mm256_loadu_ps(from.offset(k as isize * step));
+            for k in 0..8 {
+                r[k] = _mm256_loadu_ps(from.offset(k as isize * down).cast());
             }
             let mut pairs = r;
             for k in 0..4 {
@@ -87,26 +281,36 @@ unsafe fn squares(
             }
             for k in 0..4 {
                 let (a, b) = (fours[k], fours[k + 4]);
-                let to = to.add(k * to_step);
-                _mm256_storeu_ps(to, _mm256_permute2f128_ps::<0x20>(a, b));
-                _mm256_storeu_ps(to.add(4 * to_step), _mm256_permute2f128_ps::<0x31>(a, b));
+                let to = to.offset(k as isize * right);
+                _mm256_storeu_ps(to.cast(), _mm256_permute2f128_ps::<0x20>(a, b));
+                let to = to.offset(4 * right);
+                _mm256_storeu_ps(to.cast(), _mm256_permute2f128_ps::<0x31>(a, b));
             }
         }
-    }
-    for i in (0..n).step_by(8) {
-        for j in (0..m).step_by(8) {
-            // SAFETY: the callers' promise: AVX2 is there.
-            unsafe {
-                let from = from.offset(i as isize * step + j as isize);
-                square(from, step, to.add(j * to_step + i), to_step);
+        /// Two by two elements of 8 bytes.
+        Eights: 8, 2, |from, down, to, right| {
+            let a = _mm_loadu_si128(from.cast());
+            let b = _mm_loadu_si128(from.offset(down).cast());
+            _mm_storeu_si128(to.cast(), _mm_unpacklo_epi64(a, b));
+            _mm_storeu_si128(to.offset(right).cast(), _mm_unpackhi_epi64(a, b));
+        }
+        /// Four by four elements of 8 bytes.
+        WideEights: 8, 4, |from, down, to, right| {
+            let mut r = [_mm256_setzero_pd(); 4];
+            for k in 0..4 {
+                r[k] = _mm256_loadu_pd(from.offset(k as isize * down).cast());
+            }
+            let even = [_mm256_unpacklo_pd(r[0], r[1]), _mm256_unpacklo_pd(r[2], r[3])];
+            let odd = [_mm256_unpackhi_pd(r[0], r[1]), _mm256_unpackhi_pd(r[2], r[3])];
+            for (k, [a, b]) in [even, odd].into_iter().enumerate() {
+                let to = to.offset(k as isize * right);
+                _mm256_storeu_pd(to.cast(), _mm256_permute2f128_pd::<0x20>(a, b));
+                let to = to.offset(2 * right);
+                _mm256_storeu_pd(to.cast(), _mm256_permute2f128_pd::<0x31>(a, b));
             }
         }
     }
 }
-
-/// Never called: only x86-64 has the instruction set.
-#[cfg(not(target_arch = "x86_64"))]
-unsafe fn squares(_: (usize, usize), _: *const f32, _: isize, _: *mut f32, _: usize) {}
 
 #[cfg(test)]
 mod tests {
@@ -120,6 +324,10 @@ mod tests {
             (96, 40),
             (33, 70),
             (8, 16),
+            (12, 64),
+            (4, 5),
+            (65, 300),
+            (2, 70),
             (130, 9),
         ] {
             let (gap, other) = (columns + 3, rows + 5);

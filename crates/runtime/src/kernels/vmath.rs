@@ -19,36 +19,46 @@ unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
     }
 }
 
+/// `(e^r - 1 - r) / r^2` for `r` within half of ln 2: pairs of terms are independent of each other, so that chains are short.
+#[inline(always)]
+unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let high = poly(r, &[1.985_276_2e-4, 1.393_043_6e-3]);
+        let middle = poly(r, &[8.333_361e-3, 4.166_648_5e-2]);
+        let low = poly(r, &[0.166_666_67, 0.5]);
+        high.fma(square, middle).fma(square, low)
+    }
+}
+
+/// `e^x` where the result is a normal number, elsewhere anything; NaN stays.
+#[inline(always)]
+unsafe fn exp_normal<S: Simd>(x: S) -> S {
+    // ln 2 in two parts, the first short enough that its products with n are exact.
+    const LN2_HI: f32 = 355.0 / 512.0;
+    const LN2_LO: f32 = -2.121_944_4e-4;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let n = x.mul(S::splat(std::f32::consts::LOG2_E)).round();
+        let r = n.fma(S::splat(-LN2_HI), x);
+        let r = n.fma(S::splat(-LN2_LO), r);
+        let square = r.mul(r);
+        let p = exp_rest(r, square);
+        p.fma(square, r).add(S::splat(1.0)).lift(n)
+    }
+}
+
 /// `e^x`. The argument is `n ln 2 + r`, with a polynomial for `e^r`.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn exp<S: Simd>(x: S) -> S {
-    const LOG2E: f32 = std::f32::consts::LOG2_E;
-    // ln 2 in two parts, the first short enough that its products with n are exact.
-    const LN2_HI: f32 = 355.0 / 512.0;
-    const LN2_LO: f32 = -2.121_944_4e-4;
     // SAFETY: the caller's promise.
     unsafe {
-        // The operand order lets NaN through.
-        let clamped = S::splat(89.0).min(S::splat(-88.0).max(x));
-        let n = clamped.mul(S::splat(LOG2E)).round();
-        let r = n.fma(S::splat(-LN2_HI), clamped);
-        let r = n.fma(S::splat(-LN2_LO), r);
-        let p = poly(
-            r,
-            &[
-                1.985_276_2e-4,
-                1.393_043_6e-3,
-                8.333_361e-3,
-                4.166_648_5e-2,
-                0.166_666_67,
-                0.5,
-            ],
-        );
-        let y = p.fma(r.mul(r), r).add(S::splat(1.0)).scale(n);
-        // The least argument whose result is a normal number.
+        let y = exp_normal(x);
+        // The greatest argument with a finite result, and the least whose result is a normal number.
+        let y = S::select(S::splat(88.722_83).lt(x), S::splat(f32::INFINITY), y);
         S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
     }
 }
@@ -74,19 +84,12 @@ pub unsafe fn exp_below<S: Simd>(x: S) -> S {
             n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), x))
         };
         // Minimax on ±ln 2 / 2, with the first two coefficients 1.
-        let p = poly(
-            r,
-            &[
-                1.381_454e-3,
-                8.368_745e-3,
-                4.166_839e-2,
-                0.166_665_21,
-                0.499_999_94,
-                1.0,
-                1.0,
-            ],
-        );
-        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), p.scale(n))
+        let square = r.mul(r);
+        let high = poly(r, &[1.381_454e-3, 8.368_745e-3, 4.166_839e-2]);
+        let low = poly(r, &[0.166_665_21, 0.499_999_94]);
+        let rest = high.fma(square, low);
+        let p = rest.fma(square, r.add(S::splat(1.0)));
+        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), p.lift(n))
     }
 }
 
@@ -150,19 +153,9 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
         } else {
             n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), a))
         };
-        let p = poly(
-            r,
-            &[
-                1.985_276_2e-4,
-                1.393_043_6e-3,
-                8.333_361e-3,
-                4.166_648_5e-2,
-                0.166_666_67,
-                0.5,
-            ],
-        );
-        let p = p.fma(r.mul(r), r);
-        let power = S::splat(1.0).scale(n);
+        let square = r.mul(r);
+        let p = exp_rest(r, square).fma(square, r);
+        let power = S::splat(1.0).lift(n);
         let t = power.fma(p, power.sub(S::splat(1.0)));
         t.div(t.add(S::splat(2.0))).copysign(x)
     }
@@ -220,7 +213,8 @@ pub unsafe fn sigmoid<S: Simd>(x: S) -> S {
     // SAFETY: the caller's promise.
     unsafe {
         let zero = S::splat(0.0);
-        let e = exp(zero.sub(x.abs()));
+        let below = zero.sub(x.abs());
+        let e = S::select(below.lt(S::splat(-87.336_54)), zero, exp_normal(below));
         let one = S::splat(1.0);
         let top = S::select(x.lt(zero), e, one);
         top.div(one.add(e))
@@ -405,8 +399,60 @@ strips! {
 /// All have `n` elements; `z` is `x`, `y` or overlaps neither.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *mut f32) {
-    // SAFETY: the caller's promise.
-    unsafe { by_double::run(Math::Pow, n.max(0) as usize, x, y, z) };
+    let n = n.max(0) as usize;
+    // SAFETY: the caller's promise; an exponent was read before its place is written.
+    unsafe {
+        if let Some(quarters) = quarters(n, y) {
+            return dispatch!(roots(n: usize, x: *const f32, z: *mut f32, quarters: i32));
+        }
+        by_double::run(Math::Pow, n, x, y, z);
+    }
+}
+
+/// Four times the exponent, where all exponents are the same and such that roots and products give the power.
+unsafe fn quarters(n: usize, y: *const f32) -> Option<i32> {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let first = if n >= 16 { *y } else { return None };
+        let four = [0.25, 0.5, 0.75, 1.5, 2.0, 3.0]
+            .contains(&first)
+            .then_some((first * 4.0) as i32)?;
+        let same = std::slice::from_raw_parts(y, n)
+            .iter()
+            .fold(true, |same, &y| same & (y == first));
+        same.then_some(four)
+    }
+}
+
+/// Powers with quarters of whole numbers as exponents.
+#[inline(always)]
+unsafe fn roots<S: Simd>(n: usize, x: *const f32, z: *mut f32, quarters: i32) {
+    let mut i = 0;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let infinity = S::splat(f32::INFINITY);
+        while i < n {
+            let part = (n - i).min(S::LANES);
+            let x = S::load_part(x.add(i), part);
+            let y = match quarters {
+                8 => x.mul(x),
+                12 => x.mul(x).mul(x),
+                _ => {
+                    // The root of -0 is 0 here, and that of -∞ is ∞.
+                    let root = x.sqrt().add(S::splat(0.0));
+                    let y = match quarters {
+                        1 => root.sqrt(),
+                        2 => root,
+                        3 => root.mul(root.sqrt()),
+                        _ => root.mul(x),
+                    };
+                    S::select(x.eq(S::splat(f32::NEG_INFINITY)), infinity, y)
+                }
+            };
+            y.store_part(z.add(i), part);
+            i += part;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Depthwise convolution: every channel has its own windows.
 
-use super::{RxConv2dF32, SMALL, Sizes};
+use super::{RxConv2dF32, SMALL, Sizes, lanes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Target;
 use crate::kernels::padded::Padded;
@@ -68,7 +68,7 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
 
 /// The places of a window, `distance` apart, that lie in the image for any of the outputs whose windows begin between
 /// `before` in front of the image and `beyond` behind that. The others see nothing but padding.
-fn taps(
+pub(super) fn taps(
     count: usize,
     distance: usize,
     before: isize,
@@ -406,6 +406,9 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
                 }
             });
             return 0;
+        }
+        if lanes::pays(s) {
+            return lanes::run(context, v, s);
         }
         let grain = (SMALL / (row_work * s.oh * s.og).max(1)).max(1);
         if as_it_lies(s) {

@@ -7,6 +7,7 @@
 
 mod across;
 mod depthwise;
+mod lanes;
 pub mod pooled;
 pub mod transpose;
 mod unfold;

@@ -7,9 +7,11 @@
 
 use super::{Blocks, RxConv2dF32, Sizes, Task, Way, rx_conv2d_f32, unfolded};
 use crate::context::{RxContext, Status, guard};
+use crate::kernels::pool_lanes::{self, Channels};
 use crate::kernels::pool2d::{RxPool2dF32, channel as pool_channel, rx_pool2d_f32};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
+use crate::kernels::simd::square::lanes;
 use crate::threads::Share;
 use std::ops::Range;
 
@@ -121,17 +123,39 @@ impl Both<'_> {
                     );
                 }
                 let pooling = self.pooling(&pooled, &rows);
-                pooling.prepare(channel);
-                let p = &pooling;
-                for c in 0..s.o {
-                    let x = room.add(c * plane).cast_const();
-                    let y = self.p.y.add(
-                        ((image * s.o + c) * self.p.oh as usize + pooled.start) * p.ow as usize,
-                    );
-                    let room = channel;
-                    dispatch!(pool_channel(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32));
-                }
+                let to = (p.oh * p.ow) as usize;
+                let y = p.y.add(image * s.o * to + pooled.start * p.ow as usize);
+                self.pool(&pooling, (room, plane), (y, to), channel);
                 held = rows;
+            }
+        }
+    }
+
+    /// The pooling of all channels of a strip, which lie `x.1` floats apart, and their results `y.1`.
+    unsafe fn pool(
+        &self,
+        p: &RxPool2dF32,
+        x: (*mut f32, usize),
+        y: (*mut f32, usize),
+        room: *mut f32,
+    ) {
+        // SAFETY: the callers' promise.
+        unsafe {
+            if pool_lanes::pays(self.p) {
+                for c in (0..self.s.o).step_by(lanes()) {
+                    let of = Channels {
+                        x: (x.0.add(c * x.1).cast_const(), x.1),
+                        y: (y.0.add(c * y.1), y.1),
+                        count: lanes().min(self.s.o - c),
+                    };
+                    pool_lanes::some(p, of, room);
+                }
+                return;
+            }
+            p.prepare(room);
+            for c in 0..self.s.o {
+                let (x, y) = (x.0.add(c * x.1).cast_const(), y.0.add(c * y.1));
+                dispatch!(pool_channel(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32));
             }
         }
     }
@@ -185,7 +209,12 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
     // The first and the last strip have padding of their own, which only makes less of it.
     let pooling = RxPool2dF32 {
         oh: strips.each as i64,
+        h: strips.high as i64,
         ..*p
+    };
+    let channel = match pool_lanes::pays(p) {
+        true => pool_lanes::room(&pooling),
+        false => pooling.room(),
     };
     let line = |floats: usize| floats.next_multiple_of(16);
     let both = Both {
@@ -197,7 +226,7 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
         blocks,
         strip: line(s.o * strips.high * s.ow),
         unfolded: line(blocks.floats()),
-        channel: pooling.room(),
+        channel: line(channel),
     };
     let all = both.strip + both.unfolded + both.channel;
     let tasks = s.n * strips.count;

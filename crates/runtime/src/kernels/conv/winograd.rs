@@ -65,11 +65,11 @@ fn panel(s: &Sizes) -> usize {
 
 /// Whether this way is the faster one, by what both cost for a pair of channels, in multiplications of one lane:
 /// 36 for each tile, with lanes that stay empty, and the transforms of weight, inputs and outputs, which were
-/// measured beside the nine for each output of a plain sum. With fewer than 32 channels on a side the sums are too short
-/// for the gain to be sure, and plain sums round less.
+/// measured beside the nine for each output of a plain sum. From fewer than 16 channels or to fewer than 32 the
+/// gain is not sure, and plain sums round less.
 pub(super) fn pays(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups) == (3, 3, 1, 1, 1, 1, 1);
-    if !plain || s.nhwc || s.c < 32 || s.o < 32 {
+    if !plain || s.nhwc || s.c < 16 || s.o < 32 {
         return false;
     }
     let (rows, columns) = tiles(s);

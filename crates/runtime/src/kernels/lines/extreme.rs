@@ -10,6 +10,7 @@ use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::dispatch_of;
 use crate::kernels::simd::wide::{Vector, Wide};
 use crate::threads::Share;
+use std::mem::MaybeUninit;
 
 /// Lines side by side that are looked through together.
 const STRIP: usize = 256;
@@ -175,13 +176,19 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     line: Line,
     last: bool,
 ) -> i64 {
-    let mut room = [T::default(); PIECE];
+    // Elements that are read where they lie need no room, which would have to be cleared.
+    let mut held = MaybeUninit::<[T; PIECE]>::uninit();
+    let room = if line.kind == T::KIND {
+        &mut [][..]
+    } else {
+        held.write([T::default(); PIECE]).as_mut_slice()
+    };
     let mut found: Option<(T, usize)> = None;
     // SAFETY: the callers' promise.
     unsafe {
         for first in (0..line.n).step_by(PIECE) {
             let n = (line.n - first).min(PIECE);
-            let x = line.read::<T>(first, n, &mut room);
+            let x = line.read::<T>(first, n, room);
             let Some(best) = best::<S, T, GREATEST>(x, n) else {
                 return in_order::<T>(line, 1, GREATEST, last);
             };
@@ -193,7 +200,7 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
             return -1;
         };
         let n = (line.n - first).min(PIECE);
-        let x = line.read::<T>(first, n, &mut room);
+        let x = line.read::<T>(first, n, room);
         let place = place::<S, T>(x, n, best, last);
         place.map_or(-1, |i| (first + i) as i64)
     }
@@ -234,19 +241,26 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
                 }
                 i += 4 * lanes;
             }
-            for whole in whole {
-                lost |= <T as Sums<S>>::V::any(whole.above(zero));
-            }
-            for k in 0..4 {
-                let mut line = [T::default(); 16];
-                most[k].store(line.as_mut_ptr());
-                for &v in &line[..lanes] {
-                    best = if keeps(best, v, GREATEST, false) {
-                        best
+            let all = whole[0].greater(whole[1]);
+            let all = all.greater(whole[2].greater(whole[3]));
+            lost |= <T as Sums<S>>::V::any(all.above(zero));
+            for k in [2, 1] {
+                for i in 0..k {
+                    most[i] = if GREATEST {
+                        most[i].greater(most[i + k])
                     } else {
-                        v
+                        most[i].lesser(most[i + k])
                     };
                 }
+            }
+            let mut line = [T::default(); 16];
+            most[0].store(line.as_mut_ptr());
+            for &v in &line[..lanes] {
+                best = if keeps(best, v, GREATEST, false) {
+                    best
+                } else {
+                    v
+                };
             }
         }
         #[allow(clippy::eq_op)] // Only a NaN is not itself.

@@ -140,6 +140,14 @@ unsafe impl Simd for Avx2 {
         Self(_mm256_mul_ps(scaled, _mm256_castsi256_ps(b)))
     }
     #[inline(always)]
+    unsafe fn lift(self, n: Self) -> Self {
+        let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n.0));
+        Self(_mm256_castsi256_ps(_mm256_add_epi32(
+            _mm256_castps_si256(self.0),
+            n,
+        )))
+    }
+    #[inline(always)]
     unsafe fn split(self) -> (Self, Self) {
         let bits = _mm256_castps_si256(self.0);
         let shifted = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f35_04f3));
@@ -223,6 +231,40 @@ unsafe impl Simd for Avx2 {
             Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(even))),
             Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(odd))),
         )
+    }
+}
+
+impl Avx2 {
+    /// Turns a square of eight vectors over: vector `i` becomes lane `i` of all.
+    ///
+    /// # Safety
+    /// The instruction set is enabled.
+    #[inline(always)]
+    pub unsafe fn square(rows: [Self; 8]) -> [Self; 8] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut to = rows;
+            let mut pairs = rows;
+            for k in 0..4 {
+                let (a, b) = (rows[2 * k].0, rows[2 * k + 1].0);
+                pairs[2 * k] = Self(_mm256_unpacklo_ps(a, b));
+                pairs[2 * k + 1] = Self(_mm256_unpackhi_ps(a, b));
+            }
+            let mut fours = rows;
+            for k in 0..2 {
+                for h in 0..2 {
+                    let (a, b) = (pairs[4 * k + h].0, pairs[4 * k + h + 2].0);
+                    fours[4 * k + 2 * h] = Self(_mm256_shuffle_ps::<0b01_00_01_00>(a, b));
+                    fours[4 * k + 2 * h + 1] = Self(_mm256_shuffle_ps::<0b11_10_11_10>(a, b));
+                }
+            }
+            for k in 0..4 {
+                let (a, b) = (fours[k].0, fours[k + 4].0);
+                to[k] = Self(_mm256_permute2f128_ps::<0x20>(a, b));
+                to[k + 4] = Self(_mm256_permute2f128_ps::<0x31>(a, b));
+            }
+            to
+        }
     }
 }
 

@@ -88,6 +88,10 @@ unsafe impl Simd for Avx512 {
         Self(_mm512_scalef_ps(self.0, n.0))
     }
     #[inline(always)]
+    unsafe fn lift(self, n: Self) -> Self {
+        self.scale(n)
+    }
+    #[inline(always)]
     unsafe fn split(self) -> (Self, Self) {
         let bits = _mm512_castps_si512(self.0);
         let shifted = _mm512_sub_epi32(bits, _mm512_set1_epi32(0x3f35_04f3));

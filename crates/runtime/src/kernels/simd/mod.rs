@@ -23,6 +23,7 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod portable;
+pub mod square;
 pub mod wide;
 
 #[cfg(target_arch = "x86_64")]
@@ -169,6 +170,8 @@ pub unsafe trait Simd: Copy {
     unsafe fn round(self) -> Self;
     /// Adds `n` (an integer in a float, -126 ≤ n ≤ 127) to the exponent of a number: `self * 2^n`.
     unsafe fn scale(self, n: Self) -> Self;
+    /// `self * 2^n` for an integer `n` in a float, where number and result are normal: `n` is added to the exponent.
+    unsafe fn lift(self, n: Self) -> Self;
     /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive normal number.
     unsafe fn split(self) -> (Self, Self);
     /// `self < b`, false for NaN.

@@ -155,6 +155,12 @@ unsafe impl Simd for Portable {
         })
     }
     #[inline(always)]
+    unsafe fn lift(self, n: Self) -> Self {
+        zip(self, n, |a, n| {
+            f32::from_bits(a.to_bits().wrapping_add((n as i32 as u32) << 23))
+        })
+    }
+    #[inline(always)]
     unsafe fn split(self) -> (Self, Self) {
         let exponent = |a: f32| (a.to_bits() as i32).wrapping_sub(0x3f35_04f3) >> 23;
         let m = map(self, |a| {

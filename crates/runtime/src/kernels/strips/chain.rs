@@ -107,7 +107,7 @@ struct Maker<'a> {
 }
 
 /// The number of arguments that an operation reads.
-fn arity(code: i32) -> usize {
+pub(super) fn arity(code: i32) -> usize {
     match code {
         c if c == Op::MulAdd as i32 => 3,
         c if [Op::SelectLt, Op::SelectLe, Op::SelectEq]
@@ -140,10 +140,9 @@ impl Chain {
         self.count > 0
     }
 
-    /// Whether strips of `n` elements for `lanes` go through registers alone: of a constant, one number is read.
-    pub(super) fn alone(&self, n: usize, lanes: usize) -> bool {
-        let other = self.steps().iter().any(|s| s.form == Form::Other);
-        !other && n.is_multiple_of(lanes * if lanes == 16 { 8 } else { 4 })
+    /// Whether whole blocks go through registers alone: of a constant, one number is read.
+    pub(super) fn alone(&self) -> bool {
+        self.helps() && !self.steps().iter().any(|s| s.form == Form::Other)
     }
 
     /// Makes the steps of a program, for operands of which `number` says whether they are one number; none

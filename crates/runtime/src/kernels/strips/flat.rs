@@ -4,7 +4,9 @@ use super::{INPUTS, Offsets, Plan, STRIP, Space};
 use crate::kernels::simd::Simd;
 
 /// Elements of a row from which on rows are strips of their own.
-const SHORT: usize = 32;
+const SHORT: usize = 128;
+/// Floats behind a strip's last row that a vector may write.
+const SLACK: usize = 16;
 /// Elements of a result below which bringing together does not pay.
 const FEW: usize = 128;
 
@@ -15,7 +17,7 @@ pub(super) fn pays(out: &Space) -> bool {
 
 /// Rows of a strip.
 fn together(out: &Space) -> usize {
-    STRIP / out.inner().max(1)
+    (STRIP - SLACK) / out.inner().max(1)
 }
 
 /// The number of strips.
@@ -58,18 +60,19 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
                 s.operands[k] = if p.out.dense(k) {
                     from
                 } else {
-                    gather(&p.out, k, from, (first, count), to);
+                    gather::<S>(&p.out, k, from, (first, count), to);
                     to.cast_const()
                 };
             }
-            p.run_whole::<S>(&mut s, count * wide, p.v.out.add(first * wide));
+            p.run_whole::<S>(&mut s, count * wide, p.v.out.add(first * wide), false);
         }
     }
 }
 
-/// Brings rows of an input, from one on, together.
+/// Brings rows of an input, from one on, together. Rows are written as whole vectors: what goes beyond the end of one is
+/// overwritten by the next, or lies in the slack.
 #[inline(always)]
-unsafe fn gather(
+unsafe fn gather<S: Simd>(
     space: &Space,
     input: usize,
     from: *const f32,
@@ -92,9 +95,19 @@ unsafe fn gather(
         for _ in 0..count {
             match step {
                 0 => {
-                    let x = *from;
-                    for i in 0..wide {
-                        *to.add(i) = x;
+                    let x = S::splat(*from);
+                    for i in (0..wide).step_by(S::LANES) {
+                        x.store(to.add(i));
+                    }
+                }
+                1 => {
+                    let mut i = 0;
+                    while i + S::LANES <= wide {
+                        S::load(from.add(i)).store(to.add(i));
+                        i += S::LANES;
+                    }
+                    if i < wide {
+                        S::load_part(from.add(i), wide - i).store(to.add(i));
                     }
                 }
                 step => {

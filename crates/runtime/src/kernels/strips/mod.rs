@@ -6,13 +6,17 @@
 
 mod chain;
 mod flat;
+mod short;
+mod uniform;
 
 use crate::context::{RxContext, Status, guard};
+use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use flat::plain as rows_together;
+use short::short as short_rows;
 
 /// Elements of a strip: a dozen operands of it fit in the first cache.
 const STRIP: usize = 512;
@@ -227,6 +231,8 @@ impl Space {
 /// What the threads share.
 struct Plan<'a> {
     v: &'a RxStrips,
+    /// What is done once for each row, and what for each element.
+    lead: &'a [RxStripOp],
     ops: &'a [RxStripOp],
     data: &'a [*const f32],
     out: Space,
@@ -235,6 +241,8 @@ struct Plan<'a> {
     along_reduced: bool,
     /// Whether strips are many short rows.
     flat: bool,
+    /// Whether short rows are reduced side by side.
+    short: bool,
     /// Whether the result is written past the caches.
     stream: bool,
     /// The operations in registers, where that helps.
@@ -251,13 +259,14 @@ struct Strip {
 impl Plan<'_> {
     /// Strips of room that a thread needs: inputs, constants, temporaries, and the sums.
     fn room(&self) -> usize {
-        (self.v.inputs + self.v.constants + self.v.temps + 2) as usize * STRIP
+        let operands = self.v.inputs + self.v.constants + self.v.temps;
+        (operands as usize + self.lead.len() + 2) * STRIP
     }
 
     /// `fill`: the elements of a constant's strip that are read.
     unsafe fn strip(&self, room: *mut f32, fill: usize) -> Strip {
         let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
-        let n = inputs + constants + self.v.temps as usize;
+        let n = inputs + constants + self.v.temps as usize + self.lead.len();
         // SAFETY: `room` has as many strips.
         unsafe {
             for k in 0..constants {
@@ -313,10 +322,31 @@ impl Plan<'_> {
         }
     }
 
+    /// Makes strips of `n` elements of what is one number so far.
+    #[inline(always)]
+    unsafe fn spread<S: Simd>(&self, s: &mut Strip, n: usize) {
+        let (inputs, steps) = (self.v.inputs as usize, self.out.inner_steps());
+        let first = inputs + self.v.constants as usize;
+        let temps = first + self.v.temps as usize;
+        for k in (0..first).chain(temps..temps + self.lead.len()) {
+            if k < inputs && steps[k] != 0 {
+                continue;
+            }
+            // SAFETY: the caller's promise; a strip is whole vectors.
+            unsafe {
+                let (x, to) = (S::splat(*s.operands[k]), s.room.add(k * STRIP));
+                for i in (0..n).step_by(S::LANES) {
+                    x.store(to.add(i));
+                }
+                s.operands[k] = to;
+            }
+        }
+    }
+
     /// As [`Plan::run`], in registers where that is possible; with `stream`, `out` is aligned and written past the
     /// caches.
     #[inline(always)]
-    unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
+    unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32, alone: bool) {
         let first = (self.v.inputs + self.v.constants) as usize;
         // SAFETY: the caller's promise; what is left after whole blocks has its inputs moved by as much.
         unsafe {
@@ -332,8 +362,14 @@ impl Plan<'_> {
                 if done == n {
                     return;
                 }
-                for at in &mut s.operands[..self.v.inputs as usize] {
-                    *at = at.add(done);
+                let steps = self.out.inner_steps();
+                for (at, step) in s.operands[..self.v.inputs as usize].iter_mut().zip(steps) {
+                    if step != 0 || !alone {
+                        *at = at.add(done);
+                    }
+                }
+                if alone {
+                    self.spread::<S>(s, n - done);
                 }
             }
             if self.stream {
@@ -456,7 +492,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
     // SAFETY: the callers' promise.
     unsafe {
         let n = p.out.inner();
-        let alone = p.chain.helps() && p.chain.alone(n, S::LANES);
+        let alone = p.chain.alone();
         let mut s = p.strip(room, if alone { 1 } else { STRIP });
         let strips = n.div_ceil(STRIP).max(1);
         let steps = p.out.inner_steps();
@@ -476,6 +512,9 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
             let len = (n - first).min(STRIP);
             let out = p.v.out.add(row * n + first);
             p.read::<S>(&mut s, &here, &steps, len, alone);
+            if !p.lead.is_empty() {
+                uniform::once(p, &mut s, if alone { 1 } else { len });
+            }
             if p.stream {
                 // The next strip comes from memory while this one is computed.
                 for k in (0..p.v.inputs as usize).filter(|&k| steps[k] == 1) {
@@ -485,7 +524,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                     }
                 }
             }
-            p.run_whole::<S>(&mut s, len, out);
+            p.run_whole::<S>(&mut s, len, out, alone);
         }
         if p.stream {
             S::fence();
@@ -564,7 +603,14 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
                 while first < n {
                     let len = (n - first).min(STRIP);
                     p.read::<S>(&mut s, &at, &steps, len, false);
-                    p.run::<S>(&mut s, len, result);
+                    // Elements that are reduced as they are need no copy.
+                    let result = match p.ops {
+                        [op] if op.code == Op::Copy as i32 => s.operands[op.args[0] as usize],
+                        _ => {
+                            p.run::<S>(&mut s, len, result);
+                            result.cast_const()
+                        }
+                    };
                     let mut acc = [S::splat(start); 4];
                     let mut i = 0;
                     while i + 4 * S::LANES <= len {
@@ -687,14 +733,17 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             };
             let ops = std::slice::from_raw_parts(v.program, v.ops as usize);
             // Made in place: it is as large as a short array's result.
+            let mut split = uniform::Split::new();
             let mut plan = Plan {
                 v,
+                lead: &[],
                 ops,
                 data,
                 out: Space::new(),
                 over: Space::new(),
                 along_reduced: false,
                 flat: false,
+                short: false,
                 stream: false,
                 chain: chain::Chain::new(),
             };
@@ -715,12 +764,21 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             plan.stream = reduced == 0 && !plan.flat && aligned && out.count() * 4 >= STREAM;
             if reduced == 0 && (plan.flat || out.inner() >= 64) {
                 let (steps, rows) = (out.inner_steps(), !plan.flat);
+                let first = inputs + v.constants as usize;
                 let number = |k: usize| {
-                    let constant = (inputs..inputs + v.constants as usize).contains(&k);
-                    constant || (rows && k < inputs && steps[k] == 0)
+                    let constant = (inputs..first).contains(&k);
+                    constant || k >= operands || (rows && k < inputs && steps[k] == 0)
                 };
-                plan.chain.make(ops, inputs + v.constants as usize, &number);
+                let temps = v.temps as usize;
+                if rows
+                    && (0..inputs).any(|k| steps[k] == 0)
+                    && let Some((lead, rest)) = split.make(ops, (first, temps), &number)
+                {
+                    (plan.lead, plan.ops) = (lead, rest);
+                }
+                plan.chain.make(plan.ops, first, &number);
             }
+            plan.short = reduced > 0 && short::pays(&plan);
             let plan = &plan;
             let (out, over) = (&plan.out, &plan.over);
             let threads = context.pool.threads();
@@ -728,14 +786,14 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             if room.is_null() {
                 return context.status;
             }
-            let each = if plan.along_reduced {
+            let each = if plan.along_reduced || plan.short {
                 1
             } else if plan.flat {
                 out.count() / flat::strips(out)
             } else {
                 out.inner().min(STRIP)
             };
-            let tasks = if plan.along_reduced {
+            let tasks = if plan.along_reduced || plan.short {
                 out.count()
             } else if plan.flat {
                 flat::strips(out)
@@ -748,7 +806,9 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             context.pool.each(tasks, grain, |begin, end, worker| {
                 let &(plan, room) = shared.get();
                 let room = room.add(worker * plan.room());
-                if plan.along_reduced {
+                if plan.short {
+                    dispatch_turning!(short_rows(plan: &Plan<'_>, begin: usize, end: usize));
+                } else if plan.along_reduced {
                     dispatch!(rows(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));
                 } else if plan.v.reduced > 0 {
                     dispatch!(columns(plan: &Plan<'_>, begin: usize, end: usize, room: *mut f32));

@@ -8,6 +8,7 @@
 
 pub mod apply;
 mod divide;
+mod narrow;
 pub mod op;
 mod space;
 mod windows;
@@ -99,6 +100,8 @@ struct Plan<'a> {
     dense: [bool; INPUTS],
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
+    /// One operation on narrow floats.
+    narrow: Option<narrow::Narrow>,
 }
 
 /// The type in which elements of a type lie in strips.
@@ -385,6 +388,11 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         for task in begin..end {
             let (first, n) = p.strip_at(task);
             let cursor = p.out.cursor(first, None);
+            if let Some(narrow) = &p.narrow
+                && narrow.run(p, &cursor.offset, (first, n))
+            {
+                continue;
+            }
             p.read(&mut s, &cursor, &p.out, n);
             if p.direct() {
                 let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
@@ -423,9 +431,21 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // SAFETY: the callers' promise.
     unsafe {
-        let mut s = p.begin(room);
         let count = p.over.count();
         let kind = register(p.out_kind);
+        if p.as_they_lie() {
+            // Nothing is computed, and nothing brought together.
+            let (from, sums) = (p.data[0].cast::<u8>(), room);
+            for element in begin..end {
+                let from = from.offset(p.out.offset(element, 0) * kind.size() as isize);
+                apply::neutral(p.v.combiner, p.out_kind, sums, apply::FOLDED / kind.size());
+                apply::combine::<true>(p.v.combiner, kind, sums, from, count);
+                apply::together(p.v.combiner, kind, sums);
+                p.finish(sums, element, 1);
+            }
+            return;
+        }
+        let mut s = p.begin(room);
         let lanes = apply::FOLDED / kind.size();
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for element in begin..end {
@@ -480,6 +500,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 unit: 0,
                 dense: [false; INPUTS],
                 along_reduced: false,
+                narrow: None,
             };
             let widest = plan.widest();
             let bytes = if operands <= FEW { STRIP } else { STRIP / 2 };
@@ -497,6 +518,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             }
             let rows_apart = plan.dense[..inputs].contains(&false) && plan.out.inner() >= ROW;
             plan.unit = if rows_apart { plan.out.inner() } else { count };
+            plan.narrow = narrow::Narrow::of(&plan);
             let easy = (0..inputs).all(|k| (0..=1).contains(&plan.over.inner_step(k)));
             plan.along_reduced =
                 reduced > 0 && over >= 16 && (count < 16 || easy && plan.over.inner() >= 16);
@@ -543,6 +565,18 @@ impl Plan<'_> {
         };
         let whole = self.ops.len() == 1 && self.v.constants == 0 && self.v.reduced == 0;
         whole && self.direct() && (0..self.v.inputs as usize).all(plain)
+    }
+
+    /// Whether the elements of one input that lie side by side are reduced as they are.
+    fn as_they_lie(&self) -> bool {
+        let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
+        let kind = self.kinds.first().and_then(|&k| Kind::of(k));
+        let plain = kind.is_some_and(|k| register(k) == k && k != Kind::Bool && k == self.out_kind);
+        copied
+            && plain
+            && self.v.inputs == 1
+            && self.over.rank() == 1
+            && self.over.inner_step(0) == 1
     }
 
     /// The bytes of the widest elements in strips.

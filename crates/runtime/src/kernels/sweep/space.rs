@@ -62,6 +62,10 @@ impl Space {
     pub fn count(&self) -> usize {
         self.extent[..self.rank].iter().product()
     }
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.rank
+    }
     /// The extent of the last axis.
     pub fn inner(&self) -> usize {
         self.extent[self.rank.saturating_sub(1)]
@@ -70,6 +74,16 @@ impl Space {
     #[inline(always)]
     pub fn inner_step(&self, input: usize) -> isize {
         self.steps[input][self.rank.saturating_sub(1)]
+    }
+
+    /// Where an input's element of a flat index lies.
+    pub fn offset(&self, flat: usize, input: usize) -> isize {
+        let (mut rest, mut offset) = (flat, 0);
+        for k in (0..self.rank).rev() {
+            offset += (rest % self.extent[k]) as isize * self.steps[input][k];
+            rest /= self.extent[k];
+        }
+        offset
     }
 
     /// The place of a flat index, with offsets that are added.

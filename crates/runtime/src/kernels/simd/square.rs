@@ -1,0 +1,151 @@
+//! Squares of vectors that are turned over.
+
+#[cfg(target_arch = "x86_64")]
+use super::Avx2;
+use super::{Isa, Portable, Simd, isa};
+
+/// Most lanes of the vectors here: wider ones take longer to turn over than what is done with them.
+pub const MOST: usize = 8;
+
+/// Vectors of which a square of as many can be turned over.
+///
+/// # Safety
+/// As [`Simd`].
+#[allow(clippy::missing_safety_doc)] // The trait's own section holds for every method.
+pub unsafe trait Turning: Simd {
+    /// Turns over the first `LANES` vectors: vector `i` becomes lane `i` of all.
+    unsafe fn turned(square: [Self; MOST]) -> [Self; MOST];
+}
+
+// SAFETY: only methods of Simd are called.
+unsafe impl Turning for Portable {
+    #[inline(always)]
+    unsafe fn turned(square: [Self; MOST]) -> [Self; MOST] {
+        const { assert!(Portable::LANES == 4) };
+        let [a, b, c, d, e, f, g, h] = square;
+        // SAFETY: the callers' promise.
+        let [a, b, c, d] = unsafe { Self::weave([a, b, c, d]) };
+        [a, b, c, d, e, f, g, h]
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+// SAFETY: as the instructions that are called.
+unsafe impl Turning for Avx2 {
+    #[inline(always)]
+    unsafe fn turned(square: [Self; MOST]) -> [Self; MOST] {
+        // SAFETY: the callers' promise.
+        unsafe { Self::square(square) }
+    }
+}
+
+/// Lanes of the vectors that `dispatch_turning` chooses.
+pub fn lanes() -> usize {
+    if isa() == Isa::Portable {
+        Portable::LANES
+    } else {
+        MOST
+    }
+}
+
+/// Reads `count` elements of each of some lines, `step` apart, as vectors of one element of all lines each; element `i`
+/// goes to the vector at `to(i)`.
+///
+/// # Safety
+/// The elements can be read, there are lines, and the vectors that `to` names can be written.
+#[inline(always)]
+pub unsafe fn gather<S: Turning>(
+    from: *const f32,
+    step: usize,
+    lines: usize,
+    count: usize,
+    to: impl Fn(usize) -> Option<*mut f32>,
+) {
+    // SAFETY: the caller's promise; missing lines are the last one again.
+    unsafe {
+        for i in (0..count).step_by(S::LANES) {
+            let n = (count - i).min(S::LANES);
+            let mut square = [S::splat(0.0); MOST];
+            for (k, line) in square.iter_mut().enumerate().take(S::LANES) {
+                let at = from.add(k.min(lines - 1) * step + i);
+                *line = if n == S::LANES {
+                    S::load(at)
+                } else {
+                    S::load_part(at, n)
+                };
+            }
+            let square = S::turned(square);
+            for (k, vector) in square.iter().enumerate().take(S::LANES) {
+                if k < n
+                    && let Some(to) = to(i + k)
+                {
+                    vector.store(to);
+                }
+            }
+        }
+    }
+}
+
+/// Turns `count` vectors, one behind the other, over to `lines` lines that lie `step` apart. A residual that lies as they do
+/// is added before bounds are kept; without one, bounds are somebody else's.
+///
+/// # Safety
+/// There are as many vectors, and all elements can be written, or read of the residual.
+#[inline(always)]
+pub unsafe fn scatter<S: Turning>(
+    from: *const f32,
+    (count, lines): (usize, usize),
+    to: *mut f32,
+    step: usize,
+    (residual, bounds): (*const f32, Option<(f32, f32)>),
+) {
+    // SAFETY: the caller's promise; a residual is read before its place is written.
+    unsafe {
+        for i in (0..count).step_by(S::LANES) {
+            let n = (count - i).min(S::LANES);
+            let mut square = [S::splat(0.0); MOST];
+            for (k, vector) in square.iter_mut().enumerate().take(S::LANES) {
+                *vector = S::load(from.add((i + k.min(n - 1)) * S::LANES));
+            }
+            let square = S::turned(square);
+            for (k, &line) in square.iter().enumerate().take(S::LANES) {
+                if k >= lines {
+                    break;
+                }
+                let mut x = line;
+                if !residual.is_null() {
+                    x = x.add(S::load_part(residual.add(k * step + i), n));
+                    if let Some((lo, hi)) = bounds {
+                        x = x.max(S::splat(lo)).min(S::splat(hi));
+                    }
+                }
+                x.store_part(to.add(k * step + i), n);
+            }
+        }
+    }
+}
+
+/// As `dispatch` for kernels that turn squares over: `name::<S>(arg, …)` with the right `S`, of at most [`MOST`] lanes.
+macro_rules! dispatch_turning {
+    ($name:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
+        #[cfg(target_arch = "x86_64")]
+        {
+            #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
+            unsafe fn avx2($($arg: $ty),*) {
+                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                unsafe { $name::<$crate::kernels::simd::Avx2>($($arg),*) }
+            }
+            match $crate::kernels::simd::isa() {
+                $crate::kernels::simd::Isa::Portable => {
+                    $name::<$crate::kernels::simd::Portable>($($arg),*)
+                }
+                _ => avx2($($arg),*),
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            $name::<$crate::kernels::simd::Portable>($($arg),*)
+        }
+    }};
+}
+pub(crate) use dispatch_turning;

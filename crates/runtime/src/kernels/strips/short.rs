@@ -1,0 +1,59 @@
+//! Reductions of short rows: as many rows as a vector has lanes are turned over and reduced side by side.
+
+use super::{INPUTS, Offsets, Op, Plan, combine, neutral};
+use crate::kernels::simd::square::{MOST, Turning};
+
+/// Elements of a row up to which turning over is quicker than reducing a row at a time.
+const SHORT: usize = 64;
+
+/// Whether rows of one input, which lie side by side, are reduced as they are.
+pub(super) fn pays(p: &Plan<'_>) -> bool {
+    let plain = p.ops.len() == 1 && p.ops[0].code == Op::Copy as i32 && p.ops[0].args[0] == 0;
+    let line = p.over.rank == 1 && p.over.inner_steps()[0] == 1;
+    plain && p.v.inputs == 1 && line && p.over.inner() <= SHORT && p.out.inner() >= MOST
+}
+
+/// Elements `begin..end` of a result.
+#[inline(always)]
+pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
+    let (n, inner) = (p.over.inner(), p.out.inner());
+    let step = p.out.inner_steps()[0];
+    let (zero, mut base): (Offsets, Offsets) = ([0; INPUTS], [0; INPUTS]);
+    let mut element = begin;
+    // SAFETY: the callers' promise; missing rows are the last one again.
+    unsafe {
+        while element < end {
+            p.out.row(element / inner, &zero, &mut base);
+            let within = element % inner;
+            let lines = S::LANES.min(end - element).min(inner - within);
+            let x = p.data[0].offset(base[0] + within as isize * step);
+            let sums = p.v.combiner == 0;
+            let mut acc = [S::splat(neutral(p.v.combiner)); 4];
+            for i in (0..n).step_by(S::LANES) {
+                let part = (n - i).min(S::LANES);
+                let mut square = [S::splat(0.0); MOST];
+                for (k, row) in square.iter_mut().enumerate().take(S::LANES) {
+                    let at = x.offset(k.min(lines - 1) as isize * step).add(i);
+                    *row = if part == S::LANES {
+                        S::load(at)
+                    } else {
+                        S::load_part(at, part)
+                    };
+                }
+                let square = S::turned(square);
+                for (k, &column) in square.iter().enumerate().take(S::LANES) {
+                    if k < part {
+                        // Sums of several chains overlap; what is greater is found in order.
+                        let chain = if sums { k % 4 } else { 0 };
+                        acc[chain] = combine(p.v.combiner, acc[chain], column);
+                    }
+                }
+            }
+            if sums {
+                acc[0] = acc[0].add(acc[1]).add(acc[2].add(acc[3]));
+            }
+            acc[0].store_part(p.v.out.add(element), lines);
+            element += lines;
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Operations whose operands are one number for a whole row (the root of a row's variance, say): done once for each row.
+
+use super::chain::arity;
+use super::{OPERANDS, Plan, RxStripOp, STRIP, Strip, apply};
+use crate::kernels::simd::{Simd, dispatch};
+
+/// Most operations.
+const OPS: usize = 64;
+/// Most of them that are done once for each row.
+const MOST: usize = 8;
+
+const NONE: RxStripOp = RxStripOp {
+    code: 0,
+    dst: 0,
+    args: [0; 4],
+};
+
+/// A program in two parts. Results of the first part are temporaries behind those of the program.
+pub(super) struct Split {
+    lead: [RxStripOp; MOST],
+    leads: usize,
+    rest: [RxStripOp; OPS],
+    rests: usize,
+}
+
+impl Split {
+    /// Nothing.
+    pub(super) const fn new() -> Self {
+        Self {
+            lead: [NONE; MOST],
+            leads: 0,
+            rest: [NONE; OPS],
+            rests: 0,
+        }
+    }
+
+    /// Splits a program with so many temporaries, the first of which is operand `first`; `number` says of inputs and
+    /// constants whether they are one number. `None` where nothing is done once.
+    pub(super) fn make(
+        &mut self,
+        ops: &[RxStripOp],
+        (first, temps): (usize, usize),
+        number: &dyn Fn(usize) -> bool,
+    ) -> Option<(&[RxStripOp], &[RxStripOp])> {
+        if ops.len() > OPS || first + temps + MOST > OPERANDS {
+            return None;
+        }
+        // Which of the first part's results each temporary holds.
+        let mut held = [None; OPERANDS];
+        for (k, op) in ops.iter().enumerate() {
+            let mut op = *op;
+            let mut alike = true;
+            for arg in op.args.iter_mut().take(arity(op.code)) {
+                let operand = *arg as usize;
+                alike &= match operand.checked_sub(first) {
+                    None => number(operand),
+                    Some(temp) => match held[temp] {
+                        Some(at) => {
+                            *arg = at;
+                            true
+                        }
+                        None => false,
+                    },
+                };
+            }
+            let temp = op.dst as usize;
+            if alike && k + 1 < ops.len() && self.leads < MOST {
+                op.dst = (temps + self.leads) as i32;
+                held[temp] = Some((first + temps + self.leads) as i32);
+                self.lead[self.leads] = op;
+                self.leads += 1;
+            } else {
+                held[temp] = None;
+                self.rest[self.rests] = op;
+                self.rests += 1;
+            }
+        }
+        (self.leads > 0).then_some((&self.lead[..self.leads], &self.rest[..self.rests]))
+    }
+}
+
+/// Does what is done once for a row, whose operands have been read, and fills as many elements with each result.
+pub(super) unsafe fn once(p: &Plan<'_>, s: &mut Strip, fill: usize) {
+    // SAFETY: the callers' promise: operands are there, results have strips of their own.
+    unsafe { dispatch!(each(p: &Plan<'_>, s: &mut Strip, fill: usize)) };
+}
+
+#[inline(always)]
+unsafe fn each<S: Simd>(p: &Plan<'_>, s: &mut Strip, fill: usize) {
+    let first = (p.v.inputs + p.v.constants) as usize;
+    for op in p.lead {
+        // SAFETY: the callers' promise; a strip is whole vectors.
+        unsafe {
+            let to = s.room.add((first + op.dst as usize) * STRIP);
+            let [a, b, c, d] = op.args;
+            let operands = [
+                s.operands[a as usize],
+                s.operands[b as usize],
+                s.operands[c as usize],
+                s.operands[d as usize],
+            ];
+            apply::<S>(op.code, operands, to, 1);
+            let x = S::splat(*to);
+            for i in (0..fill).step_by(S::LANES) {
+                x.store(to.add(i));
+            }
+        }
+    }
+}
