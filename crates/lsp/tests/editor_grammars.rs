@@ -21,6 +21,7 @@ const SOFT: &[(&str, &str)] = &[
     ("match_cast", r"\s*\("),
     ("dataflow", r"\s*\{"),
     ("for", r"\s+%"),
+    ("while", r"\s+\("),
     ("in", r"\s"),
     ("alloc", r"\s+%"),
     ("init", r"\s*\{"),
