@@ -17,7 +17,7 @@ use relax_ir::{
     AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, OpId,
     Shape, Type, TypeId,
 };
-use relax_loops::{Program, Stmt};
+use relax_loops::Program;
 use relax_ops::{Lowering, registry};
 use relax_sym::{Dim, DimVar};
 use relax_tensor::Tensor;
