@@ -24,6 +24,12 @@ struct Piece<'e> {
     index: Vec<(Vec<Ex>, Ex)>,
 }
 
+/// Arrays that are joined: the loops over the result, and how each array is walked.
+struct Joined {
+    loops: Vec<i64>,
+    parts: Vec<(Buf, digits::Walk)>,
+}
+
 /// The pieces of a value and the axis that they follow each other along; `None` when it is something else.
 fn pieces<'e>(value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
     let (mut along, mut out) = (None, Vec::new());
@@ -102,22 +108,22 @@ impl Kernel<'_, '_, '_> {
     /// Emits a stage of constant size that reads arrays in even steps, once its loops are cut where divisions in
     /// indices cut them, and where the arrays are joined.
     fn walk(&mut self, c: &Compute, shape: &[Ex]) -> Result<bool> {
-        let Some((extents, walks)) = self.walks(c, shape) else {
+        let Some(Joined { loops, parts }) = self.walks(c, shape) else {
             return Ok(false);
         };
         self.place(c.out)?;
         let size = self.program.bufs[c.out].dtype.size() as i64;
-        let mut out_steps = vec![1i64; extents.len()];
+        let mut out_steps = vec![1i64; loops.len()];
         for k in (1..out_steps.len()).rev() {
-            out_steps[k - 1] = out_steps[k] * extents[k];
+            out_steps[k - 1] = out_steps[k] * loops[k];
         }
         let out = self.places[&c.out].data;
-        for (buf, walk) in walks {
+        for (buf, walk) in parts {
             let (begin, end) = walk.range;
             if begin == end {
                 continue;
             }
-            let mut extents = extents.clone();
+            let mut extents = loops.clone();
             extents[walk.digit] = end - begin;
             let first = walk.first + begin * walk.steps[walk.digit];
             let from = self.places[&buf].data;
@@ -136,7 +142,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// The loops of such a stage, and how each of its parts is walked.
-    fn walks(&self, c: &Compute, shape: &[Ex]) -> Option<(Vec<i64>, Vec<(Buf, digits::Walk)>)> {
+    fn walks(&self, c: &Compute, shape: &[Ex]) -> Option<Joined> {
         let known = |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(Ex::as_int).collect() };
         let extents = known(shape)?;
         let dtype = self.program.bufs[c.out].dtype;
@@ -170,7 +176,8 @@ impl Kernel<'_, '_, '_> {
             }
         }
         let (loops, walks) = digits::parts(&c.axes, &extents, &parts)?;
-        Some((loops, bufs.into_iter().zip(walks).collect()))
+        let parts = bufs.into_iter().zip(walks).collect();
+        Some(Joined { loops, parts })
     }
 
     fn emit_copies(
