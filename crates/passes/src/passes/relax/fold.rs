@@ -151,6 +151,11 @@ fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Optio
     let GlobalKind::Prim(program) = &edit.m.globals[g].kind else {
         return None;
     };
+    // What ends when its data say so need not end: a pass does.
+    let mut statements = program.statements();
+    if statements.any(|s| matches!(s, relax_loops::Stmt::While { .. })) {
+        return None;
+    }
     let program = program.clone();
     let Expr::Tuple(fields) = edit.m.exprs[*args.get(1)?] else {
         return None;
