@@ -90,9 +90,50 @@ unsafe fn gather<S: Simd>(
         rest /= space.extent[k];
     }
     let (mut from, mut to) = (from, to);
+    let mut left = count;
     // SAFETY: the callers' promise.
     unsafe {
-        for _ in 0..count {
+        while left > 0 {
+            // Rows up to the end of the axis before the last lie evenly.
+            let (next, many) = match last {
+                0 => (0, 1),
+                _ => (steps[last - 1], space.extent[last - 1] - index[last - 1]),
+            };
+            let many = many.min(left);
+            lines::<S>((from, step, next), (many, wide), to);
+            left -= many;
+            to = to.add(many * wide);
+            if last == 0 {
+                break;
+            }
+            from = from.wrapping_offset(next * many as isize);
+            index[last - 1] += many;
+            for k in (0..last).rev() {
+                if index[k] < space.extent[k] {
+                    break;
+                }
+                from = from.wrapping_offset(-(steps[k] * space.extent[k] as isize));
+                index[k] = 0;
+                if k > 0 {
+                    index[k - 1] += 1;
+                    from = from.wrapping_offset(steps[k - 1]);
+                }
+            }
+        }
+    }
+}
+
+/// Some rows that lie `next` apart, whose elements lie `step` apart.
+#[inline(always)]
+unsafe fn lines<S: Simd>(
+    (from, step, next): (*const f32, isize, isize),
+    (count, wide): (usize, usize),
+    to: *mut f32,
+) {
+    // SAFETY: the callers' promise.
+    unsafe {
+        for row in 0..count {
+            let (from, to) = (from.offset(row as isize * next), to.add(row * wide));
             match step {
                 0 => {
                     let x = S::splat(*from);
@@ -115,16 +156,6 @@ unsafe fn gather<S: Simd>(
                         *to.add(i) = *from.offset(i as isize * step);
                     }
                 }
-            }
-            to = to.add(wide);
-            for k in (0..last).rev() {
-                index[k] += 1;
-                from = from.wrapping_offset(steps[k]);
-                if index[k] < space.extent[k] {
-                    break;
-                }
-                from = from.wrapping_offset(-(steps[k] * space.extent[k] as isize));
-                index[k] = 0;
             }
         }
     }

@@ -19,6 +19,10 @@ pub(super) trait Divides: Copy {
     fn narrow(self) -> u64;
     /// The bits that must be 0 in [`Divides::narrow`] of all numbers.
     const WIDE: u64;
+    /// As [`Divides::by_float`], in floats of which a vector holds twice as many.
+    fn by_short(self, by: Self, round: Round) -> (Self, Self);
+    /// The bits that must be 0 for that; none where it is no other way.
+    const LONG: u64;
 }
 
 /// Floats by their last bits.
@@ -55,9 +59,19 @@ floats! {
 }
 
 macro_rules! integer {
-    ($($t:ty, $unsigned:ty, $wide:expr, |$x:ident| $float:expr;)*) => {$(
+    ($($t:ty, $unsigned:ty, $wide:expr, $long:expr, |$x:ident| $float:expr, $short:expr;)*) => {$(
         impl Divides for $t {
             const WIDE: u64 = $wide;
+            const LONG: u64 = $long;
+            #[inline(always)]
+            fn by_short(self, by: Self, round: Round) -> (Self, Self) {
+                let divisor = if by == 0 { 1 } else { by };
+                let a = { let $x = self; $short };
+                let b = { let $x = divisor; $short };
+                let q = (a / b).whole(round).bits() as $t;
+                let r = self.wrapping_sub(q.wrapping_mul(divisor));
+                if by == 0 { (0, 0) } else { (q, r) }
+            }
             #[inline(always)]
             fn exact(self, by: Self, round: Round) -> (Self, Self) {
                 if by == 0 {
@@ -93,15 +107,21 @@ fn long(x: i64) -> f64 {
     f64::from_bits(SHIFT.to_bits().wrapping_add(x as u64)) - SHIFT
 }
 
+/// An integer below 2^21 as a float.
+#[inline(always)]
+fn short(x: i32) -> f32 {
+    x as f32
+}
+
 integer! {
-    i8, u8, 0, |x| f32::from(x);
-    u8, u8, 0, |x| f32::from(x);
-    i16, u16, 0, |x| f32::from(x);
-    u16, u16, 0, |x| f32::from(x);
-    i32, u32, 0, |x| f64::from(x);
-    u32, u32, 0, |x| f64::from(x);
-    i64, u64, !((1 << 50) - 1), |x| long(x);
-    u64, u64, !((1 << 50) - 1), |x| long(x as i64);
+    i8, u8, 0, 0, |x| f32::from(x), f32::from(x);
+    u8, u8, 0, 0, |x| f32::from(x), f32::from(x);
+    i16, u16, 0, 0, |x| f32::from(x), f32::from(x);
+    u16, u16, 0, 0, |x| f32::from(x), f32::from(x);
+    i32, u32, 0, !((1 << 21) - 1), |x| f64::from(x), short(x as i32);
+    u32, u32, 0, !((1 << 21) - 1), |x| f64::from(x), short(x as i32);
+    i64, u64, !((1 << 50) - 1), 0, |x| long(x), long(x);
+    u64, u64, !((1 << 50) - 1), 0, |x| long(x as i64), long(x as i64);
 }
 
 /// Quotients (or remainders) of `n` pairs.
@@ -134,12 +154,17 @@ unsafe fn each<T: Divides, const FLOOR: bool, const QUOTIENT: bool>(
     // SAFETY: the callers' promise.
     unsafe {
         let mut bits = 0;
-        if T::WIDE != 0 {
+        if T::WIDE | T::LONG != 0 {
             for i in 0..n {
                 bits |= (*a.add(i)).narrow() | (*b.add(i)).narrow();
             }
         }
-        if bits & T::WIDE == 0 {
+        if T::LONG != 0 && bits & T::LONG == 0 {
+            for i in 0..n {
+                let (q, r) = (*a.add(i)).by_short(*b.add(i), round);
+                *to.add(i) = if QUOTIENT { q } else { r };
+            }
+        } else if bits & T::WIDE == 0 {
             for i in 0..n {
                 let (q, r) = (*a.add(i)).by_float(*b.add(i), round);
                 *to.add(i) = if QUOTIENT { q } else { r };
@@ -163,6 +188,10 @@ mod tests {
                 for round in [Round::Trunc, Round::Floor] {
                     let (found, wanted) = (a.by_float(b, round), a.exact(b, round));
                     assert_eq!(found, wanted, "{a:?} / {b:?}");
+                    if (a.narrow() | b.narrow()) & T::LONG == 0 {
+                        let found = a.by_short(b, round);
+                        assert_eq!(found, wanted, "{a:?} / {b:?} in short");
+                    }
                 }
             }
         }

@@ -385,9 +385,18 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     unsafe {
         let mut s = p.begin(room);
         let result = room.add(p.room() - STRIP);
+        let mut cursor = p.out.cursor(p.strip_at(begin).0, None);
+        let rows = p.unit == p.out.inner() && p.unit <= p.strip;
         for task in begin..end {
             let (first, n) = p.strip_at(task);
-            let cursor = p.out.cursor(first, None);
+            if task > begin {
+                // From row to row is less than a place anew.
+                if rows {
+                    p.out.next_row(&mut cursor);
+                } else {
+                    cursor = p.out.cursor(first, None);
+                }
+            }
             if let Some(narrow) = &p.narrow
                 && narrow.run(p, &cursor.offset, (first, n))
             {
