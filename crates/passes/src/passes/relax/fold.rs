@@ -4,6 +4,7 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, GlobalKind, Memo, Type, TypeId, VarId};
+use relax_loops::Stmt;
 use relax_ops::Lowering;
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
@@ -151,12 +152,12 @@ fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Optio
     let GlobalKind::Prim(program) = &edit.m.globals[g].kind else {
         return None;
     };
+    let program = program.clone();
     // What ends when its data say so need not end: a pass does.
-    let mut statements = program.statements();
-    if statements.any(|s| matches!(s, relax_loops::Stmt::While { .. })) {
+    let rounds = |s: &Stmt| matches!(s, Stmt::While { .. });
+    if program.statements().any(rounds) {
         return None;
     }
-    let program = program.clone();
     let Expr::Tuple(fields) = edit.m.exprs[*args.get(1)?] else {
         return None;
     };
