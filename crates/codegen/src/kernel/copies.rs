@@ -30,45 +30,67 @@ struct Joined {
     parts: Vec<(Buf, digits::Walk)>,
 }
 
-/// The pieces of a value and the axis that they follow each other along; `None` when it is something else.
-fn pieces<'e>(value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
-    let (mut along, mut out) = (None, Vec::new());
-    let mut rest = value;
+/// What a value reads where an index lies below a bound, and below no bound before.
+struct Arm<'e> {
+    /// The index and its bound; none of the last one.
+    below: Option<(&'e Ex, &'e Ex)>,
+    buf: Buf,
+    index: &'e [Ex],
+}
+
+/// The arms of a value that reads one of some arrays, in order; `None` when it is something else.
+fn arms(value: &Ex) -> Option<Vec<Arm<'_>>> {
+    let (mut out, mut rest) = (Vec::new(), value);
     loop {
-        let (here, end, next) = match rest.kind() {
+        let (here, below, next) = match rest.kind() {
             ExKind::Select(cond, yes, no) => {
                 let ExKind::Binary(BinOp::Lt, place, bound) = cond.kind() else {
                     return None;
                 };
-                let ExKind::Var(v) = place.kind() else {
-                    return None;
-                };
-                let axis = axes.iter().position(|a| a == v)?;
-                if along.is_some_and(|a| a != axis) {
-                    return None;
-                }
-                along = Some(axis);
-                // The bound is the same for all elements.
-                let (steps, _) = affine(bound, axes, 8)?;
-                steps.iter().all(|s| s.as_int() == Some(0)).then_some(())?;
-                (yes, Some(bound), Some(no))
+                (yes, Some((place, bound)), Some(no))
             }
             _ => (rest, None, None),
         };
         let ExKind::Load(buf, index) = here.kind() else {
             return None;
         };
-        let index = (index.iter())
-            .map(|i| affine(i, axes, 16))
-            .collect::<Option<Vec<_>>>()?;
-        let buf = *buf;
-        out.push(Piece { end, buf, index });
+        out.push(Arm {
+            below,
+            buf: *buf,
+            index,
+        });
         match next {
             Some(no) if out.len() < PIECES => rest = no,
             Some(_) => return None,
-            None => return Some((along.unwrap_or(0), out)),
+            None => return Some(out),
         }
     }
+}
+
+/// The pieces of a value and the axis that they follow each other along; `None` when it is something else.
+fn pieces<'e>(value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
+    let (mut along, mut out) = (None, Vec::new());
+    for Arm { below, buf, index } in arms(value)? {
+        if let Some((place, bound)) = below {
+            let ExKind::Var(v) = place.kind() else {
+                return None;
+            };
+            let axis = axes.iter().position(|a| a == v)?;
+            if along.is_some_and(|a| a != axis) {
+                return None;
+            }
+            along = Some(axis);
+            // The bound is the same for all elements.
+            let (steps, _) = affine(bound, axes, 8)?;
+            steps.iter().all(|s| s.as_int() == Some(0)).then_some(())?;
+        }
+        let index = (index.iter())
+            .map(|i| affine(i, axes, 16))
+            .collect::<Option<Vec<_>>>()?;
+        let end = below.map(|b| b.1);
+        out.push(Piece { end, buf, index });
+    }
+    Some((along.unwrap_or(0), out))
 }
 
 impl Kernel<'_, '_, '_> {
@@ -146,34 +168,22 @@ impl Kernel<'_, '_, '_> {
         let known = |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(Ex::as_int).collect() };
         let extents = known(shape)?;
         let dtype = self.program.bufs[c.out].dtype;
-        let (mut bufs, mut parts, mut rest) = (Vec::new(), Vec::new(), &c.value);
-        loop {
-            let (here, below, next) = match rest.kind() {
-                ExKind::Select(cond, yes, no) => {
-                    let ExKind::Binary(BinOp::Lt, place, bound) = cond.kind() else {
-                        return None;
-                    };
-                    (yes, Some((place, bound.as_int()?)), Some(no))
-                }
-                _ => (rest, None, None),
-            };
-            let ExKind::Load(buf, index) = here.kind() else {
-                return None;
-            };
-            let of = &self.program.bufs[*buf];
-            if !self.places.contains_key(buf) || of.dtype != dtype || parts.len() == PIECES {
+        let (mut bufs, mut parts) = (Vec::new(), Vec::new());
+        for Arm { below, buf, index } in arms(&c.value)? {
+            let of = &self.program.bufs[buf];
+            if !self.places.contains_key(&buf) || of.dtype != dtype {
                 return None;
             }
-            bufs.push(*buf);
+            let below = match below {
+                Some((place, bound)) => Some((place, bound.as_int()?)),
+                None => None,
+            };
+            bufs.push(buf);
             parts.push(digits::Part {
                 below,
                 index,
                 shape: known(&of.shape)?,
             });
-            match next {
-                Some(no) => rest = no,
-                None => break,
-            }
         }
         let (loops, walks) = digits::parts(&c.axes, &extents, &parts)?;
         let parts = bufs.into_iter().zip(walks).collect();

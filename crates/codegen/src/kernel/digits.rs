@@ -51,6 +51,21 @@ enum Trouble {
 struct Digits(Vec<(usize, i64)>, Option<(usize, (i64, i64))>);
 
 impl Digits {
+    /// The digits of axes of these extents, cut until `found` has no more trouble with them, and what it finds then.
+    fn cut<T>(
+        extents: &[i64],
+        found: impl Fn(&Digits) -> Result<T, Trouble>,
+    ) -> Option<(Vec<(usize, i64)>, T)> {
+        let mut digits = Digits(extents.iter().copied().enumerate().collect(), None);
+        loop {
+            match found(&digits) {
+                Ok(found) => return Some((digits.0, found)),
+                Err(trouble) if digits.mend(trouble) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
     /// The least and the greatest value of a sum.
     fn range(&self, terms: &[i64]) -> (i64, i64) {
         let mut range = (0i64, 0i64);
@@ -251,20 +266,11 @@ pub(super) fn walks(axes: &[Var], extents: &[i64], loads: &[(&[Ex], Vec<i64>)]) 
     if extents.iter().chain(shapes).any(|&n| n < 1) {
         return None;
     }
-    let mut digits = Digits(extents.iter().copied().enumerate().collect(), None);
-    loop {
+    let (digits, loads) = Digits::cut(extents, |digits| {
         let steps = |l: &(&[Ex], Vec<i64>)| digits.steps(axes, l.0, &l.1);
-        match loads.iter().map(steps).collect() {
-            Ok(loads) => {
-                return Some(Walks {
-                    digits: digits.0,
-                    loads,
-                });
-            }
-            Err(trouble) if digits.mend(trouble) => {}
-            Err(_) => return None,
-        }
-    }
+        loads.iter().map(steps).collect()
+    })?;
+    Some(Walks { digits, loads })
 }
 
 /// How loops over `axes` of these extents walk the arrays of some parts: the loops' extents, outermost first, and a walk
@@ -278,14 +284,8 @@ pub(super) fn parts(
     if extents.is_empty() || extents.iter().chain(shapes).any(|&n| n < 1) {
         return None;
     }
-    let mut digits = Digits(extents.iter().copied().enumerate().collect(), None);
-    loop {
-        match digits.parts(axes, parts) {
-            Ok(walks) => return Some((digits.0.iter().map(|d| d.1).collect(), walks)),
-            Err(trouble) if digits.mend(trouble) => {}
-            Err(_) => return None,
-        }
-    }
+    let (digits, walks) = Digits::cut(extents, |digits| digits.parts(axes, parts))?;
+    Some((digits.iter().map(|d| d.1).collect(), walks))
 }
 
 #[cfg(test)]

@@ -247,7 +247,7 @@ mod eights {
         for i in (0..n).step_by(8) {
             // SAFETY: the caller's promise: `n` elements, a multiple of 8.
             unsafe {
-                let v = _mm256_cvtph_ps(_mm_loadu_si128(x.add(i).cast()));
+                let v = widened::<false>(_mm_loadu_si128(x.add(i).cast()));
                 _mm256_storeu_ps(y.add(i), v);
             }
         }
@@ -258,7 +258,7 @@ mod eights {
         for i in (0..n).step_by(8) {
             // SAFETY: as above.
             unsafe {
-                let v = _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(_mm256_loadu_ps(x.add(i)));
+                let v = narrowed::<false>(_mm256_loadu_ps(x.add(i)));
                 _mm_storeu_si128(y.add(i).cast(), v);
             }
         }

@@ -167,6 +167,7 @@ unsafe fn squares<T: Copy>(
 #[allow(clippy::needless_range_loop)] // Indices keep the rows out of memory.
 mod x86 {
     use super::{Square, each};
+    use crate::kernels::simd::{Avx2, Simd};
     use std::arch::x86_64::*;
 
     /// As [`each`], with the instructions of AVX2.
@@ -262,29 +263,13 @@ mod x86 {
         }
         /// Eight by eight elements of 4 bytes.
         WideFours: 4, 8, |from, down, to, right| {
-            let mut r = [_mm256_setzero_ps(); 8];
+            let mut rows = [Avx2::splat(0.0); 8];
             for k in 0..8 {
-                r[k] = _mm256_loadu_ps(from.offset(k as isize * down).cast());
+                rows[k] = Avx2::load(from.offset(k as isize * down).cast());
             }
-            let mut pairs = r;
-            for k in 0..4 {
-                pairs[2 * k] = _mm256_unpacklo_ps(r[2 * k], r[2 * k + 1]);
-                pairs[2 * k + 1] = _mm256_unpackhi_ps(r[2 * k], r[2 * k + 1]);
-            }
-            let mut fours = r;
-            for k in 0..2 {
-                for h in 0..2 {
-                    let (a, b) = (pairs[4 * k + h], pairs[4 * k + h + 2]);
-                    fours[4 * k + 2 * h] = _mm256_shuffle_ps::<0b01_00_01_00>(a, b);
-                    fours[4 * k + 2 * h + 1] = _mm256_shuffle_ps::<0b11_10_11_10>(a, b);
-                }
-            }
-            for k in 0..4 {
-                let (a, b) = (fours[k], fours[k + 4]);
-                let to = to.offset(k as isize * right);
-                _mm256_storeu_ps(to.cast(), _mm256_permute2f128_ps::<0x20>(a, b));
-                let to = to.offset(4 * right);
-                _mm256_storeu_ps(to.cast(), _mm256_permute2f128_ps::<0x31>(a, b));
+            let columns = Avx2::square(rows);
+            for k in 0..8 {
+                columns[k].store(to.offset(k as isize * right).cast());
             }
         }
         /// Two by two elements of 8 bytes.

@@ -406,9 +406,10 @@ impl Printer<'_> {
         {
             return Ok(None);
         }
+        let argument = |i: &usize| form.inputs.iter().position(|k| k == i).map(|k| args[k]);
         if relay
             && !form.known.iter().all(|(i, axis)| {
-                let arg = form.inputs.iter().position(|k| k == i).map(|k| args[k]);
+                let arg = argument(i);
                 let axis = attrs.get(axis).and_then(AttrValue::as_int);
                 (arg.zip(axis)).is_none_or(|(arg, axis)| self.knows_extent(arg, axis))
             })
@@ -417,7 +418,7 @@ impl Printer<'_> {
         }
         let computed = form.computes.iter().filter(|_| relay);
         for (i, element) in form.elements.iter().chain(computed) {
-            let arg = form.inputs.iter().position(|k| k == i).map(|k| args[k]);
+            let arg = argument(i);
             let ty = self.types.and_then(|t| t.expr(arg?));
             let found = ty.and_then(|t| self.m.types.as_tensor(t)?.dtype.known());
             let fits = |d: DType| match element.as_str() {

@@ -24,6 +24,9 @@ struct Seen {
 
 /// The parts of a statement's expressions that are worth a name, each after those that it uses.
 pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
+    if is_short(exprs) {
+        return Vec::new();
+    }
     let (mut order, mut seen) = (Vec::new(), FxHashMap::<usize, Seen>::default());
     for root in exprs {
         visit_expr(root, |e| {
@@ -35,7 +38,7 @@ pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
     }
     let sizes = exprs.iter().map(|e| seen[&e.addr()].size);
     let whole = sizes.fold(0u64, u64::saturating_add);
-    if whole <= SHORT || whole < REPEATED * order.len() as u64 {
+    if whole < REPEATED * order.len() as u64 {
         return Vec::new();
     }
     let mut count = |e: &Ex, always: bool| {
@@ -61,6 +64,19 @@ pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
         s.uses > 2 && s.size >= PART && (s.always || s.total)
     });
     order.into_iter().cloned().collect()
+}
+
+/// Whether the text of expressions has no more than [`SHORT`] operations: most have, so that nothing is noted of them.
+fn is_short(exprs: &[&Ex]) -> bool {
+    let (mut open, mut size) = (exprs.to_vec(), 0);
+    while let Some(e) = open.pop() {
+        size += 1;
+        if size > SHORT {
+            return false;
+        }
+        open.extend(e.children());
+    }
+    true
 }
 
 impl Seen {

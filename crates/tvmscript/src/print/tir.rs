@@ -365,9 +365,9 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Gives names to what a statement's expressions use again and again, before the statement.
+    /// Gives names to what a statement's expressions use again and again, before the statement. The caller forgets them
+    /// behind it.
     fn name_parts(&mut self, depth: usize, exprs: &[&Ex]) -> Result<(), Stop> {
-        self.named.clear();
         for part in repeated(self.p, exprs) {
             let text = self.ex(&part)?;
             let name = self.fresh("part");

@@ -243,23 +243,11 @@ impl Avx2 {
     pub unsafe fn square(rows: [Self; 8]) -> [Self; 8] {
         // SAFETY: the caller's promise.
         unsafe {
+            let [a, b, c, d, e, f, g, h] = rows;
+            let (upper, lower) = (turned([a, b, c, d]), turned([e, f, g, h]));
             let mut to = rows;
-            let mut pairs = rows;
             for k in 0..4 {
-                let (a, b) = (rows[2 * k].0, rows[2 * k + 1].0);
-                pairs[2 * k] = Self(_mm256_unpacklo_ps(a, b));
-                pairs[2 * k + 1] = Self(_mm256_unpackhi_ps(a, b));
-            }
-            let mut fours = rows;
-            for k in 0..2 {
-                for h in 0..2 {
-                    let (a, b) = (pairs[4 * k + h].0, pairs[4 * k + h + 2].0);
-                    fours[4 * k + 2 * h] = Self(_mm256_shuffle_ps::<0b01_00_01_00>(a, b));
-                    fours[4 * k + 2 * h + 1] = Self(_mm256_shuffle_ps::<0b11_10_11_10>(a, b));
-                }
-            }
-            for k in 0..4 {
-                let (a, b) = (fours[k].0, fours[k + 4].0);
+                let (a, b) = (upper[k].0, lower[k].0);
                 to[k] = Self(_mm256_permute2f128_ps::<0x20>(a, b));
                 to[k + 4] = Self(_mm256_permute2f128_ps::<0x31>(a, b));
             }

@@ -48,6 +48,33 @@ pub fn lanes() -> usize {
     }
 }
 
+/// The first `part` elements of each of some lines, at most as many as there are lanes, as vectors of one element of all
+/// lines each. Missing lines are the last one again.
+///
+/// # Safety
+/// There are lines, and the elements can be read.
+#[inline(always)]
+pub unsafe fn columns<S: Turning>(
+    from: *const f32,
+    step: isize,
+    lines: usize,
+    part: usize,
+) -> [S; MOST] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut square = [S::splat(0.0); MOST];
+        for (k, line) in square.iter_mut().enumerate().take(S::LANES) {
+            let at = from.offset(k.min(lines - 1) as isize * step);
+            *line = if part == S::LANES {
+                S::load(at)
+            } else {
+                S::load_part(at, part)
+            };
+        }
+        S::turned(square)
+    }
+}
+
 /// Reads `count` elements of each of some lines, `step` apart, as vectors of one element of all lines each; element `i`
 /// goes to the vector at `to(i)`.
 ///
@@ -61,20 +88,11 @@ pub unsafe fn gather<S: Turning>(
     count: usize,
     to: impl Fn(usize) -> Option<*mut f32>,
 ) {
-    // SAFETY: the caller's promise; missing lines are the last one again.
+    // SAFETY: the caller's promise.
     unsafe {
         for i in (0..count).step_by(S::LANES) {
             let n = (count - i).min(S::LANES);
-            let mut square = [S::splat(0.0); MOST];
-            for (k, line) in square.iter_mut().enumerate().take(S::LANES) {
-                let at = from.add(k.min(lines - 1) * step + i);
-                *line = if n == S::LANES {
-                    S::load(at)
-                } else {
-                    S::load_part(at, n)
-                };
-            }
-            let square = S::turned(square);
+            let square = columns::<S>(from.add(i), step as isize, lines, n);
             for (k, vector) in square.iter().enumerate().take(S::LANES) {
                 if k < n
                     && let Some(to) = to(i + k)

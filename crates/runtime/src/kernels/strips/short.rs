@@ -1,7 +1,7 @@
 //! Reductions of short rows: as many rows as a vector has lanes are turned over and reduced side by side.
 
 use super::{INPUTS, Offsets, Op, Plan, combine, neutral};
-use crate::kernels::simd::square::{MOST, Turning};
+use crate::kernels::simd::square::{MOST, Turning, columns};
 
 /// Elements of a row up to which turning over is quicker than reducing a row at a time.
 const SHORT: usize = 64;
@@ -20,7 +20,7 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
     let step = p.out.inner_steps()[0];
     let (zero, mut base): (Offsets, Offsets) = ([0; INPUTS], [0; INPUTS]);
     let mut element = begin;
-    // SAFETY: the callers' promise; missing rows are the last one again.
+    // SAFETY: the callers' promise.
     unsafe {
         while element < end {
             p.out.row(element / inner, &zero, &mut base);
@@ -31,16 +31,7 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
             let mut acc = [S::splat(neutral(p.v.combiner)); 4];
             for i in (0..n).step_by(S::LANES) {
                 let part = (n - i).min(S::LANES);
-                let mut square = [S::splat(0.0); MOST];
-                for (k, row) in square.iter_mut().enumerate().take(S::LANES) {
-                    let at = x.offset(k.min(lines - 1) as isize * step).add(i);
-                    *row = if part == S::LANES {
-                        S::load(at)
-                    } else {
-                        S::load_part(at, part)
-                    };
-                }
-                let square = S::turned(square);
+                let square = columns::<S>(x.add(i), step, lines, part);
                 for (k, &column) in square.iter().enumerate().take(S::LANES) {
                     if k < part {
                         // Sums of several chains overlap; what is greater is found in order.

@@ -58,20 +58,34 @@ floats! {
     f64, SHIFT;
 }
 
+/// A method of [`Divides`] that divides as floats of one type.
+macro_rules! divided {
+    ($name:ident, $t:ty, |$x:ident| $float:expr) => {
+        #[inline(always)]
+        fn $name(self, by: Self, round: Round) -> (Self, Self) {
+            let divisor = if by == 0 { 1 } else { by };
+            let a = {
+                let $x = self;
+                $float
+            };
+            let b = {
+                let $x = divisor;
+                $float
+            };
+            let q = (a / b).whole(round).bits() as $t;
+            let r = self.wrapping_sub(q.wrapping_mul(divisor));
+            if by == 0 { (0, 0) } else { (q, r) }
+        }
+    };
+}
+
 macro_rules! integer {
     ($($t:ty, $unsigned:ty, $wide:expr, $long:expr, |$x:ident| $float:expr, $short:expr;)*) => {$(
         impl Divides for $t {
             const WIDE: u64 = $wide;
             const LONG: u64 = $long;
-            #[inline(always)]
-            fn by_short(self, by: Self, round: Round) -> (Self, Self) {
-                let divisor = if by == 0 { 1 } else { by };
-                let a = { let $x = self; $short };
-                let b = { let $x = divisor; $short };
-                let q = (a / b).whole(round).bits() as $t;
-                let r = self.wrapping_sub(q.wrapping_mul(divisor));
-                if by == 0 { (0, 0) } else { (q, r) }
-            }
+            divided! { by_short, $t, |$x| $short }
+            divided! { by_float, $t, |$x| $float }
             #[inline(always)]
             fn exact(self, by: Self, round: Round) -> (Self, Self) {
                 if by == 0 {
@@ -81,15 +95,6 @@ macro_rules! integer {
                 #[allow(unused_comparisons)]
                 let below = round == Round::Floor && r != 0 && (r < 0) != (by < 0);
                 if below { (q.wrapping_sub(1), r.wrapping_add(by)) } else { (q, r) }
-            }
-            #[inline(always)]
-            fn by_float(self, by: Self, round: Round) -> (Self, Self) {
-                let divisor = if by == 0 { 1 } else { by };
-                let a = { let $x = self; $float };
-                let b = { let $x = divisor; $float };
-                let q = (a / b).whole(round).bits() as $t;
-                let r = self.wrapping_sub(q.wrapping_mul(divisor));
-                if by == 0 { (0, 0) } else { (q, r) }
             }
             #[inline(always)]
             fn narrow(self) -> u64 {
