@@ -83,6 +83,21 @@ fn extents_out_of_all_proportion_make_nothing_large() {
         nodes.push(join.message(5, &int_attribute("axis", 0)));
     }
     let _ = read(model(&nodes, &[], &[value("x", 1, &["n", "m"])], &["c64"]));
+    // As many parts as nobody lists: a list at run time.
+    let long = value("x", 1, &["1073741824"]);
+    for sizes in [&["1099511627776"][..], &[]] {
+        let parts = [
+            node("SplitToSequence", &["x", "s"], &["q"]),
+            node("SequenceLength", &["q"], &["y"]),
+        ];
+        let inputs = [long.clone(), value("s", 7, sizes)];
+        let text = read(model(&parts, &[], &inputs, &["y"])).expect("a model that is read");
+        assert!(text.len() < 10_000, "{} bytes", text.len());
+    }
+    let each = node("SplitToSequence", &["x"], &["q"]);
+    let parts = [each, node("SequenceLength", &["q"], &["y"])];
+    let text = read(model(&parts, &[], &[long], &["y"])).expect("a model that is read");
+    assert!(text.len() < 10_000, "{} bytes", text.len());
 }
 
 /// Each operator with too few and too many inputs, which are scalars, empty, of one axis or of several, constants or not.

@@ -260,6 +260,9 @@ enum Parts {
     Bounds(Val, Val),
 }
 
+/// The longest sequence whose items the text lists one by one; a longer one becomes a list at run time.
+const MOST_ITEMS: i64 = 4096;
+
 fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let axis = x.axis(n.int("axis", 0))?;
@@ -278,11 +281,8 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let sizes = match (known, len) {
         (Some((_, Some(sizes))), _) => Some(sizes),
         (Some((each, None)), Some(len)) if each > 0 => {
-            let count = (len + each - 1) / each;
-            if count > 4096 {
-                return unsupported("a sequence of more than 4096 parts is not supported");
-            }
-            Some((0..count).map(|k| each.min(len - k * each)).collect())
+            let count = len / each + i64::from(len % each > 0);
+            (count <= MOST_ITEMS).then(|| (0..count).map(|k| each.min(len - k * each)).collect())
         }
         _ => None,
     };
@@ -301,9 +301,9 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         Some(v) if v.rank() == 0 => Parts::Each(tr.cast(&v, Elem::I64)?),
         Some(v) => {
             let sizes = tr.as_vector(&v)?;
-            if let Some(count) = sizes.dim(0)?.as_const() {
-                let count = usize::try_from(count).unwrap_or(0);
-                let items = split_at_run_time(tr, &x, axis, &sizes, count)?;
+            let few = |&count: &i64| (0..=MOST_ITEMS).contains(&count);
+            if let Some(count) = sizes.dim(0)?.as_const().filter(few) {
+                let items = split_at_run_time(tr, &x, axis, &sizes, count as usize)?;
                 return Ok(vec![Value::Seq(items.into())]);
             }
             let ends = tr.op("cumsum", &[&sizes], &[("axis", int(0))])?;
