@@ -63,13 +63,34 @@ pub fn bytes(text: &str) -> Result<usize, Stop> {
     bytes.ok_or_else(|| "bytes are a number with K, M or G behind it or nothing: `512M`".into())
 }
 
-/// Keeps what the allocator got from the system: a tool ends soon and asks again before.
+/// What a tool asks of the system for its memory at once.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const FIRST: usize = 32 << 20;
+
+/// What stays small pages: a tool that needs no more does not wait until a large one is cleared.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+const SMALL: usize = 4 << 20;
+
+/// Keeps what the allocator got from the system, as a tool ends soon and asks again before, and lets its first
+/// megabytes be large pages: asking for small ones, one by one, is a tenth of the time that compiling a model takes.
 pub fn keep() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: settings of the allocator, which are safe to change at any time.
+    // SAFETY: settings of the allocator, which are safe to change at any time; the advice names whole pages of its own
+    // heap, between the end before and the end after it grew, and changes nothing but how they are backed.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);
+        libc::mallopt(libc::M_TOP_PAD, FIRST as i32);
+        let before = libc::sbrk(0) as usize;
+        // Larger than what is free below the end, so that the heap grows.
+        drop(std::hint::black_box(Vec::<u8>::with_capacity(512 << 10)));
+        let grown = (libc::sbrk(0) as usize).saturating_sub(before);
+        if grown <= 2 * FIRST {
+            let large = 2 << 20;
+            let from = (before + SMALL).next_multiple_of(large);
+            let len = (before + grown).saturating_sub(from) / large * large;
+            libc::madvise(from as *mut libc::c_void, len, libc::MADV_HUGEPAGE);
+        }
         libc::mallopt(libc::M_TOP_PAD, 1 << 20);
     }
 }
