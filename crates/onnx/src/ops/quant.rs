@@ -6,6 +6,7 @@ use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
 use crate::value::{Elem, Val, Value};
+use relax_tensor::{DType, Tensor};
 
 pub static OPS: &[Entry] = &[
     op("QuantizeLinear", 10, quantize),
@@ -97,10 +98,19 @@ pub fn dequantized(tr: &mut Tr<'_>, n: &Node<'_>, axis: i64, block: i64) -> R<Va
     let to = n.elem("output_dtype").unwrap_or(s.elem);
     let scale = spread(tr, &s, &x, axis, block)?;
     let scale = tr.cast(&scale, Elem::F32)?;
-    let mut y = widened(tr, &x)?;
-    if let Some(z) = n.opt(2)? {
+    // A zero point that is known to be zero takes nothing off: so it is with nearly all weights.
+    let zero = n.opt(2)?.filter(|z| !all_zero(z));
+    // Differences of short integers are exact as floats; those of 32 bits are not.
+    let short = matches!(x.dtype(), DType::I8 | DType::U8 | DType::I16 | DType::U16);
+    let float = short && x.elem.narrow().is_none();
+    let number = |tr: &mut Tr<'_>, v: &Val| match float {
+        true => tr.cast(v, Elem::F32),
+        false => widened(tr, v),
+    };
+    let mut y = number(tr, &x)?;
+    if let Some(z) = zero {
         let z = spread(tr, &z, &x, axis, block)?;
-        let z = widened(tr, &z)?;
+        let z = number(tr, &z)?;
         y = tr.sub(&y, &z)?;
     }
     let y = tr.cast(&y, Elem::F32)?;
@@ -220,6 +230,12 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
     }
 }
 
+/// Whether a value is a constant of zeros.
+fn all_zero(z: &Val) -> bool {
+    let zeros = |t: &Tensor| (0..t.len()).all(|i| t.get_f64(i) == 0.0);
+    z.elem.narrow().is_none() && z.tensor().is_some_and(zeros)
+}
+
 /// Quantised numbers as ones to compute with: `int32`, or `float32` for narrow floats.
 fn widened(tr: &mut Tr<'_>, x: &Val) -> R<Val> {
     match x.elem.narrow() {
@@ -274,7 +290,7 @@ fn quantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, zero: Option<&Val>, to: Ele
         return super::elementwise::convert(tr, n, &y, to);
     };
     let mut y = tr.unary("round_half_to_even", &y)?;
-    if let Some(z) = zero {
+    if let Some(z) = zero.filter(|z| !all_zero(z)) {
         let z = widened(tr, z)?;
         let z = tr.cast(&z, wide)?;
         y = tr.add(&y, &z)?;
@@ -284,10 +300,7 @@ fn quantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, zero: Option<&Val>, to: Ele
     let mut out = tr.op(
         "cast",
         &[&y],
-        &[(
-            "dtype",
-            dtype(to.storage().unwrap_or(relax_tensor::DType::U8)),
-        )],
+        &[("dtype", dtype(to.storage().unwrap_or(DType::U8)))],
     )?;
     out.elem = to;
     Ok(out)
