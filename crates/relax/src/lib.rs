@@ -61,6 +61,7 @@ pub mod roofline;
 mod script;
 mod session;
 pub mod show;
+mod signature;
 mod tree;
 mod tvm_json;
 mod typed;
@@ -79,7 +80,7 @@ pub use contents::{Contents, Held};
 pub use error::Error;
 pub use format::Format;
 pub use lint::{code, is_allowed, is_unnecessary, lint};
-pub use module::{Extent, Module, Param, Signature, TensorType};
+pub use module::Module;
 pub use onnx::onnx_model;
 pub use operators::{Attribute, Operator, operators};
 pub use optimise::{
@@ -97,6 +98,7 @@ pub use script::print_tvmscript;
 pub use session::{
     Beside, GivenTypes, Input, NoStubs, Read, ReadOptions, Release, Session, Stubs, TextOptions,
 };
+pub use signature::{Extent, Param, Signature, TensorType};
 pub use tree::{Attr, Made, Node};
 pub use tvm_json::json_graph;
 pub use typed::{Check, CheckKind, InferOptions, Typed, TypedModule, Typing, check, check_typed};

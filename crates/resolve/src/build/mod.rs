@@ -19,6 +19,7 @@ mod opaque;
 mod pattern;
 mod prelude;
 mod program;
+mod program_buffers;
 pub(crate) mod program_cx;
 mod relation;
 pub(crate) mod scalar;

@@ -1,0 +1,221 @@
+//! Which computations of a fused program are computed where they are read, rather than stored.
+
+use relax_loops::{
+    Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, inline_compute_into, visit_expr,
+};
+
+/// Moves injective stages into their readers: those that only pick elements anywhere, those that
+/// compute where there is one reader that reads each element about once.
+pub(super) fn inline(program: &mut Program) {
+    let hinted: Vec<Buf> = program
+        .hints
+        .iter()
+        .flat_map(|(_, hint)| hint.operands())
+        .collect();
+    let mut readers = Readers::of(program);
+    let mut k = 0;
+    while k < program.stages.len() {
+        let Stage::Compute(c) = &program.stages[k] else {
+            k += 1;
+            continue;
+        };
+        let out = c.out;
+        let is_hinted = program.hints.iter().any(|h| h.0 == out) || hinted.contains(&out);
+        let movable = c.reduce.is_none() && program.bufs[out].role == Role::Temp && !is_hinted;
+        if movable
+            && (only_picks(&c.value) || read_once(program, &readers, out))
+            && (!relax_loops::epilogue::follows_sums(program, c)
+                || read_in_place(program, &readers, out))
+            && !apart(program, &readers, c)
+            && !windowed(program, &readers, c)
+        {
+            let mut sources = Vec::new();
+            visit_expr(&c.value, |x| {
+                if let ExKind::Load(b, _) = x.kind() {
+                    sources.push(*b);
+                }
+            });
+            if inline_compute_into(program, k, &mut readers).is_ok() {
+                // Who reads this buffer by data now reads those that it came from.
+                let own: Vec<u32> = (program.readers.iter())
+                    .filter(|r| r.0 == out)
+                    .map(|r| r.1)
+                    .collect();
+                for part in own {
+                    program.readers.extend(sources.iter().map(|b| (*b, part)));
+                }
+                continue;
+            }
+        }
+        k += 1;
+    }
+}
+
+/// Whether a stage chooses elements (padding, spreading) for one that reduces, and that no kernel is told of: windows read
+/// each of its elements many times, and only what is read in even steps is multiplied or compared in panels and strips.
+fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
+    let extents = &program.bufs[c.out].shape;
+    let known = (extents.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    let chooses = matches!(c.value.kind(), ExKind::Select(..));
+    if !chooses || known.is_some_and(|n| n < SMALL) {
+        return false;
+    }
+    let mut sources = Vec::new();
+    visit_expr(&c.value, |x| {
+        if let ExKind::Load(buf, _) = x.kind() {
+            sources.push(*buf);
+        }
+    });
+    // A kernel that takes what this stage chooses from does the choosing itself.
+    let told = |out: Buf| {
+        let float = program.bufs[out].dtype == relax_tensor::DType::F32;
+        let operands = program.hint(out).map(relax_loops::Hint::operands);
+        float && operands.is_some_and(|all| all.iter().any(|b| sources.contains(b)))
+    };
+    let computes = |s: &Stage| match s {
+        Stage::Compute(c) => Some(c.out),
+        Stage::Nest(_) => None,
+    };
+    readers.stages(c.out).any(|k| match &program.stages[k] {
+        Stage::Compute(r) if r.reduce.is_some() => {
+            // The kernel may stand at the stage that ends what this one begins (a mean).
+            let mut behind = readers.stages(r.out).map(|k| &program.stages[k]);
+            !told(r.out) && !behind.any(|s| computes(s).is_some_and(told))
+        }
+        _ => false,
+    })
+}
+
+/// Elements from which on a stage of its own pays beside one that reduces.
+const SMALL: i64 = 64;
+
+/// From so many elements on, a transpose is a stage of its own beside stages that compute: a strided copy goes over blocks
+/// that stay in the first cache, and the others over elements side by side, which together take less than computing in
+/// an order that is good for one side only.
+const BLOCKS: i64 = 4096;
+
+/// Whether a stage transposes for one that computes, or computes for one that transposes.
+fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
+    let shape = &program.bufs[c.out].shape;
+    let elements = shape
+        .iter()
+        .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    let large = elements.is_some_and(|n| n >= BLOCKS);
+    let some = elements.is_none_or(|n| n >= PIECES);
+    let moves = |c: &Compute| large && transposes(program, c) || some && joins(c);
+    let mut readers = readers
+        .stages(c.out)
+        .filter_map(|k| match &program.stages[k] {
+            Stage::Compute(r) => Some(r),
+            Stage::Nest(_) => None,
+        });
+    let computes = |r: &Compute| !only_picks(&r.value);
+    match moves(c) {
+        true => readers.any(|r| computes(r) && r.reduce.is_none()),
+        false => computes(c) && readers.any(moves),
+    }
+}
+
+/// From so many elements on, tensors that are joined are copied as pieces: computed where it is only known element by
+/// element which piece comes next, nothing goes in vectors.
+const PIECES: i64 = 256;
+
+/// Whether a stage takes elements from one buffer or another, by where they stand.
+pub(super) fn joins(c: &Compute) -> bool {
+    let loads = |e: &Ex| {
+        let mut loads = 0;
+        visit_expr(e, |x| {
+            loads += usize::from(matches!(x.kind(), ExKind::Load(..)))
+        });
+        loads
+    };
+    let ExKind::Select(place, _, _) = c.value.kind() else {
+        return false;
+    };
+    loads(&c.value) > 1 && loads(place) == 0 && only_picks(&c.value)
+}
+
+/// Whether a stage gives the elements of a buffer in another order of the axes, with another one innermost.
+fn transposes(program: &Program, c: &Compute) -> bool {
+    let ExKind::Load(from, index) = c.value.kind() else {
+        return false;
+    };
+    let wide = |buf: Buf, axis: usize| program.bufs[buf].shape[axis].as_int() != Some(1);
+    let plain = index.iter().enumerate().all(|(axis, i)| match i.kind() {
+        ExKind::Var(v) => c.axes.contains(v),
+        _ => !wide(*from, axis),
+    });
+    let innermost = (0..c.axes.len()).rev().find(|&axis| wide(c.out, axis));
+    let read = (0..index.len()).rev().find(|&axis| wide(*from, axis));
+    let (Some(innermost), Some(read)) = (innermost, read) else {
+        return false;
+    };
+    let here = |v: &Var| *v == c.axes[innermost];
+    plain && !matches!(index[read].kind(), ExKind::Var(v) if here(v))
+}
+
+/// Whether an element is another buffer's element (or a constant), with nothing computed but
+/// indices and conditions on them.
+fn only_picks(e: &Ex) -> bool {
+    match e.kind() {
+        ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) | ExKind::Load(..) => true,
+        ExKind::Select(_, a, b) => only_picks(a) && only_picks(b),
+        _ => false,
+    }
+}
+
+/// Whether all readers of a buffer read it at their own indices.
+fn read_in_place(program: &Program, readers: &Readers, buf: Buf) -> bool {
+    readers.stages(buf).all(|k| match &program.stages[k] {
+        Stage::Compute(c) => {
+            let same = program.bufs[c.out].shape == program.bufs[buf].shape;
+            let mut fine = true;
+            visit_expr(&c.value, |x| {
+                if let ExKind::Load(b, index) = x.kind()
+                    && *b == buf
+                {
+                    let own = index.iter().zip(&c.axes).all(|(i, v)| {
+                        matches!(i.kind(), ExKind::Var(w) if w == v) || i.as_int() == Some(0)
+                    });
+                    fine &= same && own;
+                }
+            });
+            fine
+        }
+        Stage::Nest(_) => false,
+    })
+}
+
+/// Whether a buffer is read at one place, in a stage without reduction that reads each element about
+/// once: its index moves along every axis.
+fn read_once(program: &Program, readers: &Readers, buf: Buf) -> bool {
+    let mut places = 0;
+    let mut plain = true;
+    for k in readers.stages(buf) {
+        match &program.stages[k] {
+            Stage::Compute(c) => visit_expr(&c.value, |x| {
+                if let ExKind::Load(b, index) = x.kind()
+                    && *b == buf
+                {
+                    places += 1;
+                    let shape = &program.bufs[c.out].shape;
+                    let along_all = c.axes.iter().zip(shape).all(|(v, extent)| {
+                        extent.as_int() == Some(1) || index.iter().any(|i| moves(i, *v))
+                    });
+                    plain &= c.reduce.is_none() && along_all;
+                }
+            }),
+            Stage::Nest(_) => plain = false,
+        }
+    }
+    plain && places == 1
+}
+
+/// Whether an index depends on a variable.
+fn moves(index: &Ex, v: Var) -> bool {
+    let mut found = false;
+    visit_expr(index, |x| {
+        found |= matches!(x.kind(), ExKind::Var(w) if *w == v)
+    });
+    found
+}
