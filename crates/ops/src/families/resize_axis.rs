@@ -179,25 +179,30 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
         return Ok(());
     }
     let reach = if method == "linear" { 1 } else { 2 };
-    let y = te.temp("resize", x.dtype, &shape);
+    // Places and weights are the same all over the other axes: they are computed once for each index.
+    let dense = if spread { scale.min(1.0) } else { f(1.0) };
+    let first = match spread {
+        true => ((f(-1.0) * f(reach as f64)) / &dense)
+            .unary(UnOp::Floor)
+            .cast(DType::I64),
+        false => Ex::idx(1 - reach),
+    };
+    let count = match spread {
+        true => Ex::idx(2) - &first * 2,
+        false => Ex::idx(2 * reach),
+    };
+    let table = [target.clone(), count.clone()];
+    let places = te.temp("places", DType::I64, &table);
+    let weights = te.temp("weights", DType::F64, &table);
+    let whole = te.temp("whole", DType::F64, std::slice::from_ref(&target));
     te.nest(|n| {
-        n.grid(&shape, |n, i| {
-            let at = n.let_(at(i));
+        n.for_(target.clone(), |n, j| {
+            let mut index = vec![Ex::idx(0); axis + 1];
+            index[axis] = j.clone();
+            let at = n.let_(at(&index));
             let base = n.let_(at.unary(UnOp::Floor).cast(DType::I64));
-            let dense = if spread { scale.min(1.0) } else { f(1.0) };
-            let first = match spread {
-                true => ((f(-1.0) * f(reach as f64)) / &dense)
-                    .unary(UnOp::Floor)
-                    .cast(DType::I64),
-                false => Ex::idx(1 - reach),
-            };
-            let count = match spread {
-                true => Ex::idx(2) - &first * 2,
-                false => Ex::idx(2 * reach),
-            };
-            let first = n.let_(first);
-            let (sum, whole) = (n.cell(f(0.0)), n.cell(f(0.0)));
-            n.for_(count, |n, k| {
+            let sum = n.cell(f(0.0));
+            n.for_(count.clone(), |n, k| {
                 let place = n.let_(&base + &first + k);
                 let distance = (place.cast(DType::F64) - &at) * &dense;
                 let w = weight(&method, alpha, &distance);
@@ -209,15 +214,41 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
                     false => w,
                 };
                 let w = n.let_(w);
-                let v = x.at(&set(i, axis, clamp(&place, &extent))).cast(DType::F64);
-                n.set(&sum, sum.scalar() + &w * v);
-                n.set(&whole, whole.scalar() + w);
+                let tap = [j.clone(), k.clone()];
+                n.store(&places, &tap, clamp(&place, &extent));
+                n.store(&weights, &tap, &w);
+                n.set(&sum, sum.scalar() + w);
             });
-            let value = match exclude || spread {
-                true => sum.scalar() / whole.scalar(),
-                false => sum.scalar(),
-            };
-            n.store(&y, i, cropped(&at, value).cast(x.dtype));
+            n.store(&whole, std::slice::from_ref(j), sum.scalar());
+        });
+    });
+    // One tap's part of an element.
+    let part = |i: &[Ex], k: &Ex| {
+        let tap = [i[axis].clone(), k.clone()];
+        weights.at(&tap) * x.at(&set(i, axis, places.at(&tap))).cast(DType::F64)
+    };
+    let value = |i: &[Ex], sum: Ex| {
+        let value = match exclude || spread {
+            true => sum / whole.at(std::slice::from_ref(&i[axis])),
+            false => sum,
+        };
+        cropped(&at(i), value).cast(x.dtype)
+    };
+    if !spread {
+        let y = te.compute("resize", &shape, |i| {
+            let sum =
+                (1..2 * reach).fold(part(i, &Ex::idx(0)), |sum, k| sum + part(i, &Ex::idx(k)));
+            value(i, sum)
+        });
+        te.output(&y);
+        return Ok(());
+    }
+    let y = te.temp("resize", x.dtype, &shape);
+    te.nest(|n| {
+        n.grid(&shape, |n, i| {
+            let sum = n.cell(f(0.0));
+            n.for_(count, |n, k| n.set(&sum, sum.scalar() + part(i, k)));
+            n.store(&y, i, value(i, sum.scalar()));
         });
     });
     te.output(&y);

@@ -374,14 +374,14 @@ macro_rules! unrolled {
     }};
 }
 
-/// Runs the steps over blocks of `U` vectors (at most 8) of a strip of `n` elements and stores the result, past the
-/// caches with `stream`; the number of elements that are done: whole blocks.
+/// Runs the steps over a strip of `n` elements, in blocks of `U` vectors (at most 8) and the rest in blocks of `P`, and
+/// stores the result, whole blocks past the caches with `stream`.
 ///
 /// # Safety
 /// Operands are strips of at least `n` elements, what a number's operand points to is one; temporaries are
 /// strips of `room` from operand `first` on, and `out` has `n` elements.
 #[inline(always)]
-pub(super) unsafe fn run<S: Simd, const U: usize>(
+pub(super) unsafe fn run<S: Simd, const U: usize, const P: usize>(
     chain: &Chain,
     ops: &[RxStripOp],
     operands: &[*const f32],
@@ -389,7 +389,7 @@ pub(super) unsafe fn run<S: Simd, const U: usize>(
     n: usize,
     out: *mut f32,
     stream: bool,
-) -> usize {
+) {
     let whole = n / (U * S::LANES) * (U * S::LANES);
     let mut steps = chain.steps();
     // SAFETY: the caller's promise.
@@ -402,37 +402,58 @@ pub(super) unsafe fn run<S: Simd, const U: usize>(
                     *to = *operands.get_unchecked(arg as usize);
                 }
                 let to = *operands.get_unchecked(first + op.dst as usize);
-                apply::<S>(op.code, args, to.cast_mut(), whole);
+                apply::<S>(op.code, args, to.cast_mut(), n);
                 steps = rest;
                 continue;
             }
             let other = steps.iter().position(|s| s.form == Form::Other);
             let (now, later) = steps.split_at(other.unwrap_or(steps.len()));
             let out = if later.is_empty() { out } else { null_mut() };
-            blocks::<S, U>(now, operands, whole, out, stream);
+            if whole > 0 {
+                blocks::<S, U, false>(now, operands, (0, whole), out, stream);
+            }
+            if whole < n {
+                blocks::<S, P, true>(now, operands, (whole, n), out, false);
+            }
             steps = later;
         }
     }
-    whole
 }
 
-/// Runs steps in registers over `n` elements, whole blocks; what is in the upper bank at the end goes to `out`, unless
-/// that is null.
+/// Runs steps in registers over the elements from `at` up to `end`; what is in the upper bank at the end goes to `out`,
+/// unless that is null. These are whole blocks, or with `PART` any number: lanes beyond the last element are neither
+/// read nor written.
 #[inline(always)]
-unsafe fn blocks<S: Simd, const U: usize>(
+unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
     steps: &[Step],
     operands: &[*const f32],
-    n: usize,
+    (mut at, end): (usize, usize),
     out: *mut f32,
     stream: bool,
 ) {
     let block = U * S::LANES;
-    let mut at = 0;
     // SAFETY: the caller's promise.
     unsafe {
-        while at < n {
+        let mut left = [S::LANES; 8];
+        let mut lanes = [S::lanes(0, S::LANES); 8];
+        while at < end {
+            if PART {
+                for i in 0..U {
+                    left[i] = (end - at).saturating_sub(i * S::LANES).min(S::LANES);
+                    lanes[i] = S::lanes(0, left[i]);
+                }
+            }
             let mut a = [S::splat(0.0); 8];
             let mut b = [S::splat(0.0); 8];
+            macro_rules! put {
+                ($to:expr, $i:ident) => {
+                    if PART {
+                        a[$i].store_part($to.wrapping_add($i * S::LANES), left[$i])
+                    } else {
+                        a[$i].store($to.add($i * S::LANES))
+                    }
+                };
+            }
             for step in steps {
                 let x = operands.get_unchecked(step.x as usize).add(at);
                 let y = operands.get_unchecked(step.y as usize).add(at);
@@ -444,7 +465,11 @@ unsafe fn blocks<S: Simd, const U: usize>(
                 }
                 macro_rules! strip {
                     ($p:ident, $i:ident) => {
-                        S::load($p.add($i * S::LANES))
+                        if PART {
+                            S::load_lanes($p.wrapping_add($i * S::LANES), lanes[$i])
+                        } else {
+                            S::load($p.add($i * S::LANES))
+                        }
                     };
                 }
                 macro_rules! binary {
@@ -478,7 +503,7 @@ unsafe fn blocks<S: Simd, const U: usize>(
                     }
                     Form::Push => unrolled!(U, I => b[I] = a[I]),
                     Form::Pop => unrolled!(U, I => a[I] = b[I]),
-                    Form::Store => unrolled!(U, I => a[I].store(x.cast_mut().add(I * S::LANES))),
+                    Form::Store => unrolled!(U, I => put!(x.cast_mut(), I)),
                     Form::Unary => match step.code {
                         c if c == Op::Neg as u8 => {
                             unrolled!(U, I => a[I] = S::splat(-0.0).sub(a[I]))
@@ -499,7 +524,7 @@ unsafe fn blocks<S: Simd, const U: usize>(
             if stream && !out.is_null() {
                 unrolled!(U, I => a[I].stream(out.add(at + I * S::LANES)));
             } else if !out.is_null() {
-                unrolled!(U, I => a[I].store(out.add(at + I * S::LANES)));
+                unrolled!(U, I => put!(out.add(at), I));
             }
             at += block;
         }

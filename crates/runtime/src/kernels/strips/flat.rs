@@ -64,7 +64,7 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
                     to.cast_const()
                 };
             }
-            p.run_whole::<S>(&mut s, count * wide, p.v.out.add(first * wide), false);
+            p.run_whole::<S>(&mut s, count * wide, p.v.out.add(first * wide));
         }
     }
 }

@@ -322,62 +322,28 @@ impl Plan<'_> {
         }
     }
 
-    /// Makes strips of `n` elements of what is one number so far.
-    #[inline(always)]
-    unsafe fn spread<S: Simd>(&self, s: &mut Strip, n: usize) {
-        let (inputs, steps) = (self.v.inputs as usize, self.out.inner_steps());
-        let first = inputs + self.v.constants as usize;
-        let temps = first + self.v.temps as usize;
-        for k in (0..first).chain(temps..temps + self.lead.len()) {
-            if k < inputs && steps[k] != 0 {
-                continue;
-            }
-            // SAFETY: the caller's promise; a strip is whole vectors.
-            unsafe {
-                let (x, to) = (S::splat(*s.operands[k]), s.room.add(k * STRIP));
-                for i in (0..n).step_by(S::LANES) {
-                    x.store(to.add(i));
-                }
-                s.operands[k] = to;
-            }
-        }
-    }
-
     /// As [`Plan::run`], in registers where that is possible; with `stream`, `out` is aligned and written past the
     /// caches.
     #[inline(always)]
-    unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32, alone: bool) {
+    unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
         let first = (self.v.inputs + self.v.constants) as usize;
-        // SAFETY: the caller's promise; what is left after whole blocks has its inputs moved by as much.
+        // SAFETY: the caller's promise.
         unsafe {
-            let mut done = 0;
             if self.chain.helps() {
                 let chain = &self.chain;
                 let (operands, stream) = (&s.operands[..], self.stream);
-                done = if S::LANES == 16 {
-                    chain::run::<S, 8>(chain, self.ops, operands, first, n, out, stream)
+                return if S::LANES == 16 {
+                    chain::run::<S, 8, 4>(chain, self.ops, operands, first, n, out, stream)
                 } else {
-                    chain::run::<S, 4>(chain, self.ops, operands, first, n, out, stream)
+                    chain::run::<S, 4, 2>(chain, self.ops, operands, first, n, out, stream)
                 };
-                if done == n {
-                    return;
-                }
-                let steps = self.out.inner_steps();
-                for (at, step) in s.operands[..self.v.inputs as usize].iter_mut().zip(steps) {
-                    if step != 0 || !alone {
-                        *at = at.add(done);
-                    }
-                }
-                if alone {
-                    self.spread::<S>(s, n - done);
-                }
             }
             if self.stream {
                 let result = s.room.add(self.room() - STRIP);
-                self.run::<S>(s, n - done, result);
-                stream::<S>(result, out.add(done), n - done);
+                self.run::<S>(s, n, result);
+                stream::<S>(result, out, n);
             } else {
-                self.run::<S>(s, n - done, out.add(done));
+                self.run::<S>(s, n, out);
             }
         }
     }
@@ -524,7 +490,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                     }
                 }
             }
-            p.run_whole::<S>(&mut s, len, out, alone);
+            p.run_whole::<S>(&mut s, len, out);
         }
         if p.stream {
             S::fence();
