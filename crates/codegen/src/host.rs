@@ -519,6 +519,7 @@ fn leaf(object: *mut RxObject, kind: i32) -> Value {
         k if k == Kind::Closure as i32 => Value::Opaque("a function"),
         k if k == Kind::Ref as i32 => Value::Opaque("a reference"),
         k if k == Kind::Shape as i32 => Value::Opaque("a shape"),
+        k if k == Kind::String as i32 => Value::Opaque("a text"),
         _ => Value::Opaque("a foreign value"),
     }
 }

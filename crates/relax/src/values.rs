@@ -18,6 +18,8 @@ fn fields<'v>(
     let node = match value {
         V::Tensor(t) => return Err(Value::Tensor((**t).clone())),
         V::Shape(_) => return Err(Value::Opaque("a shape")),
+        // A function from outside is its name until someone calls it.
+        V::Extern(_) => return Err(Value::Opaque("a text")),
         V::Node(node) => node,
         _ => return Err(Value::Opaque("a function")),
     };

@@ -95,6 +95,7 @@ pub fn outer(value: &V) -> Value {
                 Node::Ref(_) => Err(Value::Opaque("a reference")),
             },
             V::Shape(_) => Err(Value::Opaque("a shape")),
+            V::Text(_) => Err(Value::Opaque("a text")),
             _ => Err(Value::Opaque("a foreign value")),
         }
     })

@@ -263,6 +263,10 @@ pub unsafe fn children<'a>(object: *const RxObject) -> &'a [*mut RxObject] {
         } else {
             return &[];
         };
+        // The unit value ends with its fixed part: no place for fields follows it.
+        if count == 0 {
+            return &[];
+        }
         std::slice::from_raw_parts(start, count)
     }
 }

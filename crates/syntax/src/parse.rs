@@ -308,10 +308,14 @@ impl<'s> Parser<'s> {
             self.prepared.unreported |= give_up;
             self.budget = self.budget.saturating_sub(cost);
             if give_up || !recover::cut(owned, failure.at) {
-                let span = owned
-                    .first()
+                // Where nothing is left to read, the item is all that stood there.
+                let left = match owned.is_empty() {
+                    true => self.prepared.tokens.between(segment.start, segment.end),
+                    false => owned.as_slice(),
+                };
+                let span = (left.first())
                     .map_or(Span::NONE, |f| f.span())
-                    .to(owned.last().map_or(Span::NONE, |l| l.span()));
+                    .to(left.last().map_or(Span::NONE, |l| l.span()));
                 self.add(Item {
                     kind: ItemKind::Error,
                     span,

@@ -247,7 +247,11 @@ fn declaration(unit: &Unit, name: Span) -> Option<&str> {
 
 /// The comment lines right above an item.
 fn comment(unit: &Unit, name: Span) -> Option<String> {
+    // What the compiler made, and what is left of an item that no parser understood, may have no place.
     let item = unit.ast.items.iter().find(|i| i.name_span == name)?;
+    if item.span == Span::NONE {
+        return None;
+    }
     let text = unit.file.slice(Span::new(unit.file.start, item.span.start));
     let mut lines: Vec<&str> = Vec::new();
     for line in text
