@@ -6,7 +6,7 @@ use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
 use crate::value::{Elem, Val, Value};
-use relax_tensor::{DType, Tensor};
+use relax_tensor::DType;
 
 pub static OPS: &[Entry] = &[
     op("QuantizeLinear", 10, quantize),
@@ -230,10 +230,10 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
     }
 }
 
-/// Whether a value is a constant of zeros.
+/// Whether all elements of a value are known to be zero.
 fn all_zero(z: &Val) -> bool {
-    let zeros = |t: &Tensor| (0..t.len()).all(|i| t.get_f64(i) == 0.0);
-    z.elem.narrow().is_none() && z.tensor().is_some_and(zeros)
+    let zeros = |all: Vec<f64>| all.iter().all(|&v| v == 0.0);
+    z.elem.narrow().is_none() && z.const_floats().is_some_and(zeros)
 }
 
 /// Quantised numbers as ones to compute with: `int32`, or `float32` for narrow floats.
