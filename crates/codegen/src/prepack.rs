@@ -351,7 +351,7 @@ pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
             Hint::Conv2dTranspose {
                 weight, groups: 1, ..
             } => constant(*weight).map(|s| {
-                let rows = s[1] * s[2] * s[3];
+                let rows = s[1..].iter().product();
                 (*weight, Form::Rows([rows, s[0], 1, rows]))
             }),
             Hint::Conv2d { weight, .. } => conv_sizes(program, c.out, hint)
@@ -388,7 +388,7 @@ fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes
             .collect()
     };
     let c = Conv::of(hint);
-    let extents = c.extents(&images(c.data)?, &constant(c.weight)?, &images(out)?);
+    let extents = c.extents(&images(c.data)?, &constant(c.weight)?, &images(out)?, 1);
     let [n, channels, h, w, o, kh, kw, oh, ow] = extents;
     let [
         stride_h,

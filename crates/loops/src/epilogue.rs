@@ -167,7 +167,7 @@ impl<'p> Sums<'p> {
         let rank = program.bufs[*out].shape.len();
         let channel = match hint {
             Hint::Gemm { .. } | Hint::BatchGemm { .. } => rank.checked_sub(1)?,
-            Hint::Conv2d { nhwc: true, .. } => 3,
+            Hint::Conv2d { nhwc: true, .. } => rank.checked_sub(1)?,
             Hint::Conv2d { nhwc: false, .. } | Hint::Conv2dTranspose { .. } => 1,
             _ => return None,
         };

@@ -242,11 +242,13 @@ impl<'p> Fits<'p> {
         else {
             return;
         };
-        let (image, [input, output], taps) = match nhwc {
-            true => ([0, 3, 1, 2], [2, 3], [0, 1]),
-            false => ([0, 1, 2, 3], [1, 0], [2, 3]),
+        // The spatial axes of the data, of the weight, and which of rows and columns the first of them is.
+        let spatial = self.program.bufs[data].shape.len().saturating_sub(2);
+        let first = 2usize.saturating_sub(spatial);
+        let (channels, [input, output], image, taps) = match nhwc {
+            true => (1 + spatial, [spatial, spatial + 1], 1, 0),
+            false => (1, [1, 0], 2, 2),
         };
-        let [n, channels, ..] = image;
         let all = self.extent(data, channels);
         let (of_group, filters) = (self.extent(weight, input), self.extent(weight, output));
         let depthwise = groups > 1 && all.as_int() == Some(groups);
@@ -260,13 +262,14 @@ impl<'p> Fits<'p> {
             }
             self.same((out, channels), filters);
         }
-        let images = self.extent(data, n);
-        self.same((out, n), images);
-        for i in 0..2 {
-            let window = (self.extent(weight, taps[i]) - 1) * dilation[i] + 1;
+        let images = self.extent(data, 0);
+        self.same((out, 0), images);
+        for i in first..2 {
+            let k = i - first;
+            let window = (self.extent(weight, taps + k) - 1) * dilation[i] + 1;
             let around = padding[i] + padding[i + 2];
-            let room = self.extent(data, image[2 + i]) + around - window;
-            self.same((out, image[2 + i]), room.floor_div(strides[i]) + 1);
+            let room = self.extent(data, image + k) + around - window;
+            self.same((out, image + k), room.floor_div(strides[i]) + 1);
         }
     }
 }

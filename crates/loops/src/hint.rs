@@ -31,11 +31,12 @@ pub enum Hint {
         /// Whether `b` is stored as (batch, n, k).
         transpose_b: bool,
     },
-    /// A 2-D convolution, zero padded. `data` is the unpadded input.
+    /// A 2-D convolution, zero padded, or one of lines as images of one row. `data` is the unpadded
+    /// input.
     Conv2d {
-        /// The input, in (n, c, h, w), or (n, h, w, c) with `nhwc`.
+        /// The input, in (n, c, h, w), or (n, h, w, c) with `nhwc`; of lines without h.
         data: Buf,
-        /// The weight, (o, i, kh, kw), or (kh, kw, i, o) with `nhwc`.
+        /// The weight, (o, i, kh, kw), or (kh, kw, i, o) with `nhwc`; of lines without kh.
         weight: Buf,
         /// Steps along h and w.
         strides: [i64; 2],
@@ -48,11 +49,11 @@ pub enum Hint {
         /// Channels last.
         nhwc: bool,
     },
-    /// A transposed 2-D convolution in (n, c, h, w).
+    /// A transposed 2-D convolution in (n, c, h, w), or one of lines in (n, c, w).
     Conv2dTranspose {
         /// The input.
         data: Buf,
-        /// The weight, (i, o, kh, kw).
+        /// The weight, (i, o, kh, kw); of lines (i, o, kw).
         weight: Buf,
         /// Distances in the output of neighbouring inputs, along h and w.
         strides: [i64; 2],

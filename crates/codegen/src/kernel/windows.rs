@@ -19,6 +19,15 @@ fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
     }
 }
 
+/// Extents of an image, or of its window, whose rows are axis `row`; a line is an image of `one` row.
+fn with_row<T: Copy>(extents: &[T], row: usize, one: T) -> Vec<T> {
+    let mut image = extents.to_vec();
+    if image.len() == 3 {
+        image.insert(row, one);
+    }
+    image
+}
+
 impl Kernel<'_, '_, '_> {
     /// Emits the stages of a convolution and its pooling as a call of the kernel that does them at once.
     pub(super) fn pooled(&mut self, p: &Pooled, epilogue: &Epilogue) -> Result<()> {
@@ -92,22 +101,14 @@ impl Kernel<'_, '_, '_> {
     /// Writes the sizes and the layout of a convolution with which its descriptors begin.
     fn put_conv(&mut self, f: &Fields, c: &Conv, y: &[Value]) {
         let ((_, x), (_, k)) = (self.of(c.data), self.of(c.weight));
-        for (i, v) in c.extents(&x, &k, y).into_iter().enumerate() {
+        let one = self.b.ins().iconst(types::I64, 1);
+        for (i, v) in c.extents(&x, &k, y, one).into_iter().enumerate() {
             self.put(f, 8 * i as i32, v);
         }
         for (i, v) in c.numbers().into_iter().enumerate() {
             self.put_int(f, 72 + 8 * i as i32, v);
         }
         self.put_int32(f, 128, c.nhwc.into());
-    }
-
-    /// The extents of an image; a line is one of one row.
-    fn as_image(&mut self, extents: &[Value]) -> Vec<Value> {
-        let mut image = extents.to_vec();
-        if image.len() == 3 {
-            image.insert(2, self.b.ins().iconst(types::I64, 1));
-        }
-        image
     }
 
     /// `RxPool2dF32` of a pooling of an array `x`, which may be none of memory, of extents `from`.
@@ -134,7 +135,8 @@ impl Kernel<'_, '_, '_> {
         };
         let f = self.structure(136);
         let (axes, _) = conv_axes(nhwc);
-        let [from, to] = [from, to].map(|extents| self.as_image(extents));
+        let one = self.b.ins().iconst(types::I64, 1);
+        let [from, to] = [from, to].map(|extents| with_row(extents, axes[2], one));
         for (i, &axis) in axes.iter().enumerate() {
             self.put(&f, 8 * i as i32, from[axis]);
         }
@@ -183,8 +185,11 @@ pub(crate) struct Conv {
 impl Conv {
     /// The extents in the order of a descriptor, from those of input, weight and output: images, channels, height and
     /// width, output channels, window, output.
-    pub fn extents<T: Copy>(&self, x: &[T], k: &[T], y: &[T]) -> [T; 9] {
+    /// Lines are images of `one` row.
+    pub fn extents<T: Copy>(&self, x: &[T], k: &[T], y: &[T], one: T) -> [T; 9] {
         let (at, taps) = conv_axes(self.nhwc);
+        let [x, y] = [x, y].map(|extents| with_row(extents, at[2], one));
+        let k = with_row(k, taps[0], one);
         let [n, c, h, w] = at.map(|axis| x[axis]);
         let [_, o, oh, ow] = at.map(|axis| y[axis]);
         let [kh, kw] = taps.map(|axis| k[axis]);

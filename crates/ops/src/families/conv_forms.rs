@@ -64,8 +64,12 @@ impl Layouts {
         if self.out != self.data {
             return None;
         }
-        if is(&self.data, "NCHW") && is(&self.kernel, "OIHW") {
+        let images = is(&self.data, "NCHW") && is(&self.kernel, "OIHW");
+        if images || is(&self.data, "NCW") && is(&self.kernel, "OIW") {
             return Some(false);
+        }
+        if is(&self.data, "NWC") && is(&self.kernel, "WIO") && (!depthwise || single) {
+            return Some(true);
         }
         // To the kernel the weight is (kh, kw, i, o). A depthwise one has channels before their multiplier there, as
         // in `HWOI`; with a multiplier of 1 these are the same elements.
@@ -75,9 +79,11 @@ impl Layouts {
         };
         (is(&self.data, "NHWC") && last).then_some(true)
     }
-    /// Whether a kernel takes a transposed 2-D convolution in these layouts as it is.
+    /// Whether a kernel takes a transposed convolution of images or lines in these layouts as it is.
     pub(super) fn tuned_transpose(&self) -> bool {
-        is(&self.data, "NCHW") && is(&self.kernel, "IOHW") && self.out == self.data
+        let images = is(&self.data, "NCHW") && is(&self.kernel, "IOHW");
+        let lines = is(&self.data, "NCW") && is(&self.kernel, "IOW");
+        (images || lines) && self.out == self.data
     }
     /// Reads them for a relation.
     pub(super) fn of_rel(cx: &RelCx<'_>, n: usize, io: &str) -> RelResult<Layouts> {

@@ -361,6 +361,15 @@ pub(super) fn numbers(te: &Te<'_>, name: &str, n: usize) -> Vec<i64> {
     if v.len() == 1 { vec![v[0]; n] } else { v }
 }
 
+/// What is said of each spatial axis, as of rows and columns: a line is an image of one row, of which `row` is said.
+pub(super) fn of_image<T: Copy>(axes: &[T], row: T) -> Option<[T; 2]> {
+    match *axes {
+        [column] => Some([row, column]),
+        [row, column] => Some([row, column]),
+        _ => None,
+    }
+}
+
 /// The convolution of `x` with `w`, as stages; the result is in the output layout.
 pub(super) fn conv_stage(
     te: &mut Te<'_>,
@@ -425,15 +434,20 @@ pub(super) fn conv_stage(
         let xe = p.at(&x_at).cast(dtype);
         xe * at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype)
     });
-    if n == 2
+    let of_images = (
+        of_image(&strides, 1),
+        of_image(&padding, (0, 0)),
+        of_image(&dilation, 1),
+    );
+    if let (Some(strides), Some([rows, columns]), Some(dilation)) = of_images
         && let Some(nhwc) = l.tuned(depthwise, weight[1].as_int() == Some(1))
     {
         let hint = Hint::Conv2d {
             data: x.buf,
             weight: w.buf,
-            strides: [strides[0], strides[1]],
-            padding: [padding[0].0, padding[1].0, padding[0].1, padding[1].1],
-            dilation: [dilation[0], dilation[1]],
+            strides,
+            padding: [rows.0, columns.0, rows.1, columns.1],
+            dilation,
             groups,
             nhwc,
         };

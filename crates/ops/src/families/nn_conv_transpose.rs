@@ -2,11 +2,12 @@
 
 use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
+use relax_tensor::DType;
 
 use super::conv_attrs;
 use super::nn_conv::{
-    Layouts, at_canonical, canonical_arg, declared_channels, declared_window, numbers, padding_of,
-    pairs, reach, require_weight, steps, taps_of_weight, weight_of,
+    Layouts, Pairs, at_canonical, canonical_arg, declared_channels, declared_window, numbers,
+    of_image, padding_of, pairs, reach, require_weight, steps, taps_of_weight, weight_of,
 };
 use super::util::need_multiple;
 use crate::{
@@ -214,7 +215,22 @@ fn compute(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// The transposed convolution of `x` with `w` as a stage; the result is in the output layout.
+/// A transposed convolution that is being built: operands, their canonical extents, and what is said of each spatial axis.
+struct Spreading<'a> {
+    l: &'a Layouts,
+    x: &'a TensorRef,
+    w: &'a TensorRef,
+    data: Vec<Ex>,
+    weight: Vec<Ex>,
+    dtype: DType,
+    groups: i64,
+    strides: Vec<i64>,
+    dilation: Vec<i64>,
+    padding: Pairs,
+    extra: Vec<i64>,
+}
+
+/// The transposed convolution of `x` with `w` as stages; the result is in the output layout.
 pub(super) fn transpose_stage(
     te: &mut Te<'_>,
     n: usize,
@@ -222,78 +238,198 @@ pub(super) fn transpose_stage(
     x: &TensorRef,
     w: &TensorRef,
 ) -> Result<TensorRef, ComputeError> {
-    let dtype = te.out(0).dtype;
-    let groups = te.int("groups")?;
-    let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
-    let extra = numbers(te, "output_padding", n);
     let padding =
         pairs(&te.ints("padding").unwrap_or_default(), n).ok_or("`padding` has a wrong length")?;
-    let data = l.data.convert_extents(&l.canonical, &x.shape);
-    let weight = l.kernel.convert_extents(&l.canonical_kernel, &w.shape);
-    let mut shape = vec![data[0].clone(), &weight[1] * groups];
-    for i in 0..n {
-        let reach = (&weight[2 + i] - 1) * dilation[i] + 1;
-        let cut = padding[i].0 + padding[i].1 - extra[i];
-        shape.push((&data[2 + i] - 1) * strides[i] + reach - cut);
-    }
-    let shape = l.canonical.convert_extents(&l.out, &shape);
-    let per_group = data[1].floor_div(groups);
-    // The input with its elements `stride` apart and zeros around them: what is left is a plain sum of products.
-    let reach: Vec<Ex> = (0..n).map(|k| (&weight[2 + k] - 1) * dilation[k]).collect();
-    let canonical = l.out.convert_extents(&l.canonical, &shape);
-    let mut wide = vec![data[0].clone(), data[1].clone()];
-    for k in 0..n {
-        wide.push(&canonical[2 + k] + &reach[k]);
-    }
-    let spread = te.compute("spread", &wide, |i| {
-        let mut x_at = i[..2].to_vec();
-        let mut hits = Ex::bool(true);
-        for k in 0..n {
-            let from = &i[2 + k] + padding[k].0 - &reach[k];
-            let input = from.floor_div(strides[k]);
-            hits = hits & from.ge(0i64) & input.lt(&data[2 + k]);
-            if strides[k] > 1 {
-                hits = hits & from.floor_mod(strides[k]).eq(0i64);
-            }
-            x_at.push(input);
-        }
-        let xe = at_canonical(x, &l.data, &l.canonical, &x_at);
-        Ex::where_(&hits, &xe, &xe.same(0.0))
-    });
-    let mut over = vec![per_group.clone()];
-    over.extend(weight[2..].iter().cloned());
-    let y = te.reduce("conv_transpose", &shape, &over, Combiner::Sum, |i, r| {
-        let at = l.canonical.index_from(&l.out, i);
-        let group = if groups == 1 {
-            Ex::idx(0)
-        } else {
-            at[1].floor_div(&weight[1])
-        };
-        let channel = group * &per_group + &r[0];
-        let column = if groups == 1 {
-            at[1].clone()
-        } else {
-            at[1].floor_mod(&weight[1])
-        };
-        let (mut x_at, mut w_at) = (vec![at[0].clone(), channel.clone()], vec![channel, column]);
-        for k in 0..n {
-            // Output y comes from input i by tap t where i * stride + t * dilation = y + pad.
-            x_at.push(&at[2 + k] + &reach[k] - &r[1 + k] * dilation[k]);
-            w_at.push(r[1 + k].clone());
-        }
-        let we = at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype);
-        spread.at(&x_at).cast(dtype) * we
-    });
-    if n == 2 && l.tuned_transpose() {
+    let s = Spreading {
+        l,
+        x,
+        w,
+        data: l.data.convert_extents(&l.canonical, &x.shape),
+        weight: l.kernel.convert_extents(&l.canonical_kernel, &w.shape),
+        dtype: te.out(0).dtype,
+        groups: te.int("groups")?,
+        strides: numbers(te, "strides", n),
+        dilation: numbers(te, "dilation", n),
+        padding,
+        extra: numbers(te, "output_padding", n),
+    };
+    let floats = [x, w].iter().all(|t| t.dtype == DType::F32) && s.dtype == DType::F32;
+    let of_images = (
+        of_image(&s.strides, 1),
+        of_image(&s.padding, (0, 0)),
+        of_image(&s.dilation, 1),
+    );
+    if let (Some(strides), Some([rows, columns]), Some(dilation)) = of_images
+        && l.tuned_transpose()
+        && floats
+    {
+        let y = s.spread(te);
         let hint = Hint::Conv2dTranspose {
             data: x.buf,
             weight: w.buf,
-            strides: [strides[0], strides[1]],
-            padding: [padding[0].0, padding[1].0],
-            dilation: [dilation[0], dilation[1]],
-            groups,
+            strides,
+            padding: [rows.0, columns.0],
+            dilation,
+            groups: s.groups,
         };
         te.program.hints.push((y.buf, hint));
+        return Ok(y);
     }
-    Ok(y)
+    Ok(match s.dilation.iter().all(|&d| d == 1) {
+        true => s.phased(te),
+        false => s.spread(te),
+    })
+}
+
+impl Spreading<'_> {
+    fn axes(&self) -> std::ops::Range<usize> {
+        0..self.strides.len()
+    }
+
+    /// The result's extents in its layout.
+    fn shape(&self) -> Vec<Ex> {
+        let mut shape = vec![self.data[0].clone(), &self.weight[1] * self.groups];
+        for k in self.axes() {
+            let reach = (&self.weight[2 + k] - 1) * self.dilation[k] + 1;
+            let cut = self.padding[k].0 + self.padding[k].1 - self.extra[k];
+            shape.push((&self.data[2 + k] - 1) * self.strides[k] + reach - cut);
+        }
+        self.l.canonical.convert_extents(&self.l.out, &shape)
+    }
+
+    fn per_group(&self) -> Ex {
+        self.data[1].floor_div(self.groups)
+    }
+
+    /// The channel of the data, and the weight's column, that give channel `o` of the result its `r`th term.
+    fn channel(&self, o: &Ex, r: &Ex) -> (Ex, Ex) {
+        if self.groups == 1 {
+            return (r.clone(), o.clone());
+        }
+        let group = o.floor_div(&self.weight[1]);
+        (group * self.per_group() + r, o.floor_mod(&self.weight[1]))
+    }
+
+    /// The data at canonical indices, whose spatial ones may lie outside, where there are zeros.
+    fn around(&self, mut at: Vec<Ex>, mut inside: Ex) -> Ex {
+        for k in self.axes() {
+            inside = inside & at[2 + k].ge(0i64) & at[2 + k].lt(&self.data[2 + k]);
+        }
+        let x = at_canonical(
+            self.x,
+            &self.l.data,
+            &self.l.canonical,
+            &std::mem::take(&mut at),
+        );
+        Ex::where_(&inside, &x, &x.same(0.0))
+    }
+
+    /// A sum of products of the weight and of the data with its elements `stride` apart and zeros between and around them.
+    fn spread(&self, te: &mut Te<'_>) -> TensorRef {
+        let shape = self.shape();
+        let reach: Vec<Ex> = (self.axes())
+            .map(|k| (&self.weight[2 + k] - 1) * self.dilation[k])
+            .collect();
+        let canonical = self.l.out.convert_extents(&self.l.canonical, &shape);
+        let mut wide = self.data[..2].to_vec();
+        wide.extend(self.axes().map(|k| &canonical[2 + k] + &reach[k]));
+        let spread = te.compute("spread", &wide, |i| {
+            let mut at = i[..2].to_vec();
+            let mut hits = Ex::bool(true);
+            for k in self.axes() {
+                let from = &i[2 + k] + self.padding[k].0 - &reach[k];
+                if self.strides[k] > 1 {
+                    hits = hits & from.floor_mod(self.strides[k]).eq(0i64);
+                }
+                at.push(from.floor_div(self.strides[k]));
+            }
+            self.around(at, hits)
+        });
+        let mut over = vec![self.per_group()];
+        over.extend(self.weight[2..].iter().cloned());
+        te.reduce("conv_transpose", &shape, &over, Combiner::Sum, |i, r| {
+            let at = self.l.canonical.index_from(&self.l.out, i);
+            let (channel, column) = self.channel(&at[1], &r[0]);
+            let mut x_at = vec![at[0].clone(), channel.clone()];
+            let mut w_at = vec![channel, column];
+            for k in self.axes() {
+                // Output y comes from input i by tap t where i * stride + t * dilation = y + pad.
+                x_at.push(&at[2 + k] + &reach[k] - &r[1 + k] * self.dilation[k]);
+                w_at.push(r[1 + k].clone());
+            }
+            spread.at(&x_at).cast(self.dtype) * self.tap(&w_at)
+        })
+    }
+
+    fn tap(&self, at: &[Ex]) -> Ex {
+        at_canonical(self.w, &self.l.kernel, &self.l.canonical_kernel, at).cast(self.dtype)
+    }
+
+    /// The same without the products with zeros between elements, for neighbouring taps: with a stride of `s`, places of
+    /// the result that are `s` apart read the same taps, each `s`th of them. So there is one convolution for each of
+    /// the `s` phases along an axis, and all of them together are a single contraction, whose result is read in its order.
+    fn phased(&self, te: &mut Te<'_>) -> TensorRef {
+        // Taps that a phase has, what reaches beyond all data behind the result, and the steps of a phase.
+        let taps: Vec<Ex> = (self.axes())
+            .map(|k| (&self.weight[2 + k] + (self.strides[k] - 1)).floor_div(self.strides[k]))
+            .collect();
+        let beyond: Vec<i64> = (self.axes())
+            .map(|k| (self.extra[k] - self.padding[k].1).max(0))
+            .map(|n| n as u64)
+            .zip(&self.strides)
+            .map(|(n, &s)| n.div_ceil(s as u64) as i64)
+            .collect();
+        let mut wide = self.data[..2].to_vec();
+        wide.extend((self.axes()).map(|k| &self.data[2 + k] + (&taps[k] - 1) * 2i64 + beyond[k]));
+        let around = te.compute("pad", &wide, |i| {
+            let mut at = i[..2].to_vec();
+            at.extend(self.axes().map(|k| &i[2 + k] - (&taps[k] - 1)));
+            self.around(at, Ex::bool(true))
+        });
+        // Taps that there are not are zeros.
+        let mut whole = self.weight[..2].to_vec();
+        whole.extend(self.axes().map(|k| &taps[k] * self.strides[k]));
+        let filled = (whole != self.weight).then(|| {
+            te.compute("taps", &whole, |i| {
+                let mut inside = Ex::bool(true);
+                for k in self.axes() {
+                    inside = inside & i[2 + k].lt(&self.weight[2 + k]);
+                }
+                let tap = self.tap(i);
+                Ex::where_(&inside, &tap, &tap.same(0.0))
+            })
+        });
+        let mut phases = vec![self.data[0].clone(), &self.weight[1] * self.groups];
+        for k in self.axes() {
+            phases.push(&self.data[2 + k] + (&taps[k] - 1) + beyond[k]);
+            phases.push(Ex::idx(self.strides[k]));
+        }
+        let mut over = vec![self.per_group()];
+        over.extend(taps.iter().cloned());
+        let sums = te.reduce("conv_transpose", &phases, &over, Combiner::Sum, |i, r| {
+            let (channel, column) = self.channel(&i[1], &r[0]);
+            let mut x_at = vec![i[0].clone(), channel.clone()];
+            let mut w_at = vec![channel, column];
+            for k in self.axes() {
+                let (step, phase) = (&i[2 + 2 * k], &i[3 + 2 * k]);
+                x_at.push(step + (&taps[k] - 1) - &r[1 + k]);
+                w_at.push(phase + &r[1 + k] * self.strides[k]);
+            }
+            let tap = match &filled {
+                Some(taps) => taps.at(&w_at),
+                None => self.tap(&w_at),
+            };
+            around.at(&x_at).cast(self.dtype) * tap
+        });
+        te.compute("cut", &self.shape(), |i| {
+            let at = self.l.canonical.index_from(&self.l.out, i);
+            let mut from = at[..2].to_vec();
+            for k in self.axes() {
+                let place = &at[2 + k] + self.padding[k].0;
+                from.push(place.floor_div(self.strides[k]));
+                from.push(place.floor_mod(self.strides[k]));
+            }
+            sums.at(&from)
+        })
+    }
 }

@@ -29,6 +29,8 @@ fn writes(stage: &Stage, out: Buf) -> bool {
 fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
     let rank = |b: Buf| p.bufs[b].shape.len();
     let ranks = |all: &[(Buf, usize)]| all.iter().all(|&(b, n)| rank(b) == n);
+    // Images, or lines, which are images of one row.
+    let images = |all: &[Buf]| [3, 4].iter().any(|&n| all.iter().all(|&b| rank(b) == n));
     let steps = |all: &[i64]| all.iter().all(|n| (1..=MOST).contains(n));
     let margins = |all: &[i64]| all.iter().all(|n| (0..=MOST).contains(n));
     match *hint {
@@ -48,7 +50,7 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
             groups,
             ..
         } => {
-            ranks(&[(data, 4), (weight, 4), (out, 4)])
+            images(&[data, weight, out])
                 && steps(&strides)
                 && steps(&dilation)
                 && steps(&[groups])
@@ -62,7 +64,7 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
             dilation,
             groups,
         } => {
-            ranks(&[(data, 4), (weight, 4), (out, 4)])
+            images(&[data, weight, out])
                 && steps(&strides)
                 && steps(&dilation)
                 && steps(&[groups])

@@ -2,6 +2,7 @@
 //! panels of 8 rows of A and of 16 columns of B, the common axis running fastest but for these.
 
 use super::tile::{COLS, ROWS};
+use crate::kernels::turn::turn;
 
 /// Packs `m` by `k` elements of A into panels of 8 rows; missing rows are 0.
 ///
@@ -47,7 +48,6 @@ pub unsafe fn columns(k: usize, n: usize, b: *const f32, rs: isize, cs: isize, o
 
 /// One panel: `out[p * W + i] = x[i * across + p * along]` for `i < width`, 0 up to `W`.
 #[inline(always)]
-#[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
 unsafe fn panel_of<const W: usize>(
     width: usize,
     k: usize,
@@ -56,50 +56,26 @@ unsafe fn panel_of<const W: usize>(
     along: isize,
     out: *mut f32,
 ) {
-    /// Steps taken together when lines run along the common axis.
-    const STEP: usize = 8;
     // SAFETY: the callers' promise.
     unsafe {
-        if width == W && across == 1 {
+        if width < W {
+            std::ptr::write_bytes(out, 0, k * W);
+        }
+        if across == 1 {
             for p in 0..k {
-                let line = x
-                    .offset(p as isize * along)
-                    .cast::<[f32; W]>()
-                    .read_unaligned();
-                out.add(p * W).cast::<[f32; W]>().write_unaligned(line);
-            }
-            return;
-        }
-        let mut p = 0;
-        if width == W && along == 1 {
-            while p + STEP <= k {
-                let mut block = [[0.0f32; STEP]; W];
-                for (i, line) in block.iter_mut().enumerate() {
-                    let from = x.offset(i as isize * across).add(p);
-                    *line = from.cast::<[f32; STEP]>().read_unaligned();
+                let (from, to) = (x.offset(p as isize * along), out.add(p * W));
+                // A length that the compiler knows is a few moves, not a call.
+                match width == W {
+                    true => std::ptr::copy_nonoverlapping(from, to, W),
+                    false => std::ptr::copy_nonoverlapping(from, to, width),
                 }
-                for s in 0..STEP {
-                    let mut line = [0.0f32; W];
-                    for i in 0..W {
-                        line[i] = block[i][s];
-                    }
-                    out.add((p + s) * W)
-                        .cast::<[f32; W]>()
-                        .write_unaligned(line);
-                }
-                p += STEP;
             }
-        }
-        while p < k {
-            for i in 0..W {
-                let value = if i < width {
-                    *x.offset(i as isize * across + p as isize * along)
-                } else {
-                    0.0
-                };
-                *out.add(p * W + i) = value;
+        } else if along == 1 && k > 0 {
+            turn((width, k), x, across, out, W as isize);
+        } else {
+            for (p, i) in (0..k).flat_map(|p| (0..width).map(move |i| (p, i))) {
+                *out.add(p * W + i) = *x.offset(i as isize * across + p as isize * along);
             }
-            p += 1;
         }
     }
 }
