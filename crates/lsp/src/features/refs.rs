@@ -60,7 +60,7 @@ pub fn name_at(doc: &mut Document, at: Position) -> Option<(usize, Name)> {
     Some((before, n))
 }
 
-/// The places of all occurrences of what is meant, with whether each binds it.
+/// The places of all occurrences of what is meant, in the order of the text, with whether each binds it.
 pub fn occurrences(doc: &mut Document, what: Target) -> Vec<(Span, bool)> {
     let parts = match what {
         Target::Here(part, _) => part..part + 1,
@@ -73,6 +73,9 @@ pub fn occurrences(doc: &mut Document, what: Target) -> Vec<(Span, bool)> {
             out.push((doc.place(i, n.span), n.binds));
         }
     }
+    // A name may be noted twice where the text has errors.
+    out.sort_by_key(|&(place, binds)| (place.start, place.end, !binds));
+    out.dedup_by_key(|o| o.0);
     out
 }
 
@@ -158,6 +161,11 @@ pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdi
     }
     let what = meant(part, &name)?;
     let places: Vec<Span> = occurrences(doc, what).iter().map(|o| o.0).collect();
+    if places.windows(2).any(|p| p[1].start < p[0].end) {
+        return Err(Error::refused(
+            "the text has errors where the name occurs: its places overlap",
+        ));
+    }
     let skip = sigil.len() as u32;
     let mut text = doc.text.as_str().to_owned();
     for p in places.iter().rev() {

@@ -6,6 +6,16 @@ use crate::kernels::padded::Padded;
 use crate::kernels::simd::Simd;
 use std::ops::Range;
 
+/// Neighbouring output pixels of a group of 16.
+#[derive(Clone, Copy, Default)]
+struct Pixels {
+    /// The first of them in the group.
+    to: usize,
+    row: usize,
+    column: usize,
+    len: usize,
+}
+
 /// Neighbouring pixels of a group of 16 whose inputs are neighbours too.
 #[derive(Clone, Copy, Default)]
 struct Run {
@@ -25,77 +35,59 @@ pub struct Source<'a> {
     pub padded: Option<(&'a Padded, usize)>,
 }
 
-/// The runs of 16 output pixels from `first` on for one place of the window; pixels whose input
-/// lies outside the image are in none.
-fn runs(
-    s: &Sizes,
-    padded: Option<(&Padded, usize)>,
-    first: usize,
-    count: usize,
-    (ky, kx): (usize, usize),
-) -> ([Run; COLS], usize) {
-    let mut runs = [Run::default(); COLS];
-    let mut n = 0;
-    let (mut oy, mut ox) = (first / s.ow, first % s.ow);
-    if let Some((padded, top)) = padded {
-        // A run for each output row.
-        let tap = padded.tap(ky, kx);
-        let mut to = 0;
-        while to < count {
-            let len = (s.ow - ox).min(count - to);
-            runs[n] = Run {
-                to,
-                from: (oy - top) * s.sh * padded.row + tap + ox,
-                len,
-            };
-            n += 1;
-            to += len;
-            (ox, oy) = (0, oy + 1);
-        }
-        return (runs, n);
-    }
-    for to in 0..count {
-        let y = (oy * s.sh + ky * s.dh) as isize - s.pt;
-        let x = (ox * s.sw + kx * s.dw) as isize - s.pl;
-        ox += 1;
-        if ox == s.ow {
-            (ox, oy) = (0, oy + 1);
-        }
-        if y < 0 || x < 0 || y as usize >= s.h || x as usize >= s.w {
-            continue;
-        }
-        let from = y as usize * s.w + x as usize;
-        if n > 0 {
-            let last: &mut Run = &mut runs[n - 1];
-            if last.to + last.len == to && last.from + last.len == from {
-                last.len += 1;
-                continue;
-            }
-        }
-        runs[n] = Run { to, from, len: 1 };
+/// The output rows' parts of `count` pixels from `first` on, or the pixels themselves where the inputs of neighbours are
+/// no neighbours; how many there are.
+#[inline(always)]
+fn parts(s: &Sizes, padded: bool, first: usize, count: usize, parts: &mut [Pixels; COLS]) -> usize {
+    let longest = if padded || s.sw == 1 { s.ow } else { 1 };
+    let (mut n, mut to) = (0, 0);
+    let (mut row, mut column) = (first / s.ow, first % s.ow);
+    while to < count {
+        let len = (s.ow - column).min(count - to).min(longest);
+        parts[n] = Pixels {
+            to,
+            row,
+            column,
+            len,
+        };
         n += 1;
+        to += len;
+        column += len;
+        if column == s.ow {
+            (row, column) = (row + 1, 0);
+        }
     }
-    (runs, n)
+    n
 }
 
-/// Where the inputs of 16 output pixels from row `oy` and column `ox` on start, when they are all neighbours.
+/// The inputs of neighbouring pixels for one place of the window; pixels whose input lies outside the image are left out.
 #[inline(always)]
-fn whole(
+fn run(
     s: &Sizes,
     padded: Option<(&Padded, usize)>,
-    (oy, ox): (usize, usize),
+    p: Pixels,
     (ky, kx): (usize, usize),
-) -> Option<usize> {
-    if ox + COLS > s.ow {
+) -> Option<Run> {
+    if let Some((padded, top)) = padded {
+        return Some(Run {
+            to: p.to,
+            from: (p.row - top) * s.sh * padded.row + padded.tap(ky, kx) + p.column,
+            len: p.len,
+        });
+    }
+    let y = (p.row * s.sh + ky * s.dh) as isize - s.pt;
+    let x = (p.column * s.sw + kx * s.dw) as isize - s.pl;
+    let skipped = (-x).max(0) as usize;
+    // Of several pixels the inputs are neighbours.
+    let end = usize::try_from(s.w as isize - x).ok()?.min(p.len);
+    if y < 0 || y as usize >= s.h || skipped >= end {
         return None;
     }
-    if let Some((padded, top)) = padded {
-        return Some((oy - top) * s.sh * padded.row + padded.tap(ky, kx) + ox);
-    }
-    let y = (oy * s.sh + ky * s.dh) as isize - s.pt;
-    let x = (ox + kx * s.dw) as isize - s.pl;
-    let inside = s.sw == 1 && y >= 0 && x >= 0 && (y as usize) < s.h && x as usize + COLS <= s.w;
-    inside.then(|| y as usize * s.w + x as usize)
+    Some(Run {
+        to: p.to + skipped,
+        from: (y as usize * s.w).checked_add_signed(x + skipped as isize)?,
+        len: end - skipped,
+    })
 }
 
 /// Packs pixels as columns: panels of 16 pixels, `common.len()` rows each. `common` is whole
@@ -119,31 +111,41 @@ pub unsafe fn columns<S: Simd>(
     let (c0, c1) = (common.start / taps, common.end / taps);
     // SAFETY: the callers' promise; runs lie in the image and in the panel.
     unsafe {
+        let mut lines = [Pixels::default(); COLS];
+        let mut runs = [Run::default(); COLS];
         for (panel, first) in pixels.clone().step_by(COLS).enumerate() {
             let count = (pixels.end - first).min(COLS);
             let out = out.add(panel * COLS * deep);
-            let (mut place, at) = ((0, 0), (first / s.ow, first % s.ow));
+            let parts = parts(s, source.padded.is_some(), first, count, &mut lines);
+            let mut place = (0, 0);
             for tap in 0..taps {
-                if tap > 0 {
-                    place.1 += 1;
-                    if place.1 == s.kw {
-                        place = (place.0 + 1, 0);
-                    }
+                let here = place;
+                place.1 += 1;
+                if place.1 == s.kw {
+                    place = (place.0 + 1, 0);
                 }
                 let mut x = source.x.wrapping_add(c0 * plane);
                 let mut out = out.add(tap * COLS);
-                if count == COLS
-                    && let Some(from) = whole(s, source.padded, at, place)
+                // All pixels in a row, and their inputs too, is what there is most of.
+                if parts == 1
+                    && let Some(run) = run(s, source.padded, lines[0], here)
+                    && run.len == COLS
                 {
                     for _ in c0..c1 {
-                        copy_line::<S>(x.add(from), out);
+                        copy_line::<S>(x.add(run.from), out);
                         x = x.wrapping_add(plane);
                         out = out.wrapping_add(taps * COLS);
                     }
                     continue;
                 }
-                let (runs, n) = runs(s, source.padded, first, count, place);
-                let filled: usize = runs[..n].iter().map(|r| r.len).sum();
+                let (mut n, mut filled) = (0, 0);
+                for &part in &lines[..parts] {
+                    if let Some(run) = run(s, source.padded, part, here) {
+                        runs[n] = run;
+                        filled += run.len;
+                        n += 1;
+                    }
+                }
                 for _ in c0..c1 {
                     if filled < COLS {
                         out.cast::<[f32; COLS]>().write_unaligned([0.0; COLS]);
