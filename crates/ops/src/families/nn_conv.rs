@@ -370,6 +370,68 @@ pub(super) fn of_image<T: Copy>(axes: &[T], row: T) -> Option<[T; 2]> {
     }
 }
 
+/// What kernels for convolutions of images and lines are told, where one takes these layouts. `depthwise`: the weight is
+/// (channels, multiplier, …).
+fn conv_hint(
+    l: &Layouts,
+    [x, w]: [&TensorRef; 2],
+    (strides, padding, dilation): (&[i64], &Pairs, &[i64]),
+    (groups, depthwise): (i64, bool),
+) -> Option<Hint> {
+    let multiplier = l.kernel.convert_extents(&l.canonical_kernel, &w.shape)[1].as_int();
+    let [rows, columns] = of_image(padding, (0, 0))?;
+    Some(Hint::Conv2d {
+        data: x.buf,
+        weight: w.buf,
+        strides: of_image(strides, 1)?,
+        padding: [rows.0, columns.0, rows.1, columns.1],
+        dilation: of_image(dilation, 1)?,
+        groups,
+        nhwc: l.tuned(depthwise, multiplier == Some(1))?,
+    })
+}
+
+/// The taps of a window along an axis that meet the data in some place, and the padding that they need: others are
+/// multiplied with nothing but zeros, which for a small image under a large or dilated window are most of them.
+struct Live {
+    first: i64,
+    taps: Ex,
+    padding: (i64, i64),
+}
+
+impl Live {
+    fn all(taps: &Ex, padding: (i64, i64)) -> Live {
+        Live {
+            first: 0,
+            taps: taps.clone(),
+            padding,
+        }
+    }
+
+    /// Where extents are known; `steps` are the stride and the dilation.
+    fn of(data: &Ex, taps: &Ex, (stride, dilation): (i64, i64), padding: (i64, i64)) -> Live {
+        let (Some(extent), Some(all)) = (data.as_int(), taps.as_int()) else {
+            return Live::all(taps, padding);
+        };
+        let room = extent + padding.0 + padding.1 - (all - 1) * dilation - 1;
+        if extent < 1 || all < 1 || room < 0 || padding.0 < 0 || padding.1 < 0 {
+            return Live::all(taps, padding);
+        }
+        // Tap `t` of the first place reads `t * dilation - padding.0`, that of the last place is `last` behind it.
+        let last = room / stride * stride;
+        let first = ((padding.0 - last).max(0) as u64).div_ceil(dilation as u64) as i64;
+        let end = ((extent - 1 + padding.0) / dilation + 1).min(all);
+        // Without a tap that is left there would be no window.
+        let first = first.min(padding.0 / dilation).min(all - 1);
+        let behind = (all - end).min(padding.1 / dilation).min(all - 1 - first);
+        Live {
+            first,
+            taps: Ex::idx(all - first - behind),
+            padding: (padding.0 - first * dilation, padding.1 - behind * dilation),
+        }
+    }
+}
+
 /// The convolution of `x` with `w`, as stages; the result is in the output layout.
 pub(super) fn conv_stage(
     te: &mut Te<'_>,
@@ -393,7 +455,24 @@ pub(super) fn conv_stage(
     } else {
         weight[0].clone()
     };
-    let p = padded(te, x, l, &padding, 0.0);
+    let hint = conv_hint(
+        l,
+        [x, w],
+        (&strides, &padding, &dilation),
+        (groups, depthwise),
+    );
+    // Kernels for images read weights as they lie.
+    let live: Vec<Live> = (0..n)
+        .map(|k| match hint {
+            Some(_) => Live::all(&weight[2 + k], padding[k]),
+            None => {
+                let steps = (strides[k], dilation[k]);
+                Live::of(&data[2 + k], &weight[2 + k], steps, padding[k])
+            }
+        })
+        .collect();
+    let around: Vec<(i64, i64)> = live.iter().map(|l| l.padding).collect();
+    let p = padded(te, x, l, &around, 0.0);
     let mut shape = vec![data[0].clone(), channels.clone()];
     for i in 0..n {
         let window = (&weight[2 + i] - 1) * dilation[i] + 1;
@@ -406,7 +485,7 @@ pub(super) fn conv_stage(
     } else {
         vec![weight[1].clone()]
     };
-    over.extend(weight[2..].iter().cloned());
+    over.extend(live.iter().map(|l| l.taps.clone()));
     let y = te.reduce("conv", &shape, &over, Combiner::Sum, |i, r| {
         let at = l.canonical.index_from(&l.out, i);
         let (n_, o) = (at[0].clone(), at[1].clone());
@@ -428,30 +507,12 @@ pub(super) fn conv_stage(
         let mut w_at = w_at;
         for k in 0..n {
             x_at.push(&at[2 + k] * strides[k] + &taps[k] * dilation[k]);
-            w_at.push(taps[k].clone());
+            w_at.push(&taps[k] + live[k].first);
         }
         // After `padded`, the data are in canonical layout.
         let xe = p.at(&x_at).cast(dtype);
         xe * at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype)
     });
-    let of_images = (
-        of_image(&strides, 1),
-        of_image(&padding, (0, 0)),
-        of_image(&dilation, 1),
-    );
-    if let (Some(strides), Some([rows, columns]), Some(dilation)) = of_images
-        && let Some(nhwc) = l.tuned(depthwise, weight[1].as_int() == Some(1))
-    {
-        let hint = Hint::Conv2d {
-            data: x.buf,
-            weight: w.buf,
-            strides,
-            padding: [rows.0, columns.0, rows.1, columns.1],
-            dilation,
-            groups,
-            nhwc,
-        };
-        te.program.hints.push((y.buf, hint));
-    }
+    te.program.hints.extend(hint.map(|hint| (y.buf, hint)));
     Ok(y)
 }
