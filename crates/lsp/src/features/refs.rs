@@ -161,15 +161,17 @@ pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdi
     }
     let what = meant(part, &name)?;
     let places: Vec<Span> = occurrences(doc, what).iter().map(|o| o.0).collect();
-    if places.windows(2).any(|p| p[1].start < p[0].end) {
-        return Err(Error::refused(
-            "the text has errors where the name occurs: its places overlap",
-        ));
-    }
     let skip = sigil.len() as u32;
     let mut text = doc.text.as_str().to_owned();
     for p in places.iter().rev() {
         let (from, to) = ((p.start - 1 + skip) as usize, (p.end - 1) as usize);
+        // Where the text has errors, a name may be made of several pieces of it.
+        if text.get(from..to) != Some(name.text.as_str()) {
+            return Err(Error::Refused(format!(
+                "`{}` is not written in one piece at some of these places",
+                name.text
+            )));
+        }
         text.replace_range(from..to, new);
     }
     let mut changed = Document::new(text, 0, doc.text.encoding(), false);
