@@ -215,6 +215,8 @@ pub struct Hooks {
     pub static_form: Option<StaticForm>,
     /// Where the operator is computed when a program goes to a narrower float.
     pub precision: Precision,
+    /// Whether an element of a narrow float is computed in float32 and rounded once.
+    pub rounds_once: bool,
     /// The attribute that gives the element type of the result, to be changed with the precision.
     pub result_dtype: Option<&'static str>,
     /// What a scale along an axis does to it, for folding scales into weights.
@@ -320,6 +322,7 @@ impl OpDef {
                 data_dependent_shape: false,
                 static_form: None,
                 precision: Precision::Follow,
+                rounds_once: false,
                 result_dtype: None,
                 scale: None,
                 fast_form: None,
@@ -503,6 +506,12 @@ impl OpDef {
     /// Says that a narrower float is worth a cast (see [`Precision::Narrow`]).
     pub const fn narrow_precision(mut self) -> OpDef {
         self.hooks.precision = Precision::Narrow;
+        self
+    }
+    /// Says that an element of float16 or bfloat16 is computed in float32 and rounded once: of the operands cast to
+    /// float32, with the result cast back, the operator gives the same.
+    pub const fn rounds_once(mut self) -> OpDef {
+        self.hooks.rounds_once = true;
         self
     }
     /// Says that a narrower float loses too much (see [`Precision::Full`]).

@@ -3,7 +3,7 @@
 //! Elements that are not read in even steps, and selections of whose sides not all may be read, are left to loops.
 
 use cranelift_codegen::ir::Value;
-use relax_loops::{Combiner, Compute, Ex, Var};
+use relax_loops::{Combiner, Compute, Ex, Var, visit_expr};
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::sweep::{AXES, INDEX, RxSweepOp};
 
@@ -18,6 +18,8 @@ use crate::scalar::words;
 const FEW: i64 = 64;
 /// Elements of a result's reduction below which folding vectors costs more than a loop.
 const SHORT: i64 = 64;
+/// The same of narrow floats, and results side by side that vectors are worth it for.
+const WIDE: i64 = 8;
 
 fn combiner(c: Combiner) -> i64 {
     match c {
@@ -65,7 +67,13 @@ impl Kernel<'_, '_, '_> {
             .iter()
             .try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
         let beside = side_by_side(c, self.program.bufs[c.out].dtype);
-        if reduced > 0 && !beside && folded.is_some_and(|n| n < SHORT) {
+        // Loops convert narrow floats one by one, which takes longer than all that a sweep does besides.
+        let least = match self.narrow_floats(c, out) {
+            true if axes[..result_axes].last().and_then(|a| a.1.as_int()) >= Some(WIDE) => 0,
+            true => WIDE,
+            false => SHORT,
+        };
+        if reduced > 0 && !beside && folded.is_some_and(|n| n < least) {
             return Ok(false);
         }
         let cut = self.cut(c, &axes);
@@ -92,6 +100,14 @@ impl Kernel<'_, '_, '_> {
         let done = self.emit_sweep(c, &axes, result_axes, &sweep, out);
         self.memo.pop();
         done.map(|()| true)
+    }
+
+    /// Whether a stage reads or writes floats that there is no arithmetic of.
+    fn narrow_floats(&self, c: &Compute, out: Kind) -> bool {
+        let narrow = |k: Kind| matches!(k, Kind::F16 | Kind::BF16);
+        let mut found = narrow(out);
+        visit_expr(&c.value, |e| found |= kind(e.dtype()).is_some_and(narrow));
+        found
     }
 
     fn emit_sweep(

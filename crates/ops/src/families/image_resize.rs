@@ -115,6 +115,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("image.resize1d", "Resizes along one spatial axis.", |cx| {
         resize_rel(cx, 1)
     })
+    .rounds_once()
     .layout(super::layout_rules::image)
     .inputs(&[input("data", "(n, c, w) in its layout")])
     .attrs(resize_attrs!("NCW"))
@@ -123,6 +124,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("image.resize2d", "Resizes along two spatial axes.", |cx| {
         resize_rel(cx, 2)
     })
+    .rounds_once()
     .layout(super::layout_rules::image)
     .cost(super::costs::interpolated)
     .former(&[Former::form("image.resize", 7, former::resize)])
@@ -136,6 +138,7 @@ pub static OPS: &[OpDef] = &[
         "Resizes along three spatial axes.",
         |cx| resize_rel(cx, 3),
     )
+    .rounds_once()
     .layout(super::layout_rules::image)
     .former(&[Former::form("image.resize3d", 7, former::methods).hidden()])
     .inputs(&[input("data", "(n, c, d, h, w) in its layout")])

@@ -38,6 +38,7 @@ pub static OPS: &[OpDef] = &[
         conv_rel(cx, 1)
     })
     .narrow_precision()
+    .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::convolution)
     .inputs(&[
@@ -52,6 +53,7 @@ pub static OPS: &[OpDef] = &[
     })
     .gradient(super::gradients::conv2d)
     .narrow_precision()
+    .rounds_once()
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Convolution)
     .layout(super::layout_rules::convolution)
@@ -67,6 +69,7 @@ pub static OPS: &[OpDef] = &[
         conv_rel(cx, 3)
     })
     .narrow_precision()
+    .rounds_once()
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Convolution)
     .layout(super::layout_rules::convolution)

@@ -60,6 +60,7 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 1),
     )
     .narrow_precision()
+    .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
@@ -81,6 +82,7 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 2),
     )
     .narrow_precision()
+    .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
@@ -103,6 +105,7 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 3),
     )
     .narrow_precision()
+    .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)

@@ -127,7 +127,8 @@ pub static OPS: &[OpDef] = &[
         max,
         window_attrs!(&[1, 1], &[0, 0], "NCHW")
     )
-    .gradient(super::gradients::max_pool2d),
+    .gradient(super::gradients::max_pool2d)
+    .rounds_once(),
     window!(
         "nn.max_pool3d",
         3,

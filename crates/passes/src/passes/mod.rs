@@ -33,6 +33,7 @@ mod normalize;
 mod partial_eval;
 mod partition_graph;
 mod plan_memory;
+mod promote_halves;
 pub(crate) mod relax;
 mod relay_to_relax;
 mod remove_unused_functions;
@@ -63,6 +64,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     fast_math::PASSES,
     graph_normal_form::PASSES,
     inline::PASSES,
+    promote_halves::PASSES,
     remove_unused_functions::PASSES,
     fuse_ops::PASSES,
     fold_constant::PASSES,

@@ -1,0 +1,63 @@
+//! `promote-halves`: what is summed in float32 anyway is computed by the kernels for float32.
+//!
+//! Convolutions of float16 and bfloat16 sum in float32 and round at the end, as their entries say. With the operands cast
+//! and the result cast back the same is computed by kernels that know convolutions, and constant weights are cast once.
+
+use relax_base::Diagnostics;
+use relax_ir::{AttrValue, ExprId};
+use relax_tensor::DType;
+
+use crate::edit::Edit;
+use crate::{Analysis, Contract, PassCx, PassDef};
+
+/// The pass.
+pub(crate) static PASSES: &[PassDef] = &[PassDef {
+    name: "promote-halves",
+    doc: "Computes in float32 what of float16 and bfloat16 is summed in float32 anyway.",
+    options: &[],
+    contract: Contract::TYPED
+        .idempotent()
+        .each_function()
+        .coarser()
+        .preserves(&[Analysis::Effects]),
+    run,
+}];
+
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    let typing = cx.typing()?;
+    let mut count = 0;
+    Edit::new(cx.module, &typing).rewrite(|edit, _, node| match promoted(edit, node) {
+        Some(new) => {
+            count += 1;
+            new
+        }
+        None => node,
+    });
+    cx.count("calls promoted", count);
+    Ok(())
+}
+
+/// The call over float32, cast back.
+fn promoted(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
+    let call = edit.op_call(node)?;
+    if !call.def.hooks.rounds_once {
+        return None;
+    }
+    let half = edit.dtype(node)?;
+    let same = |edit: &Edit<'_>| call.args.iter().all(|&a| edit.dtype(a) == Some(half));
+    if !matches!(half, DType::F16 | DType::BF16) || !same(edit) {
+        return None;
+    }
+    let span = edit.m.span(node);
+    let args: Vec<ExprId> = (call.args.iter())
+        .map(|&a| edit.cast(a, DType::F32, span))
+        .collect();
+    let mut attrs = edit.m.attrs(call.attrs).clone();
+    if let Some(name) = call.def.hooks.result_dtype
+        && matches!(attrs.get(name), Some(AttrValue::DType(d)) if !d.is_void())
+    {
+        attrs.set(name, AttrValue::DType(DType::F32));
+    }
+    let wide = edit.recall(&call, &args, attrs, span);
+    edit.typed(wide).then(|| edit.cast(wide, half, span))
+}
