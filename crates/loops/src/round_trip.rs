@@ -26,10 +26,6 @@ impl Known {
         high: f64::INFINITY,
         negative_zero: true,
     };
-
-    fn within(&self, low: f64, high: f64) -> bool {
-        self.low >= low && self.high <= high
-    }
 }
 
 /// What is known of a whole number in `float32`; `None` for what may have a fraction.
