@@ -163,7 +163,7 @@ mod tests {
         let (low, high) = to.int_range().unwrap_or_default();
         let y = (&x / &x.same(0.25)).unary(UnOp::RoundEven);
         let y = if zero == 0.0 { y } else { &y + &x.same(zero) };
-        let y = y.max(&x.same(low as f64)).min(&x.same(high as f64));
+        let y = y.max(x.same(low as f64)).min(x.same(high as f64));
         y.cast(to)
     }
 
@@ -194,7 +194,7 @@ mod tests {
     fn others_stay() {
         let x = Ex::var(Var(0), DType::F32);
         let back = |e: &Ex, to: DType| shortened(&e.cast(to).cast(DType::F32));
-        let bounded = |e: &Ex, low: f64, high: f64| e.max(&x.same(low)).min(&x.same(high));
+        let bounded = |e: &Ex, low: f64, high: f64| e.max(x.same(low)).min(x.same(high));
         let rounded = x.unary(UnOp::RoundEven);
         // Fractions, numbers that saturate, numbers that are no floats, NaN.
         assert!(back(&bounded(&x, 0.0, 255.0), DType::U8).is_none());
@@ -208,8 +208,8 @@ mod tests {
     fn minus_zero_becomes_zero() {
         let x = Ex::var(Var(0), DType::F32);
         let y = (x.unary(UnOp::RoundEven))
-            .max(&x.same(-128.0))
-            .min(&x.same(127.0));
+            .max(x.same(-128.0))
+            .min(x.same(127.0));
         let back = shortened(&y.cast(DType::I8).cast(DType::F32)).expect("it is shortened");
         assert!(back == &y + &x.same(0.0));
     }
