@@ -125,7 +125,8 @@ pub(crate) fn emit(
 ) -> Result<()> {
     let unwritten = &relax_loops::unwritten(&def.program);
     let program = relax_loops::with_starts(&def.program);
-    let program = &*relax_loops::quantised::hint_requantised(program);
+    let program = relax_loops::quantised::hint_requantised(program);
+    let program = &*relax_loops::shorten_round_trips(program);
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     // What the entry does is known at the end: which words of the frame there are.

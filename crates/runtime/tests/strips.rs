@@ -204,6 +204,7 @@ fn scalar(code: i32, [a, b, c, d]: [f32; 4]) -> f32 {
         _ if is(Op::Abs) => a.abs(),
         _ if is(Op::Sqrt) => a.sqrt(),
         _ if is(Op::Floor) => a.floor(),
+        _ if is(Op::Round) => a.round_ties_even(),
         _ if is(Op::Copy) => a,
         _ => {
             if a < b {
@@ -219,7 +220,7 @@ fn scalar(code: i32, [a, b, c, d]: [f32; 4]) -> f32 {
 /// operations in registers and by others. Every element is the loop's, to the bit.
 #[test]
 fn random_programs_are_their_loops() {
-    const CODES: [Op; 12] = [
+    const CODES: [Op; 13] = [
         Op::Add,
         Op::Sub,
         Op::Mul,
@@ -229,6 +230,7 @@ fn random_programs_are_their_loops() {
         Op::Neg,
         Op::Abs,
         Op::Sqrt,
+        Op::Round,
         Op::Floor,
         Op::Copy,
         Op::SelectLt,
@@ -258,7 +260,7 @@ fn random_programs_are_their_loops() {
             let args = [arg(), arg(), arg(), arg()];
             // Mostly arithmetic.
             let all = below(4) == 0;
-            let code = CODES[below(if all { 12 } else { 6 })] as i32;
+            let code = CODES[below(if all { CODES.len() } else { 6 })] as i32;
             let dst = below(SLOTS) as i32;
             ops.push(RxStripOp { code, dst, args });
             if !written.contains(&(5 + dst)) {

@@ -259,6 +259,15 @@ impl Dense {
         Ok(())
     }
 
+    /// Whether the weight's lines are quads as they are.
+    fn lies_as_quads(&self) -> bool {
+        self.b_strides.0 == 1
+            && self.b.flip == 0
+            && self.k.is_multiple_of(4)
+            && self.b_strides.1.is_multiple_of(4)
+            && self.b.from.cast::<u32>().is_aligned()
+    }
+
     /// What both zero points together add to each sum.
     fn both(&self) -> i32 {
         (self.k as i32)
@@ -290,26 +299,34 @@ impl Dense {
             return unsafe { self.few(kernel, context) };
         }
         let quads = k.div_ceil(4);
-        // SAFETY: the scratch has room for tables and quads; the rest is the caller's promise.
+        // SAFETY: the scratch has room for tables and quads, and a weight that is read where it lies is aligned and only read;
+        // the rest is the caller's promise.
         unsafe {
             let tables = Scratch::new(context, (m + n + 2 * quads) * 8).ok_or(context.status)?;
-            let bytes = (m * quads + n * quads) * 4 + (n + m) * 4;
+            // A weight of whole quads that nothing is flipped in is read where it lies.
+            let lies = self.lies_as_quads();
+            let made = if lies { 0 } else { n * quads };
+            let bytes = (m * quads + made) * 4 + (n + m) * 4;
             let copies = Scratch::new(context, bytes).ok_or(context.status)?;
             let at_row = tables.memory.cast::<usize>();
             let (at_column, along_a) = (at_row.add(m), at_row.add(m + n));
             let along_b = along_a.add(quads);
             let a = copies.memory.cast::<u32>();
             let b = a.add(m * quads);
-            let column_start = b.add(n * quads).cast::<i32>();
+            let column_start = b.add(made).cast::<i32>();
             let row_start = column_start.add(n);
             let lines = self.b_strides.0 == 1;
+            let (b, line) = match lies {
+                true => (self.b.from.cast_mut().cast(), self.b_strides.1 / 4),
+                false => (b, quads),
+            };
             for i in 0..m {
                 *at_row.add(i) = i * quads;
                 let from = self.a.from.add(i * self.a_row);
                 copied(from, k, self.a.mask(), a.add(i * quads));
             }
             for j in 0..n {
-                *at_column.add(j) = if lines { j * quads } else { j };
+                *at_column.add(j) = if lines { j * line } else { j };
             }
             for p in 0..quads {
                 *along_a.add(p) = p;
@@ -321,8 +338,10 @@ impl Dense {
                 context.pool.each(n, grain, |begin, end, _| {
                     let &(d, b, start) = shared.get();
                     for j in begin..end {
-                        let (from, to) = (d.b.from.add(j * d.b_strides.1), b.add(j * quads));
-                        copied(from, k, d.b.mask(), to);
+                        let to = b.add(j * line);
+                        if !lies {
+                            copied(d.b.from.add(j * d.b_strides.1), k, d.b.mask(), to);
+                        }
                         let (from, sum) = (to.cast_const(), start.add(j));
                         with_dots!(
                             kernel,

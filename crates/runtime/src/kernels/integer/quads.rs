@@ -8,6 +8,7 @@
 
 use super::share::{COLS, Extents, MOST, Operand, Panels, Piece, Place, ROWS, share_out};
 use crate::context::RxContext;
+use crate::kernels::simd::square::{Turning, dispatch_turning, gather};
 use crate::kernels::simd::{Isa, isa};
 
 /// A vector of 32-bit sums, or of as many quads of bytes.
@@ -309,9 +310,26 @@ impl Operand<u32> {
             for l in 0..N {
                 at[l] = *self.at.add(first + l.min(last));
             }
+            let along = self.along.add(from);
+            let apart = at[1].wrapping_sub(at[0]);
+            let even = (1..=last).all(|l| at[l].wrapping_sub(at[l - 1]) == apart);
+            if even && apart > 1 && apart <= isize::MAX as usize / 64 && rising(along, count) {
+                let (data, lines) = (self.data.add(at[0] + *along), last + 1);
+                let (data, out) = (data.cast::<f32>(), out.cast::<f32>());
+                let wide = N;
+                dispatch_turning!(turned(
+                    data: *const f32,
+                    apart: usize,
+                    lines: usize,
+                    wide: usize,
+                    count: usize,
+                    out: *mut f32,
+                ));
+                return;
+            }
             let line = last + 1 == N && (1..N).all(|l| at[l] == at[0] + l);
             for p in 0..count {
-                let data = self.data.add(*self.along.add(from + p));
+                let data = self.data.add(*along.add(p));
                 let to = out.add(p * N);
                 if line {
                     std::ptr::copy_nonoverlapping(data.add(at[0]), to, N);
@@ -321,6 +339,39 @@ impl Operand<u32> {
                     }
                 }
             }
+        }
+    }
+}
+
+/// Whether the places along the common axis lie side by side.
+unsafe fn rising(along: *const usize, count: usize) -> bool {
+    // SAFETY: the callers' promise: the table has `count` places.
+    unsafe {
+        let first = *along;
+        (1..count).all(|p| *along.add(p) == first + p)
+    }
+}
+
+/// `count` quads of each of some lines, `apart` from each other, side by side: quad after quad, in each `wide` lines. Those
+/// beyond the last one are copies of it. Quads are moved as floats, which nothing is done with.
+#[inline(always)]
+unsafe fn turned<S: Turning>(
+    from: *const f32,
+    apart: usize,
+    lines: usize,
+    wide: usize,
+    count: usize,
+    out: *mut f32,
+) {
+    for first in (0..wide).step_by(S::LANES) {
+        let some = lines.saturating_sub(first).clamp(1, S::LANES);
+        // SAFETY: the callers' promise: there are lines of `count` quads, and `out` has room for `wide` of them; vectors
+        // divide `wide`.
+        unsafe {
+            let from = from.add(first.min(lines - 1) * apart);
+            gather::<S>(from, apart, some, count, |p| {
+                Some(out.add(p * wide + first))
+            });
         }
     }
 }

@@ -5,7 +5,7 @@
 //! and only its inputs are read and its result is written. What is needed later than that allows, and operations
 //! that are not arithmetic, use the strips of temporaries.
 
-use super::{Op, RxStripOp, apply};
+use super::{Op, RxStripOp, apply, whole};
 use crate::kernels::simd::Simd;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
@@ -80,7 +80,7 @@ enum Place {
 
 /// Whether the operation is done in registers, and of how many operands.
 fn quick(code: i32) -> Option<usize> {
-    const UNARY: [Op; 3] = [Op::Neg, Op::Abs, Op::Sqrt];
+    const UNARY: [Op; 4] = [Op::Neg, Op::Abs, Op::Sqrt, Op::Round];
     const BINARY: [Op; 6] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max];
     if BINARY.iter().any(|&op| op as i32 == code) {
         return Some(2);
@@ -509,6 +509,7 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
                             unrolled!(U, I => a[I] = S::splat(-0.0).sub(a[I]))
                         }
                         c if c == Op::Abs as u8 => unrolled!(U, I => a[I] = a[I].abs()),
+                        c if c == Op::Round as u8 => unrolled!(U, I => a[I] = whole(a[I])),
                         _ => unrolled!(U, I => a[I] = a[I].sqrt()),
                     },
                     _ => match step.code {

@@ -1,0 +1,216 @@
+//! Numbers that become integers and floats again, as those that are quantised and brought back: where they are whole
+//! and within the integers' range, nothing happens on the way, and a chain of such steps is arithmetic of floats alone.
+
+use std::borrow::Cow;
+
+use crate::{BinOp, Ex, ExKind, Program, Stage, UnOp, map_expr, visit_expr};
+use relax_tensor::DType;
+
+/// Steps of an expression that are looked through: more of them are nobody's.
+const DEPTH: usize = 16;
+/// All whole numbers up to here are `float32`.
+const EXACT: f64 = 16_777_216.0;
+
+/// What is known of a number, if it is one at all: [`Known::ANY`] may also be NaN, others are not.
+#[derive(Clone, Copy)]
+struct Known {
+    low: f64,
+    high: f64,
+    /// Whether it may be -0, which no integer is.
+    negative_zero: bool,
+}
+
+impl Known {
+    const ANY: Known = Known {
+        low: f64::NEG_INFINITY,
+        high: f64::INFINITY,
+        negative_zero: true,
+    };
+}
+
+/// What is known of a whole number in `float32`; `None` for what may have a fraction.
+fn whole(e: &Ex, depth: usize) -> Option<Known> {
+    if depth == 0 || e.dtype() != DType::F32 {
+        return None;
+    }
+    match e.kind() {
+        ExKind::Float(v) if v.fract() == 0.0 => Some(Known {
+            low: *v,
+            high: *v,
+            negative_zero: *v == 0.0 && v.is_sign_negative(),
+        }),
+        ExKind::Unary(
+            UnOp::RoundEven | UnOp::Round | UnOp::Floor | UnOp::Ceil | UnOp::Trunc,
+            _,
+        ) => Some(Known::ANY),
+        // Whole numbers that are too large for all of them to be floats have whole sums, too.
+        ExKind::Binary(BinOp::Add, a, b) => {
+            let (a, b) = (whole(a, depth - 1)?, whole(b, depth - 1)?);
+            let negative_zero = a.negative_zero && b.negative_zero;
+            Some(Known {
+                negative_zero,
+                ..Known::ANY
+            })
+        }
+        ExKind::Binary(BinOp::Sub, a, b) => {
+            let (a, _) = (whole(a, depth - 1)?, whole(b, depth - 1)?);
+            Some(Known {
+                negative_zero: a.negative_zero,
+                ..Known::ANY
+            })
+        }
+        // What is compared with NaN is the second.
+        ExKind::Binary(BinOp::Max, x, bound) => {
+            let (x, bound) = (whole(x, depth - 1)?, number(bound)?);
+            Some(Known {
+                low: x.low.max(bound),
+                high: x.high.max(bound),
+                negative_zero: x.negative_zero && bound < 0.0,
+            })
+        }
+        ExKind::Binary(BinOp::Min, x, bound) => {
+            let (x, bound) = (whole(x, depth - 1)?, number(bound)?);
+            Some(Known {
+                low: x.low.min(bound),
+                high: x.high.min(bound),
+                negative_zero: x.negative_zero && bound > 0.0,
+            })
+        }
+        _ => None,
+    }
+}
+
+/// A bound that is whole and not -0.
+fn number(e: &Ex) -> Option<f64> {
+    match e.kind() {
+        ExKind::Float(v) if v.fract() == 0.0 && !(*v == 0.0 && v.is_sign_negative()) => Some(*v),
+        _ => None,
+    }
+}
+
+/// An integer that was made of floats as the `float32` that it is equal to, and its bounds.
+fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
+    if depth == 0 || !e.dtype().is_integral() {
+        return None;
+    }
+    let (least, most) = e.dtype().int_range()?;
+    let (least, most) = (least as f64, most as f64);
+    let found = match e.kind() {
+        ExKind::Int(v) => (Ex::float(DType::F32, *v as f64), *v as f64, *v as f64),
+        ExKind::Cast(x) if x.dtype() == DType::F32 => {
+            let known = whole(x, depth - 1)?;
+            let x = match known.negative_zero {
+                true => x + &x.same(0.0),
+                false => x.clone(),
+            };
+            (x, known.low, known.high)
+        }
+        ExKind::Cast(x) => as_float(x, depth - 1)?,
+        ExKind::Binary(BinOp::Add, a, b) => {
+            let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
+            (a.0 + b.0, a.1 + b.1, a.2 + b.2)
+        }
+        ExKind::Binary(BinOp::Sub, a, b) => {
+            let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
+            (a.0 - b.0, a.1 - b.2, a.2 - b.1)
+        }
+        _ => return None,
+    };
+    let fits = found.1 >= least.max(-EXACT) && found.2 <= most.min(EXACT);
+    fits.then_some(found)
+}
+
+/// The float in the place of one that was an integer in between.
+fn shortened(e: &Ex) -> Option<Ex> {
+    match e.kind() {
+        ExKind::Cast(x) if e.dtype() == DType::F32 => as_float(x, DEPTH).map(|found| found.0),
+        _ => None,
+    }
+}
+
+/// Leaves the integers out where floats become integers and floats again, and the numbers are the same to the bit.
+pub fn shorten_round_trips(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
+    for k in 0..program.stages.len() {
+        let Stage::Compute(c) = &program.stages[k] else {
+            continue;
+        };
+        let mut some = false;
+        visit_expr(&c.value, |e| {
+            some |= e.dtype() == DType::F32
+                && matches!(e.kind(), ExKind::Cast(x) if x.dtype().is_integral());
+        });
+        if !some {
+            continue;
+        }
+        let value = map_expr(&c.value, shortened);
+        if value.addr() == c.value.addr() {
+            continue;
+        }
+        if let Stage::Compute(c) = &mut program.to_mut().stages[k] {
+            c.value = value;
+        }
+    }
+    program
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Var;
+
+    fn quantised(zero: f64, to: DType) -> Ex {
+        let x = Ex::var(Var(0), DType::F32);
+        let (low, high) = to.int_range().unwrap_or_default();
+        let y = (&x / &x.same(0.25)).unary(UnOp::RoundEven);
+        let y = if zero == 0.0 { y } else { &y + &x.same(zero) };
+        let y = y.max(x.same(low as f64)).min(x.same(high as f64));
+        y.cast(to)
+    }
+
+    fn integers(e: &Ex) -> bool {
+        let mut some = false;
+        visit_expr(e, |e| some |= e.dtype().is_integral());
+        some
+    }
+
+    #[test]
+    fn whole_numbers_within_range_need_no_integers() {
+        for (zero, to) in [
+            (114.0, DType::U8),
+            (0.0, DType::U8),
+            (0.0, DType::I8),
+            (-3.0, DType::I8),
+        ] {
+            let q = quantised(zero, to);
+            let back = shortened(&q.cast(DType::F32)).expect("it is shortened");
+            assert!(!integers(&back));
+            let taken_off = q.cast(DType::I32) - Ex::int(DType::I32, zero as i64);
+            let back = shortened(&taken_off.cast(DType::F32)).expect("it is shortened");
+            assert!(!integers(&back));
+        }
+    }
+
+    #[test]
+    fn others_stay() {
+        let x = Ex::var(Var(0), DType::F32);
+        let back = |e: &Ex, to: DType| shortened(&e.cast(to).cast(DType::F32));
+        let bounded = |e: &Ex, low: f64, high: f64| e.max(x.same(low)).min(x.same(high));
+        let rounded = x.unary(UnOp::RoundEven);
+        // Fractions, numbers that saturate, numbers that are no floats, NaN.
+        assert!(back(&bounded(&x, 0.0, 255.0), DType::U8).is_none());
+        assert!(back(&bounded(&rounded, 0.0, 255.0), DType::I8).is_none());
+        assert!(back(&bounded(&rounded, 0.5, 255.0), DType::U8).is_none());
+        assert!(back(&bounded(&rounded, 0.0, 1e9), DType::I32).is_none());
+        assert!(back(&rounded, DType::I32).is_none());
+    }
+
+    #[test]
+    fn minus_zero_becomes_zero() {
+        let x = Ex::var(Var(0), DType::F32);
+        let y = (x.unary(UnOp::RoundEven))
+            .max(x.same(-128.0))
+            .min(x.same(127.0));
+        let back = shortened(&y.cast(DType::I8).cast(DType::F32)).expect("it is shortened");
+        assert!(back == &y + &x.same(0.0));
+    }
+}
