@@ -18,7 +18,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     contract: Contract::TYPED
         .idempotent()
         .each_function()
-        .coarser()
+        .reorders()
         .preserves(&[Analysis::Effects]),
     run,
 }];
