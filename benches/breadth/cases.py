@@ -34,6 +34,14 @@ class Case:
         self.group, self.name, self.body, self.inputs = group, name, body, inputs
         self.reference, self.node, self.feed, self.extra = reference, node, feed, extra
 
+    def telling(self):
+        """The case with operands that a narrower type cannot tell apart; `None` where no operand has 64 bits. What is
+        only looked up (`extra`) stays."""
+        if not any(v.dtype in (np.float64, np.int64) for v in self.inputs.values()):
+            return None
+        inputs = {k: beyond(v) for k, v in self.inputs.items()}
+        return Case(self.group, self.name, self.body, inputs, self.reference, self.node, self.feed, self.extra)
+
     def relay(self):
         def ty(v):
             shape = ", ".join(map(str, v.shape)) + ("," if v.ndim == 1 else "")
@@ -51,6 +59,16 @@ def array(seed, dtype, *shape, low=-4, high=5):
     if dtype.startswith("float"):
         return random.standard_normal(shape).astype(dtype)
     return random.integers(0 if dtype.startswith("u") else low, high, shape).astype(dtype)
+
+
+def beyond(v):
+    """Numbers of 64 bits like those given that lose something in 32: integers beyond 2^32 whose lower halves are all the
+    same (and no zero, by which one may have to divide), floats a little more than the same few decimals."""
+    if v.dtype == np.int64:
+        return v * 2**33 + 3
+    if v.dtype == np.float64:
+        return np.round(v, 1) + 1e-10 * np.random.default_rng(v.size).random(v.shape)
+    return v
 
 
 def windows(x, k, stride, axes):

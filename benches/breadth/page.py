@@ -10,6 +10,7 @@ class Cell:
 
     def __init__(self, kept):
         self.threads, self.group, self.name, self.times = (kept[k] for k in ("threads", "group", "name", "times"))
+        self.narrower = kept.get("narrower", [])
         peers = {k: v for k, v in self.times.items() if k not in ("relax", "before")}
         self.fastest = min(peers, key=peers.get) if peers else None
         self.ratio = peers[self.fastest] / self.times["relax"] if peers else None
@@ -85,8 +86,11 @@ def write(folder, cells):
         named = ", ".join(f"{c.group} {c.name} {c.ratio:.2f}" for c in slow)
         plural = "" if threads == 1 else "s"
         lines += [f"## {threads} thread{plural}", "", f"{summary(some)}.", "",
-                  f"Below 0.5, the worst first: {named or 'none'}.", "",
-                  "| operator | case | time | fastest peer | ratio |", "|---|---|---|---|---|"]
+                  f"Below 0.5, the worst first: {named or 'none'}.", ""]
+        lines += [f"{system} computes these in a narrower type than theirs, which is another task, and is no peer there: "
+                  f"{', '.join(f'{c.group} {c.name}' for c in some if system in c.narrower)}.\n"
+                  for system in sorted({s for c in some for s in c.narrower})]
+        lines += ["| operator | case | time | fastest peer | ratio |", "|---|---|---|---|---|"]
         for c in some:
             peer = f"{c.fastest}, {shown(c.times[c.fastest])}" if c.fastest else "–"
             ratio = f"{c.ratio:.2f}" if c.ratio else "–"

@@ -6,7 +6,8 @@ usage: run.py [--bin DIR] [--before DIR] [--threads N] [--rounds N] [--minutes N
 
 Each cell's systems take turns: in every round each of them runs for a while, and what counts is the least time of all
 rounds. Medians of wall time would tell how busy the machine was. Results are compared with numpy's. With `--before` the
-tools of another build take turns, too.
+tools of another build take turns, too. A system that computes a cell of 64 bits in fewer is none of its peers: operands
+that only the whole type tells apart show it.
 
 Cells that were measured are kept in `target/breadth.json` (by thread counts; the page has all of them): a run goes on
 where the last one ended, after `--minutes` or any other way, and `--again` begins anew.
@@ -150,13 +151,34 @@ def differs(found, wanted, narrow):
     return None if error <= loose else f"differs by {error:.2g}"
 
 
-def measure(case, room):
-    """The times of all systems, and what is wrong with our result."""
+def place(case, room):
     (room / "case.relay").write_text(case.relay())
     np.savez(room / "in.npz", **case.inputs)
+
+
+def narrower(case, room):
+    """The systems that compute a case of 64 bits in a narrower type."""
+    telling = case.telling()
+    others = sessions(telling) if telling else {}
+    if not others:
+        return []
+    if telling.reference:
+        wanted = telling.reference(*telling.inputs.values())
+    else:
+        place(telling, room)
+        if ours(OPTIONS.bin / "relax-run", room, SLICE)[0] is None:
+            return []
+        wanted = np.load(room / "out.npy")
+    return [name for name, (_, result) in others.items() if differs(result(), np.asarray(wanted), False)]
+
+
+def measure(case, room):
+    """The times of all systems, what is wrong with our result, and which systems computed in a narrower type."""
     values = list(case.inputs.values())
     narrow = any(cases.is_narrow(v) for v in values)
-    others = sessions(case)
+    less = narrower(case, room)
+    place(case, room)
+    others = {name: s for name, s in sessions(case).items() if name not in less}
     peers = {name: run for name, (run, _) in others.items()}
     if case.reference and not narrow:
         peers["numpy"] = lambda: case.reference(*values)
@@ -179,7 +201,7 @@ def measure(case, room):
             if took is None and name == "before":
                 continue
             if took is None:
-                return {}, " ".join(why)
+                return {}, " ".join(why), less
             times[name] = min(times.get(name, math.inf), took)
             if name == "relax":
                 guess = took
@@ -187,7 +209,7 @@ def measure(case, room):
                     trouble = differs(np.load(room / "out.npy"), np.asarray(wanted), narrow)
         for name, run in peers.items():
             times[name] = min(times.get(name, math.inf), least(run))
-    return times, trouble
+    return times, trouble, less
 
 
 def main():
@@ -206,16 +228,18 @@ def main():
             if time.monotonic() > end:
                 left += 1
                 continue
-            times, trouble = measure(case, Path(folder))
+            times, trouble, less = measure(case, Path(folder))
             if trouble:
                 wrong.append(f"{label}: {trouble}")
                 print(f"{label}: {trouble}", file=sys.stderr)
             if not times:
                 continue
-            kept[key] = {"threads": OPTIONS.threads, "group": case.group, "name": case.name, "times": times}
+            kept[key] = {"threads": OPTIONS.threads, "group": case.group, "name": case.name, "times": times,
+                         "narrower": less}
             cell = page.Cell(kept[key])
             before = f" before {times[cell.fastest] / times['before']:.3f}" if cell.ratio and "before" in times else ""
-            print(f"{label:40} {page.shown(times['relax']):>10} {cell.fastest or '–':14} ratio {cell.ratio or 0:.3f}{before}",
+            print(f"{label:40} {page.shown(times['relax']):>10} {cell.fastest or '–':14} ratio {cell.ratio or 0:.3f}{before}"
+                  + (f" without {', '.join(less)}" if less else ""),
                   flush=True)
             if not only:
                 KEPT.parent.mkdir(parents=True, exist_ok=True)

@@ -98,6 +98,25 @@ fn errors_are_within_the_stated_bounds() {
     check("cos", rx_vcos_f32, libm::cos, 2.0, -1e6, 1e6);
 }
 
+/// A function by number as a strip.
+unsafe extern "C" fn numbered<const F: i32>(n: i64, x: *const f32, y: *mut f32) {
+    // SAFETY: the caller's promise; functions of one number read no second one.
+    unsafe { rx_vmath_f32(F, n, x, x, y) };
+}
+
+#[test]
+fn hyperbolic_functions_are_within_their_bounds() {
+    let inf = f32::INFINITY;
+    check("sinh", numbered::<12>, libm::sinh, 3.0, -inf, inf);
+    check("cosh", numbered::<13>, libm::cosh, 3.0, -inf, inf);
+    let greatest = 89.415_985f32;
+    for strip in [numbered::<12> as Strip, numbered::<13>] {
+        let y = apply(strip, &[greatest, greatest.next_up(), f32::NAN, inf]);
+        assert!(y[0].is_finite() && y[1] == inf && y[2].is_nan() && y[3] == inf);
+    }
+    assert!(apply(numbered::<12>, &[-0.0])[0].is_sign_negative());
+}
+
 #[test]
 fn special_values_are_those_of_c() {
     everywhere(|_, isa| {

@@ -1,7 +1,7 @@
 //! Functions of float32 by way of float64, whose polynomials leave more than float32 keeps: within 1 unit in the last
 //! place. Plain loops without branches, which become vectors of every instruction set.
 
-use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, LOG2_E, LOG10_E};
+use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, LOG10_E};
 
 use super::math::Math;
 use super::simd::{Simd, dispatch};
@@ -71,11 +71,6 @@ fn log2<S: Simd>(x: f64) -> f64 {
         ],
     );
     fma::<S>(p, s, e)
-}
-
-#[inline(always)]
-fn exp<S: Simd>(x: f64) -> f64 {
-    exp2::<S>((x * LOG2_E).clamp(-1000.0, 1000.0))
 }
 
 #[inline(always)]
@@ -224,15 +219,6 @@ fn any_log2<S: Simd>(x: f64) -> f64 {
 forms! {
     Log2: |x| any_log2::<S>(x);
     Log10: |x| any_log2::<S>(x) * (LN_2 * LOG10_E);
-    Sinh: |x| {
-        let e = exp::<S>(x.abs());
-        let large = ((e - 1.0 / e) * 0.5).copysign(x);
-        if x.abs() < 1e-3 { x + x * x * x * (1.0 / 6.0) } else { large }
-    };
-    Cosh: |x| {
-        let e = exp::<S>(x.abs());
-        (e + 1.0 / e) * 0.5
-    };
     Asin: |x| {
         let y = atan(x / (1.0 - x * x).sqrt());
         if x.abs() > 1.0 { f64::NAN } else { y }

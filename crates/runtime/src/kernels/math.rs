@@ -160,6 +160,9 @@ pub unsafe extern "C" fn rx_vmath_f32(
             Math::Sin => vmath::rx_vsin_f32(n, x, z),
             Math::Cos => vmath::rx_vcos_f32(n, x, z),
             Math::Atan => vmath::rx_vatan_f32(n, x, z),
+            Math::Sinh | Math::Cosh => {
+                vmath::hyperbolics(n.max(0) as usize, x, z, math == Math::Cosh);
+            }
             Math::Pow => vmath::rx_vpow_f32(n, x, y, z),
             _ if by_double::knows(math) => by_double::run(math, n.max(0) as usize, x, y, z),
             _ => {

@@ -161,6 +161,58 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
     }
 }
 
+/// `sinh x`, or `cosh x` with `even`, by `t = (e^|x| - 1) / 2`, which is exact near 0, too: the former is
+/// `t + t / (2t + 1)`, the latter `t + (1 + 1 / (2t + 1)) / 2`. Halves, because `e^|x|` leaves the range first.
+#[inline(always)]
+unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
+    const LN2_HI: f32 = 355.0 / 512.0;
+    const LN2_LO: f32 = -2.121_944_4e-4;
+    // SAFETY: the callers' promise.
+    unsafe {
+        let one = S::splat(1.0);
+        // From here on the result is infinite; the operand order lets NaN through.
+        let a = S::splat(89.5).min(x.abs());
+        let n = a.mul(S::splat(std::f32::consts::LOG2_E)).round();
+        let r = n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), a));
+        let square = r.mul(r);
+        let p = exp_rest(r, square).fma(square, r);
+        let power = S::splat(0.25).lift(n);
+        let t = power.fma(p, power.sub(S::splat(0.25)));
+        let t = t.add(t);
+        let whole = t.add(t).add(one);
+        let y = if even {
+            let half = S::splat(0.5);
+            t.add(half.div(whole).add(half))
+        } else {
+            t.add(t.div(whole))
+        };
+        // The greatest argument with a finite result.
+        let y = S::select(S::splat(89.415_985).lt(a), S::splat(f32::INFINITY), y);
+        if even { y } else { y.copysign(x) }
+    }
+}
+
+/// Hyperbolic sines or, with `even`, cosines of `n` numbers.
+///
+/// # Safety
+/// Both have `n` elements, and are the same or do not overlap.
+pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: bool) {
+    #[inline(always)]
+    unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, even: bool) {
+        let mut i = 0;
+        // SAFETY: the caller's promise: `i + part` is at most `n`.
+        unsafe {
+            while i < n {
+                let part = (n - i).min(S::LANES);
+                hyperbolic(S::load_part(x.add(i), part), even).store_part(y.add(i), part);
+                i += part;
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, even: bool)) }
+}
+
 /// `atan x`: beyond the tangents of a sixteenth turn and of three, the angle from an eighth of a turn or a quarter on.
 ///
 /// # Safety
