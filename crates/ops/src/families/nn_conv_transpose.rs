@@ -60,7 +60,6 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 1),
     )
     .narrow_precision()
-    .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
@@ -82,7 +81,6 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 2),
     )
     .narrow_precision()
-    .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
@@ -105,7 +103,6 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 3),
     )
     .narrow_precision()
-    .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
@@ -278,7 +275,12 @@ pub(super) fn transpose_stage(
         te.program.hints.push((y.buf, hint));
         return Ok(y);
     }
-    Ok(match s.dilation.iter().all(|&d| d == 1) {
+    // A tap that there is not in every phase would be a product with zero, which of infinities and NaN is none.
+    let even = s.axes().all(|k| {
+        let taps = s.weight[2 + k].as_int();
+        s.dilation[k] == 1 && taps.is_some_and(|n| n % s.strides[k] == 0)
+    });
+    Ok(match even {
         true => s.phased(te),
         false => s.spread(te),
     })
@@ -368,13 +370,14 @@ impl Spreading<'_> {
         at_canonical(self.w, &self.l.kernel, &self.l.canonical_kernel, at).cast(self.dtype)
     }
 
-    /// The same without the products with zeros between elements, for neighbouring taps: with a stride of `s`, places of
-    /// the result that are `s` apart read the same taps, each `s`th of them. So there is one convolution for each of
-    /// the `s` phases along an axis, and all of them together are a single contraction, whose result is read in its order.
+    /// The same without the products with zeros between elements, for neighbouring taps whose number the strides divide:
+    /// with a stride of `s`, places of the result that are `s` apart read the same taps, each `s`th of them. So there is
+    /// one convolution for each of the `s` phases along an axis, and all of them together are a single contraction,
+    /// whose result is read in its order.
     fn phased(&self, te: &mut Te<'_>) -> TensorRef {
         // Taps that a phase has, what reaches beyond all data behind the result, and the steps of a phase.
         let taps: Vec<Ex> = (self.axes())
-            .map(|k| (&self.weight[2 + k] + (self.strides[k] - 1)).floor_div(self.strides[k]))
+            .map(|k| self.weight[2 + k].floor_div(self.strides[k]))
             .collect();
         let beyond: Vec<i64> = (self.axes())
             .map(|k| (self.extra[k] - self.padding[k].1).max(0))
@@ -388,19 +391,6 @@ impl Spreading<'_> {
             let mut at = i[..2].to_vec();
             at.extend(self.axes().map(|k| &i[2 + k] - (&taps[k] - 1)));
             self.around(at, Ex::bool(true))
-        });
-        // Taps that there are not are zeros.
-        let mut whole = self.weight[..2].to_vec();
-        whole.extend(self.axes().map(|k| &taps[k] * self.strides[k]));
-        let filled = (whole != self.weight).then(|| {
-            te.compute("taps", &whole, |i| {
-                let mut inside = Ex::bool(true);
-                for k in self.axes() {
-                    inside = inside & i[2 + k].lt(&self.weight[2 + k]);
-                }
-                let tap = self.tap(i);
-                Ex::where_(&inside, &tap, &tap.same(0.0))
-            })
         });
         let mut phases = vec![self.data[0].clone(), &self.weight[1] * self.groups];
         for k in self.axes() {
@@ -418,11 +408,7 @@ impl Spreading<'_> {
                 x_at.push(step + (&taps[k] - 1) - &r[1 + k]);
                 w_at.push(phase + &r[1 + k] * self.strides[k]);
             }
-            let tap = match &filled {
-                Some(taps) => taps.at(&w_at),
-                None => self.tap(&w_at),
-            };
-            around.at(&x_at).cast(self.dtype) * tap
+            around.at(&x_at).cast(self.dtype) * self.tap(&w_at)
         });
         te.compute("cut", &self.shape(), |i| {
             let at = self.l.canonical.index_from(&self.l.out, i);
