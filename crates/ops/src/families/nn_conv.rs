@@ -2,6 +2,7 @@
 
 use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
+use relax_tensor::DType;
 
 use super::conv_attrs;
 pub(super) use super::conv_forms::{
@@ -444,6 +445,11 @@ pub(super) fn conv_stage(
     w: &TensorRef,
 ) -> Result<TensorRef, ComputeError> {
     let dtype = te.out(0).dtype;
+    // Narrow floats are rounded once, behind the sum.
+    let sums = match dtype {
+        DType::F16 | DType::BF16 => DType::F32,
+        other => other,
+    };
     let groups = te.int("groups")?;
     let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
     let padding =
@@ -513,9 +519,12 @@ pub(super) fn conv_stage(
             w_at.push(&taps[k] + live[k].first);
         }
         // After `padded`, the data are in canonical layout.
-        let xe = p.at(&x_at).cast(dtype);
-        xe * at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(dtype)
+        let xe = p.at(&x_at).cast(sums);
+        xe * at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(sums)
     });
+    if sums != dtype {
+        return Ok(te.compute("rounded", &shape, |i| y.at(i).cast(dtype)));
+    }
     te.program.hints.extend(hint.map(|hint| (y.buf, hint)));
     Ok(y)
 }
