@@ -10,7 +10,7 @@ use relax_runtime::kernels::sweep::{AXES, INDEX, RxSweepOp};
 use super::contract::kind;
 use super::nest::side_by_side;
 use super::strips::inside;
-use super::translate::{self, Read, Sweep};
+use super::translate::{self, Read, Sweep, is_half};
 use super::{Kernel, Result};
 use crate::scalar::words;
 
@@ -20,6 +20,18 @@ const FEW: i64 = 64;
 const SHORT: i64 = 64;
 /// The same of narrow floats, and results side by side that vectors are worth it for.
 const WIDE: i64 = 8;
+
+/// Elements of a reduction that it takes for a sweep to be worth it, for a result of type `out` over `axes`.
+fn least(c: &Compute, out: Kind, axes: &[(Var, Ex)]) -> i64 {
+    let mut halves = is_half(out);
+    visit_expr(&c.value, |e| halves |= kind(e.dtype()).is_some_and(is_half));
+    // Loops convert narrow floats one by one, which takes longer than all that a sweep does besides.
+    match halves {
+        true if axes.last().and_then(|a| a.1.as_int()) >= Some(WIDE) => 0,
+        true => WIDE,
+        false => SHORT,
+    }
+}
 
 fn combiner(c: Combiner) -> i64 {
     match c {
@@ -67,13 +79,8 @@ impl Kernel<'_, '_, '_> {
             .iter()
             .try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
         let beside = side_by_side(c, self.program.bufs[c.out].dtype);
-        // Loops convert narrow floats one by one, which takes longer than all that a sweep does besides.
-        let least = match self.narrow_floats(c, out) {
-            true if axes[..result_axes].last().and_then(|a| a.1.as_int()) >= Some(WIDE) => 0,
-            true => WIDE,
-            false => SHORT,
-        };
-        if reduced > 0 && !beside && folded.is_some_and(|n| n < least) {
+        if reduced > 0 && !beside && folded.is_some_and(|n| n < least(c, out, &axes[..result_axes]))
+        {
             return Ok(false);
         }
         let cut = self.cut(c, &axes);
@@ -100,14 +107,6 @@ impl Kernel<'_, '_, '_> {
         let done = self.emit_sweep(c, &axes, result_axes, &sweep, out);
         self.memo.pop();
         done.map(|()| true)
-    }
-
-    /// Whether a stage reads or writes floats that there is no arithmetic of.
-    fn narrow_floats(&self, c: &Compute, out: Kind) -> bool {
-        let narrow = |k: Kind| matches!(k, Kind::F16 | Kind::BF16);
-        let mut found = narrow(out);
-        visit_expr(&c.value, |e| found |= kind(e.dtype()).is_some_and(narrow));
-        found
     }
 
     fn emit_sweep(

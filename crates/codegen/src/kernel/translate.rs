@@ -84,7 +84,8 @@ struct Translation<'a, 'k, 'f, 'm> {
     out: Sweep,
 }
 
-fn is_half(kind: Kind) -> bool {
+/// Floats that there is no arithmetic of.
+pub(super) fn is_half(kind: Kind) -> bool {
     matches!(kind, Kind::F16 | Kind::BF16)
 }
 

@@ -2,12 +2,12 @@
 
 use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
-use relax_tensor::DType;
 
 use super::conv_attrs;
 pub(super) use super::conv_forms::{
     Layouts, Pairs, canonical_arg, padding_of, pairs, reach, spatial, steps,
 };
+use super::reduce::wide;
 use crate::{
     AttrDef, ComputeError, DTy, Former, Fusion, Layout, OpDef, RelCx, RelResult, Stop, Subject, Te,
     input,
@@ -446,10 +446,7 @@ pub(super) fn conv_stage(
 ) -> Result<TensorRef, ComputeError> {
     let dtype = te.out(0).dtype;
     // Narrow floats are rounded once, behind the sum.
-    let sums = match dtype {
-        DType::F16 | DType::BF16 => DType::F32,
-        other => other,
-    };
+    let sums = wide(dtype);
     let groups = te.int("groups")?;
     let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
     let padding =

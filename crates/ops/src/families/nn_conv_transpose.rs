@@ -253,25 +253,8 @@ pub(super) fn transpose_stage(
         padding,
         extra: numbers(te, "output_padding", n),
     };
-    let floats = [x, w].iter().all(|t| t.dtype == DType::F32) && s.dtype == DType::F32;
-    let of_images = (
-        of_image(&s.strides, 1),
-        of_image(&s.padding, (0, 0)),
-        of_image(&s.dilation, 1),
-    );
-    if let (Some(strides), Some([rows, columns]), Some(dilation)) = of_images
-        && l.tuned_transpose()
-        && floats
-    {
+    if let Some(hint) = s.hint() {
         let y = s.spread(te);
-        let hint = Hint::Conv2dTranspose {
-            data: x.buf,
-            weight: w.buf,
-            strides,
-            padding: [rows.0, columns.0],
-            dilation,
-            groups: s.groups,
-        };
         te.program.hints.push((y.buf, hint));
         return Ok(y);
     }
@@ -287,6 +270,23 @@ pub(super) fn transpose_stage(
 }
 
 impl Spreading<'_> {
+    /// What the kernel for images and lines is told, where it takes these layouts and element types.
+    fn hint(&self) -> Option<Hint> {
+        let dtypes = [self.x.dtype, self.w.dtype, self.dtype];
+        if !self.l.tuned_transpose() || dtypes.iter().any(|&d| d != DType::F32) {
+            return None;
+        }
+        let [rows, columns] = of_image(&self.padding, (0, 0))?;
+        Some(Hint::Conv2dTranspose {
+            data: self.x.buf,
+            weight: self.w.buf,
+            strides: of_image(&self.strides, 1)?,
+            padding: [rows.0, columns.0],
+            dilation: of_image(&self.dilation, 1)?,
+            groups: self.groups,
+        })
+    }
+
     fn axes(&self) -> std::ops::Range<usize> {
         0..self.strides.len()
     }
@@ -316,16 +316,11 @@ impl Spreading<'_> {
     }
 
     /// The data at canonical indices, whose spatial ones may lie outside, where there are zeros.
-    fn around(&self, mut at: Vec<Ex>, mut inside: Ex) -> Ex {
+    fn around(&self, at: &[Ex], mut inside: Ex) -> Ex {
         for k in self.axes() {
             inside = inside & at[2 + k].ge(0i64) & at[2 + k].lt(&self.data[2 + k]);
         }
-        let x = at_canonical(
-            self.x,
-            &self.l.data,
-            &self.l.canonical,
-            &std::mem::take(&mut at),
-        );
+        let x = at_canonical(self.x, &self.l.data, &self.l.canonical, at);
         Ex::where_(&inside, &x, &x.same(0.0))
     }
 
@@ -348,7 +343,7 @@ impl Spreading<'_> {
                 }
                 at.push(from.floor_div(self.strides[k]));
             }
-            self.around(at, hits)
+            self.around(&at, hits)
         });
         let mut over = vec![self.per_group()];
         over.extend(self.weight[2..].iter().cloned());
@@ -390,7 +385,7 @@ impl Spreading<'_> {
         let around = te.compute("pad", &wide, |i| {
             let mut at = i[..2].to_vec();
             at.extend(self.axes().map(|k| &i[2 + k] - (&taps[k] - 1)));
-            self.around(at, Ex::bool(true))
+            self.around(&at, Ex::bool(true))
         });
         let mut phases = vec![self.data[0].clone(), &self.weight[1] * self.groups];
         for k in self.axes() {

@@ -44,8 +44,8 @@ fn promoted(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
         return None;
     }
     let half = edit.dtype(node)?;
-    let same = |edit: &Edit<'_>| call.args.iter().all(|&a| edit.dtype(a) == Some(half));
-    if !matches!(half, DType::F16 | DType::BF16) || !same(edit) {
+    let same = call.args.iter().all(|&a| edit.dtype(a) == Some(half));
+    if !same || !matches!(half, DType::F16 | DType::BF16) {
         return None;
     }
     let span = edit.m.span(node);

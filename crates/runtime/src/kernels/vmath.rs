@@ -19,6 +19,10 @@ unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
     }
 }
 
+/// `ln 2` in two parts, of which products of the first with small whole numbers are exact.
+const LN2_HI: f32 = 355.0 / 512.0;
+const LN2_LO: f32 = -2.121_944_4e-4;
+
 /// `(e^r - 1 - r) / r^2` for `r` within half of ln 2: pairs of terms are independent of each other, so that chains are short.
 #[inline(always)]
 unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
@@ -34,9 +38,6 @@ unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
 /// `e^x` where the result is a normal number, elsewhere anything; NaN stays.
 #[inline(always)]
 unsafe fn exp_normal<S: Simd>(x: S) -> S {
-    // ln 2 in two parts, the first short enough that its products with n are exact.
-    const LN2_HI: f32 = 355.0 / 512.0;
-    const LN2_LO: f32 = -2.121_944_4e-4;
     // SAFETY: the callers' promise.
     unsafe {
         let n = x.mul(S::splat(std::f32::consts::LOG2_E)).round();
@@ -72,8 +73,6 @@ pub unsafe fn exp<S: Simd>(x: S) -> S {
 #[inline(always)]
 pub unsafe fn exp_below<S: Simd>(x: S) -> S {
     const LN2: f32 = std::f32::consts::LN_2;
-    const LN2_HI: f32 = 355.0 / 512.0;
-    const LN2_LO: f32 = -2.121_944_4e-4;
     // SAFETY: the caller's promise.
     unsafe {
         let n = x.mul(S::splat(std::f32::consts::LOG2_E)).round();
@@ -140,8 +139,6 @@ pub unsafe fn log<S: Simd>(x: S) -> S {
 #[inline(always)]
 pub unsafe fn tanh<S: Simd>(x: S) -> S {
     const LN2: f32 = std::f32::consts::LN_2;
-    const LN2_HI: f32 = 355.0 / 512.0;
-    const LN2_LO: f32 = -2.121_944_4e-4;
     // SAFETY: the caller's promise.
     unsafe {
         // From here on the result is 1; the operand order lets NaN through.
@@ -165,8 +162,6 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
 /// `t + t / (2t + 1)`, the latter `t + (1 + 1 / (2t + 1)) / 2`. Halves, because `e^|x|` leaves the range first.
 #[inline(always)]
 unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
-    const LN2_HI: f32 = 355.0 / 512.0;
-    const LN2_LO: f32 = -2.121_944_4e-4;
     // SAFETY: the callers' promise.
     unsafe {
         let one = S::splat(1.0);
