@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::flags::{Flags, INFER, PARAM};
 use crate::map::{Leaf, Mapper};
-use crate::solver::{OPEN, Solver};
+use crate::solver::{OPEN, Solver, UNTYPED};
 use crate::unknown::Sol;
 
 /// Something that inference could not prove and that the compiled program has to see to.
@@ -40,8 +40,8 @@ pub enum CheckKind {
 /// [`infer_again`](crate::infer_again) that which they had when one did.
 #[derive(Clone, Debug)]
 pub struct Typing {
-    /// Of expressions. Operators and constructors that are only called have the error type:
-    /// look at the call.
+    /// Of expressions. Operators, constructors and globals that are only called have the error type, or after
+    /// [`infer_again`](crate::infer_again) what they had as values: look at the call.
     pub exprs: SideTable<ExprId, TypeId>,
     /// Of variables.
     pub vars: SideTable<VarId, TypeId>,
@@ -175,7 +175,11 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
     let (ended, ended_vars) = (s.exprs_to_end(), s.vars_to_end());
     let mut exprs = std::mem::take(&mut s.expr_ty);
     for &e in &ended {
-        exprs[e.index()] = resolve(&mut s, exprs[e.index()]);
+        // What is only called here may be a value in a function that stays.
+        exprs[e.index()] = match exprs[e.index()] {
+            UNTYPED => s.known.map_or(s.error, |k| k.exprs[e]),
+            t => resolve(&mut s, t),
+        };
     }
     let mut vars = std::mem::take(&mut s.var_ty);
     for v in ended_vars {

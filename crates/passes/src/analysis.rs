@@ -425,7 +425,9 @@ impl Analyses {
             .map(|(g, _)| (known.globals[*g], now.globals[*g]));
         let all = exprs.map(|e| (known.exprs[e], now.exprs[e])).chain(globals);
         // What inference makes up has other numbers each time, and the same letters.
-        let mut shown = all.filter(|(a, b)| a != b).map(|(a, b)| {
+        // For what is only called none is found, and the one of a use that is gone may be known.
+        let error = fresh.types.error();
+        let mut shown = all.filter(|(a, b)| a != b && *b != error).map(|(a, b)| {
             let show = |t| fresh.show_type(t).to_string();
             (show(a), show(b))
         });
