@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use relax::ReadOptions;
+use relax_cli::random::Random;
 use relax_cli::{inputs, load, native};
 use relax_codegen::{Host, Value};
 
@@ -20,7 +21,12 @@ fn later_allocations(example: &str, threads: usize) -> u64 {
     let entry = load::entry(&module, None).expect("@main");
     let func = module.global_func(entry).expect("a function");
     let params = inputs::params(&module, &loaded.typed.typing, func);
-    let tensors = inputs::random(&module, &params, 7, 4).expect("tensors");
+    let how = Random {
+        seed: 7,
+        extent: 4,
+        typing: None,
+    };
+    let tensors = inputs::random(&module, &params, how).expect("tensors");
     let arguments: Vec<Value> = tensors.into_iter().map(Value::Tensor).collect();
     let typing = native::optimise(&mut session, &mut module, "native2");
     let Ok(typing) = typing else {

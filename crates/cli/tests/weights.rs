@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use relax::ReadOptions;
+use relax_cli::random::Random;
 use relax_cli::{inputs, load, npz};
 use relax_tensor::{DType, Tensor};
 
@@ -234,7 +235,12 @@ fn a_real_model_gives_one_answer_in_every_mode() {
     let entry = load::entry(&loaded.module, None).expect("@main");
     let func = loaded.module.global_func(entry).expect("a function");
     let params = inputs::params(&loaded.module, &loaded.typed.typing, func);
-    let tensors = inputs::random(&loaded.module, &params, 1, 1).expect("tensors");
+    let how = Random {
+        seed: 1,
+        extent: 1,
+        typing: None,
+    };
+    let tensors = inputs::random(&loaded.module, &params, how).expect("tensors");
     let names = params.iter().map(|p| p.name.clone());
     let mut arrays: Named = names.zip(tensors).collect();
     let weights = arrays.split_off(1);

@@ -1,5 +1,6 @@
 //! Programs on every engine: the evaluator, native code at each level on one and more threads, the virtual machine.
 
+use relax::random::{Random, random};
 use relax::{InferOptions, ReadOptions, Session, native, values, vm};
 use relax_base::Diagnostic;
 use relax_codegen::{Host, Jit};
@@ -64,8 +65,13 @@ impl Case {
             None => {
                 let func = module.global_func(main)?;
                 let params = relax::inputs::params(&module, &typing, func);
+                let how = Random {
+                    seed: 1,
+                    extent: EXTENT,
+                    typing: Some(&typing),
+                };
                 let small = |t: &Tensor| t.bytes().len() < 1 << 16;
-                let made = relax::random::random(&module, &params, 1, EXTENT).ok()?;
+                let made = random(&module, &params, how).ok()?;
                 made.iter().all(small).then_some(made)?
             }
         };

@@ -104,7 +104,7 @@ pub fn bind(
     slots: &[Param],
     arrays: &[(String, Tensor)],
     taking: Taking,
-    rest: Option<Random>,
+    rest: Option<Random<'_>>,
 ) -> Result<Vec<Tensor>, Vec<String>> {
     let mut problems = Vec::new();
     let mut used = vec![false; arrays.len()];
@@ -143,6 +143,9 @@ pub fn bind(
     }
     if !problems.is_empty() {
         return Err(problems);
+    }
+    if let Some(how) = rest {
+        extents.settle(m, slots, how);
     }
     let mut whole = Vec::with_capacity(slots.len());
     for (i, given) in out.into_iter().enumerate() {

@@ -6,15 +6,21 @@ use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
 use crate::Error;
+use crate::Typing;
 use crate::inputs::{Param, shown};
+
+mod settle;
 
 /// Which tensors are made up.
 #[derive(Clone, Copy, Debug)]
-pub struct Random {
+pub struct Random<'t> {
     /// Where the numbers begin; the same seed gives the same.
     pub seed: u64,
     /// What extents are that nothing else says.
     pub extent: i64,
+    /// The types of the program, with what it checks. Where it checks that extents are equal, or a tensor on the way would
+    /// be empty, they are the next ones with which that holds. Without it, all are the same, whatever is done to the program.
+    pub typing: Option<&'t Typing>,
 }
 
 /// The extents that tensors which are given say, for those that are made up beside them.
@@ -56,13 +62,9 @@ fn affordable(dtype: DType, shape: &[i64]) -> bool {
 ///
 /// # Errors
 /// The parameters that no tensor can be made for, a line each.
-pub fn random(
-    m: &Module,
-    params: &[Param],
-    seed: u64,
-    extent: i64,
-) -> Result<Vec<Tensor>, Vec<String>> {
-    let (how, extents) = (Random { seed, extent }, Extents::default());
+pub fn random(m: &Module, params: &[Param], how: Random<'_>) -> Result<Vec<Tensor>, Vec<String>> {
+    let mut extents = Extents::default();
+    extents.settle(m, params, how);
     let (mut out, mut problems) = (Vec::new(), Vec::new());
     for i in 0..params.len() {
         match tensor(m, params, i, how, &extents) {
@@ -86,7 +88,7 @@ pub fn tensor(
     m: &Module,
     params: &[Param],
     i: usize,
-    how: Random,
+    how: Random<'_>,
     extents: &Extents,
 ) -> Result<Tensor, Error> {
     let unfit = |text: String| Error::Unfit(text, Vec::new());

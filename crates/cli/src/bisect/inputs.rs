@@ -74,6 +74,8 @@ impl Inputs {
         let how = Random {
             seed,
             extent: self.extent,
+            // The same before a pass and after it.
+            typing: None,
         };
         // A reduced program has fewer parameters, and smaller ones.
         let fits = |g: &&(String, Tensor)| {

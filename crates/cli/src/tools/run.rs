@@ -66,7 +66,8 @@ struct Args {
         allow_negative_numbers = true
     )]
     random: Option<u64>,
-    /// The extent that random arguments take where neither the type nor an argument that is given says it.
+    /// The extent that random arguments take where neither the type nor an argument that is given says it: this one,
+    /// or the next with which extents are equal where the program checks it, and nothing on the way is empty.
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Arguments and results",
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     extent: i64,
@@ -296,7 +297,12 @@ fn arguments(
         None => Vec::new(),
     };
     let extent = args.extent;
-    let rest = args.random.map(|seed| Random { seed, extent });
+    let typing = Some(&*program.typed.typing);
+    let rest = args.random.map(|seed| Random {
+        seed,
+        extent,
+        typing,
+    });
     let made_up = rest.map(|_| usize::try_from(extent).unwrap_or(0));
     let layout = Layout::new(module, &params, &arrays, made_up);
     let bound = inputs::bind(

@@ -1,0 +1,175 @@
+//! Extents that a program can run with.
+
+use relax_infer::{CheckKind, Typing};
+use relax_ir::{Module, Type};
+use relax_sym::{Dim, DimVar};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Extents, Random};
+use crate::inputs::Param;
+
+/// What must hold of extents so that a program runs, and computes something.
+enum Need {
+    /// Two are equal; with `true`, or one of them is 1.
+    Equal(Dim, Dim, bool),
+    /// One of a tensor on the way is not zero.
+    Some(Dim),
+}
+
+/// How many equalities do not hold, and how many tensors' extents are zero or less.
+type Cost = (usize, usize);
+
+/// What is looked for, and among what.
+struct Search {
+    needs: Vec<Need>,
+    /// Values that extents may take, first those that are to be preferred.
+    candidates: Vec<i64>,
+    values: FxHashMap<DimVar, i64>,
+    cost: Cost,
+}
+
+impl Extents {
+    /// Decides the extents of parameters that nothing said yet: `extent`, or the one next to it with which as much holds
+    /// as can be found of what the program checks, and no tensor on the way is empty (which is what an extent of zero
+    /// asks for).
+    pub(crate) fn settle(&mut self, m: &Module, params: &[Param], how: Random<'_>) {
+        let (Some(typing), extent) = (how.typing, how.extent) else {
+            return;
+        };
+        let mut open: Vec<DimVar> = Vec::new();
+        for p in params {
+            if let Type::Tensor(t) = &m.types[p.ty] {
+                let dims = t.shape.dims().unwrap_or_default();
+                open.extend(dims.iter().flat_map(Dim::free_vars));
+            }
+        }
+        open.sort_unstable();
+        open.dedup();
+        open.retain(|v| !self.0.contains_key(v));
+        if open.is_empty() {
+            return;
+        }
+        let mut values = self.0.clone();
+        values.extend(open.iter().map(|v| (*v, extent)));
+        let mut search = Search {
+            needs: needs(m, typing, extent > 0),
+            candidates: Vec::new(),
+            values,
+            cost: (0, 0),
+        };
+        let speaks_of = |d: &Dim| d.free_vars().iter().any(|v| open.contains(v));
+        search.needs.retain(|need| match need {
+            Need::Equal(a, b, _) => speaks_of(a) || speaks_of(b),
+            Need::Some(d) => speaks_of(d),
+        });
+        search.candidates = candidates(extent, &search.needs);
+        search.cost = search.cost();
+        search.run(&open);
+        self.0 = search.values;
+    }
+}
+
+/// What types and checks ask of extents.
+fn needs(m: &Module, typing: &Typing, full: bool) -> Vec<Need> {
+    let mut needs: Vec<Need> = (typing.checks.iter())
+        .filter_map(|c| match &c.kind {
+            CheckKind::Equal(a, b) => Some(Need::Equal(a.clone(), b.clone(), false)),
+            CheckKind::Broadcast(a, b) => Some(Need::Equal(a.clone(), b.clone(), true)),
+            CheckKind::HasType(_) | CheckKind::HasShape(_) => None,
+        })
+        .collect();
+    if full {
+        let types: FxHashSet<_> = m.exprs.ids().map(|e| typing.exprs[e]).collect();
+        let tensors = types.iter().filter_map(|&t| m.types.as_tensor(t));
+        let dims = tensors.flat_map(|t| t.shape.dims().unwrap_or_default());
+        let open: FxHashSet<&Dim> = dims.filter(|d| d.as_const().is_none()).collect();
+        needs.extend(open.into_iter().map(|d| Need::Some(d.clone())));
+    }
+    needs
+}
+
+/// Extents from one on upwards, then those below it; what is asked for by number is among them.
+fn candidates(extent: i64, needs: &[Need]) -> Vec<i64> {
+    let asked = needs.iter().flat_map(|need| match need {
+        Need::Equal(a, b, _) => [a.as_const(), b.as_const()],
+        Need::Some(_) => [None, None],
+    });
+    let all = (1..=64).chain((96..=512).step_by(32));
+    let mut all: Vec<i64> = all.chain(asked.flatten().filter(|n| *n >= 0)).collect();
+    all.sort_unstable();
+    all.dedup();
+    let (above, below): (Vec<i64>, Vec<i64>) = all.into_iter().partition(|c| *c > extent);
+    let below = below.into_iter().rev().filter(|c| *c < extent);
+    [extent].into_iter().chain(above).chain(below).collect()
+}
+
+impl Search {
+    fn cost(&self) -> Cost {
+        let value = |v| self.values.get(&v).copied();
+        let of = |d: &Dim| d.eval(&value).ok().flatten();
+        let (mut unequal, mut empty) = (0, 0);
+        for need in &self.needs {
+            match need {
+                Need::Equal(a, b, or_one) => {
+                    // What nothing here says is for the run to find out.
+                    if let (Some(a), Some(b)) = (of(a), of(b)) {
+                        unequal += usize::from(a != b && !(*or_one && (a == 1 || b == 1)));
+                    }
+                }
+                Need::Some(d) => empty += usize::from(of(d).is_some_and(|n| n <= 0)),
+            }
+        }
+        (unequal, empty)
+    }
+
+    /// The cost with a value for some of the variables.
+    fn with(&mut self, vars: &[DimVar], value: i64) -> Cost {
+        let before: Vec<_> = vars.iter().map(|v| self.values.insert(*v, value)).collect();
+        let cost = self.cost();
+        for (v, value) in vars.iter().zip(before) {
+            self.values.insert(*v, value.unwrap_or_default());
+        }
+        cost
+    }
+
+    fn set(&mut self, vars: &[DimVar], value: i64, cost: Cost) {
+        self.values.extend(vars.iter().map(|v| (*v, value)));
+        self.cost = cost;
+    }
+
+    /// The first of the values with which the cost is least.
+    fn best(&mut self, vars: &[DimVar]) -> (Cost, i64) {
+        let candidates = std::mem::take(&mut self.candidates);
+        let costs = candidates.iter().map(|&c| (self.with(vars, c), c));
+        let best = costs.min_by_key(|(cost, _)| *cost);
+        self.candidates = candidates;
+        best.expect("there is a candidate")
+    }
+
+    /// One value for all, then one at a time as long as that is better, then back to what was asked for.
+    fn run(&mut self, open: &[DimVar]) {
+        if self.cost == (0, 0) {
+            return;
+        }
+        let (cost, value) = self.best(open);
+        if cost < self.cost {
+            self.set(open, value, cost);
+        }
+        while self.cost > (0, 0) {
+            let moves = open.iter().map(|v| (self.best(&[*v]), *v));
+            let Some(((cost, value), v)) = moves.min_by_key(|((cost, _), _)| *cost) else {
+                break;
+            };
+            if cost >= self.cost {
+                break;
+            }
+            self.set(&[v], value, cost);
+        }
+        for v in open {
+            let (cost, value) = self.best(&[*v]);
+            if cost <= self.cost {
+                self.set(&[*v], value, cost);
+            }
+        }
+    }
+}
