@@ -229,6 +229,8 @@ pub struct Hooks {
     pub inference: Option<InferenceFn>,
     /// What Relax takes a call apart into for inference: all of its results.
     pub decomposed: Option<InferenceFn>,
+    /// Operators with kernels of their own that compute a call faster, where there are some.
+    pub for_kernels: Option<InferenceFn>,
     /// Whether native code has a kernel for the operator as a whole, faster than what `inference` makes of
     /// it.
     pub whole_kernel: bool,
@@ -329,6 +331,7 @@ impl OpDef {
                 gradient: None,
                 inference: None,
                 decomposed: None,
+                for_kernels: None,
                 whole_kernel: false,
                 of_shape: None,
                 device_bound: false,
@@ -441,6 +444,11 @@ impl OpDef {
     /// Says what a call computes outside of training.
     pub const fn inference(mut self, f: InferenceFn) -> OpDef {
         self.hooks.inference = Some(f);
+        self
+    }
+    /// Says by which operators with kernels of their own a call is computed faster.
+    pub const fn for_kernels(mut self, f: InferenceFn) -> OpDef {
+        self.hooks.for_kernels = Some(f);
         self
     }
     /// Says what Relax takes a call apart into for inference.

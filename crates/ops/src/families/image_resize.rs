@@ -357,6 +357,24 @@ fn upsampling_rel(cx: &mut RelCx<'_>, scales: &[&'static str]) -> RelResult {
     cx.set_tensor(out, dtype)
 }
 
+/// An extent times a factor, rounded half away from zero: over integers where both are exact, as texts of tensor programs
+/// have extents.
+fn scaled(extent: &Ex, factor: f64) -> Ex {
+    const PARTS: f64 = 4096.0;
+    if let Some(d) = extent.as_int() {
+        return Ex::idx((d as f64 * factor).round() as i64);
+    }
+    if factor.fract() == 0.0 && factor < 1e9 {
+        return extent * (factor as i64);
+    }
+    if (factor * PARTS).fract() == 0.0 && factor < 1e6 {
+        let twice = extent * (2 * (factor * PARTS) as i64) + PARTS as i64;
+        return twice.floor_div(2 * PARTS as i64);
+    }
+    let scaled = extent.cast(DType::F64) * Ex::float(DType::F64, factor);
+    scaled.unary(UnOp::Round).cast(DType::I64)
+}
+
 fn upsampling(te: &mut Te<'_>, scales: &[&str]) -> Result<(), ComputeError> {
     let x = te.arg(0);
     let n = scales.len();
@@ -366,13 +384,7 @@ fn upsampling(te: &mut Te<'_>, scales: &[&str]) -> Result<(), ComputeError> {
     let mut target = Vec::new();
     for (k, scale) in scales.iter().enumerate() {
         let factor = te.float(scale)?;
-        target.push(match dims[2 + k].as_int() {
-            Some(d) => Ex::idx((d as f64 * factor).round() as i64),
-            None => {
-                let scaled = dims[2 + k].cast(DType::F64) * Ex::float(DType::F64, factor);
-                scaled.unary(UnOp::Round).cast(DType::I64)
-            }
-        });
+        target.push(scaled(&dims[2 + k], factor));
     }
     let mode = match te.attr("coordinate_transformation_mode").as_str() {
         Some(text) => Coordinates::parse(text).ok_or("no such coordinate transformation")?,

@@ -69,6 +69,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.conv3d", "Convolution over three spatial axes.", |cx| {
         conv_rel(cx, 3)
     })
+    .for_kernels(super::nn_conv_planes::of_volume)
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
@@ -397,10 +398,10 @@ fn conv_hint(
 
 /// The taps of a window along an axis that meet the data in some place, and the padding that they need: others are
 /// multiplied with nothing but zeros, which for a small image under a large or dilated window are most of them.
-struct Live {
-    first: i64,
-    taps: Ex,
-    padding: (i64, i64),
+pub(super) struct Live {
+    pub first: i64,
+    pub taps: Ex,
+    pub padding: (i64, i64),
 }
 
 impl Live {
@@ -413,7 +414,7 @@ impl Live {
     }
 
     /// Where extents are known; `steps` are the stride and the dilation.
-    fn of(data: &Ex, taps: &Ex, (stride, dilation): (i64, i64), padding: (i64, i64)) -> Live {
+    pub fn of(data: &Ex, taps: &Ex, (stride, dilation): (i64, i64), padding: (i64, i64)) -> Live {
         let (Some(extent), Some(all)) = (data.as_int(), taps.as_int()) else {
             return Live::all(taps, padding);
         };

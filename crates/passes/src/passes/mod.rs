@@ -37,6 +37,7 @@ mod promote_halves;
 pub(crate) mod relax;
 mod relay_to_relax;
 mod remove_unused_functions;
+mod rewrite_for_kernels;
 mod schedule;
 mod simplify_expr;
 mod simplify_fc_transpose;
@@ -66,6 +67,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     inline::PASSES,
     promote_halves::PASSES,
     remove_unused_functions::PASSES,
+    rewrite_for_kernels::PASSES,
     fuse_ops::PASSES,
     fold_constant::PASSES,
     fold_explicit_padding::PASSES,
