@@ -10,7 +10,9 @@ use std::sync::{Arc, RwLock};
 
 use relax_base::{Diagnostics, Id, Symbol};
 use relax_infer::{InferOptions, Typing};
-use relax_ir::{Breach, FuncId, GlobalId, GlobalKind, Module, Scopes, Type, TypeId, Verified};
+use relax_ir::{
+    Breach, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Scopes, Type, TypeId, Verified,
+};
 use relax_loops::Program;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -419,15 +421,24 @@ impl Analyses {
         let mut fresh = m.clone();
         let (now, _) = relax_infer::infer(&mut fresh, options);
         let bodies = m.global_bodies();
+        // For what is only called none is found, and the one of a use that is gone may be known.
+        let error = fresh.types.error();
+        let only_called = |e: &ExprId| {
+            let e = *e;
+            let named = matches!(
+                m.exprs[e],
+                Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) | Expr::Global(_)
+            );
+            named && now.exprs[e] == error
+        };
         let exprs = m.post_order(bodies.iter().map(|b| b.1)).into_iter();
+        let exprs = exprs.filter(|e| !only_called(e));
         let globals = bodies
             .iter()
             .map(|(g, _)| (known.globals[*g], now.globals[*g]));
         let all = exprs.map(|e| (known.exprs[e], now.exprs[e])).chain(globals);
         // What inference makes up has other numbers each time, and the same letters.
-        // For what is only called none is found, and the one of a use that is gone may be known.
-        let error = fresh.types.error();
-        let mut shown = all.filter(|(a, b)| a != b && *b != error).map(|(a, b)| {
+        let mut shown = all.filter(|(a, b)| a != b).map(|(a, b)| {
             let show = |t| fresh.show_type(t).to_string();
             (show(a), show(b))
         });

@@ -2,7 +2,7 @@
 
 use relax_base::Span;
 use relax_ir::{AttrValue, ExprId, Type};
-use relax_ops::{Build, Site};
+use relax_ops::{Build, InferenceFn, Site};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
@@ -24,6 +24,13 @@ pub(crate) fn site(edit: &Edit<'_>, call: ExprId) -> Option<Site> {
         attrs: edit.m.attrs(parts.attrs).clone(),
         args: parts.args,
     })
+}
+
+/// A call as an operator's own function writes it; `None` where that has nothing to say of it.
+pub(crate) fn form(edit: &mut Edit<'_>, call: ExprId, write: InferenceFn) -> Option<ExprId> {
+    let site = site(edit, call)?;
+    let span = edit.m.span(call);
+    write(&mut At { edit, span }, &site)
 }
 
 /// The gradients of a call's arguments, where `grad` is that of its result; `None` where the operator has none, or

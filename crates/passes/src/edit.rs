@@ -319,6 +319,18 @@ impl<'a> Edit<'a> {
         }
     }
 
+    /// Rewrites all functions bottom-up: `f` gets each node over rewritten parts, typed, and returns what takes its
+    /// place, if it is not to stay. How many did not.
+    pub fn replace(&mut self, mut f: impl FnMut(&mut Edit<'_>, ExprId) -> Option<ExprId>) -> u64 {
+        let mut count = 0;
+        self.rewrite(|edit, _, node| {
+            let new = f(edit, node);
+            count += u64::from(new.is_some());
+            new.unwrap_or(node)
+        });
+        count
+    }
+
     /// Rewrites all functions bottom-up, as [`Module::rewrite_globals`] does. `f` gets the old node
     /// and the node over rewritten parts, typed; it returns what takes its place. Whether anything
     /// changed.

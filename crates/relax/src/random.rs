@@ -5,9 +5,8 @@ use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::Error;
-use crate::Typing;
 use crate::inputs::{Param, shown};
+use crate::{Error, Typing};
 
 mod settle;
 

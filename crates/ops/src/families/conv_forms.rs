@@ -113,6 +113,14 @@ pub(super) fn pairs(padding: &[i64], n: usize) -> Option<Pairs> {
     }
 }
 
+/// One number per axis, from TVM's forms: one for all, or one for each. Lists of other lengths are as they were.
+pub(super) fn per_axis(values: Vec<i64>, n: usize) -> Vec<i64> {
+    match values[..] {
+        [one] => vec![one; n],
+        _ => values,
+    }
+}
+
 /// The list-valued attribute of `n` numbers, all at least `least`.
 pub(super) fn steps(
     cx: &RelCx<'_>,
@@ -120,12 +128,7 @@ pub(super) fn steps(
     n: usize,
     least: i64,
 ) -> RelResult<Vec<i64>> {
-    let values = cx.ints(name)?.unwrap_or_default();
-    let values = if values.len() == 1 {
-        vec![values[0]; n]
-    } else {
-        values
-    };
+    let values = per_axis(cx.ints(name)?.unwrap_or_default(), n);
     if values.len() != n {
         let text = format!(
             "`{name}` needs one number per spatial axis ({n}), not {}",

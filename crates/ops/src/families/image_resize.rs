@@ -328,6 +328,16 @@ fn resize(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
     Ok(())
 }
 
+/// A known extent times a factor, rounded half away from zero.
+fn times(extent: i64, factor: f64) -> i64 {
+    (extent as f64 * factor).round() as i64
+}
+
+/// A factor that symbolic extents may be multiplied by as they are.
+fn whole(factor: f64) -> Option<i64> {
+    (factor.fract() == 0.0 && factor < 1e9).then_some(factor as i64)
+}
+
 fn upsampling_rel(cx: &mut RelCx<'_>, scales: &[&'static str]) -> RelResult {
     let (dims, dtype) = cx.ranked(0)?;
     let n = scales.len();
@@ -346,26 +356,23 @@ fn upsampling_rel(cx: &mut RelCx<'_>, scales: &[&'static str]) -> RelResult {
             );
         };
         out[2 + k] = match out[2 + k].as_const() {
-            Some(d) => Dim::from((d as f64 * factor).round() as i64),
-            None if factor.fract() == 0.0 && factor < 1e9 => {
-                &out[2 + k] * &Dim::from(factor as i64)
-            }
-            None => Dim::ANY,
+            Some(d) => Dim::from(times(d, factor)),
+            None => whole(factor).map_or(Dim::ANY, |f| &out[2 + k] * &Dim::from(f)),
         };
     }
     let out = canonical.convert_dims(&layout, &out);
     cx.set_tensor(out, dtype)
 }
 
-/// An extent times a factor, rounded half away from zero: over integers where both are exact, as texts of tensor programs
+/// The same as [`times`] of any extent: over integers where both are exact, as texts of tensor programs
 /// have extents.
 fn scaled(extent: &Ex, factor: f64) -> Ex {
     const PARTS: f64 = 4096.0;
     if let Some(d) = extent.as_int() {
-        return Ex::idx((d as f64 * factor).round() as i64);
+        return Ex::idx(times(d, factor));
     }
-    if factor.fract() == 0.0 && factor < 1e9 {
-        return extent * (factor as i64);
+    if let Some(factor) = whole(factor) {
+        return extent * factor;
     }
     if (factor * PARTS).fract() == 0.0 && factor < 1e6 {
         let twice = extent * (2 * (factor * PARTS) as i64) + PARTS as i64;

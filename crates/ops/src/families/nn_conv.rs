@@ -5,7 +5,7 @@ use relax_sym::Dim;
 
 use super::conv_attrs;
 pub(super) use super::conv_forms::{
-    Layouts, Pairs, canonical_arg, padding_of, pairs, reach, spatial, steps,
+    Layouts, Pairs, canonical_arg, padding_of, pairs, per_axis, reach, spatial, steps,
 };
 use super::reduce::wide;
 use crate::{
@@ -362,8 +362,7 @@ fn conv(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
 
 /// One number per spatial axis.
 pub(super) fn numbers(te: &Te<'_>, name: &str, n: usize) -> Vec<i64> {
-    let v = te.ints(name).unwrap_or_default();
-    if v.len() == 1 { vec![v[0]; n] } else { v }
+    per_axis(te.ints(name).unwrap_or_default(), n)
 }
 
 /// What is said of each spatial axis, as of rows and columns: a line is an image of one row, of which `row` is said.
@@ -398,29 +397,29 @@ fn conv_hint(
 
 /// The taps of a window along an axis that meet the data in some place, and the padding that they need: others are
 /// multiplied with nothing but zeros, which for a small image under a large or dilated window are most of them.
-pub(super) struct Live {
+pub(super) struct Live<T> {
     pub first: i64,
-    pub taps: Ex,
+    pub taps: T,
     pub padding: (i64, i64),
 }
 
-impl Live {
-    fn all(taps: &Ex, padding: (i64, i64)) -> Live {
+impl<T> Live<T> {
+    fn all(taps: T, padding: (i64, i64)) -> Live<T> {
         Live {
             first: 0,
-            taps: taps.clone(),
+            taps,
             padding,
         }
     }
+}
 
-    /// Where extents are known; `steps` are the stride and the dilation.
-    pub fn of(data: &Ex, taps: &Ex, (stride, dilation): (i64, i64), padding: (i64, i64)) -> Live {
-        let (Some(extent), Some(all)) = (data.as_int(), taps.as_int()) else {
-            return Live::all(taps, padding);
-        };
+impl Live<i64> {
+    /// Of `all` taps over data of an extent; the steps are the stride and the dilation.
+    pub fn of(extent: i64, all: i64, steps: (i64, i64), padding: (i64, i64)) -> Live<i64> {
+        let (stride, dilation) = steps;
         let room = extent + padding.0 + padding.1 - (all - 1) * dilation - 1;
         if extent < 1 || all < 1 || room < 0 || padding.0 < 0 || padding.1 < 0 {
-            return Live::all(taps, padding);
+            return Live::all(all, padding);
         }
         // Tap `t` of the first place reads `t * dilation - padding.0`, that of the last place is `last` behind it.
         let last = room / stride * stride;
@@ -431,7 +430,7 @@ impl Live {
         let behind = (all - end).min(padding.1 / dilation).min(all - 1 - first);
         Live {
             first,
-            taps: Ex::idx(all - first - behind),
+            taps: all - first - behind,
             padding: (padding.0 - first * dilation, padding.1 - behind * dilation),
         }
     }
@@ -469,14 +468,20 @@ pub(super) fn conv_stage(
         (groups, depthwise),
     );
     // Kernels for images read weights as they lie.
-    let live: Vec<Live> = (0..n)
-        .map(|k| match hint {
-            Some(_) => Live::all(&weight[2 + k], padding[k]),
-            None => {
-                let steps = (strides[k], dilation[k]);
-                Live::of(&data[2 + k], &weight[2 + k], steps, padding[k])
-            }
-        })
+    let live: Vec<Live<Ex>> = (0..n)
+        .map(
+            |k| match (hint.is_some(), data[2 + k].as_int(), weight[2 + k].as_int()) {
+                (false, Some(extent), Some(all)) => {
+                    let live = Live::of(extent, all, (strides[k], dilation[k]), padding[k]);
+                    Live {
+                        first: live.first,
+                        taps: Ex::idx(live.taps),
+                        padding: live.padding,
+                    }
+                }
+                _ => Live::all(weight[2 + k].clone(), padding[k]),
+            },
+        )
         .collect();
     let around: Vec<(i64, i64)> = live.iter().map(|l| l.padding).collect();
     let p = padded(te, x, l, &around, 0.0);

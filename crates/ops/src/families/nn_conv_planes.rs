@@ -1,14 +1,14 @@
 //! Convolutions over volumes as convolutions over images, which have kernels.
 //!
 //! A plane of the result is the sum of convolutions of some planes of the data, one for each tap along the depth. So with
-//! these planes as more channels, each plane of the result is an image of a batch. A window of one element along height and width needs no planes beside one another: depth is the height of an
-//! image, and height and width together are its width.
+//! these planes as more channels, each plane of the result is an image of a batch. A window of one element along height
+//! and width needs no planes beside one another: depth is the height of an image, and height and width together are its
+//! width.
 
 use relax_ir::{AttrValue, ExprId};
-use relax_loops::Ex;
 use relax_tensor::{DType, Tensor};
 
-use super::conv_forms::pairs;
+use super::conv_forms::{pairs, per_axis};
 use super::nn_conv::Live;
 use crate::expand::{Build, Site};
 
@@ -20,22 +20,20 @@ struct Along {
     data: i64,
     stride: i64,
     dilation: i64,
-    /// The taps that meet data, and the padding for them.
-    first: i64,
-    taps: i64,
-    padding: (i64, i64),
+    live: Live<i64>,
 }
 
 impl Along {
     /// The extent of the result; `None` where there is no place for a window.
     fn result(&self) -> Option<i64> {
-        let room = self.data + self.padding.0 + self.padding.1 - (self.taps - 1) * self.dilation;
+        let (before, after) = self.live.padding;
+        let room = self.data + before + after - (self.live.taps - 1) * self.dilation;
         (room > 0).then(|| (room - 1) / self.stride + 1)
     }
 
     /// Whether places of the result are those of the data, each alone.
     fn plain(&self) -> bool {
-        self.taps == 1 && self.stride == 1 && self.padding == (0, 0)
+        self.live.taps == 1 && self.stride == 1 && self.live.padding == (0, 0)
     }
 }
 
@@ -67,46 +65,46 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [n, c, data @ ..] = <[i64; 5]>::try_from(b.extents(x)?).ok()?;
     let [o, _, window @ ..] = <[i64; 5]>::try_from(b.extents(w)?).ok()?;
     let three = |name: &str| {
-        let list = site.value(name).as_ints()?;
-        let one = |v: &[i64; 1]| [v[0]; 3];
-        let short = <[i64; 1]>::try_from(list.as_slice()).ok();
-        short.as_ref().map(one).or(list.try_into().ok())
+        let list = per_axis(site.value(name).as_ints()?, 3);
+        <[i64; 3]>::try_from(list).ok()
     };
-    let (strides, dilation): ([i64; 3], [i64; 3]) = (three("strides")?, three("dilation")?);
+    let (strides, dilation) = (three("strides")?, three("dilation")?);
     let padding = pairs(&site.value("padding").as_ints()?, 3)?;
     let whole = data.iter().chain(&window).all(|&d| d > 0) && n > 0 && c > 0 && o > 0;
     if !whole || padding.iter().any(|p| p.0 < 0 || p.1 < 0) {
         return None;
     }
-    let along = |k: usize| {
-        let (data, window) = (Ex::idx(data[k]), Ex::idx(window[k]));
-        let live = Live::of(&data, &window, (strides[k], dilation[k]), padding[k]);
-        Some(Along {
-            data: data.as_int()?,
-            stride: strides[k],
-            dilation: dilation[k],
-            first: live.first,
-            taps: live.taps.as_int()?,
-            padding: live.padding,
-        })
+    let along = |k: usize| Along {
+        data: data[k],
+        stride: strides[k],
+        dilation: dilation[k],
+        live: Live::of(data[k], window[k], (strides[k], dilation[k]), padding[k]),
     };
-    let [d, h, v] = [along(0)?, along(1)?, along(2)?];
+    let [d, h, v] = [along(0), along(1), along(2)];
     let (depth, height, width) = (d.result()?, h.result()?, v.result()?);
-    if o * h.taps * v.taps < FEW {
+    if o * h.live.taps * v.live.taps < FEW {
+        return None;
+    }
+    let lines = h.plain() && v.plain();
+    // Windows of planes are of neighbours.
+    if !lines && d.live.taps > 1 && d.dilation > 1 {
         return None;
     }
     let mut w = w;
     let axes = [&d, &h, &v];
-    if axes.iter().zip(window).any(|(a, all)| a.taps != all) {
-        let begin: Vec<i64> = [0, 0].into_iter().chain(axes.map(|a| a.first)).collect();
-        let ends = axes.map(|a| a.first + a.taps);
+    if axes.iter().zip(window).any(|(a, all)| a.live.taps != all) {
+        let begin: Vec<i64> = [0, 0]
+            .into_iter()
+            .chain(axes.map(|a| a.live.first))
+            .collect();
+        let ends = axes.map(|a| a.live.first + a.live.taps);
         let end: Vec<i64> = [o, c].into_iter().chain(ends).collect();
         let given = [("begin", ints(&begin)), ("end", ints(&end))];
         w = b.call("strided_slice", &[w], &given);
     }
-    if h.plain() && v.plain() {
+    if lines {
         let image = reshape(b, x, &[n, c, d.data, h.data * v.data]);
-        let w = reshape(b, w, &[o, c, d.taps, 1]);
+        let w = reshape(b, w, &[o, c, d.live.taps, 1]);
         let flat = Along {
             data: h.data * v.data,
             ..h
@@ -114,16 +112,12 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
         let y = image_conv(b, image, w, &d, &flat);
         return Some(reshape(b, y, &[n, o, depth, height, width]));
     }
-    // Windows are of neighbouring planes.
-    if d.taps > 1 && d.dilation > 1 {
-        return None;
-    }
     let planes = planes(b, x, [n, c], &d, h.data * v.data);
-    let image = reshape(b, planes, &[n * depth, d.taps * c, h.data, v.data]);
-    if d.taps > 1 {
+    let image = reshape(b, planes, &[n * depth, d.live.taps * c, h.data, v.data]);
+    if d.live.taps > 1 {
         w = b.call("transpose", &[w], &[("axes", ints(&[0, 2, 1, 3, 4]))]);
     }
-    let w = reshape(b, w, &[o, d.taps * c, h.taps, v.taps]);
+    let w = reshape(b, w, &[o, d.live.taps * c, h.live.taps, v.live.taps]);
     let y = image_conv(b, image, w, &h, &v);
     if depth == 1 {
         return Some(reshape(b, y, &[n, o, 1, height, width]));
@@ -135,20 +129,20 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
 /// The planes that each plane of the result is made of: `(n, depth, taps, c, plane)`, with axes of one among them.
 fn planes(b: &mut dyn Build, x: ExprId, [n, c]: [i64; 2], d: &Along, plane: i64) -> ExprId {
     let mut x = reshape(b, x, &[n, c, d.data, plane]);
-    if d.data == 1 && d.taps == 1 && d.padding == (0, 0) {
+    if d.data == 1 && d.live.taps == 1 && d.live.padding == (0, 0) {
         return x;
     }
     x = b.call("transpose", &[x], &[("axes", ints(&[0, 2, 1, 3]))]);
-    if d.padding != (0, 0) {
+    if d.live.padding != (0, 0) {
         let none = ints(&[0, 0]);
-        let around = ints(&[d.padding.0, d.padding.1]);
+        let around = ints(&[d.live.padding.0, d.live.padding.1]);
         let around = AttrValue::Array(vec![none.clone(), around, none.clone(), none].into());
         let zero = b.constant(Tensor::zeros(DType::F32, &[]));
         x = b.call("nn.pad", &[x, zero], &[("pad_width", around)]);
     }
     let given = [
         ("axis", AttrValue::Int(1)),
-        ("window_shape", ints(&[d.taps, c, plane])),
+        ("window_shape", ints(&[d.live.taps, c, plane])),
         ("strides", ints(&[d.stride, 1, 1])),
     ];
     b.call("sliding_window", &[x], &given)
@@ -163,11 +157,16 @@ fn image_conv(b: &mut dyn Build, x: ExprId, w: ExprId, h: &Along, v: &Along) -> 
         ("strides", ints(&[h.stride, v.stride])),
         (
             "padding",
-            ints(&[h.padding.0, v.padding.0, h.padding.1, v.padding.1]),
+            ints(&[
+                h.live.padding.0,
+                v.live.padding.0,
+                h.live.padding.1,
+                v.live.padding.1,
+            ]),
         ),
         ("dilation", ints(&[h.dilation, v.dilation])),
         ("channels", channels),
-        ("kernel_size", ints(&[h.taps, v.taps])),
+        ("kernel_size", ints(&[h.live.taps, v.live.taps])),
     ];
     b.call("nn.conv2d", &[x, w], &given)
 }

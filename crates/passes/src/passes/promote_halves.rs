@@ -25,14 +25,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
-    let mut count = 0;
-    Edit::new(cx.module, &typing).rewrite(|edit, _, node| match promoted(edit, node) {
-        Some(new) => {
-            count += 1;
-            new
-        }
-        None => node,
-    });
+    let count = Edit::new(cx.module, &typing).replace(promoted);
     cx.count("calls promoted", count);
     Ok(())
 }

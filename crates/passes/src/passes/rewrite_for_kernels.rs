@@ -5,7 +5,7 @@
 
 use relax_base::Diagnostics;
 
-use crate::build::{At, site};
+use crate::build::form;
 use crate::edit::Edit;
 use crate::{Analysis, Contract, PassCx, PassDef};
 
@@ -24,16 +24,9 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
-    let mut count = 0;
-    Edit::new(cx.module, &typing).rewrite(|edit, _, node| {
-        let form = edit.op_call(node).and_then(|c| c.def.hooks.for_kernels);
-        let new = form.and_then(|form| {
-            let site = site(edit, node)?;
-            let span = edit.m.span(node);
-            form(&mut At { edit, span }, &site)
-        });
-        count += u64::from(new.is_some());
-        new.unwrap_or(node)
+    let count = Edit::new(cx.module, &typing).replace(|edit, node| {
+        let write = edit.op_call(node)?.def.hooks.for_kernels?;
+        form(edit, node, write)
     });
     cx.count("calls rewritten", count);
     Ok(())

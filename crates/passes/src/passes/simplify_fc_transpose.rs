@@ -36,19 +36,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let pattern = op(&["nn.dense"], [x(0), op(&["transpose"], [x(1)]).keep(2)]);
     let parameters = chosen(&edit, &named);
     let mut turned: FxHashMap<VarId, VarId> = FxHashMap::default();
-    let mut count = 0;
-    edit.rewrite(|edit, _, node| {
-        let mut done = || {
-            let found = pattern.find(edit, node)?;
-            simplified(edit, &found, &parameters, &mut turned)
-        };
-        match done() {
-            Some(new) => {
-                count += 1;
-                new
-            }
-            None => node,
-        }
+    let count = edit.replace(|edit, node| {
+        let found = pattern.find(edit, node)?;
+        simplified(edit, &found, &parameters, &mut turned)
     });
     let mut errors = Diagnostics::new();
     for (var, new) in &turned {

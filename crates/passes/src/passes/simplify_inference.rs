@@ -6,7 +6,7 @@
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, Type};
 
-use crate::build::{At, site};
+use crate::build::form;
 use crate::edit::Edit;
 use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
 
@@ -33,35 +33,26 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let keep = cx.options.flag("keep-kernels");
-    let mut replaced = 0;
-    Edit::new(cx.module, &typing).rewrite(|edit, _, new| {
+    let replaced = Edit::new(cx.module, &typing).replace(|edit, new| {
         let call = match edit.m.exprs[new] {
             Expr::Proj { tuple, index: 0 } => tuple,
             Expr::Call { .. } if !matches!(edit.m.types[edit.ty(new)], Type::Tuple(_)) => new,
-            _ => return new,
+            _ => return None,
         };
-        match form(edit, call, keep) {
-            Some(form) => {
-                replaced += 1;
-                form
-            }
-            None => new,
-        }
+        of_inference(edit, call, keep)
     });
     cx.count("layers replaced", replaced);
     Ok(())
 }
 
-fn form(edit: &mut Edit<'_>, call: ExprId, keep: bool) -> Option<ExprId> {
+fn of_inference(edit: &mut Edit<'_>, call: ExprId, keep: bool) -> Option<ExprId> {
     let hooks = &edit.callee(call)?.1.hooks;
     if keep && hooks.whole_kernel {
         return None;
     }
-    let form = hooks.inference?;
+    let inference = hooks.inference?;
     if edit.asks_when_run(&edit.op_call(call)?) {
         return None;
     }
-    let site = site(edit, call)?;
-    let span = edit.m.span(call);
-    form(&mut At { edit, span }, &site)
+    form(edit, call, inference)
 }

@@ -25,7 +25,6 @@ struct Search {
     /// Values that extents may take, first those that are to be preferred.
     candidates: Vec<i64>,
     values: FxHashMap<DimVar, i64>,
-    cost: Cost,
 }
 
 impl Extents {
@@ -33,7 +32,8 @@ impl Extents {
     /// as can be found of what the program checks, and no tensor on the way is empty (which is what an extent of zero
     /// asks for).
     pub(crate) fn settle(&mut self, m: &Module, params: &[Param], how: Random<'_>) {
-        let (Some(typing), extent) = (how.typing, how.extent) else {
+        let extent = how.extent;
+        let Some(typing) = how.typing else {
             return;
         };
         let mut open: Vec<DimVar> = Vec::new();
@@ -49,21 +49,18 @@ impl Extents {
         if open.is_empty() {
             return;
         }
-        let mut values = self.0.clone();
-        values.extend(open.iter().map(|v| (*v, extent)));
-        let mut search = Search {
-            needs: needs(m, typing, extent > 0),
-            candidates: Vec::new(),
-            values,
-            cost: (0, 0),
-        };
         let speaks_of = |d: &Dim| d.free_vars().iter().any(|v| open.contains(v));
-        search.needs.retain(|need| match need {
+        let mut needs = needs(m, typing, extent > 0);
+        needs.retain(|need| match need {
             Need::Equal(a, b, _) => speaks_of(a) || speaks_of(b),
             Need::Some(d) => speaks_of(d),
         });
-        search.candidates = candidates(extent, &search.needs);
-        search.cost = search.cost();
+        self.0.extend(open.iter().map(|v| (*v, extent)));
+        let mut search = Search {
+            candidates: candidates(extent, &needs),
+            needs,
+            values: std::mem::take(&mut self.0),
+        };
         search.run(&open);
         self.0 = search.values;
     }
@@ -104,8 +101,12 @@ fn candidates(extent: i64, needs: &[Need]) -> Vec<i64> {
 }
 
 impl Search {
-    fn cost(&self) -> Cost {
-        let value = |v| self.values.get(&v).copied();
+    /// The cost with one value for some of the variables.
+    fn cost(&self, vars: &[DimVar], value: i64) -> Cost {
+        let value = |v| match vars.contains(&v) {
+            true => Some(value),
+            false => self.values.get(&v).copied(),
+        };
         let of = |d: &Dim| d.eval(&value).ok().flatten();
         let (mut unequal, mut empty) = (0, 0);
         for need in &self.needs {
@@ -122,53 +123,44 @@ impl Search {
         (unequal, empty)
     }
 
-    /// The cost with a value for some of the variables.
-    fn with(&mut self, vars: &[DimVar], value: i64) -> Cost {
-        let before: Vec<_> = vars.iter().map(|v| self.values.insert(*v, value)).collect();
-        let cost = self.cost();
-        for (v, value) in vars.iter().zip(before) {
-            self.values.insert(*v, value.unwrap_or_default());
-        }
-        cost
-    }
-
-    fn set(&mut self, vars: &[DimVar], value: i64, cost: Cost) {
+    fn set(&mut self, vars: &[DimVar], value: i64) {
         self.values.extend(vars.iter().map(|v| (*v, value)));
-        self.cost = cost;
     }
 
     /// The first of the values with which the cost is least.
-    fn best(&mut self, vars: &[DimVar]) -> (Cost, i64) {
-        let candidates = std::mem::take(&mut self.candidates);
-        let costs = candidates.iter().map(|&c| (self.with(vars, c), c));
+    fn best(&self, vars: &[DimVar]) -> (Cost, i64) {
+        let costs = self.candidates.iter().map(|&c| (self.cost(vars, c), c));
         let best = costs.min_by_key(|(cost, _)| *cost);
-        self.candidates = candidates;
         best.expect("there is a candidate")
     }
 
     /// One value for all, then one at a time as long as that is better, then back to what was asked for.
     fn run(&mut self, open: &[DimVar]) {
-        if self.cost == (0, 0) {
+        let mut least = self.cost(&[], 0);
+        if least == (0, 0) {
             return;
         }
         let (cost, value) = self.best(open);
-        if cost < self.cost {
-            self.set(open, value, cost);
+        if cost < least {
+            self.set(open, value);
+            least = cost;
         }
-        while self.cost > (0, 0) {
+        while least > (0, 0) {
             let moves = open.iter().map(|v| (self.best(&[*v]), *v));
             let Some(((cost, value), v)) = moves.min_by_key(|((cost, _), _)| *cost) else {
                 break;
             };
-            if cost >= self.cost {
+            if cost >= least {
                 break;
             }
-            self.set(&[v], value, cost);
+            self.set(&[v], value);
+            least = cost;
         }
         for v in open {
             let (cost, value) = self.best(&[*v]);
-            if cost <= self.cost {
-                self.set(&[*v], value, cost);
+            if cost <= least {
+                self.set(&[*v], value);
+                least = cost;
             }
         }
     }

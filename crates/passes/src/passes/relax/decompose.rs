@@ -5,7 +5,7 @@
 use relax_base::Diagnostics;
 use relax_ir::ExprId;
 
-use crate::build::{At, site};
+use crate::build::form;
 use crate::code::each_typed_code;
 use crate::edit::Edit;
 use crate::util::{called_op, is_primitive};
@@ -53,7 +53,5 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// The steps of a call; `None` where it has none.
 fn steps(edit: &mut Edit<'_>, call: ExprId) -> Option<ExprId> {
     let steps = called_op(edit.m, call)?.hooks.decomposed?;
-    let site = site(edit, call)?;
-    let span = edit.m.span(call);
-    steps(&mut At { edit, span }, &site)
+    form(edit, call, steps)
 }
