@@ -2,8 +2,8 @@
 
 /// What `--version` says: the number, and the commit that a release build was made of.
 ///
-/// `RELAX_COMMIT` names it where there is no repository (a package made of an archive). Debug builds have none, so
-/// that a commit does not make them all anew.
+/// `RELAX_COMMIT` names it where there is no repository (a package made of an archive). Debug
+/// builds have none, so that a commit does not make them all anew.
 fn version() {
     println!("cargo:rerun-if-env-changed=RELAX_COMMIT");
     let version = env("CARGO_PKG_VERSION");
@@ -20,7 +20,8 @@ fn env(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("Cargo sets {name}"))
 }
 
-/// What git says in the folder of this package; `None` where there is no git, or no repository.
+/// Returns what git says in the folder of this package; `None` where there is no git, or no
+/// repository.
 fn git(args: &[&str]) -> Option<String> {
     let mut git = std::process::Command::new("git");
     let out = git.args(args).current_dir(env("CARGO_MANIFEST_DIR"));

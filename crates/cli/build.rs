@@ -10,8 +10,9 @@ fn main() {
     carried();
 }
 
-/// Where relaxc finds the runtime library that it takes into itself: among the libraries it is built with. The name
-/// there is known for packages in folders, not for those that Cargo gets from elsewhere.
+/// Where relaxc finds the runtime library that it takes into itself: among the libraries it is
+/// built with. The name there is known for packages in folders, not for those that Cargo gets from
+/// elsewhere.
 fn carried() {
     println!("cargo:rustc-check-cfg=cfg(relax_carried)");
     let out = env("OUT_DIR");

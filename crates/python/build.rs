@@ -1,4 +1,5 @@
-//! The name by which libraries of compiled programs, which `Program.save` links, find the package's runtime.
+//! The name by which libraries of compiled programs, which `Program.save` links, find the package's
+//! runtime.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

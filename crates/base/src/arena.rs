@@ -40,8 +40,8 @@ macro_rules! define_id {
 
 /// A growing vector of nodes, addressed by `I`.
 ///
-/// It may be [lent](Self::lend): its nodes then stand still, and each copy adds its own behind them. That is how
-/// several threads add to one arena.
+/// It may be [lent](Self::lend): its nodes then stand still, and each copy adds its own behind
+/// them. That is how several threads add to one arena.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arena<I, T> {
     nodes: LendableVec<T>,
@@ -86,7 +86,7 @@ impl<I: Id, T> Arena<I, T> {
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
-    /// Whether there are no nodes.
+    /// Returns whether there are no nodes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -124,8 +124,8 @@ impl<I: Id, T> Arena<I, T> {
         self.nodes.own().truncate(len - start);
     }
 
-    /// Lends all nodes: copies of the arena share them until each is dropped, none can change them, and nodes that
-    /// are pushed are a copy's own. [`take_back`](Self::take_back) ends it.
+    /// Lends all nodes: copies of the arena share them until each is dropped, none can change them,
+    /// and nodes that are pushed are a copy's own. [`take_back`](Self::take_back) ends it.
     pub fn lend(&mut self) {
         self.nodes.lend();
     }
@@ -196,7 +196,8 @@ impl<I: Id, T: Clone> SideTable<I, T> {
     pub fn set(&mut self, id: I, value: T) {
         *self.entry(id) = value;
     }
-    /// The fact for `id`, for writing; grows the table. For one that is lent the table becomes one of its own.
+    /// The fact for `id`, for writing; grows the table. For one that is lent the table becomes one
+    /// of its own.
     pub fn entry(&mut self, id: I) -> &mut T {
         if id.index() < self.facts.start() {
             self.facts.unshare();

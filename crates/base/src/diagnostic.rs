@@ -83,7 +83,8 @@ pub struct Diagnostic {
 const MAX_PLACES: usize = 6;
 const MORE_PLACES: &str = "more places have part in it";
 
-/// The bytes of a sentence from which on its middle is left out: types and extents grow with a program.
+/// The bytes of a sentence from which on its middle is left out: types and extents grow with a
+/// program.
 const MAX_SENTENCE: usize = 1000;
 
 /// A sentence that somebody can read: of a very long one the beginning and the end.
@@ -178,7 +179,7 @@ impl Diagnostic {
     pub fn span(&self) -> Span {
         self.labels[0].span
     }
-    /// Whether this is an error.
+    /// Returns whether this is an error.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
@@ -203,7 +204,7 @@ impl Diagnostics {
     pub fn extend(&mut self, other: impl IntoIterator<Item = Diagnostic>) {
         self.items.extend(other);
     }
-    /// Whether any of them is an error.
+    /// Returns whether any of them is an error.
     pub fn has_errors(&self) -> bool {
         self.items.iter().any(Diagnostic::is_error)
     }
@@ -215,7 +216,7 @@ impl Diagnostics {
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.items.iter()
     }
-    /// Whether there is nothing to say.
+    /// Returns whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

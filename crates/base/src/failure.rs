@@ -1,8 +1,10 @@
 //! Why what others lend to the house could not do its work.
 
-/// Why something that a caller lends - a function of the host, a reader of files - failed: any error, or a sentence.
+/// Why something that a caller lends - a function of the host, a reader of files - failed: any
+/// error, or a sentence.
 ///
-/// What the house itself has to say is data: a [`Diagnostic`](crate::Diagnostic), or an enum of the room it comes from.
+/// What the house itself has to say is data: a [`Diagnostic`](crate::Diagnostic), or an enum of the
+/// room it comes from.
 ///
 /// ```
 /// use relax_base::BoxError;

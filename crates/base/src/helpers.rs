@@ -1,12 +1,12 @@
 //! Work that several threads share.
 
-/// How many threads may help this one: one for each other processor.
+/// Returns how many threads may help this one: one for each other processor.
 pub fn helpers() -> usize {
     std::thread::available_parallelism().map_or(0, |n| n.get() - 1)
 }
 
-/// Has so many threads do something beside this one, which takes parts of it as they come: it returns when all of them are
-/// done. Where no thread can be had, this one does it all.
+/// Has so many threads do something beside this one, which takes parts of it as they come: it
+/// returns when all of them are done. Where no thread can be had, this one does it all.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};

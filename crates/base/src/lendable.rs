@@ -19,7 +19,8 @@ fn grow<T>(items: &mut Vec<T>) {
     }
 }
 
-/// A vector that may be [lent](Self::lend): its elements then stand still, and each copy adds its own behind them.
+/// A vector that may be [lent](Self::lend): its elements then stand still, and each copy adds its
+/// own behind them.
 ///
 /// Invariant: elements that are lent do not change until they are [taken back](Self::take_back).
 #[derive(Clone, Debug, PartialEq)]
@@ -59,11 +60,11 @@ impl<T> LendableVec<T> {
     pub fn len(&self) -> usize {
         self.start + self.items.len()
     }
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// How many elements are lent.
+    /// Returns how many elements are lent.
     #[inline]
     pub fn start(&self) -> usize {
         self.start
@@ -76,7 +77,8 @@ impl<T> LendableVec<T> {
             item => item,
         }
     }
-    /// The elements of a range that lies before or behind the border between what is lent and what is not.
+    /// The elements of a range that lies before or behind the border between what is lent and what
+    /// is not.
     #[inline]
     pub fn range(&self, from: usize, len: usize) -> &[T] {
         match &self.lent {
@@ -97,8 +99,8 @@ impl<T> LendableVec<T> {
     pub fn shrink(&mut self) {
         self.items.shrink_to_fit();
     }
-    /// Lends all elements: copies share them until each is dropped, none can change them, and elements that are added
-    /// are a copy's own.
+    /// Lends all elements: copies share them until each is dropped, none can change them, and
+    /// elements that are added are a copy's own.
     pub fn lend(&mut self) {
         assert!(self.lent.is_none(), "the elements are lent already");
         self.start = self.items.len();

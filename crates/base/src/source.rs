@@ -35,7 +35,7 @@ impl Span {
             end: self.end.max(other.end),
         }
     }
-    /// Whether this is [`Span::NONE`].
+    /// Returns whether this is [`Span::NONE`].
     pub fn is_none(self) -> bool {
         self == Span::NONE
     }
@@ -43,7 +43,7 @@ impl Span {
     pub fn len(self) -> usize {
         (self.end - self.start) as usize
     }
-    /// Whether the span covers no byte (an insertion point, or `NONE`).
+    /// Returns whether the span covers no byte (an insertion point, or `NONE`).
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
@@ -61,7 +61,7 @@ impl Span {
             end: self.end,
         }
     }
-    /// Whether `pos` lies inside or at either border.
+    /// Returns whether `pos` lies inside or at either border.
     pub fn touches(self, pos: u32) -> bool {
         self.start <= pos && pos <= self.end
     }

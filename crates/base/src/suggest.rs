@@ -7,7 +7,8 @@ pub fn edit_distance(a: &str, b: &str) -> usize {
     Rows::default().distance(&a, &b, usize::MAX).unwrap_or(0)
 }
 
-/// The rows of the distance table that are needed at a time, kept from one pair of words to the next.
+/// The rows of the distance table that are needed at a time, kept from one pair of words to the
+/// next.
 #[derive(Default)]
 struct Rows {
     before: Vec<usize>,

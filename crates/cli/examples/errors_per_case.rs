@@ -1,9 +1,10 @@
 //! How many errors one mistake gives:
 //! `cargo run -p relax-cli --no-default-features --example errors_per_case -- FOLDER`
 //!
-//! Checks every `.relay` file of a folder whose files hold one mistake each (those of TVM's rejected
-//! modules, `../shared/conformance/relay/types-bad`, are the measure) and prints the mean and the median
-//! number of errors, how often each number occurs, and the files with none or with several.
+//! Checks every `.relay` file of a folder whose files hold one mistake each (those of TVM's
+//! rejected modules, `../shared/conformance/relay/types-bad`, are the measure) and prints the mean
+//! and the median number of errors, how often each number occurs, and the files with none or with
+//! several.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

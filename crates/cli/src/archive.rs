@@ -1,19 +1,21 @@
 //! Static libraries: one more object in an archive.
 //!
-//! The archive is in the format of System V and GNU: a first member `/` (or `/SYM64/`) lists the global symbols with
-//! the position of the member that defines each. Archivers read every member anew to make that list and
-//! trip over the intermediate code that Rust's objects carry; the old list plus our symbols is right without.
+//! The archive is in the format of System V and GNU: a first member `/` (or `/SYM64/`) lists the
+//! global symbols with the position of the member that defines each. Archivers read every member
+//! anew to make that list and trip over the intermediate code that Rust's objects carry; the old
+//! list plus our symbols is right without.
 
 use std::borrow::Cow;
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 
-/// An archive with one more member, without the bytes of that: they stand between the third part and [`padding`].
+/// An archive with one more member, without the bytes of that: they stand between the third part
+/// and [`padding`].
 pub type Parts<'a> = [Cow<'a, [u8]>; 3];
 
-/// The archive with an object of `object_size` bytes under `name` as its last member, which defines `symbols`. `None`
-/// when `archive` does not start with a list of symbols.
+/// The archive with an object of `object_size` bytes under `name` as its last member, which defines
+/// `symbols`. `None` when `archive` does not start with a list of symbols.
 pub fn with_object<'a>(
     archive: &'a [u8],
     name: &str,
@@ -74,7 +76,7 @@ pub fn with_object<'a>(
     Some([out.into(), members.into(), last.into()])
 }
 
-/// What follows a member of that size: members start at even positions.
+/// Returns what follows a member of that size: members start at even positions.
 pub fn padding(size: usize) -> &'static [u8] {
     &b"\n"[..size % 2]
 }

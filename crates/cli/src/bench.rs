@@ -14,7 +14,8 @@ pub struct Bench {
     #[arg(long, value_name = "RUNS", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     pub bench: Option<u32>,
-    /// How many runs come before those that `--bench` measures: the first ones find caches and clocks cold.
+    /// How many runs come before those that `--bench` measures: the first ones find caches and
+    /// clocks cold.
     #[arg(
         long,
         value_name = "RUNS",
@@ -53,7 +54,7 @@ pub fn timed<T, E>(
 }
 
 impl Bench {
-    /// How many runs that are not measured come first.
+    /// Returns how many runs that are not measured come first.
     pub fn warmup(&self) -> usize {
         match self.bench {
             Some(_) => self.warmup as usize,
@@ -61,12 +62,13 @@ impl Bench {
         }
     }
 
-    /// How many runs there are in all.
+    /// Returns how many runs there are in all.
     pub fn runs(&self) -> usize {
         self.bench.unwrap_or(0) as usize + self.warmup()
     }
 
-    /// What the runs took, those at the beginning among them that are not measured; nothing where none is.
+    /// Returns what the runs took, those at the beginning among them that are not measured; nothing
+    /// where none is.
     pub fn report(&self, name: &str, times: &[Duration]) -> String {
         let mut times = times.get(self.warmup()..).unwrap_or_default().to_vec();
         times.sort();

@@ -23,9 +23,9 @@ pub const SYSTEM: &[&str] = &["pthread", "dl", "m"];
 /// The file name of the static runtime library.
 const LIBRARY: &str = "librelax_runtime.a";
 
-/// The static runtime library: `RELAX_RUNTIME`, or the first that was built from this tool's own sources of those
-/// beside the tool, in `deps/` (as Cargo builds it) and in `lib/` beside the tool's folder; else the one that the tool
-/// carries, written out (see [`crate::kit`]).
+/// The static runtime library: `RELAX_RUNTIME`, or the first that was built from this tool's own
+/// sources of those beside the tool, in `deps/` (as Cargo builds it) and in `lib/` beside the
+/// tool's folder; else the one that the tool carries, written out (see [`crate::kit`]).
 ///
 /// # Errors
 /// It is nowhere, or belongs to another version.
@@ -65,7 +65,8 @@ pub fn runtime_library() -> Result<PathBuf, Stop> {
     })
 }
 
-/// The first runtime library in these folders that was built from this tool's sources; else one that was not.
+/// The first runtime library in these folders that was built from this tool's sources; else one
+/// that was not.
 fn first_of_ours(places: &[PathBuf]) -> Result<PathBuf, Option<PathBuf>> {
     let mut other = None;
     for path in places.iter().map(|d| d.join(LIBRARY)) {
@@ -78,7 +79,7 @@ fn first_of_ours(places: &[PathBuf]) -> Result<PathBuf, Option<PathBuf>> {
     Err(other)
 }
 
-/// Whether a library carries the mark of the sources that this tool was built with.
+/// Returns whether a library carries the mark of the sources that this tool was built with.
 fn is_ours(path: &Path) -> std::io::Result<bool> {
     let bytes = std::fs::read(path)?;
     Ok(memchr::memmem::find(&bytes, relax_runtime::SOURCES.as_bytes()).is_some())
@@ -190,7 +191,8 @@ fn in_file(object: Object, folder: &Path) -> Result<(PathBuf, usize), Stop> {
     }
 }
 
-/// Names and types of an entry's parameters as a C array, and the type of its result, for the program around it.
+/// Names and types of an entry's parameters as a C array, and the type of its result, for the
+/// program around it.
 fn params(entry: &Entry) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let rows: String = (entry.params.iter().zip(&entry.types))
@@ -202,7 +204,8 @@ fn params(entry: &Entry) -> String {
     )
 }
 
-/// Whether a file can be written there, as far as its folder says: the linker's own words are not clear.
+/// Returns whether a file can be written there, as far as its folder says: the linker's own words
+/// are not clear.
 fn writable(out: &Path) -> Result<(), Stop> {
     let folder = out.parent().filter(|p| !p.as_os_str().is_empty());
     match folder.filter(|p| !p.is_dir()) {

@@ -71,14 +71,15 @@ const EXTENSIONS: &[(&str, Format)] = &[
 ];
 
 impl Format {
-    /// What an extension means; `None` for one that means nothing to us, and without one.
+    /// Returns what an extension means; `None` for one that means nothing to us, and without one.
     pub fn of(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         let found = EXTENSIONS.iter().find(|e| e.0 == extension)?;
         Some(found.1)
     }
 
-    /// What will be written there, of those that there are; standard output is written the first.
+    /// Returns what will be written there, of those that there are; standard output is written the
+    /// first.
     ///
     /// # Errors
     /// The extension means none of them; a sentence with those that do.
@@ -97,7 +98,8 @@ impl Format {
         }
     }
 
-    /// Whether something may go where its name says: a name that means nothing to us is anybody's choice.
+    /// Returns whether something may go where its name says: a name that means nothing to us is
+    /// anybody's choice.
     ///
     /// # Errors
     /// The extension means something else.
@@ -126,8 +128,8 @@ fn extensions(formats: &[Format]) -> String {
     }
 }
 
-/// Checks where a text in the language goes, as [`Format::allow`] does, and that nothing reads it: see
-/// [`crate::places::output`].
+/// Checks where a text in the language goes, as [`Format::allow`] does, and that nothing reads it:
+/// see [`crate::places::output`].
 pub fn text_output(path: &Path) -> Result<(), Stop> {
     Format::allow(path, "a text", &[Relay, Text])?;
     crate::places::output(path)

@@ -1,5 +1,5 @@
-//! What is taken away when a tool is interrupted: files and folders that are there for a while only, and the line that
-//! shows progress.
+//! What is taken away when a tool is interrupted: files and folders that are there for a while
+//! only, and the line that shows progress.
 
 use std::io::Result;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ fn held() -> MutexGuard<'static, Vec<PathBuf>> {
 pub struct Held(PathBuf);
 
 impl Held {
-    /// Where it is.
+    /// Returns where it is.
     pub fn path(&self) -> &Path {
         &self.0
     }
@@ -76,7 +76,8 @@ fn wait() {
     let Ok(mut signals) = signal_hook::iterator::Signals::new(signals) else {
         return;
     };
-    // Without the thread an interruption would have no effect at all; the tool would not start either then.
+    // Without the thread an interruption would have no effect at all; the tool would not start
+    // either then.
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
             // Kept until the end: nothing new is made.
@@ -92,7 +93,8 @@ fn wait() {
 #[cfg(not(unix))]
 fn wait() {}
 
-/// Whether whoever started the tool has it ignore a signal (`nohup`, a job in the background): that stays so.
+/// Returns whether whoever started the tool has it ignore a signal (`nohup`, a job in the
+/// background): that stays so.
 #[cfg(unix)]
 fn ignored(signal: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();

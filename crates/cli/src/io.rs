@@ -12,7 +12,7 @@ use crate::{output, places, weights};
 /// What stands for standard input or output.
 pub const STREAM: &str = "-";
 
-/// Whether a path stands for standard input or output.
+/// Returns whether a path stands for standard input or output.
 pub fn is_stream(path: &Path) -> bool {
     path == Path::new(STREAM)
 }
@@ -35,7 +35,7 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Stop> {
     result.map_err(|e| format!("cannot read {}: {e}", display_name(path)).into())
 }
 
-/// What a file is, told by its beginning and its name; ours where that cannot be told.
+/// Returns what a file is, told by its beginning and its name; ours where that cannot be told.
 pub fn language(path: &Path) -> Format {
     head(path, &path.to_string_lossy())
 }
@@ -50,8 +50,8 @@ fn head(path: &Path, name: &str) -> Format {
     }
 }
 
-/// What a module is read from: as [`read`]; a file that is no text is mapped, so that what it holds
-/// need not be in memory twice.
+/// Returns what a module is read from: as [`read`]; a file that is no text is mapped, so that what
+/// it holds need not be in memory twice.
 ///
 /// # Errors
 /// As for [`read`].
@@ -99,7 +99,7 @@ pub fn print(bytes: &[u8]) -> Result<(), Stop> {
     shown(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// What became of writing to standard output.
+/// Returns what became of writing to standard output.
 fn shown(written: std::io::Result<()>) -> Result<(), Stop> {
     match written {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -112,7 +112,8 @@ pub fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// As [`say`], with the arguments of `format!`. The standard library's macros end the tool where nobody reads any more.
+/// As [`say`], with the arguments of `format!`. The standard library's macros end the tool where
+/// nobody reads any more.
 #[macro_export]
 macro_rules! say {
     ($($text:tt)*) => { $crate::io::say(&format!($($text)*)) };

@@ -1,5 +1,6 @@
-//! What a program around compiled code is built with: the headers and the runtime library. relaxc carries them, and
-//! writes them out when they are asked for, so that a tool alone (`cargo install`) is enough.
+//! What a program around compiled code is built with: the headers and the runtime library. relaxc
+//! carries them, and writes them out when they are asked for, so that a tool alone
+//! (`cargo install`) is enough.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -39,7 +40,8 @@ pub enum Print {
     Cmake,
 }
 
-/// The folder where files of this version go: below `RELAX_KIT`, or where the user's programs keep such things.
+/// The folder where files of this version go: below `RELAX_KIT`, or where the user's programs keep
+/// such things.
 fn folder() -> Result<PathBuf, Stop> {
     let variable = |name: &str| {
         std::env::var_os(name)

@@ -54,7 +54,8 @@ pub fn pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Stop> {
     pipeline_within(session, text, None)
 }
 
-/// As [`pipeline`], of a text that a stranger may have written: the files that it names lie in the folder.
+/// As [`pipeline`], of a text that a stranger may have written: the files that it names lie in the
+/// folder.
 ///
 /// # Errors
 /// As for [`pipeline`].

@@ -49,8 +49,9 @@ pub enum Look {
 pub enum KernelsBy {
     /// Native code, which is compiled into memory.
     Native,
-    /// Native code that is kept beside the file of the program: it is run as it is found there, and compiled where it is
-    /// missing or another program's. Whoever can write to that file can do what you can.
+    /// Native code that is kept beside the file of the program: it is run as it is found there, and
+    /// compiled where it is missing or another program's. Whoever can write to that file can do
+    /// what you can.
     Cached,
     /// The reference execution of tensor programs: slow, and no code is made.
     Loops,
@@ -86,7 +87,7 @@ pub fn run(
     Ok((vm::outer(&value), times))
 }
 
-/// What runs the kernels of a program that was not read from a file of its own.
+/// Returns what runs the kernels of a program that was not read from a file of its own.
 ///
 /// # Errors
 /// A kernel asks for something that native code does not do.
@@ -103,7 +104,7 @@ pub fn kernels(
     })
 }
 
-/// What a fault says to the user.
+/// Returns what a fault says to the user.
 pub fn stop(program: &Program, places: &Places, fault: &relax_vm::Fault) -> Stop {
     match vm::diagnostic(places, fault) {
         Some(d) => Stop::show(&d.into(), &program.session.sources),
@@ -142,7 +143,7 @@ fn line(moment: &Moment<'_>) -> String {
     format!("@{name} {at}: {inst}{held}\n")
 }
 
-/// What a register holds, in a few words.
+/// Returns what a register holds, in a few words.
 fn brief(value: &relax_vm::Value) -> String {
     use relax_vm::{Node, Value as V};
     match value {
@@ -185,8 +186,8 @@ pub struct Loaded {
     pub took: Duration,
 }
 
-/// A program of the machine in a file, if one is in it: by its first bytes. Tensor programs whose native code is
-/// `cached` beside the file are looked at only where it is not.
+/// A program of the machine in a file, if one is in it: by its first bytes. Tensor programs whose
+/// native code is `cached` beside the file are looked at only where it is not.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.
@@ -240,7 +241,7 @@ pub fn open(path: &Path, cached: bool) -> Result<Option<Opened>, Stop> {
     Ok(Some(Opened { file, shown }))
 }
 
-/// What follows the comments that a text begins with.
+/// Returns what follows the comments that a text begins with.
 fn after_comments(mut text: &[u8]) -> &[u8] {
     loop {
         text = text.trim_ascii_start();

@@ -1,8 +1,9 @@
 //! How much memory a tool may take: `--max-memory`.
 //!
-//! A program or a text may ask for more than there is. Rust ends a process then with a crash report, and Linux ends some
-//! other one; with a limit the tool says so and ends with its own exit code. Memory is counted where it is taken from the
-//! system, so the limit holds in every part of a tool. Files that are mapped and generated code are not counted.
+//! A program or a text may ask for more than there is. Rust ends a process then with a crash
+//! report, and Linux ends some other one; with a limit the tool says so and ends with its own exit
+//! code. Memory is counted where it is taken from the system, so the limit holds in every part of a
+//! tool. Files that are mapped and generated code are not counted.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write as _;
@@ -27,8 +28,8 @@ pub fn limit(bytes: usize) {
     MOST.store(bytes, Ordering::Relaxed);
 }
 
-/// The same with what the machine has, unless there is a limit already or it cannot be told: for work whose size nobody
-/// knows before, such as evaluating a program.
+/// The same with what the machine has, unless there is a limit already or it cannot be told: for
+/// work whose size nobody knows before, such as evaluating a program.
 #[cfg(feature = "native")]
 pub fn limit_to_machine() {
     if MOST.load(Ordering::Relaxed) == NONE
@@ -71,12 +72,14 @@ const FIRST: usize = 32 << 20;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const SMALL: usize = 4 << 20;
 
-/// Keeps what the allocator got from the system, as a tool ends soon and asks again before, and lets its first
-/// megabytes be large pages: asking for small ones, one by one, is a tenth of the time that compiling a model takes.
+/// Keeps what the allocator got from the system, as a tool ends soon and asks again before, and
+/// lets its first megabytes be large pages: asking for small ones, one by one, is a tenth of the
+/// time that compiling a model takes.
 pub fn keep() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: settings of the allocator, which are safe to change at any time; the advice names whole pages of its own
-    // heap, between the end before and the end after it grew, and changes nothing but how they are backed.
+    // SAFETY: settings of the allocator, which are safe to change at any time; the advice names
+    // whole pages of its own heap, between the end before and the end after it grew, and changes
+    // nothing but how they are backed.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);
@@ -95,7 +98,8 @@ pub fn keep() {
     }
 }
 
-/// Counts bytes; false where a single request is more than all that may be taken, which the one who asks may treat.
+/// Counts bytes; false where a single request is more than all that may be taken, which the one who
+/// asks may treat.
 fn take(size: usize) -> bool {
     let most = MOST.load(Ordering::Relaxed);
     if most == NONE {
@@ -131,8 +135,8 @@ fn ended(most: usize) -> ! {
     );
     let left = rest.len();
     let text = &line[..line.len() - left];
-    // SAFETY: the bytes of a text on our stack; a stream that is closed takes nothing. `_exit` runs nothing that might
-    // take memory or wait for a lock that this thread holds.
+    // SAFETY: the bytes of a text on our stack; a stream that is closed takes nothing. `_exit` runs
+    // nothing that might take memory or wait for a lock that this thread holds.
     #[cfg(unix)]
     unsafe {
         libc::write(2, text.as_ptr().cast(), text.len());

@@ -12,7 +12,8 @@ use crate::output::{self, Output};
 use crate::stop::Stop;
 use crate::weights::Mapped;
 
-/// The arrays of a file of NumPy's. Those that it stores as they are and aligned are borrowed from it.
+/// The arrays of a file of NumPy's. Those that it stores as they are and aligned are borrowed from
+/// it.
 ///
 /// # Errors
 /// The file cannot be read, or is none.
@@ -45,8 +46,8 @@ pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     }
 }
 
-/// A file that keeps its first error to itself and takes all that follows: the archiver would print a second
-/// one when it is dropped.
+/// A file that keeps its first error to itself and takes all that follows: the archiver would print
+/// a second one when it is dropped.
 struct Patient {
     file: Output,
     position: u64,
@@ -110,8 +111,8 @@ fn array<W: Write + Seek>(zip: &mut ZipWriter<W>, name: &str, t: &Tensor) -> std
     npy(zip, t)
 }
 
-/// An array in NumPy's format 1.0: a header of one line, padded so that the elements are aligned in it, and
-/// the elements as they are.
+/// An array in NumPy's format 1.0: a header of one line, padded so that the elements are aligned in
+/// it, and the elements as they are.
 fn npy(out: &mut impl Write, t: &Tensor) -> std::io::Result<()> {
     let kind = match t.dtype() {
         DType::F16 => "<f2",

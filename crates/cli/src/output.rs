@@ -1,7 +1,8 @@
 //! Files that tools write: each is whole or is not there.
 //!
-//! A file is written beside its target under another name, and takes the target's place when it is whole; the target
-//! keeps its mode, and a link stays a link. What is no plain file (a pipe, a device) is written to directly.
+//! A file is written beside its target under another name, and takes the target's place when it is
+//! whole; the target keeps its mode, and a link stays a link. What is no plain file (a pipe, a
+//! device) is written to directly.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
@@ -141,7 +142,7 @@ pub fn trouble(path: &Path, e: &io::Error) -> Stop {
     format!("cannot write {}: {e}", path.display()).into()
 }
 
-/// Where a file lies that links may lead to; it need not be there.
+/// Returns where a file lies that links may lead to; it need not be there.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     const MOST: usize = 40;
     let mut at = path.to_owned();

@@ -1,7 +1,8 @@
 //! Which files a tool reads and which it writes: none is both.
 //!
-//! A tool says where its outputs go before it reads anything (`output`), and every file that is read is noted
-//! (`input`), whatever argument or option names it. Files that are rewritten in place are no outputs.
+//! A tool says where its outputs go before it reads anything (`output`), and every file that is
+//! read is noted (`input`), whatever argument or option names it. Files that are rewritten in place
+//! are no outputs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -93,7 +94,8 @@ enum Stream {
     Output,
 }
 
-/// What a path stands for; `None` where reading and writing do not meet (a terminal, a pipe, `/dev/null`).
+/// Returns what a path stands for; `None` where reading and writing do not meet (a terminal, a
+/// pipe, `/dev/null`).
 fn identity(path: &Path, stream: Stream) -> Option<Identity> {
     let known = match path == Path::new(STREAM) {
         true => Some(of_stream(stream)?),

@@ -1,5 +1,5 @@
-//! What relaxc and relax-run share: the arguments that say what the program is, and the way from there to the
-//! lowered program.
+//! What relaxc and relax-run share: the arguments that say what the program is, and the way from
+//! there to the lowered program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,9 +24,10 @@ pub struct Source {
     /// What runs before code is generated.
     #[command(flatten)]
     pub passes: Passes,
-    /// A `.npz`, `.safetensors` or `.params` file with values for parameters of the entry, by name (`w`, or `p.0` for a field
-    /// of a parameter `%p` that is a tuple), and for constants whose metadata section the text lacks
-    /// (`meta[relay.Constant][3]`). They are constants of the program then; the other parameters are its arguments.
+    /// A `.npz`, `.safetensors` or `.params` file with values for parameters of the entry, by name
+    /// (`w`, or `p.0` for a field of a parameter `%p` that is a tuple), and for constants whose
+    /// metadata section the text lacks (`meta[relay.Constant][3]`). They are constants of the
+    /// program then; the other parameters are its arguments.
     #[arg(long, value_name = "FILE", help_heading = "Weights")]
     pub params: Option<PathBuf>,
     /// How arrays are taken.
@@ -40,13 +41,13 @@ pub struct Source {
 /// Which passes run before code is generated.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Passes {
-    /// How much is optimised: -O0 nothing, -O1 without fusion, -O2 with it, -O3 also scales folded into weights and
-    /// canonical operators.
+    /// How much is optimised: -O0 nothing, -O1 without fusion, -O2 with it, -O3 also scales folded
+    /// into weights and canonical operators.
     #[arg(short = 'O', value_name = "LEVEL", default_value_t = 2, help_heading = "Optimisation",
           value_parser = clap::value_parser!(u8).range(0..=3))]
     pub level: u8,
-    /// The passes to run before code is generated, instead of those of the -O level, as relax-opt takes
-    /// them (`infer-type,fuse-ops`; `relax-opt --list-passes` lists all).
+    /// The passes to run before code is generated, instead of those of the -O level, as relax-opt
+    /// takes them (`infer-type,fuse-ops`; `relax-opt --list-passes` lists all).
     #[arg(long, value_name = "PASSES", help_heading = "Optimisation")]
     pub pipeline: Option<String>,
 }
@@ -76,7 +77,7 @@ pub struct Program {
 }
 
 impl Source {
-    /// Which file is read.
+    /// Returns which file is read.
     ///
     /// # Errors
     /// See [`tool::input`].
@@ -105,8 +106,8 @@ impl Source {
         })
     }
 
-    /// Gives parameters of a function, and constants without metadata, the values of `--params`, if there are any.
-    /// With `all`, every parameter must get one.
+    /// Gives parameters of a function, and constants without metadata, the values of `--params`, if
+    /// there are any. With `all`, every parameter must get one.
     ///
     /// # Errors
     /// The file cannot be read, or does not fit.
@@ -143,8 +144,9 @@ impl Program {
         Ok(())
     }
 
-    /// Makes a function one for arguments of certain extents: known sizes choose better kernels, and weights are packed
-    /// for them. Nothing changes where that gives errors: the program itself says then what does not fit.
+    /// Makes a function one for arguments of certain extents: known sizes choose better kernels,
+    /// and weights are packed for them. Nothing changes where that gives errors: the program itself
+    /// says then what does not fit.
     pub fn fix(&mut self, entry: &mut GlobalId, extents: &relax_passes::Extents) {
         let mut module = self.module.clone();
         if !relax_passes::bind_extents(&mut module, *entry, extents) {
@@ -168,7 +170,8 @@ impl Program {
         found.ok_or_else(|| Stop::Usage(format!("the pipeline has removed @{name}")))
     }
 
-    /// Optimises the program and lowers the functions `roots`. `place` is how run-time errors name a place.
+    /// Optimises the program and lowers the functions `roots`. `place` is how run-time errors name
+    /// a place.
     ///
     /// # Errors
     /// A pass or the lowering refuses the program, which was shown.

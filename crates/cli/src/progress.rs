@@ -50,8 +50,8 @@ pub struct Stage {
     watch: Option<JoinHandle<()>>,
 }
 
-/// Says on standard error what goes on, and for how many seconds, once it has taken longer than `PATIENCE`; the
-/// line goes when the result does. Nothing where nobody looks.
+/// Says on standard error what goes on, and for how many seconds, once it has taken longer than
+/// `PATIENCE`; the line goes when the result does. Nothing where nobody looks.
 pub fn stage(what: &'static str) -> Stage {
     if !std::io::stderr().is_terminal() {
         return Stage {

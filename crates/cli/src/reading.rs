@@ -5,20 +5,22 @@ use relax::{Format, ReadOptions, Release, Stubs, TextOptions};
 /// How files are read.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Reading {
-    /// The format of the file: `relay`, `tvmscript`, `tvm-json` or `onnx`. It is told by the content otherwise.
+    /// The format of the file: `relay`, `tvmscript`, `tvm-json` or `onnx`. It is told by the
+    /// content otherwise.
     #[arg(long, value_name = "FORMAT", help_heading = "Reading")]
     pub from: Option<Format>,
-    /// Gives constants whose metadata section is missing placeholders, typed by the comments beside them: `zeros`, or
-    /// `random` numbers of a seed (`random:7`). They are printed as references again.
+    /// Gives constants whose metadata section is missing placeholders, typed by the comments beside
+    /// them: `zeros`, or `random` numbers of a seed (`random:7`). They are printed as references
+    /// again.
     #[arg(long, value_name = "WHAT", help_heading = "Reading", num_args = 0..=1, require_equals = true,
           default_missing_value = "zeros")]
     pub stub_constants: Option<Stubs>,
-    /// The version of TVM that wrote the file (`0.8`). Defaults of attributes that changed between versions are those of
-    /// this one.
+    /// The version of TVM that wrote the file (`0.8`). Defaults of attributes that changed between
+    /// versions are those of this one.
     #[arg(long, value_name = "VERSION", help_heading = "Reading")]
     pub relay_version: Option<Release>,
-    /// Takes calls of operators that nobody knows as they are, where a comment says their type. They have effects, and
-    /// cannot be computed.
+    /// Takes calls of operators that nobody knows as they are, where a comment says their type.
+    /// They have effects, and cannot be computed.
     #[arg(long, help_heading = "Reading")]
     pub allow_unknown_ops: bool,
     /// Reads the Relay text in a log: lines around it and marks before its lines are passed over.
@@ -30,8 +32,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The options of the session. With `weights`, constants whose metadata section is missing get placeholders
-    /// whatever was asked for: their values come later.
+    /// The options of the session. With `weights`, constants whose metadata section is missing get
+    /// placeholders whatever was asked for: their values come later.
     pub fn options(&self, weights: bool) -> ReadOptions {
         let placeholders = weights.then_some(Stubs::Awaited);
         ReadOptions {
@@ -47,7 +49,7 @@ impl Reading {
         }
     }
 
-    /// Whether constants may stay placeholders.
+    /// Returns whether constants may stay placeholders.
     pub fn stubs(&self) -> bool {
         self.stub_constants.is_some()
     }

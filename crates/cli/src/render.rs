@@ -31,7 +31,8 @@ pub struct Style {
 /// Whether to use colours.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum)]
 pub enum ColorChoice {
-    /// On a terminal, or where `FORCE_COLOR` or `CLICOLOR_FORCE` asks for them, unless `NO_COLOR` is set.
+    /// On a terminal, or where `FORCE_COLOR` or `CLICOLOR_FORCE` asks for them, unless `NO_COLOR`
+    /// is set.
     #[default]
     Auto,
     /// Always.
@@ -59,7 +60,7 @@ impl Style {
     }
 }
 
-/// How wide lines on standard error may be.
+/// Returns how wide lines on standard error may be.
 fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let terminal = || terminal_size::terminal_size_of(std::io::stderr());
@@ -67,8 +68,8 @@ fn width() -> usize {
         .unwrap_or(WIDTH)
 }
 
-/// Whether what is written there has colours: on a terminal, or where `FORCE_COLOR` or `CLICOLOR_FORCE` asks for them,
-/// unless `NO_COLOR` is set.
+/// Returns whether what is written there has colours: on a terminal, or where `FORCE_COLOR` or
+/// `CLICOLOR_FORCE` asks for them, unless `NO_COLOR` is set.
 pub fn colored(stream: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
     let forced = set("FORCE_COLOR") || set("CLICOLOR_FORCE");
@@ -206,9 +207,9 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     }
 }
 
-/// What is said at the primary place, and the suggestions that are not said there. A place that has
-/// nothing to say for itself shows the first suggestion when that is about it, and what kind of
-/// mistake it is otherwise: a place without words would not be marked at all.
+/// Returns what is said at the primary place, and the suggestions that are not said there. A place
+/// that has nothing to say for itself shows the first suggestion when that is about it, and what
+/// kind of mistake it is otherwise: a place without words would not be marked at all.
 fn primary(d: &Diagnostic) -> (&str, &[Fix]) {
     if !d.labels[0].text.is_empty() {
         return (&d.labels[0].text, &d.fixes);
@@ -225,7 +226,7 @@ fn primary(d: &Diagnostic) -> (&str, &[Fix]) {
     (title.map_or("here", |t| t.1), &d.fixes)
 }
 
-/// Whether the title of a suggestion says what it would do.
+/// Returns whether the title of a suggestion says what it would do.
 fn says_all(fix: &Fix, edit: &Edit) -> bool {
     edit.text.is_empty() || fix.title.contains(edit.text.trim())
 }

@@ -25,9 +25,9 @@ pub const FORMATS: &[Format] = &[
 /// The array that says which constructors made a result.
 const CONSTRUCTORS: &str = "constructors";
 
-/// Writes a result into a file. Arrays are its tensors in order, `out0`, `out1`, …; where data types other than
-/// lists and options of tensors are in it, `constructors` has the numbers of their constructors, outer ones first, so that
-/// nothing is lost.
+/// Writes a result into a file. Arrays are its tensors in order, `out0`, `out1`, …; where data
+/// types other than lists and options of tensors are in it, `constructors` has the numbers of their
+/// constructors, outer ones first, so that nothing is lost.
 ///
 /// # Errors
 /// The file cannot be written, or cannot hold the result.
@@ -143,7 +143,8 @@ fn elements(t: &Tensor, out: &mut String) {
     }
 }
 
-/// An element with all its digits. JSON has no NaN and no infinities: they are the words that other tools read.
+/// An element with all its digits. JSON has no NaN and no infinities: they are the words that other
+/// tools read.
 fn element(t: &Tensor, i: usize, out: &mut String) {
     let dtype = t.dtype();
     let _ = if dtype.is_bool() {

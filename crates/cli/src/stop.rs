@@ -61,7 +61,7 @@ impl Stop {
         Stop::Shown
     }
 
-    /// How a tool ends whose work has this exit code, and has said why.
+    /// Returns how a tool ends whose work has this exit code, and has said why.
     pub fn unless_well(code: u8) -> Result<(), Stop> {
         match code {
             0 => Ok(()),
@@ -70,7 +70,7 @@ impl Stop {
         }
     }
 
-    /// What is left to say; what does not fit on lines of its own.
+    /// Returns what is left to say; what does not fit on lines of its own.
     pub fn text(&self) -> String {
         match self {
             Stop::Shown | Stop::Misused => String::new(),

@@ -1,4 +1,5 @@
-//! What every tool does around its own work: its arguments, `--version`, completions, its man page, its exit code.
+//! What every tool does around its own work: its arguments, `--version`, completions, its man page,
+//! its exit code.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,8 @@ const HEADING: &str = "Other forms of this help";
 const MEMORY: &str = "max-memory";
 const COPY: &str = "copy-weights";
 
-/// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended early.
+/// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended
+/// early.
 pub fn main<A: Parser>(arguments: Vec<OsString>, work: impl FnOnce(&A) -> Result<(), Stop>) -> u8 {
     crate::memory::keep();
     let mut command = command::<A>();
@@ -95,7 +97,7 @@ fn command<A: Parser>() -> Command {
         )
 }
 
-/// What is printed instead of working, if that was asked for.
+/// Returns what is printed instead of working, if that was asked for.
 fn asked(command: &mut Command, matches: &ArgMatches) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     if let Some(shell) = matches.get_one::<Shell>(COMPLETIONS) {
@@ -120,7 +122,8 @@ pub fn inputs(files: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
     }
 }
 
-/// What a tool works on: the file that is named, or standard input where none is and something is given there.
+/// Returns what a tool works on: the file that is named, or standard input where none is and
+/// something is given there.
 ///
 /// # Errors
 /// Standard input is a terminal, where waiting for a text would look as if the tool hung.

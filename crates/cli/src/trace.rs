@@ -13,7 +13,7 @@ use crate::{io, places};
 /// Calls of kernels beyond these are left out: a million makes a file of 200 MB.
 pub const MOST: usize = 1 << 20;
 
-/// Whether a trace may go where it is to go.
+/// Returns whether a trace may go where it is to go.
 ///
 /// # Errors
 /// The name says that something else is there.

@@ -30,8 +30,8 @@ pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, Stop> {
     Ok(relax::weights::arrays(path, &open(path)?)?)
 }
 
-/// Gives parameters of a function, and constants whose metadata section is missing, the values in a file: see
-/// [`relax::weights::bind`]. The result is what the values borrow from.
+/// Gives parameters of a function, and constants whose metadata section is missing, the values in a
+/// file: see [`relax::weights::bind`]. The result is what the values borrow from.
 ///
 /// # Errors
 /// The file cannot be read, or does not fit.

@@ -1,5 +1,5 @@
-//! Arrays as people have them: what relax-run and relaxc take for arguments and weights, and what they say when it
-//! does not fit.
+//! Arrays as people have them: what relax-run and relaxc take for arguments and weights, and what
+//! they say when it does not fit.
 #![cfg(feature = "native")]
 
 #[path = "common/folder.rs"]
@@ -26,14 +26,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a call prints that goes well.
+/// Returns what a call prints that goes well.
 fn prints(dir: &Path, tool: &str, args: &[&str]) -> String {
     let o = call(dir, tool, args);
     assert_eq!(o.status.code(), Some(0), "{args:?}: {}", text(&o.stderr));
     text(&o.stdout)
 }
 
-/// What a call says that fails with this exit code.
+/// Returns what a call says that fails with this exit code.
 fn fails(dir: &Path, tool: &str, code: i32, args: &[&str]) -> String {
     let o = call(dir, tool, args);
     let said = text(&o.stderr);

@@ -1,5 +1,5 @@
-//! The rooms and their arrows, held against `cargo metadata`, against the sources, and against the table of
-//! ARCHITECTURE.md.
+//! The rooms and their arrows, held against `cargo metadata`, against the sources, and against the
+//! table of ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
-//! What a caller of compiled entries hands over is looked at before anything runs: data values part by part, tuples,
-//! functions. Each of these calls is an error with a place, and nothing is left behind.
+//! What a caller of compiled entries hands over is looked at before anything runs: data values part
+//! by part, tuples, functions. Each of these calls is an error with a place, and nothing is left
+//! behind.
 #![cfg(feature = "native")]
 #![allow(
     clippy::undocumented_unsafe_blocks,

@@ -1,5 +1,5 @@
-//! `docs/embedding.md` as somebody reads it for the first time: in an empty folder, with a relaxc that nothing lies
-//! beside, every command and program of it gives what it says.
+//! `docs/embedding.md` as somebody reads it for the first time: in an empty folder, with a relaxc
+//! that nothing lies beside, every command and program of it gives what it says.
 #![cfg(all(feature = "native", target_os = "linux"))]
 
 use std::path::Path;

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! * `// run: TOOL ARGS` runs a tool of this crate; `%s` is the file, `%t` a scratch path, `%r` the
-//!   repository; blanks within `'…'` do not part words. Several `run` lines run one after the other,
-//!   each with an `// expect:` block of its own.
+//!   repository; blanks within `'…'` do not part words. Several `run` lines run one after the
+//!   other, each with an `// expect:` block of its own.
 //! * The text that the tool sees ends where the first `// expect:` stands.
 //! * Standard output and standard error are compared together, output first.
 //! * Files under `tests/errors/` have no `expect` blocks: source and output stand together in an
@@ -58,7 +58,8 @@ fn main() {
     let mut texts = files(&root.join("tests"), "relay");
     // What the graphs beside them must read as: `crates/relax/tests/graphs.rs` compares the two.
     texts.retain(|p| !p.starts_with(root.join("tests/graphs")));
-    // What these become in TVMScript stands beside them: `crates/relax/tests/rescue.rs` compares the two.
+    // What these become in TVMScript stands beside them: `crates/relax/tests/rescue.rs` compares
+    // the two.
     texts.retain(|p| !p.starts_with(root.join("tests/rescue")));
     let trials = texts
         .into_iter()

@@ -1,4 +1,5 @@
-//! Files that claim what is not so: each is an error with a reason, exit code 1 or 2, never a crash or a wrong number.
+//! Files that claim what is not so: each is an error with a reason, exit code 1 or 2, never a crash
+//! or a wrong number.
 
 #[path = "common/folder.rs"]
 mod folder;
@@ -169,7 +170,7 @@ fn an_empty_tensor_of_many_rows_is_short() {
     assert_eq!(text.trim(), "Tensor[(4294967296, 0), float32]\n[]");
 }
 
-/// What a tool says when it is called with these arguments, and its exit code.
+/// Returns what a tool says when it is called with these arguments, and its exit code.
 fn called(folder: &Folder, tool: &str, args: &[&str]) -> (i32, String) {
     let o = Command::new(tool)
         .args(args)

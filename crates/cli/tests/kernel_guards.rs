@@ -1,5 +1,6 @@
-//! Kernels of the runtime that stand for stages are guarded by themselves, not by what typing concluded: the checks that
-//! follow from the operators' relations are taken away here, and extents behind `?` are any.
+//! Kernels of the runtime that stand for stages are guarded by themselves, not by what typing
+//! concluded: the checks that follow from the operators' relations are taken away here, and extents
+//! behind `?` are any.
 #![cfg(feature = "native")]
 
 use relax::{InferOptions, ReadOptions, Session};
@@ -184,7 +185,8 @@ fn kernels_never_leave_their_operands() {
     }
 }
 
-/// What a kernel is told it may touch is held against tensors, not types: a call whose output was made too small fails.
+/// What a kernel is told it may touch is held against tensors, not types: a call whose output was
+/// made too small fails.
 #[test]
 fn checked_code_holds_what_is_touched_against_tensors() {
     let mut lowered = lowered(

@@ -1,11 +1,12 @@
-//! The model of costs by which layouts are chosen knows when the kernel of a convolution filters minimally.
+//! The model of costs by which layouts are chosen knows when the kernel of a convolution filters
+//! minimally.
 #![cfg(feature = "native")]
 
 use relax_ops::{AttrValue, Known, Priced, registry};
 use relax_runtime::kernels::conv::{RxConv2dSizes, filters_minimally};
 use relax_tensor::DType;
 
-/// What a window of 3 by 3 with its padding costs, channels first, with taps so far apart.
+/// Returns what a window of 3 by 3 with its padding costs, channels first, with taps so far apart.
 fn cost(c: i64, o: i64, size: i64, apart: i64) -> f64 {
     let op = registry()
         .find("nn.conv2d")

@@ -1,4 +1,5 @@
-//! Whose code is linked: every crate that the tools are made of has a licence that lets anybody use, change and pass them on.
+//! Whose code is linked: every crate that the tools are made of has a licence that lets anybody
+//! use, change and pass them on.
 
 use std::process::Command;
 
@@ -19,11 +20,12 @@ const FREE: &[&str] = &[
     "Zlib",
 ];
 
-/// Whether one of the alternatives of an expression asks for free licences only.
+/// Returns whether one of the alternatives of an expression asks for free licences only.
 fn is_free(expression: &str) -> bool {
     let expression = expression.replace(['(', ')'], " ").replace('/', " OR ");
     let free = |l: &str| FREE.contains(&l.trim());
-    // Alternatives within what must hold together are enough too: `(MIT OR Apache-2.0) AND Unicode-3.0`.
+    // Alternatives within what must hold together are enough too:
+    // `(MIT OR Apache-2.0) AND Unicode-3.0`.
     let both = (expression.split(" AND ")).all(|part| part.split(" OR ").any(free));
     both || (expression.split(" OR ")).any(|part| part.split(" AND ").all(free))
 }

@@ -25,7 +25,8 @@ fn run(text: &str, inputs: &[Tensor], stack: u64) -> (Result<Value, String>, u64
     (result, host.heap().live_objects)
 }
 
-/// A cast that fails many calls deep, with lists, closures, tuples, references and tensors in every frame.
+/// A cast that fails many calls deep, with lists, closures, tuples, references and tensors in every
+/// frame.
 const DEEP: &str = "
 type Seq { Empty, Cell(Tensor[(?,), float32], Seq) }
 def @deep(%n: int32, %x: Tensor[(?,), float32], %kept: Seq) -> Tensor[(?,), float32] {

@@ -1,5 +1,6 @@
-//! Loops in vectors, on threads and written out compute what the reference computes, to the bit, for every
-//! element type; their errors are the same for any number of threads, and leave no memory behind.
+//! Loops in vectors, on threads and written out compute what the reference computes, to the bit,
+//! for every element type; their errors are the same for any number of threads, and leave no memory
+//! behind.
 #![cfg(feature = "native")]
 
 use std::fmt::Write as _;
@@ -340,7 +341,8 @@ fn the_first_failure_is_told_and_nothing_is_left() {
         for threads in [1, 4] {
             let host = Host::new(threads).expect("memory");
             let inputs = [x.clone(), index.clone()];
-            // What the host holds for its own arguments is there after a call that does not fail, too.
+            // What the host holds for its own arguments is there after a call that does not fail,
+            // too.
             let error = host
                 .call(&made.jit, "main", &inputs)
                 .expect_err("an index outside")

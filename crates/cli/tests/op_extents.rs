@@ -1,6 +1,7 @@
-//! Extents that typing knows as `?` are checked when a call is made: for every operator, the value cases of
-//! `tests/ops/` are called with random extents behind `?`. Where the operator refuses such extents as constants,
-//! both engines refuse them, with the same words; elsewhere both compute the same.
+//! Extents that typing knows as `?` are checked when a call is made: for every operator, the value
+//! cases of `tests/ops/` are called with random extents behind `?`. Where the operator refuses such
+//! extents as constants, both engines refuse them, with the same words; elsewhere both compute the
+//! same.
 
 #[allow(dead_code)] // Each test file uses its part.
 #[path = "../../relax/tests/op_cases/mod.rs"]
@@ -20,7 +21,8 @@ use relax_testkit::{Rng, alike};
 /// constants are computed when they are `?`.
 const LENIENT: &[(&str, &str)] = &[];
 
-/// Operators of which some case has no native form once extents are `?`, and why. No other is left out.
+/// Operators of which some case has no native form once extents are `?`, and why. No other is left
+/// out.
 const NOT_NATIVE: &[(&str, &str)] = &[
     ("bitwise_and", BITS),
     ("bitwise_or", BITS),
@@ -190,8 +192,8 @@ fn check(
                 }
                 match (&expected, &found) {
                     (Ok(a), Ok(b)) if alike(a, b) => {}
-                    // What is about extents is said alike, unless passes have put other operators there; other
-                    // faults depend on the order of things.
+                    // What is about extents is said alike, unless passes have put other operators
+                    // there; other faults depend on the order of things.
                     (Err(a), Err(b)) if a.code.0 != 1101 || b.ends_with(&a.message) => {}
                     (Err(_), Err(_)) if *pipeline != "O0" => {}
                     (Err(_), Err(_)) => {

@@ -75,7 +75,7 @@ fn the_module_goes_to_stdout_and_everything_else_to_stderr() {
     );
 }
 
-/// What goes to standard error for these flags.
+/// Returns what goes to standard error for these flags.
 fn said(dir: &Folder, flags: &[&str]) -> String {
     let o = dir.opt(&[&["a.relay", "-o", "out.relay"], flags].concat());
     assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));

@@ -1,4 +1,5 @@
-//! The pass of `examples/out_of_tree`, a tool outside of the project, in pipelines and in what relax-opt says.
+//! The pass of `examples/out_of_tree`, a tool outside of the project, in pipelines and in what
+//! relax-opt says.
 
 use relax::passes::Registry;
 use relax::{PassConfig, ReadOptions, Session, Silent, Style, run_pipeline};

@@ -37,7 +37,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a call says that is wrong.
+/// Returns what a call says that is wrong.
 fn refused(dir: &Path, line: &str) -> String {
     let o = call(dir, line);
     assert_eq!(o.status.code(), Some(2), "{line}: {}", text(&o.stderr));
@@ -386,7 +386,8 @@ fn an_interrupted_tool_leaves_nothing() {
     );
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(dir.0.join("cc"), mode).expect("ours");
-    // A tool keeps ignoring a signal that it was started to ignore, as background jobs of a shell are.
+    // A tool keeps ignoring a signal that it was started to ignore, as background jobs of a shell
+    // are.
     let mut child = Command::new("env")
         .arg("--default-signal=INT")
         .arg(tool("relaxc").get_program())

@@ -1,5 +1,6 @@
-//! Random tensor programs written by hand: outputs of computed extents, inputs whose extents are `?`, elements that
-//! nothing writes, booleans. Both engines compute the same, or fail with the same words; code that is checked too.
+//! Random tensor programs written by hand: outputs of computed extents, inputs whose extents are
+//! `?`, elements that nothing writes, booleans. Both engines compute the same, or fail with the
+//! same words; code that is checked too.
 #![cfg(feature = "native")]
 
 use relax::{InferOptions, ReadOptions, Session};
@@ -171,7 +172,7 @@ fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// What is wrong with a program, if anything; nothing where it is refused before it runs.
+/// Returns what is wrong with a program, if anything; nothing where it is refused before it runs.
 fn trouble(seed: u64, ran: &mut usize) -> Option<String> {
     let (text, inputs) = made(seed);
     let mut session = Session::new(ReadOptions::default());

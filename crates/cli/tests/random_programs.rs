@@ -1,4 +1,5 @@
-//! Random well-typed programs give the same values natively and in the evaluator, and leave nothing behind.
+//! Random well-typed programs give the same values natively and in the evaluator, and leave nothing
+//! behind.
 #![cfg(feature = "native")]
 
 use relax::{InferOptions, ReadOptions, Session};
@@ -23,8 +24,8 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// How many programs for each pipeline: `RELAX_PROGRAMS`, or three thousand in all where code is optimised and
-/// enough for a quick look where not.
+/// Returns how many programs for each pipeline: `RELAX_PROGRAMS`, or three thousand in all where
+/// code is optimised and enough for a quick look where not.
 fn count() -> u64 {
     number("RELAX_PROGRAMS").unwrap_or(if cfg!(debug_assertions) { 60 } else { 500 })
 }
@@ -50,11 +51,13 @@ fn through_file(program: &Executable) -> Result<Executable, String> {
     }
 }
 
-/// Leaves the virtual machine out. Its translation is safe code, which the optimiser lets compare the bytes of an enum
-/// before it looks at the variant; valgrind takes that for a decision over bytes that nobody wrote.
+/// Leaves the virtual machine out. Its translation is safe code, which the optimiser lets compare
+/// the bytes of an enum before it looks at the variant; valgrind takes that for a decision over
+/// bytes that nobody wrote.
 const NATIVE_ONLY: &str = "RELAX_NATIVE_ONLY";
 
-/// What goes wrong with a program on the virtual machine, after it went through the listing and the file.
+/// Returns what goes wrong with a program on the virtual machine, after it went through the listing
+/// and the file.
 fn machine_trouble(
     lowered: &Lowered,
     module: &Module,
@@ -98,8 +101,8 @@ fn machine_trouble(
     })
 }
 
-/// What went wrong with a program, if anything. `pipeline` runs before native code is generated. What can be shrunk
-/// is shrunk.
+/// Returns what went wrong with a program, if anything. `pipeline` runs before native code is
+/// generated. What can be shrunk is shrunk.
 fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     let made = program(seed, features);
     let mut session = Session::new(ReadOptions::default());
@@ -127,7 +130,7 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     Some(format!("{what}\nIn less of it: {last:?}\n{text}"))
 }
 
-/// What the engines do not agree about, or what a program leaves behind.
+/// Returns what the engines do not agree about, or what a program leaves behind.
 fn disagreement(
     session: &mut Session,
     module: &Module,
@@ -238,9 +241,10 @@ fn code_whose_memory_is_planned_agrees_with_the_evaluator() {
     );
 }
 
-/// Programs run under valgrind, which sees reads and writes of memory that nobody owns and decisions over bytes that
-/// nobody wrote; the ledger counts what is left and what is freed twice, there as elsewhere.
-/// `RELAX_VALGRIND=300 cargo test --release --workspace --test random_programs valgrind` runs some hundreds.
+/// Programs run under valgrind, which sees reads and writes of memory that nobody owns and
+/// decisions over bytes that nobody wrote; the ledger counts what is left and what is freed twice,
+/// there as elsewhere. `RELAX_VALGRIND=300 cargo test --release --workspace --test random_programs
+/// valgrind` runs some hundreds.
 #[test]
 fn memory_is_used_well_under_valgrind() {
     let name = "native_code_agrees_with_the_evaluator";
@@ -267,7 +271,8 @@ fn memory_is_used_well_under_valgrind() {
     }
 }
 
-/// What fails is shrunk before it is shown: here what "fails" is each program that calls an operator of a name.
+/// What fails is shrunk before it is shown: here what "fails" is each program that calls an
+/// operator of a name.
 #[test]
 fn reproducers_are_short() {
     let (mut all, mut short) = (0, 0);

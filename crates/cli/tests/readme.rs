@@ -1,5 +1,6 @@
-//! The README's tour and the examples of docs/tools.md are what the tools really print. Every line `$ command` of
-//! their `text` blocks runs, in a folder where `examples/` is; `$ cat FILE` makes the file that it shows.
+//! The README's tour and the examples of docs/tools.md are what the tools really print. Every line
+//! `$ command` of their `text` blocks runs, in a folder where `examples/` is; `$ cat FILE` makes
+//! the file that it shows.
 //!
 //! `RELAX_BLESS=1` writes what the tools print now into the pages.
 
@@ -17,7 +18,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("relaxc", env!("CARGO_BIN_EXE_relaxc")),
 ];
 
-/// What a command prints, standard output first.
+/// Returns what a command prints, standard output first.
 fn output(command: &str, folder: &Path) -> String {
     let mut words = command.split_whitespace();
     let name = words.next().expect("a command");

@@ -1,4 +1,5 @@
-//! Programs of `tests/run` on the other engines: the virtual machine and the evaluator print what native code prints.
+//! Programs of `tests/run` on the other engines: the virtual machine and the evaluator print what
+//! native code prints.
 #![cfg(feature = "native")]
 
 use std::path::Path;
@@ -19,7 +20,8 @@ const OTHER: &[&str] = &[
 /// Ten million cells of a list: the evaluator takes minutes.
 const LARGE: &[&str] = &["long_list.relay"];
 
-/// Whether two texts differ in numbers only, and these no more than by the order in which float32 are added.
+/// Returns whether two texts differ in numbers only, and these no more than by the order in which
+/// float32 are added.
 fn alike(a: &str, b: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let cut = |c: char| !(c.is_alphanumeric() || "._-".contains(c));

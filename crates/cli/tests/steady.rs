@@ -1,5 +1,5 @@
-//! A program that is called again asks the system for no memory: everything comes from what the context
-//! has kept.
+//! A program that is called again asks the system for no memory: everything comes from what the
+//! context has kept.
 #![cfg(feature = "native")]
 
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! Programs of the virtual machine that somebody changed: they read, or do not; what reads is written and read again, and
-//! runs to a value or a fault.
+//! Programs of the virtual machine that somebody changed: they read, or do not; what reads is
+//! written and read again, and runs to a value or a fault.
 //!
-//! The changes are the same on every machine. `RELAX_FUZZ=1000000` makes more, `RELAX_FUZZ_FROM` others:
+//! The changes are the same on every machine. `RELAX_FUZZ=1000000` makes more, `RELAX_FUZZ_FROM`
+//! others:
 //!
 //!     RELAX_FUZZ=1000000 cargo test --release --workspace --test vm_damaged
 #![cfg(feature = "native")]
@@ -103,7 +104,8 @@ fn changed_words(text: &str, dice: &mut Dice) -> String {
     words.concat()
 }
 
-/// A file whose checksum is right whatever was changed: else nothing behind it would ever be looked at.
+/// A file whose checksum is right whatever was changed: else nothing behind it would ever be looked
+/// at.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let length = out.get(16..24).and_then(|b| b.try_into().ok());

@@ -1,4 +1,5 @@
-//! `docs/vm.md` is true of the files that `relaxc` writes: they are read here by its table and its rules alone.
+//! `docs/vm.md` is true of the files that `relaxc` writes: they are read here by its table and its
+//! rules alone.
 #![cfg(feature = "native")]
 
 use std::collections::BTreeMap;

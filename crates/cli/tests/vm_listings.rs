@@ -1,7 +1,8 @@
 //! Programs of our virtual machine beside those of TVM's, for the same modules in TVMScript.
 //!
-//! `tests/vm/tvm/record.py` wrote what TVM 0.27 makes of them. On each way through a function both machines call the
-//! same kernels and functions in the same order; `docs/vm.md` says in what else they differ.
+//! `tests/vm/tvm/record.py` wrote what TVM 0.27 makes of them. On each way through a function both
+//! machines call the same kernels and functions in the same order; `docs/vm.md` says in what else
+//! they differ.
 #![cfg(feature = "native")]
 
 use std::collections::BTreeMap;
@@ -87,7 +88,7 @@ fn theirs(text: &str) -> BTreeMap<String, Vec<Step>> {
     functions
 }
 
-/// What a kernel is called without what makes its name another than those of others.
+/// Returns what a kernel is called without what makes its name another than those of others.
 fn plain(name: &str) -> String {
     let name = name.strip_prefix("tir_").unwrap_or(name);
     let name = name.strip_prefix("relax_").unwrap_or(name);
@@ -96,7 +97,8 @@ fn plain(name: &str) -> String {
     name.trim_end_matches('_').to_owned()
 }
 
-/// The same of a function of ours. What computes with elements alone is no kernel here, but instructions.
+/// The same of a function of ours. What computes with elements alone is no kernel here, but
+/// instructions.
 fn ours(program: &Executable, f: &Function) -> Vec<Step> {
     let step = |inst: &Inst| match inst {
         Inst::Call { callee, args, .. } => match callee {

@@ -1,5 +1,5 @@
-//! A program in C that holds the interface wrongly: calls of the runtime and of compiled entries with values of all
-//! kinds, null among them.
+//! A program in C that holds the interface wrongly: calls of the runtime and of compiled entries
+//! with values of all kinds, null among them.
 //!
 //! What the interface cannot tell (a pointer to something else than its type says) is not tried.
 
@@ -193,7 +193,8 @@ impl Caller<'_> {
             3 => self.borrowed(),
             4..=5 => {
                 let fields = self.owned();
-                // SAFETY (here and below): values live or are null, lengths are as they are, the context lives.
+                // SAFETY (here and below): values live or are null, lengths are as they are, the
+                // context lives.
                 let made = unsafe { rx_make_tuple(self.ctx, fields.len() as u32, fields.as_ptr()) };
                 self.keep(made);
             }

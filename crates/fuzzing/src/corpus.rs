@@ -7,8 +7,9 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 /// Longer texts say nothing that shorter ones do not.
 const LONGEST: usize = 3000;
 
-/// The kept inputs of a target with their names, and the findings that were mended: files of `fuzz/corpus/NAME` and
-/// `fuzz/findings/NAME`. Texts of `front` are texts for `passes` and `protocol` too.
+/// The kept inputs of a target with their names, and the findings that were mended: files of
+/// `fuzz/corpus/NAME` and `fuzz/findings/NAME`. Texts of `front` are texts for `passes` and
+/// `protocol` too.
 pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let texts = matches!(target, "passes" | "protocol").then_some("front");

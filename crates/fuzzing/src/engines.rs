@@ -1,4 +1,5 @@
-//! Programs on every engine: the evaluator, native code at each level on one and more threads, the virtual machine.
+//! Programs on every engine: the evaluator, native code at each level on one and more threads, the
+//! virtual machine.
 
 use relax::random::{Random, random};
 use relax::{InferOptions, ReadOptions, Session, native, values, vm};
@@ -15,14 +16,15 @@ use relax_vm::{Loops, Machine};
 const SEED: &[u8] = b"seed ";
 /// Longer texts take long and say nothing new.
 const LONGEST: usize = 3000;
-/// Steps that the evaluator may take: what does not end there is not run natively, where nothing ends it.
+/// Steps that the evaluator may take: what does not end there is not run natively, where nothing
+/// ends it.
 const STEPS: u64 = 20_000;
 /// Extents that a text does not say.
 const EXTENT: i64 = 3;
 const LEVELS: [&str; 4] = ["O0", "O1", "O2", "O3"];
 
-/// A generated program (`seed NUMBER`), or a text, whose `@main` is called with tensors made up: all engines give the
-/// same or fail.
+/// A generated program (`seed NUMBER`), or a text, whose `@main` is called with tensors made up:
+/// all engines give the same or fail.
 pub(crate) fn engines(data: &[u8]) {
     if data.len() > LONGEST {
         return;
@@ -48,7 +50,8 @@ struct Case {
 }
 
 impl Case {
-    /// A text with what it gives; nothing where it has errors, takes other things than tensors, or takes too long.
+    /// A text with what it gives; nothing where it has errors, takes other things than tensors, or
+    /// takes too long.
     fn of(text: &[u8], inputs: Option<&[Tensor]>) -> Option<Case> {
         let mut session = Session::new(ReadOptions::default());
         let (mut module, diagnostics) = session.read("input.relay", text.to_vec());
@@ -93,7 +96,8 @@ impl Case {
         })
     }
 
-    /// Compiles the module after a pipeline; `None` where a pass or the lowering refuses with a reason.
+    /// Compiles the module after a pipeline; `None` where a pass or the lowering refuses with a
+    /// reason.
     fn lowered(&mut self, pipeline: &str) -> Option<(Lowered, Module)> {
         let mut module = self.module.clone();
         let typing = match native::optimise(&mut self.session, &mut module, pipeline) {

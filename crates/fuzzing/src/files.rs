@@ -1,4 +1,5 @@
-//! Bytes of others: weights, graphs, models and programs of the machine in every format that the tools read.
+//! Bytes of others: weights, graphs, models and programs of the machine in every format that the
+//! tools read.
 //!
 //! A panic is a finding, and so are bytes that are promised and not there.
 
@@ -19,8 +20,8 @@ pub(crate) fn is_text(kind: &[u8]) -> bool {
     TEXTS.iter().any(|t| t.as_bytes() == kind)
 }
 
-/// Reads the bytes behind the first line as a file of the format that the line names; a module that comes out types and
-/// prints.
+/// Reads the bytes behind the first line as a file of the format that the line names; a module that
+/// comes out types and prints.
 pub(crate) fn file(data: &[u8]) {
     let Some((kind, bytes)) = parts(data) else {
         return;

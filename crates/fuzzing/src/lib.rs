@@ -1,7 +1,8 @@
-//! What fuzzers try, whoever starts them: `cargo test` replays the corpora and makes some changes of them, and `fuzz/`
-//! gives the same functions to libFuzzer.
+//! What fuzzers try, whoever starts them: `cargo test` replays the corpora and makes some changes
+//! of them, and `fuzz/` gives the same functions to libFuzzer.
 //!
-//! A target takes any bytes. It panics where something is wrong with the project, and never because the bytes are.
+//! A target takes any bytes. It panics where something is wrong with the project, and never because
+//! the bytes are.
 //!
 //! Invariant: a target does the same with the same bytes, whatever was tried before.
 
@@ -35,7 +36,8 @@ pub struct Target {
 pub enum Form {
     /// Tokens.
     Text,
-    /// A first line that names a format, and a file of it: tokens where the format is a text, else bytes.
+    /// A first line that names a format, and a file of it: tokens where the format is a text, else
+    /// bytes.
     File,
     /// Bytes that each choose something.
     Choices,
@@ -83,7 +85,8 @@ pub fn target(name: &str) -> Option<&'static Target> {
 }
 
 impl Target {
-    /// A changed input: three of four by tokens where it has some, else by bytes. The same number makes the same change.
+    /// A changed input: three of four by tokens where it has some, else by bytes. The same number
+    /// makes the same change.
     pub fn change(&self, data: &[u8], number: u32) -> Vec<u8> {
         let by_tokens = !number.is_multiple_of(4);
         match self.form {

@@ -129,7 +129,8 @@ const WORDS: &[&str] = &[
 /// Most bytes that changes of tokens add.
 const GROWTH: usize = 600;
 
-/// A text with some tokens changed; the same number makes the same change, among the same [`remember`]ed stretches.
+/// A text with some tokens changed; the same number makes the same change, among the same
+/// [`remember`]ed stretches.
 pub fn tokens(text: &[u8], number: u32) -> Vec<u8> {
     let mut random = Random::new(number);
     let mut changed_text = text.to_vec();
@@ -152,7 +153,8 @@ const NUMBERS: [u64; 8] = [
     u64::MAX,
 ];
 
-/// Changes bytes: some are left out, doubled, set, or made a number; the same number makes the same change.
+/// Changes bytes: some are left out, doubled, set, or made a number; the same number makes the same
+/// change.
 pub fn bytes(data: &[u8], number: u32) -> Vec<u8> {
     let mut random = Random::new(number);
     let mut data = data.to_vec();
@@ -231,7 +233,8 @@ fn changed(text: &[u8], random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// The tokens of a text, as a mutation needs them: words with their sigils, numbers, strings, and all else alone.
+/// The tokens of a text, as a mutation needs them: words with their sigils, numbers, strings, and
+/// all else alone.
 fn split(text: &[u8]) -> Vec<Range<usize>> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.' || b >= 0x80;
     let mut out = Vec::new();

@@ -1,11 +1,13 @@
-//! An editor: messages to the language server, or a text and changes of it with questions in between.
+//! An editor: messages to the language server, or a text and changes of it with questions in
+//! between.
 
 /// The line before messages; anything else is a text.
 const MESSAGES: &[u8] = b"#messages\n";
 /// Longer inputs take long and say nothing new.
 const LONGEST: usize = 4000;
 
-/// Messages of an editor, one a line, where the first line says so; else a document that is changed.
+/// Messages of an editor, one a line, where the first line says so; else a document that is
+/// changed.
 pub fn protocol(data: &[u8]) {
     if data.len() > LONGEST {
         return;

@@ -1,4 +1,5 @@
-//! Texts: whatever is read prints, formats and reads back, with types and without, and after passes.
+//! Texts: whatever is read prints, formats and reads back, with types and without, and after
+//! passes.
 //!
 //! A panic is a finding.
 
@@ -58,8 +59,8 @@ fn sound(m: &Module) {
     }
 }
 
-/// A module that types is the same when it is printed and read again, exactly without the types that were found, up to
-/// which types are written down with them.
+/// A module that types is the same when it is printed and read again, exactly without the types
+/// that were found, up to which types are written down with them.
 fn reads_back(m: &Module) {
     let mut typed = m.clone();
     let (typing, errors) = check(&mut typed, &InferOptions::default());
@@ -104,10 +105,12 @@ const TOGETHER: [&str; 8] = [
     "gradient{mode=higher-order}",
 ];
 
-/// The first line of an input that says itself which passes are run: their names behind this, apart by `;`.
+/// The first line of an input that says itself which passes are run: their names behind this, apart
+/// by `;`.
 const CHOSEN: &str = "// passes: ";
 
-/// The passes or pipelines that an input asks for in its first line, else one to three that its bytes choose.
+/// The passes or pipelines that an input asks for in its first line, else one to three that its
+/// bytes choose.
 fn chosen(text: &[u8]) -> Vec<String> {
     let first = text.split(|&b| b == b'\n').next().unwrap_or_default();
     let first = String::from_utf8_lossy(first);
@@ -130,7 +133,8 @@ fn chosen(text: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Passes or pipelines on a text: each refuses with a reason, or leaves a module that verifies, types and reads back.
+/// Passes or pipelines on a text: each refuses with a reason, or leaves a module that verifies,
+/// types and reads back.
 pub fn passes(text: &[u8]) {
     if text.len() > LONGEST {
         return;

@@ -1,7 +1,8 @@
 //! The kept inputs of all targets, and some changes of them: whatever is tried, nothing breaks.
 //!
-//! The changes are the same on every machine, and depend on `fuzz/corpus` only. `RELAX_FUZZ=100000` makes more,
-//! `RELAX_FUZZ_FROM` others, and `RELAX_FUZZ_TEXTS=1` changes all texts of the repository too:
+//! The changes are the same on every machine, and depend on `fuzz/corpus` only. `RELAX_FUZZ=100000`
+//! makes more, `RELAX_FUZZ_FROM` others, and `RELAX_FUZZ_TEXTS=1` changes all texts of the
+//! repository too:
 //!
 //!     RELAX_FUZZ=100000 RELAX_FUZZ_FROM=1000000 cargo test --release -p relax-fuzzing --test tried -- --nocapture
 
@@ -13,7 +14,7 @@ fn number(name: &str) -> Option<u32> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// What went wrong with these inputs: their names.
+/// Returns what went wrong with these inputs: their names.
 fn found(target: &Target, inputs: impl Iterator<Item = (String, Vec<u8>)>) -> Vec<String> {
     let mut found = Vec::new();
     for (name, data) in inputs {
@@ -30,7 +31,8 @@ fn none(found: &[String]) {
     assert!(found.is_empty(), "{n} findings:\n{all}");
 }
 
-/// How many changes are made where nothing else is said: about ten seconds of them, fewer where code is not optimised.
+/// Returns how many changes are made where nothing else is said: about ten seconds of them, fewer
+/// where code is not optimised.
 fn usual(changes: u32) -> u32 {
     changes / if cfg!(debug_assertions) { 20 } else { 1 }
 }

@@ -63,8 +63,9 @@ impl<'m> Interp<'m> {
         self.packed = Box::new(packed);
         self
     }
-    /// A run that takes more than so many steps ends with an error at the call that it has come to. A step is an
-    /// instruction of the evaluator: a call, a branch, a tuple. Without a limit a program that does not end runs on.
+    /// A run that takes more than so many steps ends with an error at the call that it has come to.
+    /// A step is an instruction of the evaluator: a call, a branch, a tuple. Without a limit a
+    /// program that does not end runs on.
     pub fn with_max_steps(mut self, steps: Option<u64>) -> Self {
         self.max_steps = steps;
         self

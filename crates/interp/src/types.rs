@@ -48,8 +48,8 @@ pub(crate) fn match_dims(dims: &mut Dims, found: &[i64], wanted: &[Dim]) -> Resu
     Ok(())
 }
 
-/// Whether a value has a type. Binds dimension variables that have no value yet. What lies inside
-/// data values and functions is not looked at: inference has seen to it.
+/// Returns whether a value has a type. Binds dimension variables that have no value yet. What lies
+/// inside data values and functions is not looked at: inference has seen to it.
 pub(crate) fn match_type(
     m: &Module,
     dims: &mut Dims,

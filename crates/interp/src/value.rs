@@ -104,7 +104,7 @@ impl Value {
             None
         }
     }
-    /// What kind of value this is, in words.
+    /// Returns what kind of value this is, in words.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Tensor(_) => "a tensor",

@@ -120,8 +120,8 @@ impl AttrValue {
         };
         self.as_array()?.iter().map(pair).collect()
     }
-    /// Whether two values are the same and spelled the same: `3` is not `3i64` here, nor is `0f`
-    /// `-0f`. Values nest little: the resolver refuses those that do not.
+    /// Returns whether two values are the same and spelled the same: `3` is not `3i64` here, nor is
+    /// `0f` `-0f`. Values nest little: the resolver refuses those that do not.
     pub fn same_spelling(&self, other: &AttrValue) -> bool {
         match (self, other) {
             (AttrValue::Float(a), AttrValue::Float(b)) => a.to_bits() == b.to_bits(),
@@ -135,7 +135,7 @@ impl AttrValue {
             _ => self == other,
         }
     }
-    /// Whether this is `None`.
+    /// Returns whether this is `None`.
     pub fn is_none(&self) -> bool {
         matches!(self, AttrValue::None)
     }
@@ -148,8 +148,8 @@ fn same_items(a: &[(Symbol, AttrValue)], b: &[(Symbol, AttrValue)]) -> bool {
 
 /// A list of named values.
 ///
-/// Invariant: the attributes of a call to a registered operator stand in the order of its schema and
-/// are complete: what the text leaves out has its default value here.
+/// Invariant: the attributes of a call to a registered operator stand in the order of its schema
+/// and are complete: what the text leaves out has its default value here.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Attrs {
     items: Vec<(Symbol, AttrValue)>,
@@ -186,11 +186,11 @@ impl Attrs {
     pub fn iter(&self) -> std::slice::Iter<'_, (Symbol, AttrValue)> {
         self.items.iter()
     }
-    /// Whether two lists are the same and spelled the same.
+    /// Returns whether two lists are the same and spelled the same.
     pub fn same_spelling(&self, other: &Attrs) -> bool {
         same_items(&self.items, &other.items)
     }
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }

@@ -19,8 +19,9 @@ pub struct Compacted {
 }
 
 impl Module {
-    /// Copies what the globals reach into fresh arenas: expressions, variables, functions, patterns,
-    /// blocks, constants, attributes. Types, data types and globals keep their ids. Sharing stays.
+    /// Copies what the globals reach into fresh arenas: expressions, variables, functions,
+    /// patterns, blocks, constants, attributes. Types, data types and globals keep their ids.
+    /// Sharing stays.
     pub fn compact(&self) -> Compacted {
         let mut new = Module::new();
         new.version = self.version;

@@ -29,7 +29,7 @@ impl TypeSubst {
     pub fn new() -> TypeSubst {
         TypeSubst::default()
     }
-    /// Whether nothing is replaced.
+    /// Returns whether nothing is replaced.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
             && self.shapes.is_empty()
@@ -52,7 +52,8 @@ impl TypeSubst {
             Atom::Infer(_) => None,
         })
     }
-    /// Attributes with replacements: extents may stand in them (`newshape=[n, 4]`), in lists of lists at most.
+    /// Attributes with replacements: extents may stand in them (`newshape=[n, 4]`), in lists of
+    /// lists at most.
     pub fn attrs(&self, attrs: &Attrs) -> Attrs {
         let mut new = attrs.clone();
         if !self.dims.is_empty() {

@@ -6,8 +6,8 @@ use rustc_hash::FxHashSet;
 use crate::{AdtId, GlobalId, OpId, PatId, RelId};
 
 /// What of a module is not what was written, because a mistake stands in its text. Together with
-/// [`Expr::Error`](crate::Expr::Error) and [`Type::Error`](crate::Type::Error) it says what was reported
-/// already: whatever depends on these parts is not judged, and everything else is.
+/// [`Expr::Error`](crate::Expr::Error) and [`Type::Error`](crate::Type::Error) it says what was
+/// reported already: whatever depends on these parts is not judged, and everything else is.
 ///
 /// Only a module with errors has any.
 #[derive(Clone, Debug, Default)]
@@ -28,7 +28,7 @@ pub struct Damage {
 }
 
 impl Damage {
-    /// Whether a place lies in a damaged stretch of the text.
+    /// Returns whether a place lies in a damaged stretch of the text.
     pub fn covers(&self, place: Span) -> bool {
         let after = self.places.partition_point(|p| p.start <= place.start);
         let last = after.checked_sub(1).map(|i| self.places[i]);

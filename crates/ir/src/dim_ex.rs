@@ -3,8 +3,8 @@
 use relax_loops::Ex;
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 
-/// The scalar expression of a dimension, with `var` for its variables; `None` where that gives none,
-/// for `?`, for unknowns and for errors.
+/// The scalar expression of a dimension, with `var` for its variables; `None` where that gives
+/// none, for `?`, for unknowns and for errors.
 pub fn dim_to_ex(dim: &Dim, var: impl FnMut(DimVar) -> Option<Ex>) -> Option<Ex> {
     dim.build(&mut ToEx(var))
 }

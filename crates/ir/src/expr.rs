@@ -30,7 +30,7 @@ impl ExprList {
     pub fn len(self) -> usize {
         self.len as usize
     }
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }

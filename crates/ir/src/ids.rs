@@ -1,8 +1,9 @@
 //! Sets of ids, and facts about some ids of an arena, for walks over a part of a module.
 //!
-//! What a walk touches is dense in a few places: the old nodes of a function stand together, its new ones at
-//! the end of the arena. So these are tables in pages, of which only those that are touched exist: a lookup is
-//! two loads, and what a walk over a small function of a large module takes depends on the function.
+//! What a walk touches is dense in a few places: the old nodes of a function stand together, its
+//! new ones at the end of the arena. So these are tables in pages, of which only those that are
+//! touched exist: a lookup is two loads, and what a walk over a small function of a large module
+//! takes depends on the function.
 
 use std::marker::PhantomData;
 use std::ops::Index;
@@ -100,7 +101,7 @@ impl IdSet {
             *self.0.entry(id.index() / 64) &= !(1 << (id.index() % 64));
         }
     }
-    /// Whether the id is in the set.
+    /// Returns whether the id is in the set.
     pub fn contains(&self, id: impl Id) -> bool {
         self.0.get(id.index() / 64) & (1 << (id.index() % 64)) != 0
     }
@@ -134,7 +135,8 @@ impl<K: Id, T: Copy> Index<K> for IdTable<K, T> {
     }
 }
 
-/// Up to how many entries a map is a hash table: many maps are made for a few nodes of a large module.
+/// Up to how many entries a map is a hash table: many maps are made for a few nodes of a large
+/// module.
 const FEW: usize = 64;
 
 /// A map from ids of one arena to ids.
@@ -163,7 +165,7 @@ impl<K: Id, V: Id> IdMap<K, V> {
         Self::default()
     }
 
-    /// What stands in slots of no key: arenas hold fewer nodes.
+    /// Returns what stands in slots of no key: arenas hold fewer nodes.
     fn none() -> V {
         V::from_index(u32::MAX as usize)
     }
@@ -175,7 +177,7 @@ impl<K: Id, V: Id> IdMap<K, V> {
             Some(pages) => Some(pages.get(key.index())).filter(|v| **v != Self::none()),
         }
     }
-    /// Whether the key has a value.
+    /// Returns whether the key has a value.
     pub fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }

@@ -4,7 +4,8 @@ use relax_base::LendableVec;
 
 use crate::{ExprId, ExprList};
 
-/// Lists of expressions, one behind the other. A list lies before or behind the border of what is lent as a whole.
+/// Lists of expressions, one behind the other. A list lies before or behind the border of what is
+/// lent as a whole.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Lists {
     items: LendableVec<ExprId>,
@@ -45,7 +46,7 @@ impl Lists {
         }
         list(start, old.len())
     }
-    /// Where the next list begins.
+    /// Returns where the next list begins.
     pub fn end(&self) -> usize {
         self.items.len()
     }
@@ -61,7 +62,7 @@ impl Lists {
     pub fn take_back(&mut self) {
         self.items.take_back();
     }
-    /// What a copy of lent lists has added.
+    /// Returns what a copy of lent lists has added.
     pub fn into_own(self) -> Vec<ExprId> {
         self.items.into_own()
     }

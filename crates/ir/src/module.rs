@@ -134,9 +134,9 @@ pub struct UserOp {
 pub struct Metadata {
     /// Values under `meta[key][index]` that are no constants, as JSON text of the whole section.
     pub raw: Option<Arc<str>>,
-    /// Constants that stand in for those of a missing section, by their index in its list of constants;
-    /// in ascending order of ids. Their values mean nothing: they are not computed with before the
-    /// program runs, and are printed as references.
+    /// Constants that stand in for those of a missing section, by their index in its list of
+    /// constants; in ascending order of ids. Their values mean nothing: they are not computed with
+    /// before the program runs, and are printed as references.
     pub stubs: Vec<(u32, ConstId)>,
 }
 
@@ -165,7 +165,8 @@ pub struct Module {
     pub exprs: Arena<ExprId, Expr>,
     /// Where expressions stand.
     pub spans: SideTable<ExprId, Span>,
-    /// Where the attributes of calls stand that the text gives: by call, in ascending order, and name.
+    /// Where the attributes of calls stand that the text gives: by call, in ascending order, and
+    /// name.
     pub attr_spans: Vec<(ExprId, Symbol, Span)>,
     /// All local variables.
     pub vars: Arena<VarId, Var>,
@@ -278,7 +279,7 @@ impl Module {
     pub fn list(&self, list: ExprList) -> &[ExprId] {
         self.lists.get(list)
     }
-    /// Where the text gives the attribute `name` of a call.
+    /// Returns where the text gives the attribute `name` of a call.
     pub fn attr_span(&self, call: ExprId, name: &str) -> Option<Span> {
         let from = self.attr_spans.partition_point(|a| a.0 < call);
         let mut own = self.attr_spans[from..].iter().take_while(|a| a.0 == call);
@@ -371,7 +372,7 @@ impl Module {
             .find(|(_, g)| g.name == name)
             .map(|(id, _)| id)
     }
-    /// Whether this is Relax in TVMScript, and still as it was written.
+    /// Returns whether this is Relax in TVMScript, and still as it was written.
     pub fn is_script(&self) -> bool {
         self.script.as_ref().is_some_and(|s| !s.lowered)
     }

@@ -203,8 +203,9 @@ impl Module {
 
     /// `root` with expressions in place of variables. Variables are ids with one binding place
     /// each, so no name is captured; but a replacement that itself binds variables may come out in
-    /// several places: copy it with [`Module::copy_fresh`] then. `memo` is that of [`Module::rewrite`]: calls that
-    /// share one must mean the same by it, for all that both of their roots reach.
+    /// several places: copy it with [`Module::copy_fresh`] then. `memo` is that of
+    /// [`Module::rewrite`]: calls that share one must mean the same by it, for all that both of
+    /// their roots reach.
     pub fn substitute(
         &mut self,
         root: ExprId,

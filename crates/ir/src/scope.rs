@@ -180,16 +180,16 @@ impl Scopes {
         scope
     }
 
-    /// Whether `inner` is `outer` or lies inside it.
+    /// Returns whether `inner` is `outer` or lies inside it.
     pub fn holds(&self, outer: ScopeId, inner: ScopeId) -> bool {
         self.depth(inner) >= self.depth(outer) && self.ancestor(inner, self.depth(outer)) == outer
     }
 
-    /// How many scopes are around it.
+    /// Returns how many scopes are around it.
     pub fn depth(&self, scope: ScopeId) -> u32 {
         self.scopes[scope].depth
     }
-    /// What opened it.
+    /// Returns what opened it.
     pub fn kind(&self, scope: ScopeId) -> ScopeKind {
         self.scopes[scope].kind
     }
@@ -205,7 +205,7 @@ impl Scopes {
     pub fn is_empty(&self) -> bool {
         self.scopes.is_empty()
     }
-    /// Where an expression is evaluated; `None` for one that is not under the root.
+    /// Returns where an expression is evaluated; `None` for one that is not under the root.
     pub fn of(&self, id: ExprId) -> Option<ScopeId> {
         self.of[id]
     }

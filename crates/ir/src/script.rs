@@ -1,4 +1,5 @@
-//! What a text in TVMScript says that a module has no place for: kept, so that it can be printed again.
+//! What a text in TVMScript says that a module has no place for: kept, so that it can be printed
+//! again.
 
 use std::sync::Arc;
 
@@ -22,8 +23,8 @@ pub struct Kept {
     pub why: &'static str,
     /// Where it stands.
     pub span: Span,
-    /// The tensor program that was made of it, where loops say the same: as long as the module's global is this
-    /// one, its text is the kept one.
+    /// The tensor program that was made of it, where loops say the same: as long as the module's
+    /// global is this one, its text is the kept one.
     pub program: Option<Arc<Program>>,
     /// The same for a tensor program that changes what it is given.
     pub inplace: Option<Inplace>,
@@ -32,14 +33,15 @@ pub struct Kept {
 /// A tensor program that changes what it is given, as one that gives new tensors.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Inplace {
-    /// The program: the parameters that are read are its inputs, those that are written its outputs.
+    /// The program: the parameters that are read are its inputs, those that are written its
+    /// outputs.
     pub program: Arc<Program>,
     /// Of each parameter, whether it is an input, and whether it is an output.
     pub params: Arc<[(bool, bool)]>,
 }
 
 impl Kept {
-    /// Whether a tensor program is the one that this text says.
+    /// Returns whether a tensor program is the one that this text says.
     pub fn says(&self, program: &Arc<Program>) -> bool {
         self.program
             .as_ref()
@@ -56,15 +58,16 @@ pub struct Script {
     pub head: Vec<Arc<str>>,
     /// The metadata section, as the text has it: a literal.
     pub metadata: Option<Arc<str>>,
-    /// Items that stay text. A function of Relax among them is a function of the module as well, whose
-    /// body only says so.
+    /// Items that stay text. A function of Relax among them is a function of the module as well,
+    /// whose body only says so.
     pub kept: Vec<Kept>,
     /// Dimensions that the text writes in another way than their normal form.
     pub dims: FxHashMap<Dim, Arc<str>>,
     /// What the text calls operators that have another name here.
     pub operators: FxHashMap<OpId, Symbol>,
-    /// Whether the program is on its way to native code: operators mean what they mean in Relax, but what the text says
-    /// beyond that (annotations that TVM trusts, programs called for what they write) is gone.
+    /// Whether the program is on its way to native code: operators mean what they mean in Relax,
+    /// but what the text says beyond that (annotations that TVM trusts, programs called for what
+    /// they write) is gone.
     pub lowered: bool,
 }
 

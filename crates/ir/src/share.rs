@@ -1,12 +1,12 @@
 //! Working on several functions of a module at once.
 //!
-//! [`Module::lend`] makes all nodes stand still, [`Module::share`] gives each thread a module that has these nodes in
-//! common with the others and adds its own behind them, [`Module::absorb`] puts what a share has made behind the
-//! nodes of the module, under new ids. Absorbing the shares in a fixed order gives the same module however many
-//! threads there were.
+//! [`Module::lend`] makes all nodes stand still, [`Module::share`] gives each thread a module that
+//! has these nodes in common with the others and adds its own behind them, [`Module::absorb`] puts
+//! what a share has made behind the nodes of the module, under new ids. Absorbing the shares in a
+//! fixed order gives the same module however many threads there were.
 //!
-//! Invariant: a share changes and makes nodes of the functions that it is about, and no definitions: no globals, data
-//! types, dimension variables, type parameters.
+//! Invariant: a share changes and makes nodes of the functions that it is about, and no
+//! definitions: no globals, data types, dimension variables, type parameters.
 
 use relax_base::{Id, Span};
 use relax_tensor::Tensor;
@@ -73,7 +73,8 @@ impl Ends {
 }
 
 impl Module {
-    /// Lends all nodes to [shares](Self::share). Until [`take_back`](Self::take_back) nothing may be added.
+    /// Lends all nodes to [shares](Self::share). Until [`take_back`](Self::take_back) nothing may
+    /// be added.
     pub fn lend(&mut self) {
         self.spans.lend(self.exprs.len());
         self.pattern_spans.lend(self.patterns.len());
@@ -93,8 +94,8 @@ impl Module {
         self.type_args.lend();
     }
 
-    /// A module that is about some of the functions: [`Module::global_bodies`] gives these alone. What it makes lies
-    /// in arenas of its own, behind the nodes that are lent.
+    /// A module that is about some of the functions: [`Module::global_bodies`] gives these alone.
+    /// What it makes lies in arenas of its own, behind the nodes that are lent.
     pub fn share(&self, globals: &[GlobalId]) -> Module {
         Module {
             version: self.version,

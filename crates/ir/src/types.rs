@@ -1,6 +1,6 @@
 //! Types, hash-consed: equal types have equal ids, except that types whose extents are spelled
-//! differently (`3` and `3i64`, [`Dim::is_wide`]) keep an id each. Unification and structural equality
-//! look at the types and do not see the difference.
+//! differently (`3` and `3i64`, [`Dim::is_wide`]) keep an id each. Unification and structural
+//! equality look at the types and do not see the difference.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
@@ -267,7 +267,7 @@ impl TypeArena {
     pub fn len(&self) -> usize {
         self.types.len()
     }
-    /// Whether there is no type.
+    /// Returns whether there is no type.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
     }
@@ -279,7 +279,8 @@ impl TypeArena {
             None
         }
     }
-    /// The parts of a (nested) tuple type that are no tuples, in order; the type itself where it is none.
+    /// The parts of a (nested) tuple type that are no tuples, in order; the type itself where it is
+    /// none.
     pub fn leaves(&self, id: TypeId) -> Vec<TypeId> {
         let (mut found, mut work) = (Vec::new(), vec![id]);
         while let Some(id) = work.pop() {
@@ -314,7 +315,7 @@ impl TypeArena {
     }
 }
 
-/// How the extents of a type are spelled; 0 for the plain way.
+/// Returns how the extents of a type are spelled; 0 for the plain way.
 fn spelling(ty: &Type) -> u64 {
     let (Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape)) = ty else {
         return 0;

@@ -32,8 +32,8 @@ impl fmt::Display for NoProgram {
 impl std::error::Error for NoProgram {}
 
 impl UserOp {
-    /// The program for arguments of these extents (`None`: known only when it runs). A shape that is
-    /// a parameter gets as many axes as the argument has; it has one, over all elements, in
+    /// The program for arguments of these extents (`None`: known only when it runs). A shape that
+    /// is a parameter gets as many axes as the argument has; it has one, over all elements, in
     /// [`UserOp::program`].
     ///
     /// # Errors

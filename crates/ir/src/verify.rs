@@ -7,12 +7,11 @@
 //!   [`Scopes`](crate::Scopes)), so it uses only what is visible there. The body of a global has no
 //!   free variables.
 //! Invariant 4: patterns give each constructor as many parts as it has fields.
-//! Invariant 5: the bindings of a dataflow block are free of control flow, its outputs are among its
-//!   variables, and what follows the block uses only outputs.
-//! Invariant 6: globals, data types and the constructors of a type have distinct names; every
-//!   constructor stands at its tag in the list of its type.
-//! Invariant 7: types that a type is made of have smaller ids.
-//! Invariant 8: an expression file's expression is a global function.
+//! Invariant 5: the bindings of a dataflow block are free of control flow, its outputs are among
+//! its variables, and what follows the block uses only outputs. Invariant 6: globals, data types
+//! and the constructors of a type have distinct names; every constructor stands at its tag in the
+//! list of its type. Invariant 7: types that a type is made of have smaller ids. Invariant 8: an
+//! expression file's expression is a global function.
 //!
 //! The expressions and types that stand for reported errors ([`Expr::Error`],
 //! [`Type::Error`](crate::Type::Error)) are allowed: a module with errors is verified too.
@@ -83,8 +82,8 @@ impl Module {
     }
 }
 
-/// What was verified of a module, so that what stays is not looked at again: nodes are immutable, and a
-/// changed function is a new one.
+/// What was verified of a module, so that what stays is not looked at again: nodes are immutable,
+/// and a changed function is a new one.
 #[derive(Clone, Default, Debug)]
 pub struct Verified {
     /// How many types of the arena.
@@ -95,7 +94,8 @@ pub struct Verified {
     functions: FxHashMap<GlobalId, (FuncId, u32)>,
     /// How many functions were.
     count: u32,
-    /// Where each variable is bound. A binder in a function that its global does not stand for any more is none.
+    /// Where each variable is bound. A binder in a function that its global does not stand for any
+    /// more is none.
     binders: SideTable<VarId, Option<Binder>>,
 }
 
@@ -107,8 +107,9 @@ struct Binder {
 }
 
 impl Verified {
-    /// [`Module::verify`], for functions that are not those that were verified before. Gives how many that were,
-    /// and to `scopes` the scopes of each, which it needed. After a breach nothing is known to be verified.
+    /// [`Module::verify`], for functions that are not those that were verified before. Gives how
+    /// many that were, and to `scopes` the scopes of each, which it needed. After a breach nothing
+    /// is known to be verified.
     pub fn verify(
         &mut self,
         m: &Module,
@@ -165,7 +166,8 @@ impl Verifier<'_> {
         self.known.types = m.types.len();
         self.names()?;
         self.known.names = m.globals.values().map(|g| g.name).collect();
-        // All that changed are forgotten before one of them is looked at: a variable may move from one to another.
+        // All that changed are forgotten before one of them is looked at: a variable may move from
+        // one to another.
         let mut changed = Vec::new();
         for (id, global) in m.globals.iter() {
             let GlobalKind::Func(f) = global.kind else {

@@ -73,8 +73,8 @@ impl Module {
         }
     }
 
-    /// Whether an expression is a leaf of the graph: a name or a constant. Leaves have no identity
-    /// of their own: two nodes for the same variable mean the same.
+    /// Returns whether an expression is a leaf of the graph: a name or a constant. Leaves have no
+    /// identity of their own: two nodes for the same variable mean the same.
     pub fn is_leaf(&self, id: ExprId) -> bool {
         matches!(
             self.exprs[id],
@@ -145,8 +145,9 @@ impl Module {
         order
     }
 
-    /// How many places under `roots` use each expression: the number of edges that lead to it from
-    /// different nodes or different positions of one node. Roots count only their other uses.
+    /// Returns how many places under `roots` use each expression: the number of edges that lead to
+    /// it from different nodes or different positions of one node. Roots count only their other
+    /// uses.
     pub fn use_counts(&self, roots: impl IntoIterator<Item = ExprId>) -> IdTable<ExprId, u32> {
         let mut uses = IdTable::default();
         for id in self.post_order(roots) {
@@ -288,7 +289,8 @@ impl Module {
         used
     }
 
-    /// The bodies of all functions, in order of the text; in a [share](Module::share) of a module, of its functions.
+    /// The bodies of all functions, in order of the text; in a [share](Module::share) of a module,
+    /// of its functions.
     pub fn global_bodies(&self) -> Vec<(GlobalId, ExprId)> {
         let body = |(id, g): (GlobalId, &crate::Global)| match g.kind {
             GlobalKind::Func(f) => Some((id, self.funcs[f].body)),

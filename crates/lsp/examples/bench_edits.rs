@@ -1,11 +1,12 @@
-//! How long an edit of a large file takes: `cargo run --release -p relax-lsp --example bench_edits`.
+//! How long an edit of a large file takes:
+//! `cargo run --release -p relax-lsp --example bench_edits`.
 //!
-//! Two files of 10,000 lines: one of many functions, one that is a single function (what TVM prints for a
-//! network). Each edit changes one operand in the middle; the time is that of the answer with all
-//! diagnostics, then of a hover. An argument FILE takes that file instead.
+//! Two files of 10,000 lines: one of many functions, one that is a single function (what TVM prints
+//! for a network). Each edit changes one operand in the middle; the time is that of the answer with
+//! all diagnostics, then of a hover. An argument FILE takes that file instead.
 //!
-//! Then a function of 20,000 bindings, at whose end a name is begun: what is offered for `%`, first after the letter
-//! was typed, then again.
+//! Then a function of 20,000 bindings, at whose end a name is begun: what is offered for `%`, first
+//! after the letter was typed, then again.
 
 use std::time::Instant;
 
@@ -99,7 +100,8 @@ fn bench(name: &str, text: String) {
     );
 }
 
-/// The time of a completion at the end of a function of many bindings, with and without the reading of what was typed.
+/// The time of a completion at the end of a function of many bindings, with and without the reading
+/// of what was typed.
 fn completion() {
     let lets: String = (0..LETS)
         .map(|i| match i {

@@ -1,4 +1,5 @@
-//! What machines try on the server: changes of a document with all questions in between, and messages of any kind.
+//! What machines try on the server: changes of a document with all questions in between, and
+//! messages of any kind.
 //!
 //! Both panic where the server does something wrong, and never because of what an editor says.
 
@@ -41,8 +42,8 @@ fn whole(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at)
 }
 
-/// Opens a document, changes it, and asks everything at some place after each change: what is said of it is what a
-/// fresh document says. The text chooses the changes.
+/// Opens a document, changes it, and asks everything at some place after each change: what is said
+/// of it is what a fresh document says. The text chooses the changes.
 ///
 /// # Panics
 /// The two differ.
@@ -93,8 +94,8 @@ fn ask(doc: &mut Document, at: Position) {
     features::format::format(doc, Some(range));
 }
 
-/// Sends a server the messages of a text, one a line: objects with `method` and `params`, and `id` for questions. What
-/// runs programs or walks over folders is left out.
+/// Sends a server the messages of a text, one a line: objects with `method` and `params`, and `id`
+/// for questions. What runs programs or walks over folders is left out.
 ///
 /// # Panics
 /// A step of the server failed, or it ended.
@@ -147,7 +148,7 @@ pub fn messages(lines: &str) {
         .expect("the server ends well");
 }
 
-/// Whether a method is tried: not what starts processes, reads folders, or ends the talk.
+/// Returns whether a method is tried: not what starts processes, reads folders, or ends the talk.
 fn is_tried(method: &str) -> bool {
     let left_out = [
         "workspace/executeCommand",

@@ -1,8 +1,8 @@
 //! A file cut into chunks that are analysed on their own.
 //!
-//! `def`, `type` and `extern` end whatever is open before them (the parser sees to that), so a file of
-//! items can be cut there; the other items begin where the one before them is closed. A file that is
-//! an expression, or has something between its items, stays in one piece.
+//! `def`, `type` and `extern` end whatever is open before them (the parser sees to that), so a file
+//! of items can be cut there; the other items begin where the one before them is closed. A file
+//! that is an expression, or has something between its items, stays in one piece.
 //!
 //! Invariant: the chunks are the file, in order and without gaps, up to the metadata section.
 
@@ -224,7 +224,7 @@ fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize, alone: b
     out
 }
 
-/// Whether a name in a type is one of the language's own.
+/// Returns whether a name in a type is one of the language's own.
 fn built_in(text: &str) -> bool {
     matches!(text, "Tensor" | "Shape" | "Object") || text.parse::<relax_tensor::DType>().is_ok()
 }

@@ -1,8 +1,8 @@
 //! A document that is being edited: its text, its chunks and what is known of each.
 //!
-//! After an edit, chunks whose text and whose needs are as before keep their units; the others are read
-//! and typed again. Positions inside a unit are the unit's own, so they stay right when text before the
-//! chunk grows or shrinks.
+//! After an edit, chunks whose text and whose needs are as before keep their units; the others are
+//! read and typed again. Positions inside a unit are the unit's own, so they stay right when text
+//! before the chunk grows or shrinks.
 //!
 //! Invariant: what a document says depends on its text only, not on how it came to be.
 
@@ -124,7 +124,7 @@ impl Document {
         (&s.file, &s.lexed)
     }
 
-    /// Where the metadata section stands.
+    /// Returns where the metadata section stands.
     pub fn metadata(&mut self) -> Option<std::ops::Range<usize>> {
         self.state().metadata.clone()
     }
@@ -144,7 +144,8 @@ impl Document {
             parts
                 .iter()
                 .flat_map(|p| &p.unit.diagnostics)
-                // Of what is hardly meant there may be any number: it has no bound that chunks would count otherwise.
+                // Of what is hardly meant there may be any number: it has no bound that chunks
+                // would count otherwise.
                 .filter(|d| !relax::is_unnecessary(d.code))
                 .count()
         };
@@ -308,7 +309,8 @@ impl Document {
         out
     }
 
-    /// The place in the text of a place of a part's unit, as positions of [`Document::lexed`]'s file.
+    /// The place in the text of a place of a part's unit, as positions of [`Document::lexed`]'s
+    /// file.
     pub fn place(&mut self, part: usize, span: Span) -> Span {
         let state = self.state();
         state.place(&state.parts[part], span)
@@ -395,7 +397,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Whether chunks that declare something are not among the pieces.
+    /// Returns whether chunks that declare something are not among the pieces.
     fn has_more(&self, pieces: &[Piece]) -> bool {
         let list = &self.chunks.list;
         let declare = |c: &&chunk::Chunk| !c.provides.is_empty();
@@ -403,8 +405,8 @@ impl<'a> Needs<'a> {
         here.filter(declare).count() < self.declaring
     }
 
-    /// The pieces of a chunk's unit in the file's order, and which of them is the chunk. With `all`,
-    /// every chunk of the file that declares something is among them.
+    /// The pieces of a chunk's unit in the file's order, and which of them is the chunk. With
+    /// `all`, every chunk of the file that declares something is among them.
     fn of(&self, own: usize, all: bool) -> (Vec<Piece>, usize) {
         let list = &self.chunks.list;
         let deep = list[own].dataflow;

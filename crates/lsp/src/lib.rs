@@ -1,9 +1,8 @@
-//! The language server: what an editor asks about `.relay` files, answered by the same library as the
-//! command-line tools.
+//! The language server: what an editor asks about `.relay` files, answered by the same library as
+//! the command-line tools.
 //!
-//! Invariant: no answer depends on anything but the texts (of documents, and of files nobody has open)
-//! and the settings; a request that cannot be
-//! answered is an empty answer, never a crash.
+//! Invariant: no answer depends on anything but the texts (of documents, and of files nobody has
+//! open) and the settings; a request that cannot be answered is an empty answer, never a crash.
 
 pub mod address;
 pub mod attempt;

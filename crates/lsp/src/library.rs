@@ -1,5 +1,5 @@
-//! What every file may use without declaring it: the prelude and the built-in operators, as places an
-//! editor can go to.
+//! What every file may use without declaring it: the prelude and the built-in operators, as places
+//! an editor can go to.
 
 use std::path::PathBuf;
 
@@ -23,7 +23,7 @@ pub enum Origin {
     Relation,
 }
 
-/// Where a name comes from that a file does not declare.
+/// Returns where a name comes from that a file does not declare.
 pub fn origin((space, name): Global, encoding: Encoding) -> Option<Origin> {
     // As the resolver looks for them: what is built in, then the prelude.
     let operator = registry().find(name.as_str());

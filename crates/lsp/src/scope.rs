@@ -1,5 +1,5 @@
-//! Which bindings are in scope at a position, for completion: found from the tree's nesting, so that
-//! an incomplete line in between does no harm.
+//! Which bindings are in scope at a position, for completion: found from the tree's nesting, so
+//! that an incomplete line in between does no harm.
 
 use relax_base::Span;
 use relax_resolve::names::Name;
@@ -79,7 +79,7 @@ impl Scopes {
         }
     }
 
-    /// Whether what is bound at a place is in scope.
+    /// Returns whether what is bound at a place is in scope.
     pub fn sees(&self, binding: Span) -> bool {
         let inside = |s: &Span| {
             s.start <= binding.start

@@ -1,8 +1,9 @@
 //! The server: messages in, messages out.
 //!
-//! One thread owns the documents and answers in order. Changes only change text; what is known of it is
-//! found when it is asked for, so a burst of changes costs one analysis. Diagnostics are sent when no
-//! message waits. What may take long (passes, runs) has a thread of its own and a copy of the text.
+//! One thread owns the documents and answers in order. Changes only change text; what is known of
+//! it is found when it is asked for, so a burst of changes costs one analysis. Diagnostics are sent
+//! when no message waits. What may take long (passes, runs) has a thread of its own and a copy of
+//! the text.
 
 mod capabilities;
 mod jobs;
@@ -73,7 +74,8 @@ impl ask::Request for TextContent {
     const METHOD: &'static str = "workspace/textDocumentContent";
 }
 
-/// What an editor calls the language of a text in TVMScript: without that, a Python file is none of ours.
+/// What an editor calls the language of a text in TVMScript: without that, a Python file is none of
+/// ours.
 const TVMSCRIPT: &str = "tvmscript";
 
 struct Server {

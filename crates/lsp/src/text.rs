@@ -154,7 +154,7 @@ impl Text {
         Range::new(self.position(from), self.position(to))
     }
 
-    /// How columns are counted.
+    /// Returns how columns are counted.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }

@@ -27,7 +27,7 @@ struct Args {
 /// What completions and manual are listed under, as in the other tools.
 const HEADING: &str = "Other forms of this help";
 
-/// What is printed instead of serving, if that was asked for.
+/// Returns what is printed instead of serving, if that was asked for.
 fn asked(args: &Args) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let mut command = Args::command();

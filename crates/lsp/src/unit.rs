@@ -1,9 +1,9 @@
 //! A unit: a chunk with what it needs of the others, read and typed.
 //!
 //! The unit's text is made of pieces of the file in the file's order: the chunk itself, and of each
-//! chunk it refers to the signature (with a body that only calls itself) or, where the signature does
-//! not say all, the whole. So the ordinary front half reads it, and what it finds is what it would find
-//! in the whole file.
+//! chunk it refers to the signature (with a body that only calls itself) or, where the signature
+//! does not say all, the whole. So the ordinary front half reads it, and what it finds is what it
+//! would find in the whole file.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -69,7 +69,8 @@ pub fn nothing() -> Arc<SourceFile> {
     map.add("", "").expect("an empty file has a place")
 }
 
-/// Variables and expressions with where they stand, of those places that are asked for: outer expressions first.
+/// Variables and expressions with where they stand, of those places that are asked for: outer
+/// expressions first.
 type Standing = (FxHashMap<Span, VarId>, Vec<(Span, ExprId)>);
 
 fn standing(module: &Module, asked: impl Fn(Span) -> bool) -> Standing {
@@ -87,7 +88,7 @@ fn standing(module: &Module, asked: impl Fn(Span) -> bool) -> Standing {
     (vars, exprs)
 }
 
-/// What decides a unit: the texts of its pieces.
+/// Returns what decides a unit: the texts of its pieces.
 pub fn key(texts: &[&str], own: usize, strict: bool) -> u64 {
     let mut h = std::hash::DefaultHasher::new();
     (texts, own, strict).hash(&mut h);
@@ -97,8 +98,8 @@ pub fn key(texts: &[&str], own: usize, strict: bool) -> u64 {
 impl Unit {
     /// Reads and types the pieces; `texts` holds for each the file's part and what is added.
     ///
-    /// With `more`, the file has names beside those of the pieces: where the chunk speaks of a name that
-    /// is unknown, there is no unit, and it is to be read with all of them.
+    /// With `more`, the file has names beside those of the pieces: where the chunk speaks of a name
+    /// that is unknown, there is no unit, and it is to be read with all of them.
     pub fn new(
         texts: &[(&str, &str)],
         own: usize,
@@ -184,7 +185,8 @@ impl Unit {
         let options = InferOptions {
             strict_shapes: strict,
         };
-        // Of a text with mistakes the module is not whole: more would be said of what follows from them.
+        // Of a text with mistakes the module is not whole: more would be said of what follows from
+        // them.
         let (typing, more) = relax::check(&mut module, &options);
         if !diagnostics.has_errors() {
             diagnostics.extend(more);

@@ -1,7 +1,7 @@
 //! The `.relay` files of the folders that an editor has open.
 //!
-//! A file is a program of its own, so what is asked across files is what they share: the prelude and
-//! the built-in operators, and the names of items in a list of all of them.
+//! A file is a program of its own, so what is asked across files is what they share: the prelude
+//! and the built-in operators, and the names of items in a list of all of them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ fn is_ours(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "relay")
 }
 
-/// What a file holds; what is known of it where it has not changed.
+/// Returns what a file holds; what is known of it where it has not changed.
 fn read(path: &Path, old: Option<(Stamp, Index)>, encoding: Encoding) -> Option<(Stamp, Index)> {
     let about = std::fs::metadata(path).ok()?;
     let stamp = (about.modified().ok(), about.len());

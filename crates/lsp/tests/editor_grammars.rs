@@ -1,6 +1,7 @@
 //! `editors/vscode/syntaxes/relay.tmLanguage.json`, `editors/sublime/relay.sublime-syntax` and
-//! `editors/vim/syntax/relay.vim` are made from the lexer's token table: `RELAX_BLESS=1 cargo test -p relax-lsp --test editor_grammars` writes them,
-//! otherwise they must be current.
+//! `editors/vim/syntax/relay.vim` are made from the lexer's token table:
+//! `RELAX_BLESS=1 cargo test -p relax-lsp --test editor_grammars` writes them, otherwise they must
+//! be current.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Random edits on real files: the server's view of a document never differs from that of a fresh one,
-//! nor, where the text can be read, from relax-check's.
+//! Random edits on real files: the server's view of a document never differs from that of a fresh
+//! one, nor, where the text can be read, from relax-check's.
 //!
 //! `RELAX_LSP_EDITS` sets how many edits are made (the release check makes 100,000), and then the
 //! memory in use is looked at too.
@@ -129,7 +129,7 @@ fn edit(doc: &mut Document, random: &mut Random) {
     }
 }
 
-/// What relax-check says about a text, where it can be read at all.
+/// Returns what relax-check says about a text, where it can be read at all.
 fn whole(text: &str) -> Option<Vec<Diagnostic>> {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, mut all) = session.read("", text.as_bytes().to_vec());
@@ -217,7 +217,8 @@ fn random_edits_never_desynchronise() {
     }
 }
 
-/// Without what is hardly meant: that is said per chunk, where calls of other functions may have effects.
+/// Without what is hardly meant: that is said per chunk, where calls of other functions may have
+/// effects.
 fn meant(said: &[Diagnostic]) -> Vec<Diagnostic> {
     let kept = said.iter().filter(|d| !relax::is_unnecessary(d.code));
     kept.cloned().collect()

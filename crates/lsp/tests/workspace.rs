@@ -1,5 +1,5 @@
-//! What goes beyond one document, over the real protocol: files nobody has open, the prelude, tokens
-//! told as changes, settings that change.
+//! What goes beyond one document, over the real protocol: files nobody has open, the prelude,
+//! tokens told as changes, settings that change.
 
 mod support;
 

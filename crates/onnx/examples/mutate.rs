@@ -1,13 +1,14 @@
-//! Models with changes at random, read one after the other in one process: each gives a text or errors, and neither panics
-//! nor takes much time or memory.
+//! Models with changes at random, read one after the other in one process: each gives a text or
+//! errors, and neither panics nor takes much time or memory.
 //!
 //!     cargo run --release -p relax-onnx --example mutate -- 10000000 FOLDER…
 //!
-//! Changes are made to the fields of the messages, so that what comes out still is a model: numbers become those at the
-//! ends of ranges, names those of other values, operators others, nodes and tensors those of other models, fields come
-//! twice or not at all. A few bytes are changed as well now and then. Models in the folders (and below) of at most 64 KiB
-//! are the ones that are changed, a few written here otherwise. The same number of a model gives the same changes;
-//! `--from N` begins elsewhere. Findings are written as files and end the run with exit code 1.
+//! Changes are made to the fields of the messages, so that what comes out still is a model: numbers
+//! become those at the ends of ranges, names those of other values, operators others, nodes and
+//! tensors those of other models, fields come twice or not at all. A few bytes are changed as well
+//! now and then. Models in the folders (and below) of at most 64 KiB are the ones that are changed,
+//! a few written here otherwise. The same number of a model gives the same changes; `--from N`
+//! begins elsewhere. Findings are written as files and end the run with exit code 1.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -135,7 +135,7 @@ impl Cx {
         self.variables.push(Variable { hint, own });
         self.variables.len() as u32 - 1
     }
-    /// What a variable would be called.
+    /// Returns what a variable would be called.
     pub fn hint_of(&self, id: u32) -> Rc<str> {
         Rc::clone(&self.variables[id as usize].hint)
     }
@@ -174,7 +174,7 @@ impl Cx {
     pub fn open(&mut self) {
         self.blocks.push(Vec::new());
     }
-    /// How many blocks are open.
+    /// Returns how many blocks are open.
     pub fn depth(&self) -> usize {
         self.blocks.len()
     }
@@ -187,7 +187,8 @@ impl Cx {
         let kept = self.close_lines(result);
         laid_out(kept, result)
     }
-    /// The innermost block's lines that `result` needs, and the functions of layers that come again; with `result`.
+    /// The innermost block's lines that `result` needs, and the functions of layers that come
+    /// again; with `result`.
     pub fn close_folded(&mut self, result: &str) -> (Vec<String>, String) {
         let mut kept = self.close_lines(result);
         let functions = crate::layers::fold(self, &mut kept, result);
@@ -269,7 +270,7 @@ impl Cx {
         self.show_type(&v.dims, v.dtype())
     }
 
-    /// What stands for a value in an expression.
+    /// Returns what stands for a value in an expression.
     pub fn text(&mut self, v: &Val) -> Rc<str> {
         let constant = match &v.source {
             Source::Text(text) => return Rc::clone(text),

@@ -5,8 +5,8 @@ use relax_ops::call_requirements::{Arg, call_type};
 use relax_ops::{Te, TensorInfo, registry};
 use relax_tensor::Tensor;
 
-/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no computation, or
-/// its extents depend on values, or it fails.
+/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no
+/// computation, or its extents depend on values, or it fails.
 pub fn call(
     module: &mut Module,
     name: &str,

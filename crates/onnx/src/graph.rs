@@ -49,8 +49,8 @@ pub struct Mismatch {
 
 /// How deep functions may call each other, and graphs stand in others.
 const DEEPEST: usize = 64;
-/// The most nodes that are translated, functions' and loops' bodies counted as often as they are looked at: calls of
-/// functions that call functions can be more than there is time for.
+/// The most nodes that are translated, functions' and loops' bodies counted as often as they are
+/// looked at: calls of functions that call functions can be more than there is time for.
 const MOST_NODES: usize = 1 << 18;
 /// The most axes of a tensor.
 const MOST_AXES: usize = 64;
@@ -139,7 +139,7 @@ impl<'a> Tr<'a> {
         }
         self.names.iter().rev().find_map(|n| n.get(name)).cloned()
     }
-    /// Whether no more graphs may stand in each other.
+    /// Returns whether no more graphs may stand in each other.
     pub fn too_deep(&self) -> bool {
         self.around.len() >= DEEPEST
     }
@@ -417,8 +417,8 @@ fn called(node: &NodeProto) -> String {
     }
 }
 
-/// The module that a node belongs to, as PyTorch's exporter notes it: the second last of a list such as
-/// `['', 'encoder', 'encoder.layers.0', 'linear_3']`.
+/// The module that a node belongs to, as PyTorch's exporter notes it: the second last of a list
+/// such as `['', 'encoder', 'encoder.layers.0', 'linear_3']`.
 fn noted_scope(node: &NodeProto) -> String {
     let key = "pkg.torch.onnx.name_scopes";
     let Some(noted) = node.metadata_props.iter().find(|p| p.key == key) else {

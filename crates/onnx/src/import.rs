@@ -369,7 +369,7 @@ fn finish(
     }
 }
 
-/// Where the text comes from.
+/// Returns where the text comes from.
 fn header(model: &ModelProto, graph: &GraphProto) -> String {
     let plain = |s: &str| s.chars().filter(|c| !c.is_control()).collect::<String>();
     let mut out = format!("// The ONNX graph `{}`", plain(&graph.name));

@@ -1,4 +1,5 @@
-//! Elements of integer tensors as dimension expressions: what describes shapes stays out of run time.
+//! Elements of integer tensors as dimension expressions: what describes shapes stays out of run
+//! time.
 
 use relax_sym::Dim;
 
@@ -18,7 +19,7 @@ fn elements(v: &Val) -> Option<Vec<Dim>> {
     floats.iter().map(whole).collect()
 }
 
-/// What is known of the elements of each result of a node.
+/// Returns what is known of the elements of each result of a node.
 pub fn evaluate(n: &Node, results: &[Value]) -> Vec<Option<Vec<Dim>>> {
     let Some(Value::Tensor(out)) = results.first() else {
         return Vec::new();
@@ -35,7 +36,7 @@ pub fn evaluate(n: &Node, results: &[Value]) -> Vec<Option<Vec<Dim>>> {
     vec![fits]
 }
 
-/// What is known of some elements of a node's first result.
+/// Returns what is known of some elements of a node's first result.
 pub fn partly(n: &Node, out: &Val) -> Option<Vec<Dim>> {
     if n.proto.op_type != "Concat" || out.rank() != 1 || !out.elem.is_integral() {
         return None;
@@ -163,7 +164,7 @@ fn arithmetic(op: &str, a: &Dim, b: &Dim, whole: bool) -> Option<Dim> {
     })
 }
 
-/// Whether a variable can never be this number.
+/// Returns whether a variable can never be this number.
 fn never(a: &Dim, b: &Dim) -> bool {
     a.as_atom().is_some() && b.as_const().is_some_and(|b| b < 0)
 }

@@ -10,8 +10,8 @@ use crate::proto::{DimensionValue, TypeProto, TypeValue};
 use crate::tensor::MOST_EXTENT;
 use crate::value::{Elem, Source, Val, Value};
 
-/// What is known of a value. Functions here call themselves along it: the reader of protobufs lets types nest at most
-/// 100 deep.
+/// What is known of a value. Functions here call themselves along it: the reader of protobufs lets
+/// types nest at most 100 deep.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kind {
     /// Nothing: an element of a sequence that has none.
@@ -35,7 +35,7 @@ impl Kind {
     pub fn list(of: Kind) -> Kind {
         Kind::List(Rc::new(of))
     }
-    /// What a declared type says; extents without a number are not known.
+    /// Returns what a declared type says; extents without a number are not known.
     ///
     /// # Errors
     /// It is no type of tensors, sequences and optionals.
@@ -160,7 +160,7 @@ impl Cx {
         let text = self.bind(text);
         self.of_kind(text, kind)
     }
-    /// What stands for a value, as one of a type that it fits.
+    /// Returns what stands for a value, as one of a type that it fits.
     ///
     /// # Errors
     /// It does not fit.

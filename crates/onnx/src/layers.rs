@@ -1,8 +1,9 @@
 //! Equal layers, one after the other, as one function that is called for each.
 //!
-//! Lines are equal when their texts are, variables aside. A stretch of lines that comes again at once is a layer when the
-//! variables play the same parts in each instance: what a layer takes from outside becomes a parameter, what others take
-//! from it a result. Nested functions stay where they are, since their text is a line's.
+//! Lines are equal when their texts are, variables aside. A stretch of lines that comes again at
+//! once is a layer when the variables play the same parts in each instance: what a layer takes from
+//! outside becomes a parameter, what others take from it a result. Nested functions stay where they
+//! are, since their text is a line's.
 
 use std::rc::Rc;
 
@@ -50,7 +51,8 @@ struct Layer {
     results: Vec<usize>,
 }
 
-/// Folds equal layers of lines, in place, where `result` is what is made of them. The functions' texts.
+/// Folds equal layers of lines, in place, where `result` is what is made of them. The functions'
+/// texts.
 pub fn fold(cx: &mut Cx, lines: &mut Vec<Line>, result: &str) -> Vec<String> {
     let mut functions = Vec::new();
     let mut names = Names::default();
@@ -137,7 +139,7 @@ fn taken_by(lines: &[Line], result: &str) -> FxHashMap<u32, usize> {
     taken
 }
 
-/// What the instances of a run take and give, if their variables play the same parts.
+/// Returns what the instances of a run take and give, if their variables play the same parts.
 fn isomorphic(cx: &Cx, lines: &[Line], run: Run, taken: &FxHashMap<u32, usize>) -> Option<Layer> {
     let outer: FxHashMap<u32, usize> = lines.iter().enumerate().map(|(i, l)| (l.id, i)).collect();
     let mut params: Vec<Vec<u32>> = Vec::new();
@@ -311,8 +313,8 @@ fn call(
     out
 }
 
-/// The texts of a layer's lines with its own variables: each mention of the first instance as the parameter of its slot,
-/// by the header, or the variable that stands for it inside.
+/// The texts of a layer's lines with its own variables: each mention of the first instance as the
+/// parameter of its slot, by the header, or the variable that stands for it inside.
 fn bodies(
     lines: &[Line],
     layer: &Layer,
@@ -360,7 +362,7 @@ fn like_both(cx: &mut Cx, a: u32, b: u32) -> u32 {
     id
 }
 
-/// What two names have in common: what differs between a beginning and an end is left out.
+/// Returns what two names have in common: what differs between a beginning and an end is left out.
 fn common(a: &str, b: &str) -> Option<String> {
     if a == b {
         return None;
@@ -384,7 +386,8 @@ fn common(a: &str, b: &str) -> Option<String> {
     named.then(|| readable(&name, "v"))
 }
 
-/// What the function of two instances is called, and the part of their scopes in which they differ.
+/// Returns what the function of two instances is called, and the part of their scopes in which they
+/// differ.
 fn called(a: &[Line], b: &[Line]) -> (String, usize) {
     for (x, y) in a.iter().zip(b) {
         let parts = x.scope.split('/').zip(y.scope.split('/'));

@@ -2,7 +2,7 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Whether a name is an identifier of the text.
+/// Returns whether a name is an identifier of the text.
 pub fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars
@@ -11,7 +11,8 @@ pub fn is_identifier(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// An identifier that reads like a name: what may not stand in one becomes `_`, what exporters add goes.
+/// An identifier that reads like a name: what may not stand in one becomes `_`, what exporters add
+/// goes.
 pub fn readable(name: &str, otherwise: &str) -> String {
     if is_identifier(name) {
         return name.to_owned();

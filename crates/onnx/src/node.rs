@@ -85,7 +85,7 @@ impl Node<'_> {
             _ => Ok(self.t(i)?.elem),
         }
     }
-    /// Whether an output is wanted.
+    /// Returns whether an output is wanted.
     pub fn wants(&self, i: usize) -> bool {
         self.proto.output.get(i).is_some_and(|o| !o.is_empty())
     }

@@ -1,7 +1,7 @@
 //! The messages of ONNX's protobuf schema, as its specification numbers them.
 //!
-//! Fields that nothing here looks at (training, quantisation notes, metadata) are left out: the reader skips
-//! them. Raw data stays where it lies in the file's bytes.
+//! Fields that nothing here looks at (training, quantisation notes, metadata) are left out: the
+//! reader skips them. Raw data stays where it lies in the file's bytes.
 
 use bytes::Bytes;
 use prost::Message;
@@ -131,7 +131,8 @@ pub struct AttributeProto {
     /// A sparse tensor.
     #[prost(message, optional, tag = "22")]
     pub sparse_tensor: Option<SparseTensorProto>,
-    /// Which field holds the value: 1 float, 2 integer, 3 string, 4 tensor, 5 graph, 6 floats, 7 integers, 8 strings.
+    /// Which field holds the value: 1 float, 2 integer, 3 string, 4 tensor, 5 graph, 6 floats, 7
+    /// integers, 8 strings.
     #[prost(int32, tag = "20")]
     pub r#type: i32,
 }

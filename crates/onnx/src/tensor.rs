@@ -21,7 +21,8 @@ pub fn inline(t: &TensorProto) -> R<(Tensor, Elem)> {
 /// A constant.
 ///
 /// # Errors
-/// Its elements are too few or too many, of a type that is not supported, or in a file that cannot be read.
+/// Its elements are too few or too many, of a type that is not supported, or in a file that cannot
+/// be read.
 pub fn read(t: &TensorProto, files: Files<'_>) -> R<(Tensor, Elem)> {
     let elem = Elem(t.data_type);
     let Some(dtype) = elem.storage() else {
@@ -178,7 +179,7 @@ fn external(t: &TensorProto, need: usize, files: Files<'_>) -> R<Bytes> {
     Ok(bytes.slice(offset..end))
 }
 
-/// Whether a relative path stays in its folder.
+/// Returns whether a relative path stays in its folder.
 fn within(path: &str) -> bool {
     let parts = path.split(['/', '\\']);
     let plain = !path.starts_with(['/', '\\']) && !path.contains(':') && !path.is_empty();

@@ -12,7 +12,8 @@ use crate::node::R;
 /// More axes than a tensor has that somebody computes with.
 const MOST_AXES: i64 = 64;
 
-/// An element type, by ONNX's number. Those that the house has no arithmetic for are kept in the bits of another.
+/// An element type, by ONNX's number. Those that the house has no arithmetic for are kept in the
+/// bits of another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elem(pub i32);
 
@@ -31,8 +32,8 @@ impl Elem {
     pub const U64: Elem = Elem(13);
     pub const BF16: Elem = Elem(16);
 
-    /// The type that holds it in a tensor of ours: its own, or for floats of 8 and 4 bits and integers of 4 and 2
-    /// bits one of a byte.
+    /// The type that holds it in a tensor of ours: its own, or for floats of 8 and 4 bits and
+    /// integers of 4 and 2 bits one of a byte.
     pub fn storage(self) -> Option<DType> {
         Some(match self.0 {
             1 => DType::F32,
@@ -98,11 +99,11 @@ impl Elem {
             (_, _, n) => format!("element type {n}"),
         }
     }
-    /// Whether it is a float with arithmetic of its own.
+    /// Returns whether it is a float with arithmetic of its own.
     pub fn is_float(self) -> bool {
         self.narrow().is_none() && self.storage().is_some_and(DType::is_float)
     }
-    /// Whether it is an integer of at least 8 bits.
+    /// Returns whether it is an integer of at least 8 bits.
     pub fn is_integral(self) -> bool {
         self.narrow().is_none() && self.storage().is_some_and(DType::is_integral)
     }
@@ -188,7 +189,7 @@ impl Val {
             Source::Text(_) => None,
         }
     }
-    /// Whether its element is not zero, where it has one and that is known.
+    /// Returns whether its element is not zero, where it has one and that is known.
     pub fn truth(&self) -> Option<bool> {
         let tensor = self.tensor().filter(|t| !t.is_empty())?;
         Some(tensor.get_i64(0) != 0)
@@ -212,7 +213,7 @@ impl Val {
             _ => Some(self.const_ints()?.into_iter().map(|i| i as f64).collect()),
         }
     }
-    /// What is known of its elements as extents, `?` for those that are not.
+    /// Returns what is known of its elements as extents, `?` for those that are not.
     pub fn hints(&self) -> Option<&[Dim]> {
         self.ints.as_deref().or(self.some.as_deref())
     }
@@ -222,7 +223,7 @@ impl Val {
         let dim = self.dims.get(axis);
         dim.ok_or_else(|| format!("a tensor of rank {rank} has no axis {axis}").into())
     }
-    /// How many axes a vector speaks of, which has a number for each.
+    /// Returns how many axes a vector speaks of, which has a number for each.
     pub fn axes(&self) -> R<usize> {
         let count = self
             .dim(0)?

@@ -1,4 +1,5 @@
-//! Models that mean no good: each gives a text or errors, in little time and memory, and nothing else.
+//! Models that mean no good: each gives a text or errors, in little time and memory, and nothing
+//! else.
 
 mod build;
 
@@ -100,7 +101,8 @@ fn extents_out_of_all_proportion_make_nothing_large() {
     assert!(text.len() < 10_000, "{} bytes", text.len());
 }
 
-/// Each operator with too few and too many inputs, which are scalars, empty, of one axis or of several, constants or not.
+/// Each operator with too few and too many inputs, which are scalars, empty, of one axis or of
+/// several, constants or not.
 #[test]
 fn operators_of_anything_are_translated_or_refused() {
     let shapes: [&[&str]; 6] = [

@@ -21,7 +21,8 @@ struct Borrowed {
     len: usize,
 }
 
-// SAFETY: the bytes are read only while the array is kept; the array itself is touched with the interpreter attached.
+// SAFETY: the bytes are read only while the array is kept; the array itself is touched with the
+// interpreter attached.
 unsafe impl Send for Borrowed {}
 // SAFETY: as above.
 unsafe impl Sync for Borrowed {}
@@ -59,8 +60,8 @@ pub fn dtype(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
     })
 }
 
-/// Whether the elements of an array lie as those of tensors do: compact, row by row, aligned, in the machine's order of
-/// bytes.
+/// Returns whether the elements of an array lie as those of tensors do: compact, row by row,
+/// aligned, in the machine's order of bytes.
 pub fn is_plain(array: &Bound<'_, PyUntypedArray>, descr: &Bound<'_, PyArrayDescr>) -> bool {
     array.is_c_contiguous() && array.is_aligned() && descr.is_native_byteorder() != Some(false)
 }
@@ -101,7 +102,8 @@ const KNOWN: [DType; 13] = [
     DType::U64,
 ];
 
-/// The description of an element type in numpy: the one object that arrays in the machine's byte order share.
+/// The description of an element type in numpy: the one object that arrays in the machine's byte
+/// order share.
 pub fn descr<'py>(py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
     static DESCRIPTIONS: [PyOnceLock<Py<PyArrayDescr>>; KNOWN.len()] =
         [const { PyOnceLock::new() }; KNOWN.len()];
@@ -129,8 +131,9 @@ pub fn copied<'py>(
     bytes: &[u8],
 ) -> PyResult<Bound<'py, PyAny>> {
     let descr = descr(py, dtype)?;
-    // SAFETY: numpy makes an array of this type and these extents, which are as wide as its own; it has as many bytes as
-    // the tensor, and nobody else has it yet. The call takes the description's reference.
+    // SAFETY: numpy makes an array of this type and these extents, which are as wide as its own; it
+    // has as many bytes as the tensor, and nobody else has it yet. The call takes the description's
+    // reference.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -163,8 +166,8 @@ pub fn array<'py>(py: Python<'py>, tensor: &Tensor, writable: bool) -> PyResult<
     let owner = Bound::new(py, elements)?;
     let data = owner.get().tensor.bytes().as_ptr().cast_mut();
     let flags = if writable { NPY_ARRAY_WRITEABLE } else { 0 };
-    // SAFETY: the array has the tensor's type, extents and elements, and keeps what these lie in. The call takes the
-    // description's reference, and the second one the owner's.
+    // SAFETY: the array has the tensor's type, extents and elements, and keeps what these lie in.
+    // The call takes the description's reference, and the second one the owner's.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,

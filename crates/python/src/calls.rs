@@ -42,7 +42,7 @@ enum Kept {
 type Looked<'a, 'py> = (&'a [View<'a>], Option<Bound<'py, PyAny>>);
 
 impl Quick {
-    /// How an entry is called; `None` where its arguments need more than a look.
+    /// Returns how an entry is called; `None` where its arguments need more than a look.
     pub fn new(
         py: Python<'_>,
         program: &Program,
@@ -69,13 +69,13 @@ impl Quick {
         }))
     }
 
-    /// Whether calls of this entry always cost about the same.
+    /// Returns whether calls of this entry always cost about the same.
     pub fn steady(&self) -> bool {
         self.steady
     }
 
-    /// The arguments as views of arrays, and what `out=` says; `None` where somebody else has to look at them. The views
-    /// live as long as the arrays, which `args` and `kwargs` hold.
+    /// The arguments as views of arrays, and what `out=` says; `None` where somebody else has to
+    /// look at them. The views live as long as the arrays, which `args` and `kwargs` hold.
     pub fn views<'a, 'py>(
         &self,
         args: &'a Bound<'py, PyTuple>,
@@ -253,7 +253,8 @@ fn small<'py>(
     let Some(out) = out.filter(|out| !out.is_none()) else {
         return copied(py, dtype, shape, bytes);
     };
-    // SAFETY: the type is looked at first; a plain array of these extents has so many bytes, which may be written.
+    // SAFETY: the type is looked at first; a plain array of these extents has so many bytes, which
+    // may be written.
     unsafe {
         if out.get_type_ptr() == get_type_object(py, NpyTypes::PyArray_Type) {
             let fields = &(*out.as_ptr().cast::<PyArrayObject>()).fields;

@@ -31,7 +31,8 @@ mod _native {
     #[pymodule_export]
     use super::tools::run_tool;
 
-    /// What the module keeps is the interpreter's that imported it, and there is one of it in a process.
+    /// Returns what the module keeps is the interpreter's that imported it, and there is one of it
+    /// in a process.
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
         // SAFETY: the interpreter that runs this.

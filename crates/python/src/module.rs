@@ -119,7 +119,8 @@ pub fn explain(code: &str) -> Option<&'static str> {
     relax::explain(relax::Code(digits.parse().ok()?))
 }
 
-/// An operator as Python gets it: its name, what it computes, its inputs, whether it takes more of them, its attributes.
+/// An operator as Python gets it: its name, what it computes, its inputs, whether it takes more of
+/// them, its attributes.
 type Operator = (
     &'static str,
     &'static str,
@@ -390,7 +391,8 @@ impl Module {
         Module::optimise(slf, pipeline, progress)
     }
 
-    /// The expressions of a function's body, each once, after those that it consists of: the body is the last.
+    /// The expressions of a function's body, each once, after those that it consists of: the body
+    /// is the last.
     ///
     /// Parameters
     /// ----------
@@ -412,8 +414,8 @@ impl Module {
         of_package(slf.py(), "_tree", "walk")?.call1((slf, function))
     }
 
-    /// Gives a function another body: each expression, after those that it consists of, is replaced by what `change`
-    /// makes of it.
+    /// Gives a function another body: each expression, after those that it consists of, is replaced
+    /// by what `change` makes of it.
     ///
     /// Parameters
     /// ----------
@@ -441,7 +443,7 @@ impl Module {
         of_package(slf.py(), "_tree", "rewrite")?.call1((slf, change, function))
     }
 
-    /// What ``walk`` is made of.
+    /// Returns what ``walk`` is made of.
     fn expressions<'py>(
         &self,
         py: Python<'py>,
@@ -452,7 +454,7 @@ impl Module {
         PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// What ``rewrite`` is made of.
+    /// Returns what ``rewrite`` is made of.
     fn rebuild(
         slf: &Bound<'_, Self>,
         function: Option<&str>,
@@ -463,7 +465,7 @@ impl Module {
         Module::change(slf, |m| m.rebuild(function, &made))
     }
 
-    /// Whether the other module is the same up to names and places.
+    /// Returns whether the other module is the same up to names and places.
     fn structural_equal(&self, other: &Module) -> bool {
         self.0.structural_equal(&other.0)
     }

@@ -24,8 +24,8 @@ pub fn raised() -> Option<PyErr> {
     RAISED.with_borrow_mut(Option::take)
 }
 
-/// An exception for a call that failed, with that of the function that failed behind it. What ends a program (`KeyboardInterrupt`)
-/// is raised itself.
+/// An exception for a call that failed, with that of the function that failed behind it. What ends
+/// a program (`KeyboardInterrupt`) is raised itself.
 pub fn caused(py: Python<'_>, failure: PyErr, cause: Option<PyErr>) -> PyErr {
     match cause {
         None => failure,
@@ -78,7 +78,7 @@ enum Step<'py> {
     Join(Option<u32>, usize),
 }
 
-/// What a function returned as a value. However deep it is, this takes no stack.
+/// Returns what a function returned as a value. However deep it is, this takes no stack.
 fn value(given: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = given.py();
     let mut work = vec![Step::See(given.clone())];

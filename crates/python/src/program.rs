@@ -18,18 +18,21 @@ use crate::results::{Owner, python};
 use crate::signature::functions;
 use crate::watch::{Effort, SLOW, Watch};
 
-/// Native code in memory. Any number of threads may call it at once; the interpreter is free while it runs.
+/// Native code in memory. Any number of threads may call it at once; the interpreter is free while
+/// it runs.
 ///
-/// ``Module.compile`` makes one. A call takes the arguments in the order of the parameters, or by their names, and
-/// returns an array, a tuple, or an instance of a data type. Arrays that are compact are not copied; neither are large
-/// results.
+/// ``Module.compile`` makes one. A call takes the arguments in the order of the parameters, or by
+/// their names, and returns an array, a tuple, or an instance of a data type. Arrays that are
+/// compact are not copied; neither are large results.
 ///
-/// Besides parameters a call knows ``out=`` (arrays that the result is written to), ``cast=True`` (arrays of another
-/// element type are converted) and ``entry=`` (the function, where several can be called).
+/// Besides parameters a call knows ``out=`` (arrays that the result is written to), ``cast=True``
+/// (arrays of another element type are converted) and ``entry=`` (the function, where several can
+/// be called).
 #[pyclass(frozen, module = "relax_ir")]
 pub struct Program {
     program: Arc<relax::Program>,
-    /// What it was compiled from, and how: a program that was pickled is compiled again. Of a library nobody knows.
+    /// What it was compiled from, and how: a program that was pickled is compiled again. Of a
+    /// library nobody knows.
     recipe: Option<Recipe>,
     /// How entries are called whose arguments are arrays.
     quick: Vec<Option<Quick>>,
@@ -45,7 +48,8 @@ struct Recipe {
 
 /// How often an interruption of a long call is looked for.
 const LOOK: Duration = Duration::from_millis(50);
-/// Where calls always cost about the same, and so little, the interpreter is held: to free it would cost as much.
+/// Where calls always cost about the same, and so little, the interpreter is held: to free it would
+/// cost as much.
 const SHORT: u64 = 10_000;
 
 /// A machine that code is made for: a triple, and features behind `+`; this machine without either.
@@ -149,8 +153,8 @@ impl Program {
         })
     }
 
-    /// A call with arrays that need no second look, and that is expected to take little time; `None` where the call is
-    /// another.
+    /// A call with arrays that need no second look, and that is expected to take little time;
+    /// `None` where the call is another.
     fn quickly<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
@@ -198,7 +202,8 @@ impl Program {
     }
 
     fn run(&self, py: Python<'_>, entry: usize, values: Vec<Value>) -> PyResult<Value> {
-        // Functions of Python look for interruptions themselves, and stay on the thread of the caller.
+        // Functions of Python look for interruptions themselves, and stay on the thread of the
+        // caller.
         let own = self.program.packed_names().is_empty();
         let effort = Effort::of_values(&values);
         if own && self.watch.expects_long(effort) && is_main(py)? {
@@ -210,8 +215,9 @@ impl Program {
         result.map_err(|e| failed(py, &e, raised()))
     }
 
-    /// The same on another thread, while this one waits for the result or an interruption. Code that runs cannot be
-    /// stopped: after an interruption it goes on until its end, which nobody waits for.
+    /// The same on another thread, while this one waits for the result or an interruption. Code
+    /// that runs cannot be stopped: after an interruption it goes on until its end, which nobody
+    /// waits for.
     fn watched(
         &self,
         py: Python<'_>,
@@ -253,7 +259,7 @@ impl Program {
     }
 }
 
-/// Whether this thread is the one that signals come to.
+/// Returns whether this thread is the one that signals come to.
 fn is_main(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
@@ -377,13 +383,13 @@ impl Program {
         functions(py, self.program.entries())
     }
 
-    /// What the program consists of: entries, kernels, bytes of constants.
+    /// Returns what the program consists of: entries, kernels, bytes of constants.
     fn summary(&self) -> String {
         self.program.summary()
     }
 
-    /// What each kernel has cost over all calls, the dearest first, where the program was compiled with
-    /// ``profile=True``.
+    /// Returns what each kernel has cost over all calls, the dearest first, where the program was
+    /// compiled with ``profile=True``.
     ///
     /// Returns
     /// -------
@@ -401,7 +407,8 @@ impl Program {
         of_package(py, "_profile", "Profile")?.call1((rows.collect::<Vec<_>>(), table, threads))
     }
 
-    /// The object file of the program: for this machine, or for the ``target`` that it was compiled for.
+    /// The object file of the program: for this machine, or for the ``target`` that it was compiled
+    /// for.
     ///
     /// Parameters
     /// ----------
@@ -419,7 +426,8 @@ impl Program {
         Ok(PyBytes::new(py, &bytes.map_err(|e| error(py, &e))?))
     }
 
-    /// What a shared library of the program is linked with: its own description, and the symbols of its entries.
+    /// Returns what a shared library of the program is linked with: its own description, and the
+    /// symbols of its entries.
     fn interface(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
         let text = self.recipe(py)?.module.description(&self.program);
         let symbols = self.program.entries().iter();
@@ -428,7 +436,8 @@ impl Program {
         Ok((text, symbols.chain([description]).collect()))
     }
 
-    /// What the program was compiled from: the text, its large constants, and the arguments of ``Module.compile``.
+    /// Returns what the program was compiled from: the text, its large constants, and the arguments
+    /// of ``Module.compile``.
     #[pyo3(name = "recipe")]
     fn recipe_of<'py>(
         &self,

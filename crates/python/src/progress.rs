@@ -30,7 +30,7 @@ impl Progress {
         });
     }
 
-    /// What it raised.
+    /// Returns what it raised.
     pub fn ended(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
     }

@@ -25,8 +25,8 @@ enum Step<'v> {
     Join(Option<(u32, Option<Ty>)>, usize),
 }
 
-/// A value as arrays, tuples, and instances of `relax_ir.Adt`, which its type has the names of. However deep it is, this
-/// takes no stack.
+/// A value as arrays, tuples, and instances of `relax_ir.Adt`, which its type has the names of.
+/// However deep it is, this takes no stack.
 pub fn python<'py>(
     py: Python<'py>,
     value: &Value,

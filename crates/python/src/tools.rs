@@ -5,8 +5,8 @@ use std::io::Write as _;
 
 use pyo3::prelude::*;
 
-/// Runs a tool with these arguments, the first of which is its name; its exit code, or ``None`` where there is none of that
-/// name.
+/// Runs a tool with these arguments, the first of which is its name; its exit code, or ``None``
+/// where there is none of that name.
 #[pyfunction]
 pub fn run_tool(py: Python<'_>, arguments: Vec<OsString>) -> Option<u8> {
     let server = arguments.first().is_some_and(|name| name == "relax-lsp");
@@ -15,7 +15,8 @@ pub fn run_tool(py: Python<'_>, arguments: Vec<OsString>) -> Option<u8> {
             true => Some(relax_lsp::tool::main(arguments)),
             false => relax_cli::tools::run(arguments),
         };
-        // What waits for the end of a line is written by a program of Rust when it ends, which this is not.
+        // What waits for the end of a line is written by a program of Rust when it ends, which this
+        // is not.
         let _ = std::io::stdout().flush();
         code
     })

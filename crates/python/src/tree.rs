@@ -9,7 +9,8 @@ use crate::errors::misused;
 use crate::module::owned;
 use crate::of_package;
 
-/// An expression as Python gets it: kind, name, variable, parts, attributes, type, extents, element type, constant.
+/// An expression as Python gets it: kind, name, variable, parts, attributes, type, extents, element
+/// type, constant.
 pub fn node<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyTuple>> {
     let attributes = PyDict::new(py);
     for (name, value) in &node.attributes {

@@ -1,5 +1,5 @@
-//! What the last call has cost, and what that says about the next one: calls that may take long are watched for
-//! interruptions.
+//! What the last call has cost, and what that says about the next one: calls that may take long are
+//! watched for interruptions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -26,7 +26,7 @@ impl Watch {
         }
     }
 
-    /// How long the last call took, in nanoseconds.
+    /// Returns how long the last call took, in nanoseconds.
     pub fn last(&self) -> u64 {
         self.took.load(Ordering::Relaxed)
     }
@@ -38,16 +38,16 @@ impl Watch {
         self.effort.store(effort.0, Ordering::Relaxed);
     }
 
-    /// Whether a call may take long: the last one did, or would have with so much more to do. Time is taken to grow with
-    /// the third power, as that of a product of matrices does.
+    /// Returns whether a call may take long: the last one did, or would have with so much more to
+    /// do. Time is taken to grow with the third power, as that of a product of matrices does.
     pub fn expects_long(&self, effort: Effort) -> bool {
         let more = effort.0 as f64 / self.effort.load(Ordering::Relaxed).max(1) as f64;
         self.last() as f64 * more.max(1.0).powi(3) >= SLOW as f64
     }
 }
 
-/// How much a call has to do, as far as its arguments tell: their bytes, and the numbers in short ones of integers, which
-/// may count steps.
+/// How much a call has to do, as far as its arguments tell: their bytes, and the numbers in short
+/// ones of integers, which may count steps.
 #[derive(Clone, Copy)]
 pub struct Effort(u64);
 

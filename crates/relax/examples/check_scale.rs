@@ -1,16 +1,17 @@
 //! How long reading and checking takes, by the size of the module:
 //! `cargo run --release -p relax --example check_scale`
 //!
-//! A module of one function is made whose body is a chain of operators on tensors of symbolic length
-//! (`nn.dense`, `nn.relu`, a residual `add`, a `multiply`), as text, and brought from bytes to checked
-//! types on one thread with a small stack. Printed are the times of the steps, the operators of a
-//! second, and how the time grows from the smaller to the larger module. Times are those that the thread
-//! had a processor for, where the system tells: what else the machine does does not count.
+//! A module of one function is made whose body is a chain of operators on tensors of symbolic
+//! length (`nn.dense`, `nn.relu`, a residual `add`, a `multiply`), as text, and brought from bytes
+//! to checked types on one thread with a small stack. Printed are the times of the steps, the
+//! operators of a second, and how the time grows from the smaller to the larger module. Times are
+//! those that the thread had a processor for, where the system tells: what else the machine does
+//! does not count.
 //!
 //! Arguments: sizes (default `100000 1000000`). `--rounds N` takes the least of N runs (default 3).
-//! `--beside PYTHON` lets a Python with apache-tvm 0.27 build and normalise the same chain with Relax's
-//! block builder, at the smaller size, in the same run, and prints the ratio. `--text N` writes the
-//! text of N operators to standard output instead.
+//! `--beside PYTHON` lets a Python with apache-tvm 0.27 build and normalise the same chain with
+//! Relax's block builder, at the smaller size, in the same run, and prints the ratio. `--text N`
+//! writes the text of N operators to standard output instead.
 
 use std::fmt::Write as _;
 use std::process::Command;

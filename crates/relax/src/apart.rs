@@ -8,7 +8,8 @@ use crate::{
     listed_constants, print_as,
 };
 
-/// The types of expressions, which constants without a section need; what the text does not annotate stays so.
+/// The types of expressions, which constants without a section need; what the text does not
+/// annotate stays so.
 struct Expressions<'a>(TypedModule<'a>);
 
 impl TypeSource for Expressions<'_> {
@@ -24,8 +25,8 @@ impl TypeSource for Expressions<'_> {
 }
 
 impl Module {
-    /// The module as a text, and the constants that the text refers to, in the order of their numbers: what
-    /// [`Module::together`] makes the same module of, without numbers as text.
+    /// The module as a text, and the constants that the text refers to, in the order of their
+    /// numbers: what [`Module::together`] makes the same module of, without numbers as text.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: Tensor[(2,), float32]) { %x * 2f }")?;
@@ -79,7 +80,8 @@ impl Module {
         }
     }
 
-    /// Gives the constants that the text awaits their values; the result is what belongs to none of them.
+    /// Gives the constants that the text awaits their values; the result is what belongs to none of
+    /// them.
     pub(crate) fn give(
         &mut self,
         mut values: Vec<(String, Tensor)>,

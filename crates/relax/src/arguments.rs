@@ -14,8 +14,8 @@ enum Step<'v> {
     Join(Option<CtorId>, usize),
 }
 
-/// The arguments of a call as the evaluator has them, held against the types of the parameters; or all that does not
-/// fit.
+/// The arguments of a call as the evaluator has them, held against the types of the parameters; or
+/// all that does not fit.
 pub(crate) fn fitted(
     m: &Module,
     params: &[Param],

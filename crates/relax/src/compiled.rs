@@ -63,8 +63,8 @@ impl CompileOptions {
     }
 }
 
-/// Native code in memory, which any number of threads may call at once: each call has a context of the runtime for
-/// itself, and contexts are used again.
+/// Native code in memory, which any number of threads may call at once: each call has a context of
+/// the runtime for itself, and contexts are used again.
 ///
 /// ```
 /// use relax::{CompileOptions, Module, Tensor, Value};
@@ -100,7 +100,8 @@ enum Code {
     Library(Library),
 }
 
-/// Looks on while a program is compiled: what is done next, how many steps are done, and of how many as far as is known.
+/// Looks on while a program is compiled: what is done next, how many steps are done, and of how
+/// many as far as is known.
 pub type Progress<'p> = dyn FnMut(&str, usize, usize) + 'p;
 
 /// Tells a progress of passes.
@@ -123,7 +124,8 @@ impl Module {
     /// Compiles functions of the module into memory. The module stays as it is.
     ///
     /// # Errors
-    /// A function is not there, the pipeline is wrong, or native code does not have what the module uses.
+    /// A function is not there, the pipeline is wrong, or native code does not have what the module
+    /// uses.
     pub fn compile(&self, options: &CompileOptions) -> Result<Program, Error> {
         self.compile_with(options, &mut |_, _, _| ())
     }
@@ -240,7 +242,8 @@ impl Program {
         &self.types
     }
 
-    /// How often something was found out about the module while it was compiled: types only of what passes have changed.
+    /// Returns how often something was found out about the module while it was compiled: types only
+    /// of what passes have changed.
     #[must_use]
     pub fn found(&self) -> Found {
         self.found
@@ -282,7 +285,8 @@ impl Program {
         self
     }
 
-    /// The names of functions of the host that the program calls, as far as they are known: a library does not say them.
+    /// The names of functions of the host that the program calls, as far as they are known: a
+    /// library does not say them.
     #[must_use]
     pub fn packed_names(&self) -> &[String] {
         &self.names
@@ -317,7 +321,8 @@ impl Program {
         Ok(self)
     }
 
-    /// Calls the first of the entries. Arguments are borrowed, not copied; large results are not copied either.
+    /// Calls the first of the entries. Arguments are borrowed, not copied; large results are not
+    /// copied either.
     ///
     /// # Errors
     /// The arguments do not fit, or the program fails; the message says where.
@@ -357,8 +362,8 @@ impl Program {
         })
     }
 
-    /// As [`Program::call_at`], with tensors that lie in somebody's memory: nothing is made for the call but the result,
-    /// which `look` is shown.
+    /// As [`Program::call_at`], with tensors that lie in somebody's memory: nothing is made for the
+    /// call but the result, which `look` is shown.
     ///
     /// ```
     /// use relax::{CompileOptions, DType, Given, Module, View};
@@ -412,8 +417,9 @@ impl Program {
         called.map_err(|e| self.failed(status, e.to_string()))
     }
 
-    /// Whether calls of an entry always cost about the same: parameters are tensors of known extents, and code runs from
-    /// one kernel to the next, without branches, calls of functions or of the host.
+    /// Returns whether calls of an entry always cost about the same: parameters are tensors of
+    /// known extents, and code runs from one kernel to the next, without branches, calls of
+    /// functions or of the host.
     #[must_use]
     pub fn is_steady(&self, entry: usize) -> bool {
         let Some(signature) = self.entries.get(entry) else {
@@ -468,7 +474,7 @@ impl Program {
         Ok(host)
     }
 
-    /// What the code was made of.
+    /// Returns what the code was made of.
     fn lowered(&self) -> Result<&Lowered, Error> {
         match &self.code {
             Code::Compiled(lowered, _) => Ok(lowered),
@@ -521,7 +527,7 @@ impl Program {
         Error::Invalid(Report::new(&diagnostics, &self.sources))
     }
 
-    /// What the program consists of: entries, kernels, bytes of constants.
+    /// Returns what the program consists of: entries, kernels, bytes of constants.
     #[must_use]
     pub fn summary(&self) -> String {
         match &self.code {
@@ -530,7 +536,7 @@ impl Program {
         }
     }
 
-    /// What each kernel has cost over all calls, where the program was compiled with
+    /// Returns what each kernel has cost over all calls, where the program was compiled with
     /// [`profile`](CompileOptions::profile) and no other thread is within a call.
     ///
     /// ```

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 /// Bytes that somebody else holds: a mapped file.
 pub trait Held: AsRef<[u8]> + Send + Sync {
-    /// These bytes have been used: what memory they take may go to others. Reading them again must still work.
+    /// These bytes have been used: what memory they take may go to others. Reading them again must
+    /// still work.
     fn unneeded(&self, part: Range<usize>) {
         let _ = part;
     }
@@ -44,7 +45,8 @@ impl Contents {
         }
     }
 
-    /// Gives back the memory of bytes that are part of these, wherever they were found; others are left alone.
+    /// Gives back the memory of bytes that are part of these, wherever they were found; others are
+    /// left alone.
     pub fn give_back(&self, part: &[u8]) {
         let all = self.bytes();
         let begin = (part.as_ptr() as usize).checked_sub(all.as_ptr() as usize);

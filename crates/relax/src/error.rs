@@ -17,10 +17,11 @@ use crate::Report;
 pub enum Error {
     /// The input has errors. Warnings are in the report too.
     Invalid(Report),
-    /// Values do not fit the parameters that they are for: what does not fit what, and a line for each problem where there
-    /// may be several.
+    /// Values do not fit the parameters that they are for: what does not fit what, and a line for
+    /// each problem where there may be several.
     Unfit(String, Vec<String>),
-    /// The program failed while it ran: the runtime's message, and the place where the source has one.
+    /// The program failed while it ran: the runtime's message, and the place where the source has
+    /// one.
     Failed(String, Report),
     /// A file cannot be read, or is not what it is taken for.
     File(String),
@@ -29,7 +30,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What was found in the input, where the error is about the input.
+    /// Returns what was found in the input, where the error is about the input.
     ///
     /// ```
     /// let error = relax::Module::parse("def @main( { 1 }").unwrap_err();

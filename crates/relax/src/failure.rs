@@ -19,13 +19,14 @@ impl Places {
         name
     }
 
-    /// Where a place is, by its name.
+    /// Returns where a place is, by its name.
     pub(crate) fn find(&self, name: &str) -> Option<Span> {
         self.0.borrow().get(&Symbol::new(name)).copied()
     }
 
-    /// A failure with its place, where the message begins with one (`a.relay:3:5: …`), and that of the call
-    /// that it ends with (`… (called at a.relay:7:3)`). `None` for a message without a place.
+    /// A failure with its place, where the message begins with one (`a.relay:3:5: …`), and that of
+    /// the call that it ends with (`… (called at a.relay:7:3)`). `None` for a message without a
+    /// place.
     pub fn diagnostic(&self, status: i32, message: &str) -> Option<Diagnostic> {
         let code = code(status)?;
         let (place, mut text) = message.split_once(": ")?;

@@ -10,12 +10,13 @@ use crate::inputs::{Param, shown};
 /// How arrays are taken for parameters.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taking {
-    /// Converts arrays whose elements have another type than the parameter's, as long as every number stays what it
-    /// is up to rounding.
+    /// Converts arrays whose elements have another type than the parameter's, as long as every
+    /// number stays what it is up to rounding.
     pub cast: bool,
 }
 
-/// A tensor for a slot. NumPy has no bfloat16: two bytes without a sign are taken for its bits, as TVM hands them out.
+/// A tensor for a slot. NumPy has no bfloat16: two bytes without a sign are taken for its bits, as
+/// TVM hands them out.
 ///
 /// # Errors
 /// [`Error::Unfit`]: what is wrong with it.
@@ -61,8 +62,9 @@ pub fn fit(m: &Module, p: &Param, t: &Tensor, taking: Taking) -> Result<Tensor, 
     }
 }
 
-/// The same numbers in another element type, up to the rounding of floats. The error says, after a semicolon, which
-/// number has no place in it; it is empty where element types have nothing to do with each other.
+/// The same numbers in another element type, up to the rounding of floats. The error says, after a
+/// semicolon, which number has no place in it; it is empty where element types have nothing to do
+/// with each other.
 fn cast(t: &Tensor, to: DType) -> Result<Tensor, String> {
     let from = t.dtype();
     let number = |d: DType| d.is_float() || d.is_bool() || d.int_range().is_some();

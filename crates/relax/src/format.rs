@@ -57,7 +57,8 @@ impl Format {
         }
     }
 
-    /// What a file is, told by its first bytes, and by the end of its name where they leave it open.
+    /// Returns what a file is, told by its first bytes, and by the end of its name where they leave
+    /// it open.
     pub fn detect(name: &str, bytes: &[u8]) -> Format {
         // A model begins with the version of its format, a field that no text begins with.
         let versioned = matches!(bytes, [8, version, ..] if *version < 32);
@@ -72,7 +73,8 @@ impl Format {
         match (text.next(), text.next()) {
             // A block of Relay does not begin with a string.
             (Some(b'{'), Some(b'"')) => Format::TvmJson,
-            // No text of Relay begins so: what the name says is believed, and the reader says what is missing.
+            // No text of Relay begins so: what the name says is believed, and the reader says what
+            // is missing.
             (None | Some(b'{' | b'[' | b'"'), _) if ends_with(name, "json") => Format::TvmJson,
             _ if ends_with(name, "py") => Format::TvmScript,
             _ => Format::Relay,
@@ -80,8 +82,8 @@ impl Format {
     }
 }
 
-/// Whether the text says by its first lines that it is TVMScript: by how it begins, or by a class under
-/// `@I.ir_module` near its beginning.
+/// Returns whether the text says by its first lines that it is TVMScript: by how it begins, or by a
+/// class under `@I.ir_module` near its beginning.
 fn is_script(bytes: &[u8]) -> bool {
     let text = bytes.trim_ascii_start();
     if SCRIPT.iter().any(|s| text.starts_with(s)) {
@@ -92,7 +94,7 @@ fn is_script(bytes: &[u8]) -> bool {
         .any(|line| line.starts_with(b"@I.ir_module"))
 }
 
-/// Whether a file's name has this extension.
+/// Returns whether a file's name has this extension.
 fn ends_with(name: &str, extension: &str) -> bool {
     let parts = name.rsplit_once('.');
     parts.is_some_and(|(_, end)| end.eq_ignore_ascii_case(extension))

@@ -28,8 +28,8 @@ pub fn params(m: &Module, typing: &Typing, f: FuncId) -> Vec<Param> {
     m.funcs[f].params.iter().map(param).collect()
 }
 
-/// The tensors that a call takes: a parameter each, or the fields of one that is a tuple, in order. A field of `%p`
-/// is called `p.0`, one of a tuple in it `p.0.1`.
+/// The tensors that a call takes: a parameter each, or the fields of one that is a tuple, in order.
+/// A field of `%p` is called `p.0`, one of a tuple in it `p.0.1`.
 pub fn slots(m: &Module, params: &[Param]) -> Vec<Param> {
     let mut out = Vec::new();
     let mut work: Vec<Param> = params.iter().rev().cloned().collect();
@@ -79,8 +79,8 @@ pub fn assemble<T>(
     done.pop()
 }
 
-/// The parameters of a function that has not been typed: of the types that they are annotated with, others of any
-/// tensor type.
+/// The parameters of a function that has not been typed: of the types that they are annotated with,
+/// others of any tensor type.
 pub fn annotated(m: &mut Module, f: FuncId) -> Vec<Param> {
     let any = m.types.intern(Type::Tensor(relax_ir::TensorType {
         shape: Shape::Unknown,
@@ -93,9 +93,10 @@ pub fn annotated(m: &mut Module, f: FuncId) -> Vec<Param> {
     m.funcs[f].params.iter().map(param).collect()
 }
 
-/// Takes the tensors of a call out of named arrays: by the name of the slot, or `in0`, `in1`, … (`arr_0`, … as NumPy
-/// calls arrays without a name) by position, or the name in an ONNX model that the slot's is made of. With `rest`, those that are missing are made up. Every missing, superfluous
-/// or misshapen one is listed in the error.
+/// Takes the tensors of a call out of named arrays: by the name of the slot, or `in0`, `in1`, …
+/// (`arr_0`, … as NumPy calls arrays without a name) by position, or the name in an ONNX model that
+/// the slot's is made of. With `rest`, those that are missing are made up. Every missing,
+/// superfluous or misshapen one is listed in the error.
 ///
 /// # Errors
 /// Every array that is missing, superfluous or misshapen, a line each.
@@ -164,8 +165,8 @@ pub fn bind(
     }
 }
 
-/// What the tensors of a call say of the extents that the types of its slots leave open; `None` where that is nothing,
-/// or two of them disagree.
+/// Returns what the tensors of a call say of the extents that the types of its slots leave open;
+/// `None` where that is nothing, or two of them disagree.
 pub fn extents(m: &Module, slots: &[Param], tensors: &[Tensor]) -> Option<relax_passes::Extents> {
     let mut known = relax_passes::Extents::default();
     let mut open = false;
@@ -188,15 +189,15 @@ pub fn extents(m: &Module, slots: &[Param], tensors: &[Tensor]) -> Option<relax_
     open.then_some(known)
 }
 
-/// What is said of an array that no slot takes.
+/// Returns what is said of an array that no slot takes.
 fn unknown(name: &str, slots: &[Param]) -> String {
     let near = relax_base::did_you_mean(name, slots.iter().map(|p| p.name.as_str()));
     let hint = near.map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
     format!("the array `{name}` belongs to no parameter{hint}")
 }
 
-/// Takes weights for some of the parameters of `entry`, by name; with `all`, for each of them. The result has the
-/// values of parameters; and all that does not fit: arrays that belong to no
+/// Takes weights for some of the parameters of `entry`, by name; with `all`, for each of them. The
+/// result has the values of parameters; and all that does not fit: arrays that belong to no
 /// parameter or do not fit its type, parameters that are tuples and not bound as a whole.
 pub fn weights(
     m: &Module,
@@ -258,7 +259,7 @@ pub fn weights(
     (out, problems)
 }
 
-/// Which other function has a parameter of this name.
+/// Returns which other function has a parameter of this name.
 fn elsewhere(m: &Module, entry: GlobalId, name: &str) -> String {
     let mut globals = m
         .globals
@@ -276,15 +277,17 @@ fn elsewhere(m: &Module, entry: GlobalId, name: &str) -> String {
     })
 }
 
-/// Whether TVM's printer made `param` of a second parameter called `name`: it numbers parameters of
-/// the same name (`data`, `data1`, …), and the model's arrays still have the one name.
+/// Returns whether TVM's printer made `param` of a second parameter called `name`: it numbers
+/// parameters of the same name (`data`, `data1`, …), and the model's arrays still have the one
+/// name.
 fn numbered(param: &str, name: &str) -> bool {
     param
         .strip_prefix(name)
         .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Whether a parameter is called so because `name`, of an ONNX model, is no name of the text: `input_1` for `input.1`.
+/// Returns whether a parameter is called so because `name`, of an ONNX model, is no name of the
+/// text: `input_1` for `input.1`.
 fn imported(param: &str, name: &str) -> bool {
     name != param && relax_onnx::readable(name, "") == param
 }

@@ -28,14 +28,15 @@ pub struct Several {
 }
 
 impl Several {
-    /// The numbers of the constructors: of an element or of what is there, and of the end or of nothing.
+    /// The numbers of the constructors: of an element or of what is there, and of the end or of
+    /// nothing.
     pub(crate) fn tags(&self, m: &Module) -> (u32, u32) {
         (m.ctors[self.some].tag, m.ctors[self.none].tag)
     }
 }
 
-/// What a type holds several of: a data type with one parameter, a constructor without fields, and one of an element
-/// and, for lists, the rest.
+/// Returns what a type holds several of: a data type with one parameter, a constructor without
+/// fields, and one of an element and, for lists, the rest.
 pub fn several(m: &Module, ty: TypeId) -> Option<Several> {
     let Type::Adt(adt, args) = &m.types[ty] else {
         return None;
@@ -66,13 +67,13 @@ pub fn several(m: &Module, ty: TypeId) -> Option<Several> {
     })
 }
 
-/// Whether a type is that data type of its own parameter.
+/// Returns whether a type is that data type of its own parameter.
 fn same(m: &Module, ty: TypeId, adt: AdtId, element: impl Fn(&TypeId) -> bool) -> bool {
     matches!(&m.types[ty], Type::Adt(a, args) if *a == adt && args.len() == 1 && element(&args[0]))
 }
 
-/// Whether the tensors of a value of a type say all of it: tuples of tensors, of lists of tensors, and of options of
-/// either.
+/// Returns whether the tensors of a value of a type say all of it: tuples of tensors, of lists of
+/// tensors, and of options of either.
 pub fn plain(m: &Module, ty: TypeId) -> bool {
     let mut work = vec![ty];
     while let Some(ty) = work.pop() {
@@ -108,8 +109,9 @@ enum Step {
 /// The tensors of a call, and how they become its arguments.
 #[derive(Debug)]
 pub struct Layout {
-    /// The tensors: a parameter each, or the fields of one that is a tuple, or the elements of one that is a list, in
-    /// order. A part of `%p` is called `p.0`, one of a part `p.0.1`; what an option holds is called as the option.
+    /// The tensors: a parameter each, or the fields of one that is a tuple, or the elements of one
+    /// that is a list, in order. A part of `%p` is called `p.0`, one of a part `p.0.1`; what an
+    /// option holds is called as the option.
     pub slots: Vec<Param>,
     steps: Vec<Step>,
     count: usize,
@@ -121,8 +123,8 @@ enum Part {
 }
 
 impl Layout {
-    /// The layout of these parameters for these arrays. With `made_up`, a list of which there is no array has so many
-    /// elements, and an option a value.
+    /// The layout of these parameters for these arrays. With `made_up`, a list of which there is no
+    /// array has so many elements, and an option a value.
     pub fn new(
         m: &Module,
         params: &[Param],
@@ -208,13 +210,14 @@ fn part_of(p: &Param, i: usize, ty: TypeId) -> Part {
     })
 }
 
-/// Whether an array belongs to a parameter of this name.
+/// Returns whether an array belongs to a parameter of this name.
 fn named(name: &str, arrays: &[(String, Tensor)]) -> bool {
     let part = |a: &str| a.strip_prefix(name).is_some_and(|r| r.starts_with('.'));
     arrays.iter().any(|(a, _)| a == name || part(a))
 }
 
-/// How many arrays that are counted (`in0`, `in1`, …) belong to the only parameter that is a list or an option.
+/// Returns how many arrays that are counted (`in0`, `in1`, …) belong to the only parameter that is
+/// a list or an option.
 fn unnamed(m: &Module, params: &[Param], arrays: &[(String, Tensor)]) -> usize {
     let counted = |(name, _): &&(String, Tensor)| {
         let digits = name.strip_prefix("in").or(name.strip_prefix("arr_"));

@@ -1,4 +1,5 @@
-//! Programs in shared libraries over the runtime of this process: code that is loaded, not compiled.
+//! Programs in shared libraries over the runtime of this process: code that is loaded, not
+//! compiled.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -27,8 +28,9 @@ const RUNTIME: &str = "// ";
 const CALLS: &str = "// calls ";
 
 impl Module {
-    /// What a library says of itself, for [`Program::load`]: the runtime that its code is for, and the entries with their
-    /// types. The library holds it as a text under the symbol [`DESCRIPTION`](relax_codegen::DESCRIPTION).
+    /// Returns what a library says of itself, for [`Program::load`]: the runtime that its code is
+    /// for, and the entries with their types. The library holds it as a text under the symbol
+    /// [`DESCRIPTION`](relax_codegen::DESCRIPTION).
     #[must_use]
     pub fn description(&self, program: &Program) -> String {
         let mut out = format!("{RUNTIME}{}\n", runtime_sources());
@@ -48,8 +50,8 @@ impl Program {
         entry_symbol(None, Symbol::new(entry))
     }
 
-    /// Loads a library that was linked from [`Program::object`] and [`Module::description`] over the runtime of this
-    /// process. Its code runs on so many threads.
+    /// Loads a library that was linked from [`Program::object`] and [`Module::description`] over
+    /// the runtime of this process. Its code runs on so many threads.
     ///
     /// # Safety
     /// The library is code, which runs when it is loaded and called: the file is trusted.

@@ -1,5 +1,6 @@
-//! What is right, and yet hardly meant: bindings that nobody uses, statements that do nothing, parameters
-//! that are hidden before they are read. And the comments by which a text says that it is meant.
+//! What is right, and yet hardly meant: bindings that nobody uses, statements that do nothing,
+//! parameters that are hidden before they are read. And the comments by which a text says that it
+//! is meant.
 //!
 //! Only what has no effects is spoken of: a call that changes something is made for that.
 
@@ -19,14 +20,14 @@ const NO_EFFECT: Code = Code(921);
 /// A parameter is hidden by another binding of its name, and was never read.
 const HIDDEN: Code = Code(922);
 
-/// Whether a code is that of something that could be left out.
+/// Returns whether a code is that of something that could be left out.
 pub fn is_unnecessary(code: Code) -> bool {
     matches!(code, UNUSED | NO_EFFECT | HIDDEN)
 }
 
-/// Looks through a text without errors, given as its tree with all its names and the module that it became.
-/// Where the module holds signatures of functions instead of them, `whole` is false, and any call of one may
-/// have effects.
+/// Looks through a text without errors, given as its tree with all its names and the module that it
+/// became. Where the module holds signatures of functions instead of them, `whole` is false, and
+/// any call of one may have effects.
 pub fn lint(
     ast: &Ast,
     names: &[Name],
@@ -249,8 +250,8 @@ pub fn code(text: &str) -> Option<Code> {
     explain::explain(code).map(|_| code)
 }
 
-/// Whether a comment allows a diagnostic of a file: `// relax: allow(RX0319)` on its line, or alone on the
-/// line before.
+/// Returns whether a comment allows a diagnostic of a file: `// relax: allow(RX0319)` on its line,
+/// or alone on the line before.
 pub fn is_allowed(file: &SourceFile, d: &Diagnostic) -> bool {
     let place = d.span();
     if place.is_none() || place.start < file.start || place.end > file.span().end {

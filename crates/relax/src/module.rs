@@ -35,7 +35,8 @@ pub struct Module {
     pub(crate) session: Session,
     pub(crate) ir: relax_ir::Module,
     pub(crate) typing: Arc<Typing>,
-    /// What there was to warn of when these types were found, if they were found for all functions at once.
+    /// What there was to warn of when these types were found, if they were found for all functions
+    /// at once.
     warnings: Option<Arc<Diagnostics>>,
     report: Report,
     found: Found,
@@ -69,8 +70,8 @@ impl Module {
         }
     }
 
-    /// Reads and checks the bytes of a file in any format: Relay and Relax text, TVMScript, TVM's JSON, ONNX. The
-    /// format is told by the content unless the options say it.
+    /// Reads and checks the bytes of a file in any format: Relay and Relax text, TVMScript, TVM's
+    /// JSON, ONNX. The format is told by the content unless the options say it.
     ///
     /// ```
     /// use relax::{Module, ReadOptions};
@@ -117,8 +118,8 @@ impl Module {
         })
     }
 
-    /// As [`Module::read`], of a file. Large files that are no texts are mapped, and so are the files that an ONNX model
-    /// keeps its weights in.
+    /// As [`Module::read`], of a file. Large files that are no texts are mapped, and so are the
+    /// files that an ONNX model keeps its weights in.
     ///
     /// ```
     /// use relax::{Module, ReadOptions};
@@ -171,8 +172,8 @@ impl Module {
         })
     }
 
-    /// How often something was found out about the module since it is there, reading included: types are found once, and
-    /// again for what passes change.
+    /// Returns how often something was found out about the module since it is there, reading
+    /// included: types are found once, and again for what passes change.
     ///
     /// ```
     /// let mut module = relax::Module::parse("def @main(%x: int32) { %x }")?;
@@ -243,7 +244,8 @@ impl Module {
         }
     }
 
-    /// The module as a text in a style, with comments that say the type of every expression if asked.
+    /// The module as a text in a style, with comments that say the type of every expression if
+    /// asked.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: int32) { %x }")?;
@@ -259,8 +261,8 @@ impl Module {
         self.print_as(mode, types)
     }
 
-    /// The same, with everything that can be said about how: constants of more elements than `elide` as references to
-    /// nothing, no metadata section.
+    /// The same, with everything that can be said about how: constants of more elements than
+    /// `elide` as references to nothing, no metadata section.
     #[must_use]
     pub fn print_as(&self, mode: PrintMode<'_>, types: bool) -> String {
         let typed = TypedModule {
@@ -294,8 +296,8 @@ impl Module {
     }
 
     /// The bytes of an ONNX model whose graph is a function. The function's parameters are
-    /// the graph's inputs, the fields of its result the outputs, constants initialisers; what it calls is written where
-    /// it is called.
+    /// the graph's inputs, the fields of its result the outputs, constants initialisers; what it
+    /// calls is written where it is called.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: Tensor[(n, 2), float32]) { nn.relu(%x) }")?;
@@ -312,8 +314,8 @@ impl Module {
         crate::onnx_model(&self.ir, entry).map_err(|d| self.invalid(&d))
     }
 
-    /// Runs a pipeline: passes by name with options (`"infer-type,fuse-ops{level=2}"`) or a level (`"O2"`). Files that
-    /// passes name are read. The result is what passes had to say.
+    /// Runs a pipeline: passes by name with options (`"infer-type,fuse-ops{level=2}"`) or a level
+    /// (`"O2"`). Files that passes name are read. The result is what passes had to say.
     ///
     /// ```
     /// let mut module = relax::Module::parse("def @main() { 1 + 2 }")?;
@@ -323,7 +325,8 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// The pipeline names what there is not, or a pass refuses the module, which is then as that pass left it.
+    /// The pipeline names what there is not, or a pass refuses the module, which is then as that
+    /// pass left it.
     pub fn optimise(&mut self, pipeline: &str) -> Result<Report, Error> {
         self.optimise_with(pipeline, &mut Silent)
     }
@@ -397,9 +400,9 @@ impl Module {
         Ok(())
     }
 
-    /// Gives parameters of a function values: they are constants then, and parameters no longer. A field of a
-    /// parameter `p` that is a tuple is called `p.0`. Constants that the text awaits ([`Stubs::Awaited`](crate::Stubs))
-    /// are called `meta[relay.Constant][0]`, ….
+    /// Gives parameters of a function values: they are constants then, and parameters no longer. A
+    /// field of a parameter `p` that is a tuple is called `p.0`. Constants that the text awaits
+    /// ([`Stubs::Awaited`](crate::Stubs)) are called `meta[relay.Constant][0]`, ….
     ///
     /// ```
     /// use relax::{Module, Tensor, Value};
@@ -444,7 +447,7 @@ impl Module {
         entry::sole_entry(&self.ir, name)
     }
 
-    /// Whether the other module is the same up to names, ids and places.
+    /// Returns whether the other module is the same up to names, ids and places.
     #[must_use]
     pub fn structural_equal(&self, other: &Module) -> bool {
         self.difference(other).is_none()

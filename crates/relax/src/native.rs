@@ -13,7 +13,7 @@ use crate::{
     Contents, Found, PassConfig, PassObserver, Pipeline, Session, Silent, Typed, Typing, run_typed,
 };
 
-/// How run-time errors name a place: `file:line:column`.
+/// Returns how run-time errors name a place: `file:line:column`.
 pub fn place(sources: &SourceMap, span: Span) -> Symbol {
     let text = match sources.file(span) {
         Some(file) => {
@@ -50,7 +50,8 @@ pub fn lower(
     Ok(lowered)
 }
 
-/// Whether code is to check what it takes as proven, too: the environment says `RELAX_CHECK=1`.
+/// Returns whether code is to check what it takes as proven, too: the environment says
+/// `RELAX_CHECK=1`.
 pub fn checked() -> bool {
     std::env::var_os("RELAX_CHECK").is_some_and(|v| v == "1")
 }
@@ -76,8 +77,8 @@ pub fn loops(lowered: &Lowered) -> String {
     crate::print(&module, crate::Style::Pretty, None)
 }
 
-/// What a compiled program consists of: its entries with their types, its kernels by what they compute,
-/// and the bytes of its constants.
+/// Returns what a compiled program consists of: its entries with their types, its kernels by what
+/// they compute, and the bytes of its constants.
 pub fn summary(lowered: &Lowered) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
@@ -115,8 +116,8 @@ pub fn jit(lowered: &Lowered) -> Result<Jit, Diagnostics> {
     jit_with(lowered, false, &[])
 }
 
-/// As [`jit`]; with `profile` the code measures its kernels. `files` are what weights are mapped from: their pages
-/// are given back once they are packed.
+/// As [`jit`]; with `profile` the code measures its kernels. `files` are what weights are mapped
+/// from: their pages are given back once they are packed.
 ///
 /// # Errors
 /// As for [`jit`].
@@ -146,8 +147,8 @@ pub fn optimise(
     passes(session, module, None, asked)
 }
 
-/// Makes copies of functions that native code needs one of per type, runs a pipeline over a module, and hands on its
-/// types afterwards. `typed` is what is known of the module's types.
+/// Makes copies of functions that native code needs one of per type, runs a pipeline over a module,
+/// and hands on its types afterwards. `typed` is what is known of the module's types.
 ///
 /// # Errors
 /// A pass refuses the module.
@@ -160,7 +161,8 @@ pub fn passes(
     passes_with(session, module, typed, asked, &mut Silent).map(|o| o.0)
 }
 
-/// As [`passes`], for somebody who looks on; also says how often something was found out on the way.
+/// As [`passes`], for somebody who looks on; also says how often something was found out on the
+/// way.
 ///
 /// # Errors
 /// As for [`passes`].
@@ -172,7 +174,8 @@ pub fn passes_with(
     observer: &mut dyn PassObserver,
 ) -> Result<(Arc<Typing>, Found), Diagnostics> {
     let typed = match module.script.is_some() {
-        // Types of Relax in TVMScript are found by other rules than those of the program that it becomes.
+        // Types of Relax in TVMScript are found by other rules than those of the program that it
+        // becomes.
         true => {
             crate::script::places::as_values(module, typed);
             // From here on passes that Relax has too are ours.

@@ -1,7 +1,8 @@
 //! NumPy's `.npy` format: one array.
 //!
-//! Nothing in a file is believed before it is checked: the header is a dictionary of three known keys, read by a scanner
-//! that neither recurses nor allocates more than the file is long, and the elements must all be there.
+//! Nothing in a file is believed before it is checked: the header is a dictionary of three known
+//! keys, read by a scanner that neither recurses nor allocates more than the file is long, and the
+//! elements must all be there.
 
 use relax_tensor::{DType, Tensor, TypeCode};
 
@@ -29,14 +30,15 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Whether the elements are those of a tensor as they lie in the file.
+    /// Returns whether the elements are those of a tensor as they lie in the file.
     pub(crate) fn plain(&self) -> bool {
         let line = self.shape.iter().filter(|&&d| d > 1).count() < 2;
         !self.swapped && (!self.fortran || line) && self.dtype != DType::BOOL
     }
 }
 
-/// Reads the header, and holds the elements against what follows it. With `whole` nothing may follow these.
+/// Reads the header, and holds the elements against what follows it. With `whole` nothing may
+/// follow these.
 pub(crate) fn header(bytes: &[u8], whole: bool) -> Result<Header, String> {
     let cut = || "the header is cut off".to_owned();
     if !bytes.starts_with(MAGIC) {

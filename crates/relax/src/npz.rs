@@ -35,7 +35,8 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Error> {
     Ok(out)
 }
 
-/// The arrays of a file of NumPy's. Those that it stores as they are and aligned are borrowed from it.
+/// The arrays of a file of NumPy's. Those that it stores as they are and aligned are borrowed from
+/// it.
 ///
 /// # Errors
 /// [`Error::File`]: it is none, or damaged.
@@ -82,8 +83,9 @@ fn member(file: &Mapped, range: Range<usize>) -> Result<Tensor, String> {
     npy::read(bytes, true)
 }
 
-/// Where the members of a zip archive lie that are stored as they are (PKWARE's APPNOTE 4.3). `None`
-/// when one is compressed, or the archive is of a form that only the full reader knows.
+/// Returns where the members of a zip archive lie that are stored as they are (PKWARE's APPNOTE
+/// 4.3). `None` when one is compressed, or the archive is of a form that only the full reader
+/// knows.
 fn stored(zip: &[u8]) -> Option<Vec<(String, std::ops::Range<usize>)>> {
     let u16_at =
         |at: usize| Some(u16::from_le_bytes(zip.get(at..at + 2)?.try_into().ok()?) as usize);

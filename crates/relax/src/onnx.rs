@@ -11,8 +11,8 @@ use relax_passes::Bound;
 use crate::optimise::run_own;
 use crate::{Contents, Session, TypedModule};
 
-/// What brings a module to bindings of operators' calls: fused groups and functions that are called take the places of
-/// their calls.
+/// What brings a module to bindings of operators' calls: fused groups and functions that are called
+/// take the places of their calls.
 const BINDINGS: &str = "infer-type,defuse-ops,inline,defuse-ops,to-a-normal-form,infer-type";
 
 /// A model's contents as bytes that others can borrow from.
@@ -76,7 +76,8 @@ fn laid_out(name: &str, text: String) -> String {
     relax_syntax::format_source(&file, &relax_syntax::FmtOptions::default()).unwrap_or(text)
 }
 
-/// The bytes of an ONNX model whose graph is a function of a module. What the function calls is written where it is called.
+/// The bytes of an ONNX model whose graph is a function of a module. What the function calls is
+/// written where it is called.
 ///
 /// # Errors
 /// Something in the function has no form in ONNX.

@@ -28,8 +28,8 @@ pub struct Operator {
 pub struct Attribute {
     /// Its name.
     pub name: &'static str,
-    /// The type of its values in a word or two: `int`, `float`, `bool`, `str`, `dtype`, `ints`, `floats`, `dims`,
-    /// `int lists`, `strs`, `int or ints`, `any`.
+    /// The type of its values in a word or two: `int`, `float`, `bool`, `str`, `dtype`, `ints`,
+    /// `floats`, `dims`, `int lists`, `strs`, `int or ints`, `any`.
     pub kind: &'static str,
     /// Its default as the language writes it; `None` where a value must be given.
     pub default: Option<String>,

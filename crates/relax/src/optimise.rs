@@ -38,7 +38,8 @@ impl Session {
         }
     }
 
-    /// Reads a pipeline, with the files that its options name: `read` gives the bytes of one, or says why not.
+    /// Reads a pipeline, with the files that its options name: `read` gives the bytes of one, or
+    /// says why not.
     ///
     /// # Errors
     /// As for [`Session::pipeline`]; a file cannot be read.

@@ -38,8 +38,9 @@ pub fn costs(labels: &[String], costs: &[KernelCost]) -> Vec<Cost> {
     rows
 }
 
-/// What each kernel cost, the dearest first: calls, time, share of the kernels' time, GFLOP/s, GB/s, and the shortest
-/// call, which other programs disturbed least. Kernels that did not run are left out.
+/// Returns what each kernel cost, the dearest first: calls, time, share of the kernels' time,
+/// GFLOP/s, GB/s, and the shortest call, which other programs disturbed least. Kernels that did not
+/// run are left out.
 pub fn table(labels: &[String], costs: &[KernelCost]) -> String {
     let rows = self::costs(labels, costs);
     let total: u64 = rows.iter().map(|r| r.nanos).sum();

@@ -17,8 +17,9 @@ pub struct Random<'t> {
     pub seed: u64,
     /// What extents are that nothing else says.
     pub extent: i64,
-    /// The types of the program, with what it checks. Where it checks that extents are equal, or a tensor on the way would
-    /// be empty, they are the next ones with which that holds. Without it, all are the same, whatever is done to the program.
+    /// The types of the program, with what it checks. Where it checks that extents are equal, or a
+    /// tensor on the way would be empty, they are the next ones with which that holds. Without it,
+    /// all are the same, whatever is done to the program.
     pub typing: Option<&'t Typing>,
 }
 
@@ -48,7 +49,7 @@ impl Extents {
     }
 }
 
-/// Whether there is memory for a tensor.
+/// Returns whether there is memory for a tensor.
 fn affordable(dtype: DType, shape: &[i64]) -> bool {
     let bytes = shape
         .iter()
@@ -77,9 +78,10 @@ pub fn random(m: &Module, params: &[Param], how: Random<'_>) -> Result<Vec<Tenso
     }
 }
 
-/// A tensor for the `i`th parameter, of numbers that depend only on the seed, the parameter's position and the
-/// element: floats in [-1, 1), small integers. So that whole models give sensible numbers, parameters named `…weight`
-/// are scaled by their fan-in, those named `…gamma` and `…var` lie around 1.
+/// A tensor for the `i`th parameter, of numbers that depend only on the seed, the parameter's
+/// position and the element: floats in [-1, 1), small integers. So that whole models give sensible
+/// numbers, parameters named `…weight` are scaled by their fan-in, those named `…gamma` and `…var`
+/// lie around 1.
 ///
 /// # Errors
 /// [`Error::Unfit`]: none can be made for the parameter's type.

@@ -91,12 +91,12 @@ impl Report {
         &self.0
     }
 
-    /// Whether there is nothing to say.
+    /// Returns whether there is nothing to say.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether an error is among the findings.
+    /// Returns whether an error is among the findings.
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|f| f.severity == Severity::Error)
     }

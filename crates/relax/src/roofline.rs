@@ -18,8 +18,9 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// What this machine reaches on so many threads (0 for one per processor) in a large product of matrices, and in a sum of
-    /// arrays that no cache holds. That takes about half a second.
+    /// Returns what this machine reaches on so many threads (0 for one per processor) in a large
+    /// product of matrices, and in a sum of arrays that no cache holds. That takes about half a
+    /// second.
     ///
     /// # Errors
     /// There cannot be so many threads.
@@ -43,7 +44,7 @@ impl Peaks {
         })
     }
 
-    /// What can be reached at so many operations for a byte.
+    /// Returns what can be reached at so many operations for a byte.
     fn roof(self, intensity: f64) -> f64 {
         self.gflops.min(self.gbytes * intensity)
     }
@@ -115,8 +116,9 @@ impl Scale {
     }
 }
 
-/// The kernels of a profile as a picture: operations for each byte to the right, operations in a second upwards, both
-/// logarithmic; areas are shares of time. Kernels without operations that are counted are left out.
+/// The kernels of a profile as a picture: operations for each byte to the right, operations in a
+/// second upwards, both logarithmic; areas are shares of time. Kernels without operations that are
+/// counted are left out.
 ///
 /// ```
 /// use relax::{Cost, roofline};

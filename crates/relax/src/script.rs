@@ -18,9 +18,10 @@ use relax_tvmscript::{Printed, codes};
 use crate::optimise::run_own;
 use crate::{TypeSource, TypedModule, Typing};
 
-/// The text of a module in TVMScript, which TVM 0.27 reads. With `types` bindings are annotated, operators that
-/// Relax has no equal for are written as the tensor programs that they compute, and closures, data types, references
-/// and type parameters as values of Relax. What Relax has no form for is an error each, with its place.
+/// The text of a module in TVMScript, which TVM 0.27 reads. With `types` bindings are annotated,
+/// operators that Relax has no equal for are written as the tensor programs that they compute, and
+/// closures, data types, references and type parameters as values of Relax. What Relax has no form
+/// for is an error each, with its place.
 ///
 /// # Errors
 /// What has no form in TVMScript, each with its place.
@@ -42,8 +43,8 @@ pub fn print_tvmscript(
     as_values(&module, Some(&typed), true)
 }
 
-/// The text, with operators as programs where Relax has no equal. `matched` says that the module holds what only values
-/// of Relax can say.
+/// The text, with operators as programs where Relax has no equal. `matched` says that the module
+/// holds what only values of Relax can say.
 fn as_values(
     module: &Module,
     types: Option<&dyn TypeSource>,

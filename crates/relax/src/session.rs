@@ -246,8 +246,8 @@ impl Session {
         }
     }
 
-    /// A file with everything rewritten that earlier versions of the text wrote otherwise; `None` where
-    /// there is nothing of the kind.
+    /// A file with everything rewritten that earlier versions of the text wrote otherwise; `None`
+    /// where there is nothing of the kind.
     ///
     /// ```
     /// use relax::Session;

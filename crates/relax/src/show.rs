@@ -11,7 +11,8 @@ const FULL: usize = 256;
 /// Elements shown at either end of an axis of a larger tensor.
 const EDGE: i64 = 3;
 
-/// Where a long row of floats is largest, best first: the answer of a classifier. `None` for other values.
+/// Returns where a long row of floats is largest, best first: the answer of a classifier. `None`
+/// for other values.
 pub fn largest(value: &Value) -> Option<String> {
     const SHOWN: usize = 5;
     const MOST: usize = 1 << 16;

@@ -1,4 +1,5 @@
-//! Expressions of functions as data: for whoever looks at programs, and changes them, in another language.
+//! Expressions of functions as data: for whoever looks at programs, and changes them, in another
+//! language.
 
 use relax_base::{Span, did_you_mean};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module as Ir, OpId};
@@ -11,16 +12,17 @@ use crate::{Error, Module, TensorType, TypeSource, TypedModule};
 /// An expression of a function.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it is: `call`, `var`, `constant`, `tuple`, `field`, `let`, `if`, `match`, `function`, `operator`, `global`,
-    /// `constructor`, `extern`, `ref`, `ref_read`, `ref_write`, `shape`, `match_shape`, `match_cast`, `dataflow`.
+    /// What it is: `call`, `var`, `constant`, `tuple`, `field`, `let`, `if`, `match`, `function`,
+    /// `operator`, `global`, `constructor`, `extern`, `ref`, `ref_read`, `ref_write`, `shape`,
+    /// `match_shape`, `match_cast`, `dataflow`.
     pub kind: &'static str,
-    /// The name of what has one: `%x` for variables and for what a `let` binds, `@f`, `nn.dense`, `Cons`, the number of a
-    /// field.
+    /// The name of what has one: `%x` for variables and for what a `let` binds, `@f`, `nn.dense`,
+    /// `Cons`, the number of a field.
     pub name: String,
     /// Variables of the same number are the same.
     pub variable: Option<u32>,
-    /// What it consists of, by numbers of expressions before it: of a call the callee and the arguments, of a `let` the
-    /// value and what follows, of an `if` condition and branches.
+    /// What it consists of, by numbers of expressions before it: of a call the callee and the
+    /// arguments, of a `let` the value and what follows, of an `if` condition and branches.
     pub parts: Vec<usize>,
     /// The attributes of a call.
     pub attributes: Vec<(String, Attr)>,
@@ -49,7 +51,8 @@ pub enum Attr {
     Dim(String),
     /// Several values.
     List(Vec<Attr>),
-    /// Something else, as the language writes it: it goes on where a call goes on, but nothing can be made of it.
+    /// Something else, as the language writes it: it goes on where a call goes on, but nothing can
+    /// be made of it.
     Other(String),
 }
 
@@ -58,8 +61,8 @@ pub enum Attr {
 pub enum Made {
     /// One of [`Module::expressions`], over other parts.
     Kept(usize, Vec<usize>),
-    /// A call of an operator or a function (`nn.relu`, `@f`, `Cons`) with attributes; those not given have their defaults.
-    /// It stands where one of the old expressions stood.
+    /// A call of an operator or a function (`nn.relu`, `@f`, `Cons`) with attributes; those not
+    /// given have their defaults. It stands where one of the old expressions stood.
     Call(String, Vec<usize>, Vec<(String, Attr)>, Option<usize>),
     /// A tuple.
     Tuple(Vec<usize>),
@@ -74,8 +77,8 @@ fn misused<T>(text: impl Into<String>) -> Result<T, Error> {
 }
 
 impl Module {
-    /// The expressions of a function's body (of `main`, or the only one), each once, after those that it consists of:
-    /// the body is the last.
+    /// The expressions of a function's body (of `main`, or the only one), each once, after those
+    /// that it consists of: the body is the last.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: Tensor[(n,), float32]) { nn.relu(%x) }")?;
@@ -135,8 +138,8 @@ impl Module {
         }
     }
 
-    /// Gives a function (`main`, or the only one) another body, made of expressions that it has and of new ones: the last
-    /// is the body.
+    /// Gives a function (`main`, or the only one) another body, made of expressions that it has and
+    /// of new ones: the last is the body.
     ///
     /// ```
     /// use relax::{Made, Module};
@@ -149,7 +152,8 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// There is no such function, operator or attribute; the new body has errors: the module is as it was then.
+    /// There is no such function, operator or attribute; the new body has errors: the module is as
+    /// it was then.
     pub fn rebuild(&mut self, function: Option<&str>, made: &[Made]) -> Result<(), Error> {
         let (id, func) = self.function(function)?;
         let order = self.ir.post_order([self.ir.funcs[func].body]);
@@ -183,7 +187,7 @@ impl Module {
     }
 }
 
-/// What an expression is, and its name.
+/// Returns what an expression is, and its name.
 fn kind(m: &Ir, id: ExprId) -> (&'static str, String) {
     let var = |v: &relax_ir::VarId| format!("%{}", m.vars[*v].name);
     match &m.exprs[id] {
@@ -323,7 +327,7 @@ impl Builder<'_> {
         }
     }
 
-    /// What a name stands for that is called.
+    /// Returns what a name stands for that is called.
     fn callee(&self, name: &str) -> Result<Expr, Error> {
         let registry = relax_ops::registry();
         let user = || self.ir.user_ops.iter().position(|o| o.name == *name);

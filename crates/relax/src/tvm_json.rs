@@ -95,8 +95,8 @@ pub fn json_graph(
     })
 }
 
-/// The beginning of a file as text: each byte that is no UTF-8 becomes one character of one byte, so that
-/// places stay where they are.
+/// The beginning of a file as text: each byte that is no UTF-8 becomes one character of one byte,
+/// so that places stay where they are.
 fn shown_text(bytes: &[u8], end: usize) -> String {
     let bytes = &bytes[..end.min(bytes.len())];
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -124,7 +124,7 @@ fn diagnostic(file: &SourceFile, mistake: Mistake) -> Diagnostic {
     d.primary(mistake.label)
 }
 
-/// Which node a place is in.
+/// Returns which node a place is in.
 fn node(graph: &Graph<'_>, file: &SourceFile, span: Span) -> Option<String> {
     let at = span.start.checked_sub(file.start)?;
     let (id, kind) = graph.node_at(at.into())?;

@@ -41,9 +41,9 @@ impl TypeSource for TypedModule<'_> {
 }
 
 impl Session {
-    /// Reads a text and finds its types, with everything there is to say about both. What depends on
-    /// a mistake is not judged; all else is, so that independent mistakes are said at once. The module
-    /// and its types are usable where there are no errors.
+    /// Reads a text and finds its types, with everything there is to say about both. What depends
+    /// on a mistake is not judged; all else is, so that independent mistakes are said at once. The
+    /// module and its types are usable where there are no errors.
     pub fn check(
         &mut self,
         name: &str,
@@ -69,8 +69,9 @@ impl Session {
         (module, checked)
     }
 
-    /// As [`Session::check`]; the types with their warnings are what [`native::passes`](crate::native::passes) and
-    /// [`run_typed`](crate::run_typed) take, so that they are not found again.
+    /// As [`Session::check`]; the types with their warnings are what
+    /// [`native::passes`](crate::native::passes) and [`run_typed`](crate::run_typed) take, so that
+    /// they are not found again.
     pub fn check_typed(
         &mut self,
         name: &str,
@@ -84,8 +85,8 @@ impl Session {
 }
 
 impl Session {
-    /// The same, with what is hardly meant in a text without errors (see [`lint`](crate::lint)), and without
-    /// what comments of it allow.
+    /// The same, with what is hardly meant in a text without errors (see [`lint`](crate::lint)),
+    /// and without what comments of it allow.
     ///
     /// ```
     /// use relax::{InferOptions, Session};
@@ -164,8 +165,8 @@ pub fn check(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostic
     (checked.typing, checked.diagnostics)
 }
 
-/// As [`check`]; the types with their warnings are what [`run_typed`](crate::run_typed) takes, so that they are not found
-/// again.
+/// As [`check`]; the types with their warnings are what [`run_typed`](crate::run_typed) takes, so
+/// that they are not found again.
 pub fn check_typed(module: &mut Module, options: &InferOptions) -> (Typed, Diagnostics) {
     let mut checked = check_all(module, options);
     let diagnostics = std::mem::take(&mut checked.diagnostics);

@@ -40,7 +40,7 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// What a type is that may be a parameter.
+    /// Returns what a type is that may be a parameter.
     pub(crate) fn behind(&self, ty: Bound) -> Bound {
         let Type::Param(p) = &self.module.types[ty.ty] else {
             return ty;
@@ -147,7 +147,8 @@ pub struct Constructor {
     pub fields: Vec<String>,
 }
 
-/// The types of a module's functions, for walks over their arguments and results. They outlive the module.
+/// The types of a module's functions, for walks over their arguments and results. They outlive the
+/// module.
 ///
 /// ```
 /// let module = relax::Module::parse("def @main(%x: (float32, int32)) { %x.0 }")?;
@@ -251,7 +252,7 @@ impl Types {
 pub struct Walk<'a>(Scopes<'a>);
 
 impl<'a> Walk<'a> {
-    /// What a type says of tensors; `None` for types of other values.
+    /// Returns what a type says of tensors; `None` for types of other values.
     #[must_use]
     pub fn tensor(&self, ty: Ty) -> Option<TensorType> {
         tensor_type(self.0.module, self.0.behind(ty.0).ty)
@@ -270,14 +271,15 @@ impl<'a> Walk<'a> {
         self.0.constructor(self.0.behind(ty.0), tag)
     }
 
-    /// The types of the fields of a tuple, or of what the constructor with a number makes; `None` for other types.
+    /// The types of the fields of a tuple, or of what the constructor with a number makes; `None`
+    /// for other types.
     #[must_use]
     pub fn fields(&mut self, ty: Ty, tag: Option<u32>) -> Option<Vec<Ty>> {
         let fields = self.0.fields(self.0.behind(ty.0), tag)?;
         Some(fields.into_iter().map(Ty).collect())
     }
 
-    /// What a type holds several of, where it is a list or an option.
+    /// Returns what a type holds several of, where it is a list or an option.
     #[must_use]
     pub fn several(&self, ty: Ty) -> Option<Several> {
         let (m, ty) = (self.0.module, self.0.behind(ty.0));

@@ -9,7 +9,8 @@ pub fn outer(module: &Module, value: &relax_interp::Value) -> Value {
     Value::unfold(value, |v| fields(module, v))
 }
 
-/// The fields of a value, with the number of its constructor, if it has one; a value without fields is the error.
+/// The fields of a value, with the number of its constructor, if it has one; a value without fields
+/// is the error.
 fn fields<'v>(
     module: &Module,
     value: &'v relax_interp::Value,

@@ -40,7 +40,8 @@ pub fn program(lowered: &Lowered, module: &Module) -> Result<Executable, Diagnos
     Ok(program)
 }
 
-/// What callers know of a program, as a text: data types, and functions that call themselves.
+/// Returns what callers know of a program, as a text: data types, and functions that call
+/// themselves.
 fn interface(module: &Module, entries: &[Entry]) -> String {
     let known = entries.iter().filter_map(|e| {
         let (result, types) = e.types.split_last()?;
@@ -51,7 +52,8 @@ fn interface(module: &Module, entries: &[Entry]) -> String {
     described(module, known)
 }
 
-/// A function as callers know it: its name, the names and types of its parameters, the type of its result.
+/// A function as callers know it: its name, the names and types of its parameters, the type of its
+/// result.
 pub(crate) type Known<'e> = (&'e str, Vec<(&'e str, &'e str)>, &'e str);
 
 /// The text of [`interface`] for functions of a module.

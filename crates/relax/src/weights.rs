@@ -1,7 +1,7 @@
 //! Weights from files and into them: `--params x.npz|x.safetensors|x.params`.
 //!
-//! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither read
-//! before they are used nor held twice. What a file stores compressed or misaligned is copied.
+//! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither
+//! read before they are used nor held twice. What a file stores compressed or misaligned is copied.
 
 use std::io::Read;
 use std::path::Path;
@@ -20,8 +20,9 @@ use crate::inputs::{self, Param};
 /// Files of no more bytes are read, not mapped.
 const SMALL: u64 = 16 << 20;
 
-/// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else mapped. What is mapped
-/// has the file's contents as long as nobody changes it, and is lost where somebody truncates it.
+/// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else
+/// mapped. What is mapped has the file's contents as long as nobody changes it, and is lost where
+/// somebody truncates it.
 #[derive(Clone, Debug)]
 pub struct Mapped(Arc<Memory>);
 
@@ -51,8 +52,8 @@ impl AsRef<[u8]> for Memory {
 /// Whether files are read whatever their size.
 static COPY: AtomicBool = AtomicBool::new(false);
 
-/// From here on files are read and not mapped, however large they are: nothing that happens to a file then matters. The
-/// variable `RELAX_WEIGHTS_COPY` does the same.
+/// From here on files are read and not mapped, however large they are: nothing that happens to a
+/// file then matters. The variable `RELAX_WEIGHTS_COPY` does the same.
 pub fn copy_all() {
     COPY.store(true, Ordering::Relaxed);
 }
@@ -101,15 +102,16 @@ impl Mapped {
             && offset + bytes.len() <= map.len()
         {
             use memmap2::UncheckedAdvice::DontNeed;
-            // SAFETY: pages of a read-only mapping of a file have the file's contents again when they
-            // are read next. Failing changes nothing.
+            // SAFETY: pages of a read-only mapping of a file have the file's contents again when
+            // they are read next. Failing changes nothing.
             let _ = unsafe { map.unchecked_advise_range(DontNeed, offset, bytes.len()) };
         }
         #[cfg(not(unix))]
         let _ = bytes;
     }
 
-    /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are too few.
+    /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are
+    /// too few.
     pub(crate) fn tensor(&self, dtype: DType, shape: &[i64], offset: usize) -> Option<Tensor> {
         if dtype == DType::BOOL {
             // A truth value is 0 or 1 from here on, whatever the file holds.
@@ -142,8 +144,8 @@ impl crate::Held for Mapped {
     }
 }
 
-/// Tensors as a host would hand them over: large ones in memory of the process, with large pages where the system
-/// has them, not in pages of a file.
+/// Tensors as a host would hand them over: large ones in memory of the process, with large pages
+/// where the system has them, not in pages of a file.
 pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
     const LARGE: usize = 4 << 20;
     let moved = |t: &Tensor| {
@@ -159,8 +161,9 @@ pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
         .collect()
 }
 
-/// Gives constants whose metadata section the text lacks the arrays `meta[relay.Constant][k]`, which are taken out of
-/// `arrays`. The result lists those that do not fit, and those that no array is for unless zeros will do (`stubs`).
+/// Gives constants whose metadata section the text lacks the arrays `meta[relay.Constant][k]`,
+/// which are taken out of `arrays`. The result lists those that do not fit, and those that no array
+/// is for unless zeros will do (`stubs`).
 pub(crate) fn constants(
     module: &mut Module,
     arrays: &mut Vec<(String, Tensor)>,
@@ -198,9 +201,9 @@ pub(crate) fn constants(
     problems
 }
 
-/// Gives parameters of a function, and constants whose metadata section is missing, the values in a file; with `all`
-/// every parameter must get one, without `stubs` every such constant; `taking` says how arrays are. The error has a line
-/// for each that does not fit.
+/// Gives parameters of a function, and constants whose metadata section is missing, the values in a
+/// file; with `all` every parameter must get one, without `stubs` every such constant; `taking`
+/// says how arrays are. The error has a line for each that does not fit.
 ///
 /// # Errors
 /// What does not fit, a line each; the module is as it was.
@@ -232,8 +235,8 @@ pub enum Kind {
     Params,
 }
 
-/// What a file of weights is, told by its first bytes, and by its name where they leave that open; `None` for one that
-/// holds none.
+/// Returns what a file of weights is, told by its first bytes, and by its name where they leave
+/// that open; `None` for one that holds none.
 fn told(path: &Path, bytes: &[u8]) -> Option<Kind> {
     if bytes.starts_with(&relax_tvm::params::MAGIC) {
         return Some(Kind::Params);

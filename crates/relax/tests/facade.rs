@@ -1,4 +1,5 @@
-//! The library as its users see it: what goes wrong is said, results outlive programs, threads share one.
+//! The library as its users see it: what goes wrong is said, results outlive programs, threads
+//! share one.
 #![cfg(feature = "native")]
 
 use relax::fit::Taking;
@@ -234,7 +235,7 @@ fn kernels_have_costs() {
     assert_eq!(program.costs()[0].calls, 1);
 }
 
-/// Whether every element of a picture is closed, in order.
+/// Returns whether every element of a picture is closed, in order.
 fn well_formed(svg: &str) -> bool {
     let mut open = Vec::new();
     let tags = svg

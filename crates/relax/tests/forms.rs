@@ -1,8 +1,8 @@
-//! A text in any form that people have it in is the same module: line ends, encodings, colours, marks of
-//! loggers, headers of earlier versions, names of other frameworks.
+//! A text in any form that people have it in is the same module: line ends, encodings, colours,
+//! marks of loggers, headers of earlier versions, names of other frameworks.
 //!
-//! The texts are those of `tests/` and `examples/`, and, where they are beside the repository, a sample of
-//! the conformance cases.
+//! The texts are those of `tests/` and `examples/`, and, where they are beside the repository, a
+//! sample of the conformance cases.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -333,7 +333,7 @@ fn sum(tensors: &[Tensor]) -> f64 {
     all.sum()
 }
 
-/// What differs between the gradients of a program and its finite differences.
+/// Returns what differs between the gradients of a program and its finite differences.
 fn compare(text: &str, pipeline: &str) -> Option<String> {
     let mut p = match read_or(text) {
         Ok(p) => p,

@@ -1,5 +1,5 @@
-//! One mistake, one error; independent mistakes, all of them: a name is broken in texts that are right
-//! otherwise.
+//! One mistake, one error; independent mistakes, all of them: a name is broken in texts that are
+//! right otherwise.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use relax_syntax::ast::{FileForm, ItemKind};
 /// How many names of a text are broken, of each kind.
 const EACH: usize = 4;
 
-/// What is said about a text, notes aside.
+/// Returns what is said about a text, notes aside.
 fn said(text: &str) -> Vec<Diagnostic> {
     let mut session = Session::new(ReadOptions::default());
     let (_, _, all) = session.check("", text.as_bytes().to_vec(), &InferOptions::default());

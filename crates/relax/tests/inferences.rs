@@ -1,4 +1,5 @@
-//! How often types are found on the way from a text to code: once, and again for what passes change.
+//! How often types are found on the way from a text to code: once, and again for what passes
+//! change.
 #![cfg(feature = "native")]
 
 use relax::{CompileOptions, Found, Module};

@@ -1,5 +1,5 @@
-//! The pass manager: what is found once and kept, what is in order whatever the number of threads, what is
-//! refused.
+//! The pass manager: what is found once and kept, what is in order whatever the number of threads,
+//! what is refused.
 
 use relax::{PassConfig, Pipeline, ReadOptions, Session, Silent, Style, run_pipeline};
 use relax_ir::{Expr, GlobalKind, Module};
@@ -13,7 +13,7 @@ fn read(text: &str) -> (Session, Module) {
     (session, module)
 }
 
-/// How often types are found while a pipeline runs.
+/// Returns how often types are found while a pipeline runs.
 fn inferred(text: &str, pipeline: &str) -> usize {
     let (mut session, mut module) = read(text);
     let pipeline = session.pipeline(pipeline).expect("a pipeline");
@@ -39,8 +39,8 @@ fn types_are_found_again_after_a_change() {
     assert_eq!(inferred(text, "fold-constant,fuse-ops,infer-type"), 3);
 }
 
-/// The result of a pipeline with so many threads, each function on its own where a pass allows it, or all
-/// functions at once.
+/// The result of a pipeline with so many threads, each function on its own where a pass allows it,
+/// or all functions at once.
 fn with_threads(n: usize, shares: bool, text: &str, pipeline: &str) -> String {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(n).build();
     pool.expect("threads").install(|| {
@@ -133,8 +133,9 @@ fn what_is_known_of_functions_that_stay_is_kept() {
     let pipeline = session.pipeline(passes).expect("a pipeline");
     let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
     assert!(outcome.failure.is_none());
-    // Effects once: the pass declares that it preserves them. The second run of the pass has nothing to do.
-    // Types before and after it, and of all functions for `infer-type`, which says the warnings of all.
+    // Effects once: the pass declares that it preserves them. The second run of the pass has
+    // nothing to do. Types before and after it, and of all functions for `infer-type`, which says
+    // the warnings of all.
     assert_eq!((outcome.found.types, outcome.found.effects), (3, 1));
     assert_eq!(outcome.found.of_functions, 3);
     let (mut session, mut module) = read(text);
@@ -213,8 +214,8 @@ fn functions_that_refer_to_one_of_another_type_are_typed_again() {
                 def @l(%x: float32) { @k(%x) }";
     let (found, failure) = and_then(text, "infer-type", &PAIRS);
     assert_eq!(failure, None);
-    // `infer-type` looks at all five and is not counted. Then @f; its type is another, so @g and with it @h are typed,
-    // in one go with @f.
+    // `infer-type` looks at all five and is not counted. Then @f; its type is another, so @g and
+    // with it @h are typed, in one go with @f.
     assert_eq!(found.typed, 5 + 1 + 3);
     // Where the types do not fit any more, that is found too.
     let text = "def @f(%x: float32) { exp(%x) }

@@ -1,8 +1,8 @@
 //! Long and deep texts: memory stays a small multiple of the text, and nothing overflows.
 //!
 //! The allocator counts, so that the numbers do not depend on the machine or its load. With
-//! optimisation, as CI runs it, the texts have the sizes promised: 1,000,000 bindings, 100,000 nested
-//! brackets, a constant of 100 MB. Without, bindings and constant are a tenth of that.
+//! optimisation, as CI runs it, the texts have the sizes promised: 1,000,000 bindings, 100,000
+//! nested brackets, a constant of 100 MB. Without, bindings and constant are a tenth of that.
 
 #![allow(unsafe_code, reason = "an allocator that counts")]
 

@@ -1,5 +1,6 @@
-//! What is written as ONNX and read back computes the same: the value cases of `tests/ops/` of all operators that have a
-//! form there, and programs with branches, loops, functions and symbolic extents.
+//! What is written as ONNX and read back computes the same: the value cases of `tests/ops/` of all
+//! operators that have a form there, and programs with branches, loops, functions and symbolic
+//! extents.
 
 #[allow(dead_code)] // Each test file uses its part.
 mod op_cases;
@@ -86,7 +87,7 @@ fn leaves(v: &Value, out: &mut Vec<Tensor>) {
     }
 }
 
-/// Whether two tensors are near each other. ONNX's `Clip` passes on what is no number.
+/// Returns whether two tensors are near each other. ONNX's `Clip` passes on what is no number.
 fn close(a: &Tensor, b: &Tensor) -> bool {
     if a.dtype() != b.dtype() || a.shape() != b.shape() {
         return false;

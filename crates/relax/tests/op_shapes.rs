@@ -1,9 +1,9 @@
 //! For random shapes and the attributes of the cases of `tests/ops/`: the shape that an operator's
 //! relation infers symbolically, evaluated, is the shape that its computation produces.
 //!
-//! The extents of a case become dimension variables, equal ones the same and each its own; those that
-//! the relation only takes as constants stay. Extents are then drawn at random, and the call is inferred with
-//! constants (which refuses what is no valid input), and evaluated.
+//! The extents of a case become dimension variables, equal ones the same and each its own; those
+//! that the relation only takes as constants stay. Extents are then drawn at random, and the call
+//! is inferred with constants (which refuses what is no valid input), and evaluated.
 
 #[allow(dead_code)] // Each test file uses its part.
 mod op_cases;
@@ -123,7 +123,7 @@ fn extents(m: &Module, ty: TypeId, value: &dyn Fn(DimVar) -> Option<i64>) -> Ext
     out
 }
 
-/// Whether extents that were found are those that were inferred, as far as these are known.
+/// Returns whether extents that were found are those that were inferred, as far as these are known.
 fn fit(inferred: &Extents, found: &[Tensor]) -> bool {
     let axes = |a: &[Option<i64>], b: &[i64]| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_none_or(|a| a == *b))

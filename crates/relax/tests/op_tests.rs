@@ -39,7 +39,7 @@ fn every_file() -> Result<(), Failed> {
     Ok(())
 }
 
-/// What is missing in the file of an operator.
+/// Returns what is missing in the file of an operator.
 fn missing(op: &OpDef, kinds: &[Kind]) -> Vec<String> {
     let count = |k: Kind| kinds.iter().filter(|x| **x == k).count();
     let mut out = Vec::new();

@@ -1,8 +1,9 @@
-//! Relax's own passes: the texts of `tests/relax-passes/`, one for each, with what becomes of them, and the page
-//! `docs/relax-passes.md`, where each has a section.
+//! Relax's own passes: the texts of `tests/relax-passes/`, one for each, with what becomes of them,
+//! and the page `docs/relax-passes.md`, where each has a section.
 //!
-//! The first line of a text names the pipeline. `RELAX_BLESS=1 cargo test -p relax --test relax_passes` writes the
-//! results anew; review every line, and let TVM 0.27 read what changed.
+//! The first line of a text names the pipeline.
+//! `RELAX_BLESS=1 cargo test -p relax --test relax_passes` writes the results anew; review every
+//! line, and let TVM 0.27 read what changed.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +18,7 @@ fn read(name: &str, text: &str) -> Module {
     module.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"))
 }
 
-/// What the pipeline of a text makes of it.
+/// Returns what the pipeline of a text makes of it.
 fn outcome(name: &str, text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     let pipeline = first.strip_prefix("# run: ").expect("a pipeline");

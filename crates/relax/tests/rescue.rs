@@ -1,7 +1,8 @@
-//! Programs of Relay as Relax that TVM runs: the texts of `tests/rescue/`, each with what becomes of it.
+//! Programs of Relay as Relax that TVM runs: the texts of `tests/rescue/`, each with what becomes
+//! of it.
 //!
-//! `RELAX_BLESS=1 cargo test -p relax --test rescue` writes the results anew; review every line, and let TVM 0.27
-//! build and run what changed.
+//! `RELAX_BLESS=1 cargo test -p relax --test rescue` writes the results anew; review every line,
+//! and let TVM 0.27 build and run what changed.
 
 use std::path::{Path, PathBuf};
 

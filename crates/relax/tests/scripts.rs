@@ -1,5 +1,5 @@
-//! Our own programs as Relax in TVMScript, and back: what was read of the text prints to a text of the same module, and
-//! computes what the program computes.
+//! Our own programs as Relax in TVMScript, and back: what was read of the text prints to a text of
+//! the same module, and computes what the program computes.
 //!
 //! What has no form there is listed with its reason in `tests/tvmscript/out-of-reach.txt`;
 //! `RELAX_BLESS=1 cargo test -p relax --test scripts` writes the list anew.
@@ -73,7 +73,7 @@ fn our_programs_come_back_equal() {
     assert_eq!(out, std::fs::read_to_string(&list).unwrap_or_default());
 }
 
-/// How many seeds are tried: `RELAX_SEEDS` overrules.
+/// Returns how many seeds are tried: `RELAX_SEEDS` overrules.
 fn seeds(default: u64) -> u64 {
     let set = std::env::var("RELAX_SEEDS").ok();
     set.and_then(|s| s.parse().ok()).unwrap_or(default)

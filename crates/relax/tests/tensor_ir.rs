@@ -1,9 +1,10 @@
-//! TensorIR of TVMScript runs: blocks with axes and reductions, programs that change what they are given, memory.
+//! TensorIR of TVMScript runs: blocks with axes and reductions, programs that change what they are
+//! given, memory.
 #![cfg(feature = "native")]
 
 use relax::{CompileOptions, Module, Tensor, Value};
 
-/// What native code gives for `@main` on vectors of these elements.
+/// Returns what native code gives for `@main` on vectors of these elements.
 fn run(text: &str, arguments: &[&[f32]]) -> Vec<f32> {
     let module = Module::parse(text).expect("it reads");
     let program = module.compile(&CompileOptions::default());

@@ -1,5 +1,6 @@
-//! Every operator with every attribute that a release of TVM wrote is read: `tests/versions/attributes.tsv`
-//! lists them by release. `tests/versions/constructs.tsv` lists the other forms, each with a file test.
+//! Every operator with every attribute that a release of TVM wrote is read:
+//! `tests/versions/attributes.tsv` lists them by release. `tests/versions/constructs.tsv` lists the
+//! other forms, each with a file test.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

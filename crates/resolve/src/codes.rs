@@ -63,8 +63,8 @@ pub const PROGRAM_TYPE: Code = Code(802);
 /// A construct does not belong into a tensor program.
 pub const PROGRAM_FORM: Code = Code(803);
 
-/// Whether an error of this code leaves an error node behind where it stands, so that what does not
-/// depend on it can be judged all the same.
+/// Returns whether an error of this code leaves an error node behind where it stands, so that what
+/// does not depend on it can be judged all the same.
 pub fn leaves_node(code: Code) -> bool {
     matches!(
         code,
@@ -89,7 +89,7 @@ pub fn leaves_node(code: Code) -> bool {
     )
 }
 
-/// Whether an error of this code may be the consequence of text that could not be read: the
+/// Returns whether an error of this code may be the consequence of text that could not be read: the
 /// definition that is missed may stand in the unreadable part.
 pub fn may_follow(code: Code) -> bool {
     matches!(

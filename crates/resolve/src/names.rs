@@ -1,9 +1,9 @@
-//! What the names of a tree refer to, for editors: every occurrence of a name with its place and the
-//! place where it is bound.
+//! What the names of a tree refer to, for editors: every occurrence of a name with its place and
+//! the place where it is bound.
 //!
-//! [`resolve`](crate::resolve) makes a module, which keeps meanings and forgets spellings: types are
-//! shared, constants have no names. This walk keeps every spelling and asks for nothing but the tree,
-//! so it works on broken files too. A test holds it against the resolver's own scopes.
+//! [`resolve`](crate::resolve) makes a module, which keeps meanings and forgets spellings: types
+//! are shared, constants have no names. This walk keeps every spelling and asks for nothing but the
+//! tree, so it works on broken files too. A test holds it against the resolver's own scopes.
 //!
 //! Invariant: nothing recurses over the depth of a program.
 //! Invariant: a name inside an item never refers to a local of another item.
@@ -47,7 +47,7 @@ pub enum NameKind {
 }
 
 impl NameKind {
-    /// Whether such names are known in the whole file, and not only in one item.
+    /// Returns whether such names are known in the whole file, and not only in one item.
     pub fn is_file_wide(self) -> bool {
         use NameKind::*;
         matches!(self, Global | Callee | Ctor | Type | Relation | Op)
@@ -63,8 +63,8 @@ pub struct Name {
     pub text: Symbol,
     /// What it names.
     pub kind: NameKind,
-    /// For a name of an item's own scopes: the place of the name where it is bound. `None` for names
-    /// of the whole file, and for names that are not bound anywhere.
+    /// For a name of an item's own scopes: the place of the name where it is bound. `None` for
+    /// names of the whole file, and for names that are not bound anywhere.
     pub binding: Option<Span>,
     /// Whether this is the place where it is bound or declared.
     pub binds: bool,
@@ -425,7 +425,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Whether a value is a function as it stands, so that its name is in scope in it.
+    /// Returns whether a value is a function as it stands, so that its name is in scope in it.
     fn is_function(&self, mut e: ast::ExprId) -> bool {
         loop {
             match self.ast.exprs[e].kind {

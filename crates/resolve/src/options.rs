@@ -18,8 +18,8 @@ pub struct Options {
     pub allow_unknown_ops: bool,
     /// Whether lines around the text, and marks before its lines, are passed over.
     pub from_log: bool,
-    /// Looks for the text in what cannot be read as it is: lines around it and marks before its lines are passed
-    /// over with a warning, and what copying did to it is undone.
+    /// Looks for the text in what cannot be read as it is: lines around it and marks before its
+    /// lines are passed over with a warning, and what copying did to it is undone.
     pub pasted: bool,
 }
 

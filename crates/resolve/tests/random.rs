@@ -1,6 +1,6 @@
 //! Random well-formed modules with every construct of the language: what is printed reads back as
-//! the same module, and formatting keeps tokens and comments and changes nothing the second time, at
-//! any width.
+//! the same module, and formatting keeps tokens and comments and changes nothing the second time,
+//! at any width.
 //!
 //! The programs are well-formed, not well-typed: names resolve, attributes fit their operators,
 //! sorts of names are used where they belong. A failure names its seed.

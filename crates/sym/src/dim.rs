@@ -185,7 +185,7 @@ impl Dim {
         self.0.cmp(&other.0)
     }
 
-    /// Whether this is `?`.
+    /// Returns whether this is `?`.
     pub fn is_any(&self) -> bool {
         matches!(self.0, Repr::Any(_))
     }
@@ -198,8 +198,8 @@ impl Dim {
         }))
     }
 
-    /// Whether this is a constant spelled with 64 bits: the text gave it so, or it was computed from
-    /// one that is.
+    /// Returns whether this is a constant spelled with 64 bits: the text gave it so, or it was
+    /// computed from one that is.
     pub fn is_wide(&self) -> bool {
         matches!(self.0, Repr::Const(c) if c.wide.0)
     }
@@ -242,7 +242,7 @@ impl Dim {
         }
     }
 
-    /// Whether the dimension is an expression with an identity: neither `?` nor an error.
+    /// Returns whether the dimension is an expression with an identity: neither `?` nor an error.
     pub fn is_known(&self) -> bool {
         !matches!(self.0, Repr::Any(_) | Repr::Bad(_))
     }
@@ -307,7 +307,7 @@ impl Dim {
         }
     }
 
-    /// Whether it depends on an unknown that unification may still solve.
+    /// Returns whether it depends on an unknown that unification may still solve.
     pub fn has_infer(&self) -> bool {
         match &self.0 {
             Repr::Atom(atom) => matches!(atom, Atom::Infer(_)),
@@ -350,7 +350,8 @@ impl Dim {
         }
     }
 
-    /// What a binary operation gives when an operand has no identity. `None` when both have one.
+    /// Returns what a binary operation gives when an operand has no identity. `None` when both have
+    /// one.
     pub(crate) fn absorb(&self, other: &Dim) -> Option<Dim> {
         let rank = |dim: &Dim| match dim.0 {
             Repr::Any(_) => 1,
@@ -367,7 +368,7 @@ impl Dim {
         }
     }
 
-    /// Whether nothing is known of it, yet it stands for some value: zero times it is zero.
+    /// Returns whether nothing is known of it, yet it stands for some value: zero times it is zero.
     fn is_opaque(&self) -> bool {
         matches!(self.0, Repr::Any(_) | Repr::Bad(DimError::TooLarge))
     }

@@ -204,7 +204,7 @@ impl Facts {
         ))
     }
 
-    /// Whether `a == b`.
+    /// Returns whether `a == b`.
     pub fn eq(&self, a: &Dim, b: &Dim) -> Proof {
         let Some((difference, facts)) = self.difference(a, b) else {
             return Proof::Unknown;
@@ -228,7 +228,7 @@ impl Facts {
         Proof::Unknown
     }
 
-    /// Whether divisibility alone keeps it from being zero, as with `n * 4 - 7`.
+    /// Returns whether divisibility alone keeps it from being zero, as with `n * 4 - 7`.
     fn never_zero(&self, dim: &Dim) -> bool {
         let Some(poly) = dim.poly() else { return false };
         let common = poly
@@ -241,7 +241,7 @@ impl Facts {
         }
     }
 
-    /// Whether `a <= b`.
+    /// Returns whether `a <= b`.
     pub fn le(&self, a: &Dim, b: &Dim) -> Proof {
         let Some((difference, facts)) = self.difference(b, a) else {
             return Proof::Unknown;
@@ -256,7 +256,7 @@ impl Facts {
         }
     }
 
-    /// Whether `a < b`.
+    /// Returns whether `a < b`.
     pub fn lt(&self, a: &Dim, b: &Dim) -> Proof {
         match self.le(b, a) {
             Proof::Proven => Proof::Refuted,
@@ -281,7 +281,7 @@ impl Facts {
         (lower, upper)
     }
 
-    /// Whether `divisor` divides `dim`. Zero divides only zero.
+    /// Returns whether `divisor` divides `dim`. Zero divides only zero.
     pub fn divides(&self, divisor: i64, dim: &Dim) -> Proof {
         if divisor == 0 || !dim.is_known() {
             return self.eq(dim, &Dim::ZERO);

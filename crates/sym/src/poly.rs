@@ -131,12 +131,12 @@ impl Poly {
         self.size
     }
 
-    /// How deep operations nest in it.
+    /// Returns how deep operations nest in it.
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Whether an operation of this kind is among the factors (not: inside an operation).
+    /// Returns whether an operation of this kind is among the factors (not: inside an operation).
     pub(crate) fn has(&self, kind: OpKind) -> bool {
         self.kinds & (1 << kind as u8) != 0
     }
@@ -145,7 +145,7 @@ impl Poly {
         self.inner_kinds
     }
 
-    /// Whether an operation of this kind is anywhere in it.
+    /// Returns whether an operation of this kind is anywhere in it.
     pub(crate) fn has_inside(&self, kind: OpKind) -> bool {
         self.inner_kinds & (1 << kind as u8) != 0
     }

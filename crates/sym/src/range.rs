@@ -233,7 +233,7 @@ impl<'a> Ranges<'a> {
         best
     }
 
-    /// Whether there is work left for a look at the polynomial.
+    /// Returns whether there is work left for a look at the polynomial.
     fn spend(&self, poly: &Poly) -> bool {
         let work = self.work.get() + poly.size();
         self.work.set(work);

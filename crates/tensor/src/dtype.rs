@@ -83,27 +83,27 @@ impl DType {
             lanes: 1,
         }
     }
-    /// Whether this is `bool`.
+    /// Returns whether this is `bool`.
     pub fn is_bool(self) -> bool {
         self == DType::BOOL
     }
-    /// Whether this is a float or bfloat.
+    /// Returns whether this is a float or bfloat.
     pub fn is_float(self) -> bool {
         matches!(self.code, TypeCode::Float | TypeCode::BFloat)
     }
-    /// Whether this is a signed integer.
+    /// Returns whether this is a signed integer.
     pub fn is_int(self) -> bool {
         self.code == TypeCode::Int
     }
-    /// Whether this is an unsigned integer other than `bool`.
+    /// Returns whether this is an unsigned integer other than `bool`.
     pub fn is_uint(self) -> bool {
         self.code == TypeCode::UInt && self.bits != 1
     }
-    /// Whether this is a signed or unsigned integer (not `bool`).
+    /// Returns whether this is a signed or unsigned integer (not `bool`).
     pub fn is_integral(self) -> bool {
         self.is_int() || self.is_uint()
     }
-    /// Whether this is `void`.
+    /// Returns whether this is `void`.
     pub fn is_void(self) -> bool {
         self.code == TypeCode::Handle && self.bits == 0
     }

@@ -59,8 +59,8 @@ impl Tensor {
     /// A tensor of zeros.
     ///
     /// # Panics
-    /// The size overflows, or an extent is negative; callers check shapes that come from a program with
-    /// [`Tensor::byte_len`] first.
+    /// The size overflows, or an extent is negative; callers check shapes that come from a program
+    /// with [`Tensor::byte_len`] first.
     pub fn zeros(dtype: DType, shape: &[i64]) -> Tensor {
         let len = Self::byte_len(dtype, shape).expect("the shape has a size");
         let data = if len <= 8 {
@@ -167,11 +167,11 @@ impl Tensor {
     pub fn len(&self) -> usize {
         self.shape.iter().product::<i64>() as usize
     }
-    /// Whether there is no element.
+    /// Returns whether there is no element.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Whether the rank is 0.
+    /// Returns whether the rank is 0.
     pub fn is_scalar(&self) -> bool {
         self.shape.is_empty()
     }

@@ -26,9 +26,10 @@ pub enum Value {
 }
 
 impl Value {
-    /// Builds a value of parts of another kind, from its leaves up. `look` gives a part's fields, with the number of its
-    /// constructor if it has one, or what stands for a part without fields. However deep the parts are, this takes no
-    /// stack; after `MOST_PARTS` of them it goes no further.
+    /// Builds a value of parts of another kind, from its leaves up. `look` gives a part's fields,
+    /// with the number of its constructor if it has one, or what stands for a part without fields.
+    /// However deep the parts are, this takes no stack; after `MOST_PARTS` of them it goes no
+    /// further.
     pub fn unfold<N>(root: N, look: impl Fn(N) -> Result<(Option<u32>, Vec<N>), Value>) -> Value {
         enum Step<N> {
             See(N),
@@ -64,8 +65,9 @@ impl Value {
         done.pop().unwrap_or(Value::Opaque("nothing"))
     }
 
-    /// Rebuilds a value from its leaves up, of tuples and of what constructors made by their numbers; `None` where
-    /// something else is in it, or a step gives nothing. However deep the value is, this takes no stack.
+    /// Rebuilds a value from its leaves up, of tuples and of what constructors made by their
+    /// numbers; `None` where something else is in it, or a step gives nothing. However deep the
+    /// value is, this takes no stack.
     pub fn fold<T>(
         &self,
         mut tensor: impl FnMut(&Tensor) -> Option<T>,
@@ -98,8 +100,8 @@ impl Value {
     }
 }
 
-/// A value is copied up to so many parts, those that several places share counted at each; what is left is
-/// [`Value::Opaque`].
+/// A value is copied up to so many parts, those that several places share counted at each; what is
+/// left is [`Value::Opaque`].
 const MOST_PARTS: usize = 1 << 24;
 
 /// However deep a value is, it goes without taking stack.

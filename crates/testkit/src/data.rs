@@ -113,8 +113,8 @@ impl Gen {
         format!("match ({value}) {{{clauses} _ => {{\n{rest}}} }}")
     }
 
-    /// A recursive function over a list: of each element and of what the rest gives. Not a tail call, or one with
-    /// the result so far.
+    /// A recursive function over a list: of each element and of what the rest gives. Not a tail
+    /// call, or one with the result so far.
     pub fn folding(&mut self, k: usize, fuel: usize) -> String {
         let (of, ret) = (self.value_ty(false, 1), self.value_ty(false, 1));
         let list = Ty::List(Box::new(of.clone()));

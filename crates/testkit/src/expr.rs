@@ -225,7 +225,7 @@ impl Gen {
         }
     }
 
-    /// What makes a value of any type: control flow, calls, projections.
+    /// Returns what makes a value of any type: control flow, calls, projections.
     fn general(&mut self, ty: &Ty, depth: u32) -> Option<String> {
         let f = self.features;
         let below = depth - 1;

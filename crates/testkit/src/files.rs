@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The files under a folder, at any depth, whose name ends in `.ext`, sorted; none where there is no such folder.
+/// The files under a folder, at any depth, whose name ends in `.ext`, sorted; none where there is
+/// no such folder.
 pub fn files(dir: &Path, ext: &str) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(dir) = folders.pop() {

@@ -24,8 +24,8 @@ pub struct Features {
     pub unknown: bool,
     /// Tensor programs and calls of them.
     pub programs: bool,
-    /// The program's own data types with functions and references in them, patterns within patterns, local functions
-    /// for any type.
+    /// The program's own data types with functions and references in them, patterns within
+    /// patterns, local functions for any type.
     pub data: bool,
     /// All element types.
     pub elements: bool,

@@ -58,8 +58,9 @@ impl Gen {
         }
     }
 
-    /// A call of a tensor program written for it: element by element from one or two operands of which one may be
-    /// transposed or a single row, or a reduction of the last axis. Its extents are variables of its own, or the numbers.
+    /// A call of a tensor program written for it: element by element from one or two operands of
+    /// which one may be transposed or a single row, or a reduction of the last axis. Its extents
+    /// are variables of its own, or the numbers.
     pub fn call_tir(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> Option<String> {
         let rank = dims.len();
         if rank == 0 || rank > 3 || elem == Elem::Bool {

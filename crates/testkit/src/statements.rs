@@ -175,7 +175,8 @@ impl Gen {
             return format!("let {v} = ref({value});");
         }
         let (cell, t) = self.rng.pick(&cells).clone();
-        // What can hold the cell itself would close a cycle, which reference counts never free (docs/values.md).
+        // What can hold the cell itself would close a cycle, which reference counts never free
+        // (docs/values.md).
         if t.holds_cells() || self.rng.chance(50) {
             self.env.push((v.clone(), t));
             format!("let {v} = ref_read({cell});")
@@ -227,7 +228,8 @@ impl Gen {
         format!("{v} = match_cast({value}, {ty});")
     }
 
-    /// A dimension variable that a match binds: an extent that depends on data, or one that was hidden.
+    /// A dimension variable that a match binds: an extent that depends on data, or one that was
+    /// hidden.
     fn matched(&mut self) -> String {
         self.matched += 1;
         let dim = Dim::Var(self.matched);

@@ -8,7 +8,7 @@ fn list<T: ToString>(of: &[T]) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// Whether all extents are numbers.
+/// Returns whether all extents are numbers.
 fn known(dims: &[Dim]) -> bool {
     dims.iter().all(|d| matches!(d, Dim::Const(_)))
 }
@@ -31,7 +31,8 @@ impl Gen {
                 }
             };
         }
-        // Only its base has the extent of a dimension variable: bases are put in place and broadcast.
+        // Only its base has the extent of a dimension variable: bases are put in place and
+        // broadcast.
         let mut rest = dims.to_vec();
         let mut placed = Vec::new();
         for (at, dim) in dims.iter().enumerate() {

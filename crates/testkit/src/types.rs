@@ -10,7 +10,8 @@ use crate::rng::Rng;
 pub enum Dim {
     /// A number.
     Const(i64),
-    /// A dimension variable; a function has those that its parameters name, and more that a match binds.
+    /// A dimension variable; a function has those that its parameters name, and more that a match
+    /// binds.
     Var(u32),
 }
 
@@ -102,7 +103,7 @@ pub enum Ty {
 pub type Dims = BTreeMap<u32, Dim>;
 
 impl Ty {
-    /// Whether a value may hold a reference cell: in its fields, or captured by a function.
+    /// Returns whether a value may hold a reference cell: in its fields, or captured by a function.
     pub fn holds_cells(&self) -> bool {
         match self {
             Ty::Tensor(..) => false,

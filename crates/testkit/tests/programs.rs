@@ -5,7 +5,7 @@ use relax_base::Diagnostics;
 use relax_interp::{Interp, Value};
 use relax_testkit::{Features, program};
 
-/// How many seeds are tried: `RELAX_SEEDS` overrules.
+/// Returns how many seeds are tried: `RELAX_SEEDS` overrules.
 fn seeds(default: u64) -> u64 {
     let set = std::env::var("RELAX_SEEDS").ok();
     set.and_then(|s| s.parse().ok()).unwrap_or(default)

@@ -72,8 +72,8 @@ impl Builder<'_, '_> {
             (None, Some(attr)) => form_of(attr.ty),
             (None, None) => return Ok(None),
         };
-        // Every field is in a graph, also what an operator has no attribute for; that says something
-        // only where it is set.
+        // Every field is in a graph, also what an operator has no attribute for; that says
+        // something only where it is set.
         let unset = match form {
             Form::Node => text == "0",
             Form::Int | Form::Bool | Form::Float => text.parse() == Ok(0.0),
@@ -222,14 +222,14 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Whether a graph of the last release has the number of a node in a field, and not a value; `None` for fields that
-/// are not known.
+/// Returns whether a graph of the last release has the number of a node in a field, and not a
+/// value; `None` for fields that are not known.
 pub fn is_reference(kind: &str, field: &str) -> Option<bool> {
     let form = Kind::new(kind).fields?.form(field, Release::LAST)?;
     Some(form == Form::Node)
 }
 
-/// How a graph most likely writes a field of this type.
+/// Returns how a graph most likely writes a field of this type.
 fn form_of(ty: AttrTy) -> Form {
     match ty {
         AttrTy::Int => Form::Int,

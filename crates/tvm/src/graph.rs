@@ -69,7 +69,8 @@ impl<'a> Names<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Reads the table. `unneeded` is told which bytes have been passed over that only tensors need.
+    /// Reads the table. `unneeded` is told which bytes have been passed over that only tensors
+    /// need.
     ///
     /// # Errors
     /// The bytes are no JSON graph.
@@ -98,7 +99,7 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
-    /// How much of the file's beginning is worth showing to people: up to the tensors.
+    /// Returns how much of the file's beginning is worth showing to people: up to the tensors.
     pub fn shown(&self) -> usize {
         self.shown
     }
@@ -184,7 +185,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// How a node is written that is its own text: the text, and whether it is in base64.
+    /// Returns how a node is written that is its own text: the text, and whether it is in base64.
     pub(crate) fn written_repr(&self, id: NodeId) -> Option<(Cow<'a, str>, bool)> {
         let (text, base64) = self.node(id).repr?;
         Some((lossy(text.bytes(self.bytes)), base64))
@@ -277,7 +278,8 @@ impl<'a> Reader<'a, '_> {
         self.references(g)
     }
 
-    /// Whether every list refers to nodes that there are, and maps have as many keys as values.
+    /// Returns whether every list refers to nodes that there are, and maps have as many keys as
+    /// values.
     fn references(&self, g: &Graph<'a>) -> Found<()> {
         let count = g.nodes.len();
         for id in 0..count as NodeId {
@@ -405,7 +407,8 @@ impl<'a> Reader<'a, '_> {
             let key = self.key()?;
             if &*key == b"tvm_version" && self.scan.peek() == Some(b'"') {
                 let text = lossy(self.scan.string()?.bytes(self.scan.bytes));
-                // A version that is none of those with Relay is read as the last one whose layout is known.
+                // A version that is none of those with Relay is read as the last one whose layout
+                // is known.
                 g.versioned = text.parse::<Release>().is_ok();
                 g.release = text.parse().unwrap_or(Release::LAST);
             } else {

@@ -1,7 +1,7 @@
 //! Kinds of nodes: what they stand for here, and how the graph writes their fields.
 //!
-//! What a node is to us is a [`Sort`]; how its fields are written, and what it was called in older versions, is data:
-//! `data/nodes.txt`.
+//! What a node is to us is a [`Sort`]; how its fields are written, and what it was called in older
+//! versions, is data: `data/nodes.txt`.
 
 use std::sync::LazyLock;
 
@@ -41,12 +41,12 @@ const SORTS: &[(&str, Sort)] = &[
 ];
 
 impl Sort {
-    /// Whether a node is an expression.
+    /// Returns whether a node is an expression.
     pub(crate) fn is_expr(self) -> bool {
         self.is_leaf() || self.has_parts()
     }
 
-    /// Whether a node is an expression that stands in place wherever it is used.
+    /// Returns whether a node is an expression that stands in place wherever it is used.
     #[rustfmt::skip]
     pub(crate) fn is_leaf(self) -> bool {
         matches!(self, Sort::Var | Sort::GlobalVar | Sort::Op | Sort::Ctor | Sort::Constant)
@@ -61,7 +61,7 @@ impl Sort {
         )
     }
 
-    /// Whether a node is a type.
+    /// Returns whether a node is a type.
     #[rustfmt::skip]
     pub(crate) fn is_type(self) -> bool {
         matches!(
@@ -116,7 +116,7 @@ impl Fields {
         self.0.keys().copied()
     }
 
-    /// How a graph of this release writes the field; `None` for one that no release has.
+    /// Returns how a graph of this release writes the field; `None` for one that no release has.
     pub(crate) fn form(&self, name: &str, release: Release) -> Option<Form> {
         let field = self.0.get(name)?;
         Some(match field.before {

@@ -37,7 +37,7 @@ impl Names {
         })
     }
 
-    /// Whether a node has a name.
+    /// Returns whether a node has a name.
     pub(crate) fn has(&self, node: NodeId) -> bool {
         self.given.contains_key(&node)
     }

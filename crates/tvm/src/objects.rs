@@ -1,4 +1,5 @@
-//! Objects that have no form in a text: they are referred to, `meta[Target][0]`, and kept in a metadata section.
+//! Objects that have no form in a text: they are referred to, `meta[Target][0]`, and kept in a
+//! metadata section.
 
 use std::fmt::Write;
 

@@ -61,7 +61,8 @@ impl Words<'_> {
     }
 }
 
-/// The tensors of a parameter file, in the order of the file. What follows them is passed over, as TVM does.
+/// The tensors of a parameter file, in the order of the file. What follows them is passed over, as
+/// TVM does.
 ///
 /// # Errors
 /// The bytes are no parameter file, or one that is cut off or damaged.

@@ -38,8 +38,8 @@ pub fn plain_name(name: Symbol) -> Symbol {
     names::plain(name)
 }
 
-/// Turns a graph into a tree. Its places are those of a source that begins at `start`. `unneeded` is told
-/// which bytes have been read for good.
+/// Turns a graph into a tree. Its places are those of a source that begins at `start`. `unneeded`
+/// is told which bytes have been read for good.
 ///
 /// # Errors
 /// The graph is no program of Relay, or a damaged one.
@@ -277,7 +277,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// What a function has before its body, which is not there yet.
+    /// Returns what a function has before its body, which is not there yet.
     pub(crate) fn fn_head(&mut self, id: NodeId) -> Found<ast::Function> {
         let g = self.g;
         let header = g.span(self.start, id);
@@ -348,7 +348,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Where a variable or function is to be, as an attribute, where that is known.
+    /// Returns where a variable or function is to be, as an attribute, where that is known.
     pub(crate) fn device(&mut self, id: NodeId) -> Found<Option<ast::AttrId>> {
         let g = self.g;
         let device = g.refers(id, "virtual_device_")?;
@@ -370,8 +370,8 @@ impl Builder<'_, '_> {
 
     /// The index of a constant among those that the tree refers to.
     ///
-    /// TVM's text has scalars in place and others in a list, by whose positions attributes refer to them: so the
-    /// indices of what stands in place are far away from those of the list.
+    /// TVM's text has scalars in place and others in a list, by whose positions attributes refer to
+    /// them: so the indices of what stands in place are far away from those of the list.
     pub(crate) fn constant(&mut self, id: NodeId, may_stand_in_place: bool) -> Found<u32> {
         if let Some(&index) = self.constant_index.get(&id) {
             return Ok(index);

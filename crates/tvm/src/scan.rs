@@ -1,7 +1,7 @@
 //! The words of TVM's JSON: objects, arrays, strings and whole numbers, read from bytes in place.
 //!
-//! The dialect escapes only `\\`, `\"`, `\n`, `\r` and `\t` in strings; all other bytes stand for themselves, control
-//! characters too. What JSON has besides is passed over where it may be.
+//! The dialect escapes only `\\`, `\"`, `\n`, `\r` and `\t` in strings; all other bytes stand for
+//! themselves, control characters too. What JSON has besides is passed over where it may be.
 
 use std::borrow::Cow;
 

@@ -33,7 +33,7 @@ fn word(bytes: &[u8], at: usize) -> Result<u64, String> {
     ))
 }
 
-/// How many bytes a header takes, told by its first 32.
+/// Returns how many bytes a header takes, told by its first 32.
 fn header_len(bytes: &[u8]) -> Result<usize, String> {
     if word(bytes, 0)? != MAGIC {
         return Err("the tensor does not begin with TVM's magic number".into());
@@ -149,7 +149,8 @@ pub fn write_header(dtype: DType, shape: &[i64], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Reads a tensor in base64, a chunk at a time; `unneeded` is told which part of the text has been read.
+/// Reads a tensor in base64, a chunk at a time; `unneeded` is told which part of the text has been
+/// read.
 ///
 /// # Errors
 /// The text is no tensor; with the offset of the character where that can be said.

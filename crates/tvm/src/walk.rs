@@ -212,7 +212,7 @@ impl Uses {
         Ok(self.touched.len())
     }
 
-    /// Whether an expression is used more than once and has a name for that.
+    /// Returns whether an expression is used more than once and has a name for that.
     pub(crate) fn shared(&self, g: &Graph<'_>, id: NodeId) -> bool {
         self.counts[id as usize] > 1 && !g.sort(id).is_leaf()
     }

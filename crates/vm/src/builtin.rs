@@ -58,7 +58,8 @@ plain! {
     Kill = "null_value" Just(1);
     /// A tuple of the arguments.
     MakeTuple = "make_tuple" Least(0);
-    /// A field of a tuple, of an instance of a data type, or a value that a closure holds: the whole, the number.
+    /// A field of a tuple, of an instance of a data type, or a value that a closure holds: the
+    /// whole, the number.
     GetItem = "tuple_getitem" Just(2);
     /// An instance of a data type: the constructor's number, the fields.
     MakeAdt = "make_adt" Least(1);
@@ -82,12 +83,14 @@ plain! {
     Element = "element_of" Just(1);
     /// The second where the first holds, else the third.
     Select = "select" Just(3);
-    /// Fails unless the value is a tensor (or shape) of this rank and element type: the value, the rank or -1, the
-    /// type's name or nothing.
+    /// Fails unless the value is a tensor (or shape) of this rank and element type: the value, the
+    /// rank or -1, the type's name or nothing.
     CheckTensor = "check_tensor_info" Just(3);
-    /// Fails unless the value is of a kind: the value, `tensor`, `tuple`, `adt` or `shape`, the number of fields or -1.
+    /// Fails unless the value is of a kind: the value, `tensor`, `tuple`, `adt` or `shape`, the
+    /// number of fields or -1.
     CheckKind = "check_kind" Just(3);
-    /// Fails unless two numbers are the same, or the third argument is 1 and one of them is; the message.
+    /// Fails unless two numbers are the same, or the third argument is 1 and one of them is; the
+    /// message.
     CheckEqual = "check_equal" Just(4);
     /// Fails: no clause of a match applies.
     NoMatch = "no_match" Just(0);
@@ -97,8 +100,8 @@ plain! {
     AllocTensor = "alloc_tensor" Just(4);
     /// Calls a function of the host: its name, the arguments.
     CallPacked = "call_packed" Least(1);
-    /// Calls a function of the host that writes tensors: its name, how many there are, their shapes and their element types' names in
-    /// turns, the arguments. A tuple where there are several.
+    /// Calls a function of the host that writes tensors: its name, how many there are, their shapes
+    /// and their element types' names in turns, the arguments. A tuple where there are several.
     CallDps = "call_dps_packed" Least(2);
 }
 
@@ -176,7 +179,7 @@ pub(crate) const BINARY: &[(&str, BinOp)] = pair_names!(
 );
 
 impl Builtin {
-    /// How many arguments it takes.
+    /// Returns how many arguments it takes.
     pub fn arity(self) -> Arity {
         match self {
             Builtin::Plain(p) => p.arity(),

@@ -9,7 +9,8 @@ pub type Reg = u32;
 
 /// A program of the machine.
 ///
-/// Invariant: [`crate::verify`] accepts it; whatever makes one (lowering, a listing, a file) has it looked at.
+/// Invariant: [`crate::verify`] accepts it; whatever makes one (lowering, a listing, a file) has it
+/// looked at.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Executable {
     /// Functions; names are unique.
@@ -20,8 +21,8 @@ pub struct Executable {
     pub consts: Vec<Const>,
     /// Functions that can be called from outside.
     pub entries: Vec<Entry>,
-    /// What callers know of it, as a text of the language: data types, and the entries as functions that call
-    /// themselves. Nobody runs it; tools read arguments and show results by it.
+    /// What callers know of it, as a text of the language: data types, and the entries as functions
+    /// that call themselves. Nobody runs it; tools read arguments and show results by it.
     pub interface: String,
 }
 
@@ -30,7 +31,8 @@ pub struct Executable {
 pub struct Function {
     /// Its name, without sigil.
     pub name: String,
-    /// How many of the registers are parameters, the first ones. The first parameter of a closure's code is the closure.
+    /// How many of the registers are parameters, the first ones. The first parameter of a closure's
+    /// code is the closure.
     pub params: u32,
     /// Number of registers.
     pub registers: u32,
@@ -56,7 +58,8 @@ pub enum Inst {
     },
     /// Hands a value to the caller.
     Ret(Arg),
-    /// Goes on with the next instruction where the register holds a true value, else at the given one.
+    /// Goes on with the next instruction where the register holds a true value, else at the given
+    /// one.
     If(Reg, u32),
     /// Goes on at an instruction.
     Goto(u32),
@@ -67,8 +70,8 @@ pub enum Inst {
 pub enum Callee {
     /// A function of the program, by its number.
     Func(u32),
-    /// A kernel, by its number. Its arguments are its inputs, then for each result its shape, a tensor that was placed for
-    /// it, or nothing where the kernel finds the shape.
+    /// A kernel, by its number. Its arguments are its inputs, then for each result its shape, a
+    /// tensor that was placed for it, or nothing where the kernel finds the shape.
     Kernel(u32),
     /// A function that every machine has.
     Builtin(Builtin),
@@ -104,7 +107,7 @@ pub enum Const {
     Text(String),
 }
 
-/// Whether elements of a type can be computed with.
+/// Returns whether elements of a type can be computed with.
 pub(crate) fn computes(dtype: DType) -> bool {
     let bits = dtype.bits;
     dtype.lanes == 1
@@ -161,7 +164,7 @@ impl Executable {
 }
 
 impl Function {
-    /// Where an instruction stands in the text, as far as it is known.
+    /// Returns where an instruction stands in the text, as far as it is known.
     pub fn place(&self, at: u32) -> &str {
         let found = self.places.binary_search_by_key(&at, |p| p.0);
         found.map_or("", |i| &self.places[i].1)

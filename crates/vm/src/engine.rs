@@ -1,7 +1,8 @@
 //! The engine: runs a program's instructions, one after another.
 //!
-//! Invariant: neither deep recursion nor deep values use the engine's own stack; calls in tail position use no memory.
-//! Invariant: whatever the program and its arguments, a run ends with a value or a fault, if it ends.
+//! Invariant: neither deep recursion nor deep values use the engine's own stack; calls in tail
+//! position use no memory. Invariant: whatever the program and its arguments, a run ends with a
+//! value or a fault, if it ends.
 
 use relax_tensor::DType;
 use std::rc::Rc;
@@ -33,7 +34,7 @@ pub struct Moment<'m> {
 }
 
 impl Moment<'_> {
-    /// How many calls run.
+    /// Returns how many calls run.
     pub fn depth(&self) -> usize {
         self.frames.len()
     }
@@ -172,7 +173,7 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Where the registers of a call would end that begin at `base`.
+    /// Returns where the registers of a call would end that begin at `base`.
     fn room(&self, func: u32, args: usize, base: usize) -> Result<usize, Box<Trouble>> {
         let f = &self.program.funcs[func as usize];
         if args != f.params as usize {
@@ -444,7 +445,7 @@ impl<'e> Machine<'e> {
     }
 }
 
-/// Whether the result of a call is what its function returns next.
+/// Returns whether the result of a call is what its function returns next.
 #[inline]
 fn is_tail(code: &[Inst], at: u32, dst: Option<Reg>) -> bool {
     match (dst, code.get(at as usize + 1)) {

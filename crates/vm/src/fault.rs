@@ -13,7 +13,8 @@ pub struct Fault {
     pub place: String,
     /// Where the tensor program that failed was called, if it is one that somebody wrote.
     pub called: Option<String>,
-    /// The functions that were running, the innermost first, each with the number of its instruction. No more than sixteen.
+    /// The functions that were running, the innermost first, each with the number of its
+    /// instruction. No more than sixteen.
     pub stack: Vec<(String, u32)>,
 }
 

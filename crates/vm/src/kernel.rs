@@ -13,13 +13,14 @@ pub(crate) type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A tensor program that is called.
 ///
-/// One from a file that was [opened](crate::open) is read and verified when it is first asked for: a kernel whose native code is at hand
-/// is never looked at.
+/// One from a file that was [opened](crate::open) is read and verified when it is first asked for:
+/// a kernel whose native code is at hand is never looked at.
 #[derive(Clone)]
 pub struct Kernel {
     /// Its name in the program.
     pub name: String,
-    /// Whether it is a tensor program that somebody wrote: what fails is at its own lines, called from elsewhere.
+    /// Whether it is a tensor program that somebody wrote: what fails is at its own lines, called
+    /// from elsewhere.
     pub by_hand: bool,
     /// Where its parts and its accesses stand in the text that it comes from, in their order.
     pub places: Vec<String>,
@@ -51,7 +52,8 @@ impl Kernel {
         }
     }
 
-    /// A kernel whose program, of so many inputs and outputs, stands in a file from one byte to another.
+    /// A kernel whose program, of so many inputs and outputs, stands in a file from one byte to
+    /// another.
     pub(crate) fn stored(
         name: String,
         (inputs, outputs): (usize, usize),
@@ -70,20 +72,21 @@ impl Kernel {
         }
     }
 
-    /// How many tensors it takes.
+    /// Returns how many tensors it takes.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// How many tensors it gives.
+    /// Returns how many tensors it gives.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// What it computes.
+    /// Returns what it computes.
     ///
     /// # Errors
-    /// Its bytes are no tensor program, or one that breaks a rule. Of a program that was [read](crate::read) whole none are.
+    /// Its bytes are no tensor program, or one that breaks a rule. Of a program that was
+    /// [read](crate::read) whole none are.
     pub fn program(&self) -> Result<&Arc<Program>, &FileError> {
         self.found.get_or_init(|| self.find()).as_ref()
     }
@@ -111,7 +114,7 @@ impl Kernel {
         Cow::Owned(made.unwrap_or_default())
     }
 
-    /// Whether its program keeps the rules.
+    /// Returns whether its program keeps the rules.
     pub(crate) fn verify(&self) -> Result<(), Breach> {
         match (self.program(), &self.stored) {
             // What stood in a file was looked at when it was read.
@@ -130,7 +133,7 @@ impl Kernel {
         }
     }
 
-    /// Where a part of the program stands in the text.
+    /// Returns where a part of the program stands in the text.
     pub(crate) fn place(&self, span: relax_base::Span) -> Option<&str> {
         if span.is_none() {
             return None;

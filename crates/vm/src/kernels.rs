@@ -10,8 +10,8 @@ use crate::fault::{MALFORMED, Trouble};
 
 /// What runs kernels.
 pub trait Kernels {
-    /// Runs the kernel of a number on its inputs; its results in order. `shapes` are those of the results, where the
-    /// caller knows all of them.
+    /// Runs the kernel of a number on its inputs; its results in order. `shapes` are those of the
+    /// results, where the caller knows all of them.
     ///
     /// # Errors
     /// What the tensor program says, or that memory does not suffice.

@@ -1,9 +1,11 @@
 //! The Relax virtual machine: a register machine of four instructions that calls functions.
 //!
-//! [`translate`] makes an [`Executable`] of a lowered program, [`print()`] its listing and [`write()`] its file, [`read_listing`] and
-//! [`read`] take these back, and a [`Machine`] runs it. `docs/vm.md` describes all of it.
+//! [`translate`] makes an [`Executable`] of a lowered program, [`print()`] its listing and
+//! [`write()`] its file, [`read_listing`] and [`read`] take these back, and a [`Machine`] runs it.
+//! `docs/vm.md` describes all of it.
 //!
-//! Invariant: nothing here is `unsafe`; a program that nobody has verified can fail, and nothing worse.
+//! Invariant: nothing here is `unsafe`; a program that nobody has verified can fail, and nothing
+//! worse.
 
 mod builtin;
 mod builtins;

@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use crate::Kernel;
 
-/// Whether the language has a form for a kernel's tensor program that reads back: for loops that run as long as a condition
-/// holds, as those of sorting and searching do, and for extents that an element decides, it has none.
+/// Returns whether the language has a form for a kernel's tensor program that reads back: for loops
+/// that run as long as a condition holds, as those of sorting and searching do, and for extents
+/// that an element decides, it has none.
 pub(crate) fn has_text(kernel: &Kernel) -> bool {
     if kernel.program().is_err() {
         return false;

@@ -12,7 +12,8 @@ pub enum Value {
     /// Nothing.
     #[default]
     Void,
-    /// An element, by its bits; also a tensor of rank 0 whose element nobody asked to lie in memory.
+    /// An element, by its bits; also a tensor of rank 0 whose element nobody asked to lie in
+    /// memory.
     Scalar(DType, u64),
     /// A tensor.
     Tensor(Rc<Tensor>),

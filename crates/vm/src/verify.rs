@@ -1,8 +1,9 @@
 //! Whether a program keeps the machine's rules.
 //!
-//! A program that does never names a register, a constant, a function or an instruction that there is not, reads no register that
-//! was not written on every way to it or that was given up, and its tensor programs stay inside their buffers as
-//! [`relax_loops::verify`] and their execution see to. What values are at run time is the engine's to look at.
+//! A program that does never names a register, a constant, a function or an instruction that there
+//! is not, reads no register that was not written on every way to it or that was given up, and its
+//! tensor programs stay inside their buffers as [`relax_loops::verify`] and their execution see to.
+//! What values are at run time is the engine's to look at.
 
 use relax_loops::Program;
 use rustc_hash::{FxHashMap, FxHashSet};

@@ -2,7 +2,8 @@
 //!
 //! [`search`] runs a pipeline, evaluates the program before it and after each pass that changed it,
 //! and says which pass was the first whose output computes something else, fails verification, or
-//! that crashed. [`reduce`] shrinks program and pipeline while that stays so; [`shrink`] a program of which anything is wrong.
+//! that crashed. [`reduce`] shrinks program and pipeline while that stays so; [`shrink`] a program
+//! of which anything is wrong.
 
 mod inputs;
 mod reduce;

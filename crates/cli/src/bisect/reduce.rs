@@ -48,7 +48,7 @@ pub fn reduce(module: &Module, question: &Question, finding: &Finding) -> Reduce
     }
 }
 
-/// What goes wrong with a program, where that is the same as before.
+/// Returns what goes wrong with a program, where that is the same as before.
 fn search_for(m: &Module, question: &Question, before: &Finding) -> Option<Box<Finding>> {
     match search(m, question) {
         Verdict::Wrong(f) if f.pass == before.pass && f.kind.alike(&before.kind) => Some(f),

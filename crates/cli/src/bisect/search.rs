@@ -65,7 +65,7 @@ pub fn watch_panics() {
 }
 
 impl Kind {
-    /// Whether two are the same failure, whatever it says of names and numbers.
+    /// Returns whether two are the same failure, whatever it says of names and numbers.
     pub fn alike(&self, other: &Kind) -> bool {
         match (self, other) {
             (Kind::Differs(a), Kind::Differs(b)) => a.sort == b.sort,
@@ -206,7 +206,7 @@ pub fn search(module: &Module, question: &Question) -> Verdict {
     }
 }
 
-/// What a panic says.
+/// Returns what a panic says.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
@@ -273,7 +273,7 @@ struct Watch<'q> {
 }
 
 impl Watch<'_> {
-    /// How the module computes something else than the program that was given.
+    /// Returns how the module computes something else than the program that was given.
     fn compare(&self, event: &PassEvent<'_>) -> Option<Difference> {
         let mut module = event.module.clone();
         let made: Rc<Typing>;

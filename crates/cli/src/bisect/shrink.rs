@@ -1,5 +1,5 @@
-//! A smaller program of which something is still true: delta debugging (Zeller, Hildebrandt, 2002) over functions,
-//! expressions and shapes.
+//! A smaller program of which something is still true: delta debugging (Zeller, Hildebrandt, 2002)
+//! over functions, expressions and shapes.
 
 use relax::{InferOptions, check};
 use relax_ir::{Expr, ExprId, FuncId, Function, GlobalKind, Memo, Module, TypeId, VarId, VarStyle};
@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::shapes;
 
-/// Shrinks a program as long as `wrong` says so of what is left, which verifies and types. `left` is how many
-/// programs may be tried, and counts down.
+/// Shrinks a program as long as `wrong` says so of what is left, which verifies and types. `left`
+/// is how many programs may be tried, and counts down.
 pub fn shrink(
     module: &Module,
     entry: &str,
@@ -46,7 +46,7 @@ struct Shrinker<'w> {
 }
 
 impl Shrinker<'_> {
-    /// What is to become less: nodes, then elements.
+    /// Returns what is to become less: nodes, then elements.
     fn size(&self) -> (usize, i64) {
         let m = &self.best;
         let bodies = m.global_bodies();
@@ -385,7 +385,7 @@ impl Shrinker<'_> {
     }
 }
 
-/// Whether an expression needs nothing but the parameters of a function.
+/// Returns whether an expression needs nothing but the parameters of a function.
 fn closed(m: &Module, e: ExprId, function: &Function) -> bool {
     let free = m.free_vars(e);
     free.iter().all(|v| function.params.contains(v))

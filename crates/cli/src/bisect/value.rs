@@ -76,7 +76,8 @@ fn shown(places: &[Place], mut at: usize) -> String {
     format!("the result{}", fields.concat())
 }
 
-/// Whether all of a value can be compared: a function could only be run, on what nobody knows.
+/// Returns whether all of a value can be compared: a function could only be run, on what nobody
+/// knows.
 pub(super) fn comparable(value: &Value) -> bool {
     let (mut open, mut seen) = (vec![value.clone()], FxHashSet::default());
     while let Some(value) = open.pop() {
@@ -97,7 +98,8 @@ pub(super) fn comparable(value: &Value) -> bool {
     true
 }
 
-/// The first difference between two values, with where in them it is. Functions are equal to each other.
+/// The first difference between two values, with where in them it is. Functions are equal to each
+/// other.
 pub(super) fn difference(
     (lm, left): (&Module, &Value),
     (rm, right): (&Module, &Value),
@@ -202,7 +204,7 @@ fn tensors(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> Option<(Sort, String
     Some((sort, text))
 }
 
-/// How two numbers differ; `None` when they count as equal.
+/// Returns how two numbers differ; `None` when they count as equal.
 fn numbers(x: f64, y: f64, t: Tolerance) -> Option<Sort> {
     if x == 0.0 && y == 0.0 {
         let same = !t.zeros || x.is_sign_negative() == y.is_sign_negative();

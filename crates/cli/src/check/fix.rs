@@ -10,8 +10,9 @@ const ROUNDS: usize = 64;
 /// Applies the certain edits of a text until none is left, and checks what came out. The text is
 /// `None` where nothing was changed.
 ///
-/// Invariant: an edit stays only if what it was suggested for is gone after it, and the text can be read
-/// further than before. Edits that are made together are told apart where that does not hold of all of them.
+/// Invariant: an edit stays only if what it was suggested for is gone after it, and the text can be
+/// read further than before. Edits that are made together are told apart where that does not hold
+/// of all of them.
 pub fn mend(name: &str, bytes: Vec<u8>, options: &Options) -> (Checked, Option<String>) {
     let readable = std::str::from_utf8(&bytes).is_ok();
     let mut checked = check(name, bytes, options);
@@ -53,12 +54,13 @@ pub fn mend(name: &str, bytes: Vec<u8>, options: &Options) -> (Checked, Option<S
     (checked, text)
 }
 
-/// What a suggestion is known by: its message and the place in the file.
+/// Returns what a suggestion is known by: its message and the place in the file.
 fn key(file: &SourceFile, d: &Diagnostic) -> (String, u32) {
     (d.message.clone(), d.span().start.saturating_sub(file.start))
 }
 
-/// The diagnostics whose certain edits are made next: those of them that touch no other, at most so many.
+/// The diagnostics whose certain edits are made next: those of them that touch no other, at most so
+/// many.
 fn choose<'d>(
     file: &SourceFile,
     diagnostics: &'d Diagnostics,
@@ -108,7 +110,7 @@ fn apply(file: &SourceFile, chosen: &[&Diagnostic]) -> Option<String> {
     (*text != *file.text).then_some(text)
 }
 
-/// Where a place stands after edits.
+/// Returns where a place stands after edits.
 fn moved(edits: &[Edit], at: u32) -> u32 {
     let mut to = i64::from(at);
     for e in edits.iter().take_while(|e| e.span.end <= at) {
@@ -117,7 +119,7 @@ fn moved(edits: &[Edit], at: u32) -> u32 {
     u32::try_from(to).unwrap_or(at)
 }
 
-/// Whether edits did what they were made for, and no harm.
+/// Returns whether edits did what they were made for, and no harm.
 fn is_better(before: &Checked, after: &Checked, chosen: &[&Diagnostic]) -> bool {
     let made: Vec<Edit> = edits(chosen).into_iter().cloned().collect();
     let place = |s: Span| Span::new(moved(&made, s.start), moved(&made, s.end));

@@ -27,7 +27,8 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// What is asked for by three lists of codes; `warnings` in the last stands for all of them.
+    /// Returns what is asked for by three lists of codes; `warnings` in the last stands for all of
+    /// them.
     ///
     /// # Errors
     /// A code that no diagnostic has.

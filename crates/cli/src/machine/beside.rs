@@ -40,8 +40,8 @@ pub fn write_native(_: &Executable, _: [u8; 32], _: &Path, _: &SourceMap) -> Res
     ))
 }
 
-/// The native kernels beside the file `path` of a program; made and written where they are missing, or those of
-/// another program or machine.
+/// The native kernels beside the file `path` of a program; made and written where they are missing,
+/// or those of another program or machine.
 ///
 /// # Errors
 /// They are damaged, cannot be made, or cannot be written.

@@ -41,7 +41,8 @@ list                the instructions of the function
 quit                ends the run
 ";
 
-/// Steps through a run as commands say, a line each; an empty one repeats the last. Where they end, the run ends.
+/// Steps through a run as commands say, a line each; an empty one repeats the last. Where they end,
+/// the run ends.
 pub struct Debugger<R> {
     commands: R,
     until: Until,
@@ -189,7 +190,8 @@ fn registers(moment: &Moment<'_>) {
     }
 }
 
-/// What a register holds: tensors with their elements, what holds others in a few words, a line each.
+/// What a register holds: tensors with their elements, what holds others in a few words, a line
+/// each.
 fn print(text: &str, moment: &Moment<'_>) {
     let number = text.strip_prefix('%').unwrap_or(text).parse::<usize>();
     let Some(value) = number.ok().and_then(|r| moment.registers.get(r)) else {

@@ -5,8 +5,9 @@ use std::process::ExitCode;
 /// The runtime library, within this program.
 #[cfg(relax_carried)]
 mod carried {
-    // The library is there when this is assembled, for a program is made after everything it is linked with; it is not
-    // there when the program is only checked, which `include_bytes!` would ask for.
+    // The library is there when this is assembled, for a program is made after everything it is
+    // linked with; it is not there when the program is only checked, which `include_bytes!` would
+    // ask for.
     std::arch::global_asm!(
         ".pushsection .rodata.relax_carried,\"a\"",
         ".balign 16",

@@ -32,12 +32,12 @@ pub struct Around {
 }
 
 impl Around {
-    /// Whether the module is printed before a pass.
+    /// Returns whether the module is printed before a pass.
     pub fn before(&self, pass: &str) -> bool {
         self.print_ir_before_all || self.print_ir_before.iter().any(|n| n == pass)
     }
 
-    /// Whether the module is printed after a pass.
+    /// Returns whether the module is printed after a pass.
     pub fn after(&self, pass: &str) -> bool {
         self.print_ir_after_all || self.print_ir_after.iter().any(|n| n == pass)
     }
@@ -59,7 +59,7 @@ impl Around {
         Ok(())
     }
 
-    /// Which passes are named and are not run, a line each.
+    /// Returns which passes are named and are not run, a line each.
     pub fn missing(&self, pipeline: &Pipeline) -> String {
         let runs = pipeline.passes();
         let absent = |n: &&(&str, &String)| runs.iter().all(|r| r.pass.name != *n.1);

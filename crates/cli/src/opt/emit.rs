@@ -21,8 +21,8 @@ pub enum Emit {
     Text,
     /// The module as a JSON graph, as `tvm.ir.save_json` writes it.
     Json,
-    /// `@main` as an ONNX model: its parameters are the inputs, constants are initialisers, and functions stand where they
-    /// are called.
+    /// `@main` as an ONNX model: its parameters are the inputs, constants are initialisers, and
+    /// functions stand where they are called.
     Onnx,
     /// The constants as a parameter file of TVM.
     Params,
@@ -39,7 +39,7 @@ pub enum Emit {
 }
 
 impl Emit {
-    /// What goes to a place whose name is all that was said.
+    /// Returns what goes to a place whose name is all that was said.
     pub fn by_name(output: &Path) -> Emit {
         match Format::of(output).filter(|_| !crate::io::is_stream(output)) {
             Some(Format::Json) => Emit::Json,
@@ -74,7 +74,7 @@ impl Emit {
         }
     }
 
-    /// Whether this may go where it is to go.
+    /// Returns whether this may go where it is to go.
     ///
     /// # Errors
     /// The name says that something else is there.
@@ -111,9 +111,9 @@ pub fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Stop> {
     save::arrays(to, format, &arrays)
 }
 
-/// A function as a picture: the one of that name, or `main`, or the only one; repeated layers once, unless the `whole` is
-/// wanted. Without `types` they are found, unless
-/// `untyped` says that none are wanted.
+/// A function as a picture: the one of that name, or `main`, or the only one; repeated layers once,
+/// unless the `whole` is wanted. Without `types` they are found, unless `untyped` says that none
+/// are wanted.
 ///
 /// # Errors
 /// There is no such function.
@@ -183,8 +183,8 @@ pub fn onnx(module: &Module, output: &Path) -> Result<(), Result<Diagnostics, St
 }
 
 /// The constants of a module that its text has in the metadata section, named as there
-/// (`meta[relay.Constant][0]`), or as the array in `bound` that they were made of. Arrays that were bound
-/// and stand in the text in place follow.
+/// (`meta[relay.Constant][0]`), or as the array in `bound` that they were made of. Arrays that were
+/// bound and stand in the text in place follow.
 pub fn constants(module: &Module, bound: Vec<(String, Tensor)>) -> Vec<(String, Tensor)> {
     let same = |a: &Tensor, b: &Tensor| {
         a.dtype() == b.dtype() && a.shape() == b.shape() && a.bytes() == b.bytes()

@@ -1,8 +1,8 @@
 //! Expected diagnostics: `--verify-diagnostics`.
 //!
 //! `// expected-error@+1 {{text}}` says that a diagnostic whose code and message hold the text is
-//! reported on the next line; `@-1`, `@above`, `@below` and no place at all work likewise, and so do
-//! `expected-warning` and `expected-note`.
+//! reported on the next line; `@-1`, `@above`, `@below` and no place at all work likewise, and so
+//! do `expected-warning` and `expected-note`.
 
 use relax_base::{Diagnostic, Diagnostics, Severity, SourceFile};
 

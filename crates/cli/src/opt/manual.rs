@@ -21,7 +21,7 @@ pub fn list(passes: &Registry) -> String {
     text
 }
 
-/// What a pass does, needs, gives and takes, or what a named pipeline consists of.
+/// Returns what a pass does, needs, gives and takes, or what a named pipeline consists of.
 ///
 /// # Errors
 /// There is none of that name.

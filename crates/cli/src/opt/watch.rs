@@ -99,7 +99,8 @@ impl Watch {
         self.troubles.extend(written.err());
     }
 
-    /// Starts the threads that passes share, so that the first that needs them is not told to be slow.
+    /// Starts the threads that passes share, so that the first that needs them is not told to be
+    /// slow.
     pub fn threads(&mut self) {
         let begin = Instant::now();
         rayon::broadcast(|_| ());
@@ -127,7 +128,7 @@ impl Watch {
         out
     }
 
-    /// What the passes counted.
+    /// Returns what the passes counted.
     pub fn stats(&self) -> String {
         let mut out = String::from("// ---- statistics ----\n");
         for r in &self.ran {

@@ -1,5 +1,5 @@
-//! The lines that a diagnostic shows, made fit to be seen: clipped to the width there is, with the marked
-//! places in view, and characters that cannot be seen by their code points.
+//! The lines that a diagnostic shows, made fit to be seen: clipped to the width there is, with the
+//! marked places in view, and characters that cannot be seen by their code points.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ pub(super) struct View {
     places: Vec<(usize, usize)>,
 }
 
-/// Whether a character shows nothing, or changes how others are shown.
+/// Returns whether a character shows nothing, or changes how others are shown.
 fn is_invisible(c: char) -> bool {
     let space = c.is_whitespace() && !matches!(c, ' ' | '\t');
     let formats = matches!(c,
@@ -88,8 +88,8 @@ impl View {
     }
 }
 
-/// The part of a line that is shown, in bytes: all of it where there is room, else what is around the first
-/// of the marked places, and all of them where they are not too far apart.
+/// The part of a line that is shown, in bytes: all of it where there is room, else what is around
+/// the first of the marked places, and all of them where they are not too far apart.
 fn window(text: &str, marked: &[usize], width: usize) -> (usize, usize) {
     let count = |t: &str| t.chars().take(width + 1).count();
     if text.len() <= width || count(text) <= width {

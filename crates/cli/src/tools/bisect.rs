@@ -23,9 +23,9 @@ use relax_tensor::Tensor;
 /// Finds the first pass of a pipeline whose output computes something else, does not verify, or
 /// that crashes.
 ///
-/// The reference evaluator runs the program before the pipeline and after each pass that changed it.
-/// Exit codes: 0 all passes keep the meaning; 1 one does not, or the text has errors; 2 the call is
-/// wrong.
+/// The reference evaluator runs the program before the pipeline and after each pass that changed
+/// it. Exit codes: 0 all passes keep the meaning; 1 one does not, or the text has errors; 2 the
+/// call is wrong.
 #[derive(Parser, Debug)]
 #[command(name = "relax-bisect")]
 struct Args {
@@ -37,12 +37,12 @@ struct Args {
     /// A named pipeline: -O0, -O1, -O2, -O3.
     #[arg(short = 'O', value_name = "LEVEL", value_parser = ["0", "1", "2", "3"])]
     level: Option<String>,
-    /// Which function is evaluated: `main` unless said otherwise, or the expression of an expression
-    /// file.
+    /// Which function is evaluated: `main` unless said otherwise, or the expression of an
+    /// expression file.
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// Arguments by the names of parameters (`p.0` for a field of a parameter `%p` that is a tuple), from a .npz or
-    /// .safetensors file. Others are random.
+    /// Arguments by the names of parameters (`p.0` for a field of a parameter `%p` that is a
+    /// tuple), from a .npz or .safetensors file. Others are random.
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
     #[command(flatten)]

@@ -19,8 +19,8 @@ use relax_cli::{exit, files, io, render, say, tool};
 #[derive(Parser, Debug)]
 #[command(name = "relax-check")]
 struct Args {
-    /// The files; `-` reads standard input, as does no file at all. Folders stand for all `.relay` files in them that
-    /// `.gitignore` does not exclude.
+    /// The files; `-` reads standard input, as does no file at all. Folders stand for all `.relay`
+    /// files in them that `.gitignore` does not exclude.
     files: Vec<PathBuf>,
     /// How diagnostics are written: `human` to standard error, the others to standard output.
     #[arg(long, value_enum, default_value_t = Format::Human)]

@@ -83,7 +83,7 @@ fn run(args: &Args) -> Result<u8, Stop> {
     Ok(code)
 }
 
-/// Whether the result goes back to the file it came from.
+/// Returns whether the result goes back to the file it came from.
 fn writes(args: &Args, path: &Path) -> bool {
     !args.check && !args.diff && path != Path::new("-")
 }

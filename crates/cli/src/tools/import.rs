@@ -18,10 +18,12 @@ struct Args {
     /// Where the text goes; `-` is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// Where the weights go: a `.npz` or `.safetensors` file. None is written where the model has no large constants.
+    /// Where the weights go: a `.npz` or `.safetensors` file. None is written where the model has
+    /// no large constants.
     #[arg(long, value_name = "FILE")]
     weights: Option<PathBuf>,
-    /// Makes one function of layers that are equal and come one after the other, with their weights as parameters.
+    /// Makes one function of layers that are equal and come one after the other, with their weights
+    /// as parameters.
     #[arg(long)]
     fold_layers: bool,
 }

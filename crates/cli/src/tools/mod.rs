@@ -1,5 +1,5 @@
-//! The tools themselves. Each takes its arguments, the first of which is its name, and gives its exit code: programs of
-//! their own call them, and whoever has them within another program.
+//! The tools themselves. Each takes its arguments, the first of which is its name, and gives its
+//! exit code: programs of their own call them, and whoever has them within another program.
 
 pub mod bisect;
 pub mod check;

@@ -1,6 +1,7 @@
 //! `relax-opt FILE --pipeline …`: reads a module, runs passes over it and prints it.
 //!
-//! The whole tool is a function of a [`Registry`], so that a program of three lines is a relax-opt with passes of its own.
+//! The whole tool is a function of a [`Registry`], so that a program of three lines is a relax-opt
+//! with passes of its own.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -32,8 +33,8 @@ struct Args {
     /// Where the result goes; `-` is standard output.
     #[arg(short = 'o', long = "output", default_value = "-")]
     output: PathBuf,
-    /// What is written: the module, or its constants, or a function as a picture; by the output's extension unless it
-    /// is said. A file of weights is converted.
+    /// What is written: the module, or its constants, or a function as a picture; by the output's
+    /// extension unless it is said. A file of weights is converted.
     #[arg(long, value_enum, value_name = "WHAT")]
     emit: Option<Emit>,
     /// The function of a picture; `main`, or the only one, without it.
@@ -45,7 +46,8 @@ struct Args {
     /// The version of TVM that a JSON graph is for: 0.9 to 0.15.
     #[arg(long, value_name = "VERSION", default_value = "0.12")]
     json_version: Release,
-    /// How the result is written: `pretty`, or `tvmscript` where the output's name ends in `.py`, unless given.
+    /// How the result is written: `pretty`, or `tvmscript` where the output's name ends in `.py`,
+    /// unless given.
     #[arg(long, value_enum)]
     print_style: Option<PrintStyle>,
     /// Leaves out the `/* ty=… */` comments.
@@ -57,8 +59,8 @@ struct Args {
     /// Leaves out the metadata section, which holds the values of constants.
     #[arg(long)]
     no_metadata: bool,
-    /// Prints nothing and compares with this file instead, up to renaming: exit 0 when equal, 1 when
-    /// different, with the first difference. Annotations count only where both sides have one.
+    /// Prints nothing and compares with this file instead, up to renaming: exit 0 when equal, 1
+    /// when different, with the first difference. Annotations count only where both sides have one.
     #[arg(long, value_name = "OTHER")]
     structural_equal: Option<PathBuf>,
     /// The passes: `infer-type,fuse-ops{level=2}`.
@@ -98,14 +100,15 @@ struct Args {
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true,
           default_missing_value = "check")]
     verify_diagnostics: Option<Verify>,
-    /// Writes pipeline and input into one file before the passes run, whatever becomes of them then.
+    /// Writes pipeline and input into one file before the passes run, whatever becomes of them
+    /// then.
     #[arg(long, value_name = "FILE")]
     reproducer: Option<PathBuf>,
     /// Runs the pipeline that the file (a reproducer) names in its first line.
     #[arg(long, conflicts_with_all = ["pipeline", "level"])]
     run_reproducer: bool,
-    /// Constants for parameters of @main, by name (`p.0` for a field of a tuple), and for constants whose metadata
-    /// section is missing, from a .npz, .safetensors or .params file.
+    /// Constants for parameters of @main, by name (`p.0` for a field of a tuple), and for constants
+    /// whose metadata section is missing, from a .npz, .safetensors or .params file.
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     #[command(flatten)]
@@ -451,13 +454,15 @@ impl<'a> Run<'a> {
         };
         self.watch.printing += begin.elapsed();
         if !self.args.split_input_file {
-            // The process is about to end: taking the module apart node by node would be for nothing.
+            // The process is about to end: taking the module apart node by node would be for
+            // nothing.
             std::mem::forget(module);
         }
         Ok(Outcome::Done(text))
     }
 
-    /// Writes the reproducer that was asked for. Before anything runs: a pass may end the whole process.
+    /// Writes the reproducer that was asked for. Before anything runs: a pass may end the whole
+    /// process.
     fn reproducer<T: AsRef<str>>(
         &self,
         pipeline: &Pipeline,
@@ -492,8 +497,9 @@ impl<'a> Run<'a> {
         !diagnostics.has_errors() && difference.is_none()
     }
 
-    /// Compares with the module of another file. After passes, the places on the left are those of the module as it would
-    /// be printed: the text that was read may show nothing of the difference.
+    /// Compares with the module of another file. After passes, the places on the left are those of
+    /// the module as it would be printed: the text that was read may show nothing of the
+    /// difference.
     fn compare(&mut self, module: &Module, other: &Path, rewritten: bool) -> Result<Outcome, Stop> {
         let contents = io::contents(other)?;
         let (other_module, diagnostics) = self.session.read(&io::display_name(other), contents);

@@ -34,17 +34,18 @@ struct Args {
     /// What is written; what the extension of OUT means unless said otherwise.
     #[arg(long, value_enum, value_name = "KIND")]
     emit: Option<Emit>,
-    /// The functions that can be called from outside; `main` (or every function) unless said otherwise. Once for
-    /// each, or separated by commas.
+    /// The functions that can be called from outside; `main` (or every function) unless said
+    /// otherwise. Once for each, or separated by commas.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     entry: Vec<String>,
-    /// The target triple (`aarch64-unknown-linux-gnu`) or only its architecture (`riscv64`); this machine unless
-    /// said otherwise. Libraries and programs can be made for this machine only.
+    /// The target triple (`aarch64-unknown-linux-gnu`) or only its architecture (`riscv64`); this
+    /// machine unless said otherwise. Libraries and programs can be made for this machine only.
     #[arg(long, value_name = "TRIPLE", help_heading = "Target")]
     target: Option<String>,
-    /// CPU features or a processor that code may use (`avx2,fma`, `haswell`), `native` for what this machine has.
-    /// Without it code runs on all that have SSE4.2 (x86-64), or on every processor (others), and is the
-    /// same whichever machine makes it. The runtime's kernels choose by what they find.
+    /// CPU features or a processor that code may use (`avx2,fma`, `haswell`), `native` for what
+    /// this machine has. Without it code runs on all that have SSE4.2 (x86-64), or on every
+    /// processor (others), and is the same whichever machine makes it. The runtime's kernels choose
+    /// by what they find.
     #[arg(
         long,
         value_name = "FEATURES",
@@ -53,19 +54,20 @@ struct Args {
     )]
     cpu: Vec<String>,
     /// Where the elements of large constants go: into the object, or into a file beside the output
-    /// (`model.o` and `model.weights`) that the program maps when it is first called. `RELAX_WEIGHTS` names
-    /// the file or its folder where it is not beside the program then.
+    /// (`model.o` and `model.weights`) that the program maps when it is first called.
+    /// `RELAX_WEIGHTS` names the file or its folder where it is not beside the program then.
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = Weights::Embed, help_heading = "Weights")]
     weights: Weights,
-    /// Beside the file that `--emit vmbin` writes, one of its kernels as code for this machine (`model.vmbin.native`), which
-    /// `relax-run --kernels cached` takes.
+    /// Beside the file that `--emit vmbin` writes, one of its kernels as code for this machine
+    /// (`model.vmbin.native`), which `relax-run --kernels cached` takes.
     #[arg(long, help_heading = "Target")]
     native_kernels: bool,
-    /// What the C names of entries begin with, instead of `relax`: several models in one program have a prefix each.
+    /// What the C names of entries begin with, instead of `relax`: several models in one program
+    /// have a prefix each.
     #[arg(long, value_name = "NAME", value_parser = prefix)]
     prefix: Option<String>,
-    /// Prints what a program around compiled code is built with: headers and the runtime library are written where they
-    /// can stay.
+    /// Prints what a program around compiled code is built with: headers and the runtime library
+    /// are written where they can stay.
     #[arg(long, value_enum, value_name = "WHAT", exclusive = true)]
     print: Option<Print>,
     /// Prints the bytes of every function and constant to standard error.
@@ -137,7 +139,7 @@ impl Emit {
         }
     }
 
-    /// What is asked for: by its name, or by that of the output.
+    /// Returns what is asked for: by its name, or by that of the output.
     fn of(args: &Args) -> Result<Emit, Stop> {
         if let Some(emit) = args.emit {
             let name = emit.to_possible_value();
@@ -161,7 +163,7 @@ impl Emit {
         Ok(*meant.unwrap_or(&Emit::Obj))
     }
 
-    /// Whether machine code comes out.
+    /// Returns whether machine code comes out.
     fn is_code(self) -> bool {
         matches!(self, Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe)
     }
@@ -200,7 +202,7 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, Stop> {
     }
 }
 
-/// What cannot be asked for together.
+/// Returns what cannot be asked for together.
 fn possible(args: &Args, emit: Emit, target: &Target) -> Result<(), Stop> {
     let standard_output = io::is_stream(&args.output);
     let linked = matches!(emit, Emit::Static | Emit::Shared | Emit::Exe);

@@ -32,15 +32,16 @@ use relax_tensor::Tensor;
 struct Args {
     #[command(flatten)]
     source: Source,
-    /// Which function runs: `main` unless said otherwise, or the expression of an expression file, or the only
-    /// function that there is.
+    /// Which function runs: `main` unless said otherwise, or the expression of an expression file,
+    /// or the only function that there is.
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
-    /// What runs the program: native code unless said otherwise, or the virtual machine for its files.
+    /// What runs the program: native code unless said otherwise, or the virtual machine for its
+    /// files.
     #[arg(long, value_enum)]
     engine: Option<Engine>,
-    /// Ends with an error when a run takes more steps (calls, branches, tuples): for programs that may not end. With
-    /// `--engine interp` and `--engine vm`.
+    /// Ends with an error when a run takes more steps (calls, branches, tuples): for programs that
+    /// may not end. With `--engine interp` and `--engine vm`.
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,
@@ -48,13 +49,14 @@ struct Args {
     #[arg(long, value_name = "T", default_value_t = 1, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u16).range(0..=1024))]
     threads: u16,
-    /// Megabytes of stack that calls may take, 2048 unless the machine's memory is small. Only what is used takes
-    /// memory.
+    /// Megabytes of stack that calls may take, 2048 unless the machine's memory is small. Only what
+    /// is used takes memory.
     #[arg(long, value_name = "MB", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u32).range(1..))]
     stack: Option<u32>,
-    /// The arguments: a `.npz` or `.safetensors` file with arrays by parameter name (`x`, or `p.0` for a field or an
-    /// element of a parameter `%p` that is a tuple or a list; an option is its array or none), or `in0`, `in1`, … by position with tuples flattened in order; or a `.npy`
+    /// The arguments: a `.npz` or `.safetensors` file with arrays by parameter name (`x`, or `p.0`
+    /// for a field or an element of a parameter `%p` that is a tuple or a list; an option is its
+    /// array or none), or `in0`, `in1`, … by position with tuples flattened in order; or a `.npy`
     /// file with the only one.
     #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
     inputs: Option<PathBuf>,
@@ -66,43 +68,49 @@ struct Args {
         allow_negative_numbers = true
     )]
     random: Option<u64>,
-    /// The extent that random arguments take where neither the type nor an argument that is given says it: this one,
-    /// or the next with which extents are equal where the program checks it, and nothing on the way is empty.
+    /// The extent that random arguments take where neither the type nor an argument that is given
+    /// says it: this one, or the next with which extents are equal where the program checks it, and
+    /// nothing on the way is empty.
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Arguments and results",
           allow_negative_numbers = true, value_parser = clap::value_parser!(i64).range(0..))]
     extent: i64,
-    /// Writes the result into a file instead of printing it, which shows large tensors by their corners: `.npz`,
-    /// `.npy` or `.safetensors` as `out0`, `out1`, … (tuples and data types flattened in order, `constructors` for
-    /// these unless they are lists and options), `.txt` as it is printed, `.json`.
+    /// Writes the result into a file instead of printing it, which shows large tensors by their
+    /// corners: `.npz`, `.npy` or `.safetensors` as `out0`, `out1`, … (tuples and data types
+    /// flattened in order, `constructors` for these unless they are lists and options), `.txt` as
+    /// it is printed, `.json`.
     #[arg(long, value_name = "FILE", help_heading = "Arguments and results")]
     outputs: Option<PathBuf>,
-    /// Compiles for arguments of any extents that the types allow, as relaxc does, not for those of this run.
+    /// Compiles for arguments of any extents that the types allow, as relaxc does, not for those of
+    /// this run.
     #[arg(long, help_heading = "Optimisation")]
     open_extents: bool,
     #[command(flatten)]
     bench: Bench,
-    /// Says what was compiled: types, kernels, constants; and how long reading, compiling and running took, and
-    /// where a row of numbers (the answer of a classifier) is largest.
+    /// Says what was compiled: types, kernels, constants; and how long reading, compiling and
+    /// running took, and where a row of numbers (the answer of a classifier) is largest.
     #[arg(long, help_heading = "Measuring")]
     summary: bool,
-    /// Says what each kernel cost: calls, time, share, GFLOP/s, GB/s, the shortest call. With `--bench` over all its runs.
+    /// Says what each kernel cost: calls, time, share, GFLOP/s, GB/s, the shortest call. With
+    /// `--bench` over all its runs.
     #[arg(long, help_heading = "Measuring")]
     profile: bool,
-    /// Draws what each kernel reached beside what this machine's arithmetic and memory allow (which is measured), into a file
-    /// of the kind SVG.
+    /// Draws what each kernel reached beside what this machine's arithmetic and memory allow (which
+    /// is measured), into a file of the kind SVG.
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     roofline: Option<PathBuf>,
-    /// Writes what happened when into a file: stages, runs and each call of a kernel, in the format of Chrome's traces,
-    /// which Perfetto reads.
+    /// Writes what happened when into a file: stages, runs and each call of a kernel, in the format
+    /// of Chrome's traces, which Perfetto reads.
     #[arg(long, value_name = "FILE", help_heading = "Measuring")]
     trace: Option<PathBuf>,
     /// What runs the kernels of a program of the virtual machine.
     #[arg(long, value_enum, value_name = "HOW")]
     kernels: Option<KernelsBy>,
-    /// Steps through the instructions of the virtual machine, as commands on standard input say: `help` lists them.
+    /// Steps through the instructions of the virtual machine, as commands on standard input say:
+    /// `help` lists them.
     #[arg(long, conflicts_with = "trace_vm", help_heading = "Measuring")]
     debug: bool,
-    /// Prints each instruction of the virtual machine with what its registers hold, before it is executed.
+    /// Prints each instruction of the virtual machine with what its registers hold, before it is
+    /// executed.
     #[arg(long, help_heading = "Measuring")]
     trace_vm: bool,
 }
@@ -234,7 +242,7 @@ fn run(args: &Args) -> Result<(), Stop> {
     Ok(())
 }
 
-/// What cannot be asked of an engine.
+/// Returns what cannot be asked of an engine.
 fn possible(args: &Args, engine: Engine, opened: bool) -> Result<(), Stop> {
     let refused = [
         (

@@ -1,8 +1,8 @@
 //! Explicit memory: blocks, tensors in them, calls that write into these.
 //!
-//! Values are values here too: a write gives a new tensor. What the evaluator keeps beside is where each
-//! tensor lies, so that a wrong plan is an error instead of other numbers: a tensor whose bytes were
-//! given to another one, or that was killed, can no longer be read.
+//! Values are values here too: a write gives a new tensor. What the evaluator keeps beside is where
+//! each tensor lies, so that a wrong plan is an error instead of other numbers: a tensor whose
+//! bytes were given to another one, or that was killed, can no longer be read.
 
 use std::ops::Range;
 use std::rc::{Rc, Weak};

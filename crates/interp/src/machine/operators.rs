@@ -95,7 +95,7 @@ impl Interp<'_> {
         Ok(plan::build(&plan.form, outs))
     }
 
-    /// Which arguments of a call are constants in the text.
+    /// Returns which arguments of a call are constants in the text.
     fn constants(&self, at: ExprId, n: usize) -> Vec<bool> {
         match &self.m.exprs[at] {
             Expr::Call { args, .. } if args.len() == n => (self.m.list(*args).iter())

@@ -1,8 +1,8 @@
 //! Structural equality of modules, up to the names of locals, type parameters and dimension
 //! variables.
 //!
-//! TVM's rules: variables correspond one to one, and where one module shares a node of the graph the
-//! other must share the corresponding one. Constants compare by value, attributes by name and
+//! TVM's rules: variables correspond one to one, and where one module shares a node of the graph
+//! the other must share the corresponding one. Constants compare by value, attributes by name and
 //! value, globals, data types and constructors by name. Definitions are matched by name, in any
 //! order. Where things stand in the text does not matter, nor how bindings are spelled.
 //!
@@ -29,8 +29,8 @@ use crate::{ExprId, FuncId, GlobalId, Module, OpId, TypeId, TypeParamId, VarId};
 pub struct EqualOptions {
     /// Whether an annotation (of a variable, of a result) that only one side has is a difference.
     pub annotations: bool,
-    /// Whether floats in attributes are the same when they differ by less than TVM's tolerance, 1e-9. A text
-    /// shows fewer digits than a program has.
+    /// Whether floats in attributes are the same when they differ by less than TVM's tolerance,
+    /// 1e-9. A text shows fewer digits than a program has.
     pub close_floats: bool,
 }
 
@@ -70,8 +70,8 @@ fn comparer<'m>(
     }
 }
 
-/// Whether two functions of a module without free variables are structurally equal; annotations
-/// count where both have one.
+/// Returns whether two functions of a module without free variables are structurally equal;
+/// annotations count where both have one.
 pub fn functions_equal(m: &Module, f: FuncId, g: FuncId) -> bool {
     let op = |op| format!("{op:?}");
     let options = EqualOptions {
@@ -94,7 +94,7 @@ pub fn structural_difference(
     cmp.modules().err().map(|d| *d)
 }
 
-/// Whether two modules are structurally equal, annotations included.
+/// Returns whether two modules are structurally equal, annotations included.
 pub fn structural_equal(left: &Module, right: &Module) -> bool {
     let op = |op| format!("{op:?}");
     structural_difference(left, right, EqualOptions::default(), &op).is_none()
@@ -116,7 +116,7 @@ impl<T> Default for Pairs<T> {
 }
 
 impl<T: Copy + Eq + Hash> Pairs<T> {
-    /// Whether the two correspond; things not seen before correspond from now on.
+    /// Returns whether the two correspond; things not seen before correspond from now on.
     fn pair(&mut self, a: T, b: T) -> bool {
         match (self.there.get(&a), self.back.get(&b)) {
             (Some(&x), Some(&y)) => x == b && y == a,

@@ -10,7 +10,7 @@ use relax_base::Fix;
 use super::diagnostics::range;
 use crate::document::Document;
 
-/// What can be done about what is said in a range.
+/// Returns what can be done about what is said in a range.
 pub fn actions(doc: &mut Document, uri: &Uri, at: Range) -> Vec<CodeActionOrCommand> {
     let said = super::diagnostics::all(doc, uri);
     let found = doc.diagnostics();

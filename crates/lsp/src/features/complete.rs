@@ -60,7 +60,8 @@ const SNIPPETS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// More variables than this are not offered at once: the editor asks again when more of the name is there.
+/// More variables than this are not offered at once: the editor asks again when more of the name is
+/// there.
 const MOST: usize = 500;
 
 /// The completions at a position. With `snippets`, texts may have places to fill in.
@@ -110,7 +111,7 @@ pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> CompletionR
     list.response()
 }
 
-/// Whether a byte is inside a comment, a string or a header.
+/// Returns whether a byte is inside a comment, a string or a header.
 fn in_words(doc: &mut Document, offset: usize) -> bool {
     let (file, lexed) = doc.lexed();
     let pos = file.start + offset as u32;
@@ -153,7 +154,7 @@ fn attributes(doc: &mut Document, call: &OpenCall, list: &mut List) {
     }
 }
 
-/// Whether a text ends inside the brackets of a type.
+/// Returns whether a text ends inside the brackets of a type.
 fn in_type(before: &str) -> bool {
     let Some(open) = before.rfind('[') else {
         return false;
@@ -191,7 +192,7 @@ impl List {
             false => CompletionResponse::Array(self.items),
         }
     }
-    /// Whether an editor would show a name for what is there of it: its letters, in order.
+    /// Returns whether an editor would show a name for what is there of it: its letters, in order.
     fn fits(&self, name: &str) -> bool {
         let mut letters = name.chars().flat_map(char::to_lowercase);
         self.typed.chars().all(|c| letters.any(|l| l == c))
@@ -246,8 +247,8 @@ fn locals(doc: &mut Document, offset: usize, list: &mut List) {
     }
 }
 
-/// The variable in whose value a byte stands, where the tokens before it show one: the statement need not be
-/// whole. A closure's body is a block of its own, which sees it.
+/// The variable in whose value a byte stands, where the tokens before it show one: the statement
+/// need not be whole. A closure's body is a block of its own, which sees it.
 fn own_binder(doc: &mut Document, offset: usize) -> Option<Span> {
     let (file, lexed) = doc.lexed();
     let pos = file.start + offset as u32;

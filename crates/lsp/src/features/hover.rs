@@ -16,7 +16,7 @@ use crate::unit::Unit;
 /// A constant of at most so many elements is shown whole.
 const SMALL: usize = 16;
 
-/// What there is to say about a position.
+/// Returns what there is to say about a position.
 pub fn hover(doc: &mut Document, at: Position) -> Option<Hover> {
     let (part, text, span) = match super::refs::name_at(doc, at) {
         Some((part, name)) => {
@@ -34,7 +34,7 @@ pub fn hover(doc: &mut Document, at: Position) -> Option<Hover> {
     Some(shown(doc, place, text))
 }
 
-/// What is shown at a place, in Markdown.
+/// Returns what is shown at a place, in Markdown.
 pub fn shown(doc: &Document, place: Span, value: String) -> Hover {
     Hover {
         contents: HoverContents::Markup(MarkupContent {
@@ -247,7 +247,8 @@ fn declaration(unit: &Unit, name: Span) -> Option<&str> {
 
 /// The comment lines right above an item.
 fn comment(unit: &Unit, name: Span) -> Option<String> {
-    // What the compiler made, and what is left of an item that no parser understood, may have no place.
+    // What the compiler made, and what is left of an item that no parser understood, may have no
+    // place.
     let item = unit.ast.items.iter().find(|i| i.name_span == name)?;
     if item.span == Span::NONE {
         return None;
@@ -334,7 +335,7 @@ fn line(doc: &Document, place: Span) -> u32 {
     range(doc, place).start.line + 1
 }
 
-/// Where the dimensions of a type come from.
+/// Returns where the dimensions of a type come from.
 fn facts(doc: &mut Document, part: usize, unit: &Unit, ty: TypeId) -> String {
     let mut dims: Vec<DimVar> = Vec::new();
     if let Type::Tensor(t) = &unit.module.types[ty]
@@ -367,7 +368,7 @@ fn facts(doc: &mut Document, part: usize, unit: &Unit, ty: TypeId) -> String {
     }
 }
 
-/// What the compiled program checks at an expression.
+/// Returns what the compiled program checks at an expression.
 fn checks(unit: &Unit, e: ExprId) -> String {
     let m = &unit.module;
     let mut out = String::new();

@@ -33,7 +33,7 @@ pub enum Space {
     Callee,
 }
 
-/// What a name of a chunk means; `None` for keys and names that are bound nowhere.
+/// Returns what a name of a chunk means; `None` for keys and names that are bound nowhere.
 pub fn target(part: usize, name: &Name) -> Option<Target> {
     let space = match name.kind {
         NameKind::Global => Space::Global,
@@ -60,7 +60,8 @@ pub fn name_at(doc: &mut Document, at: Position) -> Option<(usize, Name)> {
     Some((before, n))
 }
 
-/// The places of all occurrences of what is meant, in the order of the text, with whether each binds it.
+/// The places of all occurrences of what is meant, in the order of the text, with whether each
+/// binds it.
 pub fn occurrences(doc: &mut Document, what: Target) -> Vec<(Span, bool)> {
     let parts = match what {
         Target::Here(part, _) => part..part + 1,
@@ -79,7 +80,7 @@ pub fn occurrences(doc: &mut Document, what: Target) -> Vec<(Span, bool)> {
     out
 }
 
-/// What the name at a position means.
+/// Returns what the name at a position means.
 pub fn target_at(doc: &mut Document, at: Position) -> Option<Target> {
     let (part, name) = name_at(doc, at)?;
     target(part, &name)
@@ -197,8 +198,8 @@ fn is_token(text: &str, tok: Tok) -> bool {
     lexed.diagnostics.is_empty() && matches!(&lexed.tokens[..], [t] if whole(t))
 }
 
-/// For each name of a document, in order: the number of the name that binds it, or of the first that
-/// means the same.
+/// For each name of a document, in order: the number of the name that binds it, or of the first
+/// that means the same.
 fn structure(doc: &mut Document) -> Vec<usize> {
     let mut first: rustc_hash::FxHashMap<(usize, u32, &'static str, u8), usize> =
         rustc_hash::FxHashMap::default();

@@ -1,5 +1,5 @@
-//! Signature help: the call around a position. Found in the tokens, so that it works while the call is
-//! being written.
+//! Signature help: the call around a position. Found in the tokens, so that it works while the call
+//! is being written.
 
 use lsp_types::{
     Documentation, MarkupContent, MarkupKind, ParameterInformation, ParameterLabel, Position,

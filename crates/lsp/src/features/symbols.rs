@@ -78,7 +78,7 @@ fn symbol(
     }
 }
 
-/// Whether a name is what a query looks for: its letters in order, in any case.
+/// Returns whether a name is what a query looks for: its letters in order, in any case.
 pub fn matches(name: &str, query: &str) -> bool {
     let mut chars = name.chars().flat_map(char::to_lowercase);
     (query.chars().flat_map(char::to_lowercase)).all(|q| chars.any(|c| c == q))

@@ -131,7 +131,7 @@ fn class(tok: Tok, text: &str, name: Option<Name>, next: Option<Tok>) -> Option<
     })
 }
 
-/// Whether a word is a keyword in some places.
+/// Returns whether a word is a keyword in some places.
 pub fn is_soft_keyword(text: &str) -> bool {
     let keyword = |t: &&relax_syntax::TokenInfo| t.class == HighlightClass::Keyword;
     TOKENS.iter().filter(keyword).any(|t| t.example == text)
@@ -176,8 +176,8 @@ fn encode(
     out
 }
 
-/// The one stretch in which two lists of tokens differ: its start and length in the old one, and what
-/// stands there now.
+/// The one stretch in which two lists of tokens differ: its start and length in the old one, and
+/// what stands there now.
 pub fn change(old: &[SemanticToken], new: &[SemanticToken]) -> (usize, usize, Vec<SemanticToken>) {
     let same = |pair: &(&SemanticToken, &SemanticToken)| pair.0 == pair.1;
     let head = old.iter().zip(new).take_while(same).count();

@@ -9,8 +9,8 @@ use super::refs::name_at;
 use crate::document::Document;
 use crate::unit::Unit;
 
-/// The name of the data type that a value at a position has, or holds: of a reference what is in it, of a
-/// function what it gives, of a tuple its first field that has one.
+/// The name of the data type that a value at a position has, or holds: of a reference what is in
+/// it, of a function what it gives, of a tuple its first field that has one.
 pub fn data_type_at(doc: &mut Document, at: Position) -> Option<Symbol> {
     let named = name_at(doc, at);
     if let Some((part, name)) = named {

@@ -86,8 +86,8 @@ impl Server {
         Some(doc.text.as_str().to_owned())
     }
 
-    /// The text of a virtual document: `relax:explain/RX0301.md`, `relax:after/<pipeline>?<document>`,
-    /// `relax:prelude/lists.relay`, `relax:op/nn.relu.md`.
+    /// The text of a virtual document: `relax:explain/RX0301.md`,
+    /// `relax:after/<pipeline>?<document>`, `relax:prelude/lists.relay`, `relax:op/nn.relu.md`.
     pub(super) fn content(&mut self, id: RequestId, p: Value) -> Option<Answer> {
         let p: TextContentParams = match params(p) {
             Ok(p) => p,
@@ -139,8 +139,8 @@ fn virtual_address(uri: &Uri) -> Option<(String, String)> {
     Some((kind.to_owned(), rest.to_owned()))
 }
 
-/// Runs a function on random arguments with `relax-run`, which has the code generator that the server
-/// does without, and gives what it prints.
+/// Runs a function on random arguments with `relax-run`, which has the code generator that the
+/// server does without, and gives what it prints.
 fn run(tool: Option<String>, source: &str, entry: Option<String>) -> Result<String, String> {
     let beside = || -> Option<PathBuf> {
         let tool = std::env::current_exe().ok()?.with_file_name("relax-run");

@@ -9,7 +9,7 @@ use super::{Answer, Server, json, params};
 use crate::features::{self, lens};
 
 impl Server {
-    /// Whether a question is about a text in TVMScript.
+    /// Returns whether a question is about a text in TVMScript.
     fn is_script(&self, p: &Value) -> bool {
         let uri = p["textDocument"]["uri"].as_str();
         uri.and_then(|uri| self.documents.get(uri))

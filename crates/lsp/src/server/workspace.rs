@@ -96,7 +96,7 @@ impl Server {
         Some(Location::new(uri.parse().ok()?, range))
     }
 
-    /// Where the name at a position is declared.
+    /// Returns where the name at a position is declared.
     pub(super) fn definition(
         &mut self,
         p: &TextDocumentPositionParams,
@@ -109,7 +109,7 @@ impl Server {
         }
     }
 
-    /// Where the data type of what stands at a position is declared.
+    /// Returns where the data type of what stands at a position is declared.
     pub(super) fn type_definition(
         &mut self,
         p: &TextDocumentPositionParams,
@@ -122,7 +122,7 @@ impl Server {
         }
     }
 
-    /// Where something is declared, in its file or in the library.
+    /// Returns where something is declared, in its file or in the library.
     fn declared(&mut self, uri: &Uri, what: Target) -> Result<Vec<Location>, Refusal> {
         let doc = self.doc(uri)?;
         let found = refs::occurrences(doc, what).into_iter().filter(|o| o.1);
@@ -139,8 +139,8 @@ impl Server {
         Ok(found)
     }
 
-    /// The occurrences of the name at a position: in its file, and where the file does not declare it
-    /// in all others, too.
+    /// The occurrences of the name at a position: in its file, and where the file does not declare
+    /// it in all others, too.
     pub(super) fn references(
         &mut self,
         p: &TextDocumentPositionParams,
@@ -169,7 +169,7 @@ impl Server {
         Ok(out)
     }
 
-    /// Where other files use a name that they do not declare.
+    /// Returns where other files use a name that they do not declare.
     fn elsewhere(&mut self, but: &Uri, space: Space, name: Symbol) -> Vec<Location> {
         let mut out = Vec::new();
         for (uri, doc) in self.open_documents() {
@@ -238,7 +238,7 @@ impl Server {
         })
     }
 
-    /// What is different from the tokens that were told last.
+    /// Returns what is different from the tokens that were told last.
     pub(super) fn token_changes(
         &mut self,
         uri: &Uri,

@@ -1,4 +1,5 @@
-//! Extents as values of the graph: known ones are constants, others arithmetic on the shapes of inputs.
+//! Extents as values of the graph: known ones are constants, others arithmetic on the shapes of
+//! inputs.
 
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 
@@ -100,8 +101,8 @@ impl DimBuilder for Builder<'_, '_> {
             DimOp::Max => g.arithmetic("Max", a, b, Vec::new()),
             DimOp::Mod => g.arithmetic("Mod", a, b, Vec::new()),
             DimOp::FloorDiv => {
-                // ONNX's division of integers rounds towards zero: what is left over goes first, which extents are too
-                // small to overflow by.
+                // ONNX's division of integers rounds towards zero: what is left over goes first,
+                // which extents are too small to overflow by.
                 let rest = g.arithmetic("Mod", a.clone(), b.clone(), Vec::new());
                 let whole = g.arithmetic("Sub", a, rest, Vec::new());
                 g.arithmetic("Div", whole, b, Vec::new())

@@ -1,7 +1,9 @@
-//! Functions of the program's own: those that call themselves last become loops, others stand where they are called.
+//! Functions of the program's own: those that call themselves last become loops, others stand where
+//! they are called.
 //!
-//! `fn (s…) { let p = …; if (c) { let a = …; f(s′…) } else { r } }` is a loop while `c` holds whose state is `s`: what comes
-//! before the condition is written before the loop, at the end of its body and behind it.
+//! `fn (s…) { let p = …; if (c) { let a = …; f(s′…) } else { r }
+//! }` is a loop while `c` holds whose state is `s`: what comes before the condition is written
+//! before the loop, at the end of its body and behind it.
 
 use relax_ir::{Expr, ExprId, FuncId, VarId};
 use relax_tensor::DType;
@@ -9,7 +11,8 @@ use relax_tensor::DType;
 use super::graph::Attr;
 use super::walk::{Own, Val, Walk};
 
-/// Loops and calls in each other are written by functions that call themselves: more than this are refused.
+/// Loops and calls in each other are written by functions that call themselves: more than this are
+/// refused.
 const DEEPEST: usize = 64;
 
 /// A function as a loop.
@@ -72,7 +75,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether an expression speaks of a function.
+    /// Returns whether an expression speaks of a function.
     fn mentions(&self, body: ExprId, own: Own) -> bool {
         let m = self.m;
         let mut all = m.pre_order([body]).into_iter();
@@ -128,7 +131,8 @@ impl Walk<'_> {
         })
     }
 
-    /// What bindings end in. A binding whose variable is all that follows counts as the end itself.
+    /// Returns what bindings end in. A binding whose variable is all that follows counts as the end
+    /// itself.
     fn last(&self, from: ExprId) -> ExprId {
         let m = self.m;
         let mut e = from;
@@ -141,7 +145,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether an expression is a variable, under whatever new names.
+    /// Returns whether an expression is a variable, under whatever new names.
     fn is_variable(&self, from: ExprId, var: VarId) -> bool {
         let m = self.m;
         let (mut e, mut var) = (from, var);
@@ -158,7 +162,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What the last binding binds, or the expression itself.
+    /// Returns what the last binding binds, or the expression itself.
     fn bound(&self, e: ExprId) -> ExprId {
         match self.m.exprs[e] {
             Expr::Let { value, .. } => value,
@@ -166,7 +170,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether bindings before an expression speak of a function.
+    /// Returns whether bindings before an expression speak of a function.
     fn prefix_mentions(&self, from: ExprId, until: ExprId, own: Own) -> bool {
         let m = self.m;
         let mut e = from;

@@ -1,9 +1,9 @@
 //! A module to an ONNX model: the way back of the importer.
 //!
-//! One function becomes the graph. It is a sequence of bindings (A-normal form) of calls of operators, each of
-//! which has an entry in `table` that writes nodes. Extents that are known only at run time become shape
-//! arithmetic on the inputs (`extents`). What ONNX has no form for is an error with its place; all of them
-//! are found in one run.
+//! One function becomes the graph. It is a sequence of bindings (A-normal form) of calls of
+//! operators, each of which has an entry in `table` that writes nodes. Extents that are known only
+//! at run time become shape arithmetic on the inputs (`extents`). What ONNX has no form for is an
+//! error with its place; all of them are found in one run.
 
 mod call;
 mod entries;
@@ -38,8 +38,8 @@ pub mod codes {
     pub const NO_FORM: Code = Code(1304);
 }
 
-/// The bytes of a model whose graph is a function of a module. The function's parameters are the graph's
-/// inputs, the fields of its result the outputs, constants initialisers.
+/// The bytes of a model whose graph is a function of a module. The function's parameters are the
+/// graph's inputs, the fields of its result the outputs, constants initialisers.
 ///
 /// # Errors
 /// Something in the function has no form in ONNX, or the model is too large for one file.

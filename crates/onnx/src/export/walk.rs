@@ -128,7 +128,8 @@ impl Walk<'_> {
         self.input(name.as_str(), ty, span)
     }
 
-    /// The input that a parameter is, or the inputs of a tuple's fields: those of fields are not nested.
+    /// The input that a parameter is, or the inputs of a tuple's fields: those of fields are not
+    /// nested.
     fn input(&mut self, name: &str, ty: Option<TypeId>, span: Span) -> Val {
         let m = self.m;
         match ty.map(|t| &m.types[t]) {
@@ -378,7 +379,7 @@ impl Walk<'_> {
         Val::Failed
     }
 
-    /// What a binding binds, that is no condition.
+    /// Returns what a binding binds, that is no condition.
     fn value(&mut self, e: ExprId, hint: &str) -> Val {
         let m = self.m;
         match &m.exprs[e] {

@@ -76,7 +76,8 @@ fn operands(tr: &mut Tr<'_>, n: &Node<'_>) -> R<(Val, Val)> {
     Ok((a, b))
 }
 
-/// An operand beside another. One that may lack leading axes is the same with them where the other has as many.
+/// An operand beside another. One that may lack leading axes is the same with them where the other
+/// has as many.
 fn broadcast_with(tr: &Tr<'_>, n: &Node<'_>, v: Value, other: &Val) -> R<Val> {
     match v {
         Value::Tensor(v) => Ok(v),
@@ -118,7 +119,8 @@ fn fold(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     Ok(vec![sum.into()])
 }
 
-/// The greatest or the least of all operands; what is no number stays. Ours gives the right operand where one is none.
+/// The greatest or the least of all operands; what is no number stays. Ours gives the right operand
+/// where one is none.
 fn extreme(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     let number = |v: &Val| {
         v.tensor()

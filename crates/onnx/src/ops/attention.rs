@@ -61,7 +61,7 @@ fn bias_of(tr: &mut Tr<'_>, allowed: &Val, elem: Elem) -> R<Val> {
     tr.select(allowed, &zero, &low)
 }
 
-/// How many keys stand before the first query: for all batches, or for each.
+/// Returns how many keys stand before the first query: for all batches, or for each.
 fn offset(tr: &mut Tr<'_>, past: Option<&Val>, valid: Option<&Val>, q: &Val) -> R<Val> {
     if let Some(past) = past {
         let s = tr.shape_of(past)?;
@@ -161,7 +161,8 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     ])
 }
 
-/// What is added to the logits: from the mask, what comes later, what is too far away, and what is padding.
+/// Returns what is added to the logits: from the mask, what comes later, what is too far away, and
+/// what is padding.
 fn mask(
     tr: &mut Tr<'_>,
     n: &Node<'_>,
@@ -265,7 +266,8 @@ pub struct Turn {
     pub part: i64,
 }
 
-/// Pairs of numbers of each head, (batch, heads, length, size), turned by angles that grow with the position.
+/// Pairs of numbers of each head, (batch, heads, length, size), turned by angles that grow with the
+/// position.
 pub fn turned(
     tr: &mut Tr<'_>,
     x: &Val,

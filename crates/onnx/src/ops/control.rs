@@ -19,8 +19,9 @@ pub static OPS: &[Entry] = &[
 ];
 
 impl Tr<'_> {
-    /// A function that calls itself while `test` holds of its values, each time with those that `step` makes of them.
-    /// `kinds` are the extents of each value, `?` where they change. The results are the last values.
+    /// A function that calls itself while `test` holds of its values, each time with those that
+    /// `step` makes of them. `kinds` are the extents of each value, `?` where they change. The
+    /// results are the last values.
     pub fn recursion(
         &mut self,
         init: &[Val],
@@ -222,8 +223,8 @@ impl Plan {
     }
 }
 
-/// What becomes of two results in the same place; `rank` is what the model says of it, and variables from `bound` on
-/// are not seen outside.
+/// Returns what becomes of two results in the same place; `rank` is what the model says of it, and
+/// variables from `bound` on are not seen outside.
 fn plan(a: &Value, b: &Value, rank: Option<usize>, bound: usize) -> R<Plan> {
     let joined = |a: &Value, b: &Value| -> R<Kind> {
         let kind = Kind::of_value(a)?.join(&Kind::of_value(b)?)?;
@@ -277,7 +278,8 @@ fn side(tr: &mut Tr<'_>, values: &[Value], plans: &[Plan]) -> R<String> {
     Ok(tr.close(&tuple(&parts)))
 }
 
-/// What the body of a loop makes of values of these types, to see which of them change. Nothing is written.
+/// Returns what the body of a loop makes of values of these types, to see which of them change.
+/// Nothing is written.
 fn rehearse(tr: &mut Tr<'_>, what: &str, body: &GraphProto, given: &[Kind]) -> R<Vec<Kind>> {
     let problems = tr.problems.len();
     let given: Vec<Value> = given.iter().map(|kind| stand_in(tr, kind)).collect();
@@ -296,8 +298,9 @@ fn stand_in(tr: &mut Tr<'_>, kind: &Kind) -> Value {
     tr.of_kind(Cx::mention(id).into(), kind)
 }
 
-/// Types of what a body takes and gives again, widened until they hold of what it makes of them; and those of what it
-/// gives besides. `given` are the types of what it takes before and behind these.
+/// Types of what a body takes and gives again, widened until they hold of what it makes of them;
+/// and those of what it gives besides. `given` are the types of what it takes before and behind
+/// these.
 pub fn settled(
     tr: &mut Tr<'_>,
     (before, init, behind): (&[Kind], &[Value], &[Kind]),
@@ -401,7 +404,8 @@ fn tensor(v: &Value) -> R<Val> {
     }
 }
 
-/// No rows of these extents, and the type of any number of them. Extents that nobody knows are 0 until there is a row.
+/// No rows of these extents, and the type of any number of them. Extents that nobody knows are 0
+/// until there is a row.
 fn collected(tr: &mut Tr<'_>, elem: Elem, dims: &[Dim]) -> R<(Val, Kind)> {
     let stored = Elem::of(Val::stored(elem));
     let zero = tr.number(stored, 0.0);

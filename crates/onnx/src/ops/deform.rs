@@ -1,4 +1,5 @@
-//! Convolutions whose taps are moved by offsets: samples of the images as columns, and a product of matrices.
+//! Convolutions whose taps are moved by offsets: samples of the images as columns, and a product of
+//! matrices.
 
 use relax_sym::Dim;
 use relax_tensor::Tensor;
@@ -80,7 +81,8 @@ impl Taps {
     fn count(&self) -> i64 {
         self.window.kernel.iter().product()
     }
-    /// Where the taps of each window begin along an axis, before they are moved: (taps, rows, 1) or (taps, 1, columns).
+    /// Returns where the taps of each window begin along an axis, before they are moved: (taps,
+    /// rows, 1) or (taps, 1, columns).
     fn start(&self, tr: &mut Tr<'_>, offset: &Val, a: usize) -> R<Val> {
         let w = &self.window;
         let steps = tr.iota(offset, 2 + a)?;
@@ -104,7 +106,8 @@ impl Taps {
     }
 }
 
-/// Where the images are sampled, between -1 and 1: (images, 2, taps and rows, columns), the horizontal first.
+/// Returns where the images are sampled, between -1 and 1: (images, 2, taps and rows, columns), the
+/// horizontal first.
 fn places(tr: &mut Tr<'_>, x: &Val, offset: &Val, images: &Dim, taps: &Taps) -> R<Val> {
     let [height, width] = taps.out.clone();
     let count = Dim::from(taps.count());

@@ -1,4 +1,5 @@
-//! Operators of `com.microsoft` that do what several of `ai.onnx` do: activations, normalisations, products.
+//! Operators of `com.microsoft` that do what several of `ai.onnx` do: activations, normalisations,
+//! products.
 
 use super::attention::embedding_rows;
 use super::elementwise::{exponential, gelu_of, hard_sigmoid};
@@ -79,7 +80,7 @@ fn with_bias(tr: &mut Tr<'_>, n: &Node<'_>, at: usize) -> R<Val> {
     biased(tr, n, &x, at)
 }
 
-/// What an input adds, where it is there.
+/// Returns what an input adds, where it is there.
 pub fn biased(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, at: usize) -> R<Val> {
     match n.opt(at)? {
         Some(b) => tr.add(y, &b),
@@ -179,7 +180,8 @@ fn normalized(
     ])
 }
 
-/// A layer's norm over the last axis, its mean unless it is the simple one, and the inverse of the deviation.
+/// A layer's norm over the last axis, its mean unless it is the simple one, and the inverse of the
+/// deviation.
 fn norm_of(
     tr: &mut Tr<'_>,
     x: &Val,

@@ -118,7 +118,8 @@ fn unless(tr: &mut Tr<'_>, allowed: &Val, elem: Elem, low: f64) -> R<Val> {
     tr.select(allowed, &zero, &low)
 }
 
-/// What keeps queries from looking ahead: `(queries, keys)`, the queries being the last of the keys.
+/// Returns what keeps queries from looking ahead: `(queries, keys)`, the queries being the last of
+/// the keys.
 fn ahead(tr: &mut Tr<'_>, q: &Val, k: &Val) -> R<Val> {
     let (i, j) = (tr.iota(q, 2)?, tr.iota(k, 2)?);
     let (sq, sk) = (tr.shape_of(q)?, tr.shape_of(k)?);
@@ -195,7 +196,8 @@ pub fn of_projections(tr: &mut Tr<'_>, n: &Node<'_>, all: &Val) -> Out {
     Ok(out)
 }
 
-/// Attention whose bias is input 5, whose mask of padding is input `mask`, and which may look back only.
+/// Attention whose bias is input 5, whose mask of padding is input `mask`, and which may look back
+/// only.
 fn masked(tr: &mut Tr<'_>, n: &Node<'_>, [q, k, v]: [&Val; 3], mask: usize) -> R<Val> {
     let mut bias = n.opt(5)?;
     if let Some(m) = n.opt(mask)? {
@@ -346,7 +348,7 @@ fn grouped(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![joined(tr, &y)?.into(), k.into(), v.into()])
 }
 
-/// What keeps queries from looking farther back than a window.
+/// Returns what keeps queries from looking farther back than a window.
 fn behind(tr: &mut Tr<'_>, q: &Val, k: &Val, window: i64) -> R<Val> {
     let (i, j) = (tr.iota(q, 2)?, tr.iota(k, 2)?);
     let (sq, sk) = (tr.shape_of(q)?, tr.shape_of(k)?);

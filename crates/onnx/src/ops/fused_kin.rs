@@ -1,4 +1,5 @@
-//! Operators of `com.microsoft` that are others with quantised inputs, inputs in another order, or one step more.
+//! Operators of `com.microsoft` that are others with quantised inputs, inputs in another order, or
+//! one step more.
 
 use super::build::int;
 use super::elementwise::{channelwise, gelu_of};
@@ -146,7 +147,8 @@ fn moved(tr: &mut Tr<'_>, x: &Val, before: bool) -> R<Val> {
     tr.transpose(x, &order)
 }
 
-/// A quantised weight of a recurrent layer, one for each direction, as numbers and with its gates first.
+/// A quantised weight of a recurrent layer, one for each direction, as numbers and with its gates
+/// first.
 fn weight(tr: &mut Tr<'_>, w: &Val, scale: &Val, zero: Option<&Val>) -> R<Val> {
     let spread = |tr: &mut Tr<'_>, v: &Val| match v.rank() {
         1 => tr.expand_all(v, &[1, 2]),
@@ -165,7 +167,8 @@ fn weight(tr: &mut Tr<'_>, w: &Val, scale: &Val, zero: Option<&Val>) -> R<Val> {
     tr.transpose(&y, &[0, 2, 1])
 }
 
-/// Rows of a table in blocks of few bits: they are taken first, so that no more than they become numbers.
+/// Rows of a table in blocks of few bits: they are taken first, so that no more than they become
+/// numbers.
 fn gather_blocks(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, at, scales) = (n.t(0)?, n.t(1)?, n.t(2)?);
     let axis = x.axis(n.int("gather_axis", 0))?;

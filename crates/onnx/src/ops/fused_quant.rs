@@ -108,7 +108,8 @@ pub static OPS: &[Entry] = &[
     ms("MatMulNBits", matmul_bits),
 ];
 
-/// A function of numbers on a quantised tensor: the tensor, its scale and zero point, those of the result.
+/// A function of numbers on a quantised tensor: the tensor, its scale and zero point, those of the
+/// result.
 fn one(tr: &mut Tr<'_>, n: &Node<'_>, f: impl FnOnce(&mut Tr<'_>, &Val) -> R<Val>) -> Out {
     let x = Scaled::read(n, 1, 2)?.numbers(tr, &n.t(0)?)?;
     let y = f(tr, &x)?;

@@ -55,7 +55,8 @@ struct Form {
     exclude: bool,
     antialias: bool,
     extrapolation: f64,
-    /// Whether the nearest element is the one above where the result is smaller, as in the first version of `Resize`.
+    /// Whether the nearest element is the one above where the result is smaller, as in the first
+    /// version of `Resize`.
     above: bool,
 }
 

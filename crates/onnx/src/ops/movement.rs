@@ -250,7 +250,7 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 /// More parts than any axis is split into.
 const MOST_PARTS: i64 = 1 << 16;
 
-/// Whether so many equal parts make up an extent, whatever it is.
+/// Returns whether so many equal parts make up an extent, whatever it is.
 fn divides(count: i64, extent: &Dim) -> bool {
     count > 0 && &extent.floordiv(&Dim::from(count)) * count == *extent
 }

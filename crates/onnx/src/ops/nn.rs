@@ -55,7 +55,8 @@ pub static OPS: &[Entry] = &[
 /// More than any window reaches; products of two such numbers and sums of these are numbers still.
 pub const FARTHEST: i64 = 1 << 24;
 
-/// What a window is: extents, steps, distances of taps, and amounts before and behind each spatial axis.
+/// What a window is: extents, steps, distances of taps, and amounts before and behind each spatial
+/// axis.
 pub struct Window {
     pub kernel: Vec<i64>,
     pub strides: Vec<i64>,
@@ -137,7 +138,8 @@ impl Window {
     fn reach(&self, a: usize) -> i64 {
         (self.kernel[a] - 1) * self.dilations[a] + 1
     }
-    /// How much is added along an axis so that there is a window for each step; `None` where run time says it.
+    /// Returns how much is added along an axis so that there is a window for each step; `None`
+    /// where run time says it.
     fn same(&self, extent: &Dim, a: usize) -> Option<i64> {
         let (s, reach) = (self.strides[a], self.reach(a));
         match extent.as_const() {
@@ -145,8 +147,8 @@ impl Window {
             None => (s == 1).then_some(reach - 1),
         }
     }
-    /// Adds `fill` around the data as `auto_pad` asks, where extents are not known, and the extents that the windows'
-    /// results then have.
+    /// Adds `fill` around the data as `auto_pad` asks, where extents are not known, and the extents
+    /// that the windows' results then have.
     fn padded(&mut self, tr: &mut Tr<'_>, x: &Val, fill: f64) -> R<(Val, Option<Vec<Dim>>)> {
         let Some(lower) = self.open.take() else {
             return Ok((x.clone(), None));
@@ -350,7 +352,8 @@ fn kernel_attr(n: &Node<'_>) -> R<Vec<i64>> {
         .ok_or_else(|| "attribute `kernel_shape` is missing".into())
 }
 
-/// A result of windows without those that begin behind the data: they count in no version of the operator.
+/// A result of windows without those that begin behind the data: they count in no version of the
+/// operator.
 fn without_late(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, x: &Val, window: &Window) -> R<Val> {
     if !n.flag("ceil_mode") {
         return Ok(y.clone());
@@ -427,7 +430,8 @@ fn pool_of(
     tr.op(&format!("nn.{kind}_pool{k}d"), &[x], &attrs)
 }
 
-/// A pool whose padding run time says. A mean without padding is that of the data over that of ones.
+/// A pool whose padding run time says. A mean without padding is that of the data over that of
+/// ones.
 fn pool_padded(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str, window: &mut Window) -> R<Val> {
     let x = tr.known(x);
     let lower = window.open;

@@ -50,7 +50,8 @@ pub static OPS: &[Entry] = &[
     op("QLinearConv", 10, convolution),
 ];
 
-/// A convolution of quantised images: the images, scale and zero point, those of the weight and of the result, a bias.
+/// A convolution of quantised images: the images, scale and zero point, those of the weight and of
+/// the result, a bias.
 pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     let [x, sx, zx, w, sw, zw, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
     let (x, w) = (
@@ -92,7 +93,8 @@ pub fn dequantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     Ok(vec![dequantized(tr, n, axis, block)?.into()])
 }
 
-/// The numbers that the first input stands for: scales and zero points are the next two, by an axis or blocks along it.
+/// The numbers that the first input stands for: scales and zero points are the next two, by an axis
+/// or blocks along it.
 pub fn dequantized(tr: &mut Tr<'_>, n: &Node<'_>, axis: i64, block: i64) -> R<Val> {
     let (x, s) = (n.t(0)?, n.t(1)?);
     let to = n.elem("output_dtype").unwrap_or(s.elem);
@@ -118,7 +120,8 @@ pub fn dequantized(tr: &mut Tr<'_>, n: &Node<'_>, axis: i64, block: i64) -> R<Va
     tr.cast(&y, to)
 }
 
-/// The product of two quantised matrices as numbers; the right one may have a scale for each column.
+/// The product of two quantised matrices as numbers; the right one may have a scale for each
+/// column.
 pub fn product(
     tr: &mut Tr<'_>,
     (a, za): (&Val, Option<Val>),
@@ -196,8 +199,8 @@ impl Scaled {
     }
 }
 
-/// Scales or zero points with an element for each of the data's: one for all, one for each index of an axis, or one
-/// for each block along it.
+/// Scales or zero points with an element for each of the data's: one for all, one for each index of
+/// an axis, or one for each block along it.
 fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
     if s.rank() == 0 || x.rank() == 0 {
         return Ok(s.clone());
@@ -230,7 +233,7 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
     }
 }
 
-/// Whether all elements of a value are known to be zero.
+/// Returns whether all elements of a value are known to be zero.
 fn all_zero(z: &Val) -> bool {
     let zeros = |all: Vec<f64>| all.iter().all(|&v| v == 0.0);
     z.elem.narrow().is_none() && z.const_floats().is_some_and(zeros)

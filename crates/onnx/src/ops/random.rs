@@ -1,4 +1,5 @@
-//! Numbers at random: the same ones in each run, from a key that the model's seed or the node's place gives.
+//! Numbers at random: the same ones in each run, from a key that the model's seed or the node's
+//! place gives.
 
 use relax_sym::Dim;
 use relax_tensor::Tensor;
@@ -84,7 +85,8 @@ fn spread(tr: &mut Tr<'_>, n: &Node<'_>, dims: &[i64], elem: Elem, kind: &str) -
     Ok(vec![tr.cast(&y, elem)?.into()])
 }
 
-/// Classes drawn by the logarithms of what they weigh: the first whose sum of weights is above a random number.
+/// Classes drawn by the logarithms of what they weigh: the first whose sum of weights is above a
+/// random number.
 fn multinomial(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     if x.rank() != 2 {

@@ -25,7 +25,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// How many gates, and the activations where none are given.
+    /// Returns how many gates, and the activations where none are given.
     fn form(self) -> (i64, &'static [&'static str]) {
         match self {
             Kind::Lstm => (4, &["Sigmoid", "Tanh", "Tanh"]),
@@ -355,7 +355,7 @@ fn activations(
     out
 }
 
-/// Whether an activation has a first and a second number.
+/// Returns whether an activation has a first and a second number.
 fn numbers_of(name: &str) -> (bool, bool) {
     match name {
         "affine" | "scaledtanh" | "hardsigmoid" => (true, true),

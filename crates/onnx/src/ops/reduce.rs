@@ -112,7 +112,8 @@ fn reduced(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, name: &str, as_input: i64) ->
 fn extreme(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     let x = n.t(0)?;
     if x.elem.is_float() {
-        // Our maxima begin at the least finite number: of infinities alone, and of nothing, the end is said here.
+        // Our maxima begin at the least finite number: of infinities alone, and of nothing, the end
+        // is said here.
         let (compare, end) = match name {
             "max" => ("greater", f64::NEG_INFINITY),
             _ => ("less", f64::INFINITY),

@@ -1,5 +1,5 @@
-//! Sequences and optionals. Where a sequence's length is known there is nothing of it in the text but its elements;
-//! else it is a list. An optional that is known to be there is its value.
+//! Sequences and optionals. Where a sequence's length is known there is nothing of it in the text
+//! but its elements; else it is a list. An optional that is known to be there is its value.
 
 use std::rc::Rc;
 
@@ -104,7 +104,7 @@ pub fn list(tr: &mut Tr<'_>, v: &Value) -> R<(Rc<str>, Kind)> {
     }
 }
 
-/// How many elements a list has.
+/// Returns how many elements a list has.
 pub fn length(tr: &mut Tr<'_>, v: &Value) -> R<Val> {
     let (text, _) = list(tr, v)?;
     let length = tr.line(format!("@length({text})"), Elem::I32, &[]);
@@ -119,7 +119,8 @@ pub fn nth(tr: &mut Tr<'_>, v: &Value, place: &Val) -> R<Value> {
     Ok(tr.line_of_kind(format!("@nth({text}, {place})"), &of))
 }
 
-/// A place in a sequence whose length is known; none where the place is not. `gap` lets it be behind the last.
+/// A place in a sequence whose length is known; none where the place is not. `gap` lets it be
+/// behind the last.
 fn position(at: &Val, len: usize, gap: bool) -> R<Option<usize>> {
     let Some(at) = at.const_ints().and_then(|v| v.first().copied()) else {
         return Ok(None);
@@ -260,7 +261,8 @@ enum Parts {
     Bounds(Val, Val),
 }
 
-/// The longest sequence whose items the text lists one by one; a longer one becomes a list at run time.
+/// The longest sequence whose items the text lists one by one; a longer one becomes a list at run
+/// time.
 const MOST_ITEMS: i64 = 4096;
 
 fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {

@@ -67,8 +67,8 @@ fn described(v: &Val) -> Option<Vec<Dim>> {
     v.ints.as_ref().map(|d| d.to_vec())
 }
 
-/// A tensor with the extents that are known of the vector which said its shape; numbers below `least` are no extents
-/// there.
+/// A tensor with the extents that are known of the vector which said its shape; numbers below
+/// `least` are no extents there.
 fn with_hints(tr: &mut Tr<'_>, y: &Val, hints: Option<&[Dim]>, least: i64) -> Val {
     let Some(hints) = hints.filter(|h| h.len() == y.rank()) else {
         return y.clone();
@@ -196,7 +196,7 @@ fn reshape_to(tr: &mut Tr<'_>, x: &Val, to: &[Dim], zero: bool) -> R<Val> {
     tr.reshape(x, &dims)
 }
 
-/// How many times a product of extents contains another.
+/// Returns how many times a product of extents contains another.
 fn quotient(whole: &Dim, part: &Dim) -> Dim {
     let q = whole.floordiv(part);
     if &q * part == *whole || whole.as_const().is_some() && part.as_const().is_some() {
@@ -222,7 +222,8 @@ fn flatten(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![tr.reshape(&x, &to)?.into()])
 }
 
-/// The axes that an attribute, or since version 13 an input, gives; the input where only run time knows them.
+/// The axes that an attribute, or since version 13 an input, gives; the input where only run time
+/// knows them.
 fn given_axes(n: &Node<'_>) -> R<Result<Option<Vec<i64>>, Val>> {
     if n.opset < 13 {
         return Ok(Ok(n.ints("axes")));

@@ -1,4 +1,5 @@
-//! Repeated layers are drawn once: a stretch of nodes that comes several times, each time on what the time before gave.
+//! Repeated layers are drawn once: a stretch of nodes that comes several times, each time on what
+//! the time before gave.
 
 use rustc_hash::FxHashMap;
 use std::hash::{Hash as _, Hasher as _};
@@ -14,7 +15,8 @@ const ROUNDS: usize = 8;
 /// What lies in more groups is left as it is.
 const DEEPEST: usize = 64;
 
-/// A stretch of nodes that are computed: where it begins among them, its length, and how often it comes.
+/// A stretch of nodes that are computed: where it begins among them, its length, and how often it
+/// comes.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     start: usize,
@@ -46,7 +48,8 @@ fn computed(graph: &Graph) -> Vec<usize> {
         .collect()
 }
 
-/// What a node is, without where its inputs come from: two that differ are not in the same place of a stretch.
+/// Returns what a node is, without where its inputs come from: two that differ are not in the same
+/// place of a stretch.
 fn looks(graph: &Graph, order: &[usize], inputs: &[Vec<usize>]) -> Vec<u64> {
     let hash = |&node: &usize| {
         let n = &graph.nodes[node];
@@ -79,7 +82,8 @@ fn longest(graph: &Graph, order: &[usize]) -> Option<Stretch> {
     let inputs = inputs(graph);
     let looks = looks(graph, order, &inputs);
     let at: FxHashMap<usize, usize> = order.iter().enumerate().map(|(i, &n)| (n, i)).collect();
-    // Whether a node stands to another as one stretch to the next: their inputs are as far away, or the same.
+    // Whether a node stands to another as one stretch to the next: their inputs are as far away, or
+    // the same.
     let alike = |i: usize, j: usize| {
         let pairs = inputs[order[i]].iter().zip(&inputs[order[j]]);
         looks[i] == looks[j]
@@ -203,7 +207,7 @@ fn around(s: Stretch, parent: Option<usize>) -> Group {
     }
 }
 
-/// Whether a group is another, or within it.
+/// Returns whether a group is another, or within it.
 fn within(graph: &Graph, group: Option<usize>, other: usize) -> bool {
     let mut at = group;
     while let Some(g) = at {

@@ -33,7 +33,8 @@ const LANE: f64 = 10.0;
 const MOST_POINTS: usize = 50_000;
 const SWEEPS: usize = 6;
 
-/// The layer of each node: below all that it needs; what needs nothing stands right above the first that needs it.
+/// The layer of each node: below all that it needs; what needs nothing stands right above the first
+/// that needs it.
 fn ranks(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut ranks = vec![0; count];
     let mut first = vec![usize::MAX; count];
@@ -245,7 +246,8 @@ fn placed(
         x: x(id),
         y: tops[rank_of[id]],
     };
-    // Through a row edges go straight, so that they cross nothing that is higher than what they come from.
+    // Through a row edges go straight, so that they cross nothing that is higher than what they
+    // come from.
     let through = |id: usize| {
         let (x, top) = (x(id), tops[rank_of[id]]);
         let bottom = top + heights[rank_of[id]];

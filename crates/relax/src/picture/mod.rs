@@ -90,7 +90,8 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// The graph of a function of a module; what is no function has an empty one. With `types` nodes have types.
+    /// The graph of a function of a module; what is no function has an empty one. With `types`
+    /// nodes have types.
     #[must_use]
     pub fn of(
         module: &relax_ir::Module,
@@ -100,8 +101,8 @@ impl Graph {
         walk::graph(module, function, types)
     }
 
-    /// The same with each repeated stretch of operators, as the layers of a network are, once: in a group that says how often
-    /// it comes.
+    /// The same with each repeated stretch of operators, as the layers of a network are, once: in a
+    /// group that says how often it comes.
     #[must_use]
     pub fn folded(&self) -> Graph {
         fold::folded(self)
@@ -125,7 +126,8 @@ impl Graph {
         svg::text(self)
     }
 
-    /// Calls `look` with what stands within what, in order: groups when they open and close, and nodes.
+    /// Calls `look` with what stands within what, in order: groups when they open and close, and
+    /// nodes.
     fn nested(&self, mut look: impl FnMut(Nest)) {
         // Of each group, what is in it: looked up once.
         let mut inside: Vec<Vec<Nest>> = vec![Vec::new(); self.groups.len()];

@@ -1,5 +1,5 @@
-//! Where boxes lie in boxes: each is laid out by itself, and is one large node for what is around it. So none covers what
-//! is not in it, and edges go in and out at its upper and lower side.
+//! Where boxes lie in boxes: each is laid out by itself, and is one large node for what is around
+//! it. So none covers what is not in it, and edges go in and out at its upper and lower side.
 
 use std::collections::BTreeMap;
 
@@ -319,7 +319,8 @@ impl Boxes<'_> {
 }
 
 impl Inner {
-    /// Brings items into an order in which each comes after what it needs; the error is a group of a circle.
+    /// Brings items into an order in which each comes after what it needs; the error is a group of
+    /// a circle.
     fn sort(&mut self) -> Result<(), usize> {
         let mut needs: BTreeMap<Item, usize> = self.items.iter().map(|&i| (i, 0)).collect();
         let mut users: BTreeMap<Item, Vec<Item>> = BTreeMap::new();

@@ -103,7 +103,8 @@ impl Walk<'_> {
         self.flows.len() - 1
     }
 
-    /// What an expression gives; what was never seen, as a recursive function in itself, by its name.
+    /// Returns what an expression gives; what was never seen, as a recursive function in itself, by
+    /// its name.
     fn flow(&mut self, id: ExprId) -> usize {
         match self.exprs.get(&id) {
             Some(&flow) => flow,
@@ -366,7 +367,7 @@ impl Walk<'_> {
     }
 }
 
-/// What a function within a function is, by its attributes.
+/// Returns what a function within a function is, by its attributes.
 fn function_label(attrs: &Attrs, otherwise: &str) -> String {
     let named = ["Composite", "Compiler"].iter().find_map(|n| attrs.get(n));
     match named.and_then(AttrValue::as_str) {

@@ -28,9 +28,9 @@ struct Search {
 }
 
 impl Extents {
-    /// Decides the extents of parameters that nothing said yet: `extent`, or the one next to it with which as much holds
-    /// as can be found of what the program checks, and no tensor on the way is empty (which is what an extent of zero
-    /// asks for).
+    /// Decides the extents of parameters that nothing said yet: `extent`, or the one next to it
+    /// with which as much holds as can be found of what the program checks, and no tensor on the
+    /// way is empty (which is what an extent of zero asks for).
     pub(crate) fn settle(&mut self, m: &Module, params: &[Param], how: Random<'_>) {
         let extent = how.extent;
         let Some(typing) = how.typing else {
@@ -66,7 +66,7 @@ impl Extents {
     }
 }
 
-/// What types and checks ask of extents.
+/// Returns what types and checks ask of extents.
 fn needs(m: &Module, typing: &Typing, full: bool) -> Vec<Need> {
     let mut needs: Vec<Need> = (typing.checks.iter())
         .filter_map(|c| match &c.kind {
@@ -134,7 +134,8 @@ impl Search {
         best.expect("there is a candidate")
     }
 
-    /// One value for all, then one at a time as long as that is better, then back to what was asked for.
+    /// One value for all, then one at a time as long as that is better, then back to what was asked
+    /// for.
     fn run(&mut self, open: &[DimVar]) {
         let mut least = self.cost(&[], 0);
         if least == (0, 0) {

@@ -1,8 +1,10 @@
-//! Extents that no type says, brought to dimension variables: TVM computes on tensors of known extents only.
+//! Extents that no type says, brought to dimension variables: TVM computes on tensors of known
+//! extents only.
 //!
-//! What a function, a branch or a parameter gives is matched (`match_cast`). An operator whose result is as large as its
-//! data say becomes two tensor programs: one measures, its numbers become a shape that is matched, the other writes.
-//! Each round names what depends on nothing unnamed; types are found again between rounds.
+//! What a function, a branch or a parameter gives is matched (`match_cast`). An operator whose
+//! result is as large as its data say becomes two tensor programs: one measures, its numbers become
+//! a shape that is matched, the other writes. Each round names what depends on nothing unnamed;
+//! types are found again between rounds.
 
 use std::sync::Arc;
 
@@ -59,7 +61,7 @@ pub(super) fn named(module: &Module) -> Option<(Module, Typing)> {
     Some((m, typing))
 }
 
-/// Whether a type is that of a tensor of which an extent is not known, or has such a part.
+/// Returns whether a type is that of a tensor of which an extent is not known, or has such a part.
 fn unknown(m: &Module, ty: TypeId) -> bool {
     if ty.0 as usize >= m.types.len() {
         return false;
@@ -115,8 +117,8 @@ impl Round<'_> {
         }
     }
 
-    /// The result of a function, written down where an extent of it is not known: what is matched in the function says
-    /// nothing of it.
+    /// The result of a function, written down where an extent of it is not known: what is matched
+    /// in the function says nothing of it.
     fn result(&self, m: &Module, f: FuncId) -> Option<TypeId> {
         let found = match &m.types[self.typing.funcs[f]] {
             Type::Func(t) => Some(t.ret),
@@ -180,7 +182,7 @@ impl Round<'_> {
         memo[&body]
     }
 
-    /// Whether a binding's extents can be named now.
+    /// Returns whether a binding's extents can be named now.
     fn wanted(&self, m: &Module, var: VarId, value: ExprId) -> bool {
         let ty = self.typing.vars[var];
         if self.done.contains(&var)
@@ -239,7 +241,8 @@ impl Round<'_> {
         )
     }
 
-    /// Whether a binding is of an operator with several results, whose extents can be named now.
+    /// Returns whether a binding is of an operator with several results, whose extents can be named
+    /// now.
     fn several(&self, m: &Module, var: VarId, value: ExprId) -> bool {
         let ty = self.typing.vars[var];
         if self.done.contains(&var) || m.types.as_tensor(ty).is_some() || !unknown(m, ty) {

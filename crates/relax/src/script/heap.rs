@@ -1,5 +1,6 @@
-//! The shape heap of TVM's machine, as extents: what `vm.builtin.match_shape` stores in it, and what programs compute
-//! from that, is known from types, so shapes that are made of it are shapes that are written.
+//! The shape heap of TVM's machine, as extents: what `vm.builtin.match_shape` stores in it, and
+//! what programs compute from that, is known from types, so shapes that are made of it are shapes
+//! that are written.
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub(super) struct Heaps {
 }
 
 impl Heaps {
-    /// What the bindings of a body say. Tensors that are made of such shapes get types.
+    /// Returns what the bindings of a body say. Tensors that are made of such shapes get types.
     pub fn of(m: &mut Module, typing: &Typing, body: ExprId) -> Heaps {
         let mut heaps = Heaps::default();
         let mut at = body;
@@ -199,7 +200,7 @@ fn pairs(m: &Module, args: &[ExprId]) -> Option<Vec<(i64, i64)>> {
     args.chunks(2).map(both).collect()
 }
 
-/// What a program computes from a heap.
+/// Returns what a program computes from a heap.
 fn extent(root: &Ex, cells: &Cells) -> Option<Dim> {
     let (mut work, mut out) = (vec![(root, false)], Vec::<Dim>::new());
     while let Some((e, ready)) = work.pop() {

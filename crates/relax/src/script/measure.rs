@@ -1,4 +1,5 @@
-//! A tensor program whose results are as large as its data say, as two: one that measures, one that is told.
+//! A tensor program whose results are as large as its data say, as two: one that measures, one that
+//! is told.
 
 use relax_base::Symbol;
 use relax_loops::{
@@ -18,8 +19,8 @@ pub(super) struct Measured {
     pub count: usize,
 }
 
-/// Takes a program apart. `open` are the axes, an output and a number each, whose extents no type says. `None` where the
-/// extents themselves depend on buffers of such extents.
+/// Takes a program apart. `open` are the axes, an output and a number each, whose extents no type
+/// says. `None` where the extents themselves depend on buffers of such extents.
 pub(super) fn measured(program: &Program, open: &[(usize, usize)]) -> Option<Measured> {
     let mut extents: Vec<Ex> = Vec::new();
     let mut axes = Vec::new();
@@ -104,7 +105,7 @@ fn measure(program: &Program, extents: &[Ex], late: &FxHashSet<Buf>) -> Option<P
     Some(p)
 }
 
-/// Whether an expression reads a buffer.
+/// Returns whether an expression reads a buffer.
 fn reads(e: &Ex) -> bool {
     let mut found = false;
     visit_expr(e, |e| found |= matches!(e.kind(), ExKind::Load(..)));

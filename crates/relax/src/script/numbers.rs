@@ -1,4 +1,5 @@
-//! Extents as values: numbers, shapes and tensors of them, computed from the parameters that bind them.
+//! Extents as values: numbers, shapes and tensors of them, computed from the parameters that bind
+//! them.
 
 use relax_infer::Typing;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, Module, Shape, TensorType, Type, VarId};
@@ -11,7 +12,8 @@ use relax_base::Span;
 
 use super::places::{attr, called, op, outside, type_of};
 
-/// Variables for shapes that tensors of numbers say. What these are cast to has no annotation from then on.
+/// Variables for shapes that tensors of numbers say. What these are cast to has no annotation from
+/// then on.
 pub(super) fn measured(m: &mut Module) -> FxHashSet<VarId> {
     let mut bindings = Vec::new();
     for (_, body) in m.global_bodies() {

@@ -1,10 +1,12 @@
-//! What Relax says of memory, of numbers that are extents, and of shapes, as values: before native code is made.
+//! What Relax says of memory, of numbers that are extents, and of shapes, as values: before native
+//! code is made.
 //!
 //! TVM's own passes leave programs in which a function is called for what it does to its arguments
-//! (`cls.add(x, y, alloc)`): tensors are placed in blocks of memory first, written by tensor programs, and killed. Here
-//! each such call gives new tensors, which stand for the written ones from there on; blocks, places and ends are gone.
-//! Extents as values (`R.shape_of(x)`, `n` among arguments) are computed from the parameters that bind them. What the
-//! text says of a type that is not what is computed is dropped.
+//! (`cls.add(x, y, alloc)`): tensors are placed in blocks of memory first, written by tensor
+//! programs, and killed. Here each such call gives new tensors, which stand for the written ones
+//! from there on; blocks, places and ends are gone. Extents as values (`R.shape_of(x)`, `n` among
+//! arguments) are computed from the parameters that bind them. What the text says of a type that is
+//! not what is computed is dropped.
 
 use std::sync::Arc;
 
@@ -71,8 +73,8 @@ pub(crate) fn as_values(m: &mut Module, typed: Option<Typed>) {
     }
 }
 
-/// Drops what bindings are annotated with where they are as large as data say: TVM trusts in what it inferred, which may
-/// say more than what is computed. The variables that it was dropped of.
+/// Drops what bindings are annotated with where they are as large as data say: TVM trusts in what
+/// it inferred, which may say more than what is computed. The variables that it was dropped of.
 fn trusted(m: &mut Module, body: ExprId) -> FxHashSet<VarId> {
     let mut sized = FxHashSet::default();
     let mut bindings = Vec::new();
@@ -96,7 +98,8 @@ fn trusted(m: &mut Module, body: ExprId) -> FxHashSet<VarId> {
     if !bindings.iter().any(|b| open(m, b.1)) {
         return sized;
     }
-    // Bindings stand in the order of evaluation in a body without branches; another round finds the others.
+    // Bindings stand in the order of evaluation in a body without branches; another round finds the
+    // others.
     loop {
         let before = sized.len();
         for &(var, value) in &bindings {
@@ -122,7 +125,8 @@ fn trusted(m: &mut Module, body: ExprId) -> FxHashSet<VarId> {
     sized
 }
 
-/// What a function gives, where something says so: what its body was found to give rather than what the text says.
+/// Returns what a function gives, where something says so: what its body was found to give rather
+/// than what the text says.
 fn given(
     m: &Module,
     typing: &Typing,
@@ -307,7 +311,8 @@ impl Places<'_> {
         self.steps.push((var, value));
     }
 
-    /// A tensor program by its name: its global, and of each parameter whether it is an input, and an output.
+    /// A tensor program by its name: its global, and of each parameter whether it is an input, and
+    /// an output.
     fn program(&mut self, m: &mut Module, callee: ExprId) -> Option<(GlobalId, Vec<(bool, bool)>)> {
         match m.exprs[callee] {
             Expr::Global(g) => match &m.globals[g].kind {
@@ -507,7 +512,7 @@ pub(super) fn outside(m: &Module, e: ExprId) -> Option<(Symbol, Vec<ExprId>)> {
     }
 }
 
-/// Whether a call only checks what types say as well.
+/// Returns whether a call only checks what types say as well.
 fn checks(m: &Module, e: ExprId) -> bool {
     let Some((name, args)) = outside(m, e) else {
         return false;
@@ -518,7 +523,8 @@ fn checks(m: &Module, e: ExprId) -> bool {
         | "vm.builtin.check_shape_info"
         | "vm.builtin.check_prim_value_info"
         | "vm.builtin.check_func_info" => true,
-        // Pairs of what to do with an extent and a number: 0 compares, 3 does nothing, others store or load.
+        // Pairs of what to do with an extent and a number: 0 compares, 3 does nothing, others store
+        // or load.
         "vm.builtin.match_shape" => {
             let number = |e: &ExprId| called(m, *e)?.2.get("value")?.as_int();
             let codes = args
@@ -533,7 +539,7 @@ fn checks(m: &Module, e: ExprId) -> bool {
     }
 }
 
-/// What a call gives that only copies.
+/// Returns what a call gives that only copies.
 fn copy_of(m: &Module, e: ExprId) -> Option<ExprId> {
     let (name, args) = outside(m, e)?;
     match (name.as_str(), &args[..]) {

@@ -1,5 +1,5 @@
-//! Native kernels in a file beside that of their program, so that they are compiled once. `docs/vm.md` describes each
-//! byte, and whom the file is trusted with.
+//! Native kernels in a file beside that of their program, so that they are compiled once.
+//! `docs/vm.md` describes each byte, and whom the file is trusted with.
 
 use std::sync::Arc;
 
@@ -23,8 +23,8 @@ const HEADER: usize = 24;
 /// Packed weights begin at multiples of this.
 const ALIGN: usize = 64;
 
-/// Compiles a program's kernels for this machine, and gives the bytes of a file of them. `fingerprint` is that of the
-/// program's own file.
+/// Compiles a program's kernels for this machine, and gives the bytes of a file of them.
+/// `fingerprint` is that of the program's own file.
 ///
 /// # Errors
 /// A kernel asks for something that native code does not do.
@@ -88,8 +88,8 @@ pub fn native_file(program: &Executable, fingerprint: [u8; 32]) -> Result<Vec<u8
     Ok(out)
 }
 
-/// Brings the kernels of a file that [`native_file`] made into memory. `Ok(None)` for those of another program,
-/// another machine, or another build of this library: they are to be made anew.
+/// Brings the kernels of a file that [`native_file`] made into memory. `Ok(None)` for those of
+/// another program, another machine, or another build of this library: they are to be made anew.
 ///
 /// # Safety
 /// What the file says is run: whoever could write to it can do all that this process can.
@@ -128,7 +128,8 @@ pub unsafe fn open_native(
         Some(Const::Tensor(t)) => Some(t.clone()),
         _ => None,
     };
-    // SAFETY: the caller's promise; the file is that of this program, and of a machine like this one.
+    // SAFETY: the caller's promise; the file is that of this program, and of a machine like this
+    // one.
     let kernels = unsafe { image.load(&constant)? };
     let native = Native::with(kernels, threads);
     native.map(Some).map_err(|d| {

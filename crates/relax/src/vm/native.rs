@@ -10,14 +10,16 @@ use relax_vm::{Arg, Callee, Const, Executable, Inst, Kernel, KernelError, MALFOR
 
 use crate::failure;
 
-/// What runs a program's kernels as native code: the very code that programs compiled ahead of time call.
+/// What runs a program's kernels as native code: the very code that programs compiled ahead of time
+/// call.
 pub struct Native {
     kernels: relax_codegen::Kernels,
     host: Host,
 }
 
 impl Native {
-    /// Compiles the kernels of a program for this machine, to be run on so many threads, 0 for one per processor.
+    /// Compiles the kernels of a program for this machine, to be run on so many threads, 0 for one
+    /// per processor.
     ///
     /// # Errors
     /// A kernel asks for something that native code does not do, or there is no memory.
@@ -57,7 +59,8 @@ pub(super) fn definitions(program: &Executable) -> Result<Vec<KernelDef>, Diagno
     let mut holds = vec![true; program.kernels.len()];
     for (kernel, args) in calls(program) {
         let inputs = program.kernels[kernel].inputs();
-        // A kernel that is asked to find the extents of its results somewhere is given none anywhere.
+        // A kernel that is asked to find the extents of its results somewhere is given none
+        // anywhere.
         holds[kernel] &= args.iter().skip(inputs).all(|a| *a != Arg::Void);
     }
     let define = |(kernel, holds_outputs): (&Kernel, bool)| {
@@ -89,7 +92,7 @@ fn calls(program: &Executable) -> impl Iterator<Item = (usize, &[Arg])> {
     })
 }
 
-/// Where kernels are called with constants.
+/// Returns where kernels are called with constants.
 pub(super) fn sites(program: &Executable) -> Vec<Site> {
     let constant = |arg: &Arg| match arg {
         Arg::Const(c) => match program.consts.get(*c as usize) {

@@ -161,8 +161,8 @@ fn begins_late(split: &Split<'_>, out: &mut Missing) {
     out.unreadable.push(Span::new(file.start, end));
 }
 
-/// Brackets, a string or a comment that are open at the end, or something that is not finished there: the
-/// parser's own error, which says that this is because the text ends.
+/// Brackets, a string or a comment that are open at the end, or something that is not finished
+/// there: the parser's own error, which says that this is because the text ends.
 fn ends_early(split: &Split<'_>, out: &mut Missing) {
     let file = split.file;
     let end = file.start + file.text.trim_end().len() as u32;

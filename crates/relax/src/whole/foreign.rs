@@ -82,7 +82,7 @@ const BYTES: &[Bytes] = &[
     (0, b"\x80\x05\x95", "a Python pickle", ""),
 ];
 
-/// What a file is by its first bytes; of one that is no text at all, at least that.
+/// Returns what a file is by its first bytes; of one that is no text at all, at least that.
 pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Foreign> {
     let found = BYTES.iter().find(|(at, sign, ..)| {
         let there = bytes.get(*at..at + sign.len());
@@ -217,7 +217,8 @@ const LINES: &[Line] = &[
     ),
 ];
 
-/// What a text is that no Relay can be read in, by the first of its lines that tells, which is the place.
+/// Returns what a text is that no Relay can be read in, by the first of its lines that tells, which
+/// is the place.
 pub(crate) fn of_text(text: &str) -> Option<(Foreign, Span)> {
     let place = |part: &str| {
         let start = part.as_ptr() as usize - text.as_ptr() as usize;
@@ -248,7 +249,8 @@ pub(crate) fn of_text(text: &str) -> Option<(Foreign, Span)> {
     None
 }
 
-/// The first line that a patch puts in, where a text takes lines of the language out and puts others in.
+/// The first line that a patch puts in, where a text takes lines of the language out and puts
+/// others in.
 pub(crate) fn patch(text: &str) -> Option<Span> {
     let changed = |mark: char| {
         let mut at = 0;
@@ -263,7 +265,7 @@ pub(crate) fn patch(text: &str) -> Option<Span> {
     changed('-').and(changed('+'))
 }
 
-/// Which JSON it is.
+/// Returns which JSON it is.
 fn json(text: &str) -> Foreign {
     let mut end = text.len().min(1 << 16);
     while !text.is_char_boundary(end) {

@@ -1,7 +1,8 @@
-//! What stands before the lines of a text that was copied: a quotation's mark, a number, a name of a process.
+//! What stands before the lines of a text that was copied: a quotation's mark, a number, a name of
+//! a process.
 //!
-//! It is not known beforehand: whatever stands before the definition on its line is such a lead, and lines that
-//! begin in the same form have it too.
+//! It is not known beforehand: whatever stands before the definition on its line is such a lead,
+//! and lines that begin in the same form have it too.
 
 /// The form of what stands before a line.
 #[derive(Debug)]
@@ -32,8 +33,8 @@ impl Lead {
         Lead(pieces)
     }
 
-    /// Where the lead of this form ends at the beginning of a line that has one. An empty line may lack the
-    /// white space at its end.
+    /// Returns where the lead of this form ends at the beginning of a line that has one. An empty
+    /// line may lack the white space at its end.
     pub(crate) fn end(&self, line: &str) -> Option<usize> {
         if self.0.iter().all(|p| matches!(p, Piece::Blank(_))) {
             return None;
@@ -58,7 +59,8 @@ impl Lead {
     }
 }
 
-/// Where a definition begins in a line that begins with something else: `src = """def @main(`.
+/// Returns where a definition begins in a line that begins with something else:
+/// `src = """def @main(`.
 pub(crate) fn item_inside(line: &str) -> Option<usize> {
     let named = |rest: &str| {
         let name = rest.trim_start_matches(|c: char| c.is_alphanumeric() || "_./:".contains(c));

@@ -17,8 +17,8 @@ pub(crate) struct Inside {
     pub(crate) marks: usize,
     /// The first stretch that was left out, as bytes of the whole.
     pub(crate) first: Span,
-    /// Whether a line that was left out begins with a word of the language: a mistake, more likely than a line
-    /// of a log.
+    /// Whether a line that was left out begins with a word of the language: a mistake, more likely
+    /// than a line of a log.
     pub(crate) doubtful: bool,
     /// Whether a definition or a statement stands in the text, and not its header only.
     pub(crate) item: bool,
@@ -48,7 +48,7 @@ const ITEMS: [&str; 14] = [
     "dataflow {",
 ];
 
-/// Whether a line, without the white space before it, begins an item or a statement.
+/// Returns whether a line, without the white space before it, begins an item or a statement.
 pub(crate) fn starts_item(line: &str) -> bool {
     if ITEMS.iter().any(|i| line.starts_with(i)) || is_old_header(line) {
         return true;
@@ -69,13 +69,14 @@ pub(crate) fn starts_item(line: &str) -> bool {
     name.len() < rest.len() && name.trim_start().starts_with(['=', ':'])
 }
 
-/// Whether a line is the header that texts had up to 0.6.
+/// Returns whether a line is the header that texts had up to 0.6.
 fn is_old_header(line: &str) -> bool {
     let number = line.trim_end().strip_prefix("v0.0.");
     number.is_some_and(|n| n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
 }
 
-/// Where the mark before a line of a log ends: times, levels, files, prompts, numbers of lines.
+/// Returns where the mark before a line of a log ends: times, levels, files, prompts, numbers of
+/// lines.
 fn mark(line: &str) -> usize {
     let mut at = 0;
     let mut end = 0;
@@ -304,7 +305,7 @@ impl Scan {
     }
 }
 
-/// Whether what follows the end of an item closes a string of another language.
+/// Returns whether what follows the end of an item closes a string of another language.
 fn closes_quote(rest: &str) -> bool {
     let rest = rest.trim_start();
     let rest = rest.strip_prefix(')').unwrap_or(rest);
@@ -349,8 +350,8 @@ fn scan(whole: &str, comments: bool) -> Option<Inside> {
 /// What stands before and after a block of text in a page of Markdown.
 const FENCE: &str = "```";
 
-/// Where lines of Markdown open a block, and whether a text begins in it without a definition, so that all
-/// of the block is one.
+/// Returns where lines of Markdown open a block, and whether a text begins in it without a
+/// definition, so that all of the block is one.
 fn fences(whole: &str) -> Vec<(usize, bool)> {
     let mut out: Vec<(usize, bool)> = Vec::new();
     let (mut open, mut start) = (false, 0);
@@ -374,8 +375,8 @@ fn fences(whole: &str) -> Vec<(usize, bool)> {
     out
 }
 
-/// Whether a line that is left out may be a mistake in the language rather than a line of a log: it begins
-/// as definitions do, in it or in one that is like it, or binds a variable.
+/// Returns whether a line that is left out may be a mistake in the language rather than a line of a
+/// log: it begins as definitions do, in it or in one that is like it, or binds a variable.
 fn is_doubtful(line: &str) -> bool {
     const WORDS: [&str; 16] = [
         "def", "fn", "fun", "func", "function", "lambda", "let", "var", "type", "data", "class",

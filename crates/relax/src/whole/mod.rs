@@ -1,5 +1,5 @@
-//! What there is to say about a text as a whole, in place of what the parser says piece by piece: that it
-//! is something else, that it stands in a log, that a part of it is missing.
+//! What there is to say about a text as a whole, in place of what the parser says piece by piece:
+//! that it is something else, that it stands in a log, that a part of it is missing.
 
 mod cut;
 mod foreign;
@@ -17,7 +17,7 @@ const FOREIGN: Code = Code(140);
 /// A Relay text stands in a log.
 const IN_LOG: Code = Code(141);
 
-/// What bytes are that are no text, as one error at the place that stands for the file.
+/// Returns what bytes are that are no text, as one error at the place that stands for the file.
 pub(crate) fn no_text(name: &str, bytes: &[u8]) -> Option<impl FnOnce(Span) -> Diagnostic> {
     let found = foreign::of_bytes(bytes)?;
     let message = match name {
@@ -34,8 +34,8 @@ fn advised(d: Diagnostic, advice: &str) -> Diagnostic {
     }
 }
 
-/// Parses a text. The file that comes back, where one does, is the one to go on with: that of a text inside
-/// a log, which has blanks around it.
+/// Parses a text. The file that comes back, where one does, is the one to go on with: that of a
+/// text inside a log, which has blanks around it.
 pub(crate) fn read(file: &SourceFile, options: &TextOptions) -> (Option<SourceFile>, Parsed) {
     let from_log = options.from_log;
     let search = options.pasted || from_log;
@@ -82,8 +82,9 @@ pub(crate) fn read(file: &SourceFile, options: &TextOptions) -> (Option<SourceFi
     (None, complete(file, parsed))
 }
 
-/// The text in a file that cannot be read as it is, with all undone that copying and printing did to it: where
-/// that leaves no mistake, or where a message of TVM's stands in it, which is none of the text.
+/// The text in a file that cannot be read as it is, with all undone that copying and printing did
+/// to it: where that leaves no mistake, or where a message of TVM's stands in it, which is none of
+/// the text.
 fn mended(file: &SourceFile, all: &Parsed, from_log: bool) -> Option<(SourceFile, Parsed)> {
     let mut text = pasted::Mended::new(&file.text);
     text.page();
@@ -192,7 +193,7 @@ fn in_log(file: &SourceFile, all: &Parsed, wanted: bool) -> Option<(SourceFile, 
     Some((inner, parsed))
 }
 
-/// What is said of lines and marks around a text.
+/// Returns what is said of lines and marks around a text.
 fn left_out(file: &SourceFile, inside: &log::Inside, severity: Severity) -> Diagnostic {
     let first = Span::new(
         file.start + inside.first.start,
@@ -224,7 +225,7 @@ fn left_out(file: &SourceFile, inside: &log::Inside, severity: Severity) -> Diag
     }
 }
 
-/// Whether nothing at all in a text that cannot be read looks like Relay.
+/// Returns whether nothing at all in a text that cannot be read looks like Relay.
 fn is_nothing(file: &SourceFile, parsed: &Parsed) -> bool {
     let starts = |l: &str| log::starts_item(l.trim_start());
     let sigil = |at: usize| {
@@ -246,7 +247,7 @@ fn is_nothing(file: &SourceFile, parsed: &Parsed) -> bool {
 /// The parts of a text that may be missing so that lines of it look like no Relay.
 const PARTS: [Code; 2] = [cut::LEFT_OUT, cut::BEGINS_LATE];
 
-/// Whether a part of a text is missing, by the codes that say so.
+/// Returns whether a part of a text is missing, by the codes that say so.
 fn lacks(file: &SourceFile, parsed: &Parsed, codes: &[Code]) -> bool {
     let lexed = relax_syntax::lex(file);
     let said: Vec<Diagnostic> = parsed.diagnostics.iter().cloned().collect();

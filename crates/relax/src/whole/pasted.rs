@@ -1,5 +1,5 @@
-//! What copying and printing did to a text: marks of HTML, messages that TVM wrote between the lines, tensor
-//! programs beside the functions, names that no text can have.
+//! What copying and printing did to a text: marks of HTML, messages that TVM wrote between the
+//! lines, tensor programs beside the functions, names that no text can have.
 //!
 //! Invariant: what is rewritten stays as long as it was, so that places in it stay what they are.
 
@@ -12,7 +12,8 @@ const RENAMED: Code = Code(122);
 /// Parts of another language were passed over.
 const PASSED_OVER: Code = Code(123);
 
-/// A text that was rewritten, and what there is to say about it: a code, the bytes that it is about, and a sentence.
+/// A text that was rewritten, and what there is to say about it: a code, the bytes that it is
+/// about, and a sentence.
 #[derive(Debug)]
 pub(crate) struct Mended {
     pub(crate) text: String,
@@ -60,8 +61,8 @@ impl Mended {
         }
     }
 
-    /// Messages that TVM wrote between the lines of a program in which it found mistakes; and what a string of
-    /// another language, or a page, did to comments and the ends of lines.
+    /// Messages that TVM wrote between the lines of a program in which it found mistakes; and what
+    /// a string of another language, or a page, did to comments and the ends of lines.
     pub(crate) fn lines(&mut self) {
         let found = messages(&self.text);
         if let Some((first, count)) = self.blank_all(&found) {
@@ -107,7 +108,8 @@ impl Mended {
         }
     }
 
-    /// Names of variables with characters that no name has: those of binders that have a type beside them.
+    /// Names of variables with characters that no name has: those of binders that have a type
+    /// beside them.
     pub(crate) fn names(&mut self) {
         let mut names = odd_names(&self.text);
         // A name that is the beginning of another comes after it.
@@ -154,8 +156,8 @@ impl Mended {
         Some((first, found.len()))
     }
 
-    /// `&lt;` and its like. The character stands where its mark began, but for a quote that opens a string, which
-    /// stands where it ended.
+    /// `&lt;` and its like. The character stands where its mark began, but for a quote that opens a
+    /// string, which stands where it ended.
     fn entities(&mut self) -> Option<(Span, usize)> {
         const MARKS: [(&str, u8); 9] = [
             ("&lt;", b'<'),
@@ -196,7 +198,7 @@ impl Mended {
     }
 }
 
-/// What was said about a text, at its places in a file that begins at `start`.
+/// Returns what was said about a text, at its places in a file that begins at `start`.
 pub(crate) fn notes(said: &[(Code, Span, String)], start: u32) -> Vec<Diagnostic> {
     let note = |(code, at, message): &(Code, Span, String)| {
         let place = Span::new(start + at.start, start + at.end);
@@ -209,14 +211,14 @@ fn find(text: &[u8], part: &[u8], from: usize) -> Option<usize> {
     memchr::memmem::find(text.get(from..)?, part).map(|at| from + at)
 }
 
-/// Where the tensor program begins whose `primfn(` stands at `word`: at its name.
+/// Returns where the tensor program begins whose `primfn(` stands at `word`: at its name.
 fn program_start(text: &str, word: usize) -> Option<usize> {
     let head = text[..word].trim_end().strip_suffix('=')?.trim_end();
     let name = head.trim_end_matches(|c: char| c.is_alphanumeric() || "_.$:/-".contains(c));
     (name.ends_with('@') && name.len() < head.len()).then(|| name.len() - 1)
 }
 
-/// Where it ends: behind the braces that no further part follows.
+/// Returns where it ends: behind the braces that no further part follows.
 fn program_end(text: &str, word: usize) -> usize {
     const PARTS: [&str; 6] = ["attr", "buffers", "buffer_map", "preflattened", "->", "{"];
     let bytes = text.as_bytes();
@@ -242,8 +244,8 @@ fn program_end(text: &str, word: usize) -> usize {
     text.len()
 }
 
-/// How the messages begin that TVM up to 0.7 wrote into the text of a program, behind the expressions that they are
-/// about.
+/// How the messages begin that TVM up to 0.7 wrote into the text of a program, behind the
+/// expressions that they are about.
 const MESSAGES: [&str; 17] = [
     "an internal invariant was viol",
     "unable to unify",
@@ -264,7 +266,7 @@ const MESSAGES: [&str; 17] = [
     "The number of type args must match",
 ];
 
-/// Where messages stand, and how long they are with the `;` behind them.
+/// Returns where messages stand, and how long they are with the `;` behind them.
 fn messages(text: &str) -> Vec<(usize, usize)> {
     let mut out: Vec<(usize, usize)> = Vec::new();
     let mut from = 0;
@@ -289,8 +291,8 @@ fn messages(text: &str) -> Vec<(usize, usize)> {
     }
 }
 
-/// Where the message ends: behind the `;` that ends a line or stands before another message. Where a `;` of the
-/// text follows, that one stays.
+/// Returns where the message ends: behind the `;` that ends a line or stands before another
+/// message. Where a `;` of the text follows, that one stays.
 fn message_end(text: &str, start: usize) -> Option<usize> {
     const MOST: usize = 1 << 16;
     let mut stop = text.len().min(start + MOST);
@@ -327,7 +329,8 @@ fn ends_name(c: char) -> bool {
     c.is_whitespace() || "(){}[],=%\"".contains(c)
 }
 
-/// Names of variables, with their sigils, that stand before `:` and a blank and are none of the language.
+/// Names of variables, with their sigils, that stand before `:` and a blank and are none of the
+/// language.
 fn odd_names(text: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for (at, _) in text.match_indices('%') {
@@ -365,7 +368,7 @@ fn plain_name(text: &str, name: &str) -> Option<String> {
         .find(|p| places(text, p).next().is_none())
 }
 
-/// Where a name stands, and not as the beginning of another.
+/// Returns where a name stands, and not as the beginning of another.
 fn places<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = usize> + 't {
     let ends = |at: usize| {
         let after = text[at + name.len()..].chars().next();

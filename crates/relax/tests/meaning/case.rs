@@ -18,12 +18,12 @@ pub struct Case {
     main: Option<String>,
 }
 
-/// Steps of the evaluator that a program may take: those that take more, or do not end, are not evaluated. A pass may
-/// make a program slower, but not ten times.
+/// Steps of the evaluator that a program may take: those that take more, or do not end, are not
+/// evaluated. A pass may make a program slower, but not ten times.
 const STEPS: u64 = 200_000;
 
-/// Inputs with what the program gives for them; nothing where it fails, which is an outcome that a pass need
-/// not keep.
+/// Inputs with what the program gives for them; nothing where it fails, which is an outcome that a
+/// pass need not keep.
 pub struct Runs(Vec<Run>);
 
 struct Run {
@@ -90,7 +90,7 @@ impl Case {
         }
     }
 
-    /// What is wrong with a pipeline on this program.
+    /// Returns what is wrong with a pipeline on this program.
     pub fn mistake(&mut self, pipeline: &str, kept: Kept, runs: &Runs) -> Option<String> {
         let after = match self.after(pipeline) {
             Ok(after) => after,
@@ -105,7 +105,7 @@ impl Case {
             })
     }
 
-    /// What is wrong with what a pipeline made of this program.
+    /// Returns what is wrong with what a pipeline made of this program.
     pub fn mistake_after(&self, after: &Module, kept: Kept, runs: &Runs) -> Option<String> {
         let (old, new) = (
             self.main.as_deref().unwrap_or(""),
@@ -127,7 +127,7 @@ impl Case {
         None
     }
 
-    /// What a second run changes.
+    /// Returns what a second run changes.
     fn second(&self, pipeline: &str, after: &Module) -> Option<String> {
         let mut again = Case {
             name: self.name.clone(),
@@ -144,8 +144,8 @@ impl Case {
     }
 }
 
-/// What is lost of a module when it is printed and read again: without the types that were found, exactly; with them,
-/// all but which types are written down. What is read types too.
+/// Returns what is lost of a module when it is printed and read again: without the types that were
+/// found, exactly; with them, all but which types are written down. What is read types too.
 pub fn roundtrip(m: &Module) -> Option<String> {
     let mut typed = m.clone();
     let (typing, errors) = check(&mut typed, &InferOptions::default());
@@ -185,7 +185,7 @@ pub fn roundtrip(m: &Module) -> Option<String> {
     None
 }
 
-/// What `@main` gives; errors of the program at run time are outcomes too.
+/// Returns what `@main` gives; errors of the program at run time are outcomes too.
 fn outcome(m: &Module, inputs: &[Tensor], steps: u64) -> Result<Vec<Tensor>, String> {
     let mut m = m.clone();
     let (typing, diagnostics) = check(&mut m, &InferOptions::default());
@@ -201,7 +201,8 @@ fn outcome(m: &Module, inputs: &[Tensor], steps: u64) -> Result<Vec<Tensor>, Str
     value.flatten().ok_or_else(|| "no tensors".to_owned())
 }
 
-/// Whether a type says all that another one says: it is the same, or has extents where that has `?`.
+/// Returns whether a type says all that another one says: it is the same, or has extents where that
+/// has `?`.
 fn says(new: &str, old: &str) -> bool {
     let mut rest = new;
     for (i, part) in old.split('?').enumerate() {

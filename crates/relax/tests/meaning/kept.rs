@@ -11,8 +11,8 @@ use crate::case::Case;
 pub enum Among {
     /// Numbers.
     Finite,
-    /// NaN and zeros of both signs too. Laws of real numbers keep a NaN where it was; they may make one of
-    /// an infinity, which then is no number where it was one (`nn.relu` of NaN is 0).
+    /// NaN and zeros of both signs too. Laws of real numbers keep a NaN where it was; they may make
+    /// one of an infinity, which then is no number where it was one (`nn.relu` of NaN is 0).
     Nan,
     /// Infinities too.
     All,
@@ -53,8 +53,8 @@ pub struct Kept {
     pub idempotent: bool,
 }
 
-/// Pipelines that are held like passes: what the last pass treats, the others make; other options; and what
-/// the tools run.
+/// Pipelines that are held like passes: what the last pass treats, the others make; other options;
+/// and what the tools run.
 const TOGETHER: [&str; 14] = [
     "legalize,lower-shapes,plan-memory",
     "legalize,schedule",
@@ -82,7 +82,7 @@ pub fn pipelines() -> Vec<String> {
 }
 
 impl Kept {
-    /// What all passes of a pipeline keep.
+    /// Returns what all passes of a pipeline keep.
     pub fn of(case: &mut Case, pipeline: &str) -> Kept {
         let pipeline = case.session.pipeline(pipeline).expect("a pipeline");
         let passes = pipeline.passes();
@@ -109,7 +109,7 @@ impl Kept {
         kept
     }
 
-    /// Whether results are kept for such inputs.
+    /// Returns whether results are kept for such inputs.
     pub fn for_inputs(self, among: Among) -> bool {
         match self.floats {
             Floats::Exact => true,
@@ -118,8 +118,8 @@ impl Kept {
         }
     }
 
-    /// Whether the type of `@main` may take the place of an old one, `says(a, b)` being whether `a` says all that
-    /// `b` does.
+    /// Returns whether the type of `@main` may take the place of an old one, `says(a, b)` being
+    /// whether `a` says all that `b` does.
     pub fn types(self, old: &str, new: &str, says: impl Fn(&str, &str) -> bool) -> bool {
         match self.results {
             Results::Same => says(new, old),
@@ -128,7 +128,7 @@ impl Kept {
         }
     }
 
-    /// Whether the program may find that extents do not fit where the old one did not look.
+    /// Returns whether the program may find that extents do not fit where the old one did not look.
     pub fn may_refuse(self) -> bool {
         self.finer
     }
@@ -180,9 +180,10 @@ fn rounded(a: &Tensor, b: &Tensor) -> bool {
 /// The largest finite float16: from there on narrow results are infinite.
 const F16_MAX: f64 = 65504.0;
 
-/// Within a fifth of the largest number (sums of terms that cancel, in eight bits), in whatever float type, as
-/// long as nothing overflows. A tenth of the elements may be elsewhere, where a comparison of near numbers tips
-/// over. Integers may depend on which of two near numbers is larger: only their shape is held.
+/// Within a fifth of the largest number (sums of terms that cancel, in eight bits), in whatever
+/// float type, as long as nothing overflows. A tenth of the elements may be elsewhere, where a
+/// comparison of near numbers tips over. Integers may depend on which of two near numbers is
+/// larger: only their shape is held.
 fn near(a: &Tensor, b: &Tensor) -> bool {
     if a.shape() != b.shape() || !a.dtype().is_float() || !b.dtype().is_float() {
         return a.shape() == b.shape();

@@ -1,10 +1,12 @@
 //! What every pass has to hold, on programs that nobody wrote and on the modules of `tests/`: the
-//! result verifies and types, `@main` keeps its type, the evaluator computes what it computed (as far as
-//! the pass's contract says, with NaN, infinities and zeros of both signs among the inputs), and a second run
-//! changes nothing where the pass claims so. What a pass leaves prints, and reads back as the same module.
+//! result verifies and types, `@main` keeps its type, the evaluator computes what it computed (as
+//! far as the pass's contract says, with NaN, infinities and zeros of both signs among the inputs),
+//! and a second run changes nothing where the pass claims so. What a pass leaves prints, and reads
+//! back as the same module.
 //!
-//! `RELAX_SEEDS=N` tries more programs, `RELAX_PASS=PIPELINE` one pass or pipeline only, and `RELAX_MODULES=DIR`
-//! runs over the modules under a folder too (`RELAX_SAMPLE=K`: every K-th, `K:R` from the R-th on).
+//! `RELAX_SEEDS=N` tries more programs, `RELAX_PASS=PIPELINE` one pass or pipeline only, and
+//! `RELAX_MODULES=DIR` runs over the modules under a folder too (`RELAX_SAMPLE=K`: every K-th,
+//! `K:R` from the R-th on).
 
 mod case;
 mod kept;
@@ -19,7 +21,7 @@ use relax_testkit::{Features, program};
 use case::{Case, Runs};
 use kept::{Among, Kept, pipelines};
 
-/// How many seeds are tried: `RELAX_SEEDS` overrules.
+/// Returns how many seeds are tried: `RELAX_SEEDS` overrules.
 fn seeds(default: u64) -> u64 {
     let set = std::env::var("RELAX_SEEDS").ok();
     set.and_then(|s| s.parse().ok()).unwrap_or(default)

@@ -23,9 +23,10 @@ const LONG: [&str; 5] = [
     "tree_lstm_large.relay",
 ];
 
-/// Inputs for a `@main` of tensors; `None` where it takes others. Dimension variables are 2, and unknown extents
-/// what another parameter has at that place from the end, as far as one does: operands broadcast. Every third float
-/// is one of those that may be among them, beside finite ones.
+/// Inputs for a `@main` of tensors; `None` where it takes others. Dimension variables are 2, and
+/// unknown extents what another parameter has at that place from the end, as far as one does:
+/// operands broadcast. Every third float is one of those that may be among them, beside finite
+/// ones.
 fn inputs(m: &Module, seed: u64, among: Among) -> Option<Vec<Tensor>> {
     let specials: &[f64] = match among {
         Among::Finite => &[],
@@ -94,7 +95,8 @@ fn sample(dir: &Path) -> Vec<PathBuf> {
     files.into_iter().skip(from).step_by(step).collect()
 }
 
-/// Whether the evaluator takes seconds for a file, once per pass: only its form and types are held.
+/// Returns whether the evaluator takes seconds for a file, once per pass: only its form and types
+/// are held.
 pub fn long(file: &Path) -> bool {
     file.components().any(|c| c.as_os_str() == "models")
         || LONG.iter().any(|name| file.ends_with(name))
@@ -117,7 +119,7 @@ pub fn case(file: &Path) -> Option<(Case, Runs)> {
     Some((case, runs))
 }
 
-/// What is wrong on one file.
+/// Returns what is wrong on one file.
 fn mistakes(file: &Path) -> Vec<String> {
     let Some((mut case, runs)) = case(file) else {
         return Vec::new();

@@ -1,5 +1,5 @@
-//! Passes in orders that nobody thought of: after each the module verifies, types, computes what it computed, and is the
-//! same when it is printed and read again.
+//! Passes in orders that nobody thought of: after each the module verifies, types, computes what it
+//! computed, and is the same when it is printed and read again.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use crate::modules;
 /// Passes in one order.
 const LENGTH: usize = 5;
 
-/// What is wrong with the passes of an order on a program, with those up to the one that is to blame.
+/// Returns what is wrong with the passes of an order on a program, with those up to the one that is
+/// to blame.
 fn mistake(case: &mut Case, order: &[String], runs: &Runs) -> Option<String> {
     let (first, mut ran) = (case.module.clone(), Vec::new());
     let found = order.iter().find_map(|pass| {
@@ -73,8 +74,9 @@ pub fn on_programs(features: &Features, seeds: impl Iterator<Item = u64>) {
 pub fn on_modules(dir: &Path, from: u64) {
     let mut wrong = Vec::new();
     for (i, file) in files(dir, "relay").into_iter().enumerate() {
-        // Left out: after `fuse-ops{level=0}`, `to-mixed-precision{dtype=bfloat16,keep-output-dtype=true}` gives the branches of
-        // an `if` extents that differ (`t` and `t + 1`). It is not mended yet.
+        // Left out: after `fuse-ops{level=0}`,
+        // `to-mixed-precision{dtype=bfloat16,keep-output-dtype=true}` gives the branches of an `if`
+        // extents that differ (`t` and `t + 1`). It is not mended yet.
         if file.ends_with("run/growing.relay") {
             continue;
         }

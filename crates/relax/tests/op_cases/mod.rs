@@ -8,11 +8,11 @@
 //! | f32[3] [0, nan, 2]
 //! ```
 //!
-//! A case is a call in which parameters are declared where they stand: `%x: f32[n, 3]` is a parameter
-//! of type `Tensor[(n, 3), float32]`, `f32[*]` one of unknown rank, `*[2]` one of unknown element type;
-//! any other type is written as in a program. `= [1, 2]` gives its elements, `...` as the last one
-//! repeats those before it, and `= ramp(a, b)` is a, a + b, a + 2b, …
-//! Lines that start with `> ` stand before the function in every module of the file.
+//! A case is a call in which parameters are declared where they stand: `%x: f32[n, 3]` is a
+//! parameter of type `Tensor[(n, 3), float32]`, `f32[*]` one of unknown rank, `*[2]` one of unknown
+//! element type; any other type is written as in a program. `= [1, 2]` gives its elements, `...` as
+//! the last one repeats those before it, and `= ramp(a, b)` is a, a + b, a + 2b, … Lines that start
+//! with `> ` stand before the function in every module of the file.
 //!
 //! | kind | what stands in the lines `| …` |
 //! |---|---|
@@ -133,7 +133,8 @@ fn expand_type(text: &str) -> String {
     text.to_owned()
 }
 
-/// How many bytes of `text` come before a `,` or `)` (or one of `more`) that no bracket opens.
+/// Returns how many bytes of `text` come before a `,` or `)` (or one of `more`) that no bracket
+/// opens.
 fn until(text: &str, more: &[char]) -> usize {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -476,7 +477,7 @@ pub fn inputs(case: &Case, checked: &Checked) -> Result<Vec<Tensor>, String> {
         .collect()
 }
 
-/// What comes out of a case, and what is wrong with it as a case of its kind.
+/// Returns what comes out of a case, and what is wrong with it as a case of its kind.
 pub fn outcome(items: &str, case: &Case) -> Result<String, String> {
     let c = checked(module_of(items, &case.call, &case.typed()));
     let refused = c.has_errors();

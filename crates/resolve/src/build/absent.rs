@@ -1,5 +1,5 @@
-//! What stands for objects of a metadata section that is missing: attributes that are told elsewhere, and tensors
-//! that are placeholders.
+//! What stands for objects of a metadata section that is missing: attributes that are told
+//! elsewhere, and tensors that are placeholders.
 
 use relax_base::{Span, Symbol};
 use relax_ir::{AttrValue, Attrs, AttrsId, OpId};
@@ -9,8 +9,8 @@ use relax_tensor::{DType, Tensor};
 use super::Resolver;
 
 impl Resolver<'_> {
-    /// The attributes of an operator whose result is as its attributes say, by the type in the comment
-    /// after the call: extents and element type.
+    /// The attributes of an operator whose result is as its attributes say, by the type in the
+    /// comment after the call: extents and element type.
     pub(super) fn attrs_of_comment(&mut self, op: OpId, call: Span) -> Option<AttrsId> {
         let key = self.registry.get(op)?.shape_attr()?.name;
         let tensor = self.type_comment(call.end)?.to_owned();
@@ -30,8 +30,8 @@ impl Resolver<'_> {
         Some(self.module.make_attrs(attrs))
     }
 
-    /// The attributes of an operator that says nothing but names (the compiler that a region is for), where the
-    /// section that has them is missing: the reference is the name.
+    /// The attributes of an operator that says nothing but names (the compiler that a region is
+    /// for), where the section that has them is missing: the reference is the name.
     pub(super) fn attrs_by_name(&mut self, op: OpId, key: Symbol, index: u32) -> Option<AttrsId> {
         let schema = self.schema(op);
         let mut named = false;

@@ -48,7 +48,7 @@ fn default_value(default: AttrDefault) -> Option<AttrValue> {
     })
 }
 
-/// What an attribute type is called in messages.
+/// Returns what an attribute type is called in messages.
 fn type_name(ty: AttrTy) -> &'static str {
     match ty {
         AttrTy::Int => "an integer",

@@ -44,7 +44,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether a name is one of the language's own call forms; a definition of that name wins.
+    /// Returns whether a name is one of the language's own call forms; a definition of that name
+    /// wins.
     fn is_form(&mut self, callee: ast::ExprId, form: Symbol) -> bool {
         match self.plain_name(callee) {
             Some(name) if name == form => {
@@ -325,8 +326,8 @@ impl Resolver<'_> {
         false
     }
 
-    /// What may have been meant by more arguments than an operator takes: the fields of its one tuple, or the values of
-    /// its attributes.
+    /// Returns what may have been meant by more arguments than an operator takes: the fields of its
+    /// one tuple, or the values of its attributes.
     fn hint_extra(&self, mut d: Diagnostic, def: &relax_ops::OpDef, given: usize) -> Diagnostic {
         let wanted = def.inputs.len();
         if given <= wanted {

@@ -8,8 +8,8 @@ use super::Resolver;
 use crate::codes;
 
 impl Resolver<'_> {
-    /// Notes which parts of an item are not what was written; the diagnostics from `said` on are its
-    /// own.
+    /// Notes which parts of an item are not what was written; the diagnostics from `said` on are
+    /// its own.
     pub(crate) fn damage(&mut self, index: usize, said: usize) {
         let item = self.ast.items[index];
         let unread = self.unread(index);
@@ -62,7 +62,8 @@ impl Resolver<'_> {
         own.copied().collect()
     }
 
-    /// Whether the signature of a function says its type, with a first mistake only behind it.
+    /// Returns whether the signature of a function says its type, with a first mistake only behind
+    /// it.
     fn says_its_type(&self, id: GlobalId, f: ast::FnId, mistake: Span) -> bool {
         let function = &self.ast.functions[f];
         let body = self.ast.exprs[function.body].span;

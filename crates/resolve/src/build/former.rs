@@ -1,5 +1,5 @@
-//! Calls as other releases of TVM wrote them: operators and attributes under other names, operands as
-//! attributes.
+//! Calls as other releases of TVM wrote them: operators and attributes under other names, operands
+//! as attributes.
 
 use std::fmt::Write;
 
@@ -38,8 +38,8 @@ pub(crate) struct Places {
 }
 
 impl Resolver<'_> {
-    /// Brings a call to the form of today where it has another; its positional arguments are the values
-    /// from `base` on, to which operands that are given by name are added.
+    /// Brings a call to the form of today where it has another; its positional arguments are the
+    /// values from `base` on, to which operands that are given by name are added.
     pub(crate) fn rewrite_call(
         &mut self,
         op: OpId,

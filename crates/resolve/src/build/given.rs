@@ -1,5 +1,5 @@
-//! Trees that no text stands behind: they bring along what a text would have had in its metadata section
-//! and in comments.
+//! Trees that no text stands behind: they bring along what a text would have had in its metadata
+//! section and in comments.
 
 use relax_base::{SideTable, Symbol};
 use relax_ir::{AttrValue, ConstId, ExprId, FuncId, TypeId, TypeSource, VarId};

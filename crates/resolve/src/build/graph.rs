@@ -1,7 +1,8 @@
 //! Graph variables: what they stand for, and whether it can stand where they are used.
 //!
-//! TVM numbers them through the whole module and refers to them from anywhere. A value that mentions a variable can stand
-//! only where that is visible, and one that binds variables belongs to one item.
+//! TVM numbers them through the whole module and refers to them from anywhere. A value that
+//! mentions a variable can stand only where that is visible, and one that binds variables belongs
+//! to one item.
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Expr, ExprId, Module};
@@ -26,7 +27,7 @@ impl Resolver<'_> {
         self.graph.bind(index, Graph { value, item, here });
     }
 
-    /// What `%index` stands for at a use.
+    /// Returns what `%index` stands for at a use.
     pub(super) fn graph_value(&mut self, index: u32, bound: Graph, span: Span) -> ExprId {
         let Graph { value, item, here } = bound;
         if item != self.item {
@@ -57,7 +58,8 @@ impl Resolver<'_> {
         true
     }
 
-    /// A value that another item binds. One that binds variables is copied: a variable is bound at one place.
+    /// A value that another item binds. One that binds variables is copied: a variable is bound at
+    /// one place.
     fn of_other_item(&mut self, index: u32, value: ExprId, span: Span) -> ExprId {
         if let Some(&var) = self.module.free_vars(value).first() {
             let bound = self.module.vars[var].span;
@@ -80,8 +82,8 @@ impl Resolver<'_> {
         value
     }
 
-    /// At the end of an item: each use outside of the scope that binds a graph variable is of a value that can stand
-    /// there.
+    /// At the end of an item: each use outside of the scope that binds a graph variable is of a
+    /// value that can stand there.
     pub(super) fn astray_uses(&mut self) {
         let uses = std::mem::take(&mut self.astray);
         let (false, Some(func)) = (uses.is_empty(), self.item_func) else {
@@ -116,7 +118,7 @@ impl Resolver<'_> {
     }
 }
 
-/// Whether a node binds variables.
+/// Returns whether a node binds variables.
 fn binds(m: &Module, e: ExprId) -> bool {
     match &m.exprs[e] {
         Expr::Func(_) => true,

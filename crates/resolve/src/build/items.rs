@@ -272,8 +272,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The expression of an expression file: a function of its free variables, or the function that it
-    /// is, as TVM prints `mod["main"]`.
+    /// The expression of an expression file: a function of its free variables, or the function that
+    /// it is, as TVM prints `mod["main"]`.
     fn expression(&mut self, e: ast::ExprId, span: Span) {
         let place = self.at(span);
         self.free = Some(Vec::new());

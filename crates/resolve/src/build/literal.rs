@@ -37,12 +37,12 @@ fn suffix(dtype: DType) -> String {
     }
 }
 
-/// Whether a finite float becomes infinite in a type.
+/// Returns whether a finite float becomes infinite in a type.
 fn overflows(dtype: DType, value: f64) -> bool {
     value.is_finite() && Tensor::scalar_f64(dtype, value).get_f64(0).is_infinite()
 }
 
-/// Whether an integer fits a type.
+/// Returns whether an integer fits a type.
 fn fits(dtype: DType, value: i64) -> bool {
     match dtype.int_range() {
         Some((least, most)) => (least..=most).contains(&i128::from(value)),

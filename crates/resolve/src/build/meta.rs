@@ -316,7 +316,7 @@ impl Resolver<'_> {
         self.const_expr(id, span)
     }
 
-    /// Whether the section is missing, or holds nothing where a constant should stand.
+    /// Returns whether the section is missing, or holds nothing where a constant should stand.
     fn lacks_constant(&self, index: u32) -> bool {
         let Some(table) = &self.meta else { return true };
         let list = table.lists.get(&Symbol::new(CONSTANT));
@@ -333,7 +333,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether the section has this entry; reports it otherwise.
+    /// Returns whether the section has this entry; reports it otherwise.
     fn meta_entry(&mut self, key: Symbol, index: u32, span: Span) -> bool {
         if self.meta_failed {
             return false;
@@ -485,8 +485,8 @@ impl Resolver<'_> {
         {
             return given;
         }
-        // What is written out, or stands in a section that is missing, is kept as it is. A section that was
-        // written after such a text was read has what came in, and none of those objects.
+        // What is written out, or stands in a section that is missing, is kept as it is. A section
+        // that was written after such a text was read has what came in, and none of those objects.
         let absent = match &self.meta {
             Some(table) => !table.lists.contains_key(&key),
             None => !self.meta_failed,

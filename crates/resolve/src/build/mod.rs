@@ -67,8 +67,8 @@ pub fn resolve_given(
     resolved(ast, file, options, given, &mut Vec::new())
 }
 
-/// The same for a text; forms of earlier versions that it takes to know operators to see are added to
-/// `old`.
+/// The same for a text; forms of earlier versions that it takes to know operators to see are added
+/// to `old`.
 pub fn resolve_noting(
     ast: &Ast,
     file: &SourceFile,
@@ -100,8 +100,8 @@ fn resolved(
     (r.module, r.along.types, r.diags)
 }
 
-/// The errors of a file after which an error no longer costs a search through the module: nobody reads
-/// that many at once, and each would take time in proportion to the module.
+/// The errors of a file after which an error no longer costs a search through the module: nobody
+/// reads that many at once, and each would take time in proportion to the module.
 const MANY_ERRORS: usize = 128;
 
 /// The release whose texts have that header, as far as it is told apart from others.
@@ -282,8 +282,8 @@ impl<'a> Resolver<'a> {
         self.diags.push(d);
     }
 
-    /// Whether this name has not been reported as unknown in this item; `sort` tells apart names
-    /// of different sorts.
+    /// Returns whether this name has not been reported as unknown in this item; `sort` tells apart
+    /// names of different sorts.
     fn first_report(&mut self, sort: char, name: Symbol) -> bool {
         let first = self.reported.insert((sort, name));
         self.mistakes += usize::from(!first);

@@ -1,5 +1,5 @@
-//! Calls of which nothing is known but the type that a comment gives: of operators that nobody knows, of
-//! other systems' code, of kernels that the text does not hold.
+//! Calls of which nothing is known but the type that a comment gives: of operators that nobody
+//! knows, of other systems' code, of kernels that the text does not hold.
 //!
 //! Such a call is one of a packed function, with the type of its result as its type argument.
 
@@ -13,7 +13,7 @@ use super::Resolver;
 use crate::codes;
 
 impl Resolver<'_> {
-    /// Whether a call is opaque: `name` is not known, or calls a kernel that is not there.
+    /// Returns whether a call is opaque: `name` is not known, or calls a kernel that is not there.
     pub(crate) fn is_opaque_call(
         &mut self,
         name: Symbol,
@@ -32,8 +32,8 @@ impl Resolver<'_> {
         opaque && self.result_of_comment(span).is_some()
     }
 
-    /// Whether the first argument is a global that the module does not define; it is one of another
-    /// module from now on.
+    /// Returns whether the first argument is a global that the module does not define; it is one of
+    /// another module from now on.
     fn lacks_kernel(&mut self, args: ast::List<ast::ExprId>) -> bool {
         let Some(first) = self.ast.nth(args, 0) else {
             return false;

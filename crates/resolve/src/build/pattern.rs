@@ -155,7 +155,7 @@ impl Resolver<'_> {
         found.or_else(|| self.prelude_ctor(name))
     }
 
-    /// How many fields a constructor has.
+    /// Returns how many fields a constructor has.
     pub(crate) fn ctor_arity(&self, ctor: CtorId) -> usize {
         self.ctor_fields[ctor.0 as usize] as usize
     }

@@ -371,7 +371,8 @@ impl Resolver<'_> {
     }
 }
 
-/// The buffer of one element that `%y = …` stores to; `let %y = …`, or a name that is free, names a number.
+/// The buffer of one element that `%y = …` stores to; `let %y = …`, or a name that is free, names a
+/// number.
 fn scalar_buffer(cx: &ProgramCx, b: &ast::Binder) -> Option<Buf> {
     match cx.locals.get(&b.name) {
         Some(Named::Buf(buf)) if b.ty.is_none() && cx.program.bufs[*buf].shape.is_empty() => {

@@ -42,8 +42,9 @@ pub const UNARY: &[(&str, UnOp, bool)] = &[
     ("clz", UnOp::Clz, false),
 ];
 
-/// Functions of two numbers, as the text names them. Those that have an infix spelling too are for places where that is
-/// no expression: arithmetic of truth values, and `//` outside of brackets, where it begins a comment.
+/// Functions of two numbers, as the text names them. Those that have an infix spelling too are for
+/// places where that is no expression: arithmetic of truth values, and `//` outside of brackets,
+/// where it begins a comment.
 pub const BINARY: &[(&str, BinOp)] = &[
     ("add", BinOp::Add),
     ("sub", BinOp::Sub),

@@ -64,7 +64,7 @@ impl GraphBindings {
             self.sparse.insert(index, value);
         }
     }
-    /// What `%index` stands for.
+    /// Returns what `%index` stands for.
     pub(crate) fn get(&self, index: u32) -> Option<Graph> {
         match self.dense.get(index as usize) {
             Some(Some(value)) => Some(*value),
@@ -92,7 +92,7 @@ impl Scopes {
             serial: self.serials.last().copied().unwrap_or(0),
         }
     }
-    /// Whether all that was in scope at a point of the walk still is.
+    /// Returns whether all that was in scope at a point of the walk still is.
     pub(crate) fn holds(&self, here: Here) -> bool {
         let Some(last) = here.depth.checked_sub(1) else {
             return true;
@@ -157,7 +157,7 @@ impl Scopes {
     pub(crate) fn local(&self, name: Symbol) -> Option<VarId> {
         self.locals.get(&name).copied()
     }
-    /// What a name means in types.
+    /// Returns what a name means in types.
     pub(crate) fn type_name(&self, name: Symbol) -> Option<TypeName> {
         if self.types.is_empty() {
             return None;

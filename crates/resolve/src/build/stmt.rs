@@ -30,7 +30,7 @@ pub(crate) struct Flow {
     unknown: bool,
 }
 
-/// Whether a name ends with a dot and a number, as a projection does.
+/// Returns whether a name ends with a dot and a number, as a projection does.
 fn ends_in_number(name: &str) -> bool {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     digits > 0 && name.as_bytes()[..name.len() - digits].ends_with(b".")
@@ -131,7 +131,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether a value is a function as it stands, so that its name is in scope in it.
+    /// Returns whether a value is a function as it stands, so that its name is in scope in it.
     fn is_function(&self, mut e: ast::ExprId) -> bool {
         loop {
             match self.ast.exprs[e].kind {

@@ -358,7 +358,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Whether anything that types are made of has this name.
+    /// Returns whether anything that types are made of has this name.
     fn is_type_name(&mut self, name: Symbol) -> bool {
         self.scopes.type_name(name).is_some()
             || self.dtype(name).is_some()
@@ -375,7 +375,7 @@ impl Resolver<'_> {
         self.error_type()
     }
 
-    /// Whether a data type is not there, or has nothing in it.
+    /// Returns whether a data type is not there, or has nothing in it.
     fn is_empty_type(&self, adt: Option<AdtId>) -> bool {
         adt.is_none_or(|adt| {
             self.module.adts[adt].ctors.is_empty() && self.adt_params[adt.index()] == 0

@@ -381,8 +381,8 @@ impl Resolver<'_> {
         Some((Some(Reduce { axes, combiner }), last[0]))
     }
 
-    /// Gives each reduction strictly inside an expression a stage and a buffer of its own, innermost
-    /// first. `axes` are the indices of the result with their extents.
+    /// Gives each reduction strictly inside an expression a stage and a buffer of its own,
+    /// innermost first. `axes` are the indices of the result with their extents.
     fn inner_reductions(
         &mut self,
         cx: &mut ProgramCx,

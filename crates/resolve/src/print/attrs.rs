@@ -14,7 +14,7 @@ pub(super) fn schema_of(op: OpId) -> Option<&'static OpDef> {
     registry().get(op)
 }
 
-/// Whether a value is the default, so that it need not be written.
+/// Returns whether a value is the default, so that it need not be written.
 fn is_default(value: &AttrValue, default: Default) -> bool {
     match default {
         Default::Required => false,
@@ -97,7 +97,8 @@ impl Printer<'_> {
         self.out.attr(name, value, NO)
     }
 
-    /// A number as TVM writes it. Attributes are wider than a float32: what its digits do not say has its own.
+    /// A number as TVM writes it. Attributes are wider than a float32: what its digits do not say
+    /// has its own.
     fn float_value(&self, value: f64) -> ExprKind {
         let narrow = format!("{:e}", value as f32);
         let said = !value.is_finite() || narrow.parse() == Ok(value);

@@ -275,9 +275,10 @@ impl Printer<'_> {
         binder
     }
 
-    /// The nodes that several scopes under `root` share, by the scope that holds all of these, users
-    /// last. TVM binds such a node where it meets it first, which what stands before that in the text
-    /// cannot see; the pretty style binds it at the beginning of the scope that holds its users.
+    /// The nodes that several scopes under `root` share, by the scope that holds all of these,
+    /// users last. TVM binds such a node where it meets it first, which what stands before that in
+    /// the text cannot see; the pretty style binds it at the beginning of the scope that holds its
+    /// users.
     fn early_nodes(&self, root: ExprId) -> FxHashMap<ExprId, Vec<ExprId>> {
         let m = self.m;
         let mut early: FxHashMap<ExprId, Vec<ExprId>> = FxHashMap::default();
@@ -292,8 +293,9 @@ impl Printer<'_> {
                 _ => None,
             })
             .collect();
-        // Nodes with a use in a scope further in than their own, and those among them that a closure uses which the text
-        // has before the scope: the one that the `let` binds whose scope it is.
+        // Nodes with a use in a scope further in than their own, and those among them that a
+        // closure uses which the text has before the scope: the one that the `let` binds whose
+        // scope it is.
         let (mut inner, mut before) = (IdSet::default(), IdSet::default());
         for &user in scopes.order() {
             let own = scopes.of(user);

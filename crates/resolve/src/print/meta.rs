@@ -1,8 +1,8 @@
 //! The metadata section: TVM's JSON graph of nodes, with tensors in base64.
 //!
-//! A graph is a list of nodes; node 1 is the map from type keys to arrays, whose items `meta[key][i]`
-//! refers to. References between nodes are their positions in the list, as strings where they stand
-//! among attributes.
+//! A graph is a list of nodes; node 1 is the map from type keys to arrays, whose items
+//! `meta[key][i]` refers to. References between nodes are their positions in the list, as strings
+//! where they stand among attributes.
 
 use std::fmt::Write;
 
@@ -365,7 +365,7 @@ impl Graph {
     }
 }
 
-/// Whether TVM holds an attribute of this type as a node.
+/// Returns whether TVM holds an attribute of this type as a node.
 fn is_boxed(ty: AttrTy) -> bool {
     !matches!(
         ty,

@@ -45,7 +45,8 @@ impl Names {
         name
     }
 
-    /// Whether a field of a tuple would be read as a variable: `%t.0` where one is called `t.0`.
+    /// Returns whether a field of a tuple would be read as a variable: `%t.0` where one is called
+    /// `t.0`.
     pub(super) fn hides_field(&self, tuple: Symbol, index: u32) -> bool {
         let name = || Symbol::new(&format!("{tuple}.{index}"));
         self.dotted && self.taken.contains_key(&name())

@@ -64,8 +64,8 @@ impl<'p> ProgramNames<'p> {
 struct Place {
     /// What gives a number without suffix its type.
     number: Number,
-    /// Whether it stands in brackets of an index, with nothing around it there but arithmetic: `//` divides there,
-    /// elsewhere it begins a comment.
+    /// Whether it stands in brackets of an index, with nothing around it there but arithmetic: `//`
+    /// divides there, elsewhere it begins a comment.
     bracket: bool,
 }
 
@@ -480,8 +480,8 @@ impl Printer<'_> {
         self.out.expr(ExprKind::Binary { op, lhs, rhs }, NO)
     }
 
-    /// Whether an expression may follow `//`, so that the reader takes it for a divisor: it looks no further than a
-    /// number or a name.
+    /// Returns whether an expression may follow `//`, so that the reader takes it for a divisor: it
+    /// looks no further than a number or a name.
     fn divisor(&self, id: ast::ExprId) -> bool {
         match self.out.exprs[id].kind {
             ExprKind::Int { value, .. } => value >= 0,
@@ -502,7 +502,7 @@ impl Printer<'_> {
     }
 }
 
-/// Where the parts of an expression stand.
+/// Returns where the parts of an expression stand.
 fn inner_places(e: &Ex, place: Place) -> Vec<Place> {
     let constant = |e: &Ex| matches!(e.kind(), ExKind::Int(_) | ExKind::Float(_));
     // A number takes the type of the other side, unless that is a number too.

@@ -10,8 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::names::Names;
 use super::{NO, Printer};
 
-/// A type that shares parts and has more than this is written `_`. Types share their parts, and a text cannot: thirty pairs of pairs
-/// would take gigabytes.
+/// A type that shares parts and has more than this is written `_`. Types share their parts, and a
+/// text cannot: thirty pairs of pairs would take gigabytes.
 const LARGEST: u32 = 1 << 14;
 /// The same for the text that TVM writes, where no type is left out that a real program has.
 const LARGEST_TVM: u32 = 1 << 16;
@@ -161,7 +161,8 @@ impl Printer<'_> {
         self.out.type_fn(params, args, ret, &relations, NO)
     }
 
-    /// What stands after `where`: relations with the types they are of, as far as these are said.
+    /// Returns what stands after `where`: relations with the types they are of, as far as these are
+    /// said.
     pub(super) fn constraints(&mut self, constraints: &[relax_ir::Constraint]) -> Vec<ast::TypeId> {
         let mut out = Vec::new();
         for c in constraints {
@@ -367,8 +368,8 @@ impl Declared {
         this
     }
 
-    /// Whether everything in a type has a name. Inference makes up parameters for functions without annotations, which
-    /// have none: such a type can only stand in a comment.
+    /// Returns whether everything in a type has a name. Inference makes up parameters for functions
+    /// without annotations, which have none: such a type can only stand in a comment.
     pub(super) fn names(&self, m: &Module, root: TypeId) -> bool {
         let (mut work, mut seen) = (vec![root], FxHashSet::default());
         let (mut params, mut dims) = (FxHashSet::default(), FxHashSet::default());
@@ -399,7 +400,8 @@ impl Declared {
             work.extend(m.types.children(ty));
         }
         dims.extend(m.dims_in_types([root]));
-        // The parameters of a function type that inference made up: the literal has none, and is held against it.
+        // The parameters of a function type that inference made up: the literal has none, and is
+        // held against it.
         let written = own_params.is_subset(&self.params);
         written
             && params.is_subset(&self.params)

@@ -77,7 +77,8 @@ impl Writer<'_> {
         self.push(node)
     }
 
-    /// The value that a variable is bound to, and one that this is bound to; what is no such variable as it is.
+    /// The value that a variable is bound to, and one that this is bound to; what is no such
+    /// variable as it is.
     fn behind(&mut self, mut e: ExprId) -> ExprId {
         const MOST: usize = 16;
         let module = self.module;

@@ -1,7 +1,8 @@
 //! Modules as JSON graphs, as `tvm.ir.save_json` writes them.
 //!
-//! Every expression, variable, operator and type becomes a node once; nodes are numbered when something refers to
-//! them first, and filled from a list of work, so that nothing recurses over what a program can nest.
+//! Every expression, variable, operator and type becomes a node once; nodes are numbered when
+//! something refers to them first, and filled from a list of work, so that nothing recurses over
+//! what a program can nest.
 
 mod attrs;
 mod exprs;

@@ -28,8 +28,8 @@ impl Writer<'_> {
         id.map_or(0, |t| self.ty(t))
     }
 
-    /// Whether a type has no variables but those that something in the module binds: inference finds more where a
-    /// function without annotations is generic.
+    /// Returns whether a type has no variables but those that something in the module binds:
+    /// inference finds more where a function without annotations is generic.
     pub(super) fn is_closed(&mut self, id: TypeId) -> bool {
         let module = self.module;
         let bound = self.declared.get_or_insert_with(|| {

@@ -28,7 +28,8 @@ impl Machine<'_> {
         }
     }
 
-    /// A builtin without a list of its arguments, for those that programs are full of. `None` for others.
+    /// A builtin without a list of its arguments, for those that programs are full of. `None` for
+    /// others.
     #[inline]
     pub(super) fn quick(
         &mut self,

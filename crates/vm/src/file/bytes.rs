@@ -99,7 +99,8 @@ impl<'b> Reader<'b> {
             .map_err(|_| FileError::Damaged(at, "a text is not UTF-8".to_owned()))?
             .to_owned())
     }
-    /// How many items follow. Each takes a byte at least, so a number that the file cannot hold ends early.
+    /// Returns how many items follow. Each takes a byte at least, so a number that the file cannot
+    /// hold ends early.
     pub(super) fn count(&mut self) -> Read<usize> {
         let n = self.word()? as usize;
         if n > self.bytes.len() - self.at {

@@ -1,4 +1,5 @@
-//! The file of a program: little-endian, versioned, with a checksum; tensors are aligned, so that a mapped file lends them.
+//! The file of a program: little-endian, versioned, with a checksum; tensors are aligned, so that a
+//! mapped file lends them.
 //!
 //! `docs/vm.md` describes each byte.
 
@@ -136,8 +137,8 @@ fn tensors(program: &Executable) -> Vec<u8> {
     out
 }
 
-/// What a file's head says, in 32 bytes: its program and, as it names the hash of their elements, its tensors. Files of
-/// another program, or with other weights, have another.
+/// Returns what a file's head says, in 32 bytes: its program and, as it names the hash of their
+/// elements, its tensors. Files of another program, or with other weights, have another.
 ///
 /// # Errors
 /// As [`read`], of the header.
@@ -146,7 +147,7 @@ pub fn fingerprint(bytes: &[u8]) -> Result<[u8; 32], FileError> {
     Ok(Sha256::digest(&bytes[HEADER..end]).into())
 }
 
-/// Where the head ends, of a file whose header is sound.
+/// Returns where the head ends, of a file whose header is sound.
 fn head(all: &[u8]) -> Result<usize, FileError> {
     let magic = all.get(..8).ok_or(FileError::Foreign)?;
     if magic != MAGIC {
@@ -242,7 +243,8 @@ fn argument(w: &mut Writer, arg: Arg) {
 /// Reads a program's file. Its tensors borrow from `bytes`.
 ///
 /// # Errors
-/// The bytes are no such file, or its program breaks a rule. Nothing is allocated that the bytes do not back.
+/// The bytes are no such file, or its program breaks a rule. Nothing is allocated that the bytes do
+/// not back.
 pub fn read(bytes: Bytes) -> Result<Executable, FileError> {
     let program = open(bytes)?;
     for kernel in &program.kernels {
@@ -251,8 +253,8 @@ pub fn read(bytes: Bytes) -> Result<Executable, FileError> {
     Ok(program)
 }
 
-/// As [`read`], for who may not need the tensor programs, as their native code is at hand: each is read and verified
-/// when it is first asked for.
+/// As [`read`], for who may not need the tensor programs, as their native code is at hand: each is
+/// read and verified when it is first asked for.
 ///
 /// # Errors
 /// As [`read`], of everything else.

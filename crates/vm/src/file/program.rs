@@ -1,7 +1,8 @@
 //! Tensor programs in the file, with everything that lowering knows of them.
 //!
-//! Expressions are a list of nodes, each after its parts, so that what is shared stays shared and depth is no stack.
-//! Names of variables and buffers are numbers; all are held against what there is when they are read.
+//! Expressions are a list of nodes, each after its parts, so that what is shared stays shared and
+//! depth is no stack. Names of variables and buffers are numbers; all are held against what there
+//! is when they are read.
 
 use relax_loops::{
     Buffer, Combiner, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Role, Stage, Stmt, VarInfo,

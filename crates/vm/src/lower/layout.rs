@@ -3,8 +3,8 @@
 use super::{Block, End};
 use crate::code::Inst;
 
-/// An order in which most blocks are followed by the one that they go on at; only those that are reached. Ways over
-/// blocks that only go on are cut short.
+/// An order in which most blocks are followed by the one that they go on at; only those that are
+/// reached. Ways over blocks that only go on are cut short.
 pub(super) fn order(blocks: &mut [Block]) -> Vec<usize> {
     let goal = |blocks: &[Block], mut to: usize| {
         // A circle of empty blocks has no end.
@@ -48,7 +48,7 @@ pub(super) fn order(blocks: &mut [Block]) -> Vec<usize> {
     order
 }
 
-/// How many instructions the end of a block takes before the one that is `next`.
+/// Returns how many instructions the end of a block takes before the one that is `next`.
 fn length(end: &End, next: Option<usize>) -> usize {
     match end {
         End::Ret(_) => 1,

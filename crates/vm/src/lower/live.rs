@@ -110,7 +110,7 @@ impl Code {
         }
     }
 
-    /// What is needed where. Values that nobody needs are not kept.
+    /// Returns what is needed where. Values that nobody needs are not kept.
     pub(super) fn lives(&mut self) -> Lives {
         let n = self.blocks.len();
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); n];
@@ -165,8 +165,8 @@ impl Code {
         }
     }
 
-    /// Gives values up where no way goes on that needs them: at the start of the block that comes next, or on the way
-    /// there where others come to it too.
+    /// Gives values up where no way goes on that needs them: at the start of the block that comes
+    /// next, or on the way there where others come to it too.
     pub(super) fn give_up(&mut self, mut lives: Lives) -> Lives {
         let mut ways = vec![0u32; self.blocks.len()];
         for block in &self.blocks {
@@ -207,7 +207,7 @@ impl Code {
         lives
     }
 
-    /// Whether a register's value has an end that matters.
+    /// Returns whether a register's value has an end that matters.
     fn ends(&self, r: Reg) -> bool {
         self.owners.contains(&r) && !self.lent.contains(&r)
     }

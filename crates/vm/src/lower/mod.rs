@@ -1,8 +1,8 @@
 //! Lowered programs to the machine's instructions.
 //!
-//! The control flow is that of the lowered program; references are counted by the values themselves, so what is left of
-//! retaining and releasing is which use of a register is its last. That, and which values share a register, is found
-//! out afterwards.
+//! The control flow is that of the lowered program; references are counted by the values
+//! themselves, so what is left of retaining and releasing is which use of a register is its last.
+//! That, and which values share a register, is found out afterwards.
 
 mod flow;
 mod layout;
@@ -87,7 +87,8 @@ struct Call {
     place: Symbol,
 }
 
-/// A piece of code without jumps in it. Registers have the numbers of values here: as many as there are.
+/// A piece of code without jumps in it. Registers have the numbers of values here: as many as there
+/// are.
 #[derive(Clone, Debug)]
 struct Block {
     calls: Vec<Call>,
@@ -98,7 +99,8 @@ struct Block {
 struct Translation<'a> {
     f: &'a LFunc,
     pool: &'a mut Pool,
-    /// By how much the machine's registers are numbered higher: a closure's code takes the closure first.
+    /// By how much the machine's registers are numbered higher: a closure's code takes the closure
+    /// first.
     shift: u32,
     registers: u32,
     blocks: Vec<Block>,
@@ -139,7 +141,8 @@ impl<'a> Translation<'a> {
             pool,
             shift,
             registers: f.regs.len() as u32 + shift,
-            // Blocks of the lowered function keep their numbers behind the first, where parameters are moved.
+            // Blocks of the lowered function keep their numbers behind the first, where parameters
+            // are moved.
             blocks: vec![empty; f.blocks.len() + 1],
             here: 0,
             place: none,
@@ -151,7 +154,8 @@ impl<'a> Translation<'a> {
 
     fn function(mut self, name: String) -> Result<Function, Unsupported> {
         let f = self.f;
-        // Parameters come first in the machine; in a lowered function any registers may be parameters.
+        // Parameters come first in the machine; in a lowered function any registers may be
+        // parameters.
         let params = f.params.len() as u32 + self.shift;
         self.arrange();
         self.end(End::Goto(1));
@@ -255,7 +259,7 @@ impl<'a> Translation<'a> {
         self.place = place;
     }
 
-    /// What a register holds.
+    /// Returns what a register holds.
     fn seen(&self, r: lir::Reg) -> Arg {
         match self.consts.get(&r) {
             Some(&constant) => constant,
@@ -325,7 +329,7 @@ impl<'a> Translation<'a> {
         Ok(Arg::Reg(dst))
     }
 
-    /// Where the result of a kernel goes: its shape, or the tensor that was placed for it.
+    /// Returns where the result of a kernel goes: its shape, or the tensor that was placed for it.
     fn target(&mut self, given: Option<&Alloc>) -> Result<Arg, Unsupported> {
         match given {
             None => Ok(Arg::Void),
@@ -526,7 +530,8 @@ impl<'a> Translation<'a> {
                 self.at(*place);
                 self.call(Plain::CheckTensor, args, None);
             }
-            // Values of the machine cannot be misread; what is no such value fails where it is used.
+            // Values of the machine cannot be misread; what is no such value fails where it is
+            // used.
             I::CheckValue { .. } => {}
             I::CheckKind { src, kind, place } => {
                 let (name, fields) = match kind {

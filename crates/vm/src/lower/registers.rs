@@ -1,5 +1,5 @@
-//! Registers for values: linear scan over the function, in the order of its blocks. A value's register is free for
-//! another from its last use on.
+//! Registers for values: linear scan over the function, in the order of its blocks. A value's
+//! register is free for another from its last use on.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,8 @@ struct Span {
     to: u32,
 }
 
-/// Gives values registers, and marks the last uses of those in memory. Returns how many registers there are.
+/// Gives values registers, and marks the last uses of those in memory. Returns how many registers
+/// there are.
 pub(super) fn assign(code: &mut Code, lives: &Lives, order: &[usize]) -> u32 {
     let spans = spans(code, lives, order);
     mark(code, lives, order);

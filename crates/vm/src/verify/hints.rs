@@ -1,7 +1,7 @@
 //! What a tensor program is said to be, as far as its buffers can tell.
 //!
-//! A hint has native code call a kernel of the runtime, which trusts in ranks, element types and numbers. Extents are
-//! compared where it is called.
+//! A hint has native code call a kernel of the runtime, which trusts in ranks, element types and
+//! numbers. Extents are compared where it is called.
 
 use relax_loops::{Buf, Hint, Lines, Program, Stage};
 use relax_tensor::DType;
@@ -9,7 +9,8 @@ use relax_tensor::DType;
 /// More than any step, padding or distance.
 const MOST: i64 = 1 << 24;
 
-/// Whether each hint is about a stage that there is, and about buffers of the ranks and element types that it speaks of.
+/// Returns whether each hint is about a stage that there is, and about buffers of the ranks and
+/// element types that it speaks of.
 pub(super) fn sound(p: &Program) -> bool {
     p.hints.iter().all(|(out, hint)| {
         let operands = hint.operands();

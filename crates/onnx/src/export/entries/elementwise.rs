@@ -139,8 +139,8 @@ pub fn floor_divide(c: &mut Call<'_, '_>) -> R<Val> {
     one(floor_quotient(c, &a, &b))
 }
 
-/// The quotient of integers rounded down. ONNX rounds towards zero: one is taken off where the remainders of both ways
-/// differ, which does not leave the range of the type.
+/// The quotient of integers rounded down. ONNX rounds towards zero: one is taken off where the
+/// remainders of both ways differ, which does not leave the range of the type.
 fn floor_quotient(c: &mut Call<'_, '_>, a: &str, b: &str) -> String {
     let q = c.node("Div", &[a, b], vec![]);
     let floor = c.node("Mod", &[a, b], vec![]);
@@ -161,7 +161,7 @@ pub fn trunc_divide(c: &mut Call<'_, '_>) -> R<Val> {
     }
 }
 
-/// What the quotient rounded down leaves.
+/// Returns what the quotient rounded down leaves.
 pub fn floor_mod(c: &mut Call<'_, '_>) -> R<Val> {
     let (a, b) = (c.arg(0)?, c.arg(1)?);
     if !c.dtype(0)?.is_float() {
@@ -173,13 +173,14 @@ pub fn floor_mod(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Sub", &[&a, &whole], vec![]))
 }
 
-/// What the quotient rounded towards 0 leaves.
+/// Returns what the quotient rounded towards 0 leaves.
 pub fn trunc_mod(c: &mut Call<'_, '_>) -> R<Val> {
     let (a, b) = (c.arg(0)?, c.arg(1)?);
     one(c.node("Mod", &[&a, &b], vec![("fmod", Attr::Int(1))]))
 }
 
-/// A shift of bits. ONNX shifts unsigned integers: signed ones are multiplied or divided by the power of two.
+/// A shift of bits. ONNX shifts unsigned integers: signed ones are multiplied or divided by the
+/// power of two.
 pub fn shift(c: &mut Call<'_, '_>, direction: &'static str) -> R<Val> {
     let (a, b, dtype) = (c.arg(0)?, c.arg(1)?, c.dtype(0)?);
     let by = |d| vec![("direction", Attr::Str(d))];

@@ -156,8 +156,8 @@ pub fn one_hot(c: &mut Call<'_, '_>) -> R<Val> {
     one_hot_of(c, &depth)
 }
 
-/// The same for a depth that is a scalar of the graph. Indices outside hit nothing: ONNX's own operator counts negative
-/// ones from the end.
+/// The same for a depth that is a scalar of the graph. Indices outside hit nothing: ONNX's own
+/// operator counts negative ones from the end.
 pub(super) fn one_hot_of(c: &mut Call<'_, '_>, depth: &str) -> R<Val> {
     let at = c.wide(0)?;
     let rank = c.out_dims()?.len() as i64;
@@ -280,8 +280,9 @@ pub fn unique(c: &mut Call<'_, '_>) -> R<Val> {
     tuple(c, all.zip(types).collect())
 }
 
-/// The boxes that are kept, and their number; rows behind them are zeros. ONNX has none there, drops boxes that overlap by more than the
-/// threshold where ours drops those that overlap by as much, and keeps none where ours keeps all.
+/// The boxes that are kept, and their number; rows behind them are zeros. ONNX has none there,
+/// drops boxes that overlap by more than the threshold where ours drops those that overlap by as
+/// much, and keeps none where ours keeps all.
 pub fn kept_boxes(c: &mut Call<'_, '_>) -> R<Val> {
     if c.text("output_format") == "tensorflow" {
         return why("`output_format=\"tensorflow\"`");

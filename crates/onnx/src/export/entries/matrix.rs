@@ -4,7 +4,7 @@ use super::super::call::{Call, why};
 use super::super::graph::Attr;
 use super::super::walk::{R, Val};
 
-/// Whether the product has the element type of its operands; ONNX's has no other.
+/// Returns whether the product has the element type of its operands; ONNX's has no other.
 fn plain(c: &Call<'_, '_>) -> R<()> {
     let (a, b, y) = (c.dtype(0)?, c.dtype(1)?, c.out_dtype()?);
     if a == b && a == y {

@@ -45,7 +45,8 @@ pub fn reduced(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     Ok(Val::Tensor(node(c, op, &x, &axes, keep)))
 }
 
-/// A reduction of truth values, by integers: the sum is 0 where none holds, the product where one does not.
+/// A reduction of truth values, by integers: the sum is 0 where none holds, the product where one
+/// does not.
 pub fn truth(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let (x, axes) = (c.arg(0)?, axes(c)?);
     let keep = c.flag("keepdims");

@@ -62,7 +62,7 @@ fn pads(c: &Call<'_, '_>, count: usize) -> R<Vec<i64>> {
     Ok(all)
 }
 
-/// Whether the result has the element type of the operands.
+/// Returns whether the result has the element type of the operands.
 fn plain(c: &Call<'_, '_>) -> R<()> {
     let (a, b, y) = (c.dtype(0)?, c.dtype(1)?, c.out_dtype()?);
     if a == b && a == y {
@@ -82,8 +82,8 @@ fn weight(c: &mut Call<'_, '_>, canonical: &str, count: usize) -> R<String> {
     Ok(c.transposed(w, &order))
 }
 
-/// The extents of a weight that has its channels times a multiplier, where a convolution by channels writes it so: ONNX
-/// has one axis of both.
+/// The extents of a weight that has its channels times a multiplier, where a convolution by
+/// channels writes it so: ONNX has one axis of both.
 fn multiplied(c: &Call<'_, '_>, count: usize) -> R<Option<Vec<Dim>>> {
     let groups = c.int("groups")?;
     let layout = match c.text("kernel_layout") {
@@ -218,7 +218,7 @@ pub fn space_to_depth(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.transposed(y, &back))
 }
 
-/// How ONNX names a method of resizing.
+/// Returns how ONNX names a method of resizing.
 fn method(text: &str) -> R<&'static str> {
     Ok(match text {
         "nearest_neighbor" | "nearest" => "nearest",
@@ -228,7 +228,7 @@ fn method(text: &str) -> R<&'static str> {
     })
 }
 
-/// How ONNX names a rounding; nothing said is what the way of coordinates means.
+/// Returns how ONNX names a rounding; nothing said is what the way of coordinates means.
 fn rounding(text: &str, coordinates: &str) -> R<&'static str> {
     Ok(match (text, coordinates) {
         ("round" | "round_prefer_ceil", _) | ("", "align_corners") => "round_prefer_ceil",
@@ -323,7 +323,8 @@ pub fn resize_axis(c: &mut Call<'_, '_>) -> R<Val> {
     let (from, to) = (&from[axis as usize], &to[axis as usize]);
     let size = c.wide_vector(2)?;
     let by_size = |c: &mut Call<'_, '_>, attrs| c.node("Resize", &[&x, &roi, "", &size], attrs);
-    // ONNX takes the factor or the extent, which may be rounded: the factor where it gives the extent.
+    // ONNX takes the factor or the extent, which may be rounded: the factor where it gives the
+    // extent.
     if let (Some(factor), Some(from), Some(to)) = (c.number(1), from.as_const(), to.as_const()) {
         if (from as f64 * factor).floor() as i64 != to {
             return one(by_size(c, attrs));

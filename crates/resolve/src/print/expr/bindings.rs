@@ -8,7 +8,8 @@ use super::{Head, Task};
 use crate::print::{NO, Printer};
 
 impl Printer<'_> {
-    /// Whether a binding is written as its value alone; where it says more, it needs its name.
+    /// Returns whether a binding is written as its value alone; where it says more, it needs its
+    /// name.
     fn unnamed(&self, var: VarId) -> bool {
         let info = &self.m.vars[var];
         info.style == VarStyle::Effect && info.ty.is_none() && !self.m.var_attrs.contains_key(&var)

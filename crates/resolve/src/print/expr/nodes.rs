@@ -1,4 +1,5 @@
-//! What a visited node becomes: its text, and where it is used that text or the name it is bound to.
+//! What a visited node becomes: its text, and where it is used that text or the name it is bound
+//! to.
 
 use relax_base::Symbol;
 use relax_ir::{Expr, ExprId, VarId};
@@ -97,7 +98,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Where a visited node is used: its text, or the `%n` that it is bound to.
+    /// Returns where a visited node is used: its text, or the `%n` that it is bound to.
     pub(super) fn place(&mut self, id: ExprId, last: bool) -> ast::ExprId {
         let node = self
             .state
@@ -130,7 +131,7 @@ impl Printer<'_> {
         name
     }
 
-    /// What reads better where it is used than as a binding of its own.
+    /// Returns what reads better where it is used than as a binding of its own.
     fn stands_in_place(&self, id: ExprId) -> bool {
         match self.m.exprs[id] {
             Expr::Shape(_) | Expr::Error => true,

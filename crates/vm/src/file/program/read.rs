@@ -1,4 +1,5 @@
-//! Tensor programs read from a file of the virtual machine: each index and length is held against what there is.
+//! Tensor programs read from a file of the virtual machine: each index and length is held against
+//! what there is.
 
 use relax_base::{Span, Symbol};
 use relax_loops::{
