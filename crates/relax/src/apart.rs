@@ -1,4 +1,4 @@
-//! A module in two parts: a text, and the constants that are too large for one.
+//! Splits a module into a text and the constants that are too large to print in it.
 
 use relax_ir::{ExprId, FuncId, TypeId, VarId};
 use relax_tensor::Tensor;
@@ -8,8 +8,8 @@ use crate::{
     listed_constants, print_as,
 };
 
-/// The types of expressions, which constants without a section need; what the text does not
-/// annotate stays so.
+/// Expression types, needed when a constant is bound without a metadata section; expressions
+/// without annotations stay unannotated.
 struct Expressions<'a>(TypedModule<'a>);
 
 impl TypeSource for Expressions<'_> {
@@ -25,8 +25,9 @@ impl TypeSource for Expressions<'_> {
 }
 
 impl Module {
-    /// The module as a text, and the constants that the text refers to, in the order of their
-    /// numbers: what [`Module::together`] makes the same module of, without numbers as text.
+    /// Returns the module as text plus the constants that the text refers to, in index order.
+    /// [`Module::together`] rebuilds the same module from the two without printing any element as
+    /// text.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: Tensor[(2,), float32]) { %x * 2f }")?;
@@ -37,7 +38,7 @@ impl Module {
     #[must_use]
     pub fn apart(&self) -> (String, Vec<Tensor>) {
         let listed = listed_constants(&self.ir);
-        // What else the section holds has no other place.
+        // Other metadata can only be stored in the metadata section.
         if listed.is_empty() || self.ir.metadata.raw.is_some() {
             return (self.to_string(), Vec::new());
         }
@@ -55,10 +56,10 @@ impl Module {
         (print_as(&self.ir, &mode), constants.collect())
     }
 
-    /// A module of what [`Module::apart`] gave.
+    /// Rebuilds a module from the output of [`Module::apart`].
     ///
     /// # Errors
-    /// The text has errors, or the constants are not its own.
+    /// The text has errors, or the constants do not match its references.
     pub fn together(text: &str, constants: Vec<Tensor>) -> Result<Module, Error> {
         let options = ReadOptions {
             text: TextOptions {
@@ -80,13 +81,12 @@ impl Module {
         }
     }
 
-    /// Gives the constants that the text awaits their values; the result is what belongs to none of
-    /// them.
+    /// Binds the constants that the text refers to; returns the values that match no reference.
     pub(crate) fn give(
         &mut self,
         mut values: Vec<(String, Tensor)>,
     ) -> Result<Vec<(String, Tensor)>, Error> {
-        // Placeholders that were asked for may stay.
+        // Stubs that the caller asked for may remain.
         let stubs = self.session.options.text.stub_constants != Some(Stubs::Awaited);
         let problems = crate::weights::constants(&mut self.ir, &mut values, stubs);
         match problems.is_empty() {

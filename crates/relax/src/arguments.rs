@@ -1,4 +1,4 @@
-//! Arguments for the evaluator.
+//! Argument conversion for the evaluator.
 
 use relax_interp::{Node, Value as Inner};
 use relax_ir::{CtorId, Module, Type};
@@ -8,14 +8,14 @@ use crate::fit::{Taking, fit};
 use crate::inputs::Param;
 use crate::types::{Bound, Scopes};
 
-/// A step of a walk over an argument.
+/// A work item of the traversal of an argument.
 enum Step<'v> {
     See(&'v Value, Bound, String),
     Join(Option<CtorId>, usize),
 }
 
-/// The arguments of a call as the evaluator has them, held against the types of the parameters; or
-/// all that does not fit.
+/// Converts the arguments of a call to evaluator values and checks them against the parameter
+/// types; on failure returns every mismatch.
 pub(crate) fn fitted(
     m: &Module,
     params: &[Param],
@@ -39,7 +39,7 @@ pub(crate) fn fitted(
     }
 }
 
-/// An argument; what does not fit goes into `problems`.
+/// Converts one argument; mismatches are appended to `problems`.
 fn one(
     m: &Module,
     param: &Param,

@@ -1,4 +1,4 @@
-//! Compiled programs in memory.
+//! Programs compiled in memory (JIT) or loaded from a library.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,7 +16,7 @@ use crate::{
     native, profile,
 };
 
-/// How a module is compiled.
+/// Options for compiling a module.
 ///
 /// ```
 /// use relax::{CompileOptions, Module};
@@ -29,15 +29,15 @@ use crate::{
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompileOptions {
-    /// How much is optimised, 0 to 3.
+    /// Optimisation level, 0 to 3.
     pub level: u8,
-    /// The passes that run before code is generated, instead of those of the level.
+    /// The pass pipeline to run before code generation, overriding the one of `level`.
     pub pipeline: Option<String>,
-    /// The functions that can be called; `main`, or the only one, where none is named.
+    /// The entry functions; if empty, `main` or the module's only function.
     pub entries: Vec<String>,
-    /// Threads of parallel loops, the caller's included; 0 for one per processor.
+    /// Number of threads for parallel loops, including the caller's; 0 means one per processor.
     pub threads: usize,
-    /// Whether the code measures its kernels, see [`Program::profile`].
+    /// Instruments the code to time its kernels, see [`Program::profile`].
     pub profile: bool,
 }
 
@@ -63,8 +63,8 @@ impl CompileOptions {
     }
 }
 
-/// Native code in memory, which any number of threads may call at once: each call has a context of
-/// the runtime for itself, and contexts are used again.
+/// Native code in memory. Any number of threads may call it at once: each call takes its own
+/// runtime context from a pool of reusable ones.
 ///
 /// ```
 /// use relax::{CompileOptions, Module, Tensor, Value};
@@ -79,32 +79,32 @@ impl CompileOptions {
 pub struct Program {
     code: Code,
     entries: Vec<Signature>,
-    /// Where the code of each entry begins.
+    /// Entry points, one for each entry function.
     starts: Vec<Entry>,
     types: Types,
     threads: usize,
     idle: Mutex<Vec<Host>>,
     places: Mutex<Places>,
     sources: SourceMap,
-    /// The names of functions of the host that code calls, and what they reach.
+    /// Names of the packed functions that the code calls, and their bindings.
     names: Vec<String>,
     packed: Option<Arc<dyn Packed>>,
     found: Found,
 }
 
-/// Where the code lies.
+/// Where the code lives.
 enum Code {
-    /// In memory, with what it was made of.
+    /// Compiled in memory (JIT), with the lowered module it was generated from.
     Compiled(Box<Lowered>, Box<Jit>),
-    /// In a library that was loaded.
+    /// In a loaded shared library.
     Library(Library),
 }
 
-/// Looks on while a program is compiled: what is done next, how many steps are done, and of how
-/// many as far as is known.
+/// A progress callback for compilation: the next step's name, the number of finished steps, and the
+/// total as far as it is known.
 pub type Progress<'p> = dyn FnMut(&str, usize, usize) + 'p;
 
-/// Tells a progress of passes.
+/// Reports the progress of passes.
 struct Watched<'p, 'f> {
     progress: &'p mut Progress<'f>,
     total: usize,
@@ -117,20 +117,20 @@ impl PassObserver for Watched<'_, '_> {
     }
 }
 
-/// The steps after the passes: lowering, and code.
+/// The number of steps after the passes: lowering and code generation.
 const AFTER: usize = 2;
 
 impl Module {
-    /// Compiles functions of the module into memory. The module stays as it is.
+    /// Compiles functions of the module into memory. The module itself is not changed.
     ///
     /// # Errors
-    /// A function is not there, the pipeline is wrong, or native code does not have what the module
-    /// uses.
+    /// A function does not exist, the pipeline is invalid, or the module uses something that has no
+    /// native code.
     pub fn compile(&self, options: &CompileOptions) -> Result<Program, Error> {
         self.compile_with(options, &mut |_, _, _| ())
     }
 
-    /// As [`Module::compile`], telling how far it is.
+    /// Like [`Module::compile`], with a progress callback.
     ///
     /// # Errors
     /// As for [`Module::compile`].
@@ -162,11 +162,11 @@ impl Module {
             packed: None,
             found,
         };
-        // The first context says whether there can be so many threads.
+        // Creating the first context checks that this many threads can be started.
         program.with_context()
     }
 
-    /// The functions that can be called.
+    /// Resolves the entry functions.
     fn roots(&self, options: &CompileOptions) -> Result<Vec<GlobalId>, Error> {
         let named = options.entries.iter().map(|name| self.find(Some(name)));
         let mut roots = named.collect::<Result<Vec<GlobalId>, Error>>()?;
@@ -217,7 +217,7 @@ impl Module {
     }
 }
 
-/// The names of functions of the host that code calls.
+/// Returns the names of the packed functions that the code calls.
 fn outside_names(lowered: &Lowered) -> Vec<String> {
     let insts = (lowered.funcs.values()).flat_map(|f| f.blocks.values().flat_map(|b| &b.insts));
     let names = insts.filter_map(|inst| match inst {
@@ -231,25 +231,25 @@ fn outside_names(lowered: &Lowered) -> Vec<String> {
 }
 
 impl Program {
-    /// The functions that can be called.
+    /// The entry functions.
     pub fn entries(&self) -> &[Signature] {
         &self.entries
     }
 
-    /// Their types, in the same order.
+    /// The types of the entry functions, in the same order.
     #[must_use]
     pub fn types(&self) -> &Types {
         &self.types
     }
 
-    /// Returns how often something was found out about the module while it was compiled: types only
-    /// of what passes have changed.
+    /// Returns how many times types were inferred while the module was compiled; later runs cover
+    /// only what passes changed.
     #[must_use]
     pub fn found(&self) -> Found {
         self.found
     }
 
-    /// Has the program call functions of its host there.
+    /// Binds the packed functions that the program calls.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -285,14 +285,14 @@ impl Program {
         self
     }
 
-    /// The names of functions of the host that the program calls, as far as they are known: a
-    /// library does not say them.
+    /// The names of the packed functions that the program calls. Empty for a loaded library, which
+    /// does not list them.
     #[must_use]
     pub fn packed_names(&self) -> &[String] {
         &self.names
     }
 
-    /// A program in a library that was linked over this process's runtime.
+    /// Creates a program from a library that is linked against this process's runtime.
     pub(crate) fn of_library(
         library: Library,
         (entries, starts, types): (Vec<Signature>, Vec<Entry>, Types),
@@ -321,16 +321,17 @@ impl Program {
         Ok(self)
     }
 
-    /// Calls the first of the entries. Arguments are borrowed, not copied; large results are not
+    /// Calls the first entry function. Arguments are borrowed, not copied; large results are not
     /// copied either.
     ///
     /// # Errors
-    /// The arguments do not fit, or the program fails; the message says where.
+    /// The arguments do not match the parameters, or the program fails; the message includes the
+    /// source location.
     pub fn call(&self, arguments: &[Value]) -> Result<Value, Error> {
         self.call_at(0, arguments)
     }
 
-    /// As [`Program::call`], of the entry of a name.
+    /// Like [`Program::call`], for the named entry function.
     ///
     /// ```
     /// use relax::{CompileOptions, Module, Tensor, Value};
@@ -344,14 +345,14 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// There is none of that name; else as for [`Program::call`].
+    /// No entry has this name; otherwise as for [`Program::call`].
     pub fn call_entry(&self, entry: &str, arguments: &[Value]) -> Result<Value, Error> {
         let at = self.entries.iter().position(|e| e.name == entry);
         let none = || Error::Misused(format!("there is no entry @{entry}"));
         self.call_at(at.ok_or_else(none)?, arguments)
     }
 
-    /// As [`Program::call`], of an entry by its number among [`Program::entries`].
+    /// Like [`Program::call`], for an entry given by its index in [`Program::entries`].
     ///
     /// # Errors
     /// As for [`Program::call_entry`].
@@ -362,8 +363,8 @@ impl Program {
         })
     }
 
-    /// As [`Program::call_at`], with tensors that lie in somebody's memory: nothing is made for the
-    /// call but the result, which `look` is shown.
+    /// Like [`Program::call_at`], with tensors in memory that the caller owns. The call allocates
+    /// nothing but the result, which is passed to `look`.
     ///
     /// ```
     /// use relax::{CompileOptions, DType, Given, Module, View};
@@ -394,7 +395,7 @@ impl Program {
         })
     }
 
-    /// Takes a context for a call.
+    /// Runs `call` with a context from the pool, creating one if none is idle.
     fn on_host<T>(
         &self,
         entry: usize,
@@ -402,7 +403,7 @@ impl Program {
     ) -> Result<T, Error> {
         let none = || Error::Misused(format!("there is no entry {entry}"));
         let code = *self.starts.get(entry).ok_or_else(none)?;
-        // Not within a `match`: the list would be locked while a context is made.
+        // Not in a `match` scrutinee: the pool would stay locked while a context is created.
         let idle = self.idle().pop();
         let host = match idle {
             Some(host) => host,
@@ -417,9 +418,9 @@ impl Program {
         called.map_err(|e| self.failed(status, e.to_string()))
     }
 
-    /// Returns whether calls of an entry always cost about the same: parameters are tensors of
-    /// known extents, and code runs from one kernel to the next, without branches, calls of
-    /// functions or of the host.
+    /// Returns whether the cost of calling an entry is about constant: its parameters are tensors
+    /// of static shape, and the code runs kernel after kernel without branches, function calls or
+    /// packed calls.
     #[must_use]
     pub fn is_steady(&self, entry: usize) -> bool {
         let Some(signature) = self.entries.get(entry) else {
@@ -474,7 +475,7 @@ impl Program {
         Ok(host)
     }
 
-    /// Returns what the code was made of.
+    /// Returns the lowered module that the code was generated from.
     fn lowered(&self) -> Result<&Lowered, Error> {
         match &self.code {
             Code::Compiled(lowered, _) => Ok(lowered),
@@ -492,7 +493,7 @@ impl Program {
         }
     }
 
-    /// The object file of the same program for a target.
+    /// Emits the program as an object file for a target.
     ///
     /// ```
     /// use relax::{CompileOptions, Module, Target};
@@ -505,7 +506,7 @@ impl Program {
     /// ```
     ///
     /// # Errors
-    /// The target is unknown, or code cannot be made for it.
+    /// The target is unknown or unsupported.
     pub fn object(&self, target: &Target, name: &str) -> Result<Vec<u8>, Error> {
         target.check()?;
         let object = relax_codegen::object(self.lowered()?, target, name, None, &|_| ());
@@ -513,7 +514,7 @@ impl Program {
         bytes.map_err(|d| self.invalid((*d).into()))
     }
 
-    /// The instructions, or Cranelift's intermediate representation, for a target.
+    /// Returns the machine code or Cranelift IR listing for a target.
     ///
     /// # Errors
     /// As for [`Program::object`].
@@ -527,7 +528,7 @@ impl Program {
         Error::Invalid(Report::new(&diagnostics, &self.sources))
     }
 
-    /// Returns what the program consists of: entries, kernels, bytes of constants.
+    /// Returns a summary of the program: entries, kernels, and bytes of constants.
     #[must_use]
     pub fn summary(&self) -> String {
         match &self.code {
@@ -536,8 +537,8 @@ impl Program {
         }
     }
 
-    /// Returns what each kernel has cost over all calls, where the program was compiled with
-    /// [`profile`](CompileOptions::profile) and no other thread is within a call.
+    /// Returns the accumulated cost of each kernel as a table, provided the program was compiled
+    /// with [`profile`](CompileOptions::profile) and no other thread is inside a call.
     ///
     /// ```
     /// use relax::{CompileOptions, Module, Tensor, Value};
@@ -554,7 +555,7 @@ impl Program {
         profile::table(self.kernels(), &self.kernel_costs())
     }
 
-    /// The rows of [`Program::profile`].
+    /// The rows of the table that [`Program::profile`] prints.
     #[must_use]
     pub fn costs(&self) -> Vec<profile::Cost> {
         profile::costs(self.kernels(), &self.kernel_costs())

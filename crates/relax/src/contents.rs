@@ -1,18 +1,18 @@
-//! The bytes of a file, in memory or mapped.
+//! File contents, in memory or memory-mapped.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes that somebody else holds: a mapped file.
+/// Bytes owned by someone else, such as a mapped file.
 pub trait Held: AsRef<[u8]> + Send + Sync {
-    /// These bytes have been used: what memory they take may go to others. Reading them again must
-    /// still work.
+    /// Hints that this range is no longer needed, so that its pages may be reclaimed. Reading it
+    /// again must still work.
     fn unneeded(&self, part: Range<usize>) {
         let _ = part;
     }
 }
 
-/// What a file holds.
+/// The contents of a file.
 ///
 /// ```
 /// use relax::Contents;
@@ -22,14 +22,14 @@ pub trait Held: AsRef<[u8]> + Send + Sync {
 /// ```
 #[derive(Clone)]
 pub enum Contents {
-    /// All of it, in memory.
+    /// Owned bytes, in memory.
     Owned(Vec<u8>),
-    /// All of it, elsewhere.
+    /// Shared bytes that someone else holds.
     Held(Arc<dyn Held>),
 }
 
 impl Contents {
-    /// The bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Contents::Owned(bytes) => bytes,
@@ -37,7 +37,7 @@ impl Contents {
         }
     }
 
-    /// The bytes, in memory.
+    /// Returns the bytes as a vector, copying them if they are shared.
     pub fn into_vec(self) -> Vec<u8> {
         match self {
             Contents::Owned(bytes) => bytes,
@@ -45,8 +45,7 @@ impl Contents {
         }
     }
 
-    /// Gives back the memory of bytes that are part of these, wherever they were found; others are
-    /// left alone.
+    /// Releases the pages of `part` if it is a subslice of these bytes; other slices are ignored.
     pub fn give_back(&self, part: &[u8]) {
         let all = self.bytes();
         let begin = (part.as_ptr() as usize).checked_sub(all.as_ptr() as usize);
@@ -55,7 +54,7 @@ impl Contents {
         }
     }
 
-    /// These bytes have been used and will not be soon.
+    /// Hints that this range has been read and will not be needed soon.
     pub fn unneeded(&self, part: Range<usize>) {
         if let Contents::Held(held) = self {
             held.unneeded(part);

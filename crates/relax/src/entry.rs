@@ -1,10 +1,10 @@
-//! Which function of a module is meant.
+//! Selection of a module's entry function.
 
 use relax_ir::{GlobalId, GlobalKind, Module};
 
 use crate::Error;
 
-/// The first of some names.
+/// Formats a list of names, abbreviated after the first few.
 fn listed(names: &[&str]) -> String {
     const SHOWN: usize = 12;
     let mut text = Vec::from_iter(names.iter().take(SHOWN).map(|n| format!("@{n}"))).join(", ");
@@ -14,11 +14,11 @@ fn listed(names: &[&str]) -> String {
     text
 }
 
-/// The function that a run begins with: the one that is named, or the expression of an expression
-/// file, or `main`.
+/// Returns the function that a run starts with: the named one, otherwise the expression of an
+/// expression file, otherwise `main`.
 ///
 /// # Errors
-/// There is none; what there is instead.
+/// The function does not exist; the message lists the ones that do.
 pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, Error> {
     let name = match (name, module.expression) {
         (Some(name), _) => name.trim_start_matches('@'),
@@ -42,7 +42,8 @@ pub fn entry(module: &Module, name: Option<&str>) -> Result<GlobalId, Error> {
     })
 }
 
-/// As [`entry`]; the only function of the file where there is one and none is called `main`.
+/// Like [`entry`], but falls back to the file's only function if there is exactly one and it is not
+/// called `main`.
 ///
 /// # Errors
 /// As for [`entry`].

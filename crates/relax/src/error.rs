@@ -1,10 +1,10 @@
-//! Why something could not be done: one type for the whole library.
+//! The error type of the whole library.
 
 use std::fmt;
 
 use crate::Report;
 
-/// Why something could not be done.
+/// An error of this library.
 ///
 /// ```
 /// use relax::{Error, Module};
@@ -15,22 +15,22 @@ use crate::Report;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The input has errors. Warnings are in the report too.
+    /// The input has errors. The report includes the warnings too.
     Invalid(Report),
-    /// Values do not fit the parameters that they are for: what does not fit what, and a line for
-    /// each problem where there may be several.
+    /// Values do not match the parameters they are bound to: a summary, and one line for each
+    /// problem if there may be several.
     Unfit(String, Vec<String>),
-    /// The program failed while it ran: the runtime's message, and the place where the source has
-    /// one.
+    /// The program failed at run time: the runtime's message, and a report that points into the
+    /// source where a location is known.
     Failed(String, Report),
-    /// A file cannot be read, or is not what it is taken for.
+    /// A file cannot be read or has the wrong format.
     File(String),
-    /// Something is asked for that is not there, or that cannot be done.
+    /// The request names something that does not exist, or cannot be fulfilled.
     Misused(String),
 }
 
 impl Error {
-    /// Returns what was found in the input, where the error is about the input.
+    /// Returns the report on the input, if the error is about the input.
     ///
     /// ```
     /// let error = relax::Module::parse("def @main( { 1 }").unwrap_err();

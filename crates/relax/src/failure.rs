@@ -1,4 +1,5 @@
-//! What native code says when it fails, as the diagnostic that the evaluator gives for it.
+//! Turns run-time errors of native code into the diagnostics that the evaluator gives for the same
+//! failures.
 
 use std::cell::RefCell;
 
@@ -7,26 +8,26 @@ use rustc_hash::FxHashMap;
 
 use crate::native;
 
-/// The places that a program's messages may name.
+/// The source locations that a program's run-time messages may refer to.
 #[derive(Default)]
 pub struct Places(RefCell<FxHashMap<Symbol, Span>>);
 
 impl Places {
-    /// Names a place, and remembers which it is.
+    /// Returns the name of a location and records it.
     pub fn name(&self, sources: &SourceMap, span: Span) -> Symbol {
         let name = native::place(sources, span);
         self.0.borrow_mut().entry(name).or_insert(span);
         name
     }
 
-    /// Returns where a place is, by its name.
+    /// Returns the span with this location name.
     pub(crate) fn find(&self, name: &str) -> Option<Span> {
         self.0.borrow().get(&Symbol::new(name)).copied()
     }
 
-    /// A failure with its place, where the message begins with one (`a.relay:3:5: …`), and that of
-    /// the call that it ends with (`… (called at a.relay:7:3)`). `None` for a message without a
-    /// place.
+    /// Converts a run-time message to a diagnostic: its location is the prefix of the message
+    /// (`a.relay:3:5: …`), that of the call its suffix (`… (called at a.relay:7:3)`). Returns
+    /// `None` for a message without a location.
     pub fn diagnostic(&self, status: i32, message: &str) -> Option<Diagnostic> {
         let code = code(status)?;
         let (place, mut text) = message.split_once(": ")?;
@@ -44,7 +45,7 @@ impl Places {
     }
 }
 
-/// The code of a status of the runtime (`RxStatus`); the evaluator gives the same.
+/// Maps a status of the runtime (`RxStatus`) to the error code that the evaluator uses for it.
 pub(crate) fn code(status: i32) -> Option<Code> {
     Some(Code(match status {
         1 => 852,

@@ -1,4 +1,4 @@
-//! Whether an array fits a parameter, and how it is made to.
+//! Checks arrays against parameter types and converts them where that is allowed.
 
 use relax_ir::{DTy, Module, Shape, Type};
 use relax_sym::Dim;
@@ -7,16 +7,16 @@ use relax_tensor::{DType, Tensor};
 use crate::Error;
 use crate::inputs::{Param, shown};
 
-/// How arrays are taken for parameters.
+/// Options for accepting arrays as arguments.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taking {
-    /// Converts arrays whose elements have another type than the parameter's, as long as every
-    /// number stays what it is up to rounding.
+    /// Converts arrays of another element type than the parameter's, provided every number is
+    /// preserved up to rounding.
     pub cast: bool,
 }
 
-/// A tensor for a slot. NumPy has no bfloat16: two bytes without a sign are taken for its bits, as
-/// TVM hands them out.
+/// Checks and converts a tensor for a slot. NumPy has no bfloat16: for such a slot two-byte
+/// unsigned elements are taken as its bits, the representation TVM exports.
 ///
 /// # Errors
 /// [`Error::Unfit`]: what is wrong with it.
@@ -62,9 +62,9 @@ pub fn fit(m: &Module, p: &Param, t: &Tensor, taking: Taking) -> Result<Tensor, 
     }
 }
 
-/// The same numbers in another element type, up to the rounding of floats. The error says, after a
-/// semicolon, which number has no place in it; it is empty where element types have nothing to do
-/// with each other.
+/// Converts to another element type, allowing float rounding. The error names, after a semicolon,
+/// the first number that is not representable; it is empty where no conversion exists between the
+/// two types.
 fn cast(t: &Tensor, to: DType) -> Result<Tensor, String> {
     let from = t.dtype();
     let number = |d: DType| d.is_float() || d.is_bool() || d.int_range().is_some();
@@ -90,7 +90,7 @@ fn cast(t: &Tensor, to: DType) -> Result<Tensor, String> {
     Ok(out)
 }
 
-/// An element, where it is an integer.
+/// Reads element `i` as an integer, if it is one.
 fn integer(t: &Tensor, i: usize) -> Option<i128> {
     let dtype = t.dtype();
     if dtype.is_float() {

@@ -1,11 +1,11 @@
-//! Which language a file is written in.
+//! Detection of the input format of a file.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::Error;
 
-/// A language that modules are read from.
+/// An input format.
 ///
 /// ```
 /// use relax::Format;
@@ -15,17 +15,17 @@ use crate::Error;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Format {
-    /// The text of Relay and Relax.
+    /// The text format of Relay and Relax.
     Relay,
-    /// The JSON graph that `tvm.ir.save_json` writes.
+    /// The JSON graph written by `tvm.ir.save_json`.
     TvmJson,
-    /// Relax in TVMScript, Python as TVM 0.27 writes it.
+    /// Relax in TVMScript, the Python dialect that TVM 0.27 prints.
     TvmScript,
     /// An ONNX model.
     Onnx,
 }
 
-/// How a text in TVMScript begins, where no comment of the user's comes first.
+/// The prefixes of a TVMScript text, unless it starts with a comment.
 const SCRIPT: [&[u8]; 9] = [
     b"# from typing import",
     b"# from tvm",
@@ -39,7 +39,7 @@ const SCRIPT: [&[u8]; 9] = [
 ];
 
 impl Format {
-    /// All, in the order in which they are listed for people.
+    /// All formats, in the order in which they are listed for users.
     pub const ALL: &[Format] = &[
         Format::Relay,
         Format::TvmJson,
@@ -47,7 +47,7 @@ impl Format {
         Format::Onnx,
     ];
 
-    /// Its name in arguments.
+    /// The format's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Format::Relay => "relay",
@@ -57,10 +57,10 @@ impl Format {
         }
     }
 
-    /// Returns what a file is, told by its first bytes, and by the end of its name where they leave
-    /// it open.
+    /// Detects the format from the first bytes of a file, and from the file's extension where those
+    /// are ambiguous.
     pub fn detect(name: &str, bytes: &[u8]) -> Format {
-        // A model begins with the version of its format, a field that no text begins with.
+        // A model starts with its format version, a field tag that no text starts with.
         let versioned = matches!(bytes, [8, version, ..] if *version < 32);
         if versioned || ends_with(name, "onnx") {
             return Format::Onnx;
@@ -71,10 +71,10 @@ impl Format {
         }
         let mut text = bytes.iter().filter(|b| !b.is_ascii_whitespace());
         match (text.next(), text.next()) {
-            // A block of Relay does not begin with a string.
+            // No block in Relay text starts with a string.
             (Some(b'{'), Some(b'"')) => Format::TvmJson,
-            // No text of Relay begins so: what the name says is believed, and the reader says what
-            // is missing.
+            // No Relay text starts like this: trust the extension, and let the reader report what
+            // is wrong.
             (None | Some(b'{' | b'[' | b'"'), _) if ends_with(name, "json") => Format::TvmJson,
             _ if ends_with(name, "py") => Format::TvmScript,
             _ => Format::Relay,
@@ -82,8 +82,8 @@ impl Format {
     }
 }
 
-/// Returns whether the text says by its first lines that it is TVMScript: by how it begins, or by a
-/// class under `@I.ir_module` near its beginning.
+/// Returns whether the beginning of the text identifies it as TVMScript: by a known prefix, or by a
+/// class under `@I.ir_module`.
 fn is_script(bytes: &[u8]) -> bool {
     let text = bytes.trim_ascii_start();
     if SCRIPT.iter().any(|s| text.starts_with(s)) {
@@ -94,7 +94,7 @@ fn is_script(bytes: &[u8]) -> bool {
         .any(|line| line.starts_with(b"@I.ir_module"))
 }
 
-/// Returns whether a file's name has this extension.
+/// Returns whether the file name has this extension.
 fn ends_with(name: &str, extension: &str) -> bool {
     let parts = name.rsplit_once('.');
     parts.is_some_and(|(_, end)| end.eq_ignore_ascii_case(extension))

@@ -1,4 +1,4 @@
-//! Which tensors go into which parameter of the entry function.
+//! Binding of named arrays to the parameters of an entry function.
 
 use crate::Typing;
 use relax_ir::{DTy, FuncId, GlobalId, Module, Shape, Type, TypeId};
@@ -10,16 +10,16 @@ use crate::fit::{Taking, fit};
 pub use crate::random::random;
 use crate::random::{self, Extents, Random};
 
-/// What a parameter of an entry function must be given.
+/// A parameter of an entry function, or one slot of it.
 #[derive(Clone, Debug)]
 pub struct Param {
-    /// Its name, without sigil.
+    /// The name, without sigil.
     pub name: String,
-    /// Its type.
+    /// The type.
     pub ty: TypeId,
 }
 
-/// The parameters of a function, with their inferred types.
+/// Returns the parameters of a function with their inferred types.
 pub fn params(m: &Module, typing: &Typing, f: FuncId) -> Vec<Param> {
     let param = |&v: &relax_ir::VarId| Param {
         name: m.vars[v].name.to_string(),
@@ -28,8 +28,8 @@ pub fn params(m: &Module, typing: &Typing, f: FuncId) -> Vec<Param> {
     m.funcs[f].params.iter().map(param).collect()
 }
 
-/// The tensors that a call takes: a parameter each, or the fields of one that is a tuple, in order.
-/// A field of `%p` is called `p.0`, one of a tuple in it `p.0.1`.
+/// Flattens parameters into slots, the tensors that a call takes: one for each parameter, or for
+/// each field of a tuple parameter, in order. A field of `%p` is named `p.0`, a nested one `p.0.1`.
 pub fn slots(m: &Module, params: &[Param]) -> Vec<Param> {
     let mut out = Vec::new();
     let mut work: Vec<Param> = params.iter().rev().cloned().collect();
@@ -47,13 +47,13 @@ pub fn slots(m: &Module, params: &[Param]) -> Vec<Param> {
     out
 }
 
-/// What a parameter is made of.
+/// A step of rebuilding a parameter from its slots.
 enum Part {
     See(TypeId),
     Join(usize),
 }
 
-/// Rebuilds the value of a type from the values of its slots. `None` when there are too few.
+/// Rebuilds a value of the given type from its slots' values. Returns `None` if there are too few.
 pub fn assemble<T>(
     m: &Module,
     ty: TypeId,
@@ -79,8 +79,8 @@ pub fn assemble<T>(
     done.pop()
 }
 
-/// The parameters of a function that has not been typed: of the types that they are annotated with,
-/// others of any tensor type.
+/// Returns the parameters of a function that has not been type-checked: with their annotated types,
+/// or an unknown tensor type where there is no annotation.
 pub fn annotated(m: &mut Module, f: FuncId) -> Vec<Param> {
     let any = m.types.intern(Type::Tensor(relax_ir::TensorType {
         shape: Shape::Unknown,
@@ -93,13 +93,12 @@ pub fn annotated(m: &mut Module, f: FuncId) -> Vec<Param> {
     m.funcs[f].params.iter().map(param).collect()
 }
 
-/// Takes the tensors of a call out of named arrays: by the name of the slot, or `in0`, `in1`, …
-/// (`arr_0`, … as NumPy calls arrays without a name) by position, or the name in an ONNX model that
-/// the slot's is made of. With `rest`, those that are missing are made up. Every missing,
-/// superfluous or misshapen one is listed in the error.
+/// Binds named arrays to the slots of a call: by the slot's name; by position for `in0`, `in1`, …
+/// (or `arr_0`, …, NumPy's names for unnamed arrays); or by the ONNX name that the slot's name was
+/// derived from. With `rest`, missing arrays are generated.
 ///
 /// # Errors
-/// Every array that is missing, superfluous or misshapen, a line each.
+/// Arrays are missing, superfluous or of the wrong type: one line for each.
 pub fn bind(
     m: &Module,
     slots: &[Param],
@@ -165,8 +164,8 @@ pub fn bind(
     }
 }
 
-/// Returns what the tensors of a call say of the extents that the types of its slots leave open;
-/// `None` where that is nothing, or two of them disagree.
+/// Infers the values of symbolic extents in the slots' types from the tensors of a call. Returns
+/// `None` if there are none to infer, or if two tensors disagree.
 pub fn extents(m: &Module, slots: &[Param], tensors: &[Tensor]) -> Option<relax_passes::Extents> {
     let mut known = relax_passes::Extents::default();
     let mut open = false;
@@ -189,16 +188,16 @@ pub fn extents(m: &Module, slots: &[Param], tensors: &[Tensor]) -> Option<relax_
     open.then_some(known)
 }
 
-/// Returns what is said of an array that no slot takes.
+/// Describes an array that matches no slot.
 fn unknown(name: &str, slots: &[Param]) -> String {
     let near = relax_base::did_you_mean(name, slots.iter().map(|p| p.name.as_str()));
     let hint = near.map_or(String::new(), |n| format!(" (did you mean `{n}`?)"));
     format!("the array `{name}` belongs to no parameter{hint}")
 }
 
-/// Takes weights for some of the parameters of `entry`, by name; with `all`, for each of them. The
-/// result has the values of parameters; and all that does not fit: arrays that belong to no
-/// parameter or do not fit its type, parameters that are tuples and not bound as a whole.
+/// Binds weights to parameters of `entry` by name; with `all`, every parameter needs one. Returns
+/// the bound values and all problems: arrays that match no parameter or not its type, and tuple
+/// parameters that are only partly bound.
 pub fn weights(
     m: &Module,
     entry: GlobalId,
@@ -209,7 +208,7 @@ pub fn weights(
     let mut problems = Vec::new();
     let slots = slots(m, params);
     let mut given: Vec<Option<Tensor>> = vec![None; slots.len()];
-    // A slot whose array does not fit is not missing as well.
+    // A slot whose array has the wrong type is not reported as missing, too.
     let mut wrong = vec![false; slots.len()];
     for (name, tensor) in arrays {
         let at = (slots.iter().position(|p| p.name == name))
@@ -259,7 +258,7 @@ pub fn weights(
     (out, problems)
 }
 
-/// Returns which other function has a parameter of this name.
+/// Suggests another function that has a parameter of this name.
 fn elsewhere(m: &Module, entry: GlobalId, name: &str) -> String {
     let mut globals = m
         .globals
@@ -277,22 +276,21 @@ fn elsewhere(m: &Module, entry: GlobalId, name: &str) -> String {
     })
 }
 
-/// Returns whether TVM's printer made `param` of a second parameter called `name`: it numbers
-/// parameters of the same name (`data`, `data1`, …), and the model's arrays still have the one
-/// name.
+/// Returns whether `param` is `name` with the suffix that TVM's printer uses to keep parameters of
+/// the same name apart (`data`, `data1`, …); the model's arrays still have the plain name.
 fn numbered(param: &str, name: &str) -> bool {
     param
         .strip_prefix(name)
         .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
 }
 
-/// Returns whether a parameter is called so because `name`, of an ONNX model, is no name of the
-/// text: `input_1` for `input.1`.
+/// Returns whether `param` is the ONNX name `name` turned into an identifier: `input_1` for
+/// `input.1`.
 fn imported(param: &str, name: &str) -> bool {
     name != param && relax_onnx::readable(name, "") == param
 }
 
-/// A type as errors name it.
+/// Formats a tensor type for error messages.
 pub fn shown(dtype: DType, shape: &[i64]) -> String {
     if shape.is_empty() {
         return dtype.to_string();

@@ -1,42 +1,42 @@
-//! Parameters that are lists and options: how many tensors they are made of, the arrays say.
+//! Layout of parameters that are lists or options, whose number of tensors depends on the arrays
+//! given.
 
 use relax_ir::{AdtId, CtorId, Module, Type, TypeId};
 use relax_tensor::Tensor;
 
 use crate::inputs::Param;
 
-/// A type whose values are so many of another.
+/// The kind of a container type.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Sort {
-    /// Any number, as `List` has.
+    /// Any number of elements, as `List`.
     List,
-    /// One or none, as `Option` has.
+    /// One element or none, as `Option`.
     Option,
 }
 
 /// A list or an option.
 #[derive(Clone, Copy, Debug)]
 pub struct Several {
-    /// Which of them.
+    /// The kind of container.
     pub sort: Sort,
-    /// The type of what it holds.
+    /// The element type.
     pub of: TypeId,
-    /// The constructor of an element, or of what is there.
+    /// The constructor of a list cell, or of a present value.
     some: CtorId,
-    /// The constructor of the end, or of nothing.
+    /// The constructor of the empty list, or of an absent value.
     none: CtorId,
 }
 
 impl Several {
-    /// The numbers of the constructors: of an element or of what is there, and of the end or of
-    /// nothing.
+    /// The tags of the two constructors: cell or present value, and empty or absent.
     pub(crate) fn tags(&self, m: &Module) -> (u32, u32) {
         (m.ctors[self.some].tag, m.ctors[self.none].tag)
     }
 }
 
-/// Returns what a type holds several of: a data type with one parameter, a constructor without
-/// fields, and one of an element and, for lists, the rest.
+/// Matches a type against list and option: a data type with one type parameter, a constructor
+/// without fields, and one with an element and, for lists, the tail.
 pub fn several(m: &Module, ty: TypeId) -> Option<Several> {
     let Type::Adt(adt, args) = &m.types[ty] else {
         return None;
@@ -67,12 +67,12 @@ pub fn several(m: &Module, ty: TypeId) -> Option<Several> {
     })
 }
 
-/// Returns whether a type is that data type of its own parameter.
+/// Returns whether a type is `adt` applied to its own type parameter.
 fn same(m: &Module, ty: TypeId, adt: AdtId, element: impl Fn(&TypeId) -> bool) -> bool {
     matches!(&m.types[ty], Type::Adt(a, args) if *a == adt && args.len() == 1 && element(&args[0]))
 }
 
-/// Returns whether the tensors of a value of a type say all of it: tuples of tensors, of lists of
+/// Returns whether values of a type are made of tensors only: tuples of tensors, of lists of
 /// tensors, and of options of either.
 pub fn plain(m: &Module, ty: TypeId) -> bool {
     let mut work = vec![ty];
@@ -95,23 +95,23 @@ pub fn plain(m: &Module, ty: TypeId) -> bool {
     true
 }
 
-/// A step of putting values together, on a stack.
+/// A step of rebuilding arguments from slots, on a stack.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// The next tensor.
+    /// Push the next tensor.
     Take,
-    /// A tuple of the last so many.
+    /// Pop this many values and push a tuple of them.
     Tuple(usize),
-    /// What a constructor makes of the last so many.
+    /// Pop this many values and push the constructor applied to them.
     Make(CtorId, usize),
 }
 
-/// The tensors of a call, and how they become its arguments.
+/// The slots of a call, and how they are assembled into its arguments.
 #[derive(Debug)]
 pub struct Layout {
-    /// The tensors: a parameter each, or the fields of one that is a tuple, or the elements of one
-    /// that is a list, in order. A part of `%p` is called `p.0`, one of a part `p.0.1`; what an
-    /// option holds is called as the option.
+    /// The slots: one for each parameter, for each field of a tuple parameter, or for each element
+    /// of a list parameter, in order. A part of `%p` is named `p.0`, a nested one `p.0.1`; the
+    /// content of an option has the option's name.
     pub slots: Vec<Param>,
     steps: Vec<Step>,
     count: usize,
@@ -123,8 +123,8 @@ enum Part {
 }
 
 impl Layout {
-    /// The layout of these parameters for these arrays. With `made_up`, a list of which there is no
-    /// array has so many elements, and an option a value.
+    /// Computes the layout of these parameters for these arrays. With `made_up`, a list that no
+    /// array is given for gets this many elements, and an option a value.
     pub fn new(
         m: &Module,
         params: &[Param],
@@ -182,7 +182,7 @@ impl Layout {
         }
     }
 
-    /// The arguments, of the values of the slots. `None` when there are too few.
+    /// Assembles the arguments from the slots' values. Returns `None` if there are too few.
     pub fn arguments<T>(
         &self,
         slots: impl IntoIterator<Item = T>,
@@ -210,14 +210,14 @@ fn part_of(p: &Param, i: usize, ty: TypeId) -> Part {
     })
 }
 
-/// Returns whether an array belongs to a parameter of this name.
+/// Returns whether any array is bound to the parameter of this name.
 fn named(name: &str, arrays: &[(String, Tensor)]) -> bool {
     let part = |a: &str| a.strip_prefix(name).is_some_and(|r| r.starts_with('.'));
     arrays.iter().any(|(a, _)| a == name || part(a))
 }
 
-/// Returns how many arrays that are counted (`in0`, `in1`, …) belong to the only parameter that is
-/// a list or an option.
+/// Returns how many positional arrays (`in0`, `in1`, …) go to the only parameter that is a list or
+/// an option.
 fn unnamed(m: &Module, params: &[Param], arrays: &[(String, Tensor)]) -> usize {
     let counted = |(name, _): &&(String, Tensor)| {
         let digits = name.strip_prefix("in").or(name.strip_prefix("arr_"));

@@ -1,5 +1,5 @@
-//! Relay and Relax as a library: read a module of any format, check, print, optimise, evaluate,
-//! compile and call it.
+//! Relay and Relax as a library: reads modules of any supported format; checks, prints, optimises,
+//! evaluates, compiles and calls them.
 //!
 //! ```
 //! use relax::{CompileOptions, Module, Tensor, Value};
@@ -13,11 +13,12 @@
 //! # Ok::<(), relax::Error>(())
 //! ```
 //!
-//! [`Module`] and [`Program`] are what most callers need. [`Session`] and the functions beside it
-//! are the parts that they are made of, for tools that show their own progress and places.
+//! Most callers need only [`Module`] and [`Program`]. [`Session`] and the free functions are the
+//! lower-level parts they are built from, for tools with their own progress reports and source
+//! maps.
 //!
-//! Nothing here prints or exits; that is the work of the command line or the language server.
-//! Native code is behind the feature `native`, arrays in files behind `weights`.
+//! Nothing here prints or exits; that is left to the command line and the language server. Native
+//! code is behind the feature `native`, weight files behind `weights`.
 
 #[cfg(feature = "weights")]
 mod apart;
@@ -105,8 +106,8 @@ pub use tvm_json::json_graph;
 pub use typed::{Check, CheckKind, InferOptions, Typed, TypedModule, Typing, check, check_typed};
 pub use types::{Constructor, DataType, Several, Ty, Types, Walk};
 
-/// What passes are made of: a pass is a [`passes::PassDef`], [`Module::add_pass`] makes it known to
-/// a module, and a [`passes::Registry`] to a session.
+/// The interface for writing passes: a pass is a [`passes::PassDef`]; [`Module::add_pass`]
+/// registers it with a module, a [`passes::Registry`] with a session.
 pub mod passes {
     pub use relax_passes::{
         BlockCx, BlockPass, Contract, Form, OptionDef, OptionType, OptionValue, Options, PassCx,

@@ -1,5 +1,4 @@
-//! Programs in shared libraries over the runtime of this process: code that is loaded, not
-//! compiled.
+//! Programs loaded from shared libraries that are linked against this process's runtime.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -9,27 +8,27 @@ use relax_codegen::{Entry, entry_symbol, runtime_sources};
 
 use crate::{Error, Module, Program, Signature};
 
-/// A library of compiled code.
+/// A shared library of compiled code.
 pub(crate) struct Library {
     _code: relax_codegen::Library,
     name: String,
 }
 
 impl Library {
-    /// The file.
+    /// The file name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 }
 
-/// What a description begins with, before the runtime that the code is for.
+/// The prefix of a description, followed by the id of the runtime the code is for.
 const RUNTIME: &str = "// ";
-/// Before the names of functions of the host that the code calls.
+/// The prefix of the line that lists the packed functions the code calls.
 const CALLS: &str = "// calls ";
 
 impl Module {
-    /// Returns what a library says of itself, for [`Program::load`]: the runtime that its code is
-    /// for, and the entries with their types. The library holds it as a text under the symbol
+    /// Returns a library's self-description, which [`Program::load`] reads: the runtime its code is
+    /// for, and the entries with their types. The library stores it as text under the symbol
     /// [`DESCRIPTION`](relax_codegen::DESCRIPTION).
     #[must_use]
     pub fn description(&self, program: &Program) -> String {
@@ -44,20 +43,21 @@ impl Module {
 }
 
 impl Program {
-    /// The symbol under which an object or a library has the code of an entry.
+    /// Returns the symbol of an entry in an object file or library.
     #[must_use]
     pub fn symbol(entry: &str) -> String {
         entry_symbol(None, Symbol::new(entry))
     }
 
-    /// Loads a library that was linked from [`Program::object`] and [`Module::description`] over
-    /// the runtime of this process. Its code runs on so many threads.
+    /// Loads a library that was linked from [`Program::object`] and [`Module::description`] against
+    /// this process's runtime. `threads` is the number of threads its code runs on.
     ///
     /// # Safety
-    /// The library is code, which runs when it is loaded and called: the file is trusted.
+    /// The library's code runs when it is loaded and called: the file must be trusted.
     ///
     /// # Errors
-    /// It cannot be loaded, has a runtime of its own, or is of another version.
+    /// The file cannot be loaded, contains its own copy of the runtime, or was built for another
+    /// version.
     pub unsafe fn load(path: &Path, threads: usize) -> Result<Program, Error> {
         let name = path.display().to_string();
         let file = |why: &str| Error::File(format!("cannot load {name}: {why}"));

@@ -1,8 +1,7 @@
-//! What is right, and yet hardly meant: bindings that nobody uses, statements that do nothing,
-//! parameters that are hidden before they are read. And the comments by which a text says that it
-//! is meant.
+//! Lints: code that is valid but probably not intended, such as unused bindings, statements without
+//! effect, and parameters shadowed before they are read; and the comments that suppress them.
 //!
-//! Only what has no effects is spoken of: a call that changes something is made for that.
+//! Only side-effect-free code is reported: a call with effects is made for its effects.
 
 use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, Span, Symbol, explain};
 use relax_ir::{Expr, ExprId, GlobalKind, Module};
@@ -13,21 +12,21 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::Typing;
 
-/// A binding is never used.
+/// An unused binding.
 const UNUSED: Code = Code(920);
-/// A statement does nothing.
+/// A statement without effect.
 const NO_EFFECT: Code = Code(921);
-/// A parameter is hidden by another binding of its name, and was never read.
+/// A parameter that is shadowed by a binding of the same name before it was read.
 const HIDDEN: Code = Code(922);
 
-/// Returns whether a code is that of something that could be left out.
+/// Returns whether a code marks unnecessary code, which could be removed.
 pub fn is_unnecessary(code: Code) -> bool {
     matches!(code, UNUSED | NO_EFFECT | HIDDEN)
 }
 
-/// Looks through a text without errors, given as its tree with all its names and the module that it
-/// became. Where the module holds signatures of functions instead of them, `whole` is false, and
-/// any call of one may have effects.
+/// Lints a text without errors, given as its syntax tree with all names and the module it was
+/// resolved to. If the module holds only the signatures of some functions, `whole` is false, and
+/// calls may have any effect.
 pub fn lint(
     ast: &Ast,
     names: &[Name],
@@ -64,17 +63,17 @@ pub fn lint(
 struct Linter<'a> {
     ast: &'a Ast,
     names: &'a [Name],
-    /// Where what is used is bound.
+    /// Binding sites of the names that are used.
     used: FxHashSet<Span>,
-    /// Tensor programs and computations of operators, in order: they have other rules.
+    /// Spans of tensor programs and user-defined operators, in order; other rules apply there.
     programs: Vec<Span>,
-    /// The expressions at each place, made when it is asked for.
+    /// Expressions by span, computed on first use.
     at: Option<FxHashMap<Span, ExprId>>,
     purity: Purity<'a>,
     out: Diagnostics,
 }
 
-/// A name that says that nobody is to use it.
+/// Returns whether the name marks an intentionally unused binding.
 fn is_silent(name: Symbol) -> bool {
     name.as_str().is_empty() || name.as_str().starts_with('_')
 }
@@ -128,10 +127,10 @@ impl Linter<'_> {
         self.used.contains(&binding) || self.in_program(binding)
     }
 
-    /// Parameters that another binding of the same function hides, unread.
+    /// Reports parameters that another binding in the same function shadows before they are read.
     fn parameters(&mut self) {
         let ast = self.ast;
-        // Bindings of each name, in order.
+        // The bindings of each name, in source order.
         let mut bound: FxHashMap<Symbol, Vec<Span>> = FxHashMap::default();
         let locals = |n: &&Name| n.binds && n.kind == NameKind::Local;
         for n in self.names.iter().filter(locals) {
@@ -159,7 +158,7 @@ impl Linter<'_> {
             let all = module.exprs.ids().map(|e| (module.spans[e], e));
             all.filter(|e| !e.0.is_none()).collect()
         });
-        // What has none at its place is no expression of its own, such as a number behind a sign.
+        // A span without an expression is a part of one, such as the number after a sign.
         at.get(&place).is_some_and(|&e| self.purity.of(e))
     }
 }
@@ -185,7 +184,7 @@ fn hidden(place: Span, by: Span, name: Symbol) -> Diagnostic {
         .label(by, "this is another variable of the same name")
 }
 
-/// Which expressions do nothing but give a value.
+/// Memoised purity of expressions.
 struct Purity<'a> {
     module: &'a Module,
     typing: &'a Typing,
@@ -196,13 +195,13 @@ struct Purity<'a> {
 impl Purity<'_> {
     fn of(&mut self, e: ExprId) -> bool {
         let m = self.module;
-        // Each expression twice: before its parts, and after them.
+        // Each expression is visited twice: before and after its operands.
         let mut left = vec![(e, false)];
         while let Some((e, parts_known)) = left.pop() {
             if !parts_known && self.known.contains_key(&e) {
                 continue;
             }
-            // The effects of a function are those of its calls.
+            // A function value is pure: its effects happen when it is called.
             let own = matches!(m.exprs[e], Expr::Func(_)) || self.is_pure_itself(e);
             if !own || matches!(m.exprs[e], Expr::Func(_)) {
                 self.known.insert(e, own);
@@ -218,7 +217,7 @@ impl Purity<'_> {
         self.known.get(&e) == Some(&true)
     }
 
-    /// The same for an expression whose parts are pure.
+    /// Returns whether an expression is pure if its operands are.
     fn is_pure_itself(&self, e: ExprId) -> bool {
         let m = self.module;
         match &m.exprs[e] {
@@ -243,14 +242,14 @@ impl Purity<'_> {
     }
 }
 
-/// The code that a text names: `RX0301`, `301`.
+/// Parses an error code: `RX0301` or `301`.
 pub fn code(text: &str) -> Option<Code> {
     let number = text.trim_start_matches(|c: char| c.is_ascii_alphabetic());
     let code = number.parse().ok().map(Code)?;
     explain::explain(code).map(|_| code)
 }
 
-/// Returns whether a comment allows a diagnostic of a file: `// relax: allow(RX0319)` on its line,
+/// Returns whether a comment suppresses a diagnostic: `// relax: allow(RX0319)` on the same line,
 /// or alone on the line before.
 pub fn is_allowed(file: &SourceFile, d: &Diagnostic) -> bool {
     let place = d.span();
@@ -265,7 +264,7 @@ pub fn is_allowed(file: &SourceFile, d: &Diagnostic) -> bool {
 }
 
 fn allows(line: &str, wanted: Code) -> bool {
-    // A string may hold the two slashes as well.
+    // The slashes may also be inside a string.
     line.match_indices("//").any(|(at, slashes)| {
         let comment = line[at + slashes.len()..].trim_start();
         let rest = comment.strip_prefix("relax:").map(str::trim_start);

@@ -1,4 +1,4 @@
-//! ONNX models with the files beside them.
+//! Import of ONNX models with external data files.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ pub use relax_onnx::{Import, Options};
 use crate::Error;
 use crate::weights::Mapped;
 
-/// How files are opened.
+/// A callback that opens files.
 pub type Open<'a> = &'a dyn Fn(&Path) -> Result<Mapped, Error>;
 
 fn mapped(path: &Path, open: Open<'_>) -> Result<Bytes, Error> {
@@ -20,7 +20,7 @@ fn mapped(path: &Path, open: Open<'_>) -> Result<Bytes, Error> {
     Ok(Bytes::from_owner(open(path)?))
 }
 
-/// A file that a model names, by the model's path.
+/// Opens a file that a model refers to, relative to the model's path.
 ///
 /// # Errors
 /// It cannot be read.
@@ -29,10 +29,10 @@ pub fn beside(model: &Path, name: &str, open: Open<'_>) -> Result<Bytes, Error> 
     mapped(&folder.join(name), open)
 }
 
-/// Translates the model in a file; its text is laid out.
+/// Imports the model in a file; the resulting text is formatted.
 ///
 /// # Errors
-/// The file cannot be read. The inner error is the model's.
+/// The file cannot be read. The inner error is about the model itself.
 pub fn import(
     path: &Path,
     open: Open<'_>,
@@ -50,7 +50,7 @@ pub fn import(
     )
 }
 
-/// The text as the formatter lays it out.
+/// Formats the text.
 fn laid_out(text: &str) -> Option<String> {
     let mut sources = relax_base::SourceMap::new();
     let file = sources.add("model.relay", text.to_owned())?;

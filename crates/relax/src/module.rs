@@ -1,4 +1,4 @@
-//! A module that can be asked, changed, run and compiled.
+//! A module that can be queried, transformed, run and compiled.
 
 #[cfg(feature = "weights")]
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::{
     values,
 };
 
-/// A module without errors, and its types.
+/// A module without errors, with its types.
 ///
 /// ```
 /// use relax::{Module, Tensor, Value};
@@ -35,15 +35,14 @@ pub struct Module {
     pub(crate) session: Session,
     pub(crate) ir: relax_ir::Module,
     pub(crate) typing: Arc<Typing>,
-    /// What there was to warn of when these types were found, if they were found for all functions
-    /// at once.
+    /// The warnings found together with these types, if all functions were checked at once.
     warnings: Option<Arc<Diagnostics>>,
     report: Report,
     found: Found,
 }
 
 impl Module {
-    /// Reads and checks a text, Relay or TVMScript.
+    /// Parses and checks a text, Relay or TVMScript.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: Tensor[(n,), float32]) { %x + 1f }")?;
@@ -52,12 +51,12 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// The text has errors, all of which are in the report.
+    /// The text has errors; the report contains all of them.
     pub fn parse(text: &str) -> Result<Module, Error> {
         Module::read("<text>", text.as_bytes().to_vec(), ReadOptions::default())
     }
 
-    /// All that there is to say about a text.
+    /// Checks a text and returns all diagnostics.
     ///
     /// ```
     /// assert!(relax::Module::check("def @main() { 1 }").is_empty());
@@ -70,8 +69,8 @@ impl Module {
         }
     }
 
-    /// Reads and checks the bytes of a file in any format: Relay and Relax text, TVMScript, TVM's
-    /// JSON, ONNX. The format is told by the content unless the options say it.
+    /// Parses and checks the bytes of a file in any format: Relay and Relax text, TVMScript, TVM's
+    /// JSON, ONNX. The format is detected from the content unless the options set it.
     ///
     /// ```
     /// use relax::{Module, ReadOptions};
@@ -118,8 +117,8 @@ impl Module {
         })
     }
 
-    /// As [`Module::read`], of a file. Large files that are no texts are mapped, and so are the
-    /// files that an ONNX model keeps its weights in.
+    /// Like [`Module::read`], for a file. Large binary files are memory-mapped, and so are the
+    /// external data files of ONNX models.
     ///
     /// ```
     /// use relax::{Module, ReadOptions};
@@ -149,22 +148,22 @@ impl Module {
         Module::read_in(session, &name, Contents::Held(Arc::new(mapped)))
     }
 
-    /// Warnings and remarks of reading and checking.
+    /// The warnings and notes from reading and checking.
     pub fn report(&self) -> &Report {
         &self.report
     }
 
-    /// The module as passes see it.
+    /// The module's IR, as passes see it.
     pub fn ir(&self) -> &relax_ir::Module {
         &self.ir
     }
 
-    /// Its types.
+    /// The types of its expressions.
     pub fn typing(&self) -> &Typing {
         &self.typing
     }
 
-    /// The types with their warnings, for pipelines over this module.
+    /// The types with their warnings, as input to pipelines on this module.
     pub(crate) fn typed(&self) -> Option<Typed> {
         Some(Typed {
             typing: Arc::clone(&self.typing),
@@ -172,8 +171,8 @@ impl Module {
         })
     }
 
-    /// Returns how often something was found out about the module since it is there, reading
-    /// included: types are found once, and again for what passes change.
+    /// Returns how many times the module's types were inferred so far, reading included: once in
+    /// full, and incrementally after passes.
     ///
     /// ```
     /// let mut module = relax::Module::parse("def @main(%x: int32) { %x }")?;
@@ -186,7 +185,7 @@ impl Module {
         self.found
     }
 
-    /// The functions that the text defines, in its order.
+    /// The functions that the text defines, in order.
     ///
     /// ```
     /// let module = relax::Module::parse("def @f(%x: int32) { %x } def @main() { @f(1) }")?;
@@ -199,7 +198,7 @@ impl Module {
         own.filter_map(|(id, _)| self.signature(id)).collect()
     }
 
-    /// The parameters and the result of a function.
+    /// Returns the signature of a function.
     pub(crate) fn signature(&self, id: GlobalId) -> Option<Signature> {
         let func = self.ir.global_func(id)?;
         let params = inputs::params(&self.ir, &self.typing, func);
@@ -227,7 +226,7 @@ impl Module {
         self.types_of(&functions)
     }
 
-    /// The types of some functions.
+    /// The types of the given functions.
     pub(crate) fn types_of(&self, functions: &[GlobalId]) -> Types {
         let of = |&id: &GlobalId| {
             let func = self.ir.global_func(id);
@@ -244,8 +243,8 @@ impl Module {
         }
     }
 
-    /// The module as a text in a style, with comments that say the type of every expression if
-    /// asked.
+    /// Prints the module in a style, optionally with comments that give the type of every
+    /// expression.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: int32) { %x }")?;
@@ -261,8 +260,8 @@ impl Module {
         self.print_as(mode, types)
     }
 
-    /// The same, with everything that can be said about how: constants of more elements than
-    /// `elide` as references to nothing, no metadata section.
+    /// Like [`Module::print`], with full control: constants of more than `elide` elements can be
+    /// printed as dangling references, and the metadata section left out.
     #[must_use]
     pub fn print_as(&self, mode: PrintMode<'_>, types: bool) -> String {
         let typed = TypedModule {
@@ -276,7 +275,7 @@ impl Module {
         print_as(&self.ir, &mode)
     }
 
-    /// The module as TVMScript.
+    /// Prints the module as TVMScript.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: Tensor[(2,), float32]) { nn.relu(%x) }")?;
@@ -285,7 +284,7 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// Something in it has no form there.
+    /// Part of the module has no TVMScript form.
     pub fn to_tvmscript(&self) -> Result<String, Error> {
         let typed = TypedModule {
             module: &self.ir,
@@ -295,9 +294,8 @@ impl Module {
         printed.map_err(|d| Error::Invalid(Report::new(&d, &self.session.sources)))
     }
 
-    /// The bytes of an ONNX model whose graph is a function. The function's parameters are
-    /// the graph's inputs, the fields of its result the outputs, constants initialisers; what it
-    /// calls is written where it is called.
+    /// Exports a function as an ONNX model. Its parameters become the graph's inputs, the fields of
+    /// its result the outputs, and constants initialisers; called functions are inlined.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: Tensor[(n, 2), float32]) { nn.relu(%x) }")?;
@@ -308,14 +306,14 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// There is no such function, or something in it has no form in ONNX.
+    /// The function does not exist, or part of it has no ONNX form.
     pub fn to_onnx(&self, function: &str) -> Result<Vec<u8>, Error> {
         let entry = self.find(Some(function))?;
         crate::onnx_model(&self.ir, entry).map_err(|d| self.invalid(&d))
     }
 
     /// Runs a pipeline: passes by name with options (`"infer-type,fuse-ops{level=2}"`) or a level
-    /// (`"O2"`). Files that passes name are read. The result is what passes had to say.
+    /// (`"O2"`). Files that pass options name are read. Returns the passes' diagnostics.
     ///
     /// ```
     /// let mut module = relax::Module::parse("def @main() { 1 + 2 }")?;
@@ -325,13 +323,13 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// The pipeline names what there is not, or a pass refuses the module, which is then as that
-    /// pass left it.
+    /// The pipeline is invalid, or a pass rejected the module, which is then left in the state
+    /// before that pass.
     pub fn optimise(&mut self, pipeline: &str) -> Result<Report, Error> {
         self.optimise_with(pipeline, &mut Silent)
     }
 
-    /// As [`Module::optimise`], for somebody who looks on.
+    /// Like [`Module::optimise`], with an observer.
     ///
     /// # Errors
     /// As for [`Module::optimise`].
@@ -358,7 +356,7 @@ impl Module {
         Ok(Report::new(&outcome.diagnostics, &self.session.sources))
     }
 
-    /// Makes a pass of one's own known to this module's pipelines.
+    /// Registers an out-of-tree pass for this module's pipelines.
     ///
     /// ```
     /// use relax::{Module, passes};
@@ -400,9 +398,9 @@ impl Module {
         Ok(())
     }
 
-    /// Gives parameters of a function values: they are constants then, and parameters no longer. A
-    /// field of a parameter `p` that is a tuple is called `p.0`. Constants that the text awaits
-    /// ([`Stubs::Awaited`](crate::Stubs)) are called `meta[relay.Constant][0]`, ….
+    /// Binds values to parameters of a function, which become constants and are removed from the
+    /// signature. A field of a tuple parameter `p` is named `p.0`. Stubbed constants of the text
+    /// ([`Stubs::Awaited`](crate::Stubs)) are named `meta[relay.Constant][0]`, ….
     ///
     /// ```
     /// use relax::{Module, Tensor, Value};
@@ -417,7 +415,7 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// There is no such function, or values do not fit.
+    /// The function does not exist, or values do not match their parameters.
     pub fn bind(
         &mut self,
         function: &str,
@@ -442,18 +440,18 @@ impl Module {
         self.retype()
     }
 
-    /// The function of a name; without one `main`, or the only one.
+    /// Resolves a function by name; without a name, `main` or the only function.
     pub(crate) fn find(&self, name: Option<&str>) -> Result<GlobalId, Error> {
         entry::sole_entry(&self.ir, name)
     }
 
-    /// Returns whether the other module is the same up to names, ids and places.
+    /// Returns whether the two modules are structurally equal: the same up to names, ids and spans.
     #[must_use]
     pub fn structural_equal(&self, other: &Module) -> bool {
         self.difference(other).is_none()
     }
 
-    /// The first structural difference to another module.
+    /// Returns the first structural difference between two modules.
     ///
     /// ```
     /// use relax::Module;
@@ -470,7 +468,7 @@ impl Module {
         crate::difference(&self.ir, &other.ir, EqualOptions::default())
     }
 
-    /// Runs a function by the reference evaluator.
+    /// Runs a function in the reference evaluator.
     ///
     /// ```
     /// use relax::{Module, Tensor, Value};
@@ -483,12 +481,12 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// There is no such function, an argument has no form there, or the program fails.
+    /// The function does not exist, an argument cannot be converted, or the program fails.
     pub fn evaluate(&self, function: &str, arguments: &[Value]) -> Result<Value, Error> {
         self.run(function, arguments, |evaluator| evaluator)
     }
 
-    /// The same, by an evaluator that `prepare` has prepared.
+    /// Like [`Module::evaluate`], with an evaluator configured by `prepare`.
     pub(crate) fn run<'m>(
         &'m self,
         function: &str,
@@ -532,14 +530,14 @@ impl Clone for Module {
     }
 }
 
-/// The text in the language's own style, without types of expressions.
+/// Prints the module in the default style, without expression types.
 impl std::fmt::Display for Module {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.print(Style::Pretty, false))
     }
 }
 
-/// Reads a pipeline, with the files that it names.
+/// Parses a pipeline and loads the files it names.
 pub(crate) fn pipeline_of(session: &mut Session, text: &str) -> Result<crate::Pipeline, Error> {
     let read = |file: &str| {
         let bytes = std::fs::read(file);

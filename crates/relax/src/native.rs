@@ -1,4 +1,4 @@
-//! From a typed module to code in memory.
+//! Lowering and JIT compilation of typed modules.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     Contents, Found, PassConfig, PassObserver, Pipeline, Session, Silent, Typed, Typing, run_typed,
 };
 
-/// Returns how run-time errors name a place: `file:line:column`.
+/// Returns the location name used in run-time errors: `file:line:column`.
 pub fn place(sources: &SourceMap, span: Span) -> Symbol {
     let text = match sources.file(span) {
         Some(file) => {
@@ -25,7 +25,8 @@ pub fn place(sources: &SourceMap, span: Span) -> Symbol {
     Symbol::new(&text)
 }
 
-/// The same without the folders of the file, so that an object is the same wherever its text lies.
+/// Like [`place`], with the file's base name only, so that object files do not depend on where the
+/// source lies.
 pub fn short_place(sources: &SourceMap, span: Span) -> Symbol {
     let whole = place(sources, span);
     let name = whole
@@ -38,7 +39,7 @@ pub fn short_place(sources: &SourceMap, span: Span) -> Symbol {
 /// Lowers the functions `roots`.
 ///
 /// # Errors
-/// Something in the functions has no native code.
+/// Part of the functions has no native code.
 pub fn lower(
     module: &Module,
     typing: &Typing,
@@ -50,13 +51,13 @@ pub fn lower(
     Ok(lowered)
 }
 
-/// Returns whether code is to check what it takes as proven, too: the environment says
-/// `RELAX_CHECK=1`.
+/// Returns whether generated code should also check proven assumptions: `RELAX_CHECK=1` is set in
+/// the environment.
 pub fn checked() -> bool {
     std::env::var_os("RELAX_CHECK").is_some_and(|v| v == "1")
 }
 
-/// The tensor programs of a lowered module's kernels, as text.
+/// Prints the tensor programs of a lowered module's kernels.
 pub fn loops(lowered: &Lowered) -> String {
     let mut module = Module::new();
     for (id, kernel) in lowered.kernels.iter() {
@@ -77,8 +78,8 @@ pub fn loops(lowered: &Lowered) -> String {
     crate::print(&module, crate::Style::Pretty, None)
 }
 
-/// Returns what a compiled program consists of: its entries with their types, its kernels by what
-/// they compute, and the bytes of its constants.
+/// Summarises a compiled program: its entries with their types, its kernels by operators, and the
+/// bytes of its constants.
 pub fn summary(lowered: &Lowered) -> String {
     use std::fmt::Write as _;
     let mut out = String::new();
@@ -101,23 +102,23 @@ pub fn summary(lowered: &Lowered) -> String {
     out
 }
 
-/// The most memory that this process held so far, in KiB, where the system tells.
+/// The peak resident memory of this process in KiB, where the system reports it.
 pub fn peak_memory() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Compiles a lowered program into memory.
+/// JIT-compiles a lowered program.
 ///
 /// # Errors
-/// Native code does not have what the program uses.
+/// The program uses something that has no native code.
 pub fn jit(lowered: &Lowered) -> Result<Jit, Diagnostics> {
     jit_with(lowered, false, &[])
 }
 
-/// As [`jit`]; with `profile` the code measures its kernels. `files` are what weights are mapped
-/// from: their pages are given back once they are packed.
+/// Like [`jit`]; with `profile`, kernels are timed. `files` are the mapped files that weights come
+/// from: their pages are released once the weights are packed.
 ///
 /// # Errors
 /// As for [`jit`].
@@ -134,10 +135,10 @@ pub fn jit_with(lowered: &Lowered, profile: bool, files: &[Contents]) -> Result<
     })
 }
 
-/// As [`passes`], for a pipeline as text.
+/// Like [`passes`], for a pipeline in text form.
 ///
 /// # Errors
-/// There is no such pipeline, or a pass refuses the module.
+/// The pipeline is invalid, or a pass rejected the module.
 pub fn optimise(
     session: &mut Session,
     module: &mut Module,
@@ -147,11 +148,11 @@ pub fn optimise(
     passes(session, module, None, asked)
 }
 
-/// Makes copies of functions that native code needs one of per type, runs a pipeline over a module,
-/// and hands on its types afterwards. `typed` is what is known of the module's types.
+/// Monomorphises functions where native code needs it, runs a pipeline on a module, and returns the
+/// resulting types. `typed` are the module's types if they are known.
 ///
 /// # Errors
-/// A pass refuses the module.
+/// A pass rejected the module.
 pub fn passes(
     session: &mut Session,
     module: &mut Module,
@@ -161,8 +162,7 @@ pub fn passes(
     passes_with(session, module, typed, asked, &mut Silent).map(|o| o.0)
 }
 
-/// As [`passes`], for somebody who looks on; also says how often something was found out on the
-/// way.
+/// Like [`passes`], with an observer; also returns how many times types were inferred.
 ///
 /// # Errors
 /// As for [`passes`].
@@ -174,11 +174,10 @@ pub fn passes_with(
     observer: &mut dyn PassObserver,
 ) -> Result<(Arc<Typing>, Found), Diagnostics> {
     let typed = match module.script.is_some() {
-        // Types of Relax in TVMScript are found by other rules than those of the program that it
-        // becomes.
+        // TVMScript modules follow other typing rules than the Relay program they are converted to.
         true => {
             crate::script::places::as_values(module, typed);
-            // From here on passes that Relax has too are ours.
+            // From here on the standard passes apply, also where Relax has one of the same name.
             module.script = Some(Arc::new(relax_ir::Script::lowered()));
             None
         }

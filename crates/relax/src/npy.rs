@@ -1,44 +1,44 @@
-//! NumPy's `.npy` format: one array.
+//! Reader of NumPy's `.npy` format: one array.
 //!
-//! Nothing in a file is believed before it is checked: the header is a dictionary of three known
-//! keys, read by a scanner that neither recurses nor allocates more than the file is long, and the
-//! elements must all be there.
+//! The file is untrusted: the header is a dictionary of three known keys, parsed by a scanner that
+//! neither recurses nor allocates more than the file's length, and the elements must all be
+//! present.
 
 use relax_tensor::{DType, Tensor, TypeCode};
 
-/// The bytes that a file begins with.
+/// The magic number of the format.
 pub(crate) const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// More axes than NumPy's most (64), and than any model has.
+/// The maximum rank: above NumPy's own limit (64) and that of any model.
 const MOST_AXES: usize = 64;
 
-/// What the header of an array says.
+/// The parsed header of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
-    /// The element type as tensors have it; two bytes without a meaning are `uint16`.
+    /// The element type; two-byte void elements are read as `uint16`.
     pub dtype: DType,
-    /// Whether the bytes of an element stand in the other order.
+    /// Whether elements are stored in the non-native byte order.
     pub swapped: bool,
-    /// Whether elements stand column by column.
+    /// Whether the array is stored in column-major (Fortran) order.
     pub fortran: bool,
-    /// Extents, 0 or more each.
+    /// The extents, all non-negative.
     pub shape: Vec<i64>,
-    /// Where the elements begin.
+    /// The offset of the elements.
     pub data: usize,
-    /// Bytes of the elements.
+    /// The size of the elements in bytes.
     pub len: usize,
 }
 
 impl Header {
-    /// Returns whether the elements are those of a tensor as they lie in the file.
+    /// Returns whether the elements can be used as they lie in the file, without conversion.
     pub(crate) fn plain(&self) -> bool {
         let line = self.shape.iter().filter(|&&d| d > 1).count() < 2;
         !self.swapped && (!self.fortran || line) && self.dtype != DType::BOOL
     }
 }
 
-/// Reads the header, and holds the elements against what follows it. With `whole` nothing may
-/// follow these.
+/// Parses the header and checks that the elements are present. With `whole`, nothing may follow
+/// them.
 pub(crate) fn header(bytes: &[u8], whole: bool) -> Result<Header, String> {
     let cut = || "the header is cut off".to_owned();
     if !bytes.starts_with(MAGIC) {
@@ -84,7 +84,7 @@ pub(crate) fn header(bytes: &[u8], whole: bool) -> Result<Header, String> {
     })
 }
 
-/// The array of a file, or of a part of one: see [`header`].
+/// Reads the array of a file, or of a part of one: see [`header`].
 pub(crate) fn read(bytes: &[u8], whole: bool) -> Result<Tensor, String> {
     let h = header(bytes, whole)?;
     let elements = &bytes[h.data..h.data + h.len];
@@ -98,7 +98,7 @@ pub(crate) fn read(bytes: &[u8], whole: bool) -> Result<Tensor, String> {
         (t.bytes_mut().chunks_exact_mut(size)).for_each(<[u8]>::reverse);
     }
     if h.dtype == DType::BOOL {
-        // A truth value is 0 or 1 from here on, whatever the file holds.
+        // Booleans are normalised to 0 or 1, whatever the file holds.
         (t.bytes_mut().iter_mut()).for_each(|b| *b = u8::from(*b != 0));
     }
     let line = h.shape.iter().filter(|&&d| d > 1).count() < 2;
@@ -112,7 +112,7 @@ pub(crate) fn read(bytes: &[u8], whole: bool) -> Result<Tensor, String> {
     })
 }
 
-/// An array of `shape` from the same elements with the axes the other way round.
+/// Converts a column-major array, given with reversed axes, to an array of `shape`.
 fn transposed(turned: &Tensor, shape: &[i64]) -> Tensor {
     let size = turned.dtype().size();
     let mut out = Tensor::zeros(turned.dtype(), shape);
@@ -138,7 +138,7 @@ fn transposed(turned: &Tensor, shape: &[i64]) -> Tensor {
     out
 }
 
-/// What the dictionary says.
+/// The entries of the header dictionary.
 struct Described {
     dtype: DType,
     swapped: bool,
@@ -146,7 +146,7 @@ struct Described {
     shape: Vec<i64>,
 }
 
-/// `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, keys in any order.
+/// Parses `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, keys in any order.
 fn described(text: &str) -> Result<Described, String> {
     let mut s = Scanner(text);
     let (mut dtype, mut fortran, mut shape) = (None, None, None);
@@ -178,7 +178,7 @@ fn described(text: &str) -> Result<Described, String> {
     })
 }
 
-/// An element type, and whether its bytes stand in the other order.
+/// Parses an element type, and whether its byte order is not the native one.
 fn element(s: &mut Scanner<'_>) -> Result<(DType, bool), String> {
     if s.rest().starts_with('[') {
         return Err("records are not supported".into());
@@ -198,7 +198,7 @@ fn element(s: &mut Scanner<'_>) -> Result<(DType, bool), String> {
         ('i', 1 | 2 | 4 | 8) => TypeCode::Int,
         ('u', 1 | 2 | 4 | 8) => TypeCode::UInt,
         ('b', 1) => return Ok((DType::BOOL, false)),
-        // What the package ml_dtypes calls bfloat16 is stored as two bytes without a meaning.
+        // The package ml_dtypes stores bfloat16 as two-byte void elements.
         ('V', 2) => TypeCode::UInt,
         _ => return Err(unknown()),
     };
@@ -214,7 +214,7 @@ fn element(s: &mut Scanner<'_>) -> Result<(DType, bool), String> {
     }
 }
 
-/// The text of a header that is still to be read.
+/// The rest of a header that is yet to be scanned.
 struct Scanner<'t>(&'t str);
 
 impl<'t> Scanner<'t> {

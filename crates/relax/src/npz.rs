@@ -1,4 +1,4 @@
-//! Tensors out of NumPy's `.npz` and `.npy` files.
+//! Reads tensors from NumPy's `.npz` and `.npy` files.
 
 use std::io::{Cursor, Read};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use zip::ZipArchive;
 use crate::weights::{Mapped, unreadable};
 use crate::{Error, npy};
 
-/// The arrays of a `.npz` archive, in the order of the file; its members may be compressed.
+/// Reads the arrays of a `.npz` archive in file order; members may be compressed.
 fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Error> {
     let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|e| trouble(&e))?;
@@ -26,7 +26,7 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Error> {
         let mut array = Vec::new();
         let size = usize::try_from(member.size()).unwrap_or(usize::MAX);
         array.try_reserve_exact(size).map_err(|e| trouble(&e))?;
-        // What an archive says of a size is a bound, not a promise.
+        // The size that an archive declares is used as a limit, not trusted.
         let mut limited = (&mut member).take(size as u64);
         limited.read_to_end(&mut array).map_err(|e| trouble(&e))?;
         let tensor = npy::read(&array, true).map_err(|e| trouble(&e))?;
@@ -35,8 +35,7 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Error> {
     Ok(out)
 }
 
-/// The arrays of a file of NumPy's. Those that it stores as they are and aligned are borrowed from
-/// it.
+/// Reads the arrays of a NumPy file. Uncompressed and aligned arrays are borrowed from it.
 ///
 /// # Errors
 /// [`Error::File`]: it is none, or damaged.
@@ -44,7 +43,7 @@ pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, Error
     let map = file.bytes();
     let unreadable = |why: &str| unreadable(path, &why);
     if map.starts_with(npy::MAGIC) {
-        // A file of one array: the first argument.
+        // A file with a single array binds the first argument.
         let array = npy::read(map, false).map_err(|e| unreadable(&e))?;
         return Ok(vec![("in0".to_owned(), array)]);
     }
@@ -70,7 +69,7 @@ pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, Error
     }
 }
 
-/// An array that a part of a file holds.
+/// Reads the array in a range of the file.
 fn member(file: &Mapped, range: Range<usize>) -> Result<Tensor, String> {
     let bytes = file.bytes().get(range.clone()).ok_or("it is cut off")?;
     let header = npy::header(bytes, true)?;
@@ -83,9 +82,9 @@ fn member(file: &Mapped, range: Range<usize>) -> Result<Tensor, String> {
     npy::read(bytes, true)
 }
 
-/// Returns where the members of a zip archive lie that are stored as they are (PKWARE's APPNOTE
-/// 4.3). `None` when one is compressed, or the archive is of a form that only the full reader
-/// knows.
+/// Returns the byte ranges of the members of a zip archive if all are stored uncompressed (PKWARE's
+/// APPNOTE 4.3). Returns `None` if one is compressed, or if the archive uses features that only the
+/// full reader supports.
 fn stored(zip: &[u8]) -> Option<Vec<(String, std::ops::Range<usize>)>> {
     let u16_at =
         |at: usize| Some(u16::from_le_bytes(zip.get(at..at + 2)?.try_into().ok()?) as usize);
@@ -115,7 +114,7 @@ fn stored(zip: &[u8]) -> Option<Vec<(String, std::ops::Range<usize>)>> {
         let names = u16_at(at + 28)?;
         let name = std::str::from_utf8(zip.get(at + 46..at + 46 + names)?).ok()?;
         let begin = local + 30 + u16_at(local + 26)? + u16_at(local + 28)?;
-        // The list of the members stands behind them.
+        // The central directory follows the members.
         if begin + size > list {
             return None;
         }

@@ -1,4 +1,4 @@
-//! ONNX models: bytes to module, and module to bytes.
+//! Import and export of ONNX models.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use relax_passes::Bound;
 use crate::optimise::run_own;
 use crate::{Contents, Session, TypedModule};
 
-/// What brings a module to bindings of operators' calls: fused groups and functions that are called
-/// take the places of their calls.
+/// The pipeline that brings a module to a sequence of operator calls: fused groups and called
+/// functions are inlined.
 const BINDINGS: &str = "infer-type,defuse-ops,inline,defuse-ops,to-a-normal-form,infer-type";
 
-/// A model's contents as bytes that others can borrow from.
+/// A model's contents as shared bytes that tensors can borrow from.
 struct Owner(Contents);
 
 impl AsRef<[u8]> for Owner {
@@ -25,7 +25,7 @@ impl AsRef<[u8]> for Owner {
 }
 
 impl Session {
-    /// Reads a model. Places mean its text; weights are constants of the module.
+    /// Imports a model. Spans refer to its generated text; weights become constants of the module.
     pub(crate) fn read_model(
         &mut self,
         name: &str,
@@ -67,7 +67,7 @@ impl Session {
     }
 }
 
-/// The text as the formatter lays it out.
+/// Formats the text.
 fn laid_out(name: &str, text: String) -> String {
     let mut sources = relax_base::SourceMap::new();
     let Some(file) = sources.add(name, text.clone()) else {
@@ -76,14 +76,13 @@ fn laid_out(name: &str, text: String) -> String {
     relax_syntax::format_source(&file, &relax_syntax::FmtOptions::default()).unwrap_or(text)
 }
 
-/// The bytes of an ONNX model whose graph is a function of a module. What the function calls is
-/// written where it is called.
+/// Exports a function of a module as an ONNX model. Called functions are inlined.
 ///
 /// # Errors
-/// Something in the function has no form in ONNX.
+/// Part of the function has no ONNX form.
 pub fn onnx_model(module: &Module, entry: GlobalId) -> Result<Vec<u8>, Diagnostics> {
     let mut module = module.clone();
-    // What passes leave alone is written like everything else.
+    // Functions that passes skip are exported like any other.
     for function in module.funcs.values_mut() {
         for kept in ["Primitive", "Compiler", "Composite"] {
             function.attrs.remove(kept);

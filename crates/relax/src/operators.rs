@@ -1,4 +1,4 @@
-//! The operators, for those who build calls of them.
+//! The operator registry, for code that builds calls.
 
 use relax_ops::{Arity, AttrTy, Default as Given};
 
@@ -11,33 +11,33 @@ use relax_ops::{Arity, AttrTy, Default as Given};
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Operator {
-    /// Its name, `nn.dense`.
+    /// The name, such as `nn.dense`.
     pub name: &'static str,
-    /// What it computes.
+    /// A description of what it computes.
     pub doc: &'static str,
-    /// The names of its inputs, and what they mean.
+    /// The names and descriptions of its inputs.
     pub inputs: Vec<(&'static str, &'static str)>,
-    /// Whether a call takes more arguments than inputs are named.
+    /// Whether the operator is variadic: a call may have more arguments than named inputs.
     pub more: bool,
-    /// Its attributes.
+    /// The attributes.
     pub attributes: Vec<Attribute>,
 }
 
 /// An attribute of an operator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attribute {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// The type of its values in a word or two: `int`, `float`, `bool`, `str`, `dtype`, `ints`,
-    /// `floats`, `dims`, `int lists`, `strs`, `int or ints`, `any`.
+    /// The type of its values: `int`, `float`, `bool`, `str`, `dtype`, `ints`, `floats`, `dims`,
+    /// `int lists`, `strs`, `int or ints`, `any`.
     pub kind: &'static str,
-    /// Its default as the language writes it; `None` where a value must be given.
+    /// The default in the text format's syntax; `None` if the attribute is required.
     pub default: Option<String>,
-    /// What it means.
+    /// A description.
     pub doc: &'static str,
 }
 
-/// All built-in operators, sorted by name.
+/// Returns all built-in operators, sorted by name.
 ///
 /// ```
 /// let all = relax::operators();

@@ -1,4 +1,4 @@
-//! Pipelines over the session's sources.
+//! Parsing and running of pipelines in a session.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub use relax_passes::{
 use crate::{ReadOptions, Session, Typing};
 
 impl Session {
-    /// Reads a pipeline.
+    /// Parses a pipeline.
     ///
     /// ```
     /// use relax::{PassConfig, Session, Silent, run_pipeline};
@@ -27,7 +27,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// All mistakes in it, with places in a source named `<pipeline>`.
+    /// All errors in it, with spans in a source named `<pipeline>`.
     pub fn pipeline(&mut self, text: &str) -> Result<Pipeline, Diagnostics> {
         match self.sources.add("<pipeline>", text) {
             Some(file) => Pipeline::parse(&file, &self.passes),
@@ -38,11 +38,11 @@ impl Session {
         }
     }
 
-    /// Reads a pipeline, with the files that its options name: `read` gives the bytes of one, or
-    /// says why not.
+    /// Parses a pipeline and loads the files that its options name: `read` returns the bytes of
+    /// one, or an error.
     ///
     /// # Errors
-    /// As for [`Session::pipeline`]; a file cannot be read.
+    /// As for [`Session::pipeline`], or a file cannot be read.
     pub fn pipeline_with(
         &mut self,
         text: &str,
@@ -62,10 +62,10 @@ impl Session {
     }
 }
 
-/// Runs a pipeline that the library itself asks for, and gives the types that its last pass found.
+/// Runs a pipeline of the library's own, and returns the types after its last pass.
 ///
 /// # Errors
-/// A pass refuses the module.
+/// A pass rejected the module.
 pub(crate) fn run_own(pipeline: &str, module: &mut Module) -> Result<Arc<Typing>, Diagnostics> {
     let pipeline = Session::new(ReadOptions::default()).pipeline(pipeline)?;
     let outcome = run_pipeline(&pipeline, module, &PassConfig::default(), &mut Silent);

@@ -1,4 +1,4 @@
-//! Functions of the host for the evaluator, as compiled programs call them.
+//! Packed functions for the evaluator, with the interface that compiled programs use.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use relax_tensor::{Tensor, Value};
 use crate::{Error, Module, values};
 
 impl Module {
-    /// As [`Module::evaluate`], with functions of the host that the program may call.
+    /// Like [`Module::evaluate`], with packed functions that the program may call.
     ///
     /// # Errors
     /// As for [`Module::evaluate`].
@@ -29,7 +29,7 @@ impl Module {
     }
 }
 
-/// Functions for an evaluator of a module.
+/// Adapts packed functions to an evaluator of a module.
 struct Functions<'m> {
     module: &'m Ir,
     packed: Arc<dyn Packed>,
@@ -65,7 +65,7 @@ impl relax_interp::Packed for Functions<'_> {
         let places: Vec<Place> = given.chain(outs.iter().map(|t| own(t, true))).collect();
         self.packed.call_dps(name, &places)?;
         for (out, place) in outs.iter_mut().zip(&places[args.len()..]) {
-            // A copy: the function may have kept the place.
+            // Copied, as the function may have kept a pointer to the buffer.
             let (dtype, shape) = (out.dtype(), out.shape().to_vec());
             let written = Tensor::from_bytes(dtype, &shape, place.tensor.bytes());
             *out = written.ok_or("a tensor has changed its size")?;
@@ -74,7 +74,7 @@ impl relax_interp::Packed for Functions<'_> {
     }
 }
 
-/// Memory that is written in place.
+/// An aligned buffer that is written in place.
 struct Words(Arc<[u64]>, usize);
 
 impl AsRef<[u8]> for Words {
@@ -84,7 +84,7 @@ impl AsRef<[u8]> for Words {
     }
 }
 
-/// A tensor's bytes in words, so that they are aligned.
+/// Copies a tensor's bytes into words, so that they are aligned.
 fn words(t: &Tensor) -> Vec<u64> {
     let word = |bytes: &[u8]| {
         let mut word = [0; 8];

@@ -1,4 +1,4 @@
-//! Walking over a result with its type, which names constructors.
+//! Traversal of a result value with its type, which names constructors.
 
 use relax_ir::{Module, TypeId};
 use relax_tensor::{Tensor, Value};
@@ -8,7 +8,7 @@ use crate::types::{Bound, Scopes};
 /// A value and its type.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<'a> {
-    /// What the type is of.
+    /// The module that the type belongs to.
     pub module: &'a Module,
     /// The type.
     pub ty: TypeId,
@@ -16,18 +16,18 @@ pub struct Typed<'a> {
     pub value: &'a Value,
 }
 
-/// A part of a value, as a walk meets it.
+/// A part of a value, as the traversal visits it.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Part<'a> {
     /// A tensor.
     Tensor(&'a Tensor),
-    /// Something that cannot be looked into.
+    /// An opaque value.
     Opaque(&'static str),
-    /// Here begins a tuple, or what a constructor of that name made; and how many fields it has.
+    /// Opens a tuple or a constructor's value: the constructor's name, and the number of fields.
     Open(Option<String>, usize),
-    /// Between two fields.
+    /// A separator between two fields.
     Between,
-    /// The end of what [`Part::Open`] began.
+    /// Closes what [`Part::Open`] opened.
     Close(Option<String>, usize),
 }
 
@@ -36,7 +36,7 @@ enum Step<'a> {
     Say(Part<'a>),
 }
 
-/// Calls `look` with every part of a value, in order.
+/// Calls `look` on every part of a value, in order.
 pub fn parts<'a>(typed: &Typed<'a>, look: &mut dyn FnMut(Part<'a>)) {
     let mut scopes = Scopes::new(typed.module);
     let whole = Bound::outer(typed.ty);
@@ -73,7 +73,7 @@ pub fn parts<'a>(typed: &Typed<'a>, look: &mut dyn FnMut(Part<'a>)) {
     }
 }
 
-/// The name of a constructor, or its number where the type does not say.
+/// Returns the name of a constructor, or its tag where the type does not determine it.
 fn constructor(scopes: &Scopes<'_>, ty: Bound, tag: u32) -> String {
     let name = scopes.constructor(ty, tag);
     name.map_or_else(|| format!("constructor {tag}"), str::to_owned)

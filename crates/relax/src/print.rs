@@ -1,4 +1,4 @@
-//! Module to text, and modules compared.
+//! Printing and comparison of modules.
 
 use relax_base::Span;
 use relax_ir::{Difference, EqualOptions, ExprId, Module, OpId};
@@ -9,8 +9,8 @@ pub use relax_ir::TypeSource;
 pub use relax_resolve::print::{PrintMode, listed_constants};
 pub use relax_syntax::Style;
 
-/// The text of a module. With `types` it has TVM's `/* ty=… */` comments and the result types that
-/// were inferred.
+/// Prints a module. With `types`, TVM's `/* ty=… */` comments and the inferred result types are
+/// included.
 ///
 /// ```
 /// let (module, _) = relax::Session::default().read("a", b"def @main() { 1+2 }".to_vec());
@@ -26,7 +26,7 @@ pub fn print(module: &Module, style: Style, types: Option<&dyn TypeSource>) -> S
     print_as(module, &mode)
 }
 
-/// The same, with everything that can be said about how.
+/// Like [`print`], with all options.
 pub fn print_as(module: &Module, mode: &PrintMode<'_>) -> String {
     let ast = module_to_ast(module, mode);
     let options = PrintOptions {
@@ -37,7 +37,7 @@ pub fn print_as(module: &Module, mode: &PrintMode<'_>) -> String {
     relax_syntax::print(&ast, &options)
 }
 
-/// The name of a built-in operator.
+/// Returns the name of a built-in operator.
 pub(crate) fn op_name(op: OpId) -> String {
     match relax_ops::registry().get(op) {
         Some(def) => def.name.to_owned(),
@@ -45,18 +45,18 @@ pub(crate) fn op_name(op: OpId) -> String {
     }
 }
 
-/// The first structural difference between two modules, for people.
+/// The first structural difference between two modules, formatted for users.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
-    /// What differs, where, and the expression on each side.
+    /// What differs, where, and the two expressions.
     pub text: String,
-    /// Where the expression of the left side came from; [`Span::NONE`] where a pass made it.
+    /// The span of the left expression; [`Span::NONE`] if a pass created it.
     pub left: Span,
-    /// The same for the right side.
+    /// The span of the right expression.
     pub right: Span,
 }
 
-/// The first structural difference between two modules.
+/// Returns the first structural difference between two modules.
 pub fn difference(left: &Module, right: &Module, options: EqualOptions) -> Option<Mismatch> {
     let found: Difference = relax_ir::structural_difference(left, right, options, &op_name)?;
     let mut text = found.to_string();

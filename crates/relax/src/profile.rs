@@ -1,27 +1,27 @@
-//! The table of `relax-run --profile`.
+//! The profile table of `relax-run --profile`.
 
 use std::fmt::Write as _;
 
 use relax_codegen::KernelCost;
 
-/// What a kernel has cost.
+/// The accumulated cost of a kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cost {
-    /// What it computes.
+    /// The operators it computes.
     pub kernel: String,
-    /// How often it was called.
+    /// The number of calls.
     pub calls: u64,
-    /// How long all calls took, in nanoseconds.
+    /// The total time of all calls, in nanoseconds.
     pub nanos: u64,
-    /// How long the shortest took, in nanoseconds.
+    /// The time of the fastest call, in nanoseconds.
     pub least: u64,
-    /// Operations on numbers in all calls, as far as they are known.
+    /// Arithmetic operations over all calls, as far as they are known.
     pub flops: u64,
-    /// Bytes of arguments and results in all calls.
+    /// Bytes of arguments and results over all calls.
     pub bytes: u64,
 }
 
-/// The kernels that have run, the dearest first.
+/// Returns the cost of the kernels that ran, the most expensive first.
 pub fn costs(labels: &[String], costs: &[KernelCost]) -> Vec<Cost> {
     let row = |(label, c): (&String, &KernelCost)| Cost {
         kernel: label.clone(),
@@ -38,9 +38,9 @@ pub fn costs(labels: &[String], costs: &[KernelCost]) -> Vec<Cost> {
     rows
 }
 
-/// Returns what each kernel cost, the dearest first: calls, time, share of the kernels' time,
-/// GFLOP/s, GB/s, and the shortest call, which other programs disturbed least. Kernels that did not
-/// run are left out.
+/// Formats the cost of each kernel, the most expensive first: calls, time, share of the total
+/// kernel time, GFLOP/s, GB/s, and the fastest call, which is the least disturbed by other
+/// processes. Kernels that did not run are left out.
 pub fn table(labels: &[String], costs: &[KernelCost]) -> String {
     let rows = self::costs(labels, costs);
     let total: u64 = rows.iter().map(|r| r.nanos).sum();

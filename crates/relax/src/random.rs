@@ -1,4 +1,4 @@
-//! Tensors made up: the arguments of a program that is to run on anything that fits.
+//! Generation of random tensors as arguments of a program.
 
 use relax_ir::{DTy, Module, Shape, Type};
 use relax_sym::{Atom, Dim, DimVar};
@@ -10,25 +10,25 @@ use crate::{Error, Typing};
 
 mod settle;
 
-/// Which tensors are made up.
+/// Options for generating tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct Random<'t> {
-    /// Where the numbers begin; the same seed gives the same.
+    /// The seed; equal seeds give equal tensors.
     pub seed: u64,
-    /// What extents are that nothing else says.
+    /// The value of extents that nothing else determines.
     pub extent: i64,
-    /// The types of the program, with what it checks. Where it checks that extents are equal, or a
-    /// tensor on the way would be empty, they are the next ones with which that holds. Without it,
-    /// all are the same, whatever is done to the program.
+    /// The program's types, including its run-time checks. If given, extents are chosen close to
+    /// `extent` such that equality checks hold and no intermediate tensor is empty. If `None`,
+    /// every open extent is `extent`, whatever the program checks.
     pub typing: Option<&'t Typing>,
 }
 
-/// The extents that tensors which are given say, for those that are made up beside them.
+/// Extents known from given tensors, used to generate the missing ones.
 #[derive(Clone, Debug, Default)]
 pub struct Extents(FxHashMap<DimVar, i64>);
 
 impl Extents {
-    /// Learns from a tensor for a parameter.
+    /// Records the extents of a tensor that is given for a parameter.
     pub fn learn(&mut self, m: &Module, param: &Param, given: &Tensor) {
         let Type::Tensor(t) = &m.types[param.ty] else {
             return;
@@ -41,7 +41,7 @@ impl Extents {
         }
     }
 
-    /// An extent; `otherwise` for what is known of nothing.
+    /// Evaluates an extent; unknown variables have the value `otherwise`.
     fn of(&self, dim: &Dim, otherwise: i64) -> i64 {
         let value = |v| Some(self.0.get(&v).copied().unwrap_or(otherwise));
         let known = dim.eval(&value).ok().flatten();
@@ -49,7 +49,7 @@ impl Extents {
     }
 }
 
-/// Returns whether there is memory for a tensor.
+/// Returns whether a tensor of this shape fits in memory.
 fn affordable(dtype: DType, shape: &[i64]) -> bool {
     let bytes = shape
         .iter()
@@ -58,10 +58,10 @@ fn affordable(dtype: DType, shape: &[i64]) -> bool {
     (bytes.flatten()).is_some_and(|n| Vec::<u8>::new().try_reserve_exact(n).is_ok())
 }
 
-/// A tensor for each parameter, as [`tensor`] makes them.
+/// Generates a tensor for each parameter, see [`tensor`].
 ///
 /// # Errors
-/// The parameters that no tensor can be made for, a line each.
+/// The parameters for which no tensor can be generated, one per line.
 pub fn random(m: &Module, params: &[Param], how: Random<'_>) -> Result<Vec<Tensor>, Vec<String>> {
     let mut extents = Extents::default();
     extents.settle(m, params, how);
@@ -78,10 +78,10 @@ pub fn random(m: &Module, params: &[Param], how: Random<'_>) -> Result<Vec<Tenso
     }
 }
 
-/// A tensor for the `i`th parameter, of numbers that depend only on the seed, the parameter's
-/// position and the element: floats in [-1, 1), small integers. So that whole models give sensible
-/// numbers, parameters named `…weight` are scaled by their fan-in, those named `…gamma` and `…var`
-/// lie around 1.
+/// Generates a tensor for the `i`th parameter. Its elements depend only on the seed, the
+/// parameter's position and the element's index: floats in [-1, 1), small integers. To keep the
+/// results of whole models in a sensible range, parameters named `…weight` are scaled by their
+/// fan-in, and those named `…gamma` and `…var` lie around 1.
 ///
 /// # Errors
 /// [`Error::Unfit`]: none can be made for the parameter's type.
@@ -131,7 +131,7 @@ pub fn tensor(
     Ok(tensor)
 }
 
-/// Around what the floats of a parameter lie, and how far.
+/// Returns the centre and the radius of a parameter's random floats.
 fn range(name: &str, shape: &[i64]) -> (f64, f64) {
     let fan_in: i64 = shape.iter().skip(1).product();
     match name {

@@ -1,10 +1,10 @@
-//! Diagnostics with their places looked up: they need no sources any more.
+//! Diagnostics with resolved source locations, independent of the source map.
 
 use std::fmt::{self, Write as _};
 
 use relax_base::{Diagnostic, Diagnostics, Severity, SourceMap, Span};
 
-/// A place in a file: one-based lines, one-based columns counted in characters.
+/// A source location: one-based lines, one-based columns counted in characters.
 ///
 /// ```
 /// let report = relax::Module::check("def @main() {\n  %y\n}");
@@ -15,21 +15,21 @@ use relax_base::{Diagnostic, Diagnostics, Severity, SourceMap, Span};
 pub struct Place {
     /// The file.
     pub file: String,
-    /// Line of the first character.
+    /// The line of the first character.
     pub line: u32,
-    /// Column of the first character.
+    /// The column of the first character.
     pub column: u32,
-    /// Line of the character after the last.
+    /// The line of the character after the last.
     pub end_line: u32,
-    /// Column of the character after the last.
+    /// The column of the character after the last.
     pub end_column: u32,
-    /// What is said there; may be empty.
+    /// The label's text; may be empty.
     pub text: String,
-    /// The first line, as it stands in the file.
+    /// The first source line.
     pub source: String,
 }
 
-/// A suggested change of the source.
+/// A suggested fix.
 ///
 /// ```
 /// let report = relax::Module::check("def @main(%input: int32) { %imput }");
@@ -38,15 +38,15 @@ pub struct Place {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Suggestion {
-    /// What to do, as an imperative.
+    /// What to do, in the imperative.
     pub title: String,
-    /// Whether that is meant beyond reasonable doubt.
+    /// Whether the fix is machine-applicable: it is certainly what was intended.
     pub certain: bool,
-    /// What is replaced, and by what.
+    /// The ranges to replace and their replacements.
     pub edits: Vec<(Place, String)>,
 }
 
-/// An error, a warning or a remark.
+/// An error, a warning or a note.
 ///
 /// ```
 /// let report = relax::Module::check("def @main() { %y }");
@@ -56,21 +56,21 @@ pub struct Suggestion {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// The code, as `RX0319`; [`crate::explain`] has a page for each.
+    /// The code, such as `RX0319`; [`crate::explain`] has a page for each.
     pub code: String,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// One sentence without a full stop.
     pub message: String,
-    /// The places, the primary one first; none where nothing in a file stands behind it.
+    /// The locations, the primary one first; empty if the finding concerns no source file.
     pub places: Vec<Place>,
-    /// More sentences.
+    /// Additional sentences.
     pub notes: Vec<String>,
-    /// What to do.
+    /// Suggested fixes.
     pub suggestions: Vec<Suggestion>,
 }
 
-/// Everything that there is to say about an input, in order.
+/// All findings about an input, in order.
 ///
 /// ```
 /// let report = relax::Module::check("def @main(%x: Tensor[(2), float32]) { %y }");
@@ -81,7 +81,7 @@ pub struct Finding {
 pub struct Report(Vec<Finding>);
 
 impl Report {
-    /// Looks the places of diagnostics up.
+    /// Resolves the locations of diagnostics.
     pub fn new(diagnostics: &Diagnostics, sources: &SourceMap) -> Report {
         Report(diagnostics.iter().map(|d| finding(d, sources)).collect())
     }
@@ -91,12 +91,12 @@ impl Report {
         &self.0
     }
 
-    /// Returns whether there is nothing to say.
+    /// Returns whether there are no findings.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether an error is among the findings.
+    /// Returns whether any finding is an error.
     pub fn has_errors(&self) -> bool {
         self.0.iter().any(|f| f.severity == Severity::Error)
     }
@@ -137,7 +137,7 @@ fn finding(d: &Diagnostic, sources: &SourceMap) -> Finding {
 }
 
 impl Finding {
-    /// The severity as a word.
+    /// Returns the severity as a word.
     pub fn word(&self) -> &'static str {
         match self.severity {
             Severity::Error => "error",
@@ -147,7 +147,7 @@ impl Finding {
     }
 }
 
-/// The longest line of a source that is shown whole.
+/// Source lines longer than this are abbreviated.
 const WIDE: usize = 160;
 
 impl fmt::Display for Place {

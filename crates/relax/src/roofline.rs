@@ -1,4 +1,5 @@
-//! Rooflines: what kernels reach, beside what the machine's arithmetic and memory allow.
+//! Rooflines: the performance of kernels compared with the machine's peak compute and memory
+//! bandwidth.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -8,22 +9,21 @@ use relax_tensor::{Tensor, Value};
 use crate::picture::escaped;
 use crate::{CompileOptions, Cost, Error, Module, Program};
 
-/// What a machine can do.
+/// The peak performance of a machine.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Peaks {
-    /// Billions of operations on numbers in a second.
+    /// Peak arithmetic throughput, in GFLOP/s.
     pub gflops: f64,
-    /// Gigabytes that come from memory, or go there, in a second.
+    /// Peak memory bandwidth, in GB/s.
     pub gbytes: f64,
 }
 
 impl Peaks {
-    /// Returns what this machine reaches on so many threads (0 for one per processor) in a large
-    /// product of matrices, and in a sum of arrays that no cache holds. That takes about half a
-    /// second.
+    /// Measures this machine's peaks with `threads` threads (0 for one per processor): a large
+    /// matrix product, and a sum of arrays that exceed every cache. This takes about half a second.
     ///
     /// # Errors
-    /// There cannot be so many threads.
+    /// This many threads cannot be started.
     pub fn measured(threads: usize) -> Result<Peaks, Error> {
         const N: i64 = 512;
         const LONG: i64 = 1 << 23;
@@ -44,13 +44,13 @@ impl Peaks {
         })
     }
 
-    /// Returns what can be reached at so many operations for a byte.
+    /// Returns the attainable GFLOP/s at an arithmetic intensity.
     fn roof(self, intensity: f64) -> f64 {
         self.gflops.min(self.gbytes * intensity)
     }
 }
 
-/// The seconds of the shortest of some calls.
+/// Returns the time of the fastest of several calls, in seconds.
 fn least(text: &str, threads: usize, arguments: &[Value]) -> Result<f64, Error> {
     let options = CompileOptions {
         threads,
@@ -73,11 +73,11 @@ const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 440.0;
 /// Left, top, right, bottom.
 const MARGIN: [f64; 4] = [58.0, 34.0, 18.0, 46.0];
-/// So many kernels have their names beside them.
+/// The number of kernels that are labelled.
 const NAMED: usize = 10;
 const LONGEST: usize = 40;
 
-/// A kernel in the picture.
+/// A kernel in the plot.
 struct Point<'c> {
     intensity: f64,
     gflops: f64,
@@ -85,7 +85,7 @@ struct Point<'c> {
     cost: &'c Cost,
 }
 
-/// Decades from at most the least to at least the largest of some numbers.
+/// Returns the range of decades that covers the values.
 fn decades(values: impl Iterator<Item = f64>) -> (f64, f64) {
     let (low, high) = values
         .filter(|v| *v > 0.0 && v.is_finite())
@@ -97,7 +97,7 @@ fn decades(values: impl Iterator<Item = f64>) -> (f64, f64) {
     (low, if high > low { high } else { low + 1.0 })
 }
 
-/// A logarithmic scale: decades, and where they begin and end in the picture.
+/// A logarithmic scale: its decades, and their range in the picture.
 #[derive(Clone, Copy)]
 struct Scale {
     decades: (f64, f64),
@@ -116,9 +116,9 @@ impl Scale {
     }
 }
 
-/// The kernels of a profile as a picture: operations for each byte to the right, operations in a
-/// second upwards, both logarithmic; areas are shares of time. Kernels without operations that are
-/// counted are left out.
+/// Plots the kernels of a profile: arithmetic intensity (operations per byte) on the x axis,
+/// operations per second on the y axis, both logarithmic; areas are proportional to time. Kernels
+/// without counted operations are left out.
 ///
 /// ```
 /// use relax::{Cost, roofline};
@@ -198,7 +198,7 @@ fn axes(out: &mut String, x: Scale, y: Scale) {
 
 fn roof(out: &mut String, (x, y): (Scale, Scale), peaks: Peaks) {
     let ridge = peaks.gflops / peaks.gbytes;
-    // Where the slope comes in: from the left, or from below.
+    // The slope enters the plot from the left or from below.
     let least = 10f64
         .powf(x.decades.0)
         .max(10f64.powf(y.decades.0) / peaks.gbytes);
@@ -222,7 +222,7 @@ fn roof(out: &mut String, (x, y): (Scale, Scale), peaks: Peaks) {
 }
 
 fn kernels(out: &mut String, (x, y): (Scale, Scale), points: &[Point<'_>]) {
-    // Names do not stand on each other: one that would moves down.
+    // Labels must not overlap: one that would is moved down.
     let mut taken: Vec<(f64, f64, f64)> = Vec::new();
     for (i, p) in points.iter().enumerate() {
         let (cx, cy, radius) = (

@@ -1,4 +1,4 @@
-//! Module to TVMScript.
+//! Conversion of modules to TVMScript.
 
 mod extents;
 #[cfg(feature = "native")]
@@ -18,13 +18,12 @@ use relax_tvmscript::{Printed, codes};
 use crate::optimise::run_own;
 use crate::{TypeSource, TypedModule, Typing};
 
-/// The text of a module in TVMScript, which TVM 0.27 reads. With `types` bindings are annotated,
-/// operators that Relax has no equal for are written as the tensor programs that they compute, and
-/// closures, data types, references and type parameters as values of Relax. What Relax has no form
-/// for is an error each, with its place.
+/// Prints a module as TVMScript, readable by TVM 0.27. With `types`, bindings are annotated,
+/// operators without a Relax equivalent are written as tensor programs, and closures, data types,
+/// references and type parameters are encoded as Relax values.
 ///
 /// # Errors
-/// What has no form in TVMScript, each with its place.
+/// One error, with its location, for each part of the module that has no TVMScript form.
 pub fn print_tvmscript(
     module: &Module,
     types: Option<&dyn TypeSource>,
@@ -43,8 +42,8 @@ pub fn print_tvmscript(
     as_values(&module, Some(&typed), true)
 }
 
-/// The text, with operators as programs where Relax has no equal. `matched` says that the module
-/// holds what only values of Relax can say.
+/// Prints the module with operators that lack a Relax equivalent as tensor programs. `matched` says
+/// that the module contains constructs that only Relax values can express.
 fn as_values(
     module: &Module,
     types: Option<&dyn TypeSource>,
@@ -74,7 +73,7 @@ fn as_values(
     Err(diagnostics)
 }
 
-/// The text of a module, in values of Relax where it has others.
+/// Prints a module, with values encoded as Relax values where needed.
 fn printed(module: &Module, types: Option<&dyn TypeSource>, matched: bool) -> Printed {
     match types {
         Some(types) if matched || relax_tvmscript::needs_values(module) => {
@@ -97,7 +96,7 @@ fn not_normal() -> Diagnostics {
     diagnostics
 }
 
-/// The module with these operators as tensor programs, and its types.
+/// Legalizes these operators to tensor programs; returns the module and its types.
 fn legalized(module: &Module, operators: &[&str]) -> Option<(Module, Arc<Typing>)> {
     let text = format!("legalize{{only=\"{}\"}},infer-type", operators.join(" "));
     let mut module = module.clone();

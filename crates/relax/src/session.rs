@@ -1,4 +1,4 @@
-//! A session: the files that were read, and how.
+//! Sessions: the files that were read, and the options for reading.
 
 use std::sync::Arc;
 
@@ -10,14 +10,14 @@ use relax_syntax::{Comment, ast::Ast};
 
 use crate::{Contents, Format};
 
-/// A file is too large for the position space.
+/// A file exceeds the position space.
 pub(crate) const TOO_LARGE: Code = Code(1201);
 /// A file is not UTF-8.
 const NOT_UTF8: Code = Code(1202);
 
 pub use relax_resolve::{GivenTypes, NoStubs, Options as TextOptions, Release, Stubs};
 
-/// How files are read.
+/// Options for reading files.
 ///
 /// ```
 /// use relax::{Format, Module, ReadOptions};
@@ -29,15 +29,16 @@ pub use relax_resolve::{GivenTypes, NoStubs, Options as TextOptions, Release, St
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ReadOptions {
-    /// How modules are made of what was read.
+    /// Options for parsing and name resolution.
     pub text: TextOptions,
-    /// The format, where it is not to be told by the content.
+    /// The input format; detected from the content if `None`.
     pub format: Option<Format>,
-    /// Whether equal layers of an ONNX model become one function that is called for each.
+    /// Whether identical layers of an ONNX model are folded into one function that is called for
+    /// each.
     pub fold_layers: bool,
 }
 
-/// Everything that was read so far. Spans of all modules of a session mean places in its sources.
+/// The sources read so far. Spans of all modules of a session refer to its source map.
 ///
 /// ```
 /// use relax::{InferOptions, ReadOptions, Session};
@@ -51,47 +52,47 @@ pub struct ReadOptions {
 /// ```
 #[derive(Debug, Default)]
 pub struct Session {
-    /// The files.
+    /// The source map.
     pub sources: SourceMap,
-    /// How texts are read.
+    /// The options for reading.
     pub options: ReadOptions,
-    /// What reads files that a file names beside itself; nothing does unless it is set.
+    /// The callback that reads files referred to by other files; without it such references fail.
     pub beside: Option<Beside>,
-    /// The passes that pipelines may name.
+    /// The passes available to pipelines.
     pub passes: relax_passes::Registry,
 }
 
-/// Reads a file by the name that another one calls it, given that one's name.
+/// A callback that reads a file by the name another file refers to it, given that file's name.
 pub type Beside = fn(of: &str, name: &str) -> Result<bytes::Bytes, BoxError>;
 
-/// A file that was read, whatever its format.
+/// An input file in any format.
 #[derive(Debug)]
 pub struct Input {
-    /// What its places mean: the text, or of another format the part of the file that can be shown.
-    /// `None` where there was no room for it.
+    /// The source that spans refer to: the text, or for other formats the part of the file that can
+    /// be shown. `None` if it did not fit in the position space.
     pub file: Option<Arc<SourceFile>>,
-    /// Its format.
+    /// The format.
     pub format: Format,
-    /// The module; usable where there were no errors.
+    /// The module; valid only if there were no errors.
     pub module: Module,
-    /// The types of its expressions, where the file has them.
+    /// The expression types, if the file contains them.
     pub types: Option<GivenTypes>,
 }
 
-/// A text that was read.
+/// A parsed and resolved text.
 #[derive(Debug)]
 pub struct Read {
-    /// Its tree.
+    /// The syntax tree.
     pub ast: Ast,
-    /// Its comments, in order.
+    /// The comments, in order.
     pub comments: Vec<Comment>,
-    /// The module; usable where there were no errors.
+    /// The module; valid only if there were no errors.
     pub module: Module,
-    /// How many errors the parser found.
+    /// The number of syntax errors.
     pub syntax_errors: usize,
 }
 
-/// The text of a file after some edits; of those that overlap, the first is made.
+/// Applies edits to the text of a file; of overlapping ones, the first is applied.
 fn edited(file: &SourceFile, edits: &[Edit]) -> String {
     let mut edits: Vec<&Edit> = edits.iter().collect();
     edits.sort_by_key(|e| (e.span.start, e.span.end));
@@ -111,7 +112,7 @@ fn edited(file: &SourceFile, edits: &[Edit]) -> String {
 }
 
 impl Session {
-    /// A session without files.
+    /// Creates a session without files.
     pub fn new(options: ReadOptions) -> Session {
         Session {
             sources: SourceMap::new(),
@@ -121,7 +122,7 @@ impl Session {
         }
     }
 
-    /// The same sources at the same places.
+    /// Returns a copy of the source map, with the same positions.
     pub(crate) fn copied_sources(&self) -> SourceMap {
         let mut copy = SourceMap::new();
         for file in self.sources.files() {
@@ -130,7 +131,8 @@ impl Session {
         copy
     }
 
-    /// Takes a file in. Bytes that are no UTF-8 become replacement characters, with an error.
+    /// Adds a file to the source map. Invalid UTF-8 is replaced by replacement characters, with an
+    /// error.
     pub fn add(
         &mut self,
         name: &str,
@@ -139,7 +141,7 @@ impl Session {
     ) -> Option<Arc<SourceFile>> {
         let wide = relax_syntax::is_utf16(&bytes);
         if let Some(d) = crate::whole::no_text(name, &bytes).filter(|_| !wide) {
-            // The file stands there without its bytes, as the place of the error.
+            // The file is added without its content, as the location of the error.
             let file = self.sources.add(name, "")?;
             diagnostics.push(d(file.span()));
             return None;
@@ -173,8 +175,8 @@ impl Session {
         Some(file)
     }
 
-    /// Reads a file of any format: parses it and resolves its names. The module is usable only when
-    /// there are no errors.
+    /// Reads a file of any format: parses it and resolves names. The module is valid only if there
+    /// are no errors.
     ///
     /// ```
     /// use relax::Session;
@@ -190,7 +192,7 @@ impl Session {
         (input.module, diagnostics)
     }
 
-    /// The same, with what is known besides.
+    /// Like [`Session::read`]; also returns format, source and types.
     pub fn input(
         &mut self,
         name: &str,
@@ -246,8 +248,8 @@ impl Session {
         }
     }
 
-    /// A file with everything rewritten that earlier versions of the text wrote otherwise; `None`
-    /// where there is nothing of the kind.
+    /// Returns the file with all obsolete syntax of earlier versions rewritten; `None` if there is
+    /// none.
     ///
     /// ```
     /// use relax::Session;
@@ -259,7 +261,7 @@ impl Session {
     /// assert!(session.upgraded(&file).is_none());
     /// ```
     pub fn upgraded(&mut self, file: &SourceFile) -> Option<Arc<SourceFile>> {
-        // Rewriting one form may bring another into view.
+        // Rewriting one form may expose another.
         const ROUNDS: usize = 4;
         let mut last: Option<Arc<SourceFile>> = None;
         for _ in 0..ROUNDS {
@@ -278,12 +280,12 @@ impl Session {
         last
     }
 
-    /// The same for a file that was taken in before.
+    /// Like [`Session::read`], for a file that is already in the source map.
     pub fn read_source(&self, file: &SourceFile, diagnostics: &mut Diagnostics) -> Module {
         self.read_tree(file, diagnostics).module
     }
 
-    /// The same, with the tree and the comments the module was made of.
+    /// Like [`Session::read_source`]; also returns the syntax tree and the comments.
     pub fn read_tree(&self, file: &SourceFile, diagnostics: &mut Diagnostics) -> Read {
         let (inner, parsed) = crate::whole::read(file, &self.options.text);
         let file = inner.as_ref().unwrap_or(file);
@@ -295,8 +297,8 @@ impl Session {
         let (module, more) = relax_resolve::resolve_noting(&parsed.ast, file, text, &mut old);
         diagnostics.extend(relax_syntax::old_forms(old));
         if unreadable {
-            // Where the text is damaged, a definition may be unread rather than missing: what the
-            // resolver says besides is only worth saying when it cannot be a consequence.
+            // In a damaged text, a definition may be unparsed rather than missing: the resolver's
+            // errors are kept only where they cannot be consequences of a syntax error.
             let said = diagnostics.iter().map(Diagnostic::span);
             let parts: Vec<Span> = said.chain(parsed.ast.errors.iter().copied()).collect();
             let near = |d: &Diagnostic| {

@@ -1,4 +1,4 @@
-//! Results as people read them.
+//! Formatting of results for users.
 
 use std::fmt::Write as _;
 
@@ -6,13 +6,13 @@ use relax_tensor::{Tensor, Value};
 
 use crate::parts::{Part, Typed, parts};
 
-/// Tensors with more elements than this are shown by their corners.
+/// Tensors with more elements than this are abbreviated to their corners.
 const FULL: usize = 256;
-/// Elements shown at either end of an axis of a larger tensor.
+/// The number of elements shown at either end of an axis of an abbreviated tensor.
 const EDGE: i64 = 3;
 
-/// Returns where a long row of floats is largest, best first: the answer of a classifier. `None`
-/// for other values.
+/// Returns the indices and values of the largest elements of a long row of floats, such as a
+/// classifier's output; `None` for other values.
 pub fn largest(value: &Value) -> Option<String> {
     const SHOWN: usize = 5;
     const MOST: usize = 1 << 16;
@@ -31,16 +31,16 @@ pub fn largest(value: &Value) -> Option<String> {
     Some(parts.join(", "))
 }
 
-/// How much of a tensor is shown.
+/// How much of a tensor is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// The corners of large ones.
+    /// Large tensors are abbreviated to their corners.
     Corners,
-    /// All elements.
+    /// All elements are printed.
     Whole,
 }
 
-/// A value as text; its type names constructors.
+/// Formats a value; its type names constructors.
 pub fn value(v: &Typed<'_>, extent: Extent) -> String {
     let mut out = String::new();
     parts(v, &mut |part| match part {
@@ -80,7 +80,7 @@ fn number(t: &Tensor, i: usize) -> String {
     }
 }
 
-/// A tensor as text: nested brackets.
+/// Formats a tensor as nested brackets.
 ///
 /// ```
 /// use relax::{Tensor, show};
@@ -101,7 +101,7 @@ pub fn tensor(t: &Tensor, extent: Extent) -> String {
     let outer = &t.shape()[..t.shape().len() - 1];
     let count = outer.iter().fold(1, |n: i64, d| n.saturating_mul(*d));
     if t.is_empty() && count > FULL as i64 {
-        // No elements, in more rows than anybody reads.
+        // The tensor is empty but would have too many rows to print.
         out.push_str("[]");
         return out;
     }
@@ -109,7 +109,7 @@ pub fn tensor(t: &Tensor, extent: Extent) -> String {
     out
 }
 
-/// Recursion is as deep as the tensor has axes.
+/// The recursion depth is the tensor's rank.
 fn rows(t: &Tensor, axis: usize, offset: usize, short: bool, out: &mut String) {
     let n = t.shape()[axis];
     let step: i64 = t.shape()[axis + 1..].iter().product();

@@ -1,4 +1,4 @@
-//! What a function takes and gives, as callers see it.
+//! Signatures of functions, as callers see them.
 
 /// A parameter, or a result.
 ///
@@ -12,9 +12,9 @@
 pub struct Param {
     /// The name without sigil; empty for results.
     pub name: String,
-    /// The type as a text.
+    /// The type, as text.
     pub ty: String,
-    /// The tensor type, where it is one.
+    /// The tensor type, if it is one.
     pub tensor: Option<TensorType>,
 }
 
@@ -31,28 +31,28 @@ pub struct Param {
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TensorType {
-    /// The extents; `None` where not even their number is known.
+    /// The extents; `None` if the rank is unknown.
     pub shape: Option<Vec<Extent>>,
-    /// The element type; `None` where it is unknown.
+    /// The element type; `None` if it is unknown.
     pub dtype: Option<crate::DType>,
 }
 
-/// An extent of a tensor type.
+/// An extent in a tensor type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// A number.
+    /// A static extent.
     Known(i64),
-    /// An expression over names: `n`, `n * 4`, or `?`.
+    /// A symbolic expression: `n`, `n * 4`, or `?`.
     Symbolic(String),
 }
 
-/// A function of a module.
+/// The signature of a function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
-    /// Its name without sigil.
+    /// The name, without sigil.
     pub name: String,
-    /// Its parameters.
+    /// The parameters.
     pub params: Vec<Param>,
-    /// Its result.
+    /// The result.
     pub result: Param,
 }

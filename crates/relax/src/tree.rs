@@ -1,5 +1,4 @@
-//! Expressions of functions as data: for whoever looks at programs, and changes them, in another
-//! language.
+//! Expressions as plain data, for inspecting and transforming programs from another language.
 
 use relax_base::{Span, did_you_mean};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module as Ir, OpId};
@@ -12,7 +11,7 @@ use crate::{Error, Module, TensorType, TypeSource, TypedModule};
 /// An expression of a function.
 #[derive(Clone, Debug)]
 pub struct Node {
-    /// What it is: `call`, `var`, `constant`, `tuple`, `field`, `let`, `if`, `match`, `function`,
+    /// The kind:`call`, `var`, `constant`, `tuple`, `field`, `let`, `if`, `match`, `function`,
     /// `operator`, `global`, `constructor`, `extern`, `ref`, `ref_read`, `ref_write`, `shape`,
     /// `match_shape`, `match_cast`, `dataflow`.
     pub kind: &'static str,
@@ -21,14 +20,14 @@ pub struct Node {
     pub name: String,
     /// Variables of the same number are the same.
     pub variable: Option<u32>,
-    /// What it consists of, by numbers of expressions before it: of a call the callee and the
-    /// arguments, of a `let` the value and what follows, of an `if` condition and branches.
+    /// The operands, as indices of earlier nodes: the callee and arguments of a call, the value and
+    /// the body of a `let`, the condition and the branches of an `if`.
     pub parts: Vec<usize>,
     /// The attributes of a call.
     pub attributes: Vec<(String, Attr)>,
-    /// Its type as the language writes it; empty where it is not known.
+    /// The type in the text format's syntax; empty if unknown.
     pub ty: String,
-    /// The same, for tensors.
+    /// The tensor type, if it is one.
     pub tensor: Option<TensorType>,
     /// The value of a constant.
     pub constant: Option<Tensor>,
@@ -39,34 +38,35 @@ pub struct Node {
 pub enum Attr {
     /// None.
     None,
-    /// A truth value.
+    /// A boolean.
     Bool(bool),
     /// An integer.
     Int(i64),
-    /// A number.
+    /// A float.
     Float(f64),
-    /// A text, or an element type.
+    /// A string, or an element type.
     Text(String),
-    /// A dimension, as the language writes it.
+    /// A dimension, in the text format's syntax.
     Dim(String),
-    /// Several values.
+    /// A list.
     List(Vec<Attr>),
-    /// Something else, as the language writes it: it goes on where a call goes on, but nothing can
-    /// be made of it.
+    /// Any other value, in the text format's syntax: it is preserved when a call is kept, but
+    /// cannot be constructed.
     Other(String),
 }
 
-/// An expression of a function's new body. Its parts are numbers of those before it.
+/// An expression of a function's new body. Operands are indices of earlier ones.
 #[derive(Clone, Debug)]
 pub enum Made {
-    /// One of [`Module::expressions`], over other parts.
+    /// One of [`Module::expressions`], with new operands.
     Kept(usize, Vec<usize>),
-    /// A call of an operator or a function (`nn.relu`, `@f`, `Cons`) with attributes; those not
-    /// given have their defaults. It stands where one of the old expressions stood.
+    /// A call of an operator, function or constructor (`nn.relu`, `@f`, `Cons`) with attributes;
+    /// missing ones take their defaults. The last field is the old expression whose span it
+    /// inherits.
     Call(String, Vec<usize>, Vec<(String, Attr)>, Option<usize>),
     /// A tuple.
     Tuple(Vec<usize>),
-    /// A field of a tuple.
+    /// A projection of a tuple field.
     Field(usize, u32),
     /// A constant.
     Constant(Tensor),
@@ -77,8 +77,8 @@ fn misused<T>(text: impl Into<String>) -> Result<T, Error> {
 }
 
 impl Module {
-    /// The expressions of a function's body (of `main`, or the only one), each once, after those
-    /// that it consists of: the body is the last.
+    /// Returns the expressions of a function's body (of `main`, or the only function) in
+    /// topological order, each once: operands first, the body last.
     ///
     /// ```
     /// let module = relax::Module::parse("def @main(%x: Tensor[(n,), float32]) { nn.relu(%x) }")?;
@@ -90,7 +90,7 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// There is no such function.
+    /// The function does not exist.
     pub fn expressions(&self, function: Option<&str>) -> Result<Vec<Node>, Error> {
         let (_, func) = self.function(function)?;
         let order = self.ir.post_order([self.ir.funcs[func].body]);
@@ -138,8 +138,8 @@ impl Module {
         }
     }
 
-    /// Gives a function (`main`, or the only one) another body, made of expressions that it has and
-    /// of new ones: the last is the body.
+    /// Replaces a function's body (of `main`, or the only function) with one built from its old
+    /// expressions and new ones: the last one is the body.
     ///
     /// ```
     /// use relax::{Made, Module};
@@ -152,8 +152,8 @@ impl Module {
     /// ```
     ///
     /// # Errors
-    /// There is no such function, operator or attribute; the new body has errors: the module is as
-    /// it was then.
+    /// The function, an operator or an attribute does not exist, or the new body has errors; the
+    /// module is then unchanged.
     pub fn rebuild(&mut self, function: Option<&str>, made: &[Made]) -> Result<(), Error> {
         let (id, func) = self.function(function)?;
         let order = self.ir.post_order([self.ir.funcs[func].body]);
@@ -187,7 +187,7 @@ impl Module {
     }
 }
 
-/// Returns what an expression is, and its name.
+/// Returns the kind of an expression, and its name.
 fn kind(m: &Ir, id: ExprId) -> (&'static str, String) {
     let var = |v: &relax_ir::VarId| format!("%{}", m.vars[*v].name);
     match &m.exprs[id] {
@@ -222,7 +222,8 @@ fn operator_name(m: &Ir, op: OpId) -> String {
     }
 }
 
-/// A value of an attribute as data. Values nest little: the reader refuses those that do not.
+/// Converts an attribute value. The recursion is bounded, as the reader rejects deeply nested
+/// values.
 fn attribute(m: &Ir, value: &AttrValue) -> Attr {
     match value {
         AttrValue::None => Attr::None,
@@ -241,7 +242,7 @@ fn attribute(m: &Ir, value: &AttrValue) -> Attr {
     }
 }
 
-/// The dimensions that the attributes and types of some expressions name, by their texts.
+/// Collects the dimensions that occur in attributes and types of the expressions, by their text.
 fn dims(m: &Ir, order: &[ExprId]) -> FxHashMap<String, Dim> {
     let mut found = FxHashMap::default();
     let mut work: Vec<&AttrValue> = Vec::new();
@@ -264,7 +265,7 @@ fn dims(m: &Ir, order: &[ExprId]) -> FxHashMap<String, Dim> {
     found
 }
 
-/// Makes the expressions of a new body.
+/// Builds the expressions of a new body.
 struct Builder<'m> {
     ir: &'m mut Ir,
     order: Vec<ExprId>,
@@ -327,7 +328,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Returns what a name stands for that is called.
+    /// Resolves the name of a callee.
     fn callee(&self, name: &str) -> Result<Expr, Error> {
         let registry = relax_ops::registry();
         let user = || self.ir.user_ops.iter().position(|o| o.name == *name);
@@ -348,7 +349,7 @@ impl Builder<'_> {
         misused(format!("there is no operator or function `{name}`{hint}"))
     }
 
-    /// Complete attributes of an operator.
+    /// Completes the attributes of an operator with defaults.
     fn attributes(&self, op: OpId, given: &[(String, Attr)]) -> Result<Attrs, Error> {
         let Some(def) = relax_ops::registry().get(op) else {
             let user = self.ir.user_op(op);
@@ -393,7 +394,7 @@ impl Builder<'_> {
             Attr::Int(v) => AttrValue::Int(*v),
             Attr::Float(v) => AttrValue::Float(*v),
             Attr::Text(v) => match v.parse::<DType>() {
-                // Attributes that are texts take element types for their names.
+                // String attributes accept element types by name.
                 Ok(dtype) => AttrValue::DType(dtype),
                 Err(_) => AttrValue::Str(v.as_str().into()),
             },

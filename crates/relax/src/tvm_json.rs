@@ -1,4 +1,4 @@
-//! JSON graphs of TVM: bytes to module.
+//! Import and export of TVM's JSON graphs.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use relax_tvm::{Graph, Mistake};
 use crate::session::TOO_LARGE;
 use crate::{Contents, Release, Session, TypeSource};
 
-/// How much behind a mistake is still shown.
+/// The number of bytes shown after an error.
 const BEHIND: usize = 200;
 
-/// A graph that was read.
+/// A parsed graph.
 pub(crate) struct Read {
     pub(crate) file: Option<Arc<SourceFile>>,
     pub(crate) module: Module,
@@ -21,7 +21,7 @@ pub(crate) struct Read {
 }
 
 impl Session {
-    /// Reads a graph. What its places mean is the file up to the tensors.
+    /// Reads a graph. Spans refer to the file up to the tensors.
     pub(crate) fn read_graph(
         &mut self,
         name: &str,
@@ -79,10 +79,10 @@ impl Session {
     }
 }
 
-/// A module as a JSON graph of a release of TVM, with the types that are known.
+/// Exports a module as a JSON graph for a release of TVM, with the known types.
 ///
 /// # Errors
-/// Something in the module has no form there.
+/// Part of the module has no form in it.
 pub fn json_graph(
     module: &Module,
     types: Option<&dyn TypeSource>,
@@ -95,8 +95,8 @@ pub fn json_graph(
     })
 }
 
-/// The beginning of a file as text: each byte that is no UTF-8 becomes one character of one byte,
-/// so that places stay where they are.
+/// Converts the beginning of a file to text: each invalid UTF-8 byte becomes one ASCII character,
+/// so that positions stay valid.
 fn shown_text(bytes: &[u8], end: usize) -> String {
     let bytes = &bytes[..end.min(bytes.len())];
     if let Ok(text) = std::str::from_utf8(bytes) {
@@ -124,14 +124,14 @@ fn diagnostic(file: &SourceFile, mistake: Mistake) -> Diagnostic {
     d.primary(mistake.label)
 }
 
-/// Returns which node a place is in.
+/// Returns the description of the node that a span is in.
 fn node(graph: &Graph<'_>, file: &SourceFile, span: Span) -> Option<String> {
     let at = span.start.checked_sub(file.start)?;
     let (id, kind) = graph.node_at(at.into())?;
     Some(format!("in node {id} of the graph, a `{kind}`"))
 }
 
-/// Gives variables the names that they have in the graph.
+/// Renames variables to their names in the graph.
 fn plain_names(module: &mut Module) {
     for var in module.vars.values_mut() {
         var.name = relax_tvm::plain_name(var.name);

@@ -1,4 +1,4 @@
-//! Checking, and printing with types.
+//! Type checking, and types for the printer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ pub use relax_passes::Typed;
 
 use crate::{Contents, Format, Session, TypeSource};
 
-/// A typed module as what a printer reads.
+/// A module with its types, as the printer's type source.
 #[derive(Clone, Copy)]
 pub struct TypedModule<'a> {
     /// The module.
@@ -41,9 +41,9 @@ impl TypeSource for TypedModule<'_> {
 }
 
 impl Session {
-    /// Reads a text and finds its types, with everything there is to say about both. What depends
-    /// on a mistake is not judged; all else is, so that independent mistakes are said at once. The
-    /// module and its types are usable where there are no errors.
+    /// Parses and type-checks a text; returns all diagnostics. Code that depends on an error is not
+    /// checked further, everything else is, so that independent errors are reported together. The
+    /// module and its types are valid only if there are no errors.
     pub fn check(
         &mut self,
         name: &str,
@@ -54,7 +54,7 @@ impl Session {
         (module, checked.typing, checked.diagnostics)
     }
 
-    /// The same; what there is to say about reading is among the diagnostics.
+    /// Like [`Session::check`]; syntax and resolution diagnostics are included.
     pub(crate) fn check_all(
         &mut self,
         name: &str,
@@ -69,9 +69,9 @@ impl Session {
         (module, checked)
     }
 
-    /// As [`Session::check`]; the types with their warnings are what
-    /// [`native::passes`](crate::native::passes) and [`run_typed`](crate::run_typed) take, so that
-    /// they are not found again.
+    /// Like [`Session::check`]; the returned types and warnings can be passed to
+    /// [`native::passes`](crate::native::passes) and [`run_typed`](crate::run_typed), so that types
+    /// are not inferred again.
     pub fn check_typed(
         &mut self,
         name: &str,
@@ -85,8 +85,8 @@ impl Session {
 }
 
 impl Session {
-    /// The same, with what is hardly meant in a text without errors (see [`lint`](crate::lint)),
-    /// and without what comments of it allow.
+    /// Like [`Session::check_typed`]; also runs the lints on texts without errors (see
+    /// [`lint`](crate::lint)), and drops the diagnostics that comments suppress.
     ///
     /// ```
     /// use relax::{InferOptions, Session};
@@ -129,20 +129,20 @@ impl Session {
     }
 }
 
-/// What checking a module has found.
+/// The result of checking a module.
 pub(crate) struct Checked {
     pub(crate) typing: Typing,
-    /// What finding the types gave to warn of: a part of all that there is to say.
+    /// The warnings of type inference, a subset of all diagnostics.
     pub(crate) warnings: Diagnostics,
-    /// All that there is to say.
+    /// All diagnostics.
     pub(crate) diagnostics: Diagnostics,
 }
 
 impl Checked {
-    /// The types and warnings, where there were no errors, for pipelines over the same module.
+    /// Returns the types and warnings, if there were no errors, for pipelines on the same module.
     pub(crate) fn typed(self) -> Typed {
         let mut typing = self.typing;
-        // Whoever rewrites begins with a copy.
+        // Rewriting starts from a copy of the types.
         typing.exprs.lend_all();
         typing.vars.lend_all();
         Typed {
@@ -152,7 +152,7 @@ impl Checked {
     }
 }
 
-/// Finds the types of a module, with everything there is to say about them.
+/// Infers the types of a module; returns them with all diagnostics.
 ///
 /// ```
 /// let mut session = relax::Session::default();
@@ -165,8 +165,8 @@ pub fn check(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostic
     (checked.typing, checked.diagnostics)
 }
 
-/// As [`check`]; the types with their warnings are what [`run_typed`](crate::run_typed) takes, so
-/// that they are not found again.
+/// Like [`check`]; the returned types and warnings can be passed to
+/// [`run_typed`](crate::run_typed), so that types are not inferred again.
 pub fn check_typed(module: &mut Module, options: &InferOptions) -> (Typed, Diagnostics) {
     let mut checked = check_all(module, options);
     let diagnostics = std::mem::take(&mut checked.diagnostics);
@@ -176,7 +176,8 @@ pub fn check_typed(module: &mut Module, options: &InferOptions) -> (Typed, Diagn
 pub(crate) fn check_all(module: &mut Module, options: &InferOptions) -> Checked {
     let (typing, warnings) = relax_infer::infer(module, options);
     let mut diagnostics = warnings.clone();
-    // Tensor programs have rules of their own: bounds, reductions, buffers written before read.
+    // Tensor programs are checked separately: bounds, reductions, buffers written before they are
+    // read.
     for (id, global) in module.globals.iter() {
         if let GlobalKind::Prim(program) = &global.kind
             && !module.damage.globals.contains(&id)

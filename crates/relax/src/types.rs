@@ -1,4 +1,4 @@
-//! Types, as a walk over a value meets them.
+//! Types, traversed along with a value.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use relax_tensor::Value;
 use crate::layout::{self, Sort};
 use crate::{Extent, TensorType};
 
-/// A type under what its parameters stand for.
+/// A type with the substitution that its type parameters are under.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Bound {
     pub(crate) ty: TypeId,
@@ -16,23 +16,23 @@ pub(crate) struct Bound {
 }
 
 impl Bound {
-    /// A type that is under nothing.
+    /// A type under the empty substitution.
     pub(crate) fn outer(ty: TypeId) -> Bound {
         Bound { ty, scope: 0 }
     }
 }
 
-/// What type parameters stand for.
+/// A substitution of type parameters.
 type Scope = Vec<(TypeParamId, Bound)>;
 
-/// The scopes that a walk has come through.
+/// The substitutions that a traversal has created.
 pub(crate) struct Scopes<'a> {
     module: &'a Module,
     all: Vec<Scope>,
 }
 
 impl<'a> Scopes<'a> {
-    /// A walk that begins.
+    /// Starts a traversal.
     pub(crate) fn new(module: &'a Module) -> Scopes<'a> {
         Scopes {
             module,
@@ -40,12 +40,12 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// Returns what a type is that may be a parameter.
+    /// Resolves a type that may be a type parameter.
     pub(crate) fn behind(&self, ty: Bound) -> Bound {
         let Type::Param(p) = &self.module.types[ty.ty] else {
             return ty;
         };
-        // What a scope binds is never a parameter that another binds.
+        // A scope never binds a parameter to another bound parameter.
         let found = self.all[ty.scope].iter().find(|b| b.0 == *p);
         found.map_or(ty, |b| b.1)
     }
@@ -57,7 +57,7 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// The name of a constructor, where the type says it.
+    /// Returns the name of a constructor, if the type determines it.
     pub(crate) fn constructor(&self, ty: Bound, tag: u32) -> Option<&'a str> {
         let (adt, _) = self.adt(ty)?;
         let m = self.module;
@@ -65,7 +65,7 @@ impl<'a> Scopes<'a> {
         Some(m.ctors[*ctor].name.as_str())
     }
 
-    /// The types of the fields of a tuple, or of what a constructor makes; `None` for other types.
+    /// Returns the field types of a tuple, or of a constructor; `None` for other types.
     pub(crate) fn fields(&mut self, ty: Bound, tag: Option<u32>) -> Option<Vec<Bound>> {
         let m = self.module;
         match (&m.types[ty.ty], tag) {
@@ -86,7 +86,8 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// The types of all fields that a value has; the value's own where its type does not say them.
+    /// Returns the types of all fields of a value; derived from the value where the type does not
+    /// give them.
     pub(crate) fn all_fields(&mut self, ty: Bound, value: &Value) -> Vec<Bound> {
         let (tag, count) = match value {
             Value::Tuple(fields) => (None, fields.len()),
@@ -98,7 +99,7 @@ impl<'a> Scopes<'a> {
         types
     }
 
-    /// A scope with these bindings; the present one where it has the same, as along a list.
+    /// Returns a scope with these bindings; reuses the current one if it is equal, as along a list.
     fn scope(&mut self, now: usize, own: Scope) -> usize {
         if self.all[now] == own {
             return now;
@@ -108,7 +109,7 @@ impl<'a> Scopes<'a> {
     }
 }
 
-/// A tensor type as data; `None` for other types.
+/// Converts a tensor type; `None` for other types.
 pub(crate) fn tensor_type(m: &Module, ty: TypeId) -> Option<TensorType> {
     let Type::Tensor(t) = &m.types[ty] else {
         return None;
@@ -129,26 +130,26 @@ pub(crate) fn tensor_type(m: &Module, ty: TypeId) -> Option<TensorType> {
     })
 }
 
-/// A data type.
+/// An algebraic data type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DataType {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its constructors; their position is the number that [`Value::Adt`] has.
+    /// The constructors; the index is the tag in [`Value::Adt`].
     pub constructors: Vec<Constructor>,
 }
 
 /// A constructor of a data type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Constructor {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The types of its fields as texts.
+    /// The field types, as text.
     pub fields: Vec<String>,
 }
 
-/// The types of a module's functions, for walks over their arguments and results. They outlive the
-/// module.
+/// The types of a module's functions, for traversing arguments and results. They do not borrow from
+/// the module.
 ///
 /// ```
 /// let module = relax::Module::parse("def @main(%x: (float32, int32)) { %x.0 }")?;
@@ -162,7 +163,7 @@ pub struct Constructor {
 #[derive(Clone, Debug)]
 pub struct Types(Arc<Inner>);
 
-/// No types at all.
+/// No types.
 impl Default for Types {
     fn default() -> Types {
         Types::new(&Module::new(), Vec::new())
@@ -171,31 +172,31 @@ impl Default for Types {
 
 #[derive(Debug)]
 struct Inner {
-    /// Nothing but types.
+    /// A module that holds nothing but types.
     module: Module,
-    /// Of each function the types of its parameters, and its result's.
+    /// The parameter types and the result type of each function.
     functions: Vec<(Vec<TypeId>, TypeId)>,
 }
 
-/// A type that a [`Walk`] meets.
+/// A type visited by a [`Walk`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Ty(Bound);
 
-/// A data type whose values are so many of another.
+/// A container type: a list or an option.
 #[derive(Clone, Copy, Debug)]
 pub struct Several {
-    /// A list, or an option.
+    /// The kind of container.
     pub sort: Sort,
-    /// The type of what it holds.
+    /// The element type.
     pub of: Ty,
-    /// The number of the constructor of an element (and the rest), or of what is there.
+    /// The tag of the constructor of a list cell, or of a present value.
     pub some: u32,
-    /// The number of the constructor of the end, or of nothing.
+    /// The tag of the constructor of the empty list, or of an absent value.
     pub none: u32,
 }
 
 impl Types {
-    /// The types of functions, given by those of their parameters and their results.
+    /// Collects the types of functions, given their parameter and result types.
     pub(crate) fn new(module: &Module, functions: Vec<(Vec<TypeId>, TypeId)>) -> Types {
         let mut only = Module::new();
         only.types = module.types.clone();
@@ -208,21 +209,21 @@ impl Types {
         }))
     }
 
-    /// The type of a parameter of a function, by their positions.
+    /// Returns a parameter's type, by function and parameter index.
     #[must_use]
     pub fn param(&self, function: usize, index: usize) -> Option<Ty> {
         let (params, _) = self.0.functions.get(function)?;
         params.get(index).map(|&ty| Ty(Bound::outer(ty)))
     }
 
-    /// The type of a function's result.
+    /// Returns a function's result type.
     #[must_use]
     pub fn result(&self, function: usize) -> Option<Ty> {
         let (_, result) = self.0.functions.get(function)?;
         Some(Ty(Bound::outer(*result)))
     }
 
-    /// All data types.
+    /// Returns all data types.
     #[must_use]
     pub fn data_types(&self) -> Vec<DataType> {
         let m = &self.0.module;
@@ -241,45 +242,45 @@ impl Types {
             .collect()
     }
 
-    /// A walk that begins.
+    /// Starts a traversal.
     #[must_use]
     pub fn walk(&self) -> Walk<'_> {
         Walk(Scopes::new(&self.0.module))
     }
 }
 
-/// A walk over types, from one to those of its fields.
+/// A traversal of types, from one to those of its fields.
 pub struct Walk<'a>(Scopes<'a>);
 
 impl<'a> Walk<'a> {
-    /// Returns what a type says of tensors; `None` for types of other values.
+    /// Returns the tensor type; `None` for other types.
     #[must_use]
     pub fn tensor(&self, ty: Ty) -> Option<TensorType> {
         tensor_type(self.0.module, self.0.behind(ty.0).ty)
     }
 
-    /// The name of a data type; `None` for other types.
+    /// Returns the name of a data type; `None` for other types.
     #[must_use]
     pub fn data(&self, ty: Ty) -> Option<&'a str> {
         let (adt, _) = self.0.adt(self.0.behind(ty.0))?;
         Some(self.0.module.adts[adt].name.as_str())
     }
 
-    /// The name of a constructor of a data type by its number.
+    /// Returns the name of a data type's constructor by its tag.
     #[must_use]
     pub fn constructor(&self, ty: Ty, tag: u32) -> Option<&'a str> {
         self.0.constructor(self.0.behind(ty.0), tag)
     }
 
-    /// The types of the fields of a tuple, or of what the constructor with a number makes; `None`
-    /// for other types.
+    /// Returns the field types of a tuple, or of the constructor with a tag; `None` for other
+    /// types.
     #[must_use]
     pub fn fields(&mut self, ty: Ty, tag: Option<u32>) -> Option<Vec<Ty>> {
         let fields = self.0.fields(self.0.behind(ty.0), tag)?;
         Some(fields.into_iter().map(Ty).collect())
     }
 
-    /// Returns what a type holds several of, where it is a list or an option.
+    /// Matches a type against list and option.
     #[must_use]
     pub fn several(&self, ty: Ty) -> Option<Several> {
         let (m, ty) = (self.0.module, self.0.behind(ty.0));
@@ -293,7 +294,7 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// A type as a text.
+    /// Formats a type.
     #[must_use]
     pub fn show(&self, ty: Ty) -> String {
         self.0.module.show_type(self.0.behind(ty.0).ty)

@@ -1,16 +1,16 @@
-//! Values between the evaluator and the outside.
+//! Conversion between the evaluator's values and the library's.
 
 use relax_interp::Node;
 use relax_ir::Module;
 use relax_tensor::Value;
 
-/// A value that the evaluator gave.
+/// Converts a value from the evaluator.
 pub fn outer(module: &Module, value: &relax_interp::Value) -> Value {
     Value::unfold(value, |v| fields(module, v))
 }
 
-/// The fields of a value, with the number of its constructor, if it has one; a value without fields
-/// is the error.
+/// Returns the fields of a value, with its constructor's tag if it has one; for a value without
+/// fields the error is the converted value.
 fn fields<'v>(
     module: &Module,
     value: &'v relax_interp::Value,
@@ -19,7 +19,7 @@ fn fields<'v>(
     let node = match value {
         V::Tensor(t) => return Err(Value::Tensor((**t).clone())),
         V::Shape(_) => return Err(Value::Opaque("a shape")),
-        // A function from outside is its name until someone calls it.
+        // A packed function is represented by its name until it is called.
         V::Extern(_) => return Err(Value::Opaque("a text")),
         V::Node(node) => node,
         _ => return Err(Value::Opaque("a function")),

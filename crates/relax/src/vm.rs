@@ -19,10 +19,10 @@ mod native;
 pub use beside::{native_file, open_native};
 pub use native::Native;
 
-/// Translates a lowered program. `module` is what it was lowered from.
+/// Translates a lowered program to bytecode. `module` is the module it was lowered from.
 ///
 /// # Errors
-/// It has no form for the machine.
+/// Part of it has no bytecode form.
 pub fn program(lowered: &Lowered, module: &Module) -> Result<Executable, Diagnostics> {
     let refused = |text: String| {
         let mut all = Diagnostics::new();
@@ -40,8 +40,7 @@ pub fn program(lowered: &Lowered, module: &Module) -> Result<Executable, Diagnos
     Ok(program)
 }
 
-/// Returns what callers know of a program, as a text: data types, and functions that call
-/// themselves.
+/// Returns a program's interface as text: its data types, and the signatures of its functions.
 fn interface(module: &Module, entries: &[Entry]) -> String {
     let known = entries.iter().filter_map(|e| {
         let (result, types) = e.types.split_last()?;
@@ -52,11 +51,10 @@ fn interface(module: &Module, entries: &[Entry]) -> String {
     described(module, known)
 }
 
-/// A function as callers know it: its name, the names and types of its parameters, the type of its
-/// result.
+/// A function's signature: its name, the names and types of its parameters, the type of its result.
 pub(crate) type Known<'e> = (&'e str, Vec<(&'e str, &'e str)>, &'e str);
 
-/// The text of [`interface`] for functions of a module.
+/// Returns the text of [`interface`] for functions of a module.
 pub(crate) fn described<'e>(module: &Module, functions: impl Iterator<Item = Known<'e>>) -> String {
     let mut types = module.clone();
     types.retain_globals(&FxHashSet::default());
@@ -74,7 +72,7 @@ pub(crate) fn described<'e>(module: &Module, functions: impl Iterator<Item = Kno
     out
 }
 
-/// A value as the machine has it; `None` where something is in it that has no form there.
+/// Converts a value to the machine's; `None` if part of it has no form there.
 pub fn inner(value: &Value) -> Option<V> {
     let join = |tag, fields| match tag {
         Some(tag) => Node::Adt(tag, fields).into(),
@@ -83,7 +81,7 @@ pub fn inner(value: &Value) -> Option<V> {
     value.fold(|t| Some(V::from(t.clone())), |tag, f| Some(join(tag, f)))
 }
 
-/// A value that the machine gave.
+/// Converts a value from the machine.
 pub fn outer(value: &V) -> Value {
     Value::unfold(value, |v| {
         if let Some(t) = v.tensor() {
@@ -103,7 +101,8 @@ pub fn outer(value: &V) -> Value {
     })
 }
 
-/// A fault as the other engines report it; `None` where its place is in no text that is at hand.
+/// Converts a fault to the diagnostic that the other engines report; `None` if its location is in
+/// no available source.
 pub fn diagnostic(places: &Places, fault: &Fault) -> Option<Diagnostic> {
     let d = Diagnostic::error(
         fault.code,
@@ -114,7 +113,7 @@ pub fn diagnostic(places: &Places, fault: &Fault) -> Option<Diagnostic> {
         Some(span) => d.label(span, "called here"),
         None => d,
     };
-    // Where only one function runs, the place says all.
+    // With only one function on the stack, the location alone suffices.
     let (Some(inner), true) = (fault.stack.first(), fault.stack.len() > 1) else {
         return Some(d);
     };

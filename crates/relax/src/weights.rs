@@ -1,7 +1,7 @@
-//! Weights from files and into them: `--params x.npz|x.safetensors|x.params`.
+//! Reading and writing of weight files: `--params x.npz|x.safetensors|x.params`.
 //!
-//! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither
-//! read before they are used nor held twice. What a file stores compressed or misaligned is copied.
+//! Files are memory-mapped and tensors borrow from the mapping, so that weights are neither read
+//! before they are used nor held twice. Compressed or misaligned data is copied.
 
 use std::io::Read;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::Error;
 use crate::fit::Taking;
 use crate::inputs::{self, Param};
 
-/// Files of no more bytes are read, not mapped.
+/// Files up to this size are read, not mapped.
 const SMALL: u64 = 16 << 20;
 
-/// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else
-/// mapped. What is mapped has the file's contents as long as nobody changes it, and is lost where
-/// somebody truncates it.
+/// A file in memory: read if it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1,
+/// otherwise mapped. A mapping reflects later changes of the file, and is lost if the file is
+/// truncated.
 #[derive(Clone, Debug)]
 pub struct Mapped(Arc<Memory>);
 
@@ -49,11 +49,11 @@ impl AsRef<[u8]> for Memory {
     }
 }
 
-/// Whether files are read whatever their size.
+/// Whether all files are read, whatever their size.
 static COPY: AtomicBool = AtomicBool::new(false);
 
-/// From here on files are read and not mapped, however large they are: nothing that happens to a
-/// file then matters. The variable `RELAX_WEIGHTS_COPY` does the same.
+/// Makes all files opened from now on be read instead of mapped, so that later changes to them do
+/// not matter. The variable `RELAX_WEIGHTS_COPY` does the same.
 pub fn copy_all() {
     COPY.store(true, Ordering::Relaxed);
 }
@@ -62,13 +62,13 @@ fn copies() -> bool {
     COPY.load(Ordering::Relaxed) || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1")
 }
 
-/// Why a file cannot be read.
+/// Returns the error for an unreadable file.
 pub(crate) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::File(format!("cannot read {}: {why}", path.display()))
 }
 
 impl Mapped {
-    /// Maps a file.
+    /// Maps or reads a file.
     ///
     /// # Errors
     /// [`Error::File`]: it cannot be read.
@@ -89,12 +89,12 @@ impl Mapped {
         Ok(Mapped(Arc::new(Memory::Map(map))))
     }
 
-    /// Its bytes.
+    /// Returns the bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Gives back the memory of some of its bytes; reading them later reads the file again.
+    /// Releases the pages of some of its bytes; a later access reads the file again.
     pub fn unneeded(&self, bytes: &[u8]) {
         #[cfg(unix)]
         if let Memory::Map(map) = &*self.0
@@ -110,11 +110,11 @@ impl Mapped {
         let _ = bytes;
     }
 
-    /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are
-    /// too few.
+    /// Returns a tensor over mapped bytes, or over a copy if they are misaligned; `None` if there
+    /// are too few.
     pub(crate) fn tensor(&self, dtype: DType, shape: &[i64], offset: usize) -> Option<Tensor> {
         if dtype == DType::BOOL {
-            // A truth value is 0 or 1 from here on, whatever the file holds.
+            // Booleans are normalised to 0 or 1, whatever the file holds.
             let len = Tensor::byte_len(dtype, shape)?;
             let bytes = self.0.get(offset..offset.checked_add(len)?)?;
             let truth: Vec<u8> = bytes.iter().map(|&b| u8::from(b != 0)).collect();
@@ -144,8 +144,8 @@ impl crate::Held for Mapped {
     }
 }
 
-/// Tensors as a host would hand them over: large ones in memory of the process, with large pages
-/// where the system has them, not in pages of a file.
+/// Copies tensors the way a host would hand them over: large ones in anonymous memory, with huge
+/// pages where available, not in pages of a file.
 pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
     const LARGE: usize = 4 << 20;
     let moved = |t: &Tensor| {
@@ -161,9 +161,9 @@ pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
         .collect()
 }
 
-/// Gives constants whose metadata section the text lacks the arrays `meta[relay.Constant][k]`,
-/// which are taken out of `arrays`. The result lists those that do not fit, and those that no array
-/// is for unless zeros will do (`stubs`).
+/// Binds constants whose metadata section is missing to the arrays `meta[relay.Constant][k]`, which
+/// are removed from `arrays`. Returns those that do not match, and those without an array unless
+/// zeros are acceptable (`stubs`).
 pub(crate) fn constants(
     module: &mut Module,
     arrays: &mut Vec<(String, Tensor)>,
@@ -201,12 +201,12 @@ pub(crate) fn constants(
     problems
 }
 
-/// Gives parameters of a function, and constants whose metadata section is missing, the values in a
-/// file; with `all` every parameter must get one, without `stubs` every such constant; `taking`
-/// says how arrays are. The error has a line for each that does not fit.
+/// Binds parameters of a function, and constants whose metadata section is missing, to the values
+/// in a file; with `all` every parameter must get one, without `stubs` every such constant;
+/// `taking` are the options for accepting arrays.
 ///
 /// # Errors
-/// What does not fit, a line each; the module is as it was.
+/// Arrays that do not match, one line each; the module is then unchanged.
 pub fn bind(
     module: &mut Module,
     entry: GlobalId,
@@ -224,19 +224,19 @@ pub fn bind(
     Ok(())
 }
 
-/// What a file of weights may be.
+/// The format of a weight file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Named arrays, as NumPy saves them, or one.
+    /// NumPy: named arrays, or a single one.
     Npz,
-    /// Named tensors.
+    /// Safetensors: named tensors.
     Safetensors,
-    /// Named tensors, as TVM saves them.
+    /// TVM's parameter file: named tensors.
     Params,
 }
 
-/// Returns what a file of weights is, told by its first bytes, and by its name where they leave
-/// that open; `None` for one that holds none.
+/// Detects the format of a weight file from its first bytes, and from its name where these are
+/// ambiguous; `None` for other files.
 fn told(path: &Path, bytes: &[u8]) -> Option<Kind> {
     if bytes.starts_with(&relax_tvm::params::MAGIC) {
         return Some(Kind::Params);
@@ -256,7 +256,7 @@ fn told(path: &Path, bytes: &[u8]) -> Option<Kind> {
     }
 }
 
-/// The format of a file of weights; `None` for one that holds none.
+/// Returns the format of a weight file; `None` for other files.
 pub fn kind(path: &Path) -> Option<Kind> {
     let mut head = Vec::new();
     let file = std::fs::File::open(path).ok()?;
@@ -280,7 +280,7 @@ const SAFE_DTYPES: &[(Dtype, DType)] = &[
     (Dtype::F64, DType::F64),
 ];
 
-/// The tensors of a parameter file, borrowed from it; of those of one name the last.
+/// Reads the tensors of a parameter file, borrowed from it; duplicate names take the last one.
 fn params(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
     let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
     let mut out: Vec<(String, Tensor)> = Vec::new();
@@ -297,7 +297,7 @@ fn params(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
     Ok(out)
 }
 
-/// The named tensors of a `.npz`, `.safetensors` or `.params` file that is mapped already.
+/// Reads the named tensors of a mapped `.npz`, `.safetensors` or `.params` file.
 ///
 /// # Errors
 /// [`Error::File`]: it is none of these, or damaged.

@@ -1,4 +1,4 @@
-//! Numbers with the word for what is counted.
+//! Formatting of counts.
 
 /// `1 file`, `2 files`; `1 pass`, `2 passes`.
 ///

@@ -1,4 +1,4 @@
-//! Graphs in the language of Graphviz.
+//! Graphs in Graphviz's DOT language.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// The lines of a node: what it is, its attributes, its type.
+/// Returns the lines of a node's label: what it is, its attributes, its type.
 pub(super) fn lines(node: &Node) -> Vec<&str> {
     let all = [&node.label, &node.detail, &node.ty];
     all.into_iter()

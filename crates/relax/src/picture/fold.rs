@@ -1,22 +1,22 @@
-//! Repeated layers are drawn once: a stretch of nodes that comes several times, each time on what
-//! the time before gave.
+//! Folding of repeated layers: a sequence of nodes that occurs several times in a row, each time on
+//! the previous one's outputs, is drawn once.
 
 use rustc_hash::FxHashMap;
 use std::hash::{Hash as _, Hasher as _};
 
 use super::{Graph, Group, Role};
 
-/// With fewer nodes less a picture is no clearer.
+/// Folding that saves fewer nodes than this does not make a picture clearer.
 const WORTH: usize = 6;
-/// So many comparisons are made to find a stretch.
+/// The limit on comparisons in the search for repetitions.
 const MOST: usize = 20_000_000;
-/// Stretches within stretches fold so often.
+/// The limit on folding rounds, for repetitions within repetitions.
 const ROUNDS: usize = 8;
-/// What lies in more groups is left as it is.
+/// Graphs with deeper nested groups are left as they are.
 const DEEPEST: usize = 64;
 
-/// A stretch of nodes that are computed: where it begins among them, its length, and how often it
-/// comes.
+/// A repeated sequence of computed nodes: its start in the order, its length, and the number of
+/// repetitions.
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     start: usize,
@@ -24,7 +24,8 @@ struct Stretch {
     times: usize,
 }
 
-/// The graph with each repeated stretch once, in a box that says how often.
+/// Returns the graph with each repeated sequence drawn once, in a box labelled with the number of
+/// repetitions.
 pub fn folded(graph: &Graph) -> Graph {
     let mut out = graph.clone();
     for _ in 0..ROUNDS {
@@ -40,7 +41,7 @@ pub fn folded(graph: &Graph) -> Graph {
     out
 }
 
-/// The nodes that are neither given nor the result.
+/// Returns the nodes other than parameters and the result.
 fn computed(graph: &Graph) -> Vec<usize> {
     let all = graph.nodes.iter().enumerate();
     all.filter(|(_, n)| n.role == Role::Call)
@@ -48,8 +49,8 @@ fn computed(graph: &Graph) -> Vec<usize> {
         .collect()
 }
 
-/// Returns what a node is, without where its inputs come from: two that differ are not in the same
-/// place of a stretch.
+/// Returns a hash of each node apart from where its inputs come from: nodes with different hashes
+/// cannot correspond.
 fn looks(graph: &Graph, order: &[usize], inputs: &[Vec<usize>]) -> Vec<u64> {
     let hash = |&node: &usize| {
         let n = &graph.nodes[node];
@@ -68,7 +69,7 @@ fn looks(graph: &Graph, order: &[usize], inputs: &[Vec<usize>]) -> Vec<u64> {
     order.iter().map(hash).collect()
 }
 
-/// The edges into each node.
+/// Returns the incoming edges of each node.
 fn inputs(graph: &Graph) -> Vec<Vec<usize>> {
     let mut inputs = vec![Vec::new(); graph.nodes.len()];
     for (i, edge) in graph.edges.iter().enumerate() {
@@ -77,13 +78,13 @@ fn inputs(graph: &Graph) -> Vec<Vec<usize>> {
     inputs
 }
 
-/// The stretch that saves most.
+/// Finds the repetition whose folding saves the most nodes.
 fn longest(graph: &Graph, order: &[usize]) -> Option<Stretch> {
     let inputs = inputs(graph);
     let looks = looks(graph, order, &inputs);
     let at: FxHashMap<usize, usize> = order.iter().enumerate().map(|(i, &n)| (n, i)).collect();
-    // Whether a node stands to another as one stretch to the next: their inputs are as far away, or
-    // the same.
+    // Whether two nodes correspond in consecutive repetitions: their inputs have the same relative
+    // positions, or are the same nodes.
     let alike = |i: usize, j: usize| {
         let pairs = inputs[order[i]].iter().zip(&inputs[order[j]]);
         looks[i] == looks[j]
@@ -100,7 +101,7 @@ fn longest(graph: &Graph, order: &[usize]) -> Option<Stretch> {
     let saved = |s: Stretch| s.length * (s.times - 1);
     let lengths = (1..=n / 2).take(MOST / n.max(1));
     for length in lengths {
-        // Longer ones can save no more.
+        // Shorter remainders cannot save more.
         if best.is_some_and(|b| saved(b) >= n - length) {
             break;
         }
@@ -126,18 +127,18 @@ fn longest(graph: &Graph, order: &[usize]) -> Option<Stretch> {
     best
 }
 
-/// Draws a stretch once; `None` where boxes stand in the way.
+/// Draws a repetition once; returns `None` if group boundaries prevent it.
 fn fold(graph: &Graph, order: &[usize], s: Stretch) -> Option<Graph> {
     let first = &order[s.start..s.start + s.length];
     let others = &order[s.start + s.length..s.start + s.length * s.times];
     let parent = outside(graph, first, others)?;
-    // Who takes what a later time gave takes it from the box.
+    // Users of a later repetition's outputs use the box instead.
     let mut stands: FxHashMap<usize, usize> = FxHashMap::default();
     for (i, &node) in others.iter().enumerate() {
         stands.insert(node, first[i % s.length]);
     }
     let gone = |n: usize| stands.contains_key(&n);
-    // What only later times took is not drawn either.
+    // Inputs that only later repetitions use are dropped too.
     let mut kept = vec![false; graph.nodes.len()];
     let mut taken = vec![false; graph.nodes.len()];
     for edge in &graph.edges {
@@ -207,7 +208,7 @@ fn around(s: Stretch, parent: Option<usize>) -> Group {
     }
 }
 
-/// Returns whether a group is another, or within it.
+/// Returns whether a group is `other` or nested in it.
 fn within(graph: &Graph, group: Option<usize>, other: usize) -> bool {
     let mut at = group;
     while let Some(g) = at {
@@ -219,9 +220,10 @@ fn within(graph: &Graph, group: Option<usize>, other: usize) -> bool {
     false
 }
 
-/// The group that all nodes of a stretch are in, where those within it hold nodes of one time each.
+/// Returns the innermost group around all repetitions, provided that each group inside it holds
+/// nodes of one repetition only.
 fn outside(graph: &Graph, first: &[usize], others: &[usize]) -> Option<Option<usize>> {
-    // The chain of groups of a node, from the outermost.
+    // The groups around a node, outermost first.
     let chain = |n: usize| {
         let mut chain = Vec::new();
         let mut at = graph.nodes[n].group;
@@ -242,7 +244,7 @@ fn outside(graph: &Graph, first: &[usize], others: &[usize]) -> Option<Option<us
         .take_while(|&d| whole.iter().all(|c| c[d] == whole[0][d]))
         .count();
     let parent = common.checked_sub(1).map(|d| whole[0][d]);
-    // A group below that reaches over the end of a time would be torn apart.
+    // A nested group that crosses the end of a repetition would be split.
     let time = |i: usize| i / first.len();
     let mut times: FxHashMap<usize, usize> = FxHashMap::default();
     let mut members: FxHashMap<usize, usize> = FxHashMap::default();

@@ -1,23 +1,23 @@
-//! Where the nodes of a picture lie: in layers, each below all that it needs (Sugiyama's method).
+//! Layered graph drawing (Sugiyama's method): each node lies below all its inputs.
 
-/// A node as far as its place is concerned.
+/// The size of a node.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     pub width: f64,
     pub height: f64,
 }
 
-/// The middle of a node's upper edge.
+/// A position: the middle of a node's upper edge.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Place {
     pub x: f64,
     pub y: f64,
 }
 
-/// Where everything lies.
+/// The positions of all nodes and the routes of all edges.
 pub struct Layout {
     pub places: Vec<Place>,
-    /// For each edge the points that it goes by between its ends.
+    /// The intermediate points of each edge.
     pub ways: Vec<Vec<Place>>,
     pub width: f64,
     pub height: f64,
@@ -25,16 +25,16 @@ pub struct Layout {
 
 const GAP: f64 = 18.0;
 const ROW: f64 = 42.0;
-/// Between the ends and what is next to them.
+/// The gap between the end rows and their neighbours.
 const END: f64 = 20.0;
-/// What an edge takes where it passes a layer.
+/// The width that an edge takes when it crosses a layer.
 const LANE: f64 = 10.0;
-/// With more points on the way, edges go straight through layers.
+/// With more intermediate points than this, edges are drawn straight.
 const MOST_POINTS: usize = 50_000;
 const SWEEPS: usize = 6;
 
-/// The layer of each node: below all that it needs; what needs nothing stands right above the first
-/// that needs it.
+/// Assigns layers: each node below all its inputs; a node without inputs directly above its first
+/// user.
 fn ranks(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     let mut ranks = vec![0; count];
     let mut first = vec![usize::MAX; count];
@@ -56,7 +56,7 @@ fn ranks(count: usize, edges: &[(usize, usize)]) -> Vec<usize> {
     ranks
 }
 
-/// Points in layers: first the nodes, then those that edges pass by.
+/// The points of each layer: real nodes first, then the dummy nodes of long edges.
 struct Layers {
     rows: Vec<Vec<usize>>,
     widths: Vec<f64>,
@@ -81,7 +81,7 @@ impl Layers {
         id
     }
 
-    /// The mean of where a point's neighbours lie.
+    /// Returns the mean position of a point's neighbours.
     fn wanted(&self, id: usize, above: bool) -> f64 {
         let near = if above {
             &self.above[id]
@@ -94,7 +94,7 @@ impl Layers {
         }
     }
 
-    /// Puts the points of a row side by side, each as near as may be to where it wants to be.
+    /// Places the points of a row side by side, each as close to its wanted position as possible.
     fn settle(&mut self, row: usize, wanted: &[f64]) {
         let ids = std::mem::take(&mut self.rows[row]);
         let mut left = f64::NEG_INFINITY;
@@ -128,10 +128,10 @@ impl Layers {
     }
 }
 
-/// Which nodes stand in a row of their own above all others, and which in one below.
+/// The nodes that form a row of their own at the top, and those that form one at the bottom.
 pub type Ends = (Vec<bool>, Vec<bool>);
 
-/// Moves the ends into rows of their own.
+/// Moves the end nodes to rows of their own.
 fn ended(ranks: &mut [usize], ends: &Ends) {
     if ends.0.contains(&true) {
         ranks.iter_mut().for_each(|r| *r += 1);
@@ -160,7 +160,7 @@ fn ended(ranks: &mut [usize], ends: &Ends) {
     }
 }
 
-/// Places nodes whose edges go from earlier ones to later ones.
+/// Lays out a graph whose edges go from earlier nodes to later ones.
 pub fn layout(sizes: &[Size], edges: &[(usize, usize)], ends: &Ends) -> Layout {
     let mut ranks = ranks(sizes.len(), edges);
     ended(&mut ranks, ends);
@@ -204,7 +204,7 @@ pub fn layout(sizes: &[Size], edges: &[(usize, usize)], ends: &Ends) -> Layout {
     placed(sizes, &ranks, &layers, (edges, &ways), ends)
 }
 
-/// Makes places of layers.
+/// Computes coordinates from layers.
 fn placed(
     sizes: &[Size],
     ranks: &[usize],
@@ -226,7 +226,7 @@ fn placed(
     let (above, below) = (ends.0.contains(&true), ends.1.contains(&true));
     for (row, height) in heights.iter().enumerate() {
         tops.push(y);
-        // Nothing stands between an end and the rows beside it.
+        // Nothing lies between an end row and its neighbours.
         let end = row == 0 && above || row + 1 == last && below;
         y += height
             + if row == last {
@@ -246,8 +246,8 @@ fn placed(
         x: x(id),
         y: tops[rank_of[id]],
     };
-    // Through a row edges go straight, so that they cross nothing that is higher than what they
-    // come from.
+    // Edges cross a row vertically, so that they do not cut nodes taller than the one they come
+    // from.
     let through = |id: usize| {
         let (x, top) = (x(id), tops[rank_of[id]]);
         let bottom = top + heights[rank_of[id]];

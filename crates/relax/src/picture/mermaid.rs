@@ -1,10 +1,10 @@
-//! Graphs as flowcharts of Mermaid.
+//! Graphs as Mermaid flowcharts.
 
 use std::fmt::Write as _;
 
 use super::{Graph, Nest, Role, dot::lines};
 
-/// A text within quotes, with what Mermaid and HTML read otherwise as entities.
+/// Quotes a text, with entities for the characters that Mermaid or HTML would interpret.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Functions as pictures: operators, what flows between them, and what belongs together.
+//! Functions as pictures: operators, the data flow between them, and their grouping.
 
 mod dot;
 mod fold;
@@ -17,12 +17,12 @@ use relax_ir::GlobalId;
 
 use crate::{Error, Module, TypeSource, TypedModule};
 
-/// What a node stands for.
+/// The role of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A parameter, of the function or of one within it.
+    /// A parameter, of the function or of a nested one.
     Param,
-    /// A constant that is no number.
+    /// A non-scalar constant.
     Constant,
     /// A call, or another expression.
     Call,
@@ -30,44 +30,44 @@ pub enum Role {
     Result,
 }
 
-/// Something that is computed, or given.
+/// A node: a computed value, or an input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
-    /// What it stands for.
+    /// The role.
     pub role: Role,
-    /// The operator, `%x`, `@f`.
+    /// The label: an operator, `%x`, `@f`.
     pub label: String,
-    /// Attributes, and arguments that are numbers; may be empty.
+    /// Attributes, and scalar arguments; may be empty.
     pub detail: String,
-    /// The type; empty where it is not known.
+    /// The type; empty if unknown.
     pub ty: String,
-    /// The group that it is in.
+    /// The group that contains it.
     pub group: Option<usize>,
 }
 
-/// A value that goes from one node into another.
+/// A data-flow edge.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edge {
-    /// Where it comes from.
+    /// The producer.
     pub from: usize,
-    /// Where it goes to: a node after that one.
+    /// The consumer, a later node.
     pub to: usize,
-    /// Which part of a tuple it is, `.0`; empty for the whole.
+    /// The tuple field that is used, `.0`; empty for the whole value.
     pub label: String,
 }
 
-/// What belongs together: a fused group, a dataflow block, a branch, a function in a function.
+/// A group of nodes: a fused group, a dataflow block, a branch, a nested function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Group {
-    /// What it is.
+    /// The label.
     pub label: String,
-    /// The group that it is in, one before it.
+    /// The enclosing group, an earlier one.
     pub parent: Option<usize>,
 }
 
 /// A function as a graph.
 ///
-/// Invariant: edges go from nodes to later ones, groups are in earlier ones.
+/// Invariant: edges go from nodes to later ones, a group's parent precedes it.
 ///
 /// ```
 /// let module = relax::Module::parse("def @main(%x: Tensor[(n,), float32]) { exp(%x) + 1f }")?;
@@ -81,17 +81,17 @@ pub struct Group {
 pub struct Graph {
     /// The function's name.
     pub name: String,
-    /// What is computed, in an order in which it can be.
+    /// The nodes, in topological order.
     pub nodes: Vec<Node>,
-    /// What goes where.
+    /// The edges.
     pub edges: Vec<Edge>,
-    /// What belongs together.
+    /// The groups.
     pub groups: Vec<Group>,
 }
 
 impl Graph {
-    /// The graph of a function of a module; what is no function has an empty one. With `types`
-    /// nodes have types.
+    /// Builds the graph of a module's function; empty if `e` is not a function. With `types`, nodes
+    /// show their types.
     #[must_use]
     pub fn of(
         module: &relax_ir::Module,
@@ -101,35 +101,34 @@ impl Graph {
         walk::graph(module, function, types)
     }
 
-    /// The same with each repeated stretch of operators, as the layers of a network are, once: in a
-    /// group that says how often it comes.
+    /// Folds repeated sequences of operators, such as the layers of a network: each is drawn once,
+    /// in a group labelled with the number of repetitions.
     #[must_use]
     pub fn folded(&self) -> Graph {
         fold::folded(self)
     }
 
-    /// In the language of Graphviz.
+    /// Renders the graph in Graphviz's DOT language.
     #[must_use]
     pub fn dot(&self) -> String {
         dot::text(self)
     }
 
-    /// As a flowchart of Mermaid, which pages in Markdown show.
+    /// Renders the graph as a Mermaid flowchart, which Markdown viewers show.
     #[must_use]
     pub fn mermaid(&self) -> String {
         mermaid::text(self)
     }
 
-    /// As a picture.
+    /// Renders the graph as an SVG image.
     #[must_use]
     pub fn svg(&self) -> String {
         svg::text(self)
     }
 
-    /// Calls `look` with what stands within what, in order: groups when they open and close, and
-    /// nodes.
+    /// Visits the nesting in order: groups when they open and close, and nodes.
     fn nested(&self, mut look: impl FnMut(Nest)) {
-        // Of each group, what is in it: looked up once.
+        // The contents of each group, computed once.
         let mut inside: Vec<Vec<Nest>> = vec![Vec::new(); self.groups.len()];
         let mut outer = Vec::new();
         for (g, group) in self.groups.iter().enumerate() {
@@ -155,7 +154,7 @@ impl Graph {
     }
 }
 
-/// What a walk over groups meets.
+/// An event of the traversal of nested groups.
 #[derive(Clone, Copy, Debug)]
 enum Nest {
     Open(usize),
@@ -164,10 +163,10 @@ enum Nest {
 }
 
 impl Module {
-    /// A function as a graph, with types: the one of that name, or `main`, or the only one.
+    /// Returns the graph, with types, of the named function, or of `main` or the only function.
     ///
     /// # Errors
-    /// There is none.
+    /// The function does not exist.
     pub fn graph(&self, function: Option<&str>) -> Result<Graph, Error> {
         let id = self.find(function)?;
         let typed = TypedModule {

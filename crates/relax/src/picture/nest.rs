@@ -1,39 +1,40 @@
-//! Where boxes lie in boxes: each is laid out by itself, and is one large node for what is around
-//! it. So none covers what is not in it, and edges go in and out at its upper and lower side.
+//! Layout of nested boxes: each box is laid out by itself and is one large node in the enclosing
+//! box. Hence no box covers a node outside of it, and edges enter and leave at its upper and lower
+//! side.
 
 use std::collections::BTreeMap;
 
 use super::layers::{Layout, Place, Size, layout};
 use super::{Graph, Node};
 
-/// Between a box and what is in it; above there is room for what it is called.
+/// The padding of a box; the title takes additional space at the top.
 const SIDE: f64 = 9.0;
 const HEAD: f64 = 18.0;
 
-/// Where everything lies.
+/// The positions of all nodes, edges and boxes.
 pub struct Nested {
-    /// The middle of each node's upper edge.
+    /// The position of each node: the middle of its upper edge.
     pub places: Vec<Place>,
-    /// The points that each edge goes by between its ends.
+    /// The intermediate points of each edge.
     pub ways: Vec<Vec<Place>>,
-    /// Left, top, right and bottom of each box; of one that would be in its own way there is none.
+    /// Left, top, right and bottom of each box; `None` for a group that is not drawn as a box.
     pub boxes: Vec<Option<[f64; 4]>>,
-    /// The whole.
+    /// The size of the whole picture.
     pub size: (f64, f64),
 }
 
-/// Something that is laid out in a box.
+/// An item that is laid out in a box.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Item {
-    /// Where edges of a node outside come in.
+    /// The port where edges of an outer node enter.
     In(usize),
     Node(usize),
     Group(usize),
-    /// Where edges of a node inside go out.
+    /// The port where edges of an inner node leave.
     Out(usize),
 }
 
-/// What is in a box, and how it lies there.
+/// The contents of a box and their layout.
 #[derive(Default)]
 struct Inner {
     items: Vec<Item>,
@@ -44,20 +45,20 @@ struct Inner {
     height: f64,
 }
 
-/// The boxes of a graph; the last stands for the whole picture.
+/// The boxes of a graph; the last one is the whole picture.
 struct Boxes<'g> {
     graph: &'g Graph,
     sizes: &'g [Size],
-    /// Groups that are no boxes: they would be in their own way, or lie too deep.
+    /// Groups that are not drawn as boxes, as they would form a cycle or are nested too deeply.
     gone: Vec<bool>,
-    /// Of each group the smallest box that it is, or is in.
+    /// For each group, the innermost drawn box that is or encloses it.
     alive: Vec<usize>,
     inner: Vec<Inner>,
 }
 
-/// Boxes in more boxes are not drawn.
+/// Boxes nested more deeply than this are not drawn.
 const DEEPEST: usize = 16;
-/// When so many boxes were in their own way, none is drawn.
+/// After this many boxes on cycles, none is drawn.
 const PATIENCE: usize = 64;
 
 /// Lays a graph out.
@@ -74,7 +75,7 @@ pub fn nested(graph: &Graph, sizes: &[Size]) -> Nested {
         alive: Vec::new(),
         inner: Vec::new(),
     };
-    // A box that something outside needs, and needs something of, cannot be one node: it goes.
+    // A box that both precedes and follows an outer node cannot be a single node: it is dropped.
     let mut met = 0;
     while let Some(group) = boxes.fill() {
         boxes.gone[group] = true;
@@ -83,7 +84,7 @@ pub fn nested(graph: &Graph, sizes: &[Size]) -> Nested {
             boxes.gone.fill(true);
         }
     }
-    // Groups stand behind those that they are in.
+    // A group's parent precedes it.
     for at in (0..whole).rev() {
         if !boxes.gone[at] {
             boxes.lay(at);
@@ -98,7 +99,7 @@ impl Boxes<'_> {
         self.graph.groups.len()
     }
 
-    /// The box that a node of a group is in.
+    /// Returns the box that directly contains a node of this group.
     fn around(&self, group: Option<usize>) -> usize {
         group.map_or(self.whole(), |g| self.alive[g])
     }
@@ -107,12 +108,14 @@ impl Boxes<'_> {
         self.around(self.graph.groups[group].parent)
     }
 
-    /// The boxes that two nodes are in below the smallest one around both, from the inside.
+    /// Returns the boxes around only one of two nodes, innermost first, and the smallest box around
+    /// both.
     fn apart(&self, from: &Node, to: &Node) -> (Vec<usize>, usize, Vec<usize>) {
         let (mut a, mut b) = (self.around(from.group), self.around(to.group));
         let (mut out, mut into) = (Vec::new(), Vec::new());
         while a != b {
-            // The one that comes later is not around the other; the whole is around all.
+            // The later of two boxes does not enclose the other, except for the whole picture,
+            // which encloses all.
             let later = |x: usize, y: usize| x != self.whole() && (y == self.whole() || x > y);
             if later(a, b) {
                 out.push(a);
@@ -125,7 +128,7 @@ impl Boxes<'_> {
         (out, a, into)
     }
 
-    /// The way of an edge: in each box that it goes through, from what to what.
+    /// Splits an edge into segments: for each box it crosses, the items it connects there.
     fn steps(&self, from: usize, to: usize) -> Vec<(usize, Item, Item)> {
         let (out, middle, into) = self.apart(&self.graph.nodes[from], &self.graph.nodes[to]);
         let mut steps = Vec::with_capacity(out.len() + into.len() + 1);
@@ -146,7 +149,7 @@ impl Boxes<'_> {
         steps
     }
 
-    /// Says what is in each box; a group whose box would be in its own way, if there is one.
+    /// Fills in the items of each box; returns a group whose box lies on a cycle, if any.
     fn fill(&mut self) -> Option<usize> {
         let whole = self.whole();
         self.alive.clear();
@@ -199,7 +202,7 @@ impl Boxes<'_> {
         }
     }
 
-    /// Lays out what is in a box whose inner boxes are laid out.
+    /// Lays out a box whose inner boxes are laid out.
     fn lay(&mut self, at: usize) {
         let mut within = std::mem::take(&mut self.inner[at]);
         let sizes: Vec<Size> = within.items.iter().map(|&i| self.size(i)).collect();
@@ -227,7 +230,7 @@ impl Boxes<'_> {
         } = layout(&sizes, &edges, &ports);
         let (left, top, more) = match at == self.whole() {
             true => (0.0, 0.0, (0.0, 0.0)),
-            // The layout has a margin of its own.
+            // The layout has its own margin.
             false => (
                 SIDE - 18.0,
                 HEAD - 18.0,
@@ -247,7 +250,7 @@ impl Boxes<'_> {
         self.inner[at] = within;
     }
 
-    /// Puts all together.
+    /// Computes absolute positions.
     fn placed(self) -> Nested {
         let whole = self.whole();
         let mut origins = vec![Place::default(); whole + 1];
@@ -284,7 +287,7 @@ impl Boxes<'_> {
                     x: p.x + origin.x,
                     y: p.y + origin.y,
                 };
-                // A port is at the side of its box, whatever row it stands in.
+                // A port lies on the border of its box, whatever its row.
                 if let (Item::In(_), Some([_, top, _, _])) =
                     (from, boxes.get(at).copied().flatten())
                 {
@@ -319,8 +322,7 @@ impl Boxes<'_> {
 }
 
 impl Inner {
-    /// Brings items into an order in which each comes after what it needs; the error is a group of
-    /// a circle.
+    /// Sorts the items topologically; the error is a group on a cycle.
     fn sort(&mut self) -> Result<(), usize> {
         let mut needs: BTreeMap<Item, usize> = self.items.iter().map(|&i| (i, 0)).collect();
         let mut users: BTreeMap<Item, Vec<Item>> = BTreeMap::new();
@@ -355,13 +357,13 @@ impl Inner {
         }
     }
 
-    /// A group of a circle among items that need each other; `None` where there are none.
+    /// Returns a group on a cycle among the remaining items; `None` if no group lies on one.
     fn circle(&self, left: &BTreeMap<Item, usize>) -> Option<usize> {
         let before: BTreeMap<Item, Item> = (self.edges.iter())
             .filter(|(from, to)| left.contains_key(from) && left.contains_key(to))
             .map(|&(from, to)| (to, from))
             .collect();
-        // Going back far enough ends in a circle.
+        // Following inputs backwards ends up in a cycle.
         let mut at = *left.keys().next()?;
         for _ in 0..left.len() {
             at = *before.get(&at)?;

@@ -1,4 +1,4 @@
-//! Graphs as pictures.
+//! Graphs as SVG images.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use super::nest::{Nested, nested};
 use super::walk::cut;
 use super::{Graph, Node, Role, dot::lines};
 
-/// About what a character takes, of a font without serifs of 11 pixels.
+/// The approximate width of a character in an 11-pixel sans-serif font.
 const CHARACTER: f64 = 6.2;
 const LINE: f64 = 14.0;
-/// Longer lines are cut.
+/// Longer lines are truncated.
 const WIDEST: usize = 44;
-/// Fills of groups; a group's is told by its number.
+/// Fill colours of groups, by group index.
 const TINTS: &[&str] = &[
     "#ddebf7", "#e6f4e1", "#fdeedd", "#f2e5f7", "#fbe3e4", "#e2f3f3", "#f5f1d8", "#e9e9f5",
 ];
@@ -64,7 +64,7 @@ pub fn text(graph: &Graph) -> String {
     out + "</svg>\n"
 }
 
-/// The boxes of groups, those of outer groups first.
+/// Draws the boxes of groups, outer ones first.
 fn boxes(graph: &Graph, at: &Nested, out: &mut String) {
     for (g, around) in at.boxes.iter().enumerate() {
         let Some([left, top, right, bottom]) = around else {
@@ -86,7 +86,7 @@ fn boxes(graph: &Graph, at: &Nested, out: &mut String) {
 }
 
 fn edges(graph: &Graph, sizes: &[Size], at: &Nested, out: &mut String) {
-    // What several edges between two nodes are called stands there once.
+    // Parallel edges between two nodes share one label.
     let mut labels: BTreeMap<(usize, usize), (Place, Vec<&str>)> = BTreeMap::new();
     for (edge, way) in graph.edges.iter().zip(&at.ways) {
         let (from, to) = (at.places[edge.from], at.places[edge.to]);
@@ -95,7 +95,7 @@ fn edges(graph: &Graph, sizes: &[Size], at: &Nested, out: &mut String) {
             y: from.y + sizes[edge.from].height,
         };
         let _ = write!(out, "<path d=\"M{:.1},{:.1}", last.x, last.y);
-        // Where edges of a node have parted.
+        // The point where the edges of a node have diverged.
         let mut parted = None;
         for &next in way.iter().chain([&to]) {
             let middle = f64::midpoint(last.y, next.y);

@@ -1,4 +1,4 @@
-//! From a function's expressions to its graph.
+//! Construction of a function's graph from its expressions.
 
 use relax_ir::{
     AttrValue, Attrs, Expr, ExprId, FuncId, GlobalId, IdTable, Module, PatId, Pattern, TypeId,
@@ -9,28 +9,28 @@ use rustc_hash::FxHashMap;
 use super::{Edge, Graph, Group, Node, Role};
 use crate::TypeSource;
 
-/// What an expression gives to those that use it.
+/// The value of an expression as its users see it.
 #[derive(Clone, Debug)]
 enum Flow {
-    /// The value of a node, or a part of it.
+    /// The output of a node, or a field of it.
     Node(usize, String),
-    /// Several values, each by its number among the flows.
+    /// A tuple of flows, by index.
     Many(Vec<usize>),
-    /// Something that stands in the text of whoever uses it.
+    /// Text that is shown inside the using node.
     Text(String),
 }
 
-/// A step of the walk.
+/// A work item of the traversal.
 enum Step {
-    /// Sees what an expression needs, in a group.
+    /// Visit an expression's operands, in a group.
     See(ExprId, Option<usize>),
-    /// Makes an expression's node: all that it needs is known.
+    /// Create an expression's node: its operands are done.
     Make(ExprId, Option<usize>),
-    /// From here on a variable is what an expression gives.
+    /// Bind a variable to the value of an expression.
     Bind(VarId, ExprId),
-    /// The same for the variables of a pattern.
+    /// Bind the variables of a pattern.
     Take(PatId, ExprId),
-    /// An expression gives what another gives.
+    /// Alias one expression to another.
     Same(ExprId, ExprId),
 }
 
@@ -39,14 +39,14 @@ struct Walk<'a> {
     types: Option<&'a dyn TypeSource>,
     graph: Graph,
     flows: Vec<Flow>,
-    /// What expressions and variables give, by the numbers of flows.
+    /// Flows of expressions and variables, by index.
     exprs: FxHashMap<ExprId, usize>,
     vars: FxHashMap<VarId, usize>,
     uses: IdTable<ExprId, u32>,
     work: Vec<Step>,
 }
 
-/// Longer texts of attributes are cut.
+/// Longer attribute texts are truncated.
 const DETAIL: usize = 48;
 
 /// See [`Graph::of`].
@@ -103,8 +103,8 @@ impl Walk<'_> {
         self.flows.len() - 1
     }
 
-    /// Returns what an expression gives; what was never seen, as a recursive function in itself, by
-    /// its name.
+    /// Returns the flow of an expression; one that was not visited, such as a recursive function
+    /// inside itself, is shown by name.
     fn flow(&mut self, id: ExprId) -> usize {
         match self.exprs.get(&id) {
             Some(&flow) => flow,
@@ -142,7 +142,7 @@ impl Walk<'_> {
         ty.map_or(String::new(), |t| self.m.show_type(t))
     }
 
-    /// Nodes for the parameters of a function.
+    /// Creates nodes for the parameters of a function.
     fn params(&mut self, func: FuncId, group: Option<usize>) {
         for &var in &self.m.funcs[func].params {
             let ty = self.types.and_then(|t| t.var(var)).or(self.m.vars[var].ty);
@@ -153,7 +153,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The variables of a pattern are parts of a node.
+    /// Binds the variables of a pattern to fields of a node.
     fn take(&mut self, pattern: PatId, value: ExprId) {
         let whole = self.flow(value);
         let flow = match &self.m.patterns[pattern] {
@@ -168,7 +168,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Edges into a node from what some expressions give; the texts among them.
+    /// Adds edges into a node from its operands; returns those that are text.
     fn join(&mut self, ids: &[ExprId], to: usize) -> Vec<String> {
         let mut texts = Vec::new();
         let mut work: Vec<usize> = ids.iter().map(|&id| self.flow(id)).collect();
@@ -187,7 +187,7 @@ impl Walk<'_> {
         texts
     }
 
-    /// The function that a call calls, where it is written at the call and nowhere else.
+    /// Returns the callee of a call if it is a function literal with no other use.
     fn inlined(&self, callee: ExprId, args: usize) -> Option<FuncId> {
         let Expr::Func(func) = &self.m.exprs[callee] else {
             return None;
@@ -196,7 +196,7 @@ impl Walk<'_> {
         (once && self.m.funcs[*func].params.len() == args).then_some(*func)
     }
 
-    /// Puts what an expression needs on the stack, and the expression below it.
+    /// Pushes an expression's operands onto the stack, and the expression below them.
     fn see(&mut self, id: ExprId, group: Option<usize>) {
         let m = self.m;
         match &m.exprs[id] {
@@ -267,7 +267,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The constructor of a pattern, or what else there is at its head.
+    /// Returns the constructor of a pattern, or a description of its kind.
     fn pattern(&self, pattern: PatId) -> String {
         match &self.m.patterns[pattern] {
             Pattern::Wildcard => "_".into(),
@@ -277,7 +277,7 @@ impl Walk<'_> {
         }
     }
 
-    /// What an expression gives: a node of its own, where it computes anything.
+    /// Computes the flow of an expression: a node of its own if it computes anything.
     fn make(&mut self, id: ExprId, group: Option<usize>) {
         let m = self.m;
         let flow = match &m.exprs[id] {
@@ -322,7 +322,7 @@ impl Walk<'_> {
         self.exprs.insert(id, flow);
     }
 
-    /// A node with edges from all that an expression needs.
+    /// Creates a node with edges from all operands of an expression.
     fn call(&mut self, id: ExprId, group: Option<usize>) -> usize {
         let m = self.m;
         let mut from = Vec::new();
@@ -367,7 +367,7 @@ impl Walk<'_> {
     }
 }
 
-/// Returns what a function within a function is, by its attributes.
+/// Returns the label of a nested function, taken from its attributes.
 fn function_label(attrs: &Attrs, otherwise: &str) -> String {
     let named = ["Composite", "Compiler"].iter().find_map(|n| attrs.get(n));
     match named.and_then(AttrValue::as_str) {
@@ -377,7 +377,7 @@ fn function_label(attrs: &Attrs, otherwise: &str) -> String {
     }
 }
 
-/// A text of no more than so many characters.
+/// Truncates a text to at most `most` characters.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -385,7 +385,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     }
 }
 
-/// The attributes of a call that are not what they would be without a word.
+/// Formats the attributes of a call that differ from their defaults.
 fn attributes(m: &Module, callee: ExprId, attrs: &Attrs) -> String {
     let known = match &m.exprs[callee] {
         Expr::Op(op) => relax_ops::registry().get(*op),
@@ -399,7 +399,7 @@ fn attributes(m: &Module, callee: ExprId, attrs: &Attrs) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// A value of an attribute; of lists in lists in lists no more than that they are there.
+/// Formats an attribute value; deeply nested lists are abbreviated.
 fn shown(m: &Module, value: &AttrValue, depth: usize) -> String {
     match value {
         AttrValue::None => "None".into(),

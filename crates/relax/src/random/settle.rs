@@ -1,4 +1,4 @@
-//! Extents that a program can run with.
+//! Search for extents that a program can run with.
 
 use relax_infer::{CheckKind, Typing};
 use relax_ir::{Module, Type};
@@ -8,29 +8,29 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{Extents, Random};
 use crate::inputs::Param;
 
-/// What must hold of extents so that a program runs, and computes something.
+/// A constraint on extents, for the program to run and compute something.
 enum Need {
-    /// Two are equal; with `true`, or one of them is 1.
+    /// The two are equal; with `true`, one of them may also be 1.
     Equal(Dim, Dim, bool),
-    /// One of a tensor on the way is not zero.
+    /// An extent of an intermediate tensor is not zero.
     Some(Dim),
 }
 
-/// How many equalities do not hold, and how many tensors' extents are zero or less.
+/// The number of violated equalities, and the number of tensors with an extent of zero or less.
 type Cost = (usize, usize);
 
-/// What is looked for, and among what.
+/// The state of the search.
 struct Search {
     needs: Vec<Need>,
-    /// Values that extents may take, first those that are to be preferred.
+    /// Candidate values, in order of preference.
     candidates: Vec<i64>,
     values: FxHashMap<DimVar, i64>,
 }
 
 impl Extents {
-    /// Decides the extents of parameters that nothing said yet: `extent`, or the one next to it
-    /// with which as much holds as can be found of what the program checks, and no tensor on the
-    /// way is empty (which is what an extent of zero asks for).
+    /// Chooses the extents of parameters that are still open: `extent`, or the value nearest to it
+    /// that satisfies the most of the program's checks found by the search while keeping
+    /// intermediate tensors non-empty (an `extent` of zero asks for empty ones).
     pub(crate) fn settle(&mut self, m: &Module, params: &[Param], how: Random<'_>) {
         let extent = how.extent;
         let Some(typing) = how.typing else {
@@ -66,7 +66,7 @@ impl Extents {
     }
 }
 
-/// Returns what types and checks ask of extents.
+/// Collects the constraints that types and run-time checks put on extents.
 fn needs(m: &Module, typing: &Typing, full: bool) -> Vec<Need> {
     let mut needs: Vec<Need> = (typing.checks.iter())
         .filter_map(|c| match &c.kind {
@@ -85,7 +85,8 @@ fn needs(m: &Module, typing: &Typing, full: bool) -> Vec<Need> {
     needs
 }
 
-/// Extents from one on upwards, then those below it; what is asked for by number is among them.
+/// Returns the candidate values: `extent` and above, then those below it; constants in the
+/// constraints are included.
 fn candidates(extent: i64, needs: &[Need]) -> Vec<i64> {
     let asked = needs.iter().flat_map(|need| match need {
         Need::Equal(a, b, _) => [a.as_const(), b.as_const()],
@@ -101,7 +102,7 @@ fn candidates(extent: i64, needs: &[Need]) -> Vec<i64> {
 }
 
 impl Search {
-    /// The cost with one value for some of the variables.
+    /// Returns the cost of setting some of the variables to one value.
     fn cost(&self, vars: &[DimVar], value: i64) -> Cost {
         let value = |v| match vars.contains(&v) {
             true => Some(value),
@@ -112,7 +113,7 @@ impl Search {
         for need in &self.needs {
             match need {
                 Need::Equal(a, b, or_one) => {
-                    // What nothing here says is for the run to find out.
+                    // Constraints over unknown variables are left to the run-time checks.
                     if let (Some(a), Some(b)) = (of(a), of(b)) {
                         unequal += usize::from(a != b && !(*or_one && (a == 1 || b == 1)));
                     }
@@ -127,15 +128,15 @@ impl Search {
         self.values.extend(vars.iter().map(|v| (*v, value)));
     }
 
-    /// The first of the values with which the cost is least.
+    /// Returns the lowest cost and the first value that achieves it.
     fn best(&self, vars: &[DimVar]) -> (Cost, i64) {
         let costs = self.candidates.iter().map(|&c| (self.cost(vars, c), c));
         let best = costs.min_by_key(|(cost, _)| *cost);
         best.expect("there is a candidate")
     }
 
-    /// One value for all, then one at a time as long as that is better, then back to what was asked
-    /// for.
+    /// Tries one value for all variables, then improves one variable at a time while the cost
+    /// decreases, then gives each variable the most preferred value that costs no more.
     fn run(&mut self, open: &[DimVar]) {
         let mut least = self.cost(&[], 0);
         if least == (0, 0) {

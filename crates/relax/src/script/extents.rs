@@ -1,10 +1,10 @@
-//! Extents that no type says, brought to dimension variables: TVM computes on tensors of known
-//! extents only.
+//! Binds extents that no type states to dimension variables, as TVM computes only on tensors of
+//! known extents.
 //!
-//! What a function, a branch or a parameter gives is matched (`match_cast`). An operator whose
-//! result is as large as its data say becomes two tensor programs: one measures, its numbers become
-//! a shape that is matched, the other writes. Each round names what depends on nothing unnamed;
-//! types are found again between rounds.
+//! Results of functions and branches and parameters are matched (`match_cast`). An operator with a
+//! data-dependent result shape becomes two tensor programs: one computes the extents, which become
+//! a shape that is matched; the other writes the result. Each round handles the bindings whose
+//! inputs have named extents; types are inferred again between rounds.
 
 use std::sync::Arc;
 
@@ -22,10 +22,11 @@ use rustc_hash::FxHashSet;
 
 use super::measure::measured;
 
-/// More rounds than any sensible program needs: what is left then stays unknown.
+/// The limit on rounds, more than any sensible program needs; remaining extents stay unknown.
 const ROUNDS: usize = 64;
 
-/// The module with its extents named, and its types; `None` where nothing is to be named.
+/// Returns the module with its extents named, and its types; `None` if all extents are named
+/// already.
 pub(super) fn named(module: &Module) -> Option<(Module, Typing)> {
     let mut m = module.clone();
     let options = InferOptions::default();
@@ -61,12 +62,12 @@ pub(super) fn named(module: &Module) -> Option<(Module, Typing)> {
     Some((m, typing))
 }
 
-/// Returns whether a type is that of a tensor of which an extent is not known, or has such a part.
+/// Returns whether a type is, or contains, a tensor type with an unknown extent.
 fn unknown(m: &Module, ty: TypeId) -> bool {
     if ty.0 as usize >= m.types.len() {
         return false;
     }
-    // Parts may be shared: each is looked at once.
+    // Subtypes may be shared: each is visited once.
     let (mut work, mut seen) = (vec![ty], FxHashSet::default());
     while let Some(ty) = work.pop() {
         if !seen.insert(ty) {
@@ -88,10 +89,10 @@ fn unknown(m: &Module, ty: TypeId) -> bool {
 
 struct Round<'r> {
     typing: &'r Typing,
-    /// Variables that are matched already.
+    /// Variables that are already matched.
     done: &'r mut FxHashSet<VarId>,
     changed: bool,
-    /// Whether what depends on unnamed extents waits.
+    /// Whether bindings that depend on unnamed extents are postponed.
     patient: bool,
 }
 
@@ -117,8 +118,8 @@ impl Round<'_> {
         }
     }
 
-    /// The result of a function, written down where an extent of it is not known: what is matched
-    /// in the function says nothing of it.
+    /// Returns the result type of a function with unknown extents written out: matches inside the
+    /// function do not reach its type.
     fn result(&self, m: &Module, f: FuncId) -> Option<TypeId> {
         let found = match &m.types[self.typing.funcs[f]] {
             Type::Func(t) => Some(t.ret),
@@ -182,7 +183,7 @@ impl Round<'_> {
         memo[&body]
     }
 
-    /// Returns whether a binding's extents can be named now.
+    /// Returns whether a binding's extents can be named in this round.
     fn wanted(&self, m: &Module, var: VarId, value: ExprId) -> bool {
         let ty = self.typing.vars[var];
         if self.done.contains(&var)
@@ -196,7 +197,7 @@ impl Round<'_> {
         !self.patient || !m.free_vars(value).iter().any(open)
     }
 
-    /// A binding, its extents named.
+    /// Rewrites a binding with its extents named.
     fn binding(
         &mut self,
         m: &mut Module,
@@ -241,8 +242,8 @@ impl Round<'_> {
         )
     }
 
-    /// Returns whether a binding is of an operator with several results, whose extents can be named
-    /// now.
+    /// Returns whether a binding is an operator call with several results whose extents can be
+    /// named in this round.
     fn several(&self, m: &Module, var: VarId, value: ExprId) -> bool {
         let ty = self.typing.vars[var];
         if self.done.contains(&var) || m.types.as_tensor(ty).is_some() || !unknown(m, ty) {
@@ -254,7 +255,7 @@ impl Round<'_> {
         called && !m.free_vars(value).iter().any(open)
     }
 
-    /// Matches parameters of unknown extents where a function begins.
+    /// Matches parameters of unknown extents at the start of a function.
     fn heads(&mut self, m: &mut Module, params: &[VarId], body: ExprId) -> ExprId {
         let mut body = body;
         for &p in params {
@@ -459,7 +460,7 @@ impl Build<'_> {
             .call_attrs(callee, &[program, inputs, shape], attrs, self.span)
     }
 
-    /// The numbers of a vector as a shape.
+    /// Converts a vector's elements to a shape.
     fn tensor_to_shape(&mut self, vector: ExprId, count: usize) -> ExprId {
         let op = registry().find("relax.op").map_or(Expr::Error, Expr::Op);
         let callee = self.m.add(op, self.span);
@@ -481,7 +482,7 @@ impl Build<'_> {
         self.m.add(call, self.span)
     }
 
-    /// A new tensor program of the module.
+    /// Adds a tensor program to the module.
     fn program(&mut self, wish: &str, mut program: Program) -> GlobalId {
         let names: FxHashSet<Symbol> = self.m.globals.values().map(|g| g.name).collect();
         let clean: String = (wish.chars())

@@ -1,6 +1,6 @@
-//! The shape heap of TVM's machine, as extents: what `vm.builtin.match_shape` stores in it, and
-//! what programs compute from that, is known from types, so shapes that are made of it are shapes
-//! that are written.
+//! Recovers shapes from the shape heap of TVM's virtual machine: what `vm.builtin.match_shape`
+//! stores in the heap, and what programs compute from it, is known from types, so shapes made from
+//! the heap become explicit shapes.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::places::{called, outside, type_of};
 
-/// The numbers in a heap, as far as they are known.
+/// The cells of a heap, as far as they are known.
 type Cells = Vec<Option<Dim>>;
 
-/// What is made of heaps.
+/// What is known about values derived from heaps.
 #[derive(Default)]
 pub(super) struct Heaps {
     cells: FxHashMap<VarId, Cells>,
-    /// Shapes that are made of them.
+    /// Shapes made from heaps.
     pub shapes: FxHashMap<VarId, Vec<Dim>>,
-    /// Bindings that are about nothing else.
+    /// Bindings that only serve the heap and are dropped.
     pub gone: FxHashSet<VarId>,
 }
 
 impl Heaps {
-    /// Returns what the bindings of a body say. Tensors that are made of such shapes get types.
+    /// Analyses the bindings of a body. Tensors allocated with such shapes get types.
     pub fn of(m: &mut Module, typing: &Typing, body: ExprId) -> Heaps {
         let mut heaps = Heaps::default();
         let mut at = body;
@@ -81,7 +81,7 @@ impl Heaps {
         }
     }
 
-    /// `match_shape(x, heap, rank, code, at, …, text)`.
+    /// Handles `match_shape(x, heap, rank, code, at, …, text)`.
     fn matched(&mut self, m: &Module, typing: &Typing, args: &[ExprId]) -> Option<()> {
         let (&x, &heap) = (args.first()?, args.get(1)?);
         let dims = match &m.types[type_of(m, typing, x)?] {
@@ -99,7 +99,7 @@ impl Heaps {
         Some(())
     }
 
-    /// `make_shape(heap, rank, code, at, …)`.
+    /// Handles `make_shape(heap, rank, code, at, …)`.
     fn made(&mut self, m: &Module, args: &[ExprId]) -> Option<Vec<Dim>> {
         let codes = pairs(m, args.get(2..)?)?;
         let cells = self.heap(m, *args.first()?)?;
@@ -111,7 +111,7 @@ impl Heaps {
         codes.into_iter().map(extent).collect()
     }
 
-    /// The call of a program that only changes a heap.
+    /// Handles a call of a program that only updates a heap.
     fn computed(&mut self, m: &Module, value: ExprId) -> Option<()> {
         let Expr::Call { callee, args, .. } = m.exprs[value] else {
             return None;
@@ -154,7 +154,7 @@ impl Heaps {
         Some(())
     }
 
-    /// A tensor that is made of such a shape.
+    /// Handles a tensor allocated with such a shape.
     fn placed(&self, m: &mut Module, var: VarId, value: ExprId) -> Option<()> {
         let (name, args, _) = called(m, value)?;
         let Expr::Var(shape) = m.exprs[*args.get(1)?] else {
@@ -172,7 +172,7 @@ impl Heaps {
     }
 }
 
-/// The number of cells of a heap that is made.
+/// Returns the number of cells of a heap allocation.
 fn size(m: &Module, e: ExprId) -> Option<usize> {
     let (name, args, attrs) = called(m, e)?;
     let AttrValue::Dict(given) = attrs.get("attrs")? else {
@@ -187,7 +187,7 @@ fn size(m: &Module, e: ExprId) -> Option<usize> {
         return None;
     };
     let n = number(m, *m.list(args).first()?)?;
-    // A heap that is larger than any program's is none.
+    // Larger sizes occur in no real program and are rejected.
     usize::try_from(n).ok().filter(|&n| n <= 1 << 16)
 }
 
@@ -200,7 +200,7 @@ fn pairs(m: &Module, args: &[ExprId]) -> Option<Vec<(i64, i64)>> {
     args.chunks(2).map(both).collect()
 }
 
-/// Returns what a program computes from a heap.
+/// Returns the value that a program computes from a heap.
 fn extent(root: &Ex, cells: &Cells) -> Option<Dim> {
     let (mut work, mut out) = (vec![(root, false)], Vec::<Dim>::new());
     while let Some((e, ready)) = work.pop() {

@@ -1,5 +1,5 @@
-//! A tensor program whose results are as large as its data say, as two: one that measures, one that
-//! is told.
+//! Splits a tensor program with data-dependent result extents in two: one that computes the
+//! extents, and one that takes them as given.
 
 use relax_base::Symbol;
 use relax_loops::{
@@ -9,18 +9,18 @@ use rustc_hash::FxHashSet;
 
 /// The two programs.
 pub(super) struct Measured {
-    /// Gives the extents, a vector of `int64`.
+    /// Computes the extents, as a vector of `int64`.
     pub measure: Program,
-    /// Gives the results, whose open extents are dimension variables.
+    /// Computes the results; their open extents are dimension variables.
     pub fill: Program,
-    /// Which of the extents each open axis of the results has, in order.
+    /// For each open axis of the results, in order, the index of its extent.
     pub axes: Vec<usize>,
-    /// How many extents there are.
+    /// The number of extents.
     pub count: usize,
 }
 
-/// Takes a program apart. `open` are the axes, an output and a number each, whose extents no type
-/// says. `None` where the extents themselves depend on buffers of such extents.
+/// Splits a program. `open` lists the axes without a known extent, each as an output and an axis
+/// number. Returns `None` if the extents themselves depend on buffers of such extents.
 pub(super) fn measured(program: &Program, open: &[(usize, usize)]) -> Option<Measured> {
     let mut extents: Vec<Ex> = Vec::new();
     let mut axes = Vec::new();
@@ -84,7 +84,7 @@ fn measure(program: &Program, extents: &[Ex], late: &FxHashSet<Buf>) -> Option<P
     for &o in &program.outputs {
         p.bufs[o].role = Role::Temp;
     }
-    // What nothing mentions any more has no size either.
+    // Buffers that are no longer mentioned need no extents.
     for &b in late {
         p.bufs[b].shape = Vec::new();
     }
@@ -112,7 +112,7 @@ fn reads(e: &Ex) -> bool {
     found
 }
 
-/// The buffers that a stage reads or writes.
+/// Returns the buffers that a stage reads or writes.
 fn touched(stage: &Stage) -> FxHashSet<Buf> {
     let mut found = FxHashSet::default();
     let mut see = |e: &Ex| {

@@ -12,8 +12,8 @@ use relax_base::Span;
 
 use super::places::{attr, called, op, outside, type_of};
 
-/// Variables for shapes that tensors of numbers say. What these are cast to has no annotation from
-/// then on.
+/// Returns the variables bound to shapes that are made from tensors. What is cast from them loses
+/// its annotation.
 pub(super) fn measured(m: &mut Module) -> FxHashSet<VarId> {
     let mut bindings = Vec::new();
     for (_, body) in m.global_bodies() {
@@ -42,7 +42,7 @@ pub(super) fn measured(m: &mut Module) -> FxHashSet<VarId> {
     found
 }
 
-/// A cast of such a shape: it is a tensor of these extents.
+/// Rewrites a cast of such a shape to that of a tensor with these extents.
 pub(super) fn cast(m: &mut Module, measured: &FxHashSet<VarId>, e: ExprId) -> Option<ExprId> {
     let Expr::MatchCast { value, ty } = m.exprs[e] else {
         return None;
@@ -61,7 +61,7 @@ pub(super) fn cast(m: &mut Module, measured: &FxHashSet<VarId>, e: ExprId) -> Op
     Some(m.add(Expr::MatchCast { value, ty }, span))
 }
 
-/// The parameter and the axis whose extent each dimension is.
+/// Returns the parameter and axis that bind each dimension variable.
 pub(super) fn bound_by(
     m: &Module,
     typing: &Typing,
@@ -85,7 +85,7 @@ pub(super) fn bound_by(
     bound
 }
 
-/// Builds a number from extents of parameters.
+/// Builds scalars from the extents of parameters.
 struct Numbers<'m> {
     m: &'m mut Module,
     bound: &'m FxHashMap<DimVar, (VarId, usize)>,
@@ -150,11 +150,11 @@ fn number(
     v.as_dim()?.build(&mut Numbers { m, bound })
 }
 
-/// The extents of a shape, by its type.
+/// Returns the extents of a shape value, from its type.
 fn dims_of(m: &Module, typing: &Typing, e: ExprId) -> Option<Vec<Dim>> {
     let ty = match &m.exprs[e] {
         Expr::Shape(dims) => return Some(dims.to_vec()),
-        // A call of a function outside says what it gives.
+        // The call of an external function states its result type.
         Expr::Call { type_args, .. } if let [one] = m.type_args(*type_args) => *one,
         _ => type_of(m, typing, e)?,
     };
@@ -164,7 +164,7 @@ fn dims_of(m: &Module, typing: &Typing, e: ExprId) -> Option<Vec<Dim>> {
     }
 }
 
-/// A tensor made of the memory of another: its extents, its element type, and where it begins.
+/// Returns a tensor view of another tensor's memory: its extents, element type and offset.
 fn view(m: &mut Module, typing: &Typing, args: &[ExprId], call: ExprId) -> Option<ExprId> {
     let [data, shape, dtype, offset] = *args else {
         return None;
@@ -178,7 +178,7 @@ fn view(m: &mut Module, typing: &Typing, args: &[ExprId], call: ExprId) -> Optio
     op(m, "relax.memory.view", &[data], attrs, m.span(call))
 }
 
-/// A value that is made of extents, as numbers or as a shape that is written.
+/// Builds a value from extents, as numbers or as an explicit shape.
 pub(super) fn extents(
     m: &mut Module,
     typing: &Typing,
@@ -224,7 +224,8 @@ pub(super) fn extents(
             let dims = dims_of(m, typing, old)?;
             Some(m.add(Expr::Shape(dims.into()), span))
         }
-        // A tensor of as many elements as the shape has: nothing else has extents that data say.
+        // The shape is represented by a tensor of these extents: only types of tensors have
+        // data-dependent extents.
         "relax.tensor_to_shape" => {
             let dtype = attr("dtype", AttrValue::DType(DType::BOOL));
             op(m, "dyn.zeros", &args, dtype, span)

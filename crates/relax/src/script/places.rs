@@ -1,12 +1,12 @@
-//! What Relax says of memory, of numbers that are extents, and of shapes, as values: before native
-//! code is made.
+//! Converts Relax programs that manage memory, extents and shapes explicitly into value semantics,
+//! before native code is generated.
 //!
-//! TVM's own passes leave programs in which a function is called for what it does to its arguments
-//! (`cls.add(x, y, alloc)`): tensors are placed in blocks of memory first, written by tensor
-//! programs, and killed. Here each such call gives new tensors, which stand for the written ones
-//! from there on; blocks, places and ends are gone. Extents as values (`R.shape_of(x)`, `n` among
-//! arguments) are computed from the parameters that bind them. What the text says of a type that is
-//! not what is computed is dropped.
+//! TVM's own passes leave programs that call functions for their side effects on arguments
+//! (`cls.add(x, y, alloc)`): tensors are first allocated in storage blocks, then written by tensor
+//! programs, then killed. Here each such call returns new tensors, which replace the written ones
+//! from there on; storage, allocations and kills are removed. Extents as values (`R.shape_of(x)`,
+//! `n` as an argument) are computed from the parameters that bind them. Annotations that disagree
+//! with what is computed are dropped.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ use super::heap::Heaps;
 use super::numbers::{self, bound_by, extents};
 use crate::Typed;
 
-/// A module of Relax in TVMScript with all of it as values; `typed` is what is known of its types.
+/// Converts a Relax module from TVMScript to value semantics; `typed` are its types if they are
+/// known.
 pub(crate) fn as_values(m: &mut Module, typed: Option<Typed>) {
     let typing = match typed {
         Some(typed) => typed.typing,
@@ -73,8 +74,8 @@ pub(crate) fn as_values(m: &mut Module, typed: Option<Typed>) {
     }
 }
 
-/// Drops what bindings are annotated with where they are as large as data say: TVM trusts in what
-/// it inferred, which may say more than what is computed. The variables that it was dropped of.
+/// Drops annotations with data-dependent extents: they are TVM's inferred types, which may claim
+/// more than what is computed. Returns the variables whose annotations were dropped.
 fn trusted(m: &mut Module, body: ExprId) -> FxHashSet<VarId> {
     let mut sized = FxHashSet::default();
     let mut bindings = Vec::new();
@@ -98,12 +99,12 @@ fn trusted(m: &mut Module, body: ExprId) -> FxHashSet<VarId> {
     if !bindings.iter().any(|b| open(m, b.1)) {
         return sized;
     }
-    // Bindings stand in the order of evaluation in a body without branches; another round finds the
+    // In a body without branches, bindings are in evaluation order; further rounds reach the
     // others.
     loop {
         let before = sized.len();
         for &(var, value) in &bindings {
-            // Of the others an annotation may be all that says what they are.
+            // For other expressions the annotation may be the only type there is.
             let found = match m.exprs[value] {
                 Expr::Var(_) | Expr::Tuple(_) | Expr::Proj { .. } => true,
                 _ => operator(m, value).is_some_and(|d| !d.hooks.told),
@@ -125,8 +126,8 @@ fn trusted(m: &mut Module, body: ExprId) -> FxHashSet<VarId> {
     sized
 }
 
-/// Returns what a function gives, where something says so: what its body was found to give rather
-/// than what the text says.
+/// Returns a function's result type, where known: preferably what was inferred for its body rather
+/// than the annotation.
 fn given(
     m: &Module,
     typing: &Typing,
@@ -163,7 +164,8 @@ pub(super) fn attr(name: &str, value: AttrValue) -> Attrs {
     [(Symbol::new(name), value)].into_iter().collect()
 }
 
-/// The operator that a call names: one of ours, or one of Relax that is kept as it is.
+/// Returns the operator that a call names: a standard one, or a Relax operator that is kept as it
+/// is.
 pub(super) fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)> {
     let Expr::Call {
         callee,
@@ -186,7 +188,7 @@ pub(super) fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)>
     Some((kept.unwrap_or(def.name), m.list(args), attrs))
 }
 
-/// The type of an expression, where it is known.
+/// Returns the type of an expression, where it is known.
 pub(super) fn type_of(m: &Module, typing: &Typing, e: ExprId) -> Option<TypeId> {
     let known = |t: &TypeId| (t.0 as usize) < m.types.len();
     let ty = match m.exprs[e] {
@@ -196,22 +198,22 @@ pub(super) fn type_of(m: &Module, typing: &Typing, e: ExprId) -> Option<TypeId> 
     Some(ty).filter(known)
 }
 
-/// The functions and the memory of a body.
+/// The state of the conversion: functions and memory of a body.
 struct Places<'t> {
     typing: &'t Typing,
-    /// Programs that change what they are given, as globals.
+    /// Programs that update their arguments in place, as globals.
     inplace: &'t mut FxHashMap<Symbol, GlobalId>,
-    /// What stands for variables that were written, or are not there any more.
+    /// Replacements of variables that were overwritten or removed.
     values: FxHashMap<VarId, ExprId>,
-    /// Bindings that are about nothing but extents.
+    /// Bindings that only compute extents and are dropped.
     gone: FxHashSet<VarId>,
     steps: Vec<(VarId, ExprId)>,
-    /// Tensors in memory.
+    /// Tensors allocated in storage.
     allocated: Vec<VarId>,
 }
 
 impl Places<'_> {
-    /// The bindings of a body, one after the other.
+    /// Converts the bindings of a body, one after the other.
     fn chain(&mut self, m: &mut Module, mut body: ExprId) -> ExprId {
         loop {
             match m.exprs[body] {
@@ -251,7 +253,7 @@ impl Places<'_> {
         self.step(m, var, value);
     }
 
-    /// Tensors in memory that are read although nothing was written to them hold zeros.
+    /// Initialises allocated tensors that are read before they are written with zeros.
     fn empty(&mut self, m: &mut Module, body: ExprId) {
         if self.allocated.is_empty() {
             return;
@@ -311,8 +313,8 @@ impl Places<'_> {
         self.steps.push((var, value));
     }
 
-    /// A tensor program by its name: its global, and of each parameter whether it is an input, and
-    /// an output.
+    /// Resolves a tensor program by name: its global, and for each parameter whether it is an input
+    /// and whether it is an output.
     fn program(&mut self, m: &mut Module, callee: ExprId) -> Option<(GlobalId, Vec<(bool, bool)>)> {
         match m.exprs[callee] {
             Expr::Global(g) => match &m.globals[g].kind {
@@ -339,7 +341,7 @@ impl Places<'_> {
         }
     }
 
-    /// `cls.f(x, y, out)`: what is written becomes new.
+    /// Converts `cls.f(x, y, out)`: written arguments become results.
     fn written(&mut self, m: &mut Module, value: ExprId) -> Option<Vec<(VarId, ExprId)>> {
         let Expr::Call { callee, args, .. } = m.exprs[value] else {
             return None;
@@ -394,7 +396,7 @@ impl Places<'_> {
         own.or_else(|| Some(self.typing.vars[v]).filter(known))
     }
 
-    /// `R.call_tir_inplace(cls.f, (x, y), inplace_indices=[0, -1], out_ty=…)`.
+    /// Converts `R.call_tir_inplace(cls.f, (x, y), inplace_indices=[0, -1], out_ty=…)`.
     fn inplace_call(&mut self, m: &mut Module, var: VarId, value: ExprId) -> Option<()> {
         let (_, args, attrs) = called(m, value)?;
         let [callee, given] = *args else { return None };
@@ -418,7 +420,7 @@ impl Places<'_> {
         if types.len() != indices.len() {
             return None;
         }
-        // Results that are no argument stand behind the arguments.
+        // Results that are no arguments come after the arguments.
         let mut fresh = given.len();
         let mut of_param = FxHashMap::default();
         for (k, &i) in indices.iter().enumerate() {
@@ -462,7 +464,7 @@ impl Places<'_> {
     }
 }
 
-/// Zeros of a type.
+/// Builds zeros of a type.
 fn zeros(m: &mut Module, ty: TypeId) -> Option<ExprId> {
     let t = m.types.as_tensor(ty)?;
     let (dims, dtype) = (t.shape.dims()?.to_vec(), t.dtype.known()?);
@@ -471,7 +473,7 @@ fn zeros(m: &mut Module, ty: TypeId) -> Option<ExprId> {
     op(m, "zeros", &[], attrs, Span::NONE)
 }
 
-/// `call_tir` of a program for results of these types.
+/// Builds a `call_tir` of a program with these result types.
 fn call_tir(
     m: &mut Module,
     program: GlobalId,
@@ -501,7 +503,7 @@ fn call_tir(
     )
 }
 
-/// The name and the arguments of a call of a function outside.
+/// Returns the name and the arguments of a call of an external function.
 pub(super) fn outside(m: &Module, e: ExprId) -> Option<(Symbol, Vec<ExprId>)> {
     let Expr::Call { callee, args, .. } = m.exprs[e] else {
         return None;
@@ -512,7 +514,7 @@ pub(super) fn outside(m: &Module, e: ExprId) -> Option<(Symbol, Vec<ExprId>)> {
     }
 }
 
-/// Returns whether a call only checks what types say as well.
+/// Returns whether a call only checks what types already state.
 fn checks(m: &Module, e: ExprId) -> bool {
     let Some((name, args)) = outside(m, e) else {
         return false;
@@ -523,8 +525,8 @@ fn checks(m: &Module, e: ExprId) -> bool {
         | "vm.builtin.check_shape_info"
         | "vm.builtin.check_prim_value_info"
         | "vm.builtin.check_func_info" => true,
-        // Pairs of what to do with an extent and a number: 0 compares, 3 does nothing, others store
-        // or load.
+        // The operands are pairs of a code and a number: code 0 compares, 3 does nothing, others
+        // store or load.
         "vm.builtin.match_shape" => {
             let number = |e: &ExprId| called(m, *e)?.2.get("value")?.as_int();
             let codes = args
@@ -539,7 +541,7 @@ fn checks(m: &Module, e: ExprId) -> bool {
     }
 }
 
-/// Returns what a call gives that only copies.
+/// Returns the operand that a copying call returns unchanged.
 fn copy_of(m: &Module, e: ExprId) -> Option<ExprId> {
     let (name, args) = outside(m, e)?;
     match (name.as_str(), &args[..]) {

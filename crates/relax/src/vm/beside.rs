@@ -1,5 +1,5 @@
-//! Native kernels in a file beside that of their program, so that they are compiled once.
-//! `docs/vm.md` describes each byte, and whom the file is trusted with.
+//! Files of native kernels that accompany a bytecode file, so that kernels are compiled only once.
+//! `docs/vm.md` specifies the format byte by byte, and the trust model.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use relax_vm::{Const, Executable};
 use super::native::{Native, definitions, one, sites};
 use crate::Error;
 
-/// What the file begins with.
+/// The magic number of the format.
 const MAGIC: &[u8; 8] = b"relaxvmn";
 
 /// The version of the format.
 const VERSION: u32 = 2;
 
-/// Bytes before the part that the checksum covers, and where that begins to.
+/// The size of the part that the checksum does not cover.
 const HEADER: usize = 24;
 
-/// Packed weights begin at multiples of this.
+/// The alignment of packed weights.
 const ALIGN: usize = 64;
 
-/// Compiles a program's kernels for this machine, and gives the bytes of a file of them.
-/// `fingerprint` is that of the program's own file.
+/// Compiles a program's kernels for this machine and serialises them. `fingerprint` is that of the
+/// bytecode file.
 ///
 /// # Errors
-/// A kernel asks for something that native code does not do.
+/// A kernel uses something that has no native code.
 pub fn native_file(program: &Executable, fingerprint: [u8; 32]) -> Result<Vec<u8>, Diagnostics> {
     let address = |t: &Tensor| t.bytes().as_ptr() as usize;
     let number = |t: &Tensor| {
@@ -88,14 +88,14 @@ pub fn native_file(program: &Executable, fingerprint: [u8; 32]) -> Result<Vec<u8
     Ok(out)
 }
 
-/// Brings the kernels of a file that [`native_file`] made into memory. `Ok(None)` for those of
-/// another program, another machine, or another build of this library: they are to be made anew.
+/// Loads the kernels of a file that [`native_file`] made. Returns `Ok(None)` for files that belong
+/// to another program, machine or build of this library: they must be regenerated.
 ///
 /// # Safety
-/// What the file says is run: whoever could write to it can do all that this process can.
+/// The file's code is executed: whoever can write to the file can do anything this process can.
 ///
 /// # Errors
-/// The file is damaged, or there is no memory.
+/// The file is damaged, or memory is exhausted.
 pub unsafe fn open_native(
     program: &Executable,
     fingerprint: [u8; 32],
@@ -138,7 +138,7 @@ pub unsafe fn open_native(
     })
 }
 
-/// The rest of the head, and the packed weights behind it.
+/// Reads the rest of the header, and the packed weights after it.
 fn image(
     r: &mut Reader<'_>,
     bytes: &Arc<dyn AsRef<[u8]> + Send + Sync>,
@@ -206,7 +206,7 @@ impl Writer {
     }
 }
 
-/// What is left to be read; nothing where too little is.
+/// The remaining bytes; reads return `None` past the end.
 struct Reader<'b>(&'b [u8]);
 
 impl<'b> Reader<'b> {
@@ -230,7 +230,7 @@ impl<'b> Reader<'b> {
     fn list<T>(&mut self, one: impl FnMut(&mut Reader<'b>) -> Option<T>) -> Option<Vec<T>> {
         let mut one = one;
         let n = self.word()? as usize;
-        // Each item takes a byte at least.
+        // Each item takes at least one byte.
         (n <= self.0.len()).then_some(())?;
         (0..n).map(|_| one(self)).collect()
     }

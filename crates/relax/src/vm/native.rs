@@ -1,4 +1,4 @@
-//! Kernels of the virtual machine as native code.
+//! The virtual machine's kernels as native code.
 
 use std::rc::Rc;
 
@@ -10,19 +10,18 @@ use relax_vm::{Arg, Callee, Const, Executable, Inst, Kernel, KernelError, MALFOR
 
 use crate::failure;
 
-/// What runs a program's kernels as native code: the very code that programs compiled ahead of time
-/// call.
+/// Native kernels of a program: the same code that ahead-of-time compiled programs call.
 pub struct Native {
     kernels: relax_codegen::Kernels,
     host: Host,
 }
 
 impl Native {
-    /// Compiles the kernels of a program for this machine, to be run on so many threads, 0 for one
+    /// Compiles the kernels of a program for this machine, to run on `threads` threads, 0 for one
     /// per processor.
     ///
     /// # Errors
-    /// A kernel asks for something that native code does not do, or there is no memory.
+    /// A kernel uses something that has no native code, or memory is exhausted.
     pub fn new(program: &Executable, threads: usize) -> Result<Native, Diagnostics> {
         let (defs, sites) = (definitions(program)?, sites(program));
         let checks = crate::native::checked();
@@ -51,16 +50,15 @@ pub(super) fn one(d: relax_base::Diagnostic) -> Diagnostics {
     all
 }
 
-/// The kernels as code generation takes them.
+/// Returns the kernels in the form that code generation takes.
 ///
 /// # Errors
-/// A kernel's program cannot be read.
+/// A kernel's tensor program is invalid.
 pub(super) fn definitions(program: &Executable) -> Result<Vec<KernelDef>, Diagnostics> {
     let mut holds = vec![true; program.kernels.len()];
     for (kernel, args) in calls(program) {
         let inputs = program.kernels[kernel].inputs();
-        // A kernel that is asked to find the extents of its results somewhere is given none
-        // anywhere.
+        // A kernel that gets no result buffers at one call is compiled to get them at none.
         holds[kernel] &= args.iter().skip(inputs).all(|a| *a != Arg::Void);
     }
     let define = |(kernel, holds_outputs): (&Kernel, bool)| {
@@ -79,7 +77,7 @@ pub(super) fn definitions(program: &Executable) -> Result<Vec<KernelDef>, Diagno
     program.kernels.iter().zip(holds).map(define).collect()
 }
 
-/// The calls of kernels in a program.
+/// Returns the kernel calls of a program.
 fn calls(program: &Executable) -> impl Iterator<Item = (usize, &[Arg])> {
     let code = program.funcs.iter().flat_map(|f| &f.code);
     code.filter_map(|inst| match inst {
@@ -92,7 +90,7 @@ fn calls(program: &Executable) -> impl Iterator<Item = (usize, &[Arg])> {
     })
 }
 
-/// Returns where kernels are called with constants.
+/// Returns the kernel calls that have constant arguments.
 pub(super) fn sites(program: &Executable) -> Vec<Site> {
     let constant = |arg: &Arg| match arg {
         Arg::Const(c) => match program.consts.get(*c as usize) {
@@ -123,7 +121,7 @@ impl relax_vm::Kernels for Native {
         called.map_err(|failure| match failure {
             Failure::Unfit(text) => KernelError::malformed(&text),
             Failure::Failed(status, message) => {
-                // A place of its own stands before what is said.
+                // A kernel's own location comes before the message.
                 let own = kernel.places.iter().filter(|p| !p.is_empty());
                 let told = |place: &&String| {
                     let rest = message.strip_prefix(place.as_str());

@@ -1,28 +1,29 @@
-//! Texts of which a part is missing: the end, the beginning, or something in the middle.
+//! Detection of truncated texts: the end, the beginning or a part in the middle is missing.
 //!
-//! What the parser says about such a text is a consequence: one error takes the place of all that.
+//! The parser's errors about such a text are consequences: a single error replaces them.
 
 use relax_base::{Code, Diagnostic, SourceFile, Span};
 use relax_syntax::{Comment, Tok, Token};
 
 /// The text ends too early.
 pub(crate) const ENDS_EARLY: Code = Code(142);
-/// Something is left out in the middle.
+/// A part in the middle is missing.
 pub(crate) const LEFT_OUT: Code = Code(143);
 /// The beginning is missing.
 pub(crate) const BEGINS_LATE: Code = Code(144);
 
-/// All that is said of what is missing.
+/// The codes of missing parts.
 pub(crate) const CODES: [Code; 3] = [ENDS_EARLY, LEFT_OUT, BEGINS_LATE];
 
-/// What is missing of a text, by its tokens, and which stretches of it mean nothing therefore.
+/// The missing parts of a text, derived from its tokens, and the ranges that are meaningless
+/// because of them.
 #[derive(Debug, Default)]
 pub(crate) struct Missing {
     pub(crate) errors: Vec<Diagnostic>,
     pub(crate) unreadable: Vec<Span>,
 }
 
-/// A text as it was split, and what was said about it.
+/// The tokens of a text, and its syntax errors.
 pub(crate) struct Split<'a> {
     pub(crate) file: &'a SourceFile,
     pub(crate) tokens: &'a [Token],
@@ -31,7 +32,7 @@ pub(crate) struct Split<'a> {
     pub(crate) said: &'a [Diagnostic],
 }
 
-/// Looks for what is missing.
+/// Detects missing parts.
 pub(crate) fn missing(split: &Split<'_>) -> Missing {
     let mut out = Missing::default();
     left_out(split, &mut out);
@@ -42,7 +43,7 @@ pub(crate) fn missing(split: &Split<'_>) -> Missing {
     out
 }
 
-/// Marks that stand for something left out: `...`, `…`, `<snip>`, `(truncated)`.
+/// Returns whether a line is a placeholder for omitted text: `...`, `…`, `<snip>`, `(truncated)`.
 fn is_gap(line: &str) -> bool {
     let text = line.trim();
     let inner = text.trim_matches(|c: char| "[](){}<>*-/#. …".contains(c));
@@ -66,7 +67,7 @@ fn is_gap(line: &str) -> bool {
                     .any(|w| word.contains(w)))
 }
 
-/// Lines that say that lines are left out, and lines that are cut at their end.
+/// Detects placeholder lines for omitted text, and lines that are cut off at their end.
 fn left_out(split: &Split<'_>, out: &mut Missing) {
     let file = split.file;
     let mut at = file.start;
@@ -77,7 +78,7 @@ fn left_out(split: &Split<'_>, out: &mut Missing) {
         if is_gap(line) {
             gaps.push(Span::new(from, end));
         } else {
-            // A line that was too wide for what it was copied from.
+            // A line that was truncated by the terminal or pager it was copied from.
             let cut = ["...", "…"].iter().find(|m| line.trim_end().ends_with(**m));
             gaps.extend(cut.map(|m| Span::new(end - m.len() as u32, end)));
         }
@@ -108,7 +109,7 @@ fn is_item(t: &Token) -> bool {
     matches!(t.tok, Tok::Def | Tok::Type | Tok::Extern)
 }
 
-/// From the beginning of the item around a place to that of the next.
+/// Returns the span from the start of the item around a position to the start of the next.
 fn items_around(split: &Split<'_>, place: Span) -> Span {
     let before = split.tokens.partition_point(|t| t.start < place.start);
     let (head, tail) = split.tokens.split_at(before);
@@ -128,7 +129,7 @@ fn closes(t: Tok) -> bool {
     matches!(t, Tok::RParen | Tok::RSquare | Tok::RBrace)
 }
 
-/// Brackets that are closed before any item, and were never opened.
+/// Detects closing brackets before the first item without opening ones.
 fn begins_late(split: &Split<'_>, out: &mut Missing) {
     let (mut depth, mut last, mut count) = (0usize, None, 0);
     let head = split.tokens.iter().take_while(|t| !is_item(t));
@@ -147,7 +148,7 @@ fn begins_late(split: &Split<'_>, out: &mut Missing) {
     let file = split.file;
     let at = file.line_col(last.start);
     let alone = file.line(at.line).trim_start().starts_with('}');
-    // One bracket too many in a line is not more than that.
+    // A single surplus bracket on a line is just an extra bracket.
     if count < 2 && !(alone && last.tok == Tok::RBrace && at.line > 1) {
         return;
     }
@@ -161,8 +162,8 @@ fn begins_late(split: &Split<'_>, out: &mut Missing) {
     out.unreadable.push(Span::new(file.start, end));
 }
 
-/// Brackets, a string or a comment that are open at the end, or something that is not finished
-/// there: the parser's own error, which says that this is because the text ends.
+/// Detects brackets, strings, comments or other constructs that are still open at the end: the
+/// parser's own error, marked as caused by the end of the text.
 fn ends_early(split: &Split<'_>, out: &mut Missing) {
     let file = split.file;
     let end = file.start + file.text.trim_end().len() as u32;
@@ -188,11 +189,11 @@ fn ends_early(split: &Split<'_>, out: &mut Missing) {
     out.errors.push(d);
     out.unreadable.push(found.span());
     out.unreadable.extend(open.map(Diagnostic::span));
-    // The last token may be cut, and what is put behind it means nothing.
+    // The last token may be cut off, so what is inserted after it is meaningless.
     let last = split.tokens.last().map_or(end, |t| t.start);
     out.unreadable
         .push(Span::new(last.min(end), file.span().end + 1));
 }
 
-/// What the parser found, where there was nothing more.
+/// The parser's wording at the end of the text.
 const FOUND_END: &str = ", found the end";

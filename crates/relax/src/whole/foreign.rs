@@ -1,8 +1,8 @@
-//! What a file is that is no Relay at all, by how it begins.
+//! Recognition of files in other formats and languages by their beginning.
 
 use relax_base::Span;
 
-/// What was recognised.
+/// A recognised format or language.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Foreign {
     /// What it is, with its article.
@@ -11,7 +11,7 @@ pub(crate) struct Foreign {
     pub(crate) advice: &'static str,
 }
 
-/// Bytes at a place of a file that is no text, what it is then, and what to do.
+/// A signature: its offset and bytes, what the file is, and what to do.
 type Bytes = (usize, &'static [u8], &'static str, &'static str);
 
 const UNPACK: &str = "unpack it first";
@@ -82,7 +82,7 @@ const BYTES: &[Bytes] = &[
     (0, b"\x80\x05\x95", "a Python pickle", ""),
 ];
 
-/// Returns what a file is by its first bytes; of one that is no text at all, at least that.
+/// Identifies a binary file by its first bytes; one that is unknown is at least reported as binary.
 pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Foreign> {
     let found = BYTES.iter().find(|(at, sign, ..)| {
         let there = bytes.get(*at..at + sign.len());
@@ -109,7 +109,7 @@ pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Foreign> {
     })
 }
 
-/// The length of a JSON header in eight bytes, then the header.
+/// Matches an eight-byte length of a JSON header, then the header.
 fn is_safetensors(bytes: &[u8]) -> bool {
     let Some((len, rest)) = bytes.split_first_chunk() else {
         return false;
@@ -118,7 +118,7 @@ fn is_safetensors(bytes: &[u8]) -> bool {
     (2..1 << 32).contains(&len) && rest.starts_with(b"{\"")
 }
 
-/// Field 1 (the version) as a small number, then field 2 (the producer) or 7 (the graph).
+/// Matches field 1 (the version) as a small number, then field 2 (the producer) or 7 (the graph).
 fn is_onnx(bytes: &[u8]) -> bool {
     match bytes {
         [0x08, version, 0x12, len, name @ ..] if *version < 32 => {
@@ -130,7 +130,7 @@ fn is_onnx(bytes: &[u8]) -> bool {
     }
 }
 
-/// How a line of a text in another language begins, what it is then, and what to do.
+/// A line prefix of a text in another language, what the text is, and what to do.
 type Line = (&'static str, &'static str, &'static str);
 
 const TVMSCRIPT: &str = "TVMScript";
@@ -217,8 +217,7 @@ const LINES: &[Line] = &[
     ),
 ];
 
-/// Returns what a text is that no Relay can be read in, by the first of its lines that tells, which
-/// is the place.
+/// Identifies a text in another language by its first characteristic line, whose span is returned.
 pub(crate) fn of_text(text: &str) -> Option<(Foreign, Span)> {
     let place = |part: &str| {
         let start = part.as_ptr() as usize - text.as_ptr() as usize;
@@ -233,7 +232,7 @@ pub(crate) fn of_text(text: &str) -> Option<(Foreign, Span)> {
     }
     let lines = text.lines().map(str::trim_start).filter(|l| !l.is_empty());
     for line in lines.take(60) {
-        // Where the language is ours, nothing behind it tells anything; the header is TIR's too.
+        // Once Relay text begins, later lines are not characteristic; TIR has the same header.
         let ours = super::log::starts_item(line) && !line.starts_with("#[version");
         if ours && !line.contains("primfn(") {
             return None;
@@ -249,8 +248,8 @@ pub(crate) fn of_text(text: &str) -> Option<(Foreign, Span)> {
     None
 }
 
-/// The first line that a patch puts in, where a text takes lines of the language out and puts
-/// others in.
+/// Returns the first line that a patch adds, if the text is a patch that removes and adds lines of
+/// Relay.
 pub(crate) fn patch(text: &str) -> Option<Span> {
     let changed = |mark: char| {
         let mut at = 0;
@@ -265,7 +264,7 @@ pub(crate) fn patch(text: &str) -> Option<Span> {
     changed('-').and(changed('+'))
 }
 
-/// Returns which JSON it is.
+/// Identifies the kind of a JSON file.
 fn json(text: &str) -> Foreign {
     let mut end = text.len().min(1 << 16);
     while !text.is_char_boundary(end) {

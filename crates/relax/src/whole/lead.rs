@@ -1,24 +1,23 @@
-//! What stands before the lines of a text that was copied: a quotation's mark, a number, a name of
-//! a process.
+//! Prefixes of the lines of a copied text: a quotation mark, a line number, a process name.
 //!
-//! It is not known beforehand: whatever stands before the definition on its line is such a lead,
-//! and lines that begin in the same form have it too.
+//! The form is not known beforehand: whatever precedes a definition on its line is taken as such a
+//! prefix, and lines that start with the same form have it too.
 
-/// The form of what stands before a line.
+/// The form of a line prefix.
 #[derive(Debug)]
 pub(crate) struct Lead(Vec<Piece>);
 
 #[derive(Debug)]
 enum Piece {
-    /// A number, whatever its digits are.
+    /// A number, with any digits.
     Number,
-    /// White space, at most so much of it where it is the end.
+    /// White space; at the end of the prefix, at most this much.
     Blank(usize),
     Char(char),
 }
 
 impl Lead {
-    /// The form of a lead.
+    /// Derives the form of a prefix.
     pub(crate) fn new(text: &str) -> Lead {
         let mut pieces: Vec<Piece> = Vec::new();
         for c in text.chars() {
@@ -33,8 +32,8 @@ impl Lead {
         Lead(pieces)
     }
 
-    /// Returns where the lead of this form ends at the beginning of a line that has one. An empty
-    /// line may lack the white space at its end.
+    /// Returns the end of the prefix of this form on a line that has one. Empty lines may lack its
+    /// trailing white space.
     pub(crate) fn end(&self, line: &str) -> Option<usize> {
         if self.0.iter().all(|p| matches!(p, Piece::Blank(_))) {
             return None;
@@ -59,7 +58,7 @@ impl Lead {
     }
 }
 
-/// Returns where a definition begins in a line that begins with something else:
+/// Returns where a definition starts on a line that begins with something else:
 /// `src = """def @main(`.
 pub(crate) fn item_inside(line: &str) -> Option<usize> {
     let named = |rest: &str| {

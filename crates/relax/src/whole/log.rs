@@ -1,36 +1,36 @@
-//! A Relay text inside a log: which lines are the text, and what stands before them.
+//! Extraction of a Relay text from a log: which lines belong to the text, and what prefixes they
+//! have.
 //!
-//! What is not part of the text becomes blanks, so that places in it stay what they are.
+//! Everything else is replaced by blanks, so that positions stay valid.
 
 use relax_base::Span;
 
 use super::lead::{Lead, item_inside};
 
-/// A text with everything around it left out.
+/// A text with its surroundings blanked out.
 #[derive(Debug, Default)]
 pub(crate) struct Inside {
-    /// The text: as long as the whole, with blanks for what is left out.
+    /// The text: of the same length as the file, with blanks for what is left out.
     pub(crate) text: String,
-    /// How many lines were left out.
+    /// The number of lines left out.
     pub(crate) lines: usize,
-    /// How many lines had a mark before them that was left out.
+    /// The number of lines whose prefix was left out.
     pub(crate) marks: usize,
-    /// The first stretch that was left out, as bytes of the whole.
+    /// The first range left out, as bytes of the file.
     pub(crate) first: Span,
-    /// Whether a line that was left out begins with a word of the language: a mistake, more likely
-    /// than a line of a log.
+    /// Whether a line left out begins with a keyword: it is more likely a mistake than a log line.
     pub(crate) doubtful: bool,
-    /// Whether a definition or a statement stands in the text, and not its header only.
+    /// Whether the text has a definition or a statement, not only a header.
     pub(crate) item: bool,
 }
 
-/// Words that say how important a line of a log is.
+/// Log levels.
 const LEVELS: [&str; 12] = [
     "TRACE", "DEBUG", "INFO", "WARNING", "WARN", "ERROR", "FATAL", "CRITICAL", "debug", "info",
     "warning", "error",
 ];
 
-/// How items, and the statements of an expression file, begin.
+/// The first tokens of items, and of the statements of expression files.
 const ITEMS: [&str; 14] = [
     "def @",
     "fn (",
@@ -48,7 +48,7 @@ const ITEMS: [&str; 14] = [
     "dataflow {",
 ];
 
-/// Returns whether a line, without the white space before it, begins an item or a statement.
+/// Returns whether a line, without its indentation, starts an item or a statement.
 pub(crate) fn starts_item(line: &str) -> bool {
     if ITEMS.iter().any(|i| line.starts_with(i)) || is_old_header(line) {
         return true;
@@ -69,14 +69,13 @@ pub(crate) fn starts_item(line: &str) -> bool {
     name.len() < rest.len() && name.trim_start().starts_with(['=', ':'])
 }
 
-/// Returns whether a line is the header that texts had up to 0.6.
+/// Returns whether a line is the header of texts up to version 0.6.
 fn is_old_header(line: &str) -> bool {
     let number = line.trim_end().strip_prefix("v0.0.");
     number.is_some_and(|n| n.len() == 1 && n.as_bytes()[0].is_ascii_digit())
 }
 
-/// Returns where the mark before a line of a log ends: times, levels, files, prompts, numbers of
-/// lines.
+/// Returns the end of a line's log prefix: times, levels, files, prompts, line numbers.
 fn mark(line: &str) -> usize {
     let mut at = 0;
     let mut end = 0;
@@ -93,11 +92,11 @@ fn mark(line: &str) -> usize {
         at = line.len() - more.len();
         end = end.max(at);
     }
-    // One blank belongs to the mark; more of them are the text's.
+    // One blank belongs to the prefix; further ones are the text's indentation.
     end + usize::from(end > 0 && line[end..].starts_with(' '))
 }
 
-/// The length of one part of a mark.
+/// Returns the length of one element of a prefix.
 fn element(text: &str, first: bool) -> Option<usize> {
     let word = text.split(|c: char| c.is_whitespace()).next()?;
     let digits = |t: &str| t.chars().filter(char::is_ascii_digit).count();
@@ -117,12 +116,12 @@ fn element(text: &str, first: bool) -> Option<usize> {
         let rest = &word[level.len()..];
         return match rest.chars().next() {
             None => Some(level.len()),
-            // `INFO:root:` names the logger too.
+            // `INFO:root:` includes the logger's name.
             Some(':') => Some(word.rfind(':').map_or(word.len(), |i| i + 1)),
             _ => None,
         };
     }
-    // A date, a time, a number of a line, a file with one.
+    // A date, a time, a line number, or a file with one.
     let numeric =
         |c: char| c.is_ascii_digit() || matches!(c, '-' | ':' | '.' | ',' | 'T' | 'Z' | '/');
     let head = word.trim_end_matches([':', ']', '|']);
@@ -144,7 +143,7 @@ fn element(text: &str, first: bool) -> Option<usize> {
     (word.len() > head.len() && !line.is_empty() && path(name, line)).then_some(word.len())
 }
 
-/// Follows brackets, strings and comments through lines.
+/// Tracks brackets, strings and comments across lines.
 #[derive(Clone, Copy, Default)]
 struct Depth {
     open: usize,
@@ -152,7 +151,8 @@ struct Depth {
 }
 
 impl Depth {
-    /// Reads a line; the place behind the bracket that closed everything that was open, if one did.
+    /// Scans a line; returns the position after the bracket that closed the outermost one, if any
+    /// did.
     fn read(&mut self, line: &str) -> Option<usize> {
         let mut chars = line.char_indices().peekable();
         let mut string = false;
@@ -196,27 +196,27 @@ impl Depth {
     }
 }
 
-/// The lines of a text, looked at one after the other.
+/// The state of a line-by-line scan.
 #[derive(Default)]
 struct Scan {
     out: Inside,
     depth: Depth,
-    /// Brackets that are open in what is left out.
+    /// Brackets that are open in the text left out.
     outer: Depth,
     found: bool,
     marked: bool,
     statements: bool,
     json: bool,
-    /// What stood before the item that is being read.
+    /// The prefix of the current item.
     lead: Option<Lead>,
-    /// Whether comments hide the text.
+    /// Whether the text is inside comments.
     comments: bool,
-    /// The line of the block in a page of Markdown that holds nothing but the text.
+    /// Whether the current Markdown code block contains nothing but the text.
     fence: bool,
 }
 
 impl Scan {
-    /// From which byte on a line is kept; all of it is left out where that is `None`.
+    /// Returns the byte from which a line is kept; `None` if all of it is left out.
     fn kept(&mut self, body: &str) -> Option<usize> {
         let lead = self.lead.as_ref().and_then(|l| l.end(body));
         let mark = lead.unwrap_or_else(|| mark(body));
@@ -228,7 +228,7 @@ impl Scan {
             };
         }
         if self.json {
-            // The object of the metadata section begins here.
+            // The object of the metadata section starts here.
             return Some(if self.marked || lead.is_some() {
                 mark
             } else {
@@ -262,7 +262,7 @@ impl Scan {
         }
         let closes = self.found && rest.starts_with('}');
         if self.statements && rest.starts_with(['%', '}', ')']) || closes {
-            // The result of an expression file, or what closes nothing.
+            // The result of an expression file, or a bracket that closes nothing.
             return Some(mark).filter(|_| !self.outer.inside());
         }
         None
@@ -285,7 +285,7 @@ impl Scan {
             self.outer = Depth::default();
         }
         let closed = self.depth.read(part);
-        // What encloses the text ends where the text does: `"""`, `})d";`.
+        // An enclosing string ends with the text: `"""`, `})d";`.
         let end = closed.filter(|end| closes_quote(&part[*end..]));
         let end = end.map_or(body.len(), |end| from + end);
         blank(&mut self.out.text, &body[..from]);
@@ -305,7 +305,7 @@ impl Scan {
     }
 }
 
-/// Returns whether what follows the end of an item closes a string of another language.
+/// Returns whether the text after an item closes a string of another language.
 fn closes_quote(rest: &str) -> bool {
     let rest = rest.trim_start();
     let rest = rest.strip_prefix(')').unwrap_or(rest);
@@ -313,17 +313,18 @@ fn closes_quote(rest: &str) -> bool {
     name.starts_with(['"', '\'', '`']) && rest.len() < name.len() + 16
 }
 
-/// The header of a text.
+/// Returns whether a line is a header.
 fn is_header(line: &str) -> bool {
     line.starts_with("#[") || is_old_header(line)
 }
 
-/// The text inside a log; `None` where nothing begins like Relay, or nothing is to be left out.
+/// Extracts the text inside a log; `None` if nothing starts like Relay, or nothing is to be left
+/// out.
 pub(crate) fn text_inside(whole: &str) -> Option<Inside> {
     scan(whole, false)
 }
 
-/// The same for a text in comments.
+/// Like [`text_inside`], for a text inside comments.
 pub(crate) fn text_in_comments(whole: &str) -> Option<Inside> {
     scan(whole, true).filter(|inside| inside.item)
 }
@@ -347,11 +348,11 @@ fn scan(whole: &str, comments: bool) -> Option<Inside> {
     (scan.found && out.lines + out.marks > 0).then_some(out)
 }
 
-/// What stands before and after a block of text in a page of Markdown.
+/// The delimiter of a Markdown code block.
 const FENCE: &str = "```";
 
-/// Returns where lines of Markdown open a block, and whether a text begins in it without a
-/// definition, so that all of the block is one.
+/// Returns the lines that open Markdown code blocks, and whether the block starts with Relay text
+/// other than a definition, so that all of it is taken as one text.
 fn fences(whole: &str) -> Vec<(usize, bool)> {
     let mut out: Vec<(usize, bool)> = Vec::new();
     let (mut open, mut start) = (false, 0);
@@ -368,15 +369,15 @@ fn fences(whole: &str) -> Vec<(usize, bool)> {
         }
         start += line.len();
     }
-    // A block that is never closed is none.
+    // A block that is never closed is not a block.
     if open {
         out.pop();
     }
     out
 }
 
-/// Returns whether a line that is left out may be a mistake in the language rather than a line of a
-/// log: it begins as definitions do, in it or in one that is like it, or binds a variable.
+/// Returns whether a line left out may be a mistake rather than a log line: it starts like a
+/// definition in this or a similar language, or binds a variable.
 fn is_doubtful(line: &str) -> bool {
     const WORDS: [&str; 16] = [
         "def", "fn", "fun", "func", "function", "lambda", "let", "var", "type", "data", "class",
@@ -399,7 +400,7 @@ fn is_doubtful(line: &str) -> bool {
     line.contains(['(', '{']) && !python
 }
 
-/// Remembers the first stretch.
+/// Records the first range.
 fn note(first: &mut Span, start: usize, len: usize) {
     if first.is_empty() {
         *first = Span::new(start as u32, (start + len) as u32);

@@ -1,5 +1,5 @@
-//! What there is to say about a text as a whole, in place of what the parser says piece by piece:
-//! that it is something else, that it stands in a log, that a part of it is missing.
+//! Diagnostics about a text as a whole, which replace the parser's piecemeal errors: it is in
+//! another language, it is embedded in a log, or a part of it is missing.
 
 mod cut;
 mod foreign;
@@ -12,12 +12,12 @@ use relax_syntax::{Parsed, parse};
 
 use crate::TextOptions;
 
-/// A file is no Relay text.
+/// The file is not Relay text.
 const FOREIGN: Code = Code(140);
-/// A Relay text stands in a log.
+/// The Relay text is embedded in a log.
 const IN_LOG: Code = Code(141);
 
-/// Returns what bytes are that are no text, as one error at the place that stands for the file.
+/// Returns the error for binary input, to be placed at the span that stands for the file.
 pub(crate) fn no_text(name: &str, bytes: &[u8]) -> Option<impl FnOnce(Span) -> Diagnostic> {
     let found = foreign::of_bytes(bytes)?;
     let message = match name {
@@ -34,8 +34,8 @@ fn advised(d: Diagnostic, advice: &str) -> Diagnostic {
     }
 }
 
-/// Parses a text. The file that comes back, where one does, is the one to go on with: that of a
-/// text inside a log, which has blanks around it.
+/// Parses a text. If a file is returned, it replaces the input: a text extracted from a log, with
+/// blanks around it.
 pub(crate) fn read(file: &SourceFile, options: &TextOptions) -> (Option<SourceFile>, Parsed) {
     let from_log = options.from_log;
     let search = options.pasted || from_log;
@@ -82,9 +82,8 @@ pub(crate) fn read(file: &SourceFile, options: &TextOptions) -> (Option<SourceFi
     (None, complete(file, parsed))
 }
 
-/// The text in a file that cannot be read as it is, with all undone that copying and printing did
-/// to it: where that leaves no mistake, or where a message of TVM's stands in it, which is none of
-/// the text.
+/// Recovers a text that does not parse by undoing the effects of copying and printing; succeeds if
+/// no errors remain, or if it contains messages from TVM, which are no part of the text.
 fn mended(file: &SourceFile, all: &Parsed, from_log: bool) -> Option<(SourceFile, Parsed)> {
     let mut text = pasted::Mended::new(&file.text);
     text.page();
@@ -127,7 +126,7 @@ fn mended(file: &SourceFile, all: &Parsed, from_log: bool) -> Option<(SourceFile
     Some((inner, parsed))
 }
 
-/// A text that stands in comments.
+/// Parses a text inside comments.
 fn in_comments(
     file: &SourceFile,
     inside: log::Inside,
@@ -149,7 +148,7 @@ fn in_comments(
     Some((inner, parsed))
 }
 
-/// The first line that is not blank.
+/// Returns the first line that is not blank.
 fn first_line(file: &SourceFile) -> Span {
     let text = &file.text;
     let from = text.len() - text.trim_start().len();
@@ -158,7 +157,7 @@ fn first_line(file: &SourceFile) -> Span {
     Span::new(start, start + line.len() as u32)
 }
 
-/// A text about which only one thing is to be said.
+/// Replaces the errors of a text with a single diagnostic.
 fn said(parsed: Parsed, d: Diagnostic) -> Parsed {
     let mut ast = relax_syntax::ast::Ast::default();
     ast.errors.push(d.span());
@@ -169,7 +168,7 @@ fn said(parsed: Parsed, d: Diagnostic) -> Parsed {
     }
 }
 
-/// The text inside a log, read; where reading it so is better than reading all.
+/// Parses the text inside a log, if that gives a better result than parsing the whole file.
 fn in_log(file: &SourceFile, all: &Parsed, wanted: bool) -> Option<(SourceFile, Parsed)> {
     let inside = log::text_inside(&file.text)?;
     if !wanted && (inside.doubtful || inside.marks == 0 && lacks(file, all, &PARTS)) {
@@ -193,7 +192,7 @@ fn in_log(file: &SourceFile, all: &Parsed, wanted: bool) -> Option<(SourceFile, 
     Some((inner, parsed))
 }
 
-/// Returns what is said of lines and marks around a text.
+/// Returns the diagnostic about lines and prefixes left out.
 fn left_out(file: &SourceFile, inside: &log::Inside, severity: Severity) -> Diagnostic {
     let first = Span::new(
         file.start + inside.first.start,
@@ -225,7 +224,7 @@ fn left_out(file: &SourceFile, inside: &log::Inside, severity: Severity) -> Diag
     }
 }
 
-/// Returns whether nothing at all in a text that cannot be read looks like Relay.
+/// Returns whether a text that does not parse has no resemblance to Relay.
 fn is_nothing(file: &SourceFile, parsed: &Parsed) -> bool {
     let starts = |l: &str| log::starts_item(l.trim_start());
     let sigil = |at: usize| {
@@ -244,10 +243,10 @@ fn is_nothing(file: &SourceFile, parsed: &Parsed) -> bool {
             })
 }
 
-/// The parts of a text that may be missing so that lines of it look like no Relay.
+/// Missing parts that can make the rest look unlike Relay.
 const PARTS: [Code; 2] = [cut::LEFT_OUT, cut::BEGINS_LATE];
 
-/// Returns whether a part of a text is missing, by the codes that say so.
+/// Returns whether a part of a text is missing, according to these codes.
 fn lacks(file: &SourceFile, parsed: &Parsed, codes: &[Code]) -> bool {
     let lexed = relax_syntax::lex(file);
     let said: Vec<Diagnostic> = parsed.diagnostics.iter().cloned().collect();
@@ -260,7 +259,7 @@ fn lacks(file: &SourceFile, parsed: &Parsed, codes: &[Code]) -> bool {
     missing.errors.iter().any(|d| codes.contains(&d.code))
 }
 
-/// Says what is missing of a text, in place of what follows from that.
+/// Reports missing parts, replacing the errors they caused.
 fn complete(file: &SourceFile, mut parsed: Parsed) -> Parsed {
     let lexed = relax_syntax::lex(file);
     let said: Vec<Diagnostic> = parsed.diagnostics.into_iter().collect();

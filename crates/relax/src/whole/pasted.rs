@@ -1,19 +1,18 @@
-//! What copying and printing did to a text: marks of HTML, messages that TVM wrote between the
-//! lines, tensor programs beside the functions, names that no text can have.
+//! Undoes the effects of copying and printing on a text: HTML entities, TVM's messages between the
+//! lines, tensor programs beside the functions, invalid variable names.
 //!
-//! Invariant: what is rewritten stays as long as it was, so that places in it stay what they are.
+//! Invariant: rewriting preserves the length of the text, so that positions stay valid.
 
 use relax_base::{Code, Diagnostic, Severity, Span};
 
-/// A text was read in another form than it is written in.
+/// The text was parsed as another form than it is written in.
 const READ_AS: Code = relax_syntax::READ_AS;
-/// Names were read otherwise.
+/// Invalid names were replaced.
 const RENAMED: Code = Code(122);
-/// Parts of another language were passed over.
+/// Parts in another language were skipped.
 const PASSED_OVER: Code = Code(123);
 
-/// A text that was rewritten, and what there is to say about it: a code, the bytes that it is
-/// about, and a sentence.
+/// A rewritten text, and its remarks: a code, the bytes concerned, and a sentence.
 #[derive(Debug)]
 pub(crate) struct Mended {
     pub(crate) text: String,
@@ -21,7 +20,7 @@ pub(crate) struct Mended {
 }
 
 impl Mended {
-    /// A text as it is.
+    /// Starts from the text as it is.
     pub(crate) fn new(text: &str) -> Mended {
         Mended {
             text: text.to_owned(),
@@ -29,7 +28,7 @@ impl Mended {
         }
     }
 
-    /// What a page of the web made of the text.
+    /// Undoes HTML escaping.
     pub(crate) fn page(&mut self) {
         if let Some((first, count)) = self.entities() {
             let s = if count == 1 { "" } else { "s" };
@@ -41,7 +40,7 @@ impl Mended {
         }
     }
 
-    /// Tensor programs, which a lowered module holds beside its functions.
+    /// Blanks tensor programs, which a lowered module holds beside its functions.
     pub(crate) fn programs(&mut self) {
         let mut found: Vec<(usize, usize)> = Vec::new();
         let mut from = 0;
@@ -61,8 +60,8 @@ impl Mended {
         }
     }
 
-    /// Messages that TVM wrote between the lines of a program in which it found mistakes; and what
-    /// a string of another language, or a page, did to comments and the ends of lines.
+    /// Blanks messages that TVM wrote between the lines of a program with errors, and undoes what
+    /// string literals and web pages did to comments and line ends.
     pub(crate) fn lines(&mut self) {
         let found = messages(&self.text);
         if let Some((first, count)) = self.blank_all(&found) {
@@ -84,7 +83,7 @@ impl Mended {
         self.stars();
     }
 
-    /// `/ ty=… /`: a page took the stars of comments for its own.
+    /// Restores `/ ty=… /`: a web page took the asterisks of comments as markup.
     fn stars(&mut self) {
         let mut bytes = std::mem::take(&mut self.text).into_bytes();
         let (mut at, mut first, mut count) = (0, None, 0);
@@ -108,11 +107,10 @@ impl Mended {
         }
     }
 
-    /// Names of variables with characters that no name has: those of binders that have a type
-    /// beside them.
+    /// Replaces variable names with invalid characters, as found in annotated binders.
     pub(crate) fn names(&mut self) {
         let mut names = odd_names(&self.text);
-        // A name that is the beginning of another comes after it.
+        // A name that is a prefix of another comes after it.
         names.sort_by_key(|n| std::cmp::Reverse(n.len()));
         let mut said: Option<(Span, String, String)> = None;
         let mut count = 0;
@@ -139,7 +137,7 @@ impl Mended {
         self.said.push((code, at, message));
     }
 
-    /// Blanks in the place of stretches, given as where they begin and how long they are.
+    /// Blanks ranges, given as start and length.
     fn blank_all(&mut self, found: &[(usize, usize)]) -> Option<(Span, usize)> {
         let &(at, len) = found.first()?;
         let mut bytes = std::mem::take(&mut self.text).into_bytes();
@@ -156,8 +154,8 @@ impl Mended {
         Some((first, found.len()))
     }
 
-    /// `&lt;` and its like. The character stands where its mark began, but for a quote that opens a
-    /// string, which stands where it ended.
+    /// Replaces entities such as `&lt;`. The character is put at the entity's start, except for a
+    /// quote that opens a string, which is put at its end.
     fn entities(&mut self) -> Option<(Span, usize)> {
         const MARKS: [(&str, u8); 9] = [
             ("&lt;", b'<'),
@@ -198,7 +196,7 @@ impl Mended {
     }
 }
 
-/// Returns what was said about a text, at its places in a file that begins at `start`.
+/// Converts remarks to diagnostics, for a file that starts at position `start`.
 pub(crate) fn notes(said: &[(Code, Span, String)], start: u32) -> Vec<Diagnostic> {
     let note = |(code, at, message): &(Code, Span, String)| {
         let place = Span::new(start + at.start, start + at.end);
@@ -211,14 +209,14 @@ fn find(text: &[u8], part: &[u8], from: usize) -> Option<usize> {
     memchr::memmem::find(text.get(from..)?, part).map(|at| from + at)
 }
 
-/// Returns where the tensor program begins whose `primfn(` stands at `word`: at its name.
+/// Returns the start of the tensor program whose `primfn(` is at `word`: its name.
 fn program_start(text: &str, word: usize) -> Option<usize> {
     let head = text[..word].trim_end().strip_suffix('=')?.trim_end();
     let name = head.trim_end_matches(|c: char| c.is_alphanumeric() || "_.$:/-".contains(c));
     (name.ends_with('@') && name.len() < head.len()).then(|| name.len() - 1)
 }
 
-/// Returns where it ends: behind the braces that no further part follows.
+/// Returns its end: after the braces that no further part follows.
 fn program_end(text: &str, word: usize) -> usize {
     const PARTS: [&str; 6] = ["attr", "buffers", "buffer_map", "preflattened", "->", "{"];
     let bytes = text.as_bytes();
@@ -244,8 +242,8 @@ fn program_end(text: &str, word: usize) -> usize {
     text.len()
 }
 
-/// How the messages begin that TVM up to 0.7 wrote into the text of a program, behind the
-/// expressions that they are about.
+/// The beginnings of the messages that TVM up to 0.7 wrote into a program's text, after the
+/// expressions concerned.
 const MESSAGES: [&str; 17] = [
     "an internal invariant was viol",
     "unable to unify",
@@ -266,7 +264,7 @@ const MESSAGES: [&str; 17] = [
     "The number of type args must match",
 ];
 
-/// Returns where messages stand, and how long they are with the `;` behind them.
+/// Returns the positions of messages and their lengths, including the `;`.
 fn messages(text: &str) -> Vec<(usize, usize)> {
     let mut out: Vec<(usize, usize)> = Vec::new();
     let mut from = 0;
@@ -278,7 +276,7 @@ fn messages(text: &str) -> Vec<(usize, usize)> {
             return out;
         };
         from = start + 1;
-        // It stands behind an expression.
+        // A message follows an expression.
         let before = text[..start].trim_end_matches([' ', '*']);
         let behind = before.ends_with(|c: char| c.is_alphanumeric() || "_)]};/\"".contains(c));
         if !behind || text[before.len()..start].contains('\n') {
@@ -291,8 +289,8 @@ fn messages(text: &str) -> Vec<(usize, usize)> {
     }
 }
 
-/// Returns where the message ends: behind the `;` that ends a line or stands before another
-/// message. Where a `;` of the text follows, that one stays.
+/// Returns the end of a message: after the `;` that ends a line or precedes another message. A `;`
+/// that belongs to the text is kept.
 fn message_end(text: &str, start: usize) -> Option<usize> {
     const MOST: usize = 1 << 16;
     let mut stop = text.len().min(start + MOST);
@@ -319,18 +317,17 @@ fn message_end(text: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// A character that names of variables have besides letters and digits.
+/// Returns whether variable names contain this character besides letters and digits.
 fn in_name(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | ':' | '/')
 }
 
-/// Characters that end a name for certain.
+/// Returns whether this character certainly ends a name.
 fn ends_name(c: char) -> bool {
     c.is_whitespace() || "(){}[],=%\"".contains(c)
 }
 
-/// Names of variables, with their sigils, that stand before `:` and a blank and are none of the
-/// language.
+/// Returns the invalid variable names, with their sigils, that precede `:` and a blank.
 fn odd_names(text: &str) -> Vec<String> {
     let mut out: Vec<String> = Vec::new();
     for (at, _) in text.match_indices('%') {
@@ -352,7 +349,7 @@ fn odd_names(text: &str) -> Vec<String> {
     out
 }
 
-/// A name as long as an odd one that the language can have and the text has not.
+/// Returns a valid name of the same length that the text does not use.
 fn plain_name(text: &str, name: &str) -> Option<String> {
     let plain = |with: char| {
         let sigil = |(i, c): (usize, char)| i == 0 || in_name(c);
@@ -368,7 +365,7 @@ fn plain_name(text: &str, name: &str) -> Option<String> {
         .find(|p| places(text, p).next().is_none())
 }
 
-/// Returns where a name stands, and not as the beginning of another.
+/// Returns the positions of a name, excluding those where it is a prefix of another.
 fn places<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = usize> + 't {
     let ends = |at: usize| {
         let after = text[at + name.len()..].chars().next();
@@ -378,7 +375,7 @@ fn places<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = usize> + 't 
     found.filter(move |&at| ends(at))
 }
 
-/// Writes a name otherwise wherever it stands; the first place.
+/// Replaces a name everywhere; returns its first occurrence.
 fn replace(text: &mut String, name: &str, plain: &str) -> Option<Span> {
     let mut first = None;
     let places: Vec<usize> = places(text, name).collect();
