@@ -7,7 +7,7 @@ use relax_sym::Dim;
 use relax_tensor::DType;
 
 relax_base::define_id! {
-    /// Attributes of a call; `AttrsId(0)` is the empty list.
+    /// Attributes of a call in the module's table; `AttrsId(0)` is the empty list.
     pub struct AttrsId("a");
 }
 
@@ -22,12 +22,12 @@ impl Default for AttrsId {
     }
 }
 
-/// A value of an attribute.
+/// An attribute value.
 #[derive(Clone, PartialEq, Debug)]
 pub enum AttrValue {
     /// `None`.
     None,
-    /// `True`, `False`.
+    /// A boolean: `True`, `False`.
     Bool(bool),
     /// An integer.
     Int(i64),
@@ -37,34 +37,35 @@ pub enum AttrValue {
     Str(Arc<str>),
     /// An element type; printed as a string.
     DType(DType),
-    /// A symbolic dimension; `?` is `Dim` any. A constant is an [`AttrValue::Int`], unless it is
-    /// spelled with 64 bits ([`Dim::is_wide`]).
+    /// A symbolic dimension; `?` is the unknown `Dim`. A constant is stored as [`AttrValue::Int`],
+    /// unless it is spelled with 64 bits ([`Dim::is_wide`]).
     Dim(Dim),
     /// A list.
     Array(Arc<[AttrValue]>),
-    /// A map, in order.
+    /// A map, in insertion order.
     Dict(Arc<[(Symbol, AttrValue)]>),
-    /// `meta[Key][index]`: an object of the metadata section kept as it is.
+    /// `meta[Key][index]`: a reference to an object of the metadata section that is preserved as it
+    /// is.
     Meta(Symbol, u32),
 }
 
 impl AttrValue {
-    /// A list.
+    /// Creates a list.
     pub fn array(items: impl IntoIterator<Item = AttrValue>) -> AttrValue {
         AttrValue::Array(items.into_iter().collect())
     }
-    /// A list of integers.
+    /// Creates a list of integers.
     pub fn ints(items: &[i64]) -> AttrValue {
         AttrValue::array(items.iter().map(|&i| AttrValue::Int(i)))
     }
-    /// A dimension.
+    /// Creates a dimension, normalised to an integer if it is constant.
     pub fn dim(dim: Dim) -> AttrValue {
         match dim.as_const() {
             Some(value) if !dim.is_wide() => AttrValue::Int(value),
             _ => AttrValue::Dim(dim),
         }
     }
-    /// The integer; a `bool` counts as 0 or 1.
+    /// Returns the integer; a `bool` counts as 0 or 1.
     pub fn as_int(&self) -> Option<i64> {
         match self {
             AttrValue::Int(i) => Some(*i),
@@ -73,7 +74,7 @@ impl AttrValue {
             _ => None,
         }
     }
-    /// The dimension: an integer or a symbolic one.
+    /// Returns the dimension: an integer or a symbolic one.
     pub fn as_dim(&self) -> Option<Dim> {
         match self {
             AttrValue::Int(i) => Some(Dim::from(*i)),
@@ -81,18 +82,18 @@ impl AttrValue {
             _ => None,
         }
     }
-    /// The number, as a float.
+    /// Returns the number, as a float.
     pub fn as_float(&self) -> Option<f64> {
         match self {
             AttrValue::Float(x) => Some(*x),
             other => other.as_int().map(|i| i as f64),
         }
     }
-    /// The truth value; an integer counts by being other than 0.
+    /// Returns the boolean; a nonzero integer counts as true.
     pub fn as_bool(&self) -> Option<bool> {
         self.as_int().map(|i| i != 0)
     }
-    /// The string.
+    /// Returns the string.
     pub fn as_str(&self) -> Option<&str> {
         if let AttrValue::Str(s) = self {
             Some(s)
@@ -100,7 +101,7 @@ impl AttrValue {
             None
         }
     }
-    /// The list's items.
+    /// Returns the list's items.
     pub fn as_array(&self) -> Option<&[AttrValue]> {
         if let AttrValue::Array(a) = self {
             Some(a)
@@ -108,11 +109,11 @@ impl AttrValue {
             None
         }
     }
-    /// The list's items, all integers.
+    /// Returns the list's items, if all are integers.
     pub fn as_ints(&self) -> Option<Vec<i64>> {
         self.as_array()?.iter().map(AttrValue::as_int).collect()
     }
-    /// The list's items, all pairs of integers (`pad_width=[[0, 0], [1, 1]]`).
+    /// Returns the list's items, if all are pairs of integers (`pad_width=[[0, 0], [1, 1]]`).
     pub fn as_int_pairs(&self) -> Option<Vec<(i64, i64)>> {
         let pair = |v: &AttrValue| match v.as_ints()?[..] {
             [a, b] => Some((a, b)),
@@ -120,8 +121,8 @@ impl AttrValue {
         };
         self.as_array()?.iter().map(pair).collect()
     }
-    /// Returns whether two values are the same and spelled the same: `3` is not `3i64` here, nor is
-    /// `0f` `-0f`. Values nest little: the resolver refuses those that do not.
+    /// Returns whether two values are equal and spelled the same: `3` differs from `3i64` here, and
+    /// `0f` from `-0f`. The recursion is bounded, as the resolver rejects deeply nested values.
     pub fn same_spelling(&self, other: &AttrValue) -> bool {
         match (self, other) {
             (AttrValue::Float(a), AttrValue::Float(b)) => a.to_bits() == b.to_bits(),
@@ -146,21 +147,21 @@ fn same_items(a: &[(Symbol, AttrValue)], b: &[(Symbol, AttrValue)]) -> bool {
     a.len() == b.len() && pairs.all(|(a, b)| a.0 == b.0 && a.1.same_spelling(&b.1))
 }
 
-/// A list of named values.
+/// A list of named attribute values.
 ///
-/// Invariant: the attributes of a call to a registered operator stand in the order of its schema
-/// and are complete: what the text leaves out has its default value here.
+/// Invariant: the attributes of a call to a registered operator are complete and in the order of
+/// its schema: what the text leaves out is filled in with its default.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct Attrs {
     items: Vec<(Symbol, AttrValue)>,
 }
 
 impl Attrs {
-    /// No attributes.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
-    /// The value under `name`.
+    /// Returns the value named `name`.
     pub fn get(&self, name: &str) -> Option<&AttrValue> {
         self.items.iter().find(|(n, _)| n == name).map(|(_, v)| v)
     }
@@ -172,29 +173,29 @@ impl Attrs {
             None => self.items.push((name, value)),
         }
     }
-    /// Takes a value out.
+    /// Removes a value and returns it.
     pub fn remove(&mut self, name: &str) -> Option<AttrValue> {
         let i = self.items.iter().position(|(n, _)| n == name)?;
         Some(self.items.remove(i).1)
     }
-    /// The same with one value changed.
+    /// Returns the list with one value set.
     pub fn with(mut self, name: impl Into<Symbol>, value: AttrValue) -> Self {
         self.set(name, value);
         self
     }
-    /// All, in order.
+    /// Iterates over all attributes in order.
     pub fn iter(&self) -> std::slice::Iter<'_, (Symbol, AttrValue)> {
         self.items.iter()
     }
-    /// Returns whether two lists are the same and spelled the same.
+    /// Returns whether two lists are equal and spelled the same.
     pub fn same_spelling(&self, other: &Attrs) -> bool {
         same_items(&self.items, &other.items)
     }
-    /// Returns whether there are none.
+    /// Returns whether there are no attributes.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-    /// Number of attributes.
+    /// Returns the number of attributes.
     pub fn len(&self) -> usize {
         self.items.len()
     }

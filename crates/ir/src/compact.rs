@@ -7,21 +7,21 @@ use crate::{
     Binding, Block, Clause, Expr, ExprId, FuncId, Function, Module, PatId, Pattern, VarId,
 };
 
-/// A module without what nothing reaches, and where its expressions went.
+/// A compacted module, and the mapping from old ids to new ones.
 #[derive(Clone, Debug)]
 pub struct Compacted {
     /// The module.
     pub module: Module,
-    /// The new id of each expression that was kept.
+    /// The new ids of the expressions that were kept.
     pub exprs: FxHashMap<ExprId, ExprId>,
-    /// The new id of each variable that was kept.
+    /// The new ids of the variables that were kept.
     pub vars: FxHashMap<VarId, VarId>,
 }
 
 impl Module {
-    /// Copies what the globals reach into fresh arenas: expressions, variables, functions,
-    /// patterns, blocks, constants, attributes. Types, data types and globals keep their ids.
-    /// Sharing stays.
+    /// Copies what is reachable from the globals into fresh arenas: expressions, variables,
+    /// functions, patterns, blocks, constants, attributes. Types, data types and globals keep their
+    /// ids. Sharing is preserved.
     pub fn compact(&self) -> Compacted {
         let mut new = Module::new();
         new.version = self.version;
@@ -234,7 +234,7 @@ impl Copy<'_> {
 }
 
 impl Compacted {
-    /// Facts about expressions, carried over to the new ids.
+    /// Carries a side table of expressions over to the new ids.
     pub fn carry<T: Clone + Default>(
         &self,
         old: &relax_base::SideTable<ExprId, T>,

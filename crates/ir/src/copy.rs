@@ -1,4 +1,4 @@
-//! Deep copies with fresh variables.
+//! Deep copies (cloning) with fresh variables.
 
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::FxHashMap;
@@ -8,28 +8,28 @@ use crate::{
     Memo, Module, PatId, Pattern, Shape, TensorType, Type, TypeArena, TypeId, TypeParamId, VarId,
 };
 
-/// What takes the place of type parameters and dimension variables in types.
+/// A substitution of type parameters and dimension variables in types.
 #[derive(Clone, Default, Debug)]
 pub struct TypeSubst {
-    /// For parameters of kind `Type`.
+    /// Replacements of parameters of kind `Type`.
     pub types: FxHashMap<TypeParamId, TypeId>,
-    /// For parameters of kind `Shape`.
+    /// Replacements of parameters of kind `Shape`.
     pub shapes: FxHashMap<TypeParamId, Shape>,
-    /// For parameters of kind `BaseType`.
+    /// Replacements of parameters of kind `BaseType`.
     pub dtypes: FxHashMap<TypeParamId, DTy>,
-    /// For dimension variables.
+    /// Replacements of dimension variables.
     pub dims: FxHashMap<DimVar, Dim>,
-    /// For parameters that a function type itself binds, where they are to be renamed.
+    /// Renamings of parameters bound by a function type itself.
     pub params: FxHashMap<TypeParamId, TypeParamId>,
     done: FxHashMap<TypeId, TypeId>,
 }
 
 impl TypeSubst {
-    /// The substitution that changes nothing yet.
+    /// Creates the empty substitution.
     pub fn new() -> TypeSubst {
         TypeSubst::default()
     }
-    /// Returns whether nothing is replaced.
+    /// Returns whether the substitution is empty.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
             && self.shapes.is_empty()
@@ -37,12 +37,12 @@ impl TypeSubst {
             && self.dims.is_empty()
             && self.params.is_empty()
     }
-    /// Forgets results: call it after changing the maps.
+    /// Clears the memoised results; must be called after changing the maps.
     pub fn reset(&mut self) {
         self.done.clear();
     }
 
-    /// A dimension with replacements.
+    /// Applies the substitution to a dimension.
     pub fn dim(&self, dim: &Dim) -> Dim {
         if self.dims.is_empty() {
             return dim.clone();
@@ -52,8 +52,8 @@ impl TypeSubst {
             Atom::Infer(_) => None,
         })
     }
-    /// Attributes with replacements: extents may stand in them (`newshape=[n, 4]`), in lists of
-    /// lists at most.
+    /// Applies the substitution to attributes, which may contain extents (`newshape=[n, 4]`),
+    /// nested in lists of lists at most.
     pub fn attrs(&self, attrs: &Attrs) -> Attrs {
         let mut new = attrs.clone();
         if !self.dims.is_empty() {
@@ -72,7 +72,7 @@ impl TypeSubst {
             other => other.clone(),
         }
     }
-    /// A shape with replacements.
+    /// Applies the substitution to a shape.
     pub fn shape(&self, shape: &Shape) -> Shape {
         match shape {
             Shape::Dims(dims) => Shape::Dims(dims.iter().map(|d| self.dim(d)).collect()),
@@ -80,7 +80,7 @@ impl TypeSubst {
             Shape::Unknown | Shape::Infer(_) => shape.clone(),
         }
     }
-    /// An element type with replacements.
+    /// Applies the substitution to an element type.
     pub fn dtype(&self, dtype: DTy) -> DTy {
         match dtype {
             DTy::Param(p) => self.dtypes.get(&p).copied().unwrap_or(dtype),
@@ -88,7 +88,7 @@ impl TypeSubst {
         }
     }
 
-    /// A type with replacements.
+    /// Applies the substitution to a type.
     pub fn ty(&mut self, types: &mut TypeArena, root: TypeId) -> TypeId {
         if self.is_empty() {
             return root;
@@ -153,28 +153,27 @@ impl TypeSubst {
     }
 }
 
-/// Copies expressions so that every variable they bind is new.
+/// Copies expressions, renaming every variable they bind.
 ///
-/// A copier remembers what it copied: two calls on the same copier share the copies of shared
-/// nodes. Use a new copier for each copy that must stand alone.
+/// A copier memoises what it copied: two calls on the same copier share the copies of shared nodes.
+/// Use a new copier for each independent copy.
 #[derive(Clone, Default, Debug)]
 pub struct Copier {
-    /// What takes the place of variables: preset it to substitute, read it to find the new
-    /// variables.
+    /// The substitution of variables: preset it to substitute, read it to find the new variables.
     pub values: FxHashMap<VarId, ExprId>,
-    /// The same for type parameters and dimension variables.
+    /// The substitution of type parameters and dimension variables.
     pub types: TypeSubst,
     vars: FxHashMap<VarId, VarId>,
     memo: Memo,
 }
 
 impl Copier {
-    /// A copier that has seen nothing.
+    /// Creates a copier with an empty memo.
     pub fn new() -> Copier {
         Copier::default()
     }
 
-    /// The copy of a variable that a copied expression binds.
+    /// Returns the copy of a variable bound by a copied expression.
     pub fn var(&self, old: VarId) -> Option<VarId> {
         self.vars.get(&old).copied()
     }
@@ -195,10 +194,10 @@ impl Copier {
         new
     }
 
-    /// A copy of everything under `root`.
+    /// Copies everything under `root`.
     pub fn expr(&mut self, m: &mut Module, root: ExprId) -> ExprId {
         let order = m.post_order_within([root], |id| !self.memo.contains_key(&id));
-        // Dimension variables and type parameters first: annotations everywhere may name them.
+        // Dimension variables and type parameters first: any annotation may refer to them.
         for &id in &order {
             self.bind_types(m, id);
         }
@@ -218,7 +217,7 @@ impl Copier {
         self.memo[&root]
     }
 
-    /// A copy of a function, its parameters, type parameters and dimension variables included.
+    /// Copies a function, including its parameters, type parameters and dimension variables.
     pub fn func(&mut self, m: &mut Module, func: FuncId) -> FuncId {
         self.bind_func_types(m, func);
         for param in m.funcs[func].params.clone() {
@@ -267,7 +266,7 @@ impl Copier {
         let node = m.map_children(old, |c| self.memo[&c]);
         let new = match &m.exprs[node] {
             Expr::Var(v) => return self.values.get(v).copied().unwrap_or(node),
-            // A constant keeps its identity for nothing; all other leaves are names.
+            // Leaves are names or constants, which need no copy.
             _ if m.is_leaf(node) => return node,
             Expr::Func(f) => {
                 let f = *f;
@@ -353,7 +352,7 @@ impl Copier {
         m.add(new, m.span(old))
     }
 
-    /// The function around the body that was copied already.
+    /// Copies a function around its already copied body.
     fn function(&mut self, m: &mut Module, func: FuncId) -> FuncId {
         let old = m.funcs[func].clone();
         let mut ty = |m: &mut Module, t: TypeId| self.types.ty(&mut m.types, t);
@@ -384,7 +383,7 @@ impl Copier {
                 .collect(),
             ret,
             constraints,
-            // `map_children` may have put the new body in place already.
+            // `map_children` may already have set the new body.
             body: self.memo.get(&old.body).copied().unwrap_or(old.body),
             attrs: old.attrs,
             span: old.span,
@@ -394,7 +393,7 @@ impl Copier {
 }
 
 impl Module {
-    /// A pattern with other variables; those that `vars` lacks stay.
+    /// Copies a pattern with renamed variables; those missing in `vars` are kept.
     pub fn rename_pattern(&mut self, root: PatId, vars: &FxHashMap<VarId, VarId>) -> PatId {
         let mut done: FxHashMap<PatId, PatId> = FxHashMap::default();
         for id in self.sub_patterns(root).into_iter().rev() {
@@ -412,11 +411,11 @@ impl Module {
         }
         done[&root]
     }
-    /// A copy of everything under `root` in which every bound variable is new.
+    /// Copies everything under `root`, with fresh bound variables.
     pub fn copy_fresh(&mut self, root: ExprId) -> ExprId {
         Copier::new().expr(self, root)
     }
-    /// A copy of a function in which every variable is new.
+    /// Copies a function, with fresh variables throughout.
     pub fn copy_func(&mut self, func: FuncId) -> FuncId {
         Copier::new().func(self, func)
     }

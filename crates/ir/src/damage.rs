@@ -1,34 +1,34 @@
-//! Parts of a module that stand for text with mistakes.
+//! The parts of a module that come from erroneous source text.
 
 use relax_base::Span;
 use rustc_hash::FxHashSet;
 
 use crate::{AdtId, GlobalId, OpId, PatId, RelId};
 
-/// What of a module is not what was written, because a mistake stands in its text. Together with
-/// [`Expr::Error`](crate::Expr::Error) and [`Type::Error`](crate::Type::Error) it says what was
-/// reported already: whatever depends on these parts is not judged, and everything else is.
+/// The parts of a module that are unreliable because their source text has errors. Together with
+/// [`Expr::Error`](crate::Expr::Error) and [`Type::Error`](crate::Type::Error) it records what was
+/// already reported: code that depends on these parts is not checked, and everything else is.
 ///
-/// Only a module with errors has any.
+/// Empty unless the module has errors.
 #[derive(Clone, Debug, Default)]
 pub struct Damage {
-    /// Globals of whose type nothing is known.
+    /// Globals of unknown type.
     pub globals: FxHashSet<GlobalId>,
-    /// Data types whose constructors may be others than those that are there.
+    /// Data types whose list of constructors is unreliable.
     pub adts: FxHashSet<AdtId>,
-    /// `op` items of whose signature nothing is known.
+    /// `op` items with an unknown signature.
     pub user_ops: FxHashSet<OpId>,
-    /// `rel` items that may hold of anything.
+    /// `rel` items that may relate anything.
     pub relations: FxHashSet<RelId>,
-    /// Patterns (tuples of what could be read of them) that may be for any value.
+    /// Patterns (tuples of the parts that parsed) that may match any value.
     pub patterns: FxHashSet<PatId>,
-    /// Stretches of the text, in order, inside which a mistake of types may be the consequence of
-    /// another one.
+    /// Ranges of the source, in order, inside which a type error may be the consequence of another
+    /// error.
     pub places: Vec<Span>,
 }
 
 impl Damage {
-    /// Returns whether a place lies in a damaged stretch of the text.
+    /// Returns whether a position lies in a damaged range.
     pub fn covers(&self, place: Span) -> bool {
         let after = self.places.partition_point(|p| p.start <= place.start);
         let last = after.checked_sub(1).map(|i| self.places[i]);

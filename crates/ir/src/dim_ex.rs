@@ -1,10 +1,10 @@
-//! Dimensions as scalar expressions of tensor programs.
+//! Lowering of dimensions to scalar expressions of tensor programs.
 
 use relax_loops::Ex;
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 
-/// The scalar expression of a dimension, with `var` for its variables; `None` where that gives
-/// none, for `?`, for unknowns and for errors.
+/// Lowers a dimension to a scalar expression, with `var` mapping its variables. Returns `None` if
+/// `var` does, and for `?`, inference variables and errors.
 pub fn dim_to_ex(dim: &Dim, var: impl FnMut(DimVar) -> Option<Ex>) -> Option<Ex> {
     dim.build(&mut ToEx(var))
 }

@@ -8,17 +8,18 @@ use crate::{Attrs, AttrsId, ConstId, Constraint, CtorId, GlobalId, OpId, TypeId,
 relax_base::define_id! {
     /// An expression of a module.
     pub struct ExprId("e");
-    /// A local variable: one per binding place.
+    /// A local variable; each has one binding site.
     pub struct VarId("v");
     /// A pattern of a match clause.
     pub struct PatId("pat");
-    /// A function: the body of a global or a closure.
+    /// A function: the definition of a global, or a closure.
     pub struct FuncId("f");
     /// A dataflow block.
     pub struct BlockId("blk");
 }
 
-/// A list of expressions in the module's pool; read it with [`Module::list`](crate::Module::list).
+/// A list of expressions in the module's list pool; read it with
+/// [`Module::list`](crate::Module::list).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ExprList {
     pub(crate) start: u32,
@@ -26,11 +27,11 @@ pub struct ExprList {
 }
 
 impl ExprList {
-    /// Number of expressions.
+    /// Returns the number of expressions.
     pub fn len(self) -> usize {
         self.len as usize
     }
-    /// Returns whether there is none.
+    /// Returns whether the list is empty.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -47,30 +48,30 @@ pub enum Expr {
     Op(OpId),
     /// An ADT constructor as a value.
     Ctor(CtorId),
-    /// A function registered at run time, by name: `call_packed("name", …)` is a call of it.
+    /// A packed function by name, resolved at run time: `call_packed("name", …)` is a call of it.
     Extern(Symbol),
     /// A constant tensor.
     Const(ConstId),
     /// A tuple.
     Tuple(ExprList),
-    /// A field of a tuple.
+    /// A projection of a tuple field.
     Proj {
         /// The tuple.
         tuple: ExprId,
-        /// Which field, from 0.
+        /// The field's index, from 0.
         index: u32,
     },
     /// A closure.
     Func(FuncId),
     /// A call.
     Call {
-        /// What is called.
+        /// The callee.
         callee: ExprId,
-        /// With what.
+        /// The arguments.
         args: ExprList,
-        /// Attributes, for operators.
+        /// The attributes, for operators.
         attrs: AttrsId,
-        /// Explicit type arguments: an index into the module's list of them, 0 for none.
+        /// Explicit type arguments: an index into the module's table of them, 0 for none.
         type_args: u32,
     },
     /// `let var = value; body`, and the Relax binding `var = value;` (see [`Var::style`]).
@@ -80,25 +81,25 @@ pub enum Expr {
         var: VarId,
         /// Its value.
         value: ExprId,
-        /// What follows.
+        /// The body, in which the variable is visible.
         body: ExprId,
     },
     /// `if (cond) { then } else { otherwise }`.
     If {
-        /// A `bool` scalar.
+        /// The condition, a `bool` scalar.
         cond: ExprId,
-        /// Where it holds.
+        /// The branch taken if it holds.
         then: ExprId,
-        /// Where it doesn't.
+        /// The branch taken otherwise.
         otherwise: ExprId,
     },
     /// `match (value) { clauses }`; `match?` when not `complete`.
     Match {
-        /// What is looked at.
+        /// The scrutinee.
         value: ExprId,
         /// The clauses, tried in order.
         clauses: Box<[Clause]>,
-        /// Whether the clauses are meant to be exhaustive.
+        /// Whether the match is declared exhaustive.
         complete: bool,
     },
     /// `ref(value)`: a new reference cell.
@@ -109,17 +110,19 @@ pub enum Expr {
     RefWrite(ExprId, ExprId),
     /// `shape(n, 4)`: a shape value.
     Shape(Box<[Dim]>),
-    /// `match_shape(value, (k, m))`: `value`, a tensor or shape value, checked to have these
-    /// dimensions; variables that are new are bound from here on in the enclosing block.
+    /// `match_shape(value, (k, m))`: checks at run time that `value`, a tensor or shape value, has
+    /// these dimensions, and returns it; unbound variables among them are bound from here on in the
+    /// enclosing block.
     MatchShape {
-        /// What is looked at.
+        /// The value.
         value: ExprId,
         /// The dimensions.
         dims: Box<[Dim]>,
     },
-    /// `match_cast(value, T)`: `value`, checked to have type `T`; binds new dimension variables.
+    /// `match_cast(value, T)`: checks at run time that `value` has type `T`, and returns it; binds
+    /// new dimension variables.
     MatchCast {
-        /// What is looked at.
+        /// The value.
         value: ExprId,
         /// The type.
         ty: TypeId,
@@ -128,14 +131,14 @@ pub enum Expr {
     Dataflow {
         /// The block.
         block: BlockId,
-        /// What follows; sees the block's outputs.
+        /// The body, which sees the block's outputs.
         body: ExprId,
     },
-    /// Stands where an error was already reported.
+    /// A placeholder for an expression whose error was already reported.
     Error,
 }
 
-/// How a variable is written where it is bound.
+/// The syntactic form of a variable's binding.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum VarStyle {
     /// `let %x = e;`
@@ -143,7 +146,7 @@ pub enum VarStyle {
     Let,
     /// `%x = e;`, Relax's binding.
     Binding,
-    /// `e;`: only for its effect, the variable is never referred to.
+    /// `e;`: evaluated only for its effect; the variable is never referenced.
     Effect,
     /// A parameter of a function, or a variable of a pattern.
     Param,
@@ -154,35 +157,35 @@ pub enum VarStyle {
 /// A local variable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Var {
-    /// Its name, without sigil.
+    /// The name, without sigil.
     pub name: Symbol,
-    /// Its annotation.
+    /// The type annotation.
     pub ty: Option<TypeId>,
-    /// Where it is bound.
+    /// The span of the binding.
     pub span: Span,
-    /// How it is bound.
+    /// The form of the binding.
     pub style: VarStyle,
 }
 
-/// `pattern => body`.
+/// A match clause: `pattern => body`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Clause {
-    /// What the value must look like.
+    /// The pattern.
     pub pattern: PatId,
-    /// What is evaluated then.
+    /// The body.
     pub body: ExprId,
 }
 
 /// A pattern.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Pattern {
-    /// `_`.
+    /// Matches anything: `_`.
     Wildcard,
     /// Binds a variable.
     Var(VarId),
-    /// `Cons(p, q)`.
+    /// A constructor pattern: `Cons(p, q)`.
     Ctor(CtorId, Box<[PatId]>),
-    /// `(p, q)`.
+    /// A tuple pattern: `(p, q)`.
     Tuple(Box<[PatId]>),
 }
 
@@ -201,9 +204,9 @@ pub struct Function {
     pub constraints: Vec<Constraint>,
     /// The body.
     pub body: ExprId,
-    /// Attributes, `Primitive=1`.
+    /// Attributes, such as `Primitive=1`.
     pub attrs: Attrs,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
 }
 
@@ -212,17 +215,17 @@ pub struct Function {
 pub struct Binding {
     /// The variable.
     pub var: VarId,
-    /// Its value.
+    /// The value.
     pub value: ExprId,
 }
 
-/// A dataflow block: pure, no control flow; only `outputs` are visible outside.
+/// A dataflow block: pure and without control flow; only `outputs` are visible outside.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Block {
-    /// Bindings, in order; each sees those before it.
+    /// The bindings, in order; each sees the earlier ones.
     pub bindings: Vec<Binding>,
-    /// Which variables are visible outside.
+    /// The variables visible outside.
     pub outputs: Vec<VarId>,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
 }

@@ -1,9 +1,9 @@
-//! Sets of ids, and facts about some ids of an arena, for walks over a part of a module.
+//! Sparse sets of and maps over the ids of an arena, for traversals of a part of a module.
 //!
-//! What a walk touches is dense in a few places: the old nodes of a function stand together, its
-//! new ones at the end of the arena. So these are tables in pages, of which only those that are
-//! touched exist: a lookup is two loads, and what a walk over a small function of a large module
-//! takes depends on the function.
+//! The ids that a traversal touches are dense in a few ranges: the old nodes of a function are
+//! adjacent, and its new ones are at the end of the arena. Hence these are paged tables with pages
+//! allocated on first write: a lookup takes two loads, and memory is proportional to the function
+//! that is traversed, not to the module.
 
 use std::marker::PhantomData;
 use std::ops::Index;
@@ -13,10 +13,10 @@ use rustc_hash::FxHashMap;
 
 use crate::ExprId;
 
-/// A table of `T` in pages of `N`; what was never written reads as the default.
+/// A table of `T` in pages of `N` entries; unwritten entries read as the default.
 #[derive(Clone, Debug)]
 struct Pages<T, const N: usize> {
-    /// The number of each page among those that exist, from 1; 0 for none.
+    /// The one-based index of each allocated page; 0 for none.
     pages: Vec<u32>,
     slots: Vec<T>,
     default: T,
@@ -84,18 +84,18 @@ impl<K: Id> FromIterator<K> for IdSet {
 }
 
 impl IdSet {
-    /// The empty set.
+    /// Creates an empty set.
     pub fn new() -> IdSet {
         IdSet::default()
     }
-    /// Adds an id; whether it was new.
+    /// Adds an id; returns whether it was new.
     pub fn insert(&mut self, id: impl Id) -> bool {
         let (word, bit) = (self.0.entry(id.index() / 64), 1u64 << (id.index() % 64));
         let new = *word & bit == 0;
         *word |= bit;
         new
     }
-    /// Takes an id out.
+    /// Removes an id.
     pub fn remove(&mut self, id: impl Id) {
         if self.contains(id) {
             *self.0.entry(id.index() / 64) &= !(1 << (id.index() % 64));
@@ -107,7 +107,7 @@ impl IdSet {
     }
 }
 
-/// Facts about the ids of one arena that a walk touches; others read as the default.
+/// A map from the ids of one arena to facts; ids without an entry read as the default.
 #[derive(Clone, Debug)]
 pub struct IdTable<K, T>(Pages<T, 1024>, PhantomData<fn() -> K>);
 
@@ -118,11 +118,11 @@ impl<K, T: Copy + Default> Default for IdTable<K, T> {
 }
 
 impl<K: Id, T: Copy> IdTable<K, T> {
-    /// The fact for `id`, for writing.
+    /// Returns the fact for `id` mutably.
     pub fn entry(&mut self, id: K) -> &mut T {
         self.0.entry(id.index())
     }
-    /// Writes the fact for `id`.
+    /// Sets the fact for `id`.
     pub fn set(&mut self, id: K, fact: T) {
         *self.entry(id) = fact;
     }
@@ -135,19 +135,18 @@ impl<K: Id, T: Copy> Index<K> for IdTable<K, T> {
     }
 }
 
-/// Up to how many entries a map is a hash table: many maps are made for a few nodes of a large
-/// module.
+/// Maps up to this size are hash tables: many maps hold only a few nodes of a large module.
 const FEW: usize = 64;
 
 /// A map from ids of one arena to ids.
 #[derive(Clone, Debug)]
 pub struct IdMap<K, V> {
     few: FxHashMap<K, V>,
-    /// All entries, once they are more than [`FEW`].
+    /// All entries, once there are more than [`FEW`].
     many: Option<Pages<V, 1024>>,
 }
 
-/// What became of expressions that a rewriter has seen.
+/// The mapping from old to rewritten expressions of a rewriter.
 pub type Memo = IdMap<ExprId, ExprId>;
 
 impl<K, V> Default for IdMap<K, V> {
@@ -160,28 +159,28 @@ impl<K, V> Default for IdMap<K, V> {
 }
 
 impl<K: Id, V: Id> IdMap<K, V> {
-    /// The empty map.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Returns what stands in slots of no key: arenas hold fewer nodes.
+    /// Returns the value that marks empty slots; arenas never reach this index.
     fn none() -> V {
         V::from_index(u32::MAX as usize)
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         match &self.many {
             None => self.few.get(key),
             Some(pages) => Some(pages.get(key.index())).filter(|v| **v != Self::none()),
         }
     }
-    /// Returns whether the key has a value.
+    /// Returns whether the map contains the key.
     pub fn contains_key(&self, key: &K) -> bool {
         self.get(key).is_some()
     }
-    /// Gives a key a value; the one it had before.
+    /// Inserts a value; returns the previous one.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         if self.many.is_none() && self.few.len() == FEW {
             let mut pages = Pages::new(Self::none());

@@ -1,12 +1,15 @@
-//! The module IR: what a program *is* after names are resolved.
+//! The module IR: programs after name resolution.
 //!
 //! A [`Module`] owns arenas of expressions, variables, patterns, functions, types and constants;
-//! everything refers to everything else by id. Expressions form a graph: a node with two users
-//! (a *graph binding*, `%0 = …;`) is evaluated once where its users' common scope is entered.
-//! Types, spans and analyses live beside nodes, in side tables.
+//! all references are ids. Expressions form a DAG: a node with several users (a *graph binding*,
+//! `%0 = …;`) is evaluated once, on entry to the innermost common scope of its users. Types, spans
+//! and analysis results live in side tables.
 //!
-//! Invariant: nodes are immutable once created; a pass makes new nodes and leaves the old ones.
-//! Invariant: depth is data. No function of this room recurses over expressions, patterns or types.
+//! Invariant: nodes are immutable once created; passes create new nodes and leave the old ones
+//! unchanged.
+//!
+//! Invariant: no function of this crate recurses over expressions, patterns or types, as their
+//! depth is bounded only by the input.
 
 mod attrs;
 mod compact;

@@ -1,11 +1,11 @@
-//! The pool that lists of expressions lie in.
+//! The pool of expression lists.
 
 use relax_base::LendableVec;
 
 use crate::{ExprId, ExprList};
 
-/// Lists of expressions, one behind the other. A list lies before or behind the border of what is
-/// lent as a whole.
+/// Lists of expressions in one contiguous buffer. A list never crosses the boundary between the
+/// lent (frozen) part and the rest.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Lists {
     items: LendableVec<ExprId>,
@@ -25,11 +25,11 @@ impl Lists {
         self.items.own().extend_from_slice(items);
         list(start, items.len())
     }
-    /// The expressions of a list.
+    /// Returns the expressions of a list.
     pub fn get(&self, list: ExprList) -> &[ExprId] {
         self.items.range(list.start as usize, list.len as usize)
     }
-    /// The same list over other expressions: the list itself where `f` changes none.
+    /// Maps a list's expressions; returns the same list if `f` changes none of them.
     pub fn map(&mut self, old: ExprList, f: &mut impl FnMut(ExprId) -> ExprId) -> ExprList {
         let start = self.end();
         let mut changed = false;
@@ -46,15 +46,15 @@ impl Lists {
         }
         list(start, old.len())
     }
-    /// Returns where the next list begins.
+    /// Returns the start of the next list.
     pub fn end(&self) -> usize {
         self.items.len()
     }
-    /// Gives back the room that is reserved for more.
+    /// Releases excess capacity.
     pub fn shrink(&mut self) {
         self.items.shrink();
     }
-    /// Lends all lists.
+    /// Lends (freezes) all lists.
     pub fn lend(&mut self) {
         self.items.lend();
     }
@@ -62,7 +62,7 @@ impl Lists {
     pub fn take_back(&mut self) {
         self.items.take_back();
     }
-    /// Returns what a copy of lent lists has added.
+    /// Returns the lists that this copy added to the lent ones.
     pub fn into_own(self) -> Vec<ExprId> {
         self.items.into_own()
     }

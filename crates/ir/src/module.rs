@@ -1,4 +1,4 @@
-//! The module: owner of all arenas.
+//! The module, which owns all arenas.
 
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ relax_base::define_id! {
     pub struct CtorId("ctor");
     /// A constant.
     pub struct ConstId("c");
-    /// An operator: built in (numbered by the registry from 0) or of the module (`op` items,
+    /// An operator: built in (numbered by the registry from 0) or user-defined (`op` items,
     /// numbered from [`OpId::FIRST_USER`]).
     pub struct OpId("op");
 }
 
 impl OpId {
-    /// The id of the first `op` item of a module.
+    /// The id of a module's first `op` item.
     pub const FIRST_USER: OpId = OpId(1 << 16);
-    /// The index among the module's `op` items, for one of those.
+    /// Returns the index among the module's `op` items, if this is one.
     pub fn user_index(self) -> Option<usize> {
         self.0.checked_sub(Self::FIRST_USER.0).map(|i| i as usize)
     }
 }
 
-/// What a global name stands for.
+/// The definition of a global name.
 #[derive(Clone, Debug)]
 pub enum GlobalKind {
     /// A function.
@@ -49,64 +49,64 @@ pub enum GlobalKind {
 /// A global definition.
 #[derive(Clone, Debug)]
 pub struct Global {
-    /// Its name, without sigil.
+    /// The name, without sigil.
     pub name: Symbol,
-    /// What it stands for.
+    /// The definition.
     pub kind: GlobalKind,
-    /// Where the name is defined.
+    /// The span of the defining name.
     pub span: Span,
-    /// Whether it came from the prelude: not printed, dropped when unused.
+    /// Whether it is part of the prelude: not printed, and dropped when unused.
     pub prelude: bool,
 }
 
 /// A data type.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Adt {
-    /// Its name.
+    /// The name.
     pub name: Symbol,
-    /// Its type parameters.
+    /// The type parameters.
     pub params: Vec<TypeParamId>,
-    /// Its constructors; their position is their tag.
+    /// The constructors; the index is the tag.
     pub ctors: Vec<CtorId>,
     /// Whether it is an `extern type`.
     pub opaque: bool,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
-    /// Whether it came from the prelude.
+    /// Whether it is part of the prelude.
     pub prelude: bool,
 }
 
 /// A constructor.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ctor {
-    /// Its name.
+    /// The name.
     pub name: Symbol,
-    /// Its type.
+    /// The data type.
     pub adt: AdtId,
-    /// Types of its fields, over the type's parameters.
+    /// The field types, over the data type's parameters.
     pub fields: Vec<TypeId>,
-    /// Position among the constructors of its type.
+    /// The index among the constructors of the data type.
     pub tag: u32,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
 }
 
 /// A dimension variable.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DimInfo {
-    /// Its name.
+    /// The name.
     pub name: Symbol,
-    /// Where it is bound.
+    /// The span of the binding.
     pub span: Span,
 }
 
-/// An operator defined by an `op` item.
+/// A user-defined operator (an `op` item).
 #[derive(Clone, PartialEq, Debug)]
 pub struct UserOp {
-    /// Its name.
+    /// The name.
     pub name: Symbol,
-    /// Its signature and default attributes, as a function whose body is only a stand-in for
-    /// the computation.
+    /// Type parameters of the signature. The signature and default attributes are held like a
+    /// function's, with a placeholder for the body.
     pub type_params: Vec<TypeParamId>,
     /// Dimension variables of the signature.
     pub dims: Vec<DimVar>,
@@ -114,34 +114,35 @@ pub struct UserOp {
     pub params: Vec<(Symbol, TypeId)>,
     /// Result type; `None` when `relations` determine it.
     pub ret: Option<TypeId>,
-    /// Relations over the arguments and the result (`where R`).
+    /// Type relations over the arguments and the result (`where R`).
     pub constraints: Vec<crate::Constraint>,
-    /// Attributes with their type names and defaults (`None`: required).
+    /// The attributes, with their type names and defaults (`None`: required).
     pub attrs: Vec<(Symbol, Symbol, Option<AttrValue>)>,
-    /// The computation: a tensor program with inputs in order of `params`, then the output.
-    /// Attributes stand in it as scalar variables named like them (see `attr_vars`).
+    /// The computation: a tensor program with one input for each of `params`, in order, and the
+    /// output last. Attributes occur in it as scalar variables of the same name (see `attr_vars`).
     pub program: Option<Arc<Program>>,
-    /// The scalar variable of `program` behind each attribute.
+    /// The scalar variable of `program` for each attribute.
     pub attr_vars: Vec<relax_loops::Var>,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
-    /// Whether it came from the prelude.
+    /// Whether it is part of the prelude.
     pub prelude: bool,
 }
 
-/// The metadata section of a text, as far as it is not constants.
+/// The metadata section of a text, except for its constants.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
-    /// Values under `meta[key][index]` that are no constants, as JSON text of the whole section.
+    /// The JSON text of the whole section, if it contains `meta[key][index]` values other than
+    /// constants.
     pub raw: Option<Arc<str>>,
-    /// Constants that stand in for those of a missing section, by their index in its list of
-    /// constants; in ascending order of ids. Their values mean nothing: they are not computed with
-    /// before the program runs, and are printed as references.
+    /// Placeholder constants for those of a missing section, by their index in its list of
+    /// constants; in ascending order of ids. Their values are meaningless: they are not evaluated
+    /// at compile time, and are printed as references.
     pub stubs: Vec<(u32, ConstId)>,
 }
 
 impl Metadata {
-    /// The index of the constant that this one stands in for, if it does.
+    /// Returns the index of the constant that this is a placeholder for, if it is one.
     pub fn stub(&self, id: ConstId) -> Option<u32> {
         if self.stubs.is_empty() {
             return None;
@@ -150,7 +151,7 @@ impl Metadata {
         Some(self.stubs[at].0)
     }
 
-    /// An index above those of all constants that are not there.
+    /// Returns an index above those of all placeholders.
     pub fn stubs_end(&self) -> u32 {
         self.stubs.iter().map(|s| s.0 + 1).max().unwrap_or(0)
     }
@@ -159,22 +160,21 @@ impl Metadata {
 /// A program.
 #[derive(Clone, Debug, Default)]
 pub struct Module {
-    /// Whether the text had a version header.
+    /// The version in the text's header, if it has one.
     pub version: Option<Symbol>,
     /// All expressions.
     pub exprs: Arena<ExprId, Expr>,
-    /// Where expressions stand.
+    /// The spans of expressions.
     pub spans: SideTable<ExprId, Span>,
-    /// Where the attributes of calls stand that the text gives: by call, in ascending order, and
-    /// name.
+    /// The spans of attributes written in the text: by call, in ascending order, and name.
     pub attr_spans: Vec<(ExprId, Symbol, Span)>,
     /// All local variables.
     pub vars: Arena<VarId, Var>,
-    /// `virtual_device` and the like on parameters.
+    /// Attributes of parameters, such as `virtual_device`.
     pub var_attrs: FxHashMap<VarId, Attrs>,
     /// All patterns.
     pub patterns: Arena<PatId, Pattern>,
-    /// Where patterns stand.
+    /// The spans of patterns.
     pub pattern_spans: SideTable<PatId, Span>,
     /// All functions.
     pub funcs: Arena<FuncId, Function>,
@@ -186,12 +186,12 @@ pub struct Module {
     pub dims: Arena<DimVar, DimInfo>,
     /// All constants.
     pub consts: Arena<ConstId, Tensor>,
-    /// Constants written as plain numbers: where the literal had no suffix, its element type may
-    /// still follow the context.
+    /// Constants written as plain numbers: `true` if the literal had no suffix, so that its element
+    /// type is inferred from the context.
     pub literals: FxHashMap<ConstId, bool>,
-    /// What constants were called that were bound to parameters.
+    /// The original parameter names of constants that were bound to parameters.
     pub const_names: FxHashMap<ConstId, Symbol>,
-    /// Global definitions, in order of the text.
+    /// Global definitions, in source order.
     pub globals: Arena<GlobalId, Global>,
     /// Data types.
     pub adts: Arena<AdtId, Adt>,
@@ -199,31 +199,30 @@ pub struct Module {
     pub ctors: Arena<CtorId, Ctor>,
     /// `rel` items.
     pub relations: Arena<RelId, RelationDef>,
-    /// `op` items; the one at index `i` is `OpId(OpId::FIRST_USER.0 + i)`.
+    /// User-defined operators (`op` items); the one at index `i` is `OpId(OpId::FIRST_USER.0 + i)`.
     pub user_ops: Vec<UserOp>,
-    /// The global that an expression file's expression became; its parameters are the free
+    /// The global that holds an expression file's expression; its parameters are the free
     /// variables.
     pub expression: Option<GlobalId>,
-    /// Whether the expression is a function literal, and that global the function itself.
+    /// Whether that expression is a function literal, which then is the global's function itself.
     pub literal: bool,
     /// The type of a type file.
     pub type_item: Option<TypeId>,
-    /// How many types of the text inference has to find: `TypeInfer(0)` up to here (exclusive)
-    /// stand for a `_` each.
+    /// The number of type holes (`_`) in the text: `TypeInfer(0)` up to this index (exclusive).
     pub type_holes: u32,
-    /// What the metadata section held beside constants.
+    /// The metadata section apart from constants.
     pub metadata: Metadata,
-    /// References into the metadata section that stand for a `?`, `meta[tir.Mul][0]`: the dimension
-    /// with mark `i` ([`Dim::mark`]) is spelled as entry `i - 1`.
+    /// References into the metadata section in the place of a `?`, `meta[tir.Mul][0]`: the
+    /// dimension with mark `i` ([`Dim::mark`]) is spelled as entry `i - 1`.
     pub meta_dims: Vec<(Symbol, u32)>,
-    /// What stands for text with mistakes.
+    /// The parts that come from erroneous text.
     pub damage: Damage,
-    /// What a text in TVMScript said beside all this.
+    /// TVMScript-specific information, if the module was read from TVMScript.
     pub script: Option<Arc<crate::Script>>,
     pub(crate) attrs: Arena<AttrsId, Attrs>,
     pub(crate) lists: Lists,
     pub(crate) type_args: Arena<TypeArgsId, Box<[TypeId]>>,
-    /// The functions that a share of a module is about; `None` for a module of its own.
+    /// The functions that a share of a module works on; `None` for a whole module.
     pub(crate) share: Option<Arc<[GlobalId]>>,
 }
 
@@ -233,7 +232,7 @@ relax_base::define_id! {
 }
 
 impl Module {
-    /// An empty module.
+    /// Creates an empty module.
     pub fn new() -> Module {
         Module {
             attrs: vec![Attrs::new()].into(),
@@ -242,7 +241,7 @@ impl Module {
         }
     }
 
-    /// Gives back the room that is reserved for more nodes.
+    /// Releases excess capacity.
     pub fn shrink(&mut self) {
         self.exprs.shrink();
         self.spans.shrink();
@@ -267,7 +266,7 @@ impl Module {
     pub fn make_list(&mut self, items: &[ExprId]) -> ExprList {
         self.lists.add(items)
     }
-    /// The same list over other expressions: the list itself where `f` changes none.
+    /// Maps a list's expressions; returns the same list if `f` changes none of them.
     pub(crate) fn map_list(
         &mut self,
         list: ExprList,
@@ -275,11 +274,11 @@ impl Module {
     ) -> ExprList {
         self.lists.map(list, f)
     }
-    /// The expressions of a list.
+    /// Returns the expressions of a list.
     pub fn list(&self, list: ExprList) -> &[ExprId] {
         self.lists.get(list)
     }
-    /// Returns where the text gives the attribute `name` of a call.
+    /// Returns the span of a call's attribute `name` in the text.
     pub fn attr_span(&self, call: ExprId, name: &str) -> Option<Span> {
         let from = self.attr_spans.partition_point(|a| a.0 < call);
         let mut own = self.attr_spans[from..].iter().take_while(|a| a.0 == call);
@@ -292,7 +291,7 @@ impl Module {
         }
         self.attrs.push(attrs)
     }
-    /// The attributes behind an id.
+    /// Returns the attributes with this id.
     pub fn attrs(&self, id: AttrsId) -> &Attrs {
         &self.attrs[id]
     }
@@ -303,16 +302,16 @@ impl Module {
         }
         self.type_args.push(args.into()).0
     }
-    /// The type arguments behind a call's index.
+    /// Returns the type arguments with this index.
     pub fn type_args(&self, index: u32) -> &[TypeId] {
         &self.type_args[TypeArgsId(index)]
     }
 
-    /// A call without attributes.
+    /// Adds a call without attributes.
     pub fn call(&mut self, callee: ExprId, args: &[ExprId], span: Span) -> ExprId {
         self.call_attrs(callee, args, Attrs::new(), span)
     }
-    /// A call with attributes.
+    /// Adds a call with attributes.
     pub fn call_attrs(
         &mut self,
         callee: ExprId,
@@ -331,17 +330,17 @@ impl Module {
             span,
         )
     }
-    /// A tuple.
+    /// Adds a tuple.
     pub fn tuple(&mut self, fields: &[ExprId], span: Span) -> ExprId {
         let fields = self.make_list(fields);
         self.add(Expr::Tuple(fields), span)
     }
-    /// A constant.
+    /// Adds a constant.
     pub fn constant(&mut self, value: Tensor, span: Span) -> ExprId {
         let id = self.consts.push(value);
         self.add(Expr::Const(id), span)
     }
-    /// A fresh variable and a reference to it.
+    /// Creates a fresh variable; returns it with a reference to it.
     pub fn fresh_var(
         &mut self,
         name: impl Into<Symbol>,
@@ -357,7 +356,7 @@ impl Module {
         let expr = self.add(Expr::Var(var), Span::NONE);
         (var, expr)
     }
-    /// A fresh dimension variable.
+    /// Creates a fresh dimension variable.
     pub fn fresh_dim(&mut self, name: impl Into<Symbol>, span: Span) -> Dim {
         Dim::var(self.dims.push(DimInfo {
             name: name.into(),
@@ -365,18 +364,18 @@ impl Module {
         }))
     }
 
-    /// The global of that name.
+    /// Returns the global with this name.
     pub fn global(&self, name: &str) -> Option<GlobalId> {
         self.globals
             .iter()
             .find(|(_, g)| g.name == name)
             .map(|(id, _)| id)
     }
-    /// Returns whether this is Relax in TVMScript, and still as it was written.
+    /// Returns whether this is a Relax module from TVMScript that has not been lowered.
     pub fn is_script(&self) -> bool {
         self.script.as_ref().is_some_and(|s| !s.lowered)
     }
-    /// The function behind a global; `None` for tensor programs.
+    /// Returns the function of a global; `None` for tensor programs.
     pub fn global_func(&self, id: GlobalId) -> Option<FuncId> {
         if let GlobalKind::Func(f) = self.globals[id].kind {
             Some(f)
@@ -384,7 +383,7 @@ impl Module {
             None
         }
     }
-    /// The `op` item behind an id; `None` for built-in operators.
+    /// Returns the `op` item with this id; `None` for built-in operators.
     pub fn user_op(&self, id: OpId) -> Option<&UserOp> {
         self.user_ops.get(id.user_index()?)
     }

@@ -11,48 +11,48 @@ relax_base::define_id! {
     pub struct RelId("r");
 }
 
-/// One piece of a shape pattern.
+/// An item of a shape pattern.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ShapeItem {
-    /// A dimension: a variable that is bound where it is new, or an expression that must be equal.
+    /// A dimension: an unbound variable, which is bound here, or an expression that must be equal.
     Dim(Dim),
-    /// `*rest`: any number of dimensions, bound as a parameter of kind `Shape`.
+    /// `*rest`: any number of dimensions, bound to a parameter of kind `Shape`.
     Rest(TypeParamId),
     /// `prod(rest)`: the product of bound dimensions, as one dimension.
     Prod(TypeParamId),
-    /// A dimension picked out of a bound shape, `sh[0]`; negative counts from the end.
+    /// A dimension of a bound shape, `sh[0]`; negative indices count from the end.
     Pick(TypeParamId, i64),
-    /// A part of a bound shape, `sh[1:]`, spliced in.
+    /// A slice of a bound shape, `sh[1:]`, spliced in.
     Slice(TypeParamId, Option<i64>, Option<i64>),
-    /// The product of a part of a bound shape, `prod(sh[1:])`, as one dimension.
+    /// The product of a slice of a bound shape, `prod(sh[1:])`, as one dimension.
     ProdSlice(TypeParamId, Option<i64>, Option<i64>),
 }
 
-/// A shape in a relation.
+/// A shape pattern in a relation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ShapePattern {
-    /// Piece by piece.
+    /// A sequence of items.
     Items(Vec<ShapeItem>),
     /// A parameter of kind `Shape`.
     Param(TypeParamId),
-    /// `broadcast(a, b)`: numpy broadcasting of two bound shapes.
+    /// `broadcast(a, b)`: NumPy broadcasting of two bound shapes.
     Broadcast(Box<(ShapePattern, ShapePattern)>),
-    /// Anything (`_`).
+    /// Matches anything (`_`).
     Any,
 }
 
-/// An element type in a relation.
+/// An element type pattern in a relation.
 #[derive(Clone, PartialEq, Debug)]
 pub enum DTypePattern {
-    /// This one.
+    /// This type.
     Known(DType),
     /// A parameter of kind `BaseType`.
     Param(TypeParamId),
-    /// Anything (`_`).
+    /// Matches anything (`_`).
     Any,
 }
 
-/// A type in a relation: matched on the argument side, built on the result side.
+/// A type pattern in a relation: matched on the argument side, instantiated on the result side.
 #[derive(Clone, PartialEq, Debug)]
 pub enum TypePattern {
     /// A tensor.
@@ -65,25 +65,25 @@ pub enum TypePattern {
     Adt(AdtId, Vec<TypePattern>),
     /// A parameter of kind `Type`.
     Param(TypeParamId),
-    /// Anything (`_`).
+    /// Matches anything (`_`).
     Any,
 }
 
-/// `rel Flatten(Tensor[(d, *rest), t]) -> Tensor[(d, prod(rest)), t];`
+/// A type relation: `rel Flatten(Tensor[(d, *rest), t]) -> Tensor[(d, prod(rest)), t];`
 #[derive(Clone, PartialEq, Debug)]
 pub struct RelationDef {
-    /// Its name.
+    /// The name.
     pub name: Symbol,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
-    /// Its own parameters of kinds `Type`, `BaseType`, `Shape`.
+    /// Its type parameters of kinds `Type`, `BaseType`, `Shape`.
     pub params: Vec<TypeParamId>,
-    /// Its own dimension variables.
+    /// Its dimension variables.
     pub dims: Vec<DimVar>,
     /// Argument patterns.
     pub args: Vec<TypePattern>,
-    /// The result.
+    /// The result pattern.
     pub ret: TypePattern,
-    /// Whether it came from the prelude.
+    /// Whether it is part of the prelude.
     pub prelude: bool,
 }

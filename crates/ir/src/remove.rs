@@ -1,12 +1,12 @@
-//! Taking global definitions out of a module.
+//! Removal of global definitions.
 
 use rustc_hash::FxHashSet;
 
 use crate::{Expr, GlobalId, Module};
 
 impl Module {
-    /// Drops the globals that are not in `keep`. The others are numbered anew; references follow
-    /// them. References to dropped globals, which no kept function may hold, become errors.
+    /// Drops the globals that are not in `keep`. The others are renumbered, and references updated.
+    /// References to dropped globals, which no kept function may hold, become errors.
     pub fn retain_globals(&mut self, keep: &FxHashSet<GlobalId>) {
         let mut new_ids = relax_base::SideTable::<GlobalId, Option<GlobalId>>::default();
         let old = std::mem::take(&mut self.globals);

@@ -1,9 +1,7 @@
-//! Making new expressions from old ones: bottom-up rewriting, substitution, copies with fresh
-//! variables.
+//! Bottom-up rewriting, substitution, and copies with fresh variables.
 //!
-//! Nodes are immutable: a rewriter makes new nodes where something changed and keeps the old ids
-//! where nothing did, so shared nodes stay shared.
-//! Invariant: none of these functions recurses.
+//! Nodes are immutable: a rewriter creates new nodes where something changed and keeps the old ids
+//! elsewhere, so that shared nodes stay shared. Invariant: none of these functions recurses.
 
 use relax_base::Span;
 use rustc_hash::FxHashMap;
@@ -11,15 +9,14 @@ use rustc_hash::FxHashMap;
 use crate::{Binding, Block, Clause, Expr, ExprId, FuncId, Function, Memo, Module, VarId};
 
 impl Module {
-    /// The span of an expression, to be given to what replaces it.
+    /// Returns the span of an expression, to be given to its replacement.
     pub fn span(&self, id: ExprId) -> Span {
         self.spans[id]
     }
 
-    /// The same expression over other sub-expressions: `f` maps each direct sub-expression
-    /// ([`Module::for_each_child`] lists them in the same order). The result is `id` itself when
-    /// `f` changes nothing. Closures and dataflow blocks are copied around their new parts and
-    /// keep their variables.
+    /// Rebuilds an expression with its operands mapped by `f` (in the order of
+    /// [`Module::for_each_child`]). Returns `id` itself if `f` changes nothing. Closures and
+    /// dataflow blocks are copied around their new parts and keep their variables.
     pub fn map_children(&mut self, id: ExprId, mut f: impl FnMut(ExprId) -> ExprId) -> ExprId {
         let mut changed = false;
         let mut g = |old: ExprId| {
@@ -146,10 +143,10 @@ impl Module {
         }
     }
 
-    /// Rewrites everything under `root`, sub-expressions first, each shared node once. `f` gets a
-    /// node whose sub-expressions are already the new ones, and the old node; it returns what
-    /// takes its place (the node itself to leave it). `memo` holds what was rewritten before and
-    /// after: give the same memo for all functions of a module, so that nodes stay shared.
+    /// Rewrites everything under `root` bottom-up, each shared node once. `f` is called with a node
+    /// whose operands are already rewritten, and the original node; it returns the replacement (the
+    /// node itself to keep it). `memo` maps old nodes to rewritten ones: use the same memo for all
+    /// functions of a module, so that nodes stay shared.
     pub fn rewrite(
         &mut self,
         root: ExprId,
@@ -168,7 +165,8 @@ impl Module {
         memo[&root]
     }
 
-    /// Rewrites the bodies of all functions with [`Module::rewrite`]; whether anything changed.
+    /// Rewrites the bodies of all functions with [`Module::rewrite`]; returns whether anything
+    /// changed.
     pub fn rewrite_globals(
         &mut self,
         mut f: impl FnMut(&mut Module, ExprId, ExprId) -> ExprId,
@@ -182,7 +180,7 @@ impl Module {
         changed
     }
 
-    /// Gives a global function another body.
+    /// Replaces the body of a global function.
     pub fn set_global_body(&mut self, id: crate::GlobalId, body: ExprId) {
         let func = self.global_func(id).expect("the global is a function");
         if self.funcs[func].body != body {
@@ -194,18 +192,18 @@ impl Module {
         }
     }
 
-    /// Lets a global stand for another function.
+    /// Replaces the function of a global.
     pub fn set_global_func(&mut self, id: crate::GlobalId, function: Function) -> crate::FuncId {
         let func = self.funcs.push(function);
         self.globals[id].kind = crate::GlobalKind::Func(func);
         func
     }
 
-    /// `root` with expressions in place of variables. Variables are ids with one binding place
-    /// each, so no name is captured; but a replacement that itself binds variables may come out in
-    /// several places: copy it with [`Module::copy_fresh`] then. `memo` is that of
-    /// [`Module::rewrite`]: calls that share one must mean the same by it, for all that both of
-    /// their roots reach.
+    /// Substitutes expressions for variables under `root`. Each variable id has a single binding
+    /// site, so nothing is captured; but a replacement that itself binds variables may be
+    /// duplicated: copy it with [`Module::copy_fresh`] in that case. `memo` is that of
+    /// [`Module::rewrite`]: calls that share one must use the same substitution for everything
+    /// reachable from several of their roots.
     pub fn substitute(
         &mut self,
         root: ExprId,
@@ -219,8 +217,8 @@ impl Module {
     }
 }
 
-/// The new body of a function whose parameters get values: [`Module::copy_fresh`] with the
-/// arguments in place of the parameters. `None` when the numbers differ.
+/// Returns a function's body with arguments substituted for parameters: [`Module::copy_fresh`] of
+/// the body. Returns `None` if the numbers differ.
 pub fn inline_call(m: &mut Module, func: FuncId, args: &[ExprId]) -> Option<ExprId> {
     let function = &m.funcs[func];
     if function.params.len() != args.len() {

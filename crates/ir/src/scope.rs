@@ -1,7 +1,7 @@
-//! Where graph bindings are evaluated: the tree of scopes of a function and the place of each node.
+//! Placement of graph bindings: the scope tree of a function, and the scope of each node.
 //!
-//! A node with several users belongs to the innermost scope that holds all of them (TVM's rule).
-//! Function bodies, branches, match clauses and what follows a `let` or a dataflow block are
+//! A node with several users belongs to the innermost scope that encloses all of them (TVM's rule).
+//! Function bodies, branches, match clauses and the bodies of `let`s and dataflow blocks are
 //! scopes.
 
 use relax_base::Id;
@@ -13,21 +13,21 @@ relax_base::define_id! {
     pub struct ScopeId("scope");
 }
 
-/// What opened a scope.
+/// The construct that opened a scope.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ScopeKind {
-    /// The expression that was asked about.
+    /// The root expression.
     Root,
     /// The body of a closure (the [`Expr::Func`] node).
     Body(ExprId),
-    /// The first branch of an `if`.
+    /// The `then` branch of an `if`.
     Then(ExprId),
-    /// The other branch of an `if`.
+    /// The `else` branch of an `if`.
     Else(ExprId),
-    /// A clause of a `match`, by position.
+    /// A clause of a `match`, by index.
     Clause(ExprId, u32),
-    /// What a `let` or a dataflow block binds is visible: its body, and the value of a recursive
-    /// `let`.
+    /// The scope of the variables bound by a `let` or a dataflow block: its body, and the value of
+    /// a recursive `let`.
     Binding(ExprId),
 }
 
@@ -36,17 +36,17 @@ struct Scope {
     kind: ScopeKind,
     parent: ScopeId,
     depth: u32,
-    /// An ancestor further up, so that ancestors are found in logarithmic time.
+    /// A skip pointer to a farther ancestor, for finding ancestors in logarithmic time.
     jump: ScopeId,
 }
 
-/// The scopes under an expression.
+/// The scope tree of an expression.
 #[derive(Clone, Debug)]
 pub struct Scopes {
     scopes: relax_base::Arena<ScopeId, Scope>,
     of: IdTable<ExprId, Option<ScopeId>>,
     binder: IdTable<VarId, Option<ScopeId>>,
-    /// The nodes, users before what they use.
+    /// The nodes, users before operands.
     order: Vec<ExprId>,
 }
 
@@ -54,7 +54,7 @@ impl Scopes {
     /// The root scope.
     pub const ROOT: ScopeId = ScopeId(0);
 
-    /// The scopes under `root`.
+    /// Computes the scope tree of `root`.
     pub fn new(m: &Module, root: ExprId) -> Scopes {
         let mut order = m.post_order([root]);
         order.reverse();
@@ -151,7 +151,7 @@ impl Scopes {
         }
     }
 
-    /// The innermost scope that holds both.
+    /// Returns the innermost common ancestor of two scopes.
     pub fn common(&self, mut a: ScopeId, mut b: ScopeId) -> ScopeId {
         if self.depth(a) < self.depth(b) {
             std::mem::swap(&mut a, &mut b);
@@ -180,44 +180,44 @@ impl Scopes {
         scope
     }
 
-    /// Returns whether `inner` is `outer` or lies inside it.
+    /// Returns whether `inner` is `outer` or nested in it.
     pub fn holds(&self, outer: ScopeId, inner: ScopeId) -> bool {
         self.depth(inner) >= self.depth(outer) && self.ancestor(inner, self.depth(outer)) == outer
     }
 
-    /// Returns how many scopes are around it.
+    /// Returns the nesting depth of a scope.
     pub fn depth(&self, scope: ScopeId) -> u32 {
         self.scopes[scope].depth
     }
-    /// Returns what opened it.
+    /// Returns the kind of a scope.
     pub fn kind(&self, scope: ScopeId) -> ScopeKind {
         self.scopes[scope].kind
     }
-    /// The scope around it; the root's is itself.
+    /// Returns the parent of a scope; the root is its own parent.
     pub fn parent(&self, scope: ScopeId) -> ScopeId {
         self.scopes[scope].parent
     }
-    /// Number of scopes.
+    /// Returns the number of scopes.
     pub fn len(&self) -> usize {
         self.scopes.len()
     }
-    /// Never: there is always the root.
+    /// Always returns `false`: there is always the root.
     pub fn is_empty(&self) -> bool {
         self.scopes.is_empty()
     }
-    /// Returns where an expression is evaluated; `None` for one that is not under the root.
+    /// Returns the scope that an expression is evaluated in; `None` if it is not under the root.
     pub fn of(&self, id: ExprId) -> Option<ScopeId> {
         self.of[id]
     }
-    /// From where on a variable is visible; `None` for one that is not bound under the root.
+    /// Returns the scope in which a variable is visible; `None` if it is not bound under the root.
     pub fn of_var(&self, var: VarId) -> Option<ScopeId> {
         self.binder[var]
     }
-    /// The nodes, users before what they use.
+    /// Returns the nodes, users before operands.
     pub fn order(&self) -> &[ExprId] {
         &self.order
     }
-    /// All scopes, outer ones first.
+    /// Iterates over all scopes, outer ones first.
     pub fn ids(&self) -> impl Iterator<Item = ScopeId> + use<> {
         (0..self.scopes.len()).map(ScopeId::from_index)
     }

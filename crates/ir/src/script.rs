@@ -1,5 +1,4 @@
-//! What a text in TVMScript says that a module has no place for: kept, so that it can be printed
-//! again.
+//! TVMScript-specific information that the IR does not represent, preserved for printing.
 
 use std::sync::Arc;
 
@@ -10,38 +9,37 @@ use rustc_hash::FxHashMap;
 
 use crate::OpId;
 
-/// An item that stays text.
+/// An item that is preserved as text.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Kept {
-    /// Its name.
+    /// The name.
     pub name: Symbol,
-    /// Its text, decorators first, without the indentation of the class.
+    /// The text, decorators first, without the class's indentation.
     pub text: Arc<str>,
-    /// Names of symbols declared above the class that the text uses.
+    /// Names of symbols that are declared above the class and used in the text.
     pub symbols: Vec<Symbol>,
-    /// What it has that a module has no place for.
+    /// The feature that the IR does not represent.
     pub why: &'static str,
-    /// Where it stands.
+    /// The span.
     pub span: Span,
-    /// The tensor program that was made of it, where loops say the same: as long as the module's
-    /// global is this one, its text is the kept one.
+    /// The tensor program built from the item, if its loops are equivalent: as long as the module's
+    /// global still holds this program, the item prints as the preserved text.
     pub program: Option<Arc<Program>>,
-    /// The same for a tensor program that changes what it is given.
+    /// The same for a tensor program that updates its arguments in place.
     pub inplace: Option<Inplace>,
 }
 
-/// A tensor program that changes what it is given, as one that gives new tensors.
+/// A tensor program with in-place updates, converted to one that returns new tensors.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Inplace {
-    /// The program: the parameters that are read are its inputs, those that are written its
-    /// outputs.
+    /// The program: parameters that are read are its inputs, those that are written its outputs.
     pub program: Arc<Program>,
-    /// Of each parameter, whether it is an input, and whether it is an output.
+    /// For each parameter, whether it is an input, and whether it is an output.
     pub params: Arc<[(bool, bool)]>,
 }
 
 impl Kept {
-    /// Returns whether a tensor program is the one that this text says.
+    /// Returns whether `program` is the one that this text defines.
     pub fn says(&self, program: &Arc<Program>) -> bool {
         self.program
             .as_ref()
@@ -49,37 +47,37 @@ impl Kept {
     }
 }
 
-/// What is kept of a text in TVMScript.
+/// The preserved information of a TVMScript module.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Script {
-    /// The name of the class.
+    /// The class name.
     pub class: Option<Symbol>,
-    /// Statements at the head of the class: attributes of the module, global infos.
+    /// The statements at the head of the class: module attributes, global infos.
     pub head: Vec<Arc<str>>,
-    /// The metadata section, as the text has it: a literal.
+    /// The metadata section as in the text: a literal.
     pub metadata: Option<Arc<str>>,
-    /// Items that stay text. A function of Relax among them is a function of the module as well,
-    /// whose body only says so.
+    /// Items preserved as text. A Relax function among them is also a function of the module, whose
+    /// body is a placeholder.
     pub kept: Vec<Kept>,
-    /// Dimensions that the text writes in another way than their normal form.
+    /// Dimensions that the text spells differently from their normal form.
     pub dims: FxHashMap<Dim, Arc<str>>,
-    /// What the text calls operators that have another name here.
+    /// The names that the text uses for operators that are named differently here.
     pub operators: FxHashMap<OpId, Symbol>,
-    /// Whether the program is on its way to native code: operators mean what they mean in Relax,
-    /// but what the text says beyond that (annotations that TVM trusts, programs called for what
-    /// they write) is gone.
+    /// Whether the module is being lowered to native code: operators keep their Relax semantics,
+    /// but everything else that is specific to the text (annotations that TVM trusts,
+    /// destination-passing calls) has been removed.
     pub lowered: bool,
 }
 
 impl Script {
-    /// A program that goes on without its text.
+    /// Creates the information for a lowered module, detached from its text.
     pub fn lowered() -> Script {
         Script {
             lowered: true,
             ..Script::default()
         }
     }
-    /// The item of that name that stays text.
+    /// Returns the preserved item of this name.
     pub fn kept(&self, name: Symbol) -> Option<&Kept> {
         self.kept.iter().find(|k| k.name == name)
     }

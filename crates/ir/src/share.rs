@@ -1,12 +1,12 @@
-//! Working on several functions of a module at once.
+//! Concurrent transformation of several functions of a module.
 //!
-//! [`Module::lend`] makes all nodes stand still, [`Module::share`] gives each thread a module that
-//! has these nodes in common with the others and adds its own behind them, [`Module::absorb`] puts
-//! what a share has made behind the nodes of the module, under new ids. Absorbing the shares in a
-//! fixed order gives the same module however many threads there were.
+//! [`Module::lend`] freezes all nodes, [`Module::share`] gives each thread a module that shares
+//! these nodes with the others and appends its own, and [`Module::absorb`] appends a share's new
+//! nodes to the module, under new ids. Absorbing the shares in a fixed order makes the result
+//! independent of the number of threads.
 //!
-//! Invariant: a share changes and makes nodes of the functions that it is about, and no
-//! definitions: no globals, data types, dimension variables, type parameters.
+//! Invariant: a share changes and creates nodes only for its own functions, and creates no
+//! definitions: no globals, data types, dimension variables or type parameters.
 
 use relax_base::{Id, Span};
 use relax_tensor::Tensor;
@@ -19,7 +19,7 @@ use crate::{
     Var, VarId,
 };
 
-/// What a share has made: its own nodes, and which functions its globals stand for now.
+/// The result of a share: its new nodes, and the new functions of its globals.
 #[derive(Debug)]
 pub struct Own {
     exprs: Vec<Expr>,
@@ -40,7 +40,7 @@ pub struct Own {
     first: Ends,
 }
 
-/// The first ids that are not lent.
+/// The first ids after the lent nodes.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     exprs: usize,
@@ -73,8 +73,8 @@ impl Ends {
 }
 
 impl Module {
-    /// Lends all nodes to [shares](Self::share). Until [`take_back`](Self::take_back) nothing may
-    /// be added.
+    /// Lends (freezes) all nodes for [shares](Self::share). Nothing may be added until
+    /// [`take_back`](Self::take_back).
     pub fn lend(&mut self) {
         self.spans.lend(self.exprs.len());
         self.pattern_spans.lend(self.patterns.len());
@@ -94,14 +94,14 @@ impl Module {
         self.type_args.lend();
     }
 
-    /// A module that is about some of the functions: [`Module::global_bodies`] gives these alone.
-    /// What it makes lies in arenas of its own, behind the nodes that are lent.
+    /// Creates a share for some of the functions: its [`Module::global_bodies`] returns only these.
+    /// New nodes go to its own arenas, after the lent ones.
     pub fn share(&self, globals: &[GlobalId]) -> Module {
         Module {
             version: self.version,
             exprs: self.exprs.clone(),
             spans: self.spans.clone(),
-            // Asked for by what reports errors of the text.
+            // Only used for reporting errors in the text.
             attr_spans: Vec::new(),
             vars: self.vars.clone(),
             var_attrs: self.var_attrs.clone(),
@@ -112,9 +112,9 @@ impl Module {
             types: self.types.clone(),
             dims: self.dims.clone(),
             consts: self.consts.clone(),
-            // Asked for by inference.
+            // Only used by type inference.
             literals: FxHashMap::default(),
-            // Those of constants that are lent stay with the module.
+            // Those of lent constants stay with the module.
             const_names: FxHashMap::default(),
             globals: self.globals.clone(),
             adts: self.adts.clone(),
@@ -127,7 +127,7 @@ impl Module {
             type_holes: self.type_holes,
             metadata: self.metadata.clone(),
             meta_dims: self.meta_dims.clone(),
-            // Of a module with errors nobody takes shares.
+            // Modules with errors are never shared.
             damage: crate::Damage::default(),
             script: self.script.clone(),
             attrs: self.attrs.clone(),
@@ -137,7 +137,7 @@ impl Module {
         }
     }
 
-    /// Ends a share: what it has made. `lender` is the module that it is a share of.
+    /// Finishes a share and returns its new nodes. `lender` is the module it was created from.
     pub fn into_own(self, lender: &Module) -> Own {
         let first = Ends::of(lender);
         let definitions = [
@@ -180,7 +180,7 @@ impl Module {
         }
     }
 
-    /// Ends [`lend`](Self::lend), when all shares have ended.
+    /// Ends [`lend`](Self::lend), after all shares have finished.
     pub fn take_back(&mut self) {
         self.exprs.take_back();
         self.spans.take_back();
@@ -200,7 +200,7 @@ impl Module {
         self.type_args.take_back();
     }
 
-    /// Takes over what a share has made.
+    /// Appends a finished share's nodes to the module.
     pub fn absorb(&mut self, own: Own) {
         let mut moved = Moved {
             first: own.first,
@@ -255,15 +255,15 @@ impl Module {
     }
 }
 
-/// Where the nodes of a share went.
+/// The new ids of a share's nodes.
 struct Moved {
     first: Ends,
     to: Ends,
-    /// What its types became.
+    /// The new ids of its types.
     types: Vec<TypeId>,
 }
 
-/// The new id of a node: those that were lent keep theirs.
+/// Renumbers a node; lent ones keep their ids.
 fn id<I: Id>(old: I, first: usize, to: usize) -> I {
     match old.index().checked_sub(first) {
         Some(i) => I::from_index(to + i),

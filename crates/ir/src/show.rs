@@ -1,4 +1,4 @@
-//! Types, dimensions and expressions shown shortly, for messages.
+//! Abbreviated printing of types, dimensions and expressions for messages.
 
 use std::fmt::Write;
 
@@ -6,17 +6,17 @@ use relax_sym::Dim;
 
 use crate::{DTy, Expr, ExprId, Kind, Module, OpId, RelRef, Shape, Type, TypeId, TypeParamId};
 
-/// How much of a type or expression a message shows.
+/// The maximum length of a type or expression in a message.
 const MAX: usize = 400;
 
-/// A piece of output still to come.
+/// A pending piece of output.
 enum Piece {
     Text(&'static str),
     Type(TypeId),
 }
 
 impl Module {
-    /// A dimension in the text's spelling, `n * 4`.
+    /// Formats a dimension in the text format, `n * 4`.
     pub fn show_dim(&self, dim: &Dim) -> String {
         dim.display(&|v| match self.dims.get(v) {
             Some(info) => info.name.to_string(),
@@ -25,7 +25,7 @@ impl Module {
         .to_string()
     }
 
-    /// A shape in the text's spelling, `(n, 4)`.
+    /// Formats a shape in the text format, `(n, 4)`.
     pub fn show_shape(&self, shape: &Shape) -> String {
         match shape {
             Shape::Dims(dims) => {
@@ -47,7 +47,7 @@ impl Module {
         }
     }
 
-    /// An element type in the text's spelling.
+    /// Formats an element type in the text format.
     pub fn show_dtype(&self, dtype: DTy) -> String {
         match dtype {
             DTy::Known(d) => d.to_string(),
@@ -63,8 +63,8 @@ impl Module {
         }
     }
 
-    /// A type in the text's spelling, cut off where it gets long. What inference has still to find
-    /// shows as `_`.
+    /// Formats a type in the text format, truncated if it is long. Inference variables print as
+    /// `_`.
     pub fn show_type(&self, ty: TypeId) -> String {
         let mut out = String::new();
         let mut stack = vec![Piece::Type(ty)];
@@ -162,7 +162,7 @@ impl Module {
         out.push(']');
     }
 
-    /// An expression shown shortly: its head and the kinds of its parts. `op` names the built-in
+    /// Formats an expression in short: its head and the kinds of its operands. `op` names built-in
     /// operators, which only the registry knows.
     pub fn show_expr(&self, id: ExprId, op: &dyn Fn(OpId) -> String) -> String {
         match &self.exprs[id] {

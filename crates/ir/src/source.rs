@@ -1,13 +1,13 @@
-//! Types that are known of a module's parts, whoever found them.
+//! A common interface to the known types of a module.
 
 use crate::{ExprId, FuncId, TypeId, VarId};
 
-/// The types of a module that was inferred, or of a file that says them.
+/// The types of a module, inferred or read from a file.
 pub trait TypeSource {
-    /// The type of an expression.
+    /// Returns the type of an expression.
     fn expr(&self, id: ExprId) -> Option<TypeId>;
-    /// The type of a local variable.
+    /// Returns the type of a local variable.
     fn var(&self, id: VarId) -> Option<TypeId>;
-    /// The result type of a function, where it is not annotated.
+    /// Returns the result type of a function that has no annotation.
     fn ret(&self, id: FuncId) -> Option<TypeId>;
 }

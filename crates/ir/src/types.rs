@@ -1,6 +1,6 @@
 //! Types, hash-consed: equal types have equal ids, except that types whose extents are spelled
-//! differently (`3` and `3i64`, [`Dim::is_wide`]) keep an id each. Unification and structural
-//! equality look at the types and do not see the difference.
+//! differently (`3` and `3i64`, [`Dim::is_wide`]) have separate ids. Unification and structural
+//! equality compare the types themselves and ignore the spelling.
 
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
@@ -19,15 +19,15 @@ relax_base::define_id! {
     /// A type parameter of kind `Type`, `BaseType` or `Shape` (those of kind `ShapeVar` are
     /// dimension variables).
     pub struct TypeParamId("p");
-    /// A type that inference has still to find.
+    /// An inference variable for a type.
     pub struct TypeInfer("?t");
-    /// A shape that inference has still to find.
+    /// An inference variable for a shape.
     pub struct ShapeInfer("?s");
-    /// An element type that inference has still to find.
+    /// An inference variable for an element type.
     pub struct DTyInfer("?d");
 }
 
-/// What a type parameter stands for.
+/// The kind of a type parameter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Any type.
@@ -54,9 +54,9 @@ impl std::fmt::Display for Kind {
 /// A type parameter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TypeParam {
-    /// Its name.
+    /// The name.
     pub name: Symbol,
-    /// What it stands for; never [`Kind::ShapeVar`].
+    /// The kind; never [`Kind::ShapeVar`].
     pub kind: Kind,
 }
 
@@ -65,16 +65,16 @@ pub struct TypeParam {
 pub enum Shape {
     /// Known rank; dimensions may be constants, expressions, or `?`.
     Dims(Box<[Dim]>),
-    /// Nothing is known and nothing is to be found (`_`).
+    /// Unknown, and not inferred (`_`).
     Unknown,
     /// A parameter of kind `Shape`.
     Param(TypeParamId),
-    /// To be found by inference.
+    /// An inference variable.
     Infer(ShapeInfer),
 }
 
 impl Shape {
-    /// The dimensions, when the rank is known.
+    /// Returns the dimensions, if the rank is known.
     pub fn dims(&self) -> Option<&[Dim]> {
         if let Shape::Dims(d) = self {
             Some(d)
@@ -87,18 +87,18 @@ impl Shape {
 /// An element type in a type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DTy {
-    /// Known.
+    /// A known element type.
     Known(DType),
-    /// Nothing is known and nothing is to be found (`_`).
+    /// Unknown, and not inferred (`_`).
     Unknown,
     /// A parameter of kind `BaseType`.
     Param(TypeParamId),
-    /// To be found by inference. `float` literals without suffix start as one of these.
+    /// An inference variable. Float literals without a suffix start as one.
     Infer(DTyInfer),
 }
 
 impl DTy {
-    /// The element type, when known.
+    /// Returns the element type, if it is known.
     pub fn known(self) -> Option<DType> {
         if let DTy::Known(d) = self {
             Some(d)
@@ -114,95 +114,95 @@ impl From<DType> for DTy {
     }
 }
 
-/// `Tensor[shape, dtype]`.
+/// A tensor type: `Tensor[shape, dtype]`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TensorType {
-    /// Its shape.
+    /// The shape.
     pub shape: Shape,
-    /// Its element type.
+    /// The element type.
     pub dtype: DTy,
 }
 
-/// Which relation a constraint applies.
+/// A reference to the relation of a constraint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum RelRef {
     /// A `rel` item.
     User(RelId),
     /// A relation built into the operator registry, by name (`Broadcast`).
     Builtin(Symbol),
-    /// The relation of an operator with its attributes: what inference leaves unsolved in the type
-    /// of an unannotated function. Written by the operator's name.
+    /// The relation of an operator, with its attributes: an unsolved constraint that inference
+    /// leaves in the type of an unannotated function. Written as the operator's name.
     Op(crate::OpId, crate::AttrsId),
 }
 
 /// A relation applied to types: `Broadcast(a, b, c)`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Constraint {
-    /// Which.
+    /// The relation.
     pub rel: RelRef,
-    /// To what: the function's arguments and result where the text does not say.
+    /// Its operands; the function's arguments and result if the text does not list them.
     pub args: Box<[TypeId]>,
 }
 
-/// `fn [params](args) -> ret where constraints`.
+/// A function type: `fn [params](args) -> ret where constraints`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct FuncType {
-    /// Type parameters.
+    /// The type parameters.
     pub params: Box<[TypeParamId]>,
-    /// Dimension variables that are bound per call: parameters of kind `ShapeVar` and those first
-    /// used in the arguments.
+    /// The dimension variables bound at each call: parameters of kind `ShapeVar`, and those that
+    /// first occur in the arguments.
     pub dims: Box<[relax_sym::DimVar]>,
-    /// Argument types.
+    /// The argument types.
     pub args: Box<[TypeId]>,
-    /// Result type.
+    /// The result type.
     pub ret: TypeId,
-    /// What must hold at each call.
+    /// The constraints that each call must satisfy.
     pub constraints: Box<[Constraint]>,
 }
 
 /// A type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Type {
-    /// `Tensor[shape, dtype]`, `float32`.
+    /// A tensor or scalar: `Tensor[shape, dtype]`, `float32`.
     Tensor(TensorType),
-    /// `Shape[(n, 4)]`; `Shape` has an unknown shape.
+    /// A shape value: `Shape[(n, 4)]`; plain `Shape` has an unknown shape.
     Shape(Shape),
-    /// `(A, B)`.
+    /// A tuple: `(A, B)`.
     Tuple(Box<[TypeId]>),
-    /// `fn (A) -> B`.
+    /// A function: `fn (A) -> B`.
     Func(Box<FuncType>),
-    /// `List[A]`.
+    /// An algebraic data type: `List[A]`.
     Adt(AdtId, Box<[TypeId]>),
-    /// `ref(A)`.
+    /// A reference: `ref(A)`.
     Ref(TypeId),
-    /// Anything.
+    /// The top type.
     Object,
     /// A parameter of kind `Type`.
     Param(TypeParamId),
-    /// To be found by inference.
+    /// An inference variable.
     Infer(TypeInfer),
-    /// The type of something that an error was already reported for; agrees with everything.
+    /// The type of an expression whose error was already reported; compatible with every type.
     Error,
 }
 
-/// All types of a module, each once.
+/// The interned types of a module.
 #[derive(Clone, Default, Debug)]
 pub struct TypeArena {
     types: Arena<TypeId, Type>,
-    /// All ids, found by the hash of their types; of an arena that is lent, those that are not.
+    /// Ids by the hash of their types; in a copy of a lent arena, only its own.
     ids: HashTable<TypeId>,
-    /// The others.
+    /// The ids of the lent types.
     lent: Option<Arc<HashTable<TypeId>>>,
-    /// All type parameters.
+    /// The type parameters.
     pub params: Arena<TypeParamId, TypeParam>,
 }
 
 impl TypeArena {
-    /// An arena that knows the most common types.
+    /// Creates an arena with the most common types.
     pub fn new() -> Self {
         Self::default()
     }
-    /// The id of a type.
+    /// Interns a type.
     pub fn intern(&mut self, ty: Type) -> TypeId {
         let types = &self.types;
         let hash = |ty: &Type| BuildHasherDefault::<FxHasher>::default().hash_one(ty);
@@ -217,28 +217,28 @@ impl TypeArena {
         self.ids.insert_unique(own, id, |id| hash(&types[*id]));
         id
     }
-    /// A tensor type of known rank.
+    /// Interns a tensor type of known rank.
     pub fn tensor(&mut self, dims: impl Into<Box<[Dim]>>, dtype: impl Into<DTy>) -> TypeId {
         let (shape, dtype) = (Shape::Dims(dims.into()), dtype.into());
         self.intern(Type::Tensor(TensorType { shape, dtype }))
     }
-    /// A scalar type.
+    /// Interns a scalar type.
     pub fn scalar(&mut self, dtype: impl Into<DTy>) -> TypeId {
         self.tensor([], dtype)
     }
-    /// A tuple type.
+    /// Interns a tuple type.
     pub fn tuple(&mut self, fields: impl Into<Box<[TypeId]>>) -> TypeId {
         self.intern(Type::Tuple(fields.into()))
     }
-    /// The empty tuple type.
+    /// Returns the empty tuple type.
     pub fn unit(&mut self) -> TypeId {
         self.tuple([])
     }
-    /// The error type.
+    /// Returns the error type.
     pub fn error(&mut self) -> TypeId {
         self.intern(Type::Error)
     }
-    /// A new type parameter.
+    /// Creates a type parameter.
     pub fn param(&mut self, name: Symbol, kind: Kind) -> TypeParamId {
         self.params.push(TypeParam { name, kind })
     }
@@ -255,23 +255,23 @@ impl TypeArena {
         let lent = self.lent.take().and_then(Arc::into_inner);
         self.ids = lent.expect("the types were lent and no copy holds them");
     }
-    /// The types that a copy of a lent arena has made.
+    /// Returns the types that this copy of a lent arena added.
     pub(crate) fn into_own(self) -> Vec<Type> {
         self.types.into_own()
     }
-    /// Gives back the room that is reserved for more types.
+    /// Releases excess capacity.
     pub fn shrink(&mut self) {
         self.types.shrink();
     }
-    /// Number of types. Types that a type is made of have smaller ids.
+    /// Returns the number of types. The components of a type have smaller ids.
     pub fn len(&self) -> usize {
         self.types.len()
     }
-    /// Returns whether there is no type.
+    /// Returns whether there are no types.
     pub fn is_empty(&self) -> bool {
         self.types.is_empty()
     }
-    /// The tensor type behind an id.
+    /// Returns the tensor type with this id, if it is one.
     pub fn as_tensor(&self, id: TypeId) -> Option<&TensorType> {
         if let Type::Tensor(t) = &self[id] {
             Some(t)
@@ -279,8 +279,8 @@ impl TypeArena {
             None
         }
     }
-    /// The parts of a (nested) tuple type that are no tuples, in order; the type itself where it is
-    /// none.
+    /// Flattens a (nested) tuple type into its non-tuple components, in order; any other type is
+    /// its own only component.
     pub fn leaves(&self, id: TypeId) -> Vec<TypeId> {
         let (mut found, mut work) = (Vec::new(), vec![id]);
         while let Some(id) = work.pop() {
@@ -291,7 +291,7 @@ impl TypeArena {
         }
         found
     }
-    /// The types that a type is directly made of, in order.
+    /// Returns the direct components of a type, in order.
     pub fn children(&self, id: TypeId) -> Vec<TypeId> {
         match &self[id] {
             Type::Tuple(fields) | Type::Adt(_, fields) => fields.to_vec(),
@@ -315,7 +315,7 @@ impl TypeArena {
     }
 }
 
-/// Returns how the extents of a type are spelled; 0 for the plain way.
+/// Returns a hash of how a type's extents are spelled; 0 for the plain spelling.
 fn spelling(ty: &Type) -> u64 {
     let (Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape)) = ty else {
         return 0;

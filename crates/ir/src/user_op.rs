@@ -1,4 +1,5 @@
-//! The computation of an `op` item for one call: attributes are numbers, ranks are known.
+//! Instantiation of an `op` item's computation for one call: attributes are constants, ranks are
+//! known.
 
 use std::fmt;
 
@@ -9,12 +10,12 @@ use rustc_hash::FxHashMap;
 
 use crate::{AttrValue, Attrs, Shape, Type, TypeArena, UserOp};
 
-/// Why a call of an `op` item has no program.
+/// The reason why a call of an `op` item has no program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NoProgram {
     /// The operator has no computation.
     NoComputation(Symbol),
-    /// The operator, and an attribute of the call that has no number as its value.
+    /// The operator, and an attribute of the call whose value is not a number.
     NoNumber(Symbol, Symbol),
 }
 
@@ -32,12 +33,12 @@ impl fmt::Display for NoProgram {
 impl std::error::Error for NoProgram {}
 
 impl UserOp {
-    /// The program for arguments of these extents (`None`: known only when it runs). A shape that
-    /// is a parameter gets as many axes as the argument has; it has one, over all elements, in
-    /// [`UserOp::program`].
+    /// Returns the program for arguments with these extents (`None`: unknown until run time). In
+    /// [`UserOp::program`], a shape parameter is a single axis over all elements; here it is
+    /// expanded to the argument's axes.
     ///
     /// # Errors
-    /// The operator has no computation, or an attribute is no number.
+    /// The operator has no computation, or an attribute is not a number.
     pub fn program_for(
         &self,
         types: &TypeArena,
@@ -80,7 +81,7 @@ impl UserOp {
         Ok(p)
     }
 
-    /// The values of the attributes, by their variables.
+    /// Maps the attributes' variables to their values.
     fn attribute_values(
         &self,
         program: &Program,
@@ -102,7 +103,7 @@ impl UserOp {
     }
 }
 
-/// The axes in the place of the one over all elements; those of unknown extent get a variable.
+/// Returns the axes that replace a flattened one; unknown extents become variables.
 fn expanded(p: &mut Program, size: Var, extents: &[Option<i64>]) -> Vec<Ex> {
     let name = p.vars[size].name;
     let mut axis = |(k, n): (usize, &Option<i64>)| match n {
@@ -120,7 +121,7 @@ fn product(extents: &[Ex]) -> Ex {
     extents.iter().fold(Ex::idx(1), |a, b| a * b)
 }
 
-/// The position in row-major order of an element.
+/// Returns the row-major linear index of an element.
 fn position(index: &[Ex], extents: &[Ex]) -> Ex {
     index
         .iter()
@@ -128,7 +129,7 @@ fn position(index: &[Ex], extents: &[Ex]) -> Ex {
         .fold(Ex::idx(0), |at, (i, n)| at * n + i)
 }
 
-/// The indices of the element at a position in row-major order.
+/// Returns the indices of the element at a row-major linear index.
 fn indices(at: &Ex, extents: &[Ex]) -> Vec<Ex> {
     let mut rest = at.clone();
     let mut out: Vec<Ex> = Vec::with_capacity(extents.len());
@@ -140,7 +141,7 @@ fn indices(at: &Ex, extents: &[Ex]) -> Vec<Ex> {
     out
 }
 
-/// Gives the buffers whose one axis is one of `flat` the axes that it stands for.
+/// Expands the buffers whose only axis is one of `flat`.
 fn expand(p: &mut Program, flat: &FxHashMap<Var, Vec<Ex>>) {
     let axes_of = |b: &Buffer| match b.shape[..] {
         [ref e] => match e.kind() {
@@ -149,16 +150,16 @@ fn expand(p: &mut Program, flat: &FxHashMap<Var, Vec<Ex>>) {
         },
         _ => None,
     };
-    // What is expanded, and each one's axes.
+    // The buffers to expand, with their axes.
     let buffers: FxHashMap<_, Vec<Ex>> = (p.bufs.iter())
         .filter(|(_, b)| b.role != Role::Local)
         .filter_map(|(id, b)| Some((id, axes_of(b)?)))
         .collect();
     let mut stages = std::mem::take(&mut p.stages);
     for stage in &mut stages {
-        // Operators of the text are read as computations only.
+        // The bodies of `op` items consist of computations only.
         let Stage::Compute(c) = stage else { continue };
-        // The indices of the stage's result in the place of its one axis.
+        // The indices that replace the single axis of the stage's result.
         let mut own: Option<(Var, Vec<Ex>, Ex)> = None;
         if let Some(extents) = buffers.get(&c.out) {
             let old = c.axes[0];
@@ -205,7 +206,7 @@ fn expand(p: &mut Program, flat: &FxHashMap<Var, Vec<Ex>>) {
     }
 }
 
-/// Rewrites every expression of a program of computations.
+/// Rewrites every expression of a program that consists of computations.
 fn rewrite(p: &mut Program, f: &dyn Fn(&Ex) -> Ex) {
     for buffer in p.bufs.values_mut() {
         buffer.shape.iter_mut().for_each(|e| *e = f(e));

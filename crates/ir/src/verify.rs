@@ -1,21 +1,22 @@
-//! The verifier: what must hold of every module between passes.
+//! The verifier: the invariants that hold for every module between passes.
 //!
-//! Invariant 1: ids belong to their arenas; operators of the module (`op` items) exist.
-//! Invariant 2: the expression graph has no cycle: recursion goes through names only.
-//! Invariant 3: every variable is bound at one place, and used only where it is visible. A shared
-//!   node is evaluated in the innermost scope that holds all its users (see
+//! Invariant 1: ids belong to their arenas; user-defined operators (`op` items) exist.
+//! Invariant 2: the expression graph is acyclic: recursion goes through names only.
+//! Invariant 3: every variable has one binding site, and is used only where it is visible. A shared
+//!   node is evaluated in the innermost scope that encloses all its users (see
 //!   [`Scopes`](crate::Scopes)), so it uses only what is visible there. The body of a global has no
 //!   free variables.
-//! Invariant 4: patterns give each constructor as many parts as it has fields.
+//! Invariant 4: patterns give each constructor as many operands as it has fields.
 //! Invariant 5: the bindings of a dataflow block are free of control flow, its outputs are among
-//! its variables, and what follows the block uses only outputs. Invariant 6: globals, data types
-//! and the constructors of a type have distinct names; every constructor stands at its tag in the
-//! list of its type. Invariant 7: types that a type is made of have smaller ids. Invariant 8: an
-//! expression file's expression is a global function.
+//!   its variables, and the block's body uses only outputs.
+//! Invariant 6: globals, data types and the constructors of a type have distinct names; the index
+//!   of a constructor in its type's list is its tag.
+//! Invariant 7: the components of a type have smaller ids.
+//! Invariant 8: an expression file's expression is a global function.
 //!
-//! The expressions and types that stand for reported errors ([`Expr::Error`],
-//! [`Type::Error`](crate::Type::Error)) are allowed: a module with errors is verified too.
-//! A breach is a bug of the pass before, not of the user's program.
+//! The placeholders for reported errors ([`Expr::Error`], [`Type::Error`](crate::Type::Error)) are
+//! allowed: modules with errors are verified too. A violation is a bug in the preceding pass, not
+//! an error in the user's program.
 
 use std::fmt;
 
@@ -27,14 +28,14 @@ use crate::{
     Scopes, TypeId, VarId,
 };
 
-/// A broken invariant.
+/// A violated invariant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Breach {
-    /// The number of the invariant in the list at the head of the verifier.
+    /// The number of the invariant in the module documentation.
     pub invariant: u32,
-    /// What is wrong.
+    /// A description of the violation.
     pub message: String,
-    /// The node that is wrong, where it is one.
+    /// The offending node, if it is one.
     pub at: Option<ExprId>,
 }
 
@@ -66,12 +67,12 @@ fn within<I: Id + fmt::Debug, T>(arena: &Arena<I, T>, id: I) -> Check {
 }
 
 impl Module {
-    /// Checks the invariants of everything that the globals reach; the first breach.
+    /// Checks the invariants of everything reachable from the globals; returns the first violation.
     pub fn verify(&self) -> Result<(), Breach> {
         Verified::default().verify(self, |_, _| {}).map(drop)
     }
 
-    /// Checks the invariants of one function; the first breach.
+    /// Checks the invariants of one function; returns the first violation.
     pub fn verify_function(&self, func: FuncId) -> Result<(), Breach> {
         let mut verifier = Verifier {
             m: self,
@@ -82,20 +83,20 @@ impl Module {
     }
 }
 
-/// What was verified of a module, so that what stays is not looked at again: nodes are immutable,
-/// and a changed function is a new one.
+/// The verified parts of a module, which need not be verified again: nodes are immutable, and a
+/// changed function is a new one.
 #[derive(Clone, Default, Debug)]
 pub struct Verified {
-    /// How many types of the arena.
+    /// The number of verified types in the arena.
     types: usize,
-    /// The names of the globals, in order: where these are others, references may mean others.
+    /// The names of the globals, in order: if they change, references may have changed their
+    /// meaning.
     names: Vec<Symbol>,
-    /// The function of each global, and the how manyeth to be verified it was.
+    /// The verified function of each global, and its serial number.
     functions: FxHashMap<GlobalId, (FuncId, u32)>,
-    /// How many functions were.
+    /// The number of functions verified so far.
     count: u32,
-    /// Where each variable is bound. A binder in a function that its global does not stand for any
-    /// more is none.
+    /// The binding site of each variable. Binders in functions that have been replaced are stale.
     binders: SideTable<VarId, Option<Binder>>,
 }
 
@@ -107,9 +108,9 @@ struct Binder {
 }
 
 impl Verified {
-    /// [`Module::verify`], for functions that are not those that were verified before. Gives how
-    /// many that were, and to `scopes` the scopes of each, which it needed. After a breach nothing
-    /// is known to be verified.
+    /// Like [`Module::verify`], but skips functions that were verified before. Returns the number
+    /// of functions verified, and passes their scope trees, a by-product, to `scopes`. After a
+    /// violation nothing counts as verified.
     pub fn verify(
         &mut self,
         m: &Module,
@@ -132,7 +133,7 @@ impl Verified {
     }
 }
 
-/// What binds a variable.
+/// The construct that binds a variable.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Params(Symbol),
@@ -150,7 +151,7 @@ impl fmt::Display for Place {
 
 struct Verifier<'m> {
     m: &'m Module,
-    /// The global whose function is looked at, and the function's number.
+    /// The global whose function is being verified, and the function's serial number.
     at: (GlobalId, u32),
     known: Verified,
 }
@@ -166,7 +167,7 @@ impl Verifier<'_> {
         self.known.types = m.types.len();
         self.names()?;
         self.known.names = m.globals.values().map(|g| g.name).collect();
-        // All that changed are forgotten before one of them is looked at: a variable may move from
+        // All changed functions are invalidated before any is verified: a variable may move from
         // one to another.
         let mut changed = Vec::new();
         for (id, global) in m.globals.iter() {
@@ -291,7 +292,8 @@ impl Verifier<'_> {
         Ok(())
     }
 
-    /// Ids first, so that everything after may follow them; then cycles, by the three colours.
+    /// Checks ids first, so that everything after may follow them; then cycles, by three-colour
+    /// depth-first search.
     fn acyclic(&self, func: FuncId) -> Check {
         let m = self.m;
         let (mut open, mut done) = (crate::IdSet::new(), crate::IdSet::new());
@@ -422,7 +424,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// After a dataflow block only its outputs are used.
+    /// Checks that only a dataflow block's outputs are used after it.
     fn outputs(&self, scopes: &Scopes) -> Check {
         let m = self.m;
         let mut hidden: FxHashMap<VarId, ScopeId> = FxHashMap::default();
@@ -453,8 +455,8 @@ impl Verifier<'_> {
         if hidden.is_empty() {
             return Ok(());
         }
-        // A use after the block is a use by a node that is evaluated after it; the values that the
-        // block binds are evaluated before the scope of what follows it begins.
+        // A use after the block is a use by a node evaluated after it; the values bound in the
+        // block are evaluated before the scope of the block's body begins.
         for &id in scopes.order() {
             let Some(place) = scopes.of(id) else { continue };
             let mut wrong = None;

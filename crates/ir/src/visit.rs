@@ -1,6 +1,6 @@
-//! Walks over the expression graph: children, orders, uses, free variables.
+//! Traversals of the expression graph: children, orders, use counts, free variables.
 //!
-//! Invariant: every walk keeps its own stack; none recurses.
+//! Invariant: every traversal uses an explicit stack; none recurses.
 
 use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Module {
-    /// Calls `f` with each direct sub-expression, in order of evaluation. The body of a closure and
-    /// the bindings of a dataflow block count as sub-expressions.
+    /// Calls `f` with each direct operand, in evaluation order. The body of a closure and the
+    /// bindings of a dataflow block count as operands.
     pub fn for_each_child(&self, id: ExprId, mut f: impl FnMut(ExprId)) {
         match &self.exprs[id] {
             Expr::Var(_)
@@ -74,7 +74,7 @@ impl Module {
     }
 
     /// Returns whether an expression is a leaf of the graph: a name or a constant. Leaves have no
-    /// identity of their own: two nodes for the same variable mean the same.
+    /// identity of their own: two nodes for the same variable are equivalent.
     pub fn is_leaf(&self, id: ExprId) -> bool {
         matches!(
             self.exprs[id],
@@ -87,19 +87,19 @@ impl Module {
         )
     }
 
-    /// The expressions reachable from `roots`, each once, sub-expressions first.
+    /// Returns the expressions reachable from `roots` in post-order, each once, operands first.
     pub fn post_order(&self, roots: impl IntoIterator<Item = ExprId>) -> Vec<ExprId> {
         self.post_order_within(roots, |_| true)
     }
 
-    /// [`Module::post_order`] without the sub-expressions of nodes for which `enter` is false.
+    /// Like [`Module::post_order`], without the operands of nodes for which `enter` returns false.
     pub fn post_order_within(
         &self,
         roots: impl IntoIterator<Item = ExprId>,
         mut enter: impl FnMut(ExprId) -> bool,
     ) -> Vec<ExprId> {
         let (mut seen, mut order) = (IdSet::new(), Vec::new());
-        // The flag says that the sub-expressions were pushed already.
+        // The flag says that the operands were already pushed.
         let mut stack: Vec<(ExprId, bool)> = Vec::new();
         for root in roots {
             stack.push((root, false));
@@ -126,7 +126,7 @@ impl Module {
         order
     }
 
-    /// The expressions reachable from `roots`, each once, users before what they use first.
+    /// Returns the expressions reachable from `roots`, each once, users before operands.
     pub fn pre_order(&self, roots: impl IntoIterator<Item = ExprId>) -> Vec<ExprId> {
         let (mut seen, mut order) = (IdSet::new(), Vec::new());
         let mut stack = Vec::new();
@@ -145,9 +145,8 @@ impl Module {
         order
     }
 
-    /// Returns how many places under `roots` use each expression: the number of edges that lead to
-    /// it from different nodes or different positions of one node. Roots count only their other
-    /// uses.
+    /// Returns the number of uses of each expression under `roots`: the number of edges to it from
+    /// different nodes or different operand positions. Being a root does not count as a use.
     pub fn use_counts(&self, roots: impl IntoIterator<Item = ExprId>) -> IdTable<ExprId, u32> {
         let mut uses = IdTable::default();
         for id in self.post_order(roots) {
@@ -156,8 +155,8 @@ impl Module {
         uses
     }
 
-    /// The variables that an expression itself binds, in order: of a `let`, of a function's
-    /// parameters, of patterns, of a dataflow block.
+    /// Returns the variables that an expression itself binds, in order: those of a `let`, a
+    /// function's parameters, patterns, a dataflow block.
     pub fn bound_vars(&self, id: ExprId) -> Vec<VarId> {
         let mut vars = Vec::new();
         self.for_each_bound(id, |v| vars.push(v));
@@ -181,7 +180,7 @@ impl Module {
         }
     }
 
-    /// All patterns inside a pattern, itself first, left to right.
+    /// Returns all patterns inside a pattern in pre-order, left to right.
     pub fn sub_patterns(&self, pattern: PatId) -> Vec<PatId> {
         let (mut order, mut stack) = (Vec::new(), vec![pattern]);
         while let Some(id) = stack.pop() {
@@ -196,7 +195,7 @@ impl Module {
         order
     }
 
-    /// The variables that a pattern binds, left to right.
+    /// Returns the variables that a pattern binds, left to right.
     pub fn pattern_vars(&self, pattern: PatId) -> Vec<VarId> {
         self.sub_patterns(pattern)
             .into_iter()
@@ -207,7 +206,7 @@ impl Module {
             .collect()
     }
 
-    /// The variables that stand under `root` without being bound there, in order of first use.
+    /// Returns the free variables of `root`, in order of first use.
     pub fn free_vars(&self, root: ExprId) -> Vec<VarId> {
         let order = self.post_order([root]);
         let mut bound = IdSet::new();
@@ -216,8 +215,8 @@ impl Module {
                 bound.insert(v);
             });
         }
-        // One of a kind: every variable has one binding place, so being bound anywhere under the
-        // root and being bound where it is used are the same.
+        // Every variable has a single binding site, so being bound anywhere under the root is
+        // equivalent to being bound where it is used.
         let mut free = Vec::new();
         for &id in &order {
             if let Expr::Var(v) = self.exprs[id]
@@ -229,7 +228,7 @@ impl Module {
         free
     }
 
-    /// The dimension variables that occur in types.
+    /// Returns the dimension variables that occur in types.
     pub fn dims_in_types(&self, types: impl IntoIterator<Item = TypeId>) -> FxHashSet<DimVar> {
         let (mut seen, mut found) = (IdSet::new(), FxHashSet::default());
         let mut stack: Vec<TypeId> = types.into_iter().collect();
@@ -246,7 +245,7 @@ impl Module {
         found
     }
 
-    /// The dimension variables that stand under `root` without being bound there.
+    /// Returns the free dimension variables of `root`.
     pub fn free_dims(&self, root: ExprId) -> FxHashSet<DimVar> {
         let (mut types, mut used, mut bound) = (Vec::new(), FxHashSet::default(), Vec::new());
         for id in self.post_order([root]) {
@@ -289,8 +288,8 @@ impl Module {
         used
     }
 
-    /// The bodies of all functions, in order of the text; in a [share](Module::share) of a module,
-    /// of its functions.
+    /// Returns the bodies of all functions, in source order; in a [share](Module::share), of its
+    /// own functions.
     pub fn global_bodies(&self) -> Vec<(GlobalId, ExprId)> {
         let body = |(id, g): (GlobalId, &crate::Global)| match g.kind {
             GlobalKind::Func(f) => Some((id, self.funcs[f].body)),
@@ -305,7 +304,7 @@ impl Module {
         }
     }
 
-    /// The globals that each function mentions, in order of first mention.
+    /// Returns the globals that each function references, in order of first reference.
     pub fn call_graph(&self) -> FxHashMap<GlobalId, Vec<GlobalId>> {
         let mut graph = FxHashMap::default();
         for (id, body) in self.global_bodies() {

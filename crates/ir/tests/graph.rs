@@ -1,4 +1,5 @@
-//! Walks, scopes, rewriting, copies, equality, verification and compaction on modules made by hand.
+//! Traversals, scopes, rewriting, copies, equality, verification and compaction on hand-built
+//! modules.
 
 use relax_base::{Span, Symbol};
 use relax_ir::*;
@@ -13,7 +14,7 @@ fn op_name(op: OpId) -> String {
     if op == EXP { "exp" } else { "add" }.into()
 }
 
-/// A module under construction.
+/// A module builder.
 struct Build {
     m: Module,
     exp: ExprId,
@@ -64,8 +65,8 @@ impl Build {
     }
 }
 
-/// `let %y = exp(%x); add(%y, %y)` with the given names; `shared` writes `exp` as one node that the
-/// sum uses twice instead.
+/// Builds `let %y = exp(%x); add(%y, %y)` with the given names; with `shared`, `exp` is a shared
+/// node used twice by the sum instead.
 fn sample(x: &str, y: &str, shared: bool) -> Module {
     let mut b = Build::new();
     let (p, px) = b.param(x);
@@ -288,7 +289,7 @@ fn depth_is_data() {
         for (var, value) in links.into_iter().rev() {
             body = b.m.add(Expr::Let { var, value, body }, NO);
         }
-        // And as deep again without names.
+        // And a chain of the same depth without names.
         for _ in 0..n {
             body = b.exp(body);
         }

@@ -19,7 +19,7 @@ pub struct Taking {
 /// unsigned elements are taken as its bits, the representation TVM exports.
 ///
 /// # Errors
-/// [`Error::Unfit`]: what is wrong with it.
+/// [`Error::Unfit`]: a description of the mismatch.
 pub fn fit(m: &Module, p: &Param, t: &Tensor, taking: Taking) -> Result<Tensor, Error> {
     let unfit = |text: String| Error::Unfit(text, Vec::new());
     let Type::Tensor(want) = &m.types[p.ty] else {

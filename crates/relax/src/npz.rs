@@ -38,7 +38,7 @@ fn unpacked(path: &Path, bytes: &[u8]) -> Result<Vec<(String, Tensor)>, Error> {
 /// Reads the arrays of a NumPy file. Uncompressed and aligned arrays are borrowed from it.
 ///
 /// # Errors
-/// [`Error::File`]: it is none, or damaged.
+/// [`Error::File`]: the file is in another format, or damaged.
 pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
     let map = file.bytes();
     let unreadable = |why: &str| unreadable(path, &why);

@@ -84,7 +84,7 @@ pub fn random(m: &Module, params: &[Param], how: Random<'_>) -> Result<Vec<Tenso
 /// fan-in, and those named `…gamma` and `…var` lie around 1.
 ///
 /// # Errors
-/// [`Error::Unfit`]: none can be made for the parameter's type.
+/// [`Error::Unfit`]: no tensor can be generated for the parameter's type.
 pub fn tensor(
     m: &Module,
     params: &[Param],

@@ -71,7 +71,7 @@ impl Mapped {
     /// Maps or reads a file.
     ///
     /// # Errors
-    /// [`Error::File`]: it cannot be read.
+    /// [`Error::File`]: the file cannot be read.
     pub fn open(path: &Path) -> Result<Mapped, Error> {
         let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
         let mut file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
@@ -300,7 +300,7 @@ fn params(path: &Path, map: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
 /// Reads the named tensors of a mapped `.npz`, `.safetensors` or `.params` file.
 ///
 /// # Errors
-/// [`Error::File`]: it is none of these, or damaged.
+/// [`Error::File`]: the file is in another format, or damaged.
 pub fn arrays(path: &Path, file: &Mapped) -> Result<Vec<(String, Tensor)>, Error> {
     match told(path, file.bytes()) {
         Some(Kind::Safetensors) => safe(path, file),

@@ -1,4 +1,4 @@
-//! Functions and expressions, by a work list of pairs.
+//! Comparison of functions and expressions, driven by a worklist of pairs.
 
 use relax_sym::Dim;
 
@@ -7,7 +7,7 @@ use super::{Check, Comparer, Pair};
 use crate::{Attrs, BlockId, Expr, ExprId, FuncId, Module, PatId, Pattern, VarId};
 
 impl Comparer<'_> {
-    /// Signatures; bodies follow through the work list.
+    /// Compares signatures; the bodies are pushed onto the worklist.
     pub(super) fn functions(&mut self, f: FuncId, g: FuncId, at: Option<&Pair>) -> Check {
         let (x, y) = (&self.a.funcs[f], &self.b.funcs[g]);
         if x.params.len() != y.params.len() {
@@ -30,7 +30,7 @@ impl Comparer<'_> {
         for (&v, &w) in x.params.iter().zip(&y.params) {
             self.var(v, w, at)?;
         }
-        // The text of an expression file has no place for its result type.
+        // The syntax of an expression file cannot state its result type.
         let unsaid = |m: &Module, f: FuncId| {
             !m.literal && m.expression.and_then(|g| m.global_func(g)) == Some(f)
         };
@@ -41,7 +41,7 @@ impl Comparer<'_> {
         self.attrs(&x.attrs, &y.attrs, at)
     }
 
-    /// Variables where they are bound.
+    /// Compares two variables at their binding sites.
     pub(super) fn var(&mut self, v: VarId, w: VarId, at: Option<&Pair>) -> Check {
         let (x, y) = (&self.a.vars[v], &self.b.vars[w]);
         if !self.vars.pair(v, w) {
@@ -188,7 +188,8 @@ impl Comparer<'_> {
             ) => {
                 self.var(v, w, at)?;
                 self.push(x, y, trail, Step::Value(v));
-                // The body of a long chain keeps the way short: it is no deeper than the `let`.
+                // For the body of a `let`, the trail is not extended: in a long chain the body is
+                // no deeper than the `let` itself.
                 self.push(s, t, trail, Step::LetBody);
                 Ok(())
             }

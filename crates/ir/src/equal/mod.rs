@@ -1,12 +1,12 @@
 //! Structural equality of modules, up to the names of locals, type parameters and dimension
 //! variables.
 //!
-//! TVM's rules: variables correspond one to one, and where one module shares a node of the graph
+//! The rules are TVM's: variables correspond one to one, and where one module shares a graph node
 //! the other must share the corresponding one. Constants compare by value, attributes by name and
 //! value, globals, data types and constructors by name. Definitions are matched by name, in any
-//! order. Where things stand in the text does not matter, nor how bindings are spelled.
+//! order. Source positions and the syntactic form of bindings are ignored.
 //!
-//! Invariant: comparing takes time linear in the size of the modules and does not recurse over
+//! Invariant: comparison takes time linear in the size of the modules and does not recurse over
 //! their depth.
 
 mod exprs;
@@ -24,13 +24,14 @@ pub use self::report::Difference;
 use self::report::Trail;
 use crate::{ExprId, FuncId, GlobalId, Module, OpId, TypeId, TypeParamId, VarId};
 
-/// What is compared beside the program itself.
+/// Options for structural equality.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EqualOptions {
-    /// Whether an annotation (of a variable, of a result) that only one side has is a difference.
+    /// Whether an annotation (of a variable or a result) that is present on one side only is a
+    /// difference.
     pub annotations: bool,
-    /// Whether floats in attributes are the same when they differ by less than TVM's tolerance,
-    /// 1e-9. A text shows fewer digits than a program has.
+    /// Whether floats in attributes are equal if they differ by less than TVM's tolerance, 1e-9:
+    /// printed texts have fewer digits than the program.
     pub close_floats: bool,
 }
 
@@ -43,7 +44,7 @@ impl Default for EqualOptions {
     }
 }
 
-/// A comparison of two modules that has seen nothing.
+/// Creates a comparer with no correspondences.
 fn comparer<'m>(
     left: &'m Module,
     right: &'m Module,
@@ -70,8 +71,8 @@ fn comparer<'m>(
     }
 }
 
-/// Returns whether two functions of a module without free variables are structurally equal;
-/// annotations count where both have one.
+/// Returns whether two functions of a module, without free variables, are structurally equal;
+/// annotations count only where both have one.
 pub fn functions_equal(m: &Module, f: FuncId, g: FuncId) -> bool {
     let op = |op| format!("{op:?}");
     let options = EqualOptions {
@@ -82,8 +83,8 @@ pub fn functions_equal(m: &Module, f: FuncId, g: FuncId) -> bool {
     cmp.functions(f, g, None).is_ok() && cmp.run(m.funcs[f].body, m.funcs[g].body).is_ok()
 }
 
-/// Compares two modules; the first difference, in the order of names and then of the text.
-/// `op` names built-in operators in messages.
+/// Compares two modules; returns the first difference, in the order of names and then of the text.
+/// `op` maps built-in operators to names for messages.
 pub fn structural_difference(
     left: &Module,
     right: &Module,
@@ -100,7 +101,7 @@ pub fn structural_equal(left: &Module, right: &Module) -> bool {
     structural_difference(left, right, EqualOptions::default(), &op).is_none()
 }
 
-/// A one-to-one correspondence that grows.
+/// A growing one-to-one correspondence (a bijection).
 struct Pairs<T> {
     there: FxHashMap<T, T>,
     back: FxHashMap<T, T>,
@@ -116,7 +117,8 @@ impl<T> Default for Pairs<T> {
 }
 
 impl<T: Copy + Eq + Hash> Pairs<T> {
-    /// Returns whether the two correspond; things not seen before correspond from now on.
+    /// Returns whether the two correspond; a pair of unseen elements is added to the
+    /// correspondence.
     fn pair(&mut self, a: T, b: T) -> bool {
         match (self.there.get(&a), self.back.get(&b)) {
             (Some(&x), Some(&y)) => x == b && y == a,
@@ -150,13 +152,13 @@ struct Comparer<'m> {
     params: Pairs<TypeParamId>,
     dims: Pairs<DimVar>,
     nodes: Pairs<ExprId>,
-    /// Globals that only one side has by name, and how they correspond.
+    /// Globals whose names exist on one side only, and their correspondence.
     renamed_left: FxHashSet<GlobalId>,
     renamed_right: FxHashSet<GlobalId>,
     global_pairs: Pairs<GlobalId>,
-    /// Those that correspond and were not compared yet.
+    /// Corresponding ones that remain to be compared.
     renamed: Vec<(GlobalId, GlobalId)>,
-    /// Types that were found equal.
+    /// Pairs of types already found equal.
     types: FxHashSet<(TypeId, TypeId)>,
     trail: Vec<Trail>,
     stack: Vec<Pair>,

@@ -1,4 +1,4 @@
-//! Relations that programs define, and constraints by relations.
+//! Comparison of user-defined relations, and of constraints.
 
 use super::{Check, Comparer, Pair};
 use crate::{Constraint, DTypePattern, RelRef, RelationDef, ShapeItem, ShapePattern, TypePattern};

@@ -1,11 +1,11 @@
-//! Differences: what they say, and the way to the place.
+//! Differences: their messages, and the path to their position.
 
 use std::fmt;
 
 use super::{Check, Comparer, Pair};
 use crate::{ExprId, VarId};
 
-/// A step from an expression to a part of it.
+/// A step from an expression to an operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     Callee,
@@ -24,17 +24,17 @@ pub(super) enum Step {
     Written,
 }
 
-/// The first place where two modules differ.
+/// The first difference between two modules.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Difference {
-    /// What differs, in words.
+    /// A description of the difference.
     pub what: String,
-    /// The definition in which it differs, `@main`; empty for the module as a whole.
+    /// The definition that contains the difference, `@main`; empty for the module as a whole.
     pub item: String,
-    /// The way from the definition to the expression, outermost step first, in words; long ways
+    /// The path from the definition to the expression, outermost step first, as text; long paths
     /// keep their last steps.
     pub path: Vec<String>,
-    /// The expression on the left side, where the difference is in one.
+    /// The expression on the left side, if the difference is in one.
     pub left: Option<ExprId>,
     /// The expression on the right side.
     pub right: Option<ExprId>,
@@ -53,7 +53,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// Where a pair of expressions came from.
+/// The path by which a pair of expressions was reached.
 pub(super) struct Trail {
     pub(super) parent: u32,
     pub(super) step: Step,

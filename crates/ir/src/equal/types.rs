@@ -1,11 +1,11 @@
-//! Attributes, dimensions, shapes and types.
+//! Comparison of attributes, dimensions, shapes and types.
 
 use relax_sym::{Atom, Dim};
 
 use super::{Check, Comparer, Pair};
 use crate::{AttrValue, Attrs, DTy, OpId, Shape, Type, TypeId};
 
-/// The difference below which TVM takes floats in attributes for the same.
+/// TVM's tolerance for floats in attributes.
 const TOLERANCE: f64 = 1e-9;
 
 impl Comparer<'_> {
@@ -78,7 +78,7 @@ impl Comparer<'_> {
         if vars.is_empty() {
             return x == y;
         }
-        // Variables seen here first correspond in order.
+        // Variables that both sides mention for the first time here are matched in order.
         let mut new = others.iter().filter(|w| !self.dims.back.contains_key(w));
         let new: Vec<_> = new.by_ref().copied().collect();
         let mut new = new.into_iter();
@@ -140,7 +140,7 @@ impl Comparer<'_> {
         let mut stack = vec![(x, y)];
         let (a, b) = (self.a, self.b);
         while let Some((s, t)) = stack.pop() {
-            // Variables correspond for good, so what was equal once stays equal.
+            // The correspondence of variables never changes, so equal types stay equal.
             if !self.types.insert((s, t)) {
                 continue;
             }
