@@ -1,10 +1,10 @@
-//! Gathers `docs/errors/RX….md` into one table, so that adding an error code is adding one file.
+//! Collects `docs/errors/RX….md` into one table, so that adding an error code is adding one file.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
 fn main() {
-    // Where the package is now: this script may have been built where it was before.
+    // Read at run time: the script may have been compiled when the package was elsewhere.
     let package = std::env::var("CARGO_MANIFEST_DIR").expect("set by cargo");
     let dir = Path::new(&package).join("../../docs/errors");
     println!("cargo::rerun-if-changed={}", dir.display());

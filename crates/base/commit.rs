@@ -1,9 +1,10 @@
-// Taken into the build scripts of the packages with tools.
+// Included by the build scripts of the packages with tools.
 
-/// What `--version` says: the number, and the commit that a release build was made of.
+/// Sets the text of `--version`: the version number, and the commit that a release build was made
+/// from.
 ///
-/// `RELAX_COMMIT` names it where there is no repository (a package made of an archive). Debug
-/// builds have none, so that a commit does not make them all anew.
+/// `RELAX_COMMIT` overrides the commit where there is no repository (a package built from an
+/// archive). Debug builds have none, so that a commit does not trigger a rebuild.
 fn version() {
     println!("cargo:rerun-if-env-changed=RELAX_COMMIT");
     let version = env("CARGO_PKG_VERSION");
@@ -20,8 +21,7 @@ fn env(name: &str) -> String {
     std::env::var(name).unwrap_or_else(|_| panic!("Cargo sets {name}"))
 }
 
-/// Returns what git says in the folder of this package; `None` where there is no git, or no
-/// repository.
+/// Returns the output of a git command in the package's folder; `None` without git or a repository.
 fn git(args: &[&str]) -> Option<String> {
     let mut git = std::process::Command::new("git");
     let out = git.args(args).current_dir(env("CARGO_MANIFEST_DIR"));
@@ -30,18 +30,18 @@ fn git(args: &[&str]) -> Option<String> {
     Some(text.trim().to_owned()).filter(|t| !t.is_empty())
 }
 
-/// The commit and its day, where this package lies in a repository of its own project.
+/// Returns the commit and its date, if the package is in its own project's repository.
 fn commit() -> Option<String> {
     let root = std::path::Path::new(&env("CARGO_MANIFEST_DIR")).join("../..");
     let top = git(&["rev-parse", "--show-toplevel"])?;
     if std::path::Path::new(&top).canonicalize().ok()? != root.canonicalize().ok()? {
-        // Vendored into another one.
+        // The package is vendored into another repository.
         return None;
     }
     let branch = git(&["symbolic-ref", "-q", "HEAD"]);
     let moves = ["HEAD", "logs/HEAD", "packed-refs"].map(str::to_owned);
     for name in moves.into_iter().chain(branch) {
-        // A path that is not there would have Cargo run this every time.
+        // Cargo would rerun the script every time for a path that does not exist.
         let Some(path) = git(&["rev-parse", "--git-path", &name]) else {
             continue;
         };

@@ -1,4 +1,4 @@
-//! Arenas addressed by small integer ids, and tables beside them.
+//! Arenas addressed by small integer ids, and side tables.
 //!
 //! Invariant: nodes refer to each other by id only, so dropping an arena drops a flat vector
 //! and never recurses, however deep the structure it holds.
@@ -10,14 +10,14 @@ use crate::lendable::LendableVec;
 
 /// A newtype over `u32` that indexes an [`Arena`]. Implemented by [`define_id!`](crate::define_id).
 pub trait Id: Copy + Eq + std::hash::Hash + Ord {
-    /// The id of the `index`-th node.
+    /// Creates the id of the `index`-th node.
     fn from_index(index: usize) -> Self;
-    /// The position of the node in its arena.
+    /// Returns the index of the node in its arena.
     fn index(self) -> usize;
 }
 
-/// Defines id types: `define_id! { /// doc pub struct ExprId("e"); }`.
-/// `Debug` shows the prefix and the number (`e12`).
+/// Defines id types: `define_id! { /// doc pub struct ExprId("e"); }`. `Debug` prints the prefix
+/// and the number (`e12`).
 #[macro_export]
 macro_rules! define_id {
     ($($(#[$m:meta])* $v:vis struct $name:ident($prefix:literal);)*) => {$(
@@ -38,10 +38,10 @@ macro_rules! define_id {
     )*};
 }
 
-/// A growing vector of nodes, addressed by `I`.
+/// A growable vector of nodes, addressed by `I`.
 ///
-/// It may be [lent](Self::lend): its nodes then stand still, and each copy adds its own behind
-/// them. That is how several threads add to one arena.
+/// It can be [lent](Self::lend): its nodes are then frozen and shared, and each copy appends its
+/// own after them. This lets several threads add to one arena.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arena<I, T> {
     nodes: LendableVec<T>,
@@ -64,11 +64,11 @@ impl<I: Id, T> From<Vec<T>> for Arena<I, T> {
 }
 
 impl<I: Id, T> Arena<I, T> {
-    /// An empty arena.
+    /// Creates an empty arena.
     pub fn new() -> Self {
         Self::default()
     }
-    /// An empty arena with room for `n` nodes.
+    /// Creates an empty arena with capacity for `n` nodes.
     pub fn with_capacity(n: usize) -> Self {
         Self::from(Vec::with_capacity(n))
     }
@@ -78,11 +78,11 @@ impl<I: Id, T> Arena<I, T> {
         self.nodes.push(item);
         id
     }
-    /// The id that the next [`push`](Self::push) will return.
+    /// Returns the id that the next [`push`](Self::push) will return.
     pub fn next_id(&self) -> I {
         I::from_index(self.len())
     }
-    /// Number of nodes.
+    /// Returns the number of nodes.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
@@ -90,50 +90,50 @@ impl<I: Id, T> Arena<I, T> {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// The node, if the id belongs to this arena.
+    /// Returns the node, if the id belongs to this arena.
     pub fn get(&self, id: I) -> Option<&T> {
         self.nodes.get(id.index())
     }
-    /// All ids, in order of creation.
+    /// Iterates over all ids, in order of creation.
     pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + use<I, T> {
         (0..self.len()).map(I::from_index)
     }
-    /// All ids with their nodes, in order of creation.
+    /// Iterates over all ids with their nodes, in order of creation.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
         self.ids().map(|id| (id, &self[id]))
     }
-    /// All nodes, in order of creation.
+    /// Iterates over all nodes, in order of creation.
     pub fn values(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
         self.ids().map(|id| &self[id])
     }
-    /// The nodes from `id` on.
+    /// Iterates over the nodes from `id` on.
     pub fn values_from(&self, id: I) -> impl DoubleEndedIterator<Item = &T> {
         (id.index()..self.len()).map(|i| &self[I::from_index(i)])
     }
-    /// All nodes that are not lent, mutably.
+    /// Iterates over all nodes that are not lent, mutably.
     pub fn values_mut(&mut self) -> std::slice::IterMut<'_, T> {
         self.nodes.own().iter_mut()
     }
-    /// Gives back the room that is reserved for more nodes.
+    /// Releases excess capacity.
     pub fn shrink(&mut self) {
         self.nodes.shrink();
     }
-    /// Drops all nodes from `len` on, none of which is lent.
+    /// Drops all nodes from index `len` on, none of which may be lent.
     pub fn truncate(&mut self, len: usize) {
         let start = self.nodes.start();
         self.nodes.own().truncate(len - start);
     }
 
-    /// Lends all nodes: copies of the arena share them until each is dropped, none can change them,
-    /// and nodes that are pushed are a copy's own. [`take_back`](Self::take_back) ends it.
+    /// Lends all nodes: they are frozen, copies of the arena share them until dropped, and nodes
+    /// pushed to a copy belong to it alone. [`take_back`](Self::take_back) ends this.
     pub fn lend(&mut self) {
         self.nodes.lend();
     }
-    /// The copy's own nodes, from the first id that was not lent on.
+    /// Returns this copy's own nodes: those after the lent ones.
     pub fn into_own(self) -> Vec<T> {
         self.nodes.into_own()
     }
-    /// Ends [`lend`](Self::lend), when all copies are gone.
+    /// Ends [`lend`](Self::lend); all copies must have been dropped.
     pub fn take_back(&mut self) {
         self.nodes.take_back();
     }
@@ -164,8 +164,8 @@ impl<I: Id, T> IndexMut<I> for Arena<I, T> {
     }
 }
 
-/// A dense table of facts about the nodes of an [`Arena`] that another owner made.
-/// Ids never written read as the default value.
+/// A dense side table of facts about the nodes of an [`Arena`]. Ids without an entry read as the
+/// default.
 #[derive(Clone, Debug)]
 pub struct SideTable<I, T> {
     facts: LendableVec<T>,
@@ -180,11 +180,11 @@ impl<I: Id, T: Clone + Default> Default for SideTable<I, T> {
 }
 
 impl<I: Id, T: Clone> SideTable<I, T> {
-    /// An empty table in which every id reads as `default`.
+    /// Creates an empty table in which every id reads as `default`.
     pub fn with_default(default: T) -> Self {
         Self::from_list(default, Vec::new())
     }
-    /// A table of the facts for the ids from 0 on; further ids read as `default`.
+    /// Creates a table with the facts for the ids from 0 on; further ids read as `default`.
     pub fn from_list(default: T, facts: Vec<T>) -> Self {
         SideTable {
             facts: facts.into(),
@@ -192,12 +192,12 @@ impl<I: Id, T: Clone> SideTable<I, T> {
             id: PhantomData,
         }
     }
-    /// Writes the fact for `id`.
+    /// Sets the fact for `id`.
     pub fn set(&mut self, id: I, value: T) {
         *self.entry(id) = value;
     }
-    /// The fact for `id`, for writing; grows the table. For one that is lent the table becomes one
-    /// of its own.
+    /// Returns the fact for `id` mutably, growing the table if needed. Writing to a lent fact first
+    /// copies the lent part.
     pub fn entry(&mut self, id: I) -> &mut T {
         if id.index() < self.facts.start() {
             self.facts.unshare();
@@ -206,12 +206,12 @@ impl<I: Id, T: Clone> SideTable<I, T> {
         let i = id.index() - self.facts.start();
         &mut self.facts.own()[i]
     }
-    /// Copies share all facts from now on, until they write one of them.
+    /// Lets copies share all facts, until they write to one of them (copy-on-write).
     pub fn lend_all(&mut self) {
         self.facts.unshare();
         self.facts.lend();
     }
-    /// The copy's own facts, from the first id whose fact was not lent on.
+    /// Returns this copy's own facts: those after the lent ones.
     pub fn into_own(self) -> Vec<T> {
         self.facts.into_own()
     }
@@ -220,15 +220,15 @@ impl<I: Id, T: Clone> SideTable<I, T> {
         self.facts.own().resize(n, self.default.clone());
         self.facts.lend();
     }
-    /// Ends [`lend`](Self::lend), when all copies are gone.
+    /// Ends [`lend`](Self::lend); all copies must have been dropped.
     pub fn take_back(&mut self) {
         self.facts.take_back();
     }
-    /// Gives back the room that is reserved for more facts.
+    /// Releases excess capacity.
     pub fn shrink(&mut self) {
         self.facts.shrink();
     }
-    /// Forgets everything that is not lent, keeping the memory.
+    /// Removes all facts that are not lent, keeping the capacity.
     pub fn clear(&mut self) {
         self.facts.own().clear();
     }

@@ -1,12 +1,12 @@
-//! Errors and warnings as data: a code, places, reasons and suggested edits.
+//! Errors and warnings as data: a code, labelled spans, notes and suggested edits.
 
 use crate::Span;
 
-/// A stable diagnostic code, `RX0101` for `Code(101)`. The first two digits name the room:
-/// `RX01` lexing and parsing, `RX02` names and items, `RX03` types and kinds, `RX04` shapes,
-/// `RX05` operators and attributes, `RX06` matches, `RX07` dataflow and effects, `RX08` tensor
-/// programs, `RX09` pipelines and passes, `RX10` lowering and code generation, `RX11` running,
-/// `RX12` files and input/output. Every code has a file in `docs/errors/` (see [`crate::explain`]).
+/// A stable diagnostic code, `RX0101` for `Code(101)`. The first two digits name the area: `RX01`
+/// lexing and parsing, `RX02` names and items, `RX03` types and kinds, `RX04` shapes, `RX05`
+/// operators and attributes, `RX06` matches, `RX07` dataflow and effects, `RX08` tensor programs,
+/// `RX09` pipelines and passes, `RX10` lowering and code generation, `RX11` execution, `RX12` files
+/// and input/output. Every code has a file in `docs/errors/` (see [`crate::explain`]).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(pub u16);
 
@@ -22,72 +22,72 @@ impl std::fmt::Debug for Code {
     }
 }
 
-/// How bad it is.
+/// The severity of a diagnostic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Severity {
-    /// Worth knowing.
+    /// Additional information.
     Note,
-    /// Probably a mistake; the program still means something.
+    /// Probably a mistake; the program is still valid.
     Warning,
-    /// The program means nothing.
+    /// The program is invalid.
     Error,
 }
 
-/// A place and what is to be said about it. The first label of a diagnostic is the primary one.
+/// A span with a message. The first label of a diagnostic is the primary one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Label {
-    /// Where.
+    /// The span.
     pub span: Span,
-    /// What; may be empty for the primary label.
+    /// The message; may be empty for the primary label.
     pub text: String,
 }
 
-/// Replace the text at `span` by `text`; an empty span inserts.
+/// Replaces the text at `span` by `text`; an empty span inserts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Edit {
-    /// What is replaced.
+    /// The range to replace.
     pub span: Span,
-    /// The new text.
+    /// The replacement.
     pub text: String,
 }
 
 /// A suggested change of the source, applied by `relax-check --fix` when `certain`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fix {
-    /// An imperative: "insert `;`".
+    /// The title, in the imperative: "insert `;`".
     pub title: String,
     /// The edits, which do not overlap.
     pub edits: Vec<Edit>,
-    /// Whether the edit is what was meant beyond reasonable doubt.
+    /// Whether the edit is certainly what was intended, i.e. machine-applicable.
     pub certain: bool,
 }
 
-/// One mistake (or doubt, or remark), complete: rendering needs nothing but the source map.
+/// One error, warning or note, self-contained: rendering needs only the source map.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
     /// The stable code.
     pub code: Code,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
     /// One sentence without a full stop, in plain words.
     pub message: String,
-    /// Places; the first is the primary one.
+    /// The labels; the first is the primary one.
     pub labels: Vec<Label>,
-    /// More sentences: where a fact came from, what rule was broken.
+    /// Additional sentences: where a fact came from, which rule was violated.
     pub notes: Vec<String>,
-    /// What to do.
+    /// Suggested fixes.
     pub fixes: Vec<Fix>,
 }
 
-/// The places beside the primary one that a diagnostic names; where there are more a note says so.
+/// The maximum number of secondary labels; further ones are replaced by a note.
 const MAX_PLACES: usize = 6;
 const MORE_PLACES: &str = "more places have part in it";
 
-/// The bytes of a sentence from which on its middle is left out: types and extents grow with a
-/// program.
+/// The length in bytes above which the middle of a message is elided: printed types and extents
+/// grow with the program.
 const MAX_SENTENCE: usize = 1000;
 
-/// A sentence that somebody can read: of a very long one the beginning and the end.
+/// Elides the middle of a very long text.
 fn readable(text: String) -> String {
     if text.len() <= MAX_SENTENCE {
         return text;
@@ -98,7 +98,7 @@ fn readable(text: String) -> String {
 }
 
 impl Diagnostic {
-    /// A diagnostic of any severity at `span`.
+    /// Creates a diagnostic of any severity at `span`.
     pub fn new(severity: Severity, code: Code, span: Span, message: impl Into<String>) -> Self {
         Diagnostic {
             code,
@@ -112,20 +112,20 @@ impl Diagnostic {
             fixes: Vec::new(),
         }
     }
-    /// An error at `span`.
+    /// Creates an error at `span`.
     pub fn error(code: Code, span: Span, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, span, message)
     }
-    /// A warning at `span`.
+    /// Creates a warning at `span`.
     pub fn warning(code: Code, span: Span, message: impl Into<String>) -> Self {
         Self::new(Severity::Warning, code, span, message)
     }
-    /// Says something at the primary place itself.
+    /// Sets the text of the primary label.
     pub fn primary(mut self, text: impl Into<String>) -> Self {
         self.labels[0].text = readable(text.into());
         self
     }
-    /// Adds a second place, as long as there are few enough to be read.
+    /// Adds a secondary label, up to the maximum.
     pub fn label(mut self, span: Span, text: impl Into<String>) -> Self {
         if self.labels.len() > MAX_PLACES {
             if !self.notes.iter().any(|n| n == MORE_PLACES) {
@@ -139,12 +139,12 @@ impl Diagnostic {
         });
         self
     }
-    /// Adds a sentence.
+    /// Adds a note.
     pub fn note(mut self, text: impl Into<String>) -> Self {
         self.notes.push(readable(text.into()));
         self
     }
-    /// Suggests one edit that is likely but not certain to be meant.
+    /// Suggests an edit that is probably but not certainly intended.
     pub fn suggest(
         mut self,
         title: impl Into<String>,
@@ -162,7 +162,7 @@ impl Diagnostic {
         });
         self
     }
-    /// Suggests one edit that `--fix` may apply unseen.
+    /// Suggests an edit that `--fix` may apply without review.
     pub fn fix(mut self, title: impl Into<String>, span: Span, text: impl Into<String>) -> Self {
         let edits = vec![Edit {
             span,
@@ -175,7 +175,7 @@ impl Diagnostic {
         });
         self
     }
-    /// The primary place.
+    /// Returns the primary span.
     pub fn span(&self) -> Span {
         self.labels[0].span
     }
@@ -185,22 +185,22 @@ impl Diagnostic {
     }
 }
 
-/// What a stage has to say beside its result.
+/// The diagnostics of a stage, alongside its result.
 #[derive(Clone, Default, Debug)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
 }
 
 impl Diagnostics {
-    /// Nothing to say.
+    /// Creates an empty list.
     pub fn new() -> Self {
         Self::default()
     }
-    /// Adds one.
+    /// Adds a diagnostic.
     pub fn push(&mut self, d: Diagnostic) {
         self.items.push(d);
     }
-    /// Adds all of another stage's.
+    /// Adds diagnostics of another stage.
     pub fn extend(&mut self, other: impl IntoIterator<Item = Diagnostic>) {
         self.items.extend(other);
     }
@@ -208,28 +208,28 @@ impl Diagnostics {
     pub fn has_errors(&self) -> bool {
         self.items.iter().any(Diagnostic::is_error)
     }
-    /// Number of errors.
+    /// Returns the number of errors.
     pub fn error_count(&self) -> usize {
         self.items.iter().filter(|d| d.is_error()).count()
     }
-    /// All, in order of discovery.
+    /// Iterates over all diagnostics, in order of discovery.
     pub fn iter(&self) -> std::slice::Iter<'_, Diagnostic> {
         self.items.iter()
     }
-    /// Returns whether there is nothing to say.
+    /// Returns whether there are no diagnostics.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
-    /// Number of diagnostics.
+    /// Returns the number of diagnostics.
     pub fn len(&self) -> usize {
         self.items.len()
     }
-    /// Sorts by place, then code, and drops exact repetitions.
+    /// Sorts by position, then code, and drops exact duplicates.
     pub fn sort(&mut self) {
         self.items.sort_by_key(|d| (d.span(), d.code));
         self.items.dedup();
     }
-    /// The diagnostics as a vector.
+    /// Converts the diagnostics to a vector.
     pub fn into_vec(self) -> Vec<Diagnostic> {
         self.items
     }

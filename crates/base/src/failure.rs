@@ -1,10 +1,10 @@
-//! Why what others lend to the house could not do its work.
+//! Errors of callbacks that callers supply.
 
-/// Why something that a caller lends - a function of the host, a reader of files - failed: any
-/// error, or a sentence.
+/// The reason why a caller-supplied callback (a packed function, a file reader) failed: any error,
+/// or a message.
 ///
-/// What the house itself has to say is data: a [`Diagnostic`](crate::Diagnostic), or an enum of the
-/// room it comes from.
+/// Errors of this project's own are structured: a [`Diagnostic`](crate::Diagnostic), or an enum of
+/// the crate concerned.
 ///
 /// ```
 /// use relax_base::BoxError;

@@ -1,12 +1,13 @@
-//! Work that several threads share.
+//! Work shared between threads.
 
-/// Returns how many threads may help this one: one for each other processor.
+/// Returns the number of threads that can help the current one: one for each other processor.
 pub fn helpers() -> usize {
     std::thread::available_parallelism().map_or(0, |n| n.get() - 1)
 }
 
-/// Has so many threads do something beside this one, which takes parts of it as they come: it
-/// returns when all of them are done. Where no thread can be had, this one does it all.
+/// Runs `work` on this thread and on `helpers` additional ones, each claiming parts of it
+/// dynamically; returns when all have finished. If no thread can be started, this one does all the
+/// work.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicUsize, Ordering};

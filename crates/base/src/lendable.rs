@@ -1,9 +1,9 @@
-//! A vector to which several threads can add.
+//! A vector that several threads can append to.
 
 use std::sync::Arc;
 
-/// Makes room for one more element. Large vectors grow by a quarter: their pages are moved, not
-/// copied, and what doubling reserves would be most of the memory of a large file.
+/// Reserves space for one more element. Large vectors grow by a quarter: growing them remaps pages
+/// instead of copying, and the slack of doubling would dominate the memory for a large file.
 #[inline]
 fn make_room<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
@@ -19,16 +19,16 @@ fn grow<T>(items: &mut Vec<T>) {
     }
 }
 
-/// A vector that may be [lent](Self::lend): its elements then stand still, and each copy adds its
-/// own behind them.
+/// A vector that can be [lent](Self::lend): its elements are then frozen and shared, and each copy
+/// appends its own after them.
 ///
-/// Invariant: elements that are lent do not change until they are [taken back](Self::take_back).
+/// Invariant: lent elements do not change until they are [taken back](Self::take_back).
 #[derive(Clone, Debug, PartialEq)]
 pub struct LendableVec<T> {
-    /// The elements from `start` on.
+    /// The elements from index `start` on.
     items: Vec<T>,
     start: usize,
-    /// The elements before `start`, while they are lent.
+    /// The elements before `start`, while lent.
     lent: Option<Arc<Vec<T>>>,
 }
 
@@ -49,27 +49,27 @@ impl<T> From<Vec<T>> for LendableVec<T> {
 }
 
 impl<T> LendableVec<T> {
-    /// Adds an element.
+    /// Appends an element.
     #[inline]
     pub fn push(&mut self, item: T) {
         make_room(&mut self.items);
         self.items.push(item);
     }
-    /// Number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         self.start + self.items.len()
     }
-    /// Returns whether there are none.
+    /// Returns whether the vector is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Returns how many elements are lent.
+    /// Returns the number of lent elements.
     #[inline]
     pub fn start(&self) -> usize {
         self.start
     }
-    /// The element at `index`.
+    /// Returns the element at `index`.
     #[inline]
     pub fn get(&self, index: usize) -> Option<&T> {
         match self.items.get(index.wrapping_sub(self.start)) {
@@ -77,8 +77,7 @@ impl<T> LendableVec<T> {
             item => item,
         }
     }
-    /// The elements of a range that lies before or behind the border between what is lent and what
-    /// is not.
+    /// Returns a range of elements that does not cross the boundary between lent and own elements.
     #[inline]
     pub fn range(&self, from: usize, len: usize) -> &[T] {
         match &self.lent {
@@ -86,27 +85,27 @@ impl<T> LendableVec<T> {
             _ => &self.items[from - self.start..from - self.start + len],
         }
     }
-    /// The elements that are not lent: behind them more can be added.
+    /// Returns the own elements, after the lent ones; more can be appended to them.
     #[inline]
     pub fn own(&mut self) -> &mut Vec<T> {
         &mut self.items
     }
-    /// The copy's own elements, from the first that was not lent on.
+    /// Returns this copy's own elements: those after the lent ones.
     pub fn into_own(self) -> Vec<T> {
         self.items
     }
-    /// Gives back the room that is reserved for more elements.
+    /// Releases excess capacity.
     pub fn shrink(&mut self) {
         self.items.shrink_to_fit();
     }
-    /// Lends all elements: copies share them until each is dropped, none can change them, and
-    /// elements that are added are a copy's own.
+    /// Lends all elements: they are frozen, copies share them until dropped, and elements pushed to
+    /// a copy belong to it alone.
     pub fn lend(&mut self) {
         assert!(self.lent.is_none(), "the elements are lent already");
         self.start = self.items.len();
         self.lent = Some(Arc::new(std::mem::take(&mut self.items)));
     }
-    /// Ends [`lend`](Self::lend), when all copies are gone.
+    /// Ends [`lend`](Self::lend); all copies must have been dropped.
     pub fn take_back(&mut self) {
         let lent = self.lent.take().and_then(Arc::into_inner);
         let mut items = lent.expect("the elements were lent and no copy holds them");
@@ -116,7 +115,7 @@ impl<T> LendableVec<T> {
 }
 
 impl<T: Clone> LendableVec<T> {
-    /// Makes elements that others lent elements of this copy alone.
+    /// Copies lent elements, so that this copy owns all of its elements.
     #[cold]
     pub fn unshare(&mut self) {
         if let Some(lent) = self.lent.take() {
@@ -126,7 +125,7 @@ impl<T: Clone> LendableVec<T> {
             (self.items, self.start) = (items, 0);
         }
     }
-    /// Fills up with `item` to `len` elements, of which at least those that are lent are there.
+    /// Extends the vector to `len` elements with clones of `item`; all lent elements must exist.
     pub fn fill(&mut self, len: usize, item: &T) {
         if len > self.len() {
             make_room(&mut self.items);

@@ -1,8 +1,8 @@
-//! What every other room stands on: ids and arenas, interned names, positions in source
-//! files, diagnostics as data, and threads that share work.
+//! The foundation of all other crates: ids and arenas, interned names, source positions, structured
+//! diagnostics, and threads that share work.
 //!
-//! This room knows nothing about Relay. It prints nothing and opens no file: rendering a
-//! [`Diagnostic`] is the command line's (or the language server's) work.
+//! This crate knows nothing about Relay. It neither prints nor opens files: rendering a
+//! [`Diagnostic`] is up to the command line or the language server.
 
 mod arena;
 mod diagnostic;

@@ -1,28 +1,28 @@
 //! Source files and positions in them.
 //!
-//! All files of a session share one space of byte positions, as in rustc: a [`Span`] is two
-//! `u32`s and still says which file it is in.
+//! All files of a session share one position space, as in rustc: a [`Span`] is just two `u32`s, and
+//! still identifies its file.
 
 use std::sync::Arc;
 
-/// A half-open range of bytes `[start, end)` in the position space of a [`SourceMap`].
-/// `Span::NONE` stands for nodes that no text stands behind.
+/// A half-open byte range `[start, end)` in the position space of a [`SourceMap`]. `Span::NONE` is
+/// the span of nodes without source text.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Span {
-    /// First byte.
+    /// The first byte.
     pub start: u32,
     /// One past the last byte.
     pub end: u32,
 }
 
 impl Span {
-    /// The span of things that were not read from a file.
+    /// The span of nodes that were not read from a file.
     pub const NONE: Span = Span { start: 0, end: 0 };
-    /// The span `[start, end)`.
+    /// Creates the span `[start, end)`.
     pub fn new(start: u32, end: u32) -> Span {
         Span { start, end }
     }
-    /// The smallest span over both; `NONE` is neutral.
+    /// Returns the smallest span that covers both; `NONE` is neutral.
     pub fn to(self, other: Span) -> Span {
         if self.is_none() {
             return other;
@@ -39,29 +39,29 @@ impl Span {
     pub fn is_none(self) -> bool {
         self == Span::NONE
     }
-    /// Number of bytes.
+    /// Returns the number of bytes.
     pub fn len(self) -> usize {
         (self.end - self.start) as usize
     }
-    /// Returns whether the span covers no byte (an insertion point, or `NONE`).
+    /// Returns whether the span is empty (an insertion point, or `NONE`).
     pub fn is_empty(self) -> bool {
         self.start == self.end
     }
-    /// The empty span at the start.
+    /// Returns the empty span at the start.
     pub fn at_start(self) -> Span {
         Span {
             start: self.start,
             end: self.start,
         }
     }
-    /// The empty span at the end.
+    /// Returns the empty span at the end.
     pub fn at_end(self) -> Span {
         Span {
             start: self.end,
             end: self.end,
         }
     }
-    /// Returns whether `pos` lies inside or at either border.
+    /// Returns whether `pos` lies inside or at either end.
     pub fn touches(self, pos: u32) -> bool {
         self.start <= pos && pos <= self.end
     }
@@ -79,14 +79,14 @@ impl std::fmt::Debug for Span {
     }
 }
 
-/// One file: its name, its text and where its lines start.
+/// A source file: its name, its text and its line starts.
 #[derive(Debug)]
 pub struct SourceFile {
     /// The name shown in diagnostics.
     pub name: String,
-    /// The text. Files that were not UTF-8 are held with replacement characters.
+    /// The text. Invalid UTF-8 is replaced by replacement characters.
     pub text: Arc<str>,
-    /// The position of the first byte in the map's space; at least 1.
+    /// The position of the first byte in the source map's position space; at least 1.
     pub start: u32,
     line_starts: Vec<u32>,
 }
@@ -101,7 +101,7 @@ pub struct LineCol {
 }
 
 impl SourceFile {
-    /// A file at the same place with another text, of the same length.
+    /// Returns the file at the same position with another text of the same length.
     pub fn with_text(&self, text: String) -> SourceFile {
         debug_assert_eq!(text.len(), self.text.len());
         SourceFile {
@@ -111,15 +111,15 @@ impl SourceFile {
             start: self.start,
         }
     }
-    /// The whole file as a span.
+    /// Returns the span of the whole file.
     pub fn span(&self) -> Span {
         Span::new(self.start, self.start + self.text.len() as u32)
     }
-    /// The text behind a span of this file.
+    /// Returns the text of a span in this file.
     pub fn slice(&self, span: Span) -> &str {
         &self.text[(span.start - self.start) as usize..(span.end - self.start) as usize]
     }
-    /// Line and column of a position of this file.
+    /// Returns the line and column of a position in this file.
     pub fn line_col(&self, pos: u32) -> LineCol {
         let offset = (pos - self.start).min(self.text.len() as u32);
         let line = self.line_starts.partition_point(|&s| s <= offset) - 1;
@@ -133,7 +133,7 @@ impl SourceFile {
             col: col as u32 + 1,
         }
     }
-    /// The text of a one-based line, without its line end.
+    /// Returns the text of a one-based line, without the line terminator.
     pub fn line(&self, line: u32) -> &str {
         let i = line as usize - 1;
         let from = self.line_starts[i] as usize;
@@ -143,7 +143,7 @@ impl SourceFile {
             .map_or(self.text.len(), |&e| e as usize);
         self.text[from..to].trim_end_matches(['\n', '\r'])
     }
-    /// The number of line ends in a span; a part of it that is outside of this file has none.
+    /// Returns the number of line terminators in a span, ignoring parts outside of this file.
     pub fn newlines(&self, span: Span) -> usize {
         let line = |pos: u32| {
             let offset = pos.saturating_sub(self.start);
@@ -151,7 +151,7 @@ impl SourceFile {
         };
         line(span.end).saturating_sub(line(span.start))
     }
-    /// Number of lines.
+    /// Returns the number of lines.
     pub fn line_count(&self) -> usize {
         self.line_starts.len()
     }
@@ -171,7 +171,7 @@ pub struct SourceMap {
 }
 
 impl SourceMap {
-    /// An empty map.
+    /// Creates an empty map.
     pub fn new() -> Self {
         Self::default()
     }
@@ -182,8 +182,8 @@ impl SourceMap {
         text: impl Into<Arc<str>>,
     ) -> Option<Arc<SourceFile>> {
         let text = text.into();
-        // Position 0 is never part of a file, so that `Span::NONE` is no place; each file has one
-        // position more than bytes, so that its end differs from the next one's start.
+        // Position 0 never belongs to a file, so that `Span::NONE` is invalid; each file takes one
+        // position more than it has bytes, so that its end differs from the next file's start.
         let start = self.files.last().map_or(1, |f| f.span().end + 1);
         let len = u32::try_from(text.len()).ok()?;
         start.checked_add(len)?.checked_add(2)?;
@@ -196,13 +196,13 @@ impl SourceMap {
         self.files.push(file.clone());
         Some(file)
     }
-    /// The file a span lies in; `None` for [`Span::NONE`] and foreign spans.
+    /// Returns the file that contains a span; `None` for [`Span::NONE`] and foreign spans.
     pub fn file(&self, span: Span) -> Option<&Arc<SourceFile>> {
         let i = self.files.partition_point(|f| f.start <= span.start);
         let file = self.files.get(i.checked_sub(1)?)?;
         (span.end <= file.span().end).then_some(file)
     }
-    /// All files, in the order they were added.
+    /// Returns all files, in the order they were added.
     pub fn files(&self) -> &[Arc<SourceFile>] {
         &self.files
     }

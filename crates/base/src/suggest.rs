@@ -1,14 +1,13 @@
-//! "Did you mean …?"
+//! Spelling suggestions: "did you mean …?"
 
-/// The number of single-character insertions, deletions, replacements and swaps of neighbours
-/// that turn `a` into `b` (optimal string alignment distance).
+/// Returns the number of single-character insertions, deletions, replacements and transpositions of
+/// neighbours that turn `a` into `b` (optimal string alignment distance).
 pub fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     Rows::default().distance(&a, &b, usize::MAX).unwrap_or(0)
 }
 
-/// The rows of the distance table that are needed at a time, kept from one pair of words to the
-/// next.
+/// The rows of the distance table that are needed at a time, reused between pairs of words.
 #[derive(Default)]
 struct Rows {
     before: Vec<usize>,
@@ -17,8 +16,8 @@ struct Rows {
 }
 
 impl Rows {
-    /// The edit distance, if it is at most `limit`; farther words are given up early, because
-    /// a name is compared with all names of a module.
+    /// Returns the edit distance if it is at most `limit`. The computation is abandoned early
+    /// otherwise, as a name is compared with all names of a module.
     fn distance(&mut self, a: &[char], b: &[char], limit: usize) -> Option<usize> {
         if a.len().abs_diff(b.len()) > limit {
             return None;
@@ -39,7 +38,7 @@ impl Rows {
                     row[j] = row[j].min(before[j - 2] + 1);
                 }
             }
-            // A swap reaches back two rows and costs one.
+            // A transposition reaches back two rows and costs one.
             let least = row.iter().chain(last).min().copied().unwrap_or(0);
             if least > limit {
                 return None;
@@ -51,8 +50,8 @@ impl Rows {
     }
 }
 
-/// The candidate nearest to `name`, when it is near enough to be what was meant: at most a third
-/// of the longer name is different, or only letter case or the part before the last `.` is.
+/// Returns the candidate nearest to `name`, if it is a plausible misspelling: at most a third of
+/// the longer name differs, or only letter case or the part before the last `.` does.
 pub fn did_you_mean<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,

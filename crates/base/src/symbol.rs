@@ -1,4 +1,4 @@
-//! Interned names: equal text, equal [`Symbol`].
+//! Interned names: equal strings have equal [`Symbol`]s.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,15 +8,15 @@ use std::sync::{Mutex, OnceLock};
 use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
-/// An interned string. Copying and comparing cost as much as for a `u32`.
+/// An interned string, as cheap to copy and compare as a `u32`.
 ///
-/// The text lives as long as the process: names are few and short next to the programs they
-/// stand in. Ordering is by text, so that sorted output does not depend on interning order.
+/// The text is never freed: names are few and short compared with the programs they occur in.
+/// Ordering is by text, so that sorted output does not depend on interning order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Symbol(u32);
 
-/// Texts and where they are found. The table holds numbers only: a large file has as many names as
-/// bindings.
+/// The interned strings, and a hash table of their indices. The table holds only indices, as a
+/// large file has as many names as bindings.
 struct Interner {
     ids: HashTable<u32>,
     texts: Vec<&'static str>,
@@ -36,10 +36,10 @@ fn interner() -> &'static Mutex<Interner> {
     })
 }
 
-/// What a thread has already asked for, so that the lock is off the parser's hot path.
+/// A per-thread cache of lookups, which keeps the lock off the parser's hot path.
 struct Seen {
     ids: HashTable<u32>,
-    /// By number; empty where this thread has not asked for it.
+    /// Strings by index; empty where this thread has not looked one up.
     texts: Vec<&'static str>,
 }
 
@@ -63,7 +63,7 @@ thread_local! {
 }
 
 impl Symbol {
-    /// The symbol for `text`.
+    /// Interns `text`.
     pub fn new(text: &str) -> Symbol {
         let own = hash(text);
         SEEN.with_borrow_mut(|seen| {
@@ -94,7 +94,7 @@ impl Symbol {
         })
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(self) -> &'static str {
         SEEN.with_borrow_mut(|seen| {
             match seen.texts.get(self.0 as usize) {

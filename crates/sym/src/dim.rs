@@ -16,16 +16,16 @@ relax_base::define_id! {
     /// A named, rigid dimension variable (`n` in `Tensor[(n, 4), float32]`). The module keeps
     /// the name.
     pub struct DimVar("dim");
-    /// A flexible unknown that unification solves for. It has no name in the text.
+    /// A flexible inference variable, solved by unification. It has no name in the text.
     pub struct DimInfer("?dim");
 }
 
-/// What a dimension can depend on: a variable or an unknown. Both are non-negative.
+/// A variable or inference variable that a dimension depends on. Both are non-negative.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Atom {
     /// A named, rigid variable.
     Var(DimVar),
-    /// An unknown to be solved for.
+    /// An inference variable.
     Infer(DimInfer),
 }
 
@@ -41,10 +41,11 @@ impl From<DimInfer> for Atom {
     }
 }
 
-/// Why a dimension has no usable value. The later one wins when two meet in an operation.
+/// The reason why a dimension has no usable value. The later variant takes precedence when two meet
+/// in an operation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum DimError {
-    /// The expression outgrew the limits (4,096 terms, 32,768 nodes, 64 nested `//`, `%`, `min`,
+    /// The expression exceeds the limits (4,096 terms, 32,768 nodes, 64 nested `//`, `%`, `min`,
     /// `max`). It behaves like [`Dim::ANY`]: nothing is known, so nothing wrong is claimed.
     TooLarge,
     /// A coefficient does not fit in 64 bits.
@@ -70,15 +71,15 @@ pub struct Overflow;
 /// A dimension: an integer-valued expression in normal form. Cheap to clone (16 bytes).
 ///
 /// Equality and hash are structural on the normal form: equal values are the same dimension,
-/// unequal values may still have equal meaning (ask [`Facts::eq`]). Two `?` are equal as values,
-/// although nothing is known about the extents that they stand for. There is no `Ord`: its `min`
-/// and `max` would be taken for the symbolic ones. Sort with [`Dim::structural_cmp`].
+/// unequal values may still be semantically equal (see [`Facts::eq`]). Two `?` are equal as values,
+/// although the extents they denote are unknown. There is no `Ord`: its `min` and `max` would be
+/// taken for the symbolic ones. Sort with [`Dim::structural_cmp`].
 ///
-/// A constant and a `?` remember how the text spelled them ([`Dim::is_wide`], [`Dim::mark`]): TVM
-/// prints extents of 64 bits as `3i64` and keeps the width through shape arithmetic. Equality, hash
-/// and order do not see the spelling.
+/// Constants and `?` record their spelling in the text ([`Dim::is_wide`], [`Dim::mark`]): TVM
+/// prints 64-bit extents as `3i64` and preserves the width through shape arithmetic. Equality, hash
+/// and order ignore the spelling.
 ///
-/// Invariant: a value is in normal form; a polynomial that is a constant or a lone variable is
+/// Invariant: values are in normal form; a polynomial that is a constant or a lone variable is
 /// never stored as a polynomial.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Dim(pub(crate) Repr);
@@ -92,7 +93,7 @@ pub(crate) enum Repr {
     Bad(DimError),
 }
 
-/// A note on spelling: it says nothing about the value, so all are equal.
+/// A spelling annotation, which is ignored by equality and hashing.
 #[derive(Clone, Copy)]
 pub(crate) struct Spelling<T>(T);
 
@@ -132,39 +133,39 @@ impl Const {
     }
 }
 
-/// The owner's note on how a `?` is spelled; 0 is none.
+/// The owner's mark for the spelling of a `?`; 0 is none.
 pub(crate) type Mark = Spelling<u32>;
 
 impl Dim {
-    /// TVM's `?`: an extent of which nothing is known, not even that it equals itself.
-    /// Arithmetic with it gives `?` again, except that `0 * ?` is 0.
+    /// TVM's `?`: an unknown extent, which is not even known to equal itself. Arithmetic with it
+    /// gives `?` again, except that `0 * ?` is 0.
     pub const ANY: Dim = Dim(Repr::Any(Spelling(0)));
     /// The extent 0.
     pub const ZERO: Dim = Dim(Repr::Const(Const::narrow(0)));
     /// The extent 1.
     pub const ONE: Dim = Dim(Repr::Const(Const::narrow(1)));
 
-    /// A named variable.
+    /// Creates a named variable.
     pub fn var(var: DimVar) -> Dim {
         Dim(Repr::Atom(Atom::Var(var)))
     }
 
-    /// An unknown to be solved for.
+    /// Creates an inference variable.
     pub fn infer(infer: DimInfer) -> Dim {
         Dim(Repr::Atom(Atom::Infer(infer)))
     }
 
-    /// A variable or an unknown.
+    /// Creates a variable or inference variable.
     pub fn atom(atom: Atom) -> Dim {
         Dim(Repr::Atom(atom))
     }
 
-    /// A dimension without a value, for the reason `error`.
+    /// Creates a dimension without a value.
     pub fn bad(error: DimError) -> Dim {
         Dim(Repr::Bad(error))
     }
 
-    /// The value, when it is a constant.
+    /// Returns the value if it is a constant.
     pub fn as_const(&self) -> Option<i64> {
         match self.0 {
             Repr::Const(c) => Some(c.value),
@@ -172,7 +173,7 @@ impl Dim {
         }
     }
 
-    /// The variable or unknown, when it is nothing else.
+    /// Returns the variable if the dimension is just that.
     pub fn as_atom(&self) -> Option<Atom> {
         match self.0 {
             Repr::Atom(atom) => Some(atom),
@@ -180,7 +181,8 @@ impl Dim {
         }
     }
 
-    /// A total, deterministic order of normal forms for sorting. It says nothing about values.
+    /// A total, deterministic order on normal forms, for sorting. It is unrelated to the order of
+    /// values.
     pub fn structural_cmp(&self, other: &Dim) -> Ordering {
         self.0.cmp(&other.0)
     }
@@ -190,7 +192,7 @@ impl Dim {
         matches!(self.0, Repr::Any(_))
     }
 
-    /// A constant that is spelled with 64 bits, `3i64`.
+    /// Creates a constant that is spelled with 64 bits, `3i64`.
     pub fn wide(value: i64) -> Dim {
         Dim(Repr::Const(Const {
             value,
@@ -198,13 +200,13 @@ impl Dim {
         }))
     }
 
-    /// Returns whether this is a constant spelled with 64 bits: the text gave it so, or it was
+    /// Returns whether this is a constant spelled with 64 bits: written like that in the text, or
     /// computed from one that is.
     pub fn is_wide(&self) -> bool {
         matches!(self.0, Repr::Const(c) if c.wide.0)
     }
 
-    /// The same, spelled the plain way.
+    /// Returns the dimension with the plain spelling.
     pub fn narrow(&self) -> Dim {
         match self.0 {
             Repr::Const(c) => Dim::from(c.value),
@@ -213,12 +215,12 @@ impl Dim {
         }
     }
 
-    /// A `?` that its owner spells in a way of its own; `mark` is the owner's and not 0.
+    /// Creates a `?` with a spelling that its owner identifies by `mark`, which is not 0.
     pub fn marked_any(mark: u32) -> Dim {
         Dim(Repr::Any(Spelling(mark)))
     }
 
-    /// The mark of a `?` made by [`Dim::marked_any`].
+    /// Returns the mark of a `?` created by [`Dim::marked_any`].
     pub fn mark(&self) -> Option<u32> {
         match self.0 {
             Repr::Any(Spelling(mark)) if mark != 0 => Some(mark),
@@ -226,7 +228,7 @@ impl Dim {
         }
     }
 
-    /// The same, a constant spelled with 64 bits where one of the operands is.
+    /// Returns the dimension, spelled with 64 bits if it is a constant and one of the operands is.
     fn with_width_of(self, operands: [&Dim; 2]) -> Dim {
         match self.0 {
             Repr::Const(c) if operands.iter().any(|d| d.is_wide()) => Dim::wide(c.value),
@@ -234,7 +236,8 @@ impl Dim {
         }
     }
 
-    /// Why the dimension has no usable value, if so. Check it where a dimension enters a type.
+    /// Returns the reason if the dimension has no usable value. To be checked where a dimension
+    /// enters a type.
     pub fn error(&self) -> Option<DimError> {
         match self.0 {
             Repr::Bad(error) => Some(error),
@@ -242,37 +245,37 @@ impl Dim {
         }
     }
 
-    /// Returns whether the dimension is an expression with an identity: neither `?` nor an error.
+    /// Returns whether the dimension is a known expression: neither `?` nor an error.
     pub fn is_known(&self) -> bool {
         !matches!(self.0, Repr::Any(_) | Repr::Bad(_))
     }
 
-    /// `self // other`, rounded towards minus infinity.
+    /// Returns `self // other`, rounded towards minus infinity.
     pub fn floordiv(&self, other: &Dim) -> Dim {
         division::floordiv(self, other, &Facts::default()).with_width_of([self, other])
     }
 
-    /// `self % other`, with the sign of `other`.
+    /// Returns `self % other`, with the sign of `other`.
     pub fn modulo(&self, other: &Dim) -> Dim {
         division::modulo(self, other, &Facts::default()).with_width_of([self, other])
     }
 
-    /// The smaller of the two.
+    /// Returns the minimum of the two.
     pub fn min(&self, other: &Dim) -> Dim {
         extremum::extremum(OpKind::Min, self, other, &Facts::default()).with_width_of([self, other])
     }
 
-    /// The larger of the two.
+    /// Returns the maximum of the two.
     pub fn max(&self, other: &Dim) -> Dim {
         extremum::extremum(OpKind::Max, self, other, &Facts::default()).with_width_of([self, other])
     }
 
-    /// `self / other` rounded up: `-(-self // other)`.
+    /// Returns `self / other` rounded up: `-(-self // other)`.
     pub fn ceildiv(&self, other: &Dim) -> Dim {
         -(-self).floordiv(other)
     }
 
-    /// The named variables that it depends on, in id order.
+    /// Returns the named variables that it depends on, in id order.
     pub fn free_vars(&self) -> Vec<DimVar> {
         self.atoms()
             .into_iter()
@@ -283,7 +286,7 @@ impl Dim {
             .collect()
     }
 
-    /// The unknowns that it depends on, in id order.
+    /// Returns the inference variables that it depends on, in id order.
     pub fn infer_vars(&self) -> Vec<DimInfer> {
         self.atoms()
             .into_iter()
@@ -294,7 +297,7 @@ impl Dim {
             .collect()
     }
 
-    /// The variables and unknowns that it depends on, in order, each once.
+    /// Returns the variables and inference variables that it depends on, in order, each once.
     pub fn atoms(&self) -> Vec<Atom> {
         match &self.0 {
             Repr::Atom(atom) => vec![*atom],
@@ -307,7 +310,7 @@ impl Dim {
         }
     }
 
-    /// Returns whether it depends on an unknown that unification may still solve.
+    /// Returns whether it depends on an inference variable that unification may still solve.
     pub fn has_infer(&self) -> bool {
         match &self.0 {
             Repr::Atom(atom) => matches!(atom, Atom::Infer(_)),
@@ -316,8 +319,8 @@ impl Dim {
         }
     }
 
-    /// Replaces variables and unknowns, all at once: a replacement is not looked into again.
-    /// The result is in normal form.
+    /// Substitutes variables simultaneously: replacements are not substituted again. The result is
+    /// in normal form.
     pub fn substitute(&self, replace: &dyn Fn(Atom) -> Option<Dim>) -> Dim {
         match &self.0 {
             Repr::Atom(atom) => replace(*atom).unwrap_or_else(|| self.clone()),
@@ -328,11 +331,12 @@ impl Dim {
         }
     }
 
-    /// The value under an assignment of the named variables. `Ok(None)` when there is none: an
-    /// unassigned variable, an unknown, `?`, a division by zero, or a too large expression.
+    /// Evaluates the dimension under an assignment of the named variables. Returns `Ok(None)` if it
+    /// has no value: an unassigned variable, an inference variable, `?`, a division by zero, or a
+    /// too large expression.
     ///
     /// # Errors
-    /// A number on the way does not fit 64 bits.
+    /// An intermediate value does not fit in 64 bits.
     pub fn eval(&self, value: &dyn Fn(DimVar) -> Option<i64>) -> Result<Option<i64>, Overflow> {
         match crate::eval::eval(self, value)? {
             Some(result) => i64::try_from(result).map(Some).map_err(|_| Overflow),
@@ -340,7 +344,7 @@ impl Dim {
         }
     }
 
-    /// The polynomial behind it. `None` for `?` and errors.
+    /// Returns the underlying polynomial; `None` for `?` and errors.
     pub(crate) fn poly(&self) -> Option<Cow<'_, Poly>> {
         match &self.0 {
             Repr::Const(c) => Some(Cow::Owned(Poly::constant(c.value))),
@@ -350,8 +354,8 @@ impl Dim {
         }
     }
 
-    /// Returns what a binary operation gives when an operand has no identity. `None` when both have
-    /// one.
+    /// Returns the result of a binary operation with an operand that is `?` or an error; `None` if
+    /// neither is.
     pub(crate) fn absorb(&self, other: &Dim) -> Option<Dim> {
         let rank = |dim: &Dim| match dim.0 {
             Repr::Any(_) => 1,
@@ -361,14 +365,14 @@ impl Dim {
         let (left, right) = (rank(self), rank(other));
         match left.max(right) {
             0 => None,
-            // What is computed from a `?` is another one: it has no spelling of its own.
+            // The result of arithmetic on a `?` has no spelling of its own.
             1 => Some(Dim::ANY),
             worst if worst == left => Some(self.clone()),
             _ => Some(other.clone()),
         }
     }
 
-    /// Returns whether nothing is known of it, yet it stands for some value: zero times it is zero.
+    /// Returns whether it is unknown but denotes some value: zero times it is zero.
     fn is_opaque(&self) -> bool {
         matches!(self.0, Repr::Any(_) | Repr::Bad(DimError::TooLarge))
     }
@@ -413,7 +417,7 @@ impl From<DimInfer> for Dim {
     }
 }
 
-/// An operation on two constants.
+/// Applies a checked operation to two constants.
 fn checked(a: Const, b: Const, op: fn(i64, i64) -> Option<i64>) -> Dim {
     let wide = Spelling(a.wide.0 || b.wide.0);
     op(a.value, b.value).map_or(Dim::bad(DimError::Overflow), |value| {

@@ -1,21 +1,21 @@
-//! Dimensions as the text format writes them.
+//! Printing of dimensions in the text format.
 
 use std::fmt;
 
 use crate::dim::{Atom, Dim, DimError, DimVar};
 use crate::fold::{DimBuilder, DimOp};
 
-/// Shows a dimension in the text format's syntax. Made by [`Dim::display`].
+/// Prints a dimension in the text format's syntax. Created by [`Dim::display`].
 pub struct DisplayDim<'a> {
     dim: &'a Dim,
     name: &'a dyn Fn(DimVar) -> String,
 }
 
 impl Dim {
-    /// In the text format's syntax (`n * 4 + m // 2`, `min(n, m)`, `?`), with as few parentheses
-    /// as reading it back needs. `name` gives the variables' names. An unknown shows as
-    /// `?dim3`, which no program can write: it is for messages. The order and the parentheses
-    /// are those of [`Dim::build`].
+    /// Prints the dimension in the text format's syntax (`n * 4 + m // 2`, `min(n, m)`, `?`), with
+    /// the minimal parentheses needed to parse it back. `name` gives the variables' names. An
+    /// inference variable prints as `?dim3`, which is not valid syntax: it is for messages only.
+    /// The order and the parentheses are those of [`Dim::build`].
     pub fn display<'a>(&'a self, name: &'a dyn Fn(DimVar) -> String) -> DisplayDim<'a> {
         DisplayDim { dim: self, name }
     }
@@ -27,7 +27,7 @@ impl fmt::Display for DisplayDim<'_> {
     }
 }
 
-/// Variables show as `dim3`: for debugging and messages of this room only.
+/// Variables print as `dim3`: only for debugging and for this crate's own messages.
 impl fmt::Debug for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.display(&|var| format!("{var:?}")), f)

@@ -1,24 +1,24 @@
-//! The rules for `//` and `%`.
+//! Normalisation rules for `//` and `%`.
 //!
-//! Both reduce the dividend to a canonical residue first, in the same way, so that
-//! `a // k * k + a % k` finds its way back to `a`. Every rule is an identity of floor division
-//! wherever the divisor is not zero; a divisor that cannot be negative is positive there.
+//! Both first reduce the dividend to the same canonical residue, so that `a // k * k + a % k`
+//! simplifies back to `a`. Every rule is an identity of floor division wherever the divisor is
+//! nonzero; a divisor that cannot be negative is positive there.
 
 use crate::dim::{Dim, DimError};
 use crate::facts::Facts;
 use crate::poly::{Factor, Made, Mono, Op, OpKind, Poly, Term, gcd};
 
-/// Exact division gives up beyond this many steps.
+/// The step limit of exact division.
 const MAX_STEPS: usize = 256;
-/// Exact division gives up when one step costs more nodes than this.
+/// The limit on the nodes that a step of exact division processes.
 const MAX_DIVISOR: u64 = 256;
 
-/// `left // right`.
+/// Returns `left // right`.
 pub(crate) fn floordiv(left: &Dim, right: &Dim, facts: &Facts) -> Dim {
     divide(left, right, facts, Wanted::Quotient)
 }
 
-/// `left % right`.
+/// Returns `left % right`.
 pub(crate) fn modulo(left: &Dim, right: &Dim, facts: &Facts) -> Dim {
     divide(left, right, facts, Wanted::Rest)
 }
@@ -76,8 +76,8 @@ fn of_constants(a: i64, b: i64, wanted: Wanted) -> Dim {
     i64::try_from(value).map_or(Dim::bad(DimError::Overflow), Dim::from)
 }
 
-/// The quotient or the rest for a divisor that does not lead with a minus. `None` when an
-/// intermediate coefficient does not fit: then the operation is kept as written.
+/// Computes the quotient or the remainder for a divisor whose leading sign is positive. Returns
+/// `None` if an intermediate coefficient overflows; the operation is then kept as written.
 fn reduce(a: &Poly, d: &Poly, facts: &Facts, wanted: Wanted) -> Option<Dim> {
     let d_const = d.as_const();
     let positive = d_const.is_some() || facts.range_of(d).lower.is_some_and(|lower| lower >= 0);
@@ -139,7 +139,8 @@ fn reduce(a: &Poly, d: &Poly, facts: &Facts, wanted: Wanted) -> Option<Dim> {
     if let Some(k) = d_const
         && let Some((high, low, g)) = high_and_low(&r, k, facts)
     {
-        // g * a + b with 0 <= b < g: (g * a + b) // k = a // (k / g), and the rest likewise.
+        // g * a + b with 0 <= b < g: (g * a + b) // k = a // (k / g), and likewise for the
+        // remainder.
         let inner = divide(&Ok(high).into(), &Dim::from(k / g), facts, wanted);
         return Some(match wanted {
             Wanted::Quotient => Dim::from(Ok(q)) + inner,
@@ -154,8 +155,8 @@ fn reduce(a: &Poly, d: &Poly, facts: &Facts, wanted: Wanted) -> Option<Dim> {
     })
 }
 
-/// Terms of a dividend that do not change the rest: those known to be multiples, and `y % (j * d)`
-/// becomes `y`.
+/// Drops terms of a dividend that do not affect the remainder: known multiples are dropped, and
+/// `y % (j * d)` becomes `y`.
 fn drop_multiples(a: Poly, d: &Poly, facts: &Facts) -> Option<Poly> {
     let d_const = d.as_const();
     let d_dim = Dim::from(Ok(d.clone()));
@@ -198,10 +199,10 @@ fn drop_multiples(a: Poly, d: &Poly, facts: &Facts) -> Option<Poly> {
     }
 }
 
-/// `a = d * q + r` for a divisor of one term or a constant, with the canonical residue `r`:
+/// Splits `a = d * q + r` for a divisor of one term or a constant, with the canonical residue `r`:
 /// coefficients of multiples of the divisor's monomial lie in `(-c / 2, c / 2]`, the constant, for
-/// a constant divisor, in `[0, c)`. The outer `None`: a coefficient does not fit. The inner one:
-/// the divisor has several terms.
+/// a constant divisor, in `[0, c)`. The outer option is `None` on overflow, the inner one if the
+/// divisor has several terms.
 #[allow(clippy::option_option)]
 fn split(a: &Poly, d: &Poly) -> Option<Option<(Poly, Poly)>> {
     let (mono, c) = match (d.as_const(), d.as_term()) {
@@ -246,7 +247,7 @@ fn split(a: &Poly, d: &Poly) -> Option<Option<(Poly, Poly)>> {
     Some(Some((q, Poly::sorted(r_terms, r_constant).ok()?)))
 }
 
-/// `a / d` when the division is exact, for a divisor of several terms.
+/// Returns `a / d` if the division is exact, for a divisor of several terms.
 fn exact(a: &Poly, d: &Poly) -> Option<Poly> {
     let lead = d.terms.first()?;
     if d.size() > MAX_DIVISOR || a.size() > MAX_DIVISOR * 16 {
@@ -287,7 +288,7 @@ fn exact(a: &Poly, d: &Poly) -> Option<Poly> {
     }
 }
 
-/// `j` when `r` is proven to lie in `[j * d, j * d + d)`.
+/// Returns `j` if `r` provably lies in `[j * d, j * d + d)`.
 fn quotient_by_range(r: &Poly, d: &Poly, positive: bool, facts: &Facts) -> Option<i64> {
     if let Some(k) = d.as_const() {
         let range = facts.range_of(r);
@@ -318,11 +319,11 @@ fn quotient_by_range(r: &Poly, d: &Poly, positive: bool, facts: &Facts) -> Optio
     None
 }
 
-/// `r = h * r' + low` and `d = h * d'` with `0 <= low < h`, for an `h` other than 1.
+/// Splits `r = h * r' + low` and `d = h * d'` with `0 <= low < h`, for an `h` other than 1.
 fn common_factor(r: &Poly, d: &Poly, positive: bool) -> Option<(Poly, i64, Poly, Poly)> {
     let mono = common_mono(r, d);
     let mut g = r.content(d.content(d.constant.unsigned_abs()));
-    // Rounding the constant down first is sound for a positive divisor only.
+    // Rounding down the constant first is only sound for a positive divisor.
     if mono.is_some() || !positive {
         g = gcd(g, r.constant.unsigned_abs());
     }
@@ -360,7 +361,7 @@ fn common_factor(r: &Poly, d: &Poly, positive: bool) -> Option<(Poly, i64, Poly,
     Some((h, low, shrink(r)?, shrink(d)?))
 }
 
-/// The greatest monomial that divides every term of both, none of which has a constant.
+/// Returns the greatest monomial that divides every term of both, neither of which has a constant.
 fn common_mono(r: &Poly, d: &Poly) -> Option<Mono> {
     if r.constant != 0 || d.constant != 0 {
         return None;
@@ -370,8 +371,8 @@ fn common_mono(r: &Poly, d: &Poly) -> Option<Mono> {
     monos.try_fold(first, |so_far, mono| so_far.gcd(mono))
 }
 
-/// `(x // e + b) // d = (x + e * b) // (e * d)` for positive `d`; for the rest, the same rewrites
-/// `x // e % d` to nothing better, so only the quotient uses it.
+/// Rewrites `(x // e + b) // d = (x + e * b) // (e * d)` for positive `d`. Only for quotients: the
+/// corresponding rule for `x // e % d` gives no simpler form.
 fn nested(r: &Poly, d: &Poly, facts: &Facts, wanted: Wanted) -> Option<Dim> {
     if wanted == Wanted::Rest || !r.has(OpKind::FloorDiv) {
         return None;
@@ -402,7 +403,7 @@ fn nested(r: &Poly, d: &Poly, facts: &Facts, wanted: Wanted) -> Option<Dim> {
     Some(floordiv(&Ok(shifted).into(), &Ok(divisor).into(), facts))
 }
 
-/// `r = g * high + low` with `0 <= low < g` and `g` a divisor of `k`.
+/// Splits `r = g * high + low` with `0 <= low < g` and `g` a divisor of `k`.
 fn high_and_low(r: &Poly, k: i64, facts: &Facts) -> Option<(Poly, Poly, i64)> {
     if r.terms.len() < 2 && r.constant == 0 {
         return None;

@@ -5,7 +5,7 @@ use crate::mono::{Factor, Op, OpKind};
 
 type Value = Result<Option<i128>, Overflow>;
 
-/// Evaluation in 128 bits. Recursion is bounded: operations nest at most 64 deep.
+/// Evaluates in 128 bits. The recursion is bounded: operations nest at most 64 deep.
 pub(crate) fn eval(dim: &Dim, value: &dyn Fn(DimVar) -> Option<i64>) -> Value {
     match &dim.0 {
         Repr::Const(c) => Ok(Some(i128::from(c.value))),

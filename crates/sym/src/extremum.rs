@@ -1,13 +1,13 @@
-//! The rules for `min` and `max`.
+//! Normalisation rules for `min` and `max`.
 
 use crate::dim::{Dim, DimError};
 use crate::facts::Facts;
 use crate::poly::{Factor, Made, Op, OpKind, Poly, Term, gcd};
 
-/// Beyond this many pairs, arguments are compared only when they differ by a constant.
+/// Above this number of pairs, arguments are only compared if they differ by a constant.
 const MAX_PAIRS: usize = 512;
 
-/// `min(left, right)` or `max(left, right)`.
+/// Returns `min(left, right)` or `max(left, right)`.
 pub(crate) fn extremum(kind: OpKind, left: &Dim, right: &Dim, facts: &Facts) -> Dim {
     if let Some(result) = left.absorb(right) {
         return result;
@@ -25,7 +25,7 @@ pub(crate) fn extremum(kind: OpKind, left: &Dim, right: &Dim, facts: &Facts) -> 
     extremum_all(kind, vec![left.clone(), right.clone()], facts)
 }
 
-/// The extremum of one or more dimensions.
+/// Returns the extremum of one or more dimensions.
 pub(crate) fn extremum_all(kind: OpKind, dims: Vec<Dim>, facts: &Facts) -> Dim {
     let mut polys = Vec::with_capacity(dims.len());
     let mut worst = Dim::ZERO;
@@ -42,7 +42,7 @@ pub(crate) fn extremum_all(kind: OpKind, dims: Vec<Dim>, facts: &Facts) -> Dim {
 }
 
 fn build(kind: OpKind, args: Vec<Poly>, facts: &Facts) -> Result<Dim, DimError> {
-    // A part that all arguments share stands outside: min(n + a, n + b) = n + min(a, b).
+    // Terms common to all arguments are pulled out: min(n + a, n + b) = n + min(a, b).
     let (outside, args) = pull_out(args)?;
     let mut args = prune(kind, flatten(kind, args)?, facts);
     let (more, pulled) = pull_out(args)?;
@@ -76,7 +76,7 @@ fn build(kind: OpKind, args: Vec<Poly>, facts: &Facts) -> Result<Dim, DimError> 
         })
         .map(|made: Made| made.map(|poly| Dim::from(Ok(poly))))
         .collect::<Result<Vec<_>, _>>()?;
-    // Expressions first, so that `min(n, 4)` reads as people write it.
+    // Expressions before constants, so that `min(n, 4)` prints in the customary order.
     args.sort_unstable_by(|a, b| {
         (a.as_const().is_some(), a.as_const())
             .cmp(&(b.as_const().is_some(), b.as_const()))
@@ -93,8 +93,8 @@ fn opposite(kind: OpKind) -> OpKind {
     }
 }
 
-/// Splits off the terms (and the constant) that all arguments have in common. A shared term's
-/// part is the one nearest to zero when the signs agree.
+/// Splits off the terms (and the constant) that all arguments have in common. If the coefficients'
+/// signs agree, the one nearest to zero is common.
 fn pull_out(args: Vec<Poly>) -> Result<(Poly, Vec<Poly>), DimError> {
     let constant = args.iter().map(|arg| arg.constant).min().unwrap_or(0);
     let mut shared: Vec<Term> = args
@@ -135,7 +135,8 @@ fn pull_out(args: Vec<Poly>) -> Result<(Poly, Vec<Poly>), DimError> {
     Ok((shared, args))
 }
 
-/// `min(min(a, b) * 2 + 1, c)` has the arguments `a * 2 + 1`, `b * 2 + 1` and `c`.
+/// Flattens nested extrema: `min(min(a, b) * 2 + 1, c)` has the arguments `a * 2 + 1`, `b * 2 + 1`
+/// and `c`.
 fn flatten(kind: OpKind, args: Vec<Poly>) -> Result<Vec<Poly>, DimError> {
     let mut flat = Vec::with_capacity(args.len());
     for arg in args {
@@ -165,9 +166,9 @@ fn flatten(kind: OpKind, args: Vec<Poly>) -> Result<Vec<Poly>, DimError> {
     Ok(flat)
 }
 
-/// Drops arguments that another one makes superfluous.
+/// Drops arguments that are dominated by another one.
 fn prune(kind: OpKind, mut args: Vec<Poly>, facts: &Facts) -> Vec<Poly> {
-    // Of arguments that differ by a constant, the extreme one comes first and stays.
+    // Among arguments that differ by a constant, the extreme one comes first and is kept.
     args.sort_unstable_by(|a, b| {
         let constants = a.constant.cmp(&b.constant);
         a.terms.cmp(&b.terms).then(if kind == OpKind::Min {

@@ -1,4 +1,4 @@
-//! What is known of variables, and what follows from it.
+//! Facts about variables, and proofs from them.
 
 use rustc_hash::FxHashMap;
 
@@ -8,23 +8,23 @@ use crate::range::Ranges;
 use crate::rebuild::Rebuild;
 use crate::solve::{Solution, solve_with};
 
-/// The answer to a question about dimensions.
+/// The answer to a query about dimensions.
 ///
 /// Answers hold for assignments that satisfy the facts and give both dimensions a value (see the
-/// crate's page on division by zero). Facts that contradict each other allow no assignment, so
-/// any answer may come.
+/// crate documentation on division by zero). Contradictory facts allow no assignment, so any answer
+/// may be returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Proof {
     /// It holds under every assignment.
     Proven,
     /// It fails under every assignment.
     Refuted,
-    /// Neither is known. Not even that it depends on the assignment.
+    /// Neither is known; it may or may not depend on the assignment.
     Unknown,
 }
 
-/// What is known of variables: bounds and divisibility. Without a fact, a variable or unknown is
-/// any integer that is at least 0.
+/// Facts about variables: bounds and divisibility. Without a fact, a variable is any integer that
+/// is at least 0.
 #[derive(Clone, Default, Debug)]
 pub struct Facts {
     known: FxHashMap<Atom, Known>,
@@ -45,7 +45,7 @@ impl Known {
         multiple: 1,
     };
 
-    /// The least multiple that is not below the lower bound, if it fits.
+    /// Returns the least multiple that is not below the lower bound, if it fits.
     fn least(self) -> Option<i64> {
         let missing = self.lower.rem_euclid(self.multiple);
         if missing == 0 {
@@ -65,20 +65,20 @@ impl Facts {
         self.known.get(&atom).copied().unwrap_or(Known::NOTHING)
     }
 
-    /// Adds `atom >= lower` to what is known.
+    /// Adds the fact `atom >= lower`.
     pub fn add_lower(&mut self, atom: impl Into<Atom>, lower: i64) {
         let known = self.entry(atom.into());
         known.lower = known.lower.max(lower);
     }
 
-    /// Adds `atom <= upper` to what is known.
+    /// Adds the fact `atom <= upper`.
     pub fn add_upper(&mut self, atom: impl Into<Atom>, upper: i64) {
         let known = self.entry(atom.into());
         known.upper = Some(known.upper.map_or(upper, |old| old.min(upper)));
     }
 
-    /// Adds that `atom` is a multiple of `divisor`. A divisor that is not positive says nothing
-    /// and is ignored.
+    /// Adds the fact that `atom` is a multiple of `divisor`. A divisor that is not positive is
+    /// ignored.
     pub fn add_multiple_of(&mut self, atom: impl Into<Atom>, divisor: i64) {
         if divisor <= 0 {
             return;
@@ -86,19 +86,19 @@ impl Facts {
         let known = self.entry(atom.into());
         let common = gcd(known.multiple.unsigned_abs(), divisor.unsigned_abs());
         let common = i64::try_from(common).unwrap_or(1);
-        // When the least common multiple does not fit, the older fact is kept: it is still true.
+        // If the least common multiple overflows, the older fact is kept, as it remains true.
         known.multiple = (known.multiple / common)
             .checked_mul(divisor)
             .unwrap_or(known.multiple);
     }
 
-    /// The bounds of an atom.
+    /// Returns the bounds of an atom.
     pub(crate) fn bounds_of_atom(&self, atom: Atom) -> (i64, Option<i64>) {
         let known = self.get(atom);
         (known.lower, known.upper)
     }
 
-    /// A number that divides every value of the term.
+    /// Returns a divisor of every value of the term.
     pub(crate) fn multiple_of_term(&self, term: &Term) -> u64 {
         let mut product = term.coef.unsigned_abs();
         for (factor, power) in term.mono.factors() {
@@ -107,7 +107,7 @@ impl Facts {
                 if multiple == 1 {
                     break;
                 }
-                // A product that does not fit: what was gathered so far divides it as well.
+                // On overflow, the product so far is still a divisor.
                 let Some(next) = product.checked_mul(multiple) else {
                     return product;
                 };
@@ -117,7 +117,7 @@ impl Facts {
         product
     }
 
-    /// Zero stands for the multiples of every number: zero itself.
+    /// Returns a divisor of every value of the factor; zero means that its only value is zero.
     fn multiple_of_factor(&self, factor: &Factor) -> u64 {
         let op = match factor {
             Factor::Atom(atom) => return self.get(*atom).multiple.unsigned_abs(),
@@ -148,8 +148,8 @@ impl Facts {
             })
     }
 
-    /// `dim` with every atom `n` written as `least + multiple * n'`, so that bounds below and
-    /// divisibility become part of the expression; and the facts that remain for `n'`.
+    /// Rewrites `dim` with every atom `n` as `least + multiple * n'`, so that lower bounds and
+    /// divisibility become part of the expression; also returns the remaining facts about `n'`.
     fn reduce(&self, dim: &Dim) -> (Dim, Facts) {
         let mut rest = Facts::default();
         let relevant: Vec<_> = dim
@@ -174,8 +174,8 @@ impl Facts {
         (reduced, rest)
     }
 
-    /// The difference, in the form in which the most cancels, and the facts about its atoms.
-    /// `None` when it is not known.
+    /// Returns the difference, in the form with the most cancellation, and the facts about its
+    /// atoms; `None` if it is unknown.
     fn difference(&self, a: &Dim, b: &Dim) -> Option<(Dim, Facts)> {
         let difference = a - b;
         if !difference.is_known() {
@@ -228,7 +228,7 @@ impl Facts {
         Proof::Unknown
     }
 
-    /// Returns whether divisibility alone keeps it from being zero, as with `n * 4 - 7`.
+    /// Returns whether divisibility alone implies that it is nonzero, as for `n * 4 - 7`.
     fn never_zero(&self, dim: &Dim) -> bool {
         let Some(poly) = dim.poly() else { return false };
         let common = poly
@@ -265,13 +265,13 @@ impl Facts {
         }
     }
 
-    /// The least and the greatest value, where known. They need not be taken.
+    /// Returns the lower and the upper bound, where known. They need not be tight.
     pub fn bounds(&self, dim: &Dim) -> (Option<i64>, Option<i64>) {
         let Some((reduced, facts)) = self.difference(dim, &Dim::ZERO) else {
             return (None, None);
         };
         let range = Ranges::new(&facts).of_dim(&reduced);
-        // A lower bound above `i64::MAX` is weakened to it, one below `i64::MIN` is none.
+        // A lower bound above `i64::MAX` is weakened to it, one below `i64::MIN` is dropped.
         let lower = range
             .lower
             .and_then(|lower| i64::try_from(lower.min(i128::from(i64::MAX))).ok());
@@ -297,7 +297,7 @@ impl Facts {
         }
     }
 
-    /// `dim` in normal form, with these facts used in the rules for `//`, `%`, `min` and `max`.
+    /// Normalises `dim`, using these facts in the rules for `//`, `%`, `min` and `max`.
     pub fn simplify(&self, dim: &Dim) -> Dim {
         let simple = Rebuild::new(&|_| None, self).dim(dim);
         if simple.is_known() {
@@ -307,7 +307,7 @@ impl Facts {
         }
     }
 
-    /// [`solve`](crate::solve()) with these facts.
+    /// Runs [`solve`](crate::solve()) with these facts.
     pub fn solve(&self, a: &Dim, b: &Dim, solvable: &dyn Fn(Atom) -> bool) -> Solution {
         solve_with(self, a, b, solvable)
     }

@@ -1,4 +1,4 @@
-//! Dimensions taken apart, for whoever writes them in another form than text.
+//! Structural traversal of dimensions, for writing them in forms other than text.
 
 use crate::dim::{Atom, Dim, DimError, Repr};
 use crate::poly::{Factor, Op, OpKind, Poly, Term};
@@ -22,13 +22,13 @@ pub enum DimOp {
     Max,
 }
 
-/// Receives the parts of a dimension, inner ones first.
+/// A visitor of the parts of a dimension, inner ones first.
 pub trait DimBuilder {
-    /// What a part becomes.
+    /// The result for a part.
     type Out;
     /// A constant.
     fn int(&mut self, value: i64) -> Self::Out;
-    /// A variable or an unknown.
+    /// A variable or inference variable.
     fn atom(&mut self, atom: Atom) -> Self::Out;
     /// `?`
     fn any(&mut self) -> Self::Out;
@@ -36,13 +36,13 @@ pub trait DimBuilder {
     fn bad(&mut self, error: DimError) -> Self::Out;
     /// An operation.
     fn op(&mut self, op: DimOp, lhs: Self::Out, rhs: Self::Out) -> Self::Out;
-    /// Parentheses: text needs them around this operand.
+    /// A parenthesised operand, in text.
     fn group(&mut self, inner: Self::Out) -> Self::Out;
 }
 
 impl Dim {
-    /// Hands the parts of the dimension to `builder`, in the order and with the parentheses of
-    /// [`Dim::display`]. Recursion is bounded: operations nest at most 64 deep.
+    /// Visits the parts of the dimension with `builder`, in the order and with the parentheses of
+    /// [`Dim::display`]. The recursion is bounded: operations nest at most 64 deep.
     pub fn build<B: DimBuilder>(&self, builder: &mut B) -> B::Out {
         match &self.0 {
             Repr::Const(c) => builder.int(c.value),
@@ -94,7 +94,7 @@ fn build_poly<B: DimBuilder>(poly: &Poly, b: &mut B) -> B::Out {
     sum.unwrap_or_else(|| b.int(0))
 }
 
-/// The term without its sign.
+/// Builds a term without its sign.
 fn build_term<B: DimBuilder>(term: &Term, b: &mut B) -> B::Out {
     let mut product: Option<B::Out> = None;
     for (factor, power) in term.mono.factors() {
@@ -146,7 +146,7 @@ fn build_call<B: DimBuilder>(op: &Op, kind: DimOp, b: &mut B) -> B::Out {
     out
 }
 
-/// An operand of `//` or `%`. On the left, a lone product needs no parentheses.
+/// Builds an operand of `//` or `%`. On the left, a lone product needs no parentheses.
 fn build_operand<B: DimBuilder>(dim: &Dim, left: bool, b: &mut B) -> B::Out {
     let bare = match &dim.0 {
         Repr::Const(c) => c.value >= 0,

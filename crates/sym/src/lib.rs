@@ -1,25 +1,25 @@
-//! Symbolic dimensions: one normal form, proofs about it, and the unknowns that unification
-//! solves for.
+//! Symbolic dimensions: a normal form, proofs about it, and inference variables solved by
+//! unification.
 //!
-//! A [`Dim`] is an integer-valued expression over dimension variables. Every operation brings
-//! its result to a normal form (a polynomial over variables and over `//`, `%`, `min`, `max`
-//! of normal forms), so that structural equality already decides most questions; [`Facts`]
-//! decides more of them with bounds and divisibility; [`solve`] isolates unknowns.
+//! A [`Dim`] is an integer-valued expression over dimension variables. The result of every
+//! operation is brought to a normal form (a polynomial over variables and over `//`, `%`, `min`,
+//! `max` of normal forms), so that structural equality already decides most questions; [`Facts`]
+//! decides more of them with bounds and divisibility; [`solve`] isolates inference variables.
 //!
 //! # What the laws mean
 //!
 //! * Values are mathematical integers. Coefficients are `i64`; a coefficient that does not fit
-//!   turns the whole dimension into the state [`DimError::Overflow`]. Nothing wraps.
-//! * Variables and unknowns are non-negative: they stand for extents. Whoever substitutes a
-//!   dimension for a variable promises that its value is not negative.
-//! * `a // b` rounds towards minus infinity and `a % b == a - a // b * b` (Python's meaning).
+//!   turns the whole dimension into [`DimError::Overflow`]. Nothing wraps.
+//! * Variables and inference variables are non-negative: they denote extents. Whoever substitutes a
+//!   dimension for a variable must ensure that its value is not negative.
+//! * `a // b` rounds towards minus infinity and `a % b == a - a // b * b` (Python's semantics).
 //!   Division by zero has no value. Two dimensions count as equal when they have the same value
-//!   under every assignment that gives both of them one; a normal form may therefore have a
-//!   value where the written expression has none (`n * m // m` is `n`, also for `m == 0`), never
-//!   the reverse and never another value. A divisor that cannot be negative counts as
-//!   positive for the same reason.
+//!   under every assignment that gives both of them one; a normal form may therefore have a value
+//!   where the written expression has none (`n * m // m` is `n`, also for `m == 0`), never the
+//!   reverse and never another value. A divisor that cannot be negative counts as positive for the
+//!   same reason.
 //!
-//! Invariant: this room knows no names. A module owns the names of its variables and hands a
+//! Invariant: this crate stores no names. A module owns the names of its variables and passes a
 //! naming function to [`Dim::display`].
 
 mod dim;

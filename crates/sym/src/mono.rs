@@ -1,4 +1,4 @@
-//! What polynomials are made of: factors and their products.
+//! The building blocks of polynomials: factors and their products.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::dim::{Atom, Dim, DimError, Repr};
 use crate::poly::{MAX_DEPTH, MAX_SIZE, Poly};
 
-/// The operations that are not polynomial.
+/// The non-polynomial operations.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum OpKind {
     FloorDiv,
@@ -22,7 +22,7 @@ pub(crate) struct Op {
     pub(crate) args: Vec<Dim>,
     pub(crate) size: u64,
     pub(crate) depth: u32,
-    /// A bit for each kind of operation here and inside.
+    /// A bit for each kind of operation that occurs here or nested inside.
     pub(crate) kinds: u8,
 }
 
@@ -51,8 +51,8 @@ impl Ord for Op {
 }
 
 impl Op {
-    /// The operation as it stands; simplifying it is the caller's work. An error when an
-    /// argument has no identity or the limits are exceeded.
+    /// Builds the operation without simplification, which is the caller's job. The result is an
+    /// error if an argument is `?` or an error, or if the limits are exceeded.
     pub(crate) fn build(kind: OpKind, args: Vec<Dim>) -> Dim {
         let (mut size, mut depth, mut kinds) = (1u64, 0, 1u8 << kind as u8);
         for arg in &args {
@@ -79,14 +79,14 @@ impl Op {
     }
 }
 
-/// What monomials multiply.
+/// A factor of a monomial.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Factor {
     Atom(Atom),
     Op(Arc<Op>),
 }
 
-/// A product of powers of factors, not empty.
+/// A non-empty product of powers of factors.
 ///
 /// Invariant: factors are sorted and distinct, powers are positive.
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -101,7 +101,7 @@ impl Mono {
         &self.0
     }
 
-    /// The factor, when the monomial is one factor to the first power.
+    /// Returns the factor if the monomial is a single factor to the first power.
     pub(crate) fn as_factor(&self) -> Option<&Factor> {
         match &*self.0 {
             [(factor, 1)] => Some(factor),
@@ -113,7 +113,7 @@ impl Mono {
         self.0.iter().map(|(_, power)| u64::from(*power)).sum()
     }
 
-    /// `None` when a power does not fit.
+    /// Multiplies two monomials; `None` if a power overflows.
     pub(crate) fn times(&self, other: &Mono) -> Option<Mono> {
         let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());
         let mut product = Vec::with_capacity(self.0.len() + other.0.len());
@@ -135,7 +135,7 @@ impl Mono {
         }
     }
 
-    /// `self / other`: `None` when it does not divide, `Some(None)` when the quotient is 1.
+    /// Returns `self / other`: `None` if it does not divide, `Some(None)` if the quotient is 1.
     pub(crate) fn divide(&self, other: &Mono) -> Option<Option<Mono>> {
         let mut quotient = Vec::with_capacity(self.0.len());
         let mut divisor = other.0.iter().peekable();
@@ -163,7 +163,7 @@ impl Mono {
         })
     }
 
-    /// The greatest monomial that divides both; `None` when that is 1.
+    /// Returns the greatest common divisor; `None` if it is 1.
     pub(crate) fn gcd(&self, other: &Mono) -> Option<Mono> {
         let common: Vec<_> = self
             .0

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use crate::dim::{Dim, DimError, Repr};
 pub(crate) use crate::mono::{Factor, Mono, Op, OpKind};
 
-/// More terms than this: [`DimError::TooLarge`].
+/// The maximum number of terms, beyond which the result is [`DimError::TooLarge`].
 pub(crate) const MAX_TERMS: usize = 4096;
-/// More nodes (terms, factors, and those of nested operations, shared ones counted each time)
-/// than this: [`DimError::TooLarge`].
+/// The maximum number of nodes (terms, factors, and those of nested operations, shared ones counted
+/// each time), beyond which the result is [`DimError::TooLarge`].
 pub(crate) const MAX_SIZE: u64 = 1 << 15;
-/// Operations nested deeper than this: [`DimError::TooLarge`]. It bounds every recursion here.
+/// The maximum nesting depth of operations, beyond which the result is [`DimError::TooLarge`]. It
+/// bounds every recursion in this crate.
 pub(crate) const MAX_DEPTH: u32 = 64;
-/// A product that multiplies more pairs of terms than this: [`DimError::TooLarge`].
+/// The maximum number of term pairs in a product, beyond which the result is
+/// [`DimError::TooLarge`].
 const MAX_PRODUCTS: usize = 1 << 14;
 
 /// `coef * mono`; the coefficient is not zero.
@@ -32,13 +34,13 @@ pub(crate) struct Poly {
     pub(crate) constant: i64,
     size: u64,
     depth: u32,
-    /// A bit for each kind of operation among the factors.
+    /// A bit for each kind of operation that occurs as a factor.
     kinds: u8,
-    /// The same, with the operations inside operations.
+    /// The same, including operations nested inside operations.
     inner_kinds: u8,
 }
 
-/// A polynomial, or why there is none.
+/// A polynomial, or the reason why there is none.
 pub(crate) type Made = Result<Poly, DimError>;
 
 impl Poly {
@@ -61,7 +63,7 @@ impl Poly {
         Poly::measured(terms, 0)
     }
 
-    /// From terms that are sorted and distinct.
+    /// Creates a polynomial from sorted and distinct terms.
     pub(crate) fn sorted(terms: Vec<Term>, constant: i64) -> Made {
         let poly = Poly::measured(terms, constant);
         if poly.terms.len() > MAX_TERMS || poly.size > MAX_SIZE {
@@ -70,7 +72,7 @@ impl Poly {
         Ok(poly)
     }
 
-    /// From terms in any order: equal monomials are added up.
+    /// Creates a polynomial from terms in any order; equal monomials are added up.
     pub(crate) fn collect(mut terms: Vec<Term>, constant: i64) -> Made {
         terms.sort_unstable_by(|a, b| a.mono.cmp(&b.mono));
         let mut merged: Vec<Term> = Vec::with_capacity(terms.len());
@@ -118,7 +120,7 @@ impl Poly {
         }
     }
 
-    /// Every factor, repeated where it occurs in several terms.
+    /// Iterates over all factors, with duplicates across terms.
     pub(crate) fn factors(&self) -> impl Iterator<Item = &Factor> {
         self.terms
             .iter()
@@ -126,17 +128,18 @@ impl Poly {
             .map(|(factor, _)| factor)
     }
 
-    /// The number of nodes: what an operation on the polynomial costs.
+    /// Returns the number of nodes: the cost of an operation on the polynomial.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// Returns how deep operations nest in it.
+    /// Returns the nesting depth of operations in it.
     pub(crate) fn depth(&self) -> u32 {
         self.depth
     }
 
-    /// Returns whether an operation of this kind is among the factors (not: inside an operation).
+    /// Returns whether an operation of this kind occurs as a factor (not nested inside an
+    /// operation).
     pub(crate) fn has(&self, kind: OpKind) -> bool {
         self.kinds & (1 << kind as u8) != 0
     }
@@ -145,7 +148,7 @@ impl Poly {
         self.inner_kinds
     }
 
-    /// Returns whether an operation of this kind is anywhere in it.
+    /// Returns whether an operation of this kind occurs anywhere in it.
     pub(crate) fn has_inside(&self, kind: OpKind) -> bool {
         self.inner_kinds & (1 << kind as u8) != 0
     }
@@ -158,12 +161,13 @@ impl Poly {
         self.terms.is_empty() && self.constant == 0
     }
 
-    /// The sign of the first term, or of the constant when there is no term.
+    /// Returns whether the first term's coefficient is negative, or the constant if there are no
+    /// terms.
     pub(crate) fn leads_negative(&self) -> bool {
         self.terms.first().map_or(self.constant, |term| term.coef) < 0
     }
 
-    /// The only term, when there is no other and no constant.
+    /// Returns the term, if there is exactly one and no constant.
     pub(crate) fn as_term(&self) -> Option<&Term> {
         match self.terms.as_slice() {
             [term] if self.constant == 0 => Some(term),
@@ -171,22 +175,22 @@ impl Poly {
         }
     }
 
-    /// The greatest common divisor of the terms' coefficients (not the constant), at most
-    /// `start`; with `start == 0`, theirs alone.
+    /// Returns the greatest common divisor of the terms' coefficients (not the constant) and
+    /// `start`; with `start == 0`, that of the coefficients alone.
     pub(crate) fn content(&self, start: u64) -> u64 {
         self.terms
             .iter()
             .fold(start, |so_far, term| gcd(so_far, term.coef.unsigned_abs()))
     }
 
-    /// Without the term at `index`.
+    /// Returns the polynomial without the term at `index`.
     pub(crate) fn without(&self, index: usize) -> Poly {
         let mut terms = self.terms.clone();
         terms.remove(index);
         Poly::measured(terms, self.constant)
     }
 
-    /// Each coefficient mapped, terms whose coefficient becomes zero dropped.
+    /// Maps each coefficient, and drops terms whose coefficient becomes zero.
     pub(crate) fn map(&self, coef: impl Fn(i64) -> Option<i64>, constant: i64) -> Made {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
@@ -210,7 +214,7 @@ impl Poly {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// `left + scale * right`.
+    /// Returns `left + scale * right`.
     pub(crate) fn add(left: &Poly, right: &Poly, scale: i64) -> Made {
         let scaled = |coef: i64| coef.checked_mul(scale).ok_or(DimError::Overflow);
         let constant = left
@@ -306,7 +310,7 @@ impl From<Made> for Dim {
 }
 
 impl Dim {
-    /// The value for a polynomial to which no rule applies any more.
+    /// Converts a polynomial that no rule applies to into a dimension.
     fn settled(made: Made) -> Dim {
         match made {
             Err(error) => Dim::bad(error),
@@ -322,7 +326,7 @@ impl Dim {
     }
 }
 
-/// The greatest common divisor; `gcd(0, b) == b`.
+/// Returns the greatest common divisor; `gcd(0, b) == b`.
 pub(crate) fn gcd(mut a: u64, mut b: u64) -> u64 {
     while b != 0 {
         (a, b) = (b, a % b);

@@ -1,4 +1,4 @@
-//! Interval analysis: between which values a polynomial lies.
+//! Interval analysis of polynomials.
 
 use std::cell::Cell;
 
@@ -6,8 +6,8 @@ use crate::dim::{Atom, Dim, Repr};
 use crate::facts::Facts;
 use crate::poly::{Factor, Made, Op, OpKind, Poly, Term};
 
-/// The least and the greatest value; `None` is infinity. 128 bits: a bound beyond `i64` still
-/// compares correctly.
+/// The lower and the upper bound; `None` is infinity. In 128 bits, so that bounds beyond `i64`
+/// still compare correctly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Range {
     pub(crate) lower: Option<i128>,
@@ -100,11 +100,12 @@ enum End {
     PlusInfinity,
 }
 
-/// How deep refinements nest, and how many nodes all of them together may look at.
+/// Limits on the nesting of refinements, and on the number of nodes that all of them together may
+/// visit.
 const MAX_REFINEMENTS: u32 = 8;
 const MAX_WORK: u64 = 1 << 12;
 
-/// One question about a range.
+/// The state of one range query.
 pub(crate) struct Ranges<'a> {
     facts: &'a Facts,
     work: Cell<u64>,
@@ -168,7 +169,7 @@ impl<'a> Ranges<'a> {
                 let (Some(dividend), Some(divisor)) = (args.next(), args.next()) else {
                     return Range::ALL;
                 };
-                // A divisor that is not negative is at least 1 wherever there is a quotient.
+                // A non-negative divisor is at least 1 wherever the quotient is defined.
                 let Some(least) = divisor.lower.filter(|lower| *lower >= 0) else {
                     return Range::ALL;
                 };
@@ -203,8 +204,9 @@ impl<'a> Ranges<'a> {
         }
     }
 
-    /// A lower bound from putting polynomials for operations: `min(a, b) <= a`,
-    /// `a // k * k <= a` and their like let terms cancel that plain intervals cannot.
+    /// Returns a lower bound obtained by replacing operations with polynomial bounds:
+    /// `min(a, b) <= a`, `a // k * k <= a` and similar inequalities let terms cancel that plain
+    /// intervals cannot.
     fn refined_lower(&self, poly: &Poly, depth: u32) -> Option<i128> {
         let mut best: Option<i128> = None;
         for (index, term) in poly.terms.iter().enumerate() {
@@ -233,14 +235,14 @@ impl<'a> Ranges<'a> {
         best
     }
 
-    /// Returns whether there is work left for a look at the polynomial.
+    /// Charges a visit of the polynomial to the work budget; returns whether it suffices.
     fn spend(&self, poly: &Poly) -> bool {
         let work = self.work.get() + poly.size();
         self.work.set(work);
         work <= MAX_WORK
     }
 
-    /// A lower bound of `rest + coef * op`, for `%`, `min` and `max`.
+    /// Returns a lower bound of `rest + coef * op`, for `%`, `min` and `max`.
     fn lower_with(&self, rest: &Poly, coef: i64, op: &Op, depth: u32) -> Option<i128> {
         let put = |value: &Poly| -> Option<i128> {
             if !self.spend(rest) {
@@ -270,8 +272,8 @@ impl<'a> Ranges<'a> {
                 }
                 best
             }
-            // One argument is a bound when it lies on the right side of the extremum; else the
-            // extremum is one of the arguments.
+            // Each argument bounds the extremum from one side; from the other side, the extremum is
+            // one of the arguments.
             OpKind::Min | OpKind::Max if (op.kind == OpKind::Min) == (coef < 0) => {
                 args.map(|arg| put(&arg)).max().flatten()
             }
@@ -281,8 +283,8 @@ impl<'a> Ranges<'a> {
         }
     }
 
-    /// A lower bound of `rest + c * m * (a // d)`. With `d` a positive `e * m`, it is the one of
-    /// `(e * rest + c * (d * (a // d))) / e`, where `d * (a // d)` lies in `[a - d + 1, a]`.
+    /// Returns a lower bound of `rest + c * m * (a // d)`. If `d` is a positive `e * m`, it is that
+    /// of `(e * rest + c * (d * (a // d))) / e`, where `d * (a // d)` lies in `[a - d + 1, a]`.
     fn lower_with_quotient(
         &self,
         rest: &Poly,
@@ -314,7 +316,7 @@ impl<'a> Ranges<'a> {
             .and_then(|rest| Poly::add(&rest, &multiple, term.coef));
         let lower = self.of_poly(&sum.ok()?, depth + 1).lower?;
         let scale = i128::from(scale);
-        // Rounded up: the value is an integer.
+        // Rounded up, as the value is an integer.
         Some(lower.div_euclid(scale) + i128::from(lower.rem_euclid(scale) != 0))
     }
 }
@@ -351,7 +353,7 @@ fn rest(dividend: Range, divisor: Range) -> Range {
 }
 
 impl Facts {
-    /// The range of an atom by the facts alone.
+    /// Returns the range of an atom that follows from the facts alone.
     pub(crate) fn range_of_atom(&self, atom: Atom) -> Range {
         let (lower, upper) = self.bounds_of_atom(atom);
         Range {
@@ -360,7 +362,7 @@ impl Facts {
         }
     }
 
-    /// The range of a polynomial of atoms that these facts are about.
+    /// Returns the range of a polynomial over atoms that these facts describe.
     pub(crate) fn range_of(&self, poly: &Poly) -> Range {
         Ranges::new(self).of_poly(poly, 0)
     }

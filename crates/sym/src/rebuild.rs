@@ -1,4 +1,4 @@
-//! Building a dimension anew from its leaves: substitution, and simplifying with more facts.
+//! Rebuilding of dimensions from their leaves: substitution, and simplification with more facts.
 
 use std::cell::Cell;
 
@@ -8,10 +8,11 @@ use crate::extremum::extremum_all;
 use crate::facts::Facts;
 use crate::poly::{Factor, Made, Op, OpKind, Poly, Term};
 
-/// Nodes that one rebuild may make; more is [`DimError::TooLarge`].
+/// The maximum number of nodes that one rebuild may create, beyond which the result is
+/// [`DimError::TooLarge`].
 const MAX_WORK: u64 = 1 << 18;
 
-/// One walk over a dimension.
+/// One traversal of a dimension.
 pub(crate) struct Rebuild<'a> {
     replace: &'a dyn Fn(Atom) -> Option<Dim>,
     facts: &'a Facts,
@@ -21,7 +22,7 @@ pub(crate) struct Rebuild<'a> {
 }
 
 impl<'a> Rebuild<'a> {
-    /// Replaces atoms, and simplifies with what `facts` know of the atoms of the result.
+    /// Substitutes atoms, and simplifies with the `facts` about the atoms of the result.
     pub(crate) fn new(replace: &'a dyn Fn(Atom) -> Option<Dim>, facts: &'a Facts) -> Self {
         Rebuild {
             replace,
@@ -32,7 +33,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// Replaces nothing, but writes `a % k` as `a - a // k * k`, which makes more sums cancel.
+    /// Substitutes nothing, but writes `a % k` as `a - a // k * k`, which lets more sums cancel.
     pub(crate) fn expanding_mod(facts: &'a Facts) -> Self {
         Rebuild {
             expand_mod: true,
@@ -71,7 +72,7 @@ impl<'a> Rebuild<'a> {
     }
 
     fn term(&self, term: &Term) -> Made {
-        // Where only `%` is to be expanded, terms without any stay.
+        // If only `%` is to be expanded, terms without it are kept.
         let has_mod = |factor: &Factor| match factor {
             Factor::Atom(_) => false,
             Factor::Op(op) => op.kinds & (1 << OpKind::Mod as u8) != 0,
@@ -119,7 +120,8 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// A part's polynomial. A `?` has none: it is noted, and makes the whole a `?`.
+    /// Returns the polynomial of a part. A `?` has none: it is recorded, and makes the whole
+    /// dimension a `?`.
     fn known(&self, dim: &Dim) -> Made {
         if let Some(poly) = dim.poly() {
             return Ok(poly.into_owned());

@@ -1,4 +1,4 @@
-//! The rule that joins a quotient and its rest to what was divided.
+//! The rule that recombines a quotient and a remainder.
 
 use rustc_hash::FxHashSet;
 
@@ -6,7 +6,7 @@ use crate::dim::Dim;
 use crate::mono::{Factor, Mono, Op, OpKind};
 use crate::poly::{Made, Poly, Term};
 
-/// Applies `a // k * k + a % k == a`, also when scaled, until nothing changes.
+/// Applies `a // k * k + a % k == a`, also when scaled, up to a fixpoint.
 pub(crate) fn recombine(mut poly: Poly) -> Made {
     'again: loop {
         let divided: FxHashSet<&[Dim]> = poly
@@ -31,8 +31,8 @@ pub(crate) fn recombine(mut poly: Poly) -> Made {
     }
 }
 
-/// For the term `c * m * (a % k)`: the index of the term `c * m * k * (a // k)`, if there is one,
-/// and `c * m * a`. `divided` holds the arguments of all `//` in the polynomial.
+/// Finds the partner of the term `c * m * (a % k)`: the index of the term `c * m * k * (a // k)`,
+/// if there is one, and `c * m * a`. `divided` holds the arguments of all `//` in the polynomial.
 fn partner(poly: &Poly, divided: &FxHashSet<&[Dim]>, term: &Term) -> Option<(usize, Poly)> {
     let (modulus, op) = term
         .mono

@@ -1,30 +1,30 @@
-//! Isolating unknowns.
+//! Solving equations by isolating variables.
 
 use crate::dim::{Atom, Dim};
 use crate::facts::{Facts, Proof};
 use crate::poly::{Factor, Poly, Term};
 
-/// What can be said of `a == b`.
+/// The solution of `a == b`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Solution {
-    /// It holds exactly when each atom has the value beside it. (The value is also to be an
-    /// extent, so it is not negative wherever the equation holds.)
+    /// It holds if and only if each atom has the given value. (Where the equation holds, the value
+    /// must also be a valid extent, i.e. non-negative.)
     Solved(Vec<(Atom, Dim)>),
     /// It always holds.
     Equal,
     /// It never holds.
     Different,
-    /// Nothing can be isolated, perhaps not yet: ask again when more is known.
+    /// Nothing can be isolated, at least not yet: retry when more is known.
     Stuck,
 }
 
-/// Solves `a == b` for one of the atoms that `solvable` allows, by linear isolation: the atom
-/// stands in one term, alone, and the other terms are divisible by its coefficient.
+/// Solves `a == b` for one of the atoms accepted by `solvable`, by linear isolation: the atom
+/// occurs in a single term, alone, and the other terms are divisible by its coefficient.
 ///
-/// When several qualify, unknowns go before variables and younger (higher) ids before older
-/// ones, so `?2 == ?1` makes `?2` point to `?1`.
+/// If several qualify, inference variables take precedence over variables, and younger (higher) ids
+/// over older ones, so that `?2 == ?1` makes `?2` point to `?1`.
 ///
-/// Invariant: the value of a solved atom does not mention the atom.
+/// Invariant: the value of a solved atom does not contain the atom.
 pub fn solve(a: &Dim, b: &Dim, solvable: &dyn Fn(Atom) -> bool) -> Solution {
     solve_with(&Facts::default(), a, b, solvable)
 }
@@ -35,7 +35,7 @@ pub(crate) fn solve_with(
     b: &Dim,
     solvable: &dyn Fn(Atom) -> bool,
 ) -> Solution {
-    // This looks at the ranges as well: a value below zero is refuted here.
+    // This also checks ranges: an equation whose value would be negative is refuted here.
     match facts.eq(a, b) {
         Proof::Proven => return Solution::Equal,
         Proof::Refuted => return Solution::Different,
@@ -67,7 +67,7 @@ pub(crate) fn solve_with(
     Solution::Stuck
 }
 
-/// `poly == 0` without the factors that all terms share and that are never zero.
+/// Removes from `poly == 0` the factors that all terms share and that are never zero.
 fn cancel(facts: &Facts, poly: &Poly) -> Poly {
     let mut terms = poly.terms.iter();
     let Some(first) = terms.next().filter(|_| poly.constant == 0) else {
@@ -98,7 +98,7 @@ fn cancel(facts: &Facts, poly: &Poly) -> Poly {
     Poly::collect(reduced, constant).unwrap_or_else(|_| poly.clone())
 }
 
-/// `-(rest) / coef` for the term at `index`, when every coefficient is divisible.
+/// Returns `-(rest) / coef` for the term at `index`, if every coefficient is divisible.
 fn isolate(poly: &Poly, index: usize) -> Option<Dim> {
     let divisor = poly.terms[index].coef.checked_neg()?;
     let divide = |coef: i64| -> Option<i64> {

@@ -1,4 +1,4 @@
-//! The simplifications and proofs that shapes need, one by one.
+//! The simplifications and proofs that shapes need, case by case.
 
 use relax_sym::{Atom, Dim, DimError, DimInfer, DimVar, Facts, Overflow, Proof, Solution, solve};
 
@@ -193,7 +193,8 @@ fn errors_are_states() {
         (n.modulo(&Dim::ZERO) + Dim::ANY).error(),
         Some(DimError::DivisionByZero)
     );
-    // Extreme constants beside variables, in every operation: a value or a state, no panic.
+    // Extreme constants beside variables, in every operation: the result is a value or an error,
+    // never a panic.
     let extremes = [i64::MIN, i64::MIN + 1, -1, 1, i64::MAX];
     for a in extremes {
         for b in extremes {
@@ -363,7 +364,7 @@ fn solving() {
     );
     assert_eq!(go(&x, &x), Solution::Equal);
     assert_eq!(go(&x, &(&x + 1)), Solution::Different);
-    // It also forces `n == 0`: that the value is an extent is the caller's check.
+    // This also implies `n == 0`: checking that the value is a valid extent is up to the caller.
     assert_eq!(go(&x, &(&x * 2 + &n)), is(0, -&n));
     assert_eq!(go(&x, &y), is(1, x.clone()));
     assert_eq!(go(&x, &(&x * &n)), Solution::Stuck);
@@ -397,7 +398,7 @@ fn blow_ups_end() {
     }
     assert_eq!(deep.error(), Some(DimError::TooLarge));
 
-    // Sharing that doubles the text at each step.
+    // Sharing that doubles the printed size at each step.
     let mut shared = vars[0].clone();
     for _ in 0..100 {
         shared = shared.floordiv(&vars[1]) + (&shared + 1).floordiv(&vars[2]);

@@ -1,10 +1,10 @@
-//! Every simplification, proof and solution against evaluation, on random expressions and
-//! assignments.
+//! Property tests: every simplification, proof and solution against evaluation, on random
+//! expressions and assignments.
 
 use proptest::prelude::*;
 use relax_sym::{Atom, Dim, DimInfer, DimVar, Facts, Overflow, Proof, Solution, solve};
 
-/// An expression as written: what the normal form must agree with.
+/// An expression as written, which the normal form must agree with.
 #[derive(Clone, Debug)]
 enum Written {
     Const(i64),
@@ -34,7 +34,7 @@ impl Written {
         }
     }
 
-    /// `None`: a division by zero, or more than 128 bits.
+    /// Returns `None` on division by zero or 128-bit overflow.
     fn eval(&self, values: &[i64; VARS]) -> Option<i128> {
         Some(match self {
             Written::Const(value) => i128::from(*value),
@@ -92,7 +92,7 @@ fn written() -> impl Strategy<Value = Written> {
     })
 }
 
-/// Expressions whose values are never negative, so that they may stand for a variable.
+/// Generates expressions that are never negative, so that they can be substituted for a variable.
 fn extent() -> impl Strategy<Value = Written> {
     let leaf = prop_oneof![
         2 => (0..VARS as u32).prop_map(Written::Var),
@@ -119,7 +119,8 @@ fn assignment(values: [i64; VARS]) -> impl Fn(DimVar) -> Option<i64> {
     move |var| values.get(var.0 as usize).copied()
 }
 
-/// The normal form has the written value wherever there is one, or is in an error state.
+/// Checks that the normal form has the written expression's value wherever there is one, or is in
+/// an error state.
 fn agrees(dim: &Dim, expected: Option<i128>, values: [i64; VARS]) -> Result<(), TestCaseError> {
     let Some(expected) = expected else {
         return Ok(());
@@ -130,7 +131,7 @@ fn agrees(dim: &Dim, expected: Option<i128>, values: [i64; VARS]) -> Result<(), 
     match dim.eval(&assignment(values)) {
         Ok(Some(value)) => prop_assert_eq!(i128::from(value), expected, "{:?}", dim),
         Ok(None) => prop_assert!(false, "{dim:?} lost its value {expected}"),
-        // A sum of large terms may leave 128 bits, or the value 64.
+        // A sum of large terms may exceed 128 bits, or its value 64 bits.
         Err(Overflow) => {
             let large = values.iter().any(|value| *value > 1 << 30);
             prop_assert!(
@@ -143,7 +144,7 @@ fn agrees(dim: &Dim, expected: Option<i128>, values: [i64; VARS]) -> Result<(), 
     Ok(())
 }
 
-/// Facts that the assignment satisfies.
+/// Returns facts that the assignment satisfies.
 fn facts(values: [i64; VARS], choices: [u8; VARS]) -> Facts {
     let mut facts = Facts::default();
     for (index, (value, choice)) in values.into_iter().zip(choices).enumerate() {
@@ -162,7 +163,7 @@ fn facts(values: [i64; VARS], choices: [u8; VARS]) -> Facts {
     facts
 }
 
-/// At least 4,000 cases; `PROPTEST_CASES` asks for more.
+/// At least 4,000 cases; more with `PROPTEST_CASES`.
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     ProptestConfig {
@@ -253,7 +254,7 @@ proptest! {
                 };
                 prop_assert_eq!(*atom, DimInfer(7).into());
                 prop_assert!(!value.atoms().contains(atom), "occurs check");
-                // It holds exactly when the unknown has the value.
+                // It holds if and only if the inference variable has this value.
                 if let (Some(equal), Ok(Some(value))) = (equal, value.eval(&assignment(values))) {
                     prop_assert_eq!(equal, value == values[0]);
                 }
@@ -283,7 +284,7 @@ proptest! {
     fn text_shows_the_value(written in written(), values in values()) {
         let dim = written.dim();
         let text = dim.display(&|var| format!("v{}", var.0)).to_string();
-        // The least integer has no literal: its digits alone do not fit.
+        // The least integer has no literal, as its digits alone overflow.
         if dim.is_known() && !text.contains("9223372036854775808") {
             let read = read(&text);
             let expected = dim.eval(&assignment(values));
@@ -294,7 +295,7 @@ proptest! {
     }
 }
 
-/// Reads a dimension expression: `+ -` bind weaker than `* // %`, all associate to the left.
+/// Parses a dimension expression: `+ -` bind more loosely than `* // %`, all are left-associative.
 fn read(text: &str) -> Written {
     let mut rest = text;
     let result = sum(&mut rest);
