@@ -1,4 +1,4 @@
-//! Gathers the prelude, `prelude/*.relay`, into one table of names and texts.
+//! Collects the prelude, `prelude/*.relay`, into one table of names and texts.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The codes of the diagnostics of this room; each has a page in `docs/errors/`.
+//! The diagnostic codes of this crate; each has a page in `docs/errors/`.
 
 use relax_base::Code;
 
@@ -16,11 +16,11 @@ pub const DUPLICATE: Code = Code(205);
 pub const UNKNOWN_GRAPH: Code = Code(206);
 /// A free variable of an expression file is not declared (a warning).
 pub const UNDECLARED_FREE: Code = Code(207);
-/// A construct stands where it has no meaning.
+/// A construct is not allowed in its position.
 pub const MISPLACED: Code = Code(208);
 /// A constructor pattern has the wrong number of fields, or names no constructor.
 pub const PATTERN: Code = Code(210);
-/// A relation is not defined, or its text is not understood.
+/// A relation is not defined, or not understood.
 pub const RELATION: Code = Code(211);
 /// A numeric literal does not fit its type.
 pub const LITERAL: Code = Code(212);
@@ -28,19 +28,19 @@ pub const LITERAL: Code = Code(212);
 pub const METADATA: Code = Code(213);
 /// A reference into the metadata section finds nothing.
 pub const META_REF: Code = Code(214);
-/// A data type definition contradicts itself.
+/// A data type definition is contradictory.
 pub const DATA_TYPE: Code = Code(215);
 /// An `output` names something that is not bound in its dataflow block.
 pub const OUTPUT: Code = Code(216);
-/// An operator is not known, and its call is taken as it is (a warning).
+/// An operator is unknown, and its call is kept as it is (a warning).
 pub const UNKNOWN_OP: Code = Code(217);
 /// Constants are placeholders (a note).
 pub const STUBS: Code = Code(218);
-/// A kind does not fit, or is not known.
+/// A kind does not match, or is unknown.
 pub const KIND: Code = Code(310);
 /// A type has the wrong number of arguments.
 pub const TYPE_ARITY: Code = Code(311);
-/// A type is written in a way that means nothing.
+/// A type is malformed.
 pub const TYPE_FORM: Code = Code(312);
 /// A dimension variable is not bound.
 pub const UNKNOWN_DIM: Code = Code(410);
@@ -54,17 +54,17 @@ pub const UNKNOWN_ATTR: Code = Code(511);
 pub const ATTR_TYPE: Code = Code(512);
 /// A required attribute is missing.
 pub const MISSING_ATTR: Code = Code(513);
-/// Attributes stand where nothing takes them, or twice.
+/// Attributes in a position that takes none, or duplicates.
 pub const ATTR_PLACE: Code = Code(514);
-/// A name inside a tensor program is not known.
+/// A name inside a tensor program is unknown.
 pub const PROGRAM_NAME: Code = Code(801);
-/// Element types inside a tensor program do not fit.
+/// Element types inside a tensor program do not match.
 pub const PROGRAM_TYPE: Code = Code(802);
-/// A construct does not belong into a tensor program.
+/// A construct is not allowed in a tensor program.
 pub const PROGRAM_FORM: Code = Code(803);
 
-/// Returns whether an error of this code leaves an error node behind where it stands, so that what
-/// does not depend on it can be judged all the same.
+/// Returns whether an error of this code leaves an error node at its position, so that code that
+/// does not depend on it can still be checked.
 pub fn leaves_node(code: Code) -> bool {
     matches!(
         code,
@@ -89,8 +89,8 @@ pub fn leaves_node(code: Code) -> bool {
     )
 }
 
-/// Returns whether an error of this code may be the consequence of text that could not be read: the
-/// definition that is missed may stand in the unreadable part.
+/// Returns whether an error of this code may be the consequence of a syntax error: the missing
+/// definition may be in the unparsed part.
 pub fn may_follow(code: Code) -> bool {
     matches!(
         code,

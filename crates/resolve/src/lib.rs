@@ -1,13 +1,14 @@
-//! Syntax tree to module, and module to syntax tree.
+//! Resolution of syntax trees to modules, and conversion of modules to syntax trees.
 //!
-//! [`resolve`] turns what was written into what is meant: names become ids, sugar becomes
-//! operator calls, literals and the metadata section become tensors, attributes become complete.
-//! It checks what can be checked without types: names, kinds, numbers of arguments, attributes.
+//! [`resolve`] resolves names to ids, desugars operators to calls, converts literals and the
+//! metadata section to tensors, and completes attributes. It checks what can be checked without
+//! types: names, kinds, numbers of arguments, attributes.
 //!
-//! Invariant: no function here recurses over the depth of a program; nested constructs are walked
-//! with work lists.
-//! Invariant: whatever the tree, the result is a module; what could not be resolved is
-//! `Expr::Error` or `Type::Error` and has been reported once.
+//! Invariant: no function here recurses over the depth of a program; nested constructs are
+//! traversed with worklists.
+//!
+//! Invariant: every tree resolves to a module; what cannot be resolved is `Expr::Error` or
+//! `Type::Error` and has been reported exactly once.
 
 mod build;
 pub mod codes;

@@ -1,11 +1,12 @@
-//! What the names of a tree refer to, for editors: every occurrence of a name with its place and
-//! the place where it is bound.
+//! Name occurrences for editors: every occurrence of a name in a tree, with its span and the span
+//! of its binding.
 //!
-//! [`resolve`](crate::resolve) makes a module, which keeps meanings and forgets spellings: types
-//! are shared, constants have no names. This walk keeps every spelling and asks for nothing but the
-//! tree, so it works on broken files too. A test holds it against the resolver's own scopes.
+//! [`resolve`](crate::resolve) creates a module, which keeps meanings and drops spellings: types
+//! are shared, constants have no names. This traversal keeps every spelling and needs only the
+//! tree, so it works on files with errors too. A test compares it with the resolver's own scopes.
 //!
 //! Invariant: nothing recurses over the depth of a program.
+//!
 //! Invariant: a name inside an item never refers to a local of another item.
 
 mod scope;
@@ -17,7 +18,7 @@ use relax_syntax::ast::{self, Ast, ExprKind, ItemKind, PatKind, StmtKind};
 use rustc_hash::FxHashSet;
 use scope::{Mark, Scope};
 
-/// What sort of thing a name names.
+/// The kind of entity that a name denotes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub enum NameKind {
     /// `%x`: variables, parameters, buffers, loop variables.
@@ -28,7 +29,7 @@ pub enum NameKind {
     Global,
     /// A bare name in an expression: an operator or a constructor.
     Callee,
-    /// A constructor: where it is declared, and in patterns.
+    /// A constructor: in its declaration, and in patterns.
     Ctor,
     /// A data type, `List`.
     Type,
@@ -38,16 +39,16 @@ pub enum NameKind {
     Dim,
     /// A type relation.
     Relation,
-    /// An operator: where an `op` item declares it.
+    /// An operator, in the `op` item that declares it.
     Op,
-    /// The key of an attribute, `axis` in `axis=1`.
+    /// An attribute key, `axis` in `axis=1`.
     Key,
-    /// An attribute of an `op` item: its declaration and its uses in the computation.
+    /// An attribute of an `op` item: in its declaration and in the computation.
     Attr,
 }
 
 impl NameKind {
-    /// Returns whether such names are known in the whole file, and not only in one item.
+    /// Returns whether such names are visible in the whole file rather than in one item.
     pub fn is_file_wide(self) -> bool {
         use NameKind::*;
         matches!(self, Global | Callee | Ctor | Type | Relation | Op)
@@ -57,20 +58,20 @@ impl NameKind {
 /// An occurrence of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Name {
-    /// Where; with the sigil, where it has one.
+    /// The span, including the sigil, if any.
     pub span: Span,
-    /// The name without its sigil.
+    /// The name, without sigil.
     pub text: Symbol,
-    /// What it names.
+    /// The kind of name.
     pub kind: NameKind,
-    /// For a name of an item's own scopes: the place of the name where it is bound. `None` for
-    /// names of the whole file, and for names that are not bound anywhere.
+    /// For a name bound within an item: the span of the name at its binding. `None` for file-wide
+    /// names, and for unbound names.
     pub binding: Option<Span>,
-    /// Whether this is the place where it is bound or declared.
+    /// Whether this occurrence is the binding or declaration.
     pub binds: bool,
 }
 
-/// Every name of a tree, in order of place.
+/// Collects every name in a tree, in source order.
 pub fn names(ast: &Ast) -> Vec<Name> {
     let mut walk = Walk {
         ast,
@@ -90,16 +91,16 @@ pub fn names(ast: &Ast) -> Vec<Name> {
     for item in &ast.items {
         walk.item(item);
     }
-    // One place may be walked twice where a relation's condition stands for a name.
+    // A position may be visited twice if a relation's condition defines a name.
     walk.out.sort_by_key(|n| (n.span, !n.binds));
     walk.out.dedup_by_key(|n| n.span);
     walk.out
 }
 
-/// A step of the walk.
+/// A step of the traversal.
 enum Task {
     Expr(ast::ExprId),
-    /// An attribute's value: bare names are dimensions and element types.
+    /// An attribute value: bare names are dimensions and element types.
     Value(ast::ExprId),
     Stmt(ast::StmtId),
     Clause(ast::ClauseId),
@@ -107,11 +108,11 @@ enum Task {
     Graph(ast::StmtId, u32),
     Dims(ast::List<ast::TypeId>),
     Cast(ast::TypeId),
-    /// A reference that stands after parts that were walked first.
+    /// Type references to visit after the operands.
     Types(ast::List<ast::TypeId>),
     Output(ast::List<ast::ExprId>),
     Leave(Mark),
-    /// Leaves the scope of a dataflow block: dimensions stay, and the outputs listed.
+    /// Leave the scope of a dataflow block: dimensions and the listed outputs stay bound.
     LeaveFlow(Mark, ast::ExprId),
 }
 
@@ -120,13 +121,13 @@ struct Walk<'a> {
     out: Vec<Name>,
     scope: Scope,
     tasks: Vec<Task>,
-    /// Whether a dimension that is not known is bound where it stands.
+    /// Whether an unknown dimension is bound at its occurrence.
     bind_dims: bool,
     /// Inside a tensor program or a computation: bare names are dimensions and attributes.
     in_program: bool,
     /// In an expression file: unknown locals are free variables.
     free: Option<Mark>,
-    /// The data types of the file.
+    /// The data types declared in the file.
     declared: FxHashSet<Symbol>,
 }
 
@@ -141,7 +142,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// A declaration of a name that the whole file knows.
+    /// Records the declaration of a file-wide name.
     fn declare(&mut self, span: Span, text: Symbol, kind: NameKind) {
         self.out.push(Name {
             span,
@@ -152,7 +153,7 @@ impl<'a> Walk<'a> {
         });
     }
 
-    /// The first `len` bytes of a place.
+    /// Returns the first `len` bytes of a span.
     fn head(span: Span, len: usize) -> Span {
         Span::new(span.start, (span.start + len as u32).min(span.end))
     }
@@ -226,7 +227,7 @@ impl<'a> Walk<'a> {
         self.scope.leave(mark);
     }
 
-    /// A signature; the body is walked by [`Walk::run`].
+    /// Visits a signature; the body is visited by [`Walk::run`].
     fn function(&mut self, f: ast::FnId) {
         let ast = self.ast;
         let function = ast.functions[f];
@@ -246,13 +247,13 @@ impl<'a> Walk<'a> {
         self.attrs(function.attrs);
     }
 
-    /// Walks an expression and all that was put off, at once.
+    /// Visits an expression and all deferred tasks immediately.
     fn expr(&mut self, e: ast::ExprId) {
         self.tasks.push(Task::Expr(e));
         self.run();
     }
 
-    /// The type and attributes of a binding place, then its name.
+    /// Visits the type and attributes of a binder, then its name.
     fn binder(&mut self, b: ast::BinderId) {
         let binder = self.ast.binders[b];
         if let Some(t) = binder.ty {
@@ -288,7 +289,7 @@ impl<'a> Walk<'a> {
     fn local(&mut self, name: Symbol, span: Span) {
         let mut binding = self.scope.local(name);
         if binding.is_none() && self.free.is_some() {
-            // The first use of an undeclared variable of an expression file declares it.
+            // In an expression file, the first use of an undeclared variable declares it.
             binding = Some(span);
             self.scope.bind_free(name, span);
         }
@@ -425,7 +426,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Returns whether a value is a function as it stands, so that its name is in scope in it.
+    /// Returns whether a value is a function literal, so that its name is in scope in it.
     fn is_function(&self, mut e: ast::ExprId) -> bool {
         loop {
             match self.ast.exprs[e].kind {

@@ -1,36 +1,35 @@
-//! How texts are read.
+//! Options for reading texts.
 
 use std::fmt;
 use std::str::FromStr;
 
 pub use relax_ops::Release;
 
-/// How texts are read.
+/// Options for reading texts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Gives constants whose metadata section is missing a placeholder, typed by the comment that
-    /// TVM prints after them.
+    /// If set, constants whose metadata section is missing become placeholders, typed by the
+    /// comment that TVM prints after them.
     pub stub_constants: Option<Stubs>,
-    /// The release of TVM that wrote the text, where its header does not tell.
+    /// The TVM release that wrote the text, if its header does not tell.
     pub release: Option<Release>,
-    /// Whether a call of an operator that nobody knows is kept as it is where a comment says its
-    /// type.
+    /// Whether a call of an unknown operator is kept as it is if a comment gives its type.
     pub allow_unknown_ops: bool,
-    /// Whether lines around the text, and marks before its lines, are passed over.
+    /// Whether lines around the text, and prefixes of its lines, are skipped.
     pub from_log: bool,
-    /// Looks for the text in what cannot be read as it is: lines around it and marks before its
-    /// lines are passed over with a warning, and what copying did to it is undone.
+    /// Whether to recover the text from input that does not parse: surrounding lines and line
+    /// prefixes are skipped with a warning, and damage from copying is undone.
     pub pasted: bool,
 }
 
-/// The values of placeholders.
+/// The values of placeholder constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stubs {
     /// Zeros.
     Zeros,
-    /// Random numbers, the same for the same seed.
+    /// Random numbers, determined by the seed.
     Random(u64),
-    /// Zeros that a file of weights replaces later: no note is owed.
+    /// Zeros, to be replaced from a weight file later: no note is emitted.
     Awaited,
 }
 
@@ -47,7 +46,7 @@ impl FromStr for Stubs {
     }
 }
 
-/// A text is none of the ways to fill placeholders.
+/// The error for an unknown kind of placeholder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoStubs;
 

@@ -1,4 +1,4 @@
-//! One mistake, one error, at its place.
+//! Each mistake is reported as exactly one error, at its location.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Printing: TVM's text byte for byte, and texts that read back as equal modules in both styles.
+//! Printing: TVM's text byte for byte, and round trips to equal modules in both styles.
 
 use relax_base::SourceMap;
 use relax_ir::{EqualOptions, Module, structural_difference};
@@ -51,7 +51,7 @@ fn round_trip(text: &str) {
     }
 }
 
-/// Text that TVM prints exactly so.
+/// Checks that TVM's style prints exactly this text.
 fn tvm(text: &str) {
     let module = read(text);
     assert_eq!(write(&module, Style::Tvm).trim_end(), text.trim_end());

@@ -1,9 +1,8 @@
-//! Random well-formed modules with every construct of the language: what is printed reads back as
-//! the same module, and formatting keeps tokens and comments and changes nothing the second time,
-//! at any width.
+//! Random well-formed modules with every construct of the language: printing round-trips, and
+//! formatting preserves tokens and comments and is idempotent, at any width.
 //!
-//! The programs are well-formed, not well-typed: names resolve, attributes fit their operators,
-//! sorts of names are used where they belong. A failure names its seed.
+//! The programs are well-formed, not well-typed: names resolve, attributes fit their operators, and
+//! names are used in the right namespace. A failure reports its seed.
 
 use std::fmt::Write;
 
@@ -13,20 +12,20 @@ use relax_resolve::print::{PrintMode, module_to_ast};
 use relax_syntax::{FmtOptions, PrintOptions, Style, Tok, format_source, lex};
 use relax_testkit::Rng;
 
-/// Makes a text.
+/// A generator of texts.
 struct Gen {
     seed: u64,
     rng: Rng,
     out: String,
     /// Local variables in scope.
     locals: Vec<String>,
-    /// Graph bindings so far.
+    /// The number of graph bindings so far.
     graph: usize,
     /// Type parameters and dimension variables in scope.
     types: Vec<String>,
     dims: Vec<String>,
     names: usize,
-    /// Globals that can be referred to; a file of items has some and a tensor program.
+    /// The number of globals that can be referenced; a file of items has some and a tensor program.
     globals: usize,
 }
 
@@ -428,7 +427,7 @@ impl Gen {
             String::new()
         };
         let mut body = String::from("{\n");
-        // Graph bindings stand at the top of the body, where everything after sees them.
+        // Graph bindings are at the start of the body, visible to everything after them.
         for _ in 0..self.rng.below(4) {
             let value = self.expr(1);
             let _ = writeln!(body, "%{} = {value};", self.graph);
@@ -455,7 +454,7 @@ impl Gen {
         self.out += text;
     }
 
-    /// A file of one expression.
+    /// Generates an expression file.
     fn expression(mut self) -> String {
         self.data_types();
         // Ends the type's item: an expression follows.
@@ -471,7 +470,7 @@ impl Gen {
         self.out
     }
 
-    /// A file.
+    /// Generates a file.
     fn file(self) -> String {
         if self.seed % 5 == 4 {
             self.expression()
@@ -543,7 +542,7 @@ fn write(module: &Module, style: Style, width: usize) -> String {
     relax_syntax::print(&ast, &options)
 }
 
-/// How many programs each test makes.
+/// The number of programs per test.
 const PROGRAMS: u64 = 150;
 
 #[test]
@@ -561,7 +560,7 @@ fn what_is_printed_reads_back_as_the_same_module() {
     }
 }
 
-/// The tokens but those that formatting may add or drop.
+/// Returns the tokens except those that formatting may add or drop.
 fn tokens(text: &str) -> Vec<String> {
     let file = SourceMap::new()
         .add("test", text.to_owned())
@@ -572,7 +571,7 @@ fn tokens(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Each comment with the number of tokens before it.
+/// Returns each comment with the number of tokens before it.
 fn comments(text: &str) -> Vec<(usize, String)> {
     let file = SourceMap::new()
         .add("test", text.to_owned())
@@ -590,7 +589,7 @@ fn comments(text: &str) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// The text with comments between some of its tokens.
+/// Inserts comments between some tokens of a text.
 fn commented(text: &str, rng: &mut Rng) -> String {
     let file = SourceMap::new()
         .add("test", text.to_owned())
@@ -599,7 +598,7 @@ fn commented(text: &str, rng: &mut Rng) -> String {
     let mut at = 0;
     let tokens = lex(&file).tokens;
     for (i, t) in tokens.iter().enumerate() {
-        // Behind `//` and its operand, what is a comment depends on the line.
+        // After `//` and its operand, whether something is a comment depends on the line.
         let divides = (tokens[i.saturating_sub(2)..i].iter()).any(|t| t.tok == Tok::SlashSlash);
         if divides || !rng.chance(4) {
             continue;
@@ -648,7 +647,7 @@ fn formatting_keeps_tokens_and_comments_at_any_width() {
     }
 }
 
-/// Damaged programs: an answer, never a panic; what was read without errors prints and reads.
+/// Damaged programs never cause a panic; a program that reads without errors round-trips.
 #[test]
 fn damaged_programs_are_answered() {
     for seed in 0..PROGRAMS {

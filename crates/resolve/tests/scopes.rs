@@ -1,4 +1,4 @@
-//! What names refer to.
+//! Resolution of names.
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Literals, attributes, the metadata section, depth.
+//! Literals, attributes, the metadata section, nesting depth.
 
 mod common;
 
@@ -52,7 +52,7 @@ fn dense_constants() {
     assert!((0..6).all(|i| t.get_f64(i) == 1.5));
 }
 
-/// A metadata section with one constant: `int32` elements 1, 2, 3 in shape (3,).
+/// Returns a metadata section with one constant: `int32` elements 1, 2, 3 in shape (3,).
 fn section() -> String {
     let mut bytes = Vec::new();
     bytes.extend(0xDD5E_40F0_96B4_A13Fu64.to_le_bytes());

@@ -1,5 +1,5 @@
-//! What stands for objects of a metadata section that is missing: attributes that are told
-//! elsewhere, and tensors that are placeholders.
+//! Substitutes for the objects of a missing metadata section: attributes recovered from elsewhere,
+//! and placeholder tensors.
 
 use relax_base::{Span, Symbol};
 use relax_ir::{AttrValue, Attrs, AttrsId, OpId};
@@ -9,8 +9,8 @@ use relax_tensor::{DType, Tensor};
 use super::Resolver;
 
 impl Resolver<'_> {
-    /// The attributes of an operator whose result is as its attributes say, by the type in the
-    /// comment after the call: extents and element type.
+    /// Recovers the attributes of an operator whose result type mirrors them (extents and element
+    /// type) from the type comment after the call.
     pub(super) fn attrs_of_comment(&mut self, op: OpId, call: Span) -> Option<AttrsId> {
         let key = self.registry.get(op)?.shape_attr()?.name;
         let tensor = self.type_comment(call.end)?.to_owned();
@@ -30,8 +30,8 @@ impl Resolver<'_> {
         Some(self.module.make_attrs(attrs))
     }
 
-    /// The attributes of an operator that says nothing but names (the compiler that a region is
-    /// for), where the section that has them is missing: the reference is the name.
+    /// Recovers the attributes of an operator that carry only a name (the compiler of a region) if
+    /// their section is missing: the reference itself serves as the name.
     pub(super) fn attrs_by_name(&mut self, op: OpId, key: Symbol, index: u32) -> Option<AttrsId> {
         let schema = self.schema(op);
         let mut named = false;
@@ -51,7 +51,7 @@ impl Resolver<'_> {
     }
 }
 
-/// A tensor of zeros of a type as TVM's comments show it.
+/// Creates a zero tensor of a type as printed in TVM's comments.
 pub(super) fn stub(ty: &str) -> Option<Tensor> {
     let Some(inside) = ty.strip_prefix("Tensor[(") else {
         return Some(Tensor::zeros(ty.parse().ok()?, &[]));
@@ -64,7 +64,7 @@ pub(super) fn stub(ty: &str) -> Option<Tensor> {
     Some(Tensor::zeros(dtype, &shape))
 }
 
-/// Small random numbers, the same for the same seed and place.
+/// Fills a tensor with small random numbers, determined by the seed and the constant's index.
 pub(super) fn fill(t: &mut Tensor, seed: u64, index: u32) {
     let mut state = seed ^ (u64::from(index) << 32) ^ 0x9E37_79B9_7F4A_7C15;
     let mut next = || {

@@ -1,4 +1,4 @@
-//! Attributes: values as written, and their check against an operator's schema.
+//! Attributes: evaluation of values, and checking against an operator's schema.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -14,26 +14,26 @@ use super::former::Given;
 use super::scope::TypeName;
 use crate::codes;
 
-/// The attributes an operator takes, ready for looking up.
+/// The attributes of an operator, prepared for lookup.
 #[derive(Debug)]
 pub(crate) struct Schema {
-    /// In the order of the operator's declaration.
+    /// The attributes, in the order of the operator's declaration.
     pub(crate) attrs: Vec<SchemaAttr>,
 }
 
-/// One of them.
+/// An attribute of a schema.
 #[derive(Debug)]
 pub(crate) struct SchemaAttr {
     pub(crate) name: Symbol,
     pub(crate) ty: AttrTy,
-    /// `None` when it must be given.
+    /// The default; `None` if the attribute is required.
     pub(crate) default: Option<AttrValue>,
 }
 
-/// A value for each attribute of a schema, and where it is given.
+/// The value of each attribute of a schema, with its span.
 type Values = Vec<Option<(AttrValue, Span)>>;
 
-/// The value of a declared default.
+/// Returns the value of a declared default.
 fn default_value(default: AttrDefault) -> Option<AttrValue> {
     Some(match default {
         AttrDefault::Required => return None,
@@ -48,7 +48,7 @@ fn default_value(default: AttrDefault) -> Option<AttrValue> {
     })
 }
 
-/// Returns what an attribute type is called in messages.
+/// Returns the name of an attribute type for messages.
 fn type_name(ty: AttrTy) -> &'static str {
     match ty {
         AttrTy::Int => "an integer",
@@ -66,7 +66,7 @@ fn type_name(ty: AttrTy) -> &'static str {
     }
 }
 
-/// Names of attributes that mean the same, here and in other frameworks.
+/// Synonyms of attribute names, here and in other frameworks.
 const SAME: &[&[&str]] = &[
     &["axis", "axes", "dim", "dims", "dimension", "dimensions"],
     &["keepdims", "keepdim", "keep_dims"],
@@ -91,7 +91,7 @@ const SAME: &[&[&str]] = &[
     &["end", "stop", "ends"],
 ];
 
-/// The first of some names that means the same as one that is none of them.
+/// Returns the first candidate that is a synonym of an unknown name.
 fn same_thing<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> Option<&'n str> {
     let lower = name.to_ascii_lowercase();
     let row = SAME.iter().find(|row| row.contains(&lower.as_str()))?;
@@ -103,7 +103,7 @@ fn is_dim(v: &AttrValue) -> bool {
     matches!(v, AttrValue::Dim(_) | AttrValue::Meta(..)) || v.as_int().is_some()
 }
 
-/// The value as an integer; booleans count as 0 and 1.
+/// Converts the value to an integer; booleans become 0 and 1.
 fn int(v: AttrValue) -> AttrValue {
     match v {
         AttrValue::Bool(b) => AttrValue::Int(b.into()),
@@ -111,7 +111,7 @@ fn int(v: AttrValue) -> AttrValue {
     }
 }
 
-/// Each item of a list by `f`; a value that is no list counts as the list of it.
+/// Applies `f` to each item of a list; any other value counts as a one-element list.
 fn list(v: AttrValue, f: impl Fn(AttrValue) -> Option<AttrValue>) -> Option<AttrValue> {
     match v {
         AttrValue::None => Some(AttrValue::None),
@@ -126,9 +126,9 @@ fn list(v: AttrValue, f: impl Fn(AttrValue) -> Option<AttrValue>) -> Option<Attr
     }
 }
 
-/// Brings a value to the type an attribute is declared with; `None` when it does not fit.
+/// Converts a value to an attribute's declared type; `None` if it does not fit.
 pub fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
-    // Objects of the metadata section are kept; what they are is not looked into.
+    // Objects of the metadata section are preserved opaquely.
     if matches!(v, AttrValue::Meta(..)) {
         return Some(v);
     }
@@ -140,7 +140,7 @@ pub fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
             _ => v.as_int().map(AttrValue::Int),
         },
         AttrTy::Float => v.as_float().map(AttrValue::Float),
-        // 0 and 1 stand for truth values, as in TVM; other numbers are a mistake.
+        // As in TVM, 0 and 1 are accepted as booleans; other numbers are errors.
         AttrTy::Bool => match v.as_int() {
             Some(n @ (0 | 1)) => Some(AttrValue::Bool(n == 1)),
             _ => None,
@@ -154,7 +154,7 @@ pub fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
             AttrValue::DType(_) => Some(v),
             AttrValue::Str(s) => s.parse().ok().map(AttrValue::DType),
             AttrValue::Array(items) => {
-                // Several outputs have a list of element types.
+                // Operators with several outputs have a list of element types.
                 let all: Option<Arc<[AttrValue]>> = items
                     .iter()
                     .map(|i| fit(i.clone(), AttrTy::DType))
@@ -184,18 +184,18 @@ pub fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
     }
 }
 
-/// Values nest at most this deep: they own their parts, and whoever compares, prints or drops them
-/// recurses.
+/// The maximum nesting depth of values: they own their parts, and comparing, printing or dropping
+/// them recurses.
 const DEEPEST: u32 = 64;
 
-/// A step of the walk over an attribute's value; with its depth.
+/// A step of the traversal of an attribute value, with its depth.
 enum Step {
     Look(ast::ExprId, u32),
     Finish(ast::ExprId, usize),
 }
 
 impl Resolver<'_> {
-    /// The schema of an operator.
+    /// Returns the schema of an operator.
     pub(crate) fn schema(&mut self, op: OpId) -> Rc<Schema> {
         if let Some(schema) = self.schemas.get(&op) {
             return schema.clone();
@@ -222,7 +222,8 @@ impl Resolver<'_> {
         schema
     }
 
-    /// The attributes of a call that gives none. Calls of one operator share them.
+    /// Returns the attributes of a call without explicit ones, shared by all such calls of an
+    /// operator.
     pub(crate) fn default_attrs(&mut self, op: OpId) -> AttrsId {
         if let Some(&id) = self.default_attrs.get(&op) {
             return id;
@@ -236,7 +237,7 @@ impl Resolver<'_> {
         id
     }
 
-    /// The attributes of a call to an operator: checked and complete.
+    /// Checks and completes the attributes of an operator call.
     pub(crate) fn op_attrs(
         &mut self,
         op: OpId,
@@ -266,7 +267,7 @@ impl Resolver<'_> {
         self.complete_attrs(op, &schema, values, known, (call, name))
     }
 
-    /// The same for attributes that were read already.
+    /// Like [`Self::op_attrs`], for attributes that were already evaluated.
     pub(crate) fn former_attrs(
         &mut self,
         op: OpId,
@@ -290,7 +291,7 @@ impl Resolver<'_> {
         self.complete_attrs(op, &schema, values, known, (call, name))
     }
 
-    /// The values of a schema, with those that follow from an argument `shape(…)`.
+    /// Returns the values of a schema, with those implied by a `shape(…)` argument.
     fn shape_values(
         &self,
         schema: &Schema,
@@ -300,7 +301,7 @@ impl Resolver<'_> {
         let mut values: Values = vec![None; schema.attrs.len()];
         if let Some((key, dims)) = shape {
             let at = |key: &str| schema.attrs.iter().position(|s| s.name == key);
-            // In a shape 0 is the extent 0, nothing special.
+            // In a shape, 0 is an ordinary extent.
             if let Some(i) = at("allowzero").filter(|_| dims.contains(&Dim::ZERO)) {
                 values[i] = Some((AttrValue::Bool(true), call));
             }
@@ -314,7 +315,7 @@ impl Resolver<'_> {
         values
     }
 
-    /// Takes one attribute in; whether the operator has it.
+    /// Adds one attribute; returns whether the operator has it.
     fn give(
         &mut self,
         schema: &Schema,
@@ -324,7 +325,7 @@ impl Resolver<'_> {
         value: impl FnOnce(&mut Self) -> (Option<AttrValue>, Span),
     ) -> bool {
         let Some(i) = schema.attrs.iter().position(|s| s.name == key) else {
-            // TVM's printer names the attributes' type where it cannot know the operator.
+            // TVM's printer adds the name of the attributes' type if it does not know the operator.
             if key != "attrs_type_key" {
                 self.unknown_attr(schema, key, span, name);
                 return false;
@@ -363,7 +364,7 @@ impl Resolver<'_> {
         true
     }
 
-    /// The attributes of a call, defaults included.
+    /// Completes the attributes of a call with defaults.
     fn complete_attrs(
         &mut self,
         op: OpId,
@@ -372,7 +373,7 @@ impl Resolver<'_> {
         known: bool,
         (call, name): (Span, &str),
     ) -> AttrsId {
-        // The call is the node made next: its callee and arguments are there.
+        // The call is the next node: its callee and arguments already exist.
         let call_id = self.module.exprs.next_id();
         for (a, value) in schema.attrs.iter().zip(&values) {
             if let Some((_, place)) = value {
@@ -385,7 +386,7 @@ impl Resolver<'_> {
                 (Some((value, _)), _) => value,
                 (None, Some(default)) => default.clone(),
                 (None, None) => {
-                    // What is not known may have been meant to be it.
+                    // An unknown attribute may be a misspelling of this one.
                     if known {
                         self.missing_attr(a.name, call, name);
                     }
@@ -395,7 +396,7 @@ impl Resolver<'_> {
             attrs.push((a.name, value));
         }
         let attrs: Attrs = attrs.into_iter().collect();
-        // Calls that say the same share it: the one before often did.
+        // Equal attributes are shared between calls: often those of the previous call.
         let last = self.last_attrs.entry(op).or_insert(AttrsId::NONE);
         if !self.module.attrs(*last).same_spelling(&attrs) {
             *last = self.module.make_attrs(attrs);
@@ -427,7 +428,7 @@ impl Resolver<'_> {
         self.error(d);
     }
 
-    /// Attributes without a schema (of functions, of calls to functions), as they stand.
+    /// Evaluates attributes without a schema (of functions, of calls to functions).
     pub(crate) fn free_attrs(&mut self, given: ast::List<ast::AttrId>) -> Attrs {
         let ast = self.ast;
         if given.is_empty() {
@@ -448,7 +449,7 @@ impl Resolver<'_> {
         out.into_iter().collect()
     }
 
-    /// The value of an attribute; `None` after an error.
+    /// Evaluates an attribute value; `None` after an error.
     pub(crate) fn attr_value(&mut self, e: ast::ExprId) -> Option<AttrValue> {
         let mut good = true;
         if let Some(v) = self.flat_attr(e, &mut good) {
@@ -487,7 +488,7 @@ impl Resolver<'_> {
                         }
                         ExprKind::Binary { lhs, rhs, .. } => {
                             steps.push(Step::Finish(e, done.len()));
-                            // The result is one value, however long the chain.
+                            // The chain yields a single value, however long it is.
                             steps.push(Step::Look(rhs, depth));
                             steps.push(Step::Look(lhs, depth));
                         }
@@ -515,7 +516,7 @@ impl Resolver<'_> {
         done.pop().filter(|_| good)
     }
 
-    /// Arithmetic on dimensions, `newshape=[n * 2, 4]`.
+    /// Evaluates arithmetic on dimensions, `newshape=[n * 2, 4]`.
     fn attr_arith(&mut self, op: BinOp, parts: &[AttrValue], span: Span) -> Option<AttrValue> {
         let value = match (parts[0].as_dim(), parts[1].as_dim(), op) {
             (Some(a), Some(b), BinOp::Add) => Some(&a + &b),
@@ -533,7 +534,7 @@ impl Resolver<'_> {
         value.map(AttrValue::dim)
     }
 
-    /// Values without parts; `None` for those with parts.
+    /// Evaluates a value without parts; `None` for composite values.
     fn flat_attr(&mut self, e: ast::ExprId, good: &mut bool) -> Option<AttrValue> {
         let ast::Expr { kind, span } = self.ast.exprs[e];
         Some(match kind {

@@ -1,4 +1,4 @@
-//! Calls.
+//! Resolution of calls.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrsId, Expr, ExprId, OpId};
@@ -12,12 +12,13 @@ use super::former::Places;
 use super::pattern::count;
 use crate::codes;
 
-/// Relax's call of a function registered at run time, by name: a form of the language.
+/// Relax's call of a packed function by name: a form of the language, not an operator.
 const CALL_PACKED: &str = "call_packed";
-/// The documentation's dense constant, `Constant(1, (10, 10), float32)`: a form of the language.
+/// The dense constant of TVM's documentation, `Constant(1, (10, 10), float32)`: a form of the
+/// language.
 const CONSTANT: &str = "Constant";
 
-/// The names of the forms, to compare with.
+/// The interned names of the call forms.
 pub(crate) struct Forms {
     call_packed: Symbol,
     constant: Symbol,
@@ -32,11 +33,11 @@ impl Default for Forms {
     }
 }
 
-/// An attribute of extents and its value, given as an argument.
+/// A shape attribute given as an argument: its name and value.
 type ShapeAttr = (Symbol, Box<[Dim]>);
 
 impl Resolver<'_> {
-    /// A callee without its type arguments.
+    /// Splits type arguments off a callee.
     fn peel(&self, callee: ast::ExprId) -> (ast::ExprId, Option<ast::List<ast::TypeId>>) {
         match self.ast.exprs[callee].kind {
             ExprKind::TypeApply { callee, args } => (callee, Some(args)),
@@ -44,8 +45,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns whether a name is one of the language's own call forms; a definition of that name
-    /// wins.
+    /// Returns whether a name is one of the built-in call forms; a definition of the same name
+    /// takes precedence.
     fn is_form(&mut self, callee: ast::ExprId, form: Symbol) -> bool {
         match self.plain_name(callee) {
             Some(name) if name == form => {
@@ -81,7 +82,8 @@ impl Resolver<'_> {
         }
         self.tasks.extend(items.rev().map(Task::Expr));
         match ast.exprs[callee].kind {
-            // Names are looked up here, so that a callee is reported before its arguments.
+            // Names are looked up here, so that errors in a callee are reported before those in its
+            // arguments.
             ExprKind::Name(name) => {
                 let place = ast.exprs[callee].span;
                 let id = if self.is_form(callee, self.forms.call_packed)
@@ -98,7 +100,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// TVM writes the attributes of some calls as a last argument `meta[…Attrs][0]`.
+    /// Matches the last argument `meta[…Attrs][0]`, TVM's form for the attributes of some calls.
     fn meta_attrs_arg(&self, args: ast::List<ast::ExprId>) -> Option<(Symbol, u32, Span)> {
         let last = self.ast.nth(args, args.len().checked_sub(1)?)?;
         match self.ast.exprs[last] {
@@ -183,7 +185,7 @@ impl Resolver<'_> {
                 }
             }
             Expr::Error => {
-                // The attributes of an unknown operator are still looked into for other mistakes.
+                // The attributes of an unknown operator are still checked for other errors.
                 self.free_attrs(attrs);
                 return self.broken_call(base, ast.exprs[name_expr].span, span);
             }
@@ -192,7 +194,8 @@ impl Resolver<'_> {
                 let message = "a constructor takes no attributes";
                 self.error(Diagnostic::error(codes::ATTR_PLACE, first, message));
             }
-            // A constructor without fields that is called in a value position already: `Nil()`.
+            // A call of a nullary constructor, which is called implicitly in value position:
+            // `Nil()`.
             Expr::Call { callee: inner, .. }
                 if matches!(self.module.exprs[inner], Expr::Ctor(_))
                     && matches!(ast.exprs[name_expr].kind, ExprKind::Name(_)) =>
@@ -219,7 +222,7 @@ impl Resolver<'_> {
         self.module.add(call, place)
     }
 
-    /// A call that cannot be one of what it names.
+    /// Reports a call whose callee cannot be called in this form.
     fn broken_call(&mut self, base: usize, callee: Span, span: Span) -> ExprId {
         let parts = self.values.split_off(base + 1);
         let call = self.broken(callee, &parts);
@@ -227,9 +230,9 @@ impl Resolver<'_> {
         self.module.add(call, place)
     }
 
-    /// The dimensions of a `shape(…)` after an operator's inputs, taken off the arguments: where an
-    /// operator has an attribute of extents that must be given, this is its value
-    /// (`reshape(%x, shape(n, 4))`). A variable bound to a `shape(…)` stands for it.
+    /// Takes the dimensions of a trailing `shape(…)` argument: for operators with a required shape
+    /// attribute it is that attribute's value (`reshape(%x, shape(n, 4))`). A variable bound to a
+    /// `shape(…)` is accepted too.
     fn shape_arg(
         &mut self,
         op: OpId,
@@ -280,7 +283,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Type arguments; shapes are among them: `plus<(10, 10)>`.
+    /// Resolves type arguments, which may be shapes: `plus<(10, 10)>`.
     fn call_type_args(&mut self, list: ast::List<ast::TypeId>) -> u32 {
         let ast = self.ast;
         let types: Vec<_> = ast.list(list).map(|t| self.type_arg(t)).collect();
@@ -296,7 +299,7 @@ impl Resolver<'_> {
         if given == wanted || at_least && given >= wanted {
             return true;
         }
-        // What is no expression at all was said where it stands.
+        // Arguments that are not expressions were already reported.
         let base = self.values.len() - given;
         let extra = self.values[base..].iter().skip(wanted);
         if extra.clone().any(|&e| self.module.exprs[e] == Expr::Error) {
@@ -326,8 +329,8 @@ impl Resolver<'_> {
         false
     }
 
-    /// Returns what may have been meant by more arguments than an operator takes: the fields of its
-    /// one tuple, or the values of its attributes.
+    /// Adds a hint about surplus arguments: they may be meant as fields of the operator's tuple, or
+    /// as attribute values.
     fn hint_extra(&self, mut d: Diagnostic, def: &relax_ops::OpDef, given: usize) -> Diagnostic {
         let wanted = def.inputs.len();
         if given <= wanted {
@@ -364,7 +367,7 @@ impl Resolver<'_> {
         d
     }
 
-    /// The name of an operator.
+    /// Returns the name of an operator.
     pub(crate) fn op_name(&self, op: OpId) -> &'static str {
         match (self.registry.get(op), self.module.user_op(op)) {
             (Some(def), _) => def.name,
@@ -373,7 +376,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// `call_packed("name", args)`: a call of the function of that name.
+    /// Resolves `call_packed("name", args)`: a call of the packed function of that name.
     fn call_packed(
         &mut self,
         base: usize,

@@ -1,4 +1,4 @@
-//! What a mistake in an item makes of those that refer to it.
+//! The effect of an erroneous item on its users.
 
 use relax_base::Span;
 use relax_ir::GlobalId;
@@ -8,8 +8,7 @@ use super::Resolver;
 use crate::codes;
 
 impl Resolver<'_> {
-    /// Notes which parts of an item are not what was written; the diagnostics from `said` on are
-    /// its own.
+    /// Records which parts of an item are unreliable; the diagnostics from `said` on are about it.
     pub(crate) fn damage(&mut self, index: usize, said: usize) {
         let item = self.ast.items[index];
         let unread = self.unread(index);
@@ -49,7 +48,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The places of an item, and of what follows it up to the next, that could not be read.
+    /// Returns the spans of an item, and of what follows it up to the next item, that did not
+    /// parse.
     fn unread(&self, index: usize) -> Vec<Span> {
         let (items, errors) = (&self.ast.items, &self.ast.errors);
         let from = match index {
@@ -62,8 +62,8 @@ impl Resolver<'_> {
         own.copied().collect()
     }
 
-    /// Returns whether the signature of a function says its type, with a first mistake only behind
-    /// it.
+    /// Returns whether a function's signature determines its type, with the first error after the
+    /// signature.
     fn says_its_type(&self, id: GlobalId, f: ast::FnId, mistake: Span) -> bool {
         let function = &self.ast.functions[f];
         let body = self.ast.exprs[function.body].span;

@@ -1,4 +1,4 @@
-//! Dimension expressions.
+//! Resolution of dimension expressions.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::DimInfo;
@@ -9,14 +9,14 @@ use super::scope::TypeName;
 use super::{DimMode, Resolver};
 use crate::codes;
 
-/// A step of the walk.
+/// A step of the traversal.
 enum Step {
     Look(ast::TypeId),
     Finish(ast::TypeId, usize),
 }
 
 impl Resolver<'_> {
-    /// A dimension; after a reported error one that has no value.
+    /// Resolves a dimension; after a reported error the result is one without a value.
     pub(crate) fn dim(&mut self, t: ast::TypeId) -> Dim {
         let span = self.ast.types[t].span;
         let mut failed = false;

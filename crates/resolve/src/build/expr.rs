@@ -1,7 +1,7 @@
-//! Expressions: the work list that walks them.
+//! Resolution of expressions: the worklist.
 //!
-//! A task either looks at an expression (and puts tasks for its parts, and for what follows them,
-//! on the list) or finishes one whose parts' results are the topmost values.
+//! A task either visits an expression (and pushes tasks for its operands and for finishing it) or
+//! finishes one whose operands' results are on top of the value stack.
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Expr, ExprId, VarId};
@@ -11,35 +11,35 @@ use super::scope::Mark;
 use super::{DimMode, Resolver};
 use crate::codes;
 
-/// A step of the walk.
+/// A work item of the traversal.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// Resolve this expression; its result becomes the topmost value.
+    /// Resolve this expression and push its result.
     Expr(ast::ExprId),
-    /// Make the node; its parts are the values from here on.
+    /// Create the node; its operands are the values from this index on.
     Finish(ast::ExprId, u32),
-    /// Go on with a block at a statement; `flow` in a dataflow block.
+    /// Continue a block at a statement; `flow` in a dataflow block.
     Stmt {
         block: ast::ExprId,
         at: u32,
         flow: bool,
     },
-    /// A statement's value is there: bind it. The variable is there already for functions.
+    /// Bind a statement to its resolved value. For functions, the variable is already bound.
     Bound {
         stmt: ast::StmtId,
         var: Option<VarId>,
     },
-    /// The block's result is there: wrap the bindings around it.
+    /// Wrap the pending bindings around a block's resolved result.
     BlockEnd { pending: u32, mark: Mark },
-    /// All statements of a dataflow block are there.
+    /// Finish a dataflow block after its last statement.
     FlowEnd {
         stmt: ast::StmtId,
         pending: u32,
         mark: Mark,
     },
-    /// The body of a function is there; the expression it stands for, for closures.
+    /// Finish a function after its body; with the expression it stands for, for closures.
     FnEnd(Option<ast::ExprId>),
-    /// Bind a clause's pattern, then resolve its body.
+    /// Bind a clause's pattern, then resolve the body.
     Clause(ast::ClauseId),
     /// Leave a scope.
     Leave(Mark),
@@ -55,7 +55,7 @@ impl Resolver<'_> {
         self.values.pop().expect("the walk leaves one value")
     }
 
-    /// Works until nothing is left.
+    /// Runs until the worklist is empty.
     pub(crate) fn run(&mut self) {
         while let Some(task) = self.tasks.pop() {
             match task {
@@ -279,7 +279,8 @@ impl Resolver<'_> {
         self.value(expr, span);
     }
 
-    /// Reads dimensions that may be bound here; new ones stay in scope to the end of the block.
+    /// Resolves dimensions in a position that may bind new ones; these stay in scope to the end of
+    /// the block.
     fn binding_dims<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
         let old = std::mem::replace(&mut self.dim_mode, DimMode::Bind);
         let base = self.new_dims.len();
@@ -314,7 +315,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Reports a construct that has no meaning where it stands.
+    /// Reports a construct that is not allowed in its position.
     pub(crate) fn misplaced(&mut self, span: Span, message: &str) {
         self.error(Diagnostic::error(codes::MISPLACED, span, message));
     }

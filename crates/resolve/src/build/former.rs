@@ -1,5 +1,5 @@
-//! Calls as other releases of TVM wrote them: operators and attributes under other names, operands
-//! as attributes.
+//! Calls in the form of other TVM releases: renamed operators and attributes, operands passed as
+//! attributes.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use relax_tensor::{DType, Tensor};
 
 use super::Resolver;
 
-/// An attribute of a call: its value, where it stands, and where its value does.
+/// An attribute of a call: its value, its span, and the value's span.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     pub(crate) key: Symbol,
@@ -21,25 +21,25 @@ pub(crate) struct Given {
     pub(crate) place: Span,
 }
 
-/// What a call became.
+/// The result of rewriting a call.
 pub(crate) struct Rewritten {
-    /// The operator, which may be another one.
+    /// The operator, possibly a different one.
     pub(crate) op: OpId,
     pub(crate) attrs: Vec<Given>,
 }
 
-/// The places of a call that edits are about.
+/// The spans of a call that edits refer to.
 #[derive(Clone, Copy)]
 pub(crate) struct Places {
     /// The operator's name.
     pub(crate) callee: Span,
-    /// The last positional argument, if there is one.
+    /// The last positional argument, if any.
     pub(crate) last: Option<Span>,
 }
 
 impl Resolver<'_> {
-    /// Brings a call to the form of today where it has another; its positional arguments are the
-    /// values from `base` on, to which operands that are given by name are added.
+    /// Rewrites a call in an obsolete form to the current one; its positional arguments are the
+    /// values from `base` on, to which operands given by name are appended.
     pub(crate) fn rewrite_call(
         &mut self,
         op: OpId,
@@ -91,7 +91,7 @@ impl Resolver<'_> {
         let def = self.registry.get(now)?;
         let mut operands: Vec<AttrValue> = Vec::new();
         for input in def.inputs.get(count..).unwrap_or_default() {
-            // Some operands are attributes besides, and stay that.
+            // Some operands are also attributes, and stay attributes.
             let given = Some(input.name).filter(|n| def.attr(n).is_none());
             match given.and_then(|n| old.take(n)) {
                 Some(value) => operands.push(value),
@@ -122,7 +122,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// The former form that a call may have.
+    /// Matches the obsolete forms of a call.
     fn former(
         &self,
         def: &'static OpDef,
@@ -144,7 +144,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// A constant operand that was an attribute.
+    /// Creates a constant operand from an attribute value.
     fn operand(&mut self, value: &AttrValue, span: Span) -> ExprId {
         if let AttrValue::Array(items) = value {
             let items: Vec<ExprId> = items.iter().map(|v| self.operand_scalar(v, span)).collect();
@@ -164,13 +164,13 @@ impl Resolver<'_> {
             },
         };
         let id = self.module.consts.push(tensor);
-        // Its element type follows from the context, as that of a number without suffix.
+        // Its element type is inferred from the context, like that of a number without a suffix.
         self.module.literals.insert(id, true);
         let span = self.at(span);
         self.module.add(Expr::Const(id), span)
     }
 
-    /// Remembers the form, with the edits that write the call as it is written now.
+    /// Records the obsolete form, with the edits that bring the call into the current form.
     fn note_call(
         &mut self,
         def: &OpDef,
@@ -234,7 +234,7 @@ impl Resolver<'_> {
     }
 }
 
-/// An operand as the text has it: a list is a tuple.
+/// Formats an operand: a list is written as a tuple.
 fn operand_text(value: &AttrValue) -> String {
     let AttrValue::Array(items) = value else {
         return text(value);
@@ -246,7 +246,7 @@ fn operand_text(value: &AttrValue) -> String {
     }
 }
 
-/// A value as the text has it.
+/// Formats a value.
 fn text(value: &AttrValue) -> String {
     let mut out = String::new();
     match value {

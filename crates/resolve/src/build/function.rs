@@ -1,4 +1,4 @@
-//! Functions: signatures, scopes, `def` and `fn` alike.
+//! Resolution of functions: signatures and scopes of `def` and `fn`.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{
@@ -24,7 +24,7 @@ pub(crate) struct FnFrame {
     span: Span,
 }
 
-/// What a signature introduces.
+/// The binders of a signature.
 #[derive(Debug, Default)]
 pub(crate) struct Binders {
     /// Type parameters.
@@ -153,7 +153,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Resolves a whole `def`.
+    /// Resolves a complete `def`.
     pub(crate) fn def(&mut self, f: ast::FnId) -> FuncId {
         self.enter_fn(f);
         self.tasks.push(super::expr::Task::FnEnd(None));
@@ -163,7 +163,7 @@ impl Resolver<'_> {
         self.last_fn.take().expect("the walk makes the function")
     }
 
-    /// A relation after `where`: `R` or `R(a, b)`.
+    /// Resolves a relation after `where`: `R` or `R(a, b)`.
     pub(crate) fn constraint(&mut self, t: ast::TypeId) -> Option<Constraint> {
         let ast = self.ast;
         let (head, args) = match ast.types[t].kind {
@@ -178,7 +178,7 @@ impl Resolver<'_> {
         Some(Constraint { rel, args })
     }
 
-    /// The relation that a term names.
+    /// Resolves the relation that a term names.
     pub(crate) fn relation_ref(&mut self, head: ast::TypeId) -> Option<RelRef> {
         let ast::TypeExpr { kind, span } = self.ast.types[head];
         let ast::TypeExprKind::Name(name) = kind else {

@@ -1,5 +1,5 @@
-//! Trees that no text stands behind: they bring along what a text would have had in its metadata
-//! section and in comments.
+//! Syntax trees without source text, which carry the contents of the metadata section and of type
+//! comments with them.
 
 use relax_base::{SideTable, Symbol};
 use relax_ir::{AttrValue, ConstId, ExprId, FuncId, TypeId, TypeSource, VarId};
@@ -9,14 +9,14 @@ use rustc_hash::FxHashMap;
 
 use super::Resolver;
 
-/// What comes along with a tree.
+/// The data supplied with a syntax tree.
 #[derive(Debug, Default)]
 pub struct Given {
-    /// What `meta[relay.Constant][i]` stands for.
+    /// The values of `meta[relay.Constant][i]`.
     pub constants: FxHashMap<u32, Tensor>,
 }
 
-/// The types that a tree has for expressions and variables, as types of the module.
+/// The types supplied for expressions and variables, as types of the module.
 #[derive(Debug, Default)]
 pub struct GivenTypes {
     exprs: SideTable<ExprId, Option<TypeId>>,
@@ -35,11 +35,11 @@ impl TypeSource for GivenTypes {
     }
 }
 
-/// What the resolver keeps of it.
+/// The resolver's state for supplied data.
 #[derive(Debug, Default)]
 pub(super) struct Along {
     given: Given,
-    /// The constants of the module that were made of them.
+    /// The module's constants created from the supplied ones.
     constants: FxHashMap<u32, ConstId>,
     pub(super) types: GivenTypes,
     made: FxHashMap<ast::TypeId, TypeId>,
@@ -55,7 +55,7 @@ impl Along {
 }
 
 impl Resolver<'_> {
-    /// The constant that came along under an index.
+    /// Returns the supplied constant with an index.
     pub(super) fn given_constant(&mut self, index: u32) -> Option<ConstId> {
         let along = &mut self.along;
         if let Some(&known) = along.constants.get(&index) {
@@ -67,18 +67,18 @@ impl Resolver<'_> {
         Some(id)
     }
 
-    /// A constant that came along as the value of an attribute.
+    /// Returns a supplied constant as an attribute value.
     pub(super) fn given_attr(&self, key: Symbol, index: u32) -> Option<AttrValue> {
         let known = self.along.given.constants.contains_key(&index);
         known.then_some(AttrValue::Meta(key, index))
     }
 
-    /// Another item begins.
+    /// Clears per-item state at the start of an item.
     pub(super) fn forget_given_types(&mut self) {
         self.along.made.clear();
     }
 
-    /// The topmost value is what this expression of the tree became: it has its type.
+    /// Gives the topmost value the supplied type of the tree's expression.
     pub(super) fn typed_value(&mut self, e: ast::ExprId) {
         if let (Some(t), Some(&id)) = (self.ast.expr_types[e], self.values.last()) {
             let ty = self.given_type(t);
@@ -86,7 +86,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The same for a variable.
+    /// Gives a variable its supplied type.
     pub(super) fn typed_var(&mut self, binder: ast::BinderId, var: VarId) {
         if let Some(t) = self.ast.binder_types[binder] {
             let ty = self.given_type(t);
@@ -98,7 +98,7 @@ impl Resolver<'_> {
         if let Some(&made) = self.along.made.get(&t) {
             return made;
         }
-        // Its dimensions are those of the program; one that stands nowhere else is bound here.
+        // Its dimensions are those of the program; one that occurs nowhere else is bound here.
         let old = std::mem::replace(&mut self.dim_mode, super::DimMode::Bind);
         let dims = self.new_dims.len();
         let made = self.full_type(t);

@@ -1,8 +1,8 @@
-//! Graph variables: what they stand for, and whether it can stand where they are used.
+//! Graph variables: their values, and whether these are valid at the point of use.
 //!
-//! TVM numbers them through the whole module and refers to them from anywhere. A value that
-//! mentions a variable can stand only where that is visible, and one that binds variables belongs
-//! to one item.
+//! TVM numbers them across the whole module and refers to them from anywhere. A value that
+//! references a variable is only valid where that variable is visible, and one that binds variables
+//! belongs to a single item.
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Expr, ExprId, Module};
@@ -12,7 +12,7 @@ use super::Resolver;
 use super::scope::{Graph, Here, TypeName};
 use crate::codes;
 
-/// A use of a graph variable outside of the scope that binds it.
+/// A use of a graph variable outside of its binding scope.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Astray {
     index: u32,
@@ -27,7 +27,7 @@ impl Resolver<'_> {
         self.graph.bind(index, Graph { value, item, here });
     }
 
-    /// Returns what `%index` stands for at a use.
+    /// Returns the value of `%index` at a use.
     pub(super) fn graph_value(&mut self, index: u32, bound: Graph, span: Span) -> ExprId {
         let Graph { value, item, here } = bound;
         if item != self.item {
@@ -42,7 +42,8 @@ impl Resolver<'_> {
         value
     }
 
-    /// Reports a dimension variable in a value that is not visible here; whether there is one.
+    /// Reports a dimension variable in a value that is not visible here; returns whether there is
+    /// one.
     fn hidden_dim(&mut self, index: u32, value: ExprId, span: Span) -> bool {
         let dims = self.module.free_dims(value);
         let visible = |d: &DimVar| match self.scopes.type_name(self.module.dims[*d].name) {
@@ -58,8 +59,8 @@ impl Resolver<'_> {
         true
     }
 
-    /// A value that another item binds. One that binds variables is copied: a variable is bound at
-    /// one place.
+    /// Returns a value that is bound in another item. One that binds variables is copied, as each
+    /// variable has a single binding site.
     fn of_other_item(&mut self, index: u32, value: ExprId, span: Span) -> ExprId {
         if let Some(&var) = self.module.free_vars(value).first() {
             let bound = self.module.vars[var].span;
@@ -76,14 +77,14 @@ impl Resolver<'_> {
             true => m.copy_fresh(value),
             false => value,
         };
-        // Further uses in this item share it.
+        // Further uses in this item share the copy.
         let (item, here) = (self.item, Here::default());
         self.graph.bind(index, Graph { value, item, here });
         value
     }
 
-    /// At the end of an item: each use outside of the scope that binds a graph variable is of a
-    /// value that can stand there.
+    /// At the end of an item, checks that uses of graph variables outside of their binding scope
+    /// are valid.
     pub(super) fn astray_uses(&mut self) {
         let uses = std::mem::take(&mut self.astray);
         let (false, Some(func)) = (uses.is_empty(), self.item_func) else {

@@ -1,5 +1,5 @@
-//! Items: first every name of the file is declared, then bodies are resolved, so that definitions
-//! may refer to each other in any order.
+//! Resolution of items: all names of the file are declared first, then bodies are resolved, so that
+//! definitions may refer to each other in any order.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use super::{DimMode, MANY_ERRORS, Resolver};
 use crate::codes;
 
 impl Resolver<'_> {
-    /// All items of the file.
+    /// Resolves all items of the file.
     pub(crate) fn file_items(&mut self) {
         let ast = self.ast;
         self.module.version = ast.version.map(|v| v.0);
         self.metadata_section();
-        // An item may be a second definition of its name: it is resolved for its errors' sake, but
-        // the first one stays.
+        // An item may be a duplicate definition: it is resolved to report its errors, but the first
+        // definition is kept.
         let mut first = Vec::with_capacity(ast.items.len());
         for item in &ast.items {
             first.push(self.declare(item, false));
@@ -42,7 +42,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Declares an item's names; whether it is the first of its name.
+    /// Declares an item's names; returns whether it is the first definition of its name.
     pub(crate) fn declare(&mut self, item: &ast::Item, prelude: bool) -> bool {
         let span = self.at(item.name_span);
         match item.kind {
@@ -160,7 +160,7 @@ impl Resolver<'_> {
         for (tag, c) in ast.list(def.ctors).enumerate() {
             let c = ast.ctors[c];
             if def.external {
-                // The parser has reported it.
+                // Already reported by the parser.
                 break;
             }
             let place = self.at(c.span);
@@ -258,7 +258,7 @@ impl Resolver<'_> {
         self.module.adts[adt].params = binders.params;
     }
 
-    /// `Nil : () -> List` must give the type it is a constructor of.
+    /// Checks that `Nil : () -> List` names the type it is a constructor of.
     fn check_ctor_result(&mut self, name: Symbol, ret: ast::TypeId) {
         let ast::TypeExpr { kind, span } = self.ast.types[ret];
         let head = match kind {
@@ -272,8 +272,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The expression of an expression file: a function of its free variables, or the function that
-    /// it is, as TVM prints `mod["main"]`.
+    /// Resolves the expression of an expression file: a function of its free variables, or the
+    /// function literal itself, as TVM prints `mod["main"]`.
     fn expression(&mut self, e: ast::ExprId, span: Span) {
         let place = self.at(span);
         self.free = Some(Vec::new());
@@ -323,7 +323,7 @@ impl Resolver<'_> {
         });
         self.globals.insert(name, id);
         if several {
-            // The functions of a dump: each is a global of the module.
+            // The functions of a dump: each becomes a global.
             self.name_part(span, name);
             self.module.literal = false;
         } else {
@@ -331,7 +331,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Remembers that a function without a name is one of several.
+    /// Records that a function without a name is one of several.
     fn name_part(&mut self, span: Span, name: Symbol) {
         if !span.is_none() && self.file.slice(span).starts_with("fn") {
             let keyword = Span::new(span.start, span.start + 2);
@@ -341,9 +341,9 @@ impl Resolver<'_> {
         }
     }
 
-    /// The nearest of some names, for a suggestion.
+    /// Returns the candidate nearest to a name, for a suggestion.
     ///
-    /// With many errors a module's names are compared too often, so later ones come without.
+    /// After many errors no suggestions are made, as each is a search over all names of the module.
     pub(crate) fn near<'n>(
         &self,
         name: Symbol,

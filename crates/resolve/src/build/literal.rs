@@ -1,4 +1,4 @@
-//! Numbers, and the documentation's dense constants.
+//! Number literals, and the dense constants of TVM's documentation.
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Expr, ExprId};
@@ -9,10 +9,10 @@ use relax_tensor::{DType, Tensor, TypeCode};
 use super::Resolver;
 use crate::codes;
 
-/// The largest dense constant that is written out, in bytes.
+/// The maximum size of a dense constant, in bytes.
 const LARGEST: usize = 1 << 30;
 
-/// The element type that a suffix names; `None` for one that names none.
+/// Returns the element type of a literal suffix; `None` if it has none.
 pub(crate) fn suffix_dtype(suffix: NumSuffix) -> Option<DType> {
     let new = |code, bits, known: &[u8]| known.contains(&bits).then(|| DType::new(code, bits));
     match suffix {
@@ -25,7 +25,7 @@ pub(crate) fn suffix_dtype(suffix: NumSuffix) -> Option<DType> {
     }
 }
 
-/// The suffix of literals of a type.
+/// Returns the suffix of literals of a type.
 fn suffix(dtype: DType) -> String {
     match (dtype.code, dtype.bits) {
         (TypeCode::Float, 32) => "f".into(),
@@ -37,12 +37,12 @@ fn suffix(dtype: DType) -> String {
     }
 }
 
-/// Returns whether a finite float becomes infinite in a type.
+/// Returns whether a finite float overflows to infinity in a type.
 fn overflows(dtype: DType, value: f64) -> bool {
     value.is_finite() && Tensor::scalar_f64(dtype, value).get_f64(0).is_infinite()
 }
 
-/// Returns whether an integer fits a type.
+/// Returns whether an integer is representable in a type.
 fn fits(dtype: DType, value: i64) -> bool {
     match dtype.int_range() {
         Some((least, most)) => (least..=most).contains(&i128::from(value)),
@@ -58,7 +58,7 @@ impl Resolver<'_> {
         self.module.add(Expr::Const(id), span)
     }
 
-    /// A number or truth value.
+    /// Resolves a number or boolean.
     pub(crate) fn literal(&mut self, e: ast::ExprId) -> ExprId {
         let ast::Expr { mut kind, span } = self.ast.exprs[e];
         self.suffix_of_comment(&mut kind, span);
@@ -73,7 +73,7 @@ impl Resolver<'_> {
                 return id;
             }
             ExprKind::Int { value, suffix } => {
-                // Without suffix the context decides; TVM takes int64 where int32 is too small.
+                // Without a suffix the context decides; TVM uses int64 where int32 is too small.
                 let dtype = match suffix {
                     NumSuffix::None if i32::try_from(value).is_ok() => Some(DType::I32),
                     NumSuffix::None => Some(DType::I64),
@@ -107,8 +107,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Before 0.9 a number of 64 bits had no suffix; the comment after it says what it is: `5 /*
-    /// ty=int64 */`.
+    /// Before 0.9, 64-bit numbers had no suffix; the type comment gives their type:
+    /// `5 /* ty=int64 */`.
     fn suffix_of_comment(&mut self, kind: &mut ExprKind, span: Span) {
         let (ExprKind::Int { suffix, .. } | ExprKind::Float { suffix, .. }) = kind else {
             return;
@@ -142,7 +142,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// `int64(3)`, as 0.5 and before wrote constants of most types.
+    /// Resolves `int64(3)`, the form of most constants in 0.5 and earlier.
     pub(crate) fn typed_literal(
         &mut self,
         callee: ast::ExprId,
@@ -177,7 +177,7 @@ impl Resolver<'_> {
         Some(self.module.constant(tensor, place))
     }
 
-    /// `Constant(1, (10, 10), float32)`.
+    /// Resolves `Constant(1, (10, 10), float32)`.
     pub(crate) fn dense_constant(&mut self, args: ast::List<ast::ExprId>, span: Span) -> ExprId {
         match self.dense(args) {
             Ok(t) => {

@@ -1,8 +1,8 @@
 //! The metadata section: TVM's object graph as JSON, tensors in base64.
 //!
-//! `{"root": 1, "nodes": [{"type_key", "attrs", "keys", "data", "repr_str"}], "b64ndarrays": […]}`:
-//! node 0 is null, the root a map from type keys to arrays of objects. Tensors are only decoded
-//! when they are referred to.
+//! `{"root": 1, "nodes": [{"type_key", "attrs", "keys", "data", "repr_str"}], "b64ndarrays":
+//! […]}`: node 0 is null, the root a map from type keys to arrays of objects. Tensors are decoded
+//! on demand.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -23,10 +23,10 @@ use super::ndarray::decode_tensor;
 use crate::codes;
 use crate::options::Stubs;
 
-/// The key under which constants stand.
+/// The key of constants.
 const CONSTANT: &str = "relay.Constant";
 
-/// A JSON string that is borrowed where it has no escapes, however long it is.
+/// A JSON string, borrowed if it has no escapes.
 #[derive(Deserialize, Debug)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -53,12 +53,12 @@ struct Graph<'a> {
     b64ndarrays: Vec<Text<'a>>,
 }
 
-/// The section of a file, read.
+/// The parsed metadata section of a file.
 #[derive(Debug)]
 pub(crate) struct MetaTable<'a> {
     graph: Graph<'a>,
     lists: FxHashMap<Symbol, Vec<usize>>,
-    /// Constants that were decoded, by position under their key.
+    /// Decoded constants, by index.
     constants: FxHashMap<u32, Option<ConstId>>,
 }
 
@@ -82,7 +82,7 @@ impl<'a> MetaTable<'a> {
         self.graph.nodes.get(at)
     }
 
-    /// The tensor of a `relay.Constant`.
+    /// Decodes the tensor of a `relay.Constant`.
     fn tensor(&self, node: &Node<'a>) -> Result<Tensor, String> {
         let index: Option<usize> = node.attrs.get("data").and_then(|t| t.0.parse().ok());
         let text = index.and_then(|i| self.graph.b64ndarrays.get(i));
@@ -90,15 +90,15 @@ impl<'a> MetaTable<'a> {
         decode_tensor(&text.0)
     }
 
-    /// The node that an attribute's text refers to.
+    /// Returns the node that an attribute's text refers to.
     fn referred(&self, text: &str) -> Option<&Node<'a>> {
         self.graph.nodes.get(text.parse::<usize>().ok()?)
     }
 
-    /// A dimension: integers and arithmetic of TVM's tensor level.
+    /// Converts a node to a dimension: integers and arithmetic of TIR.
     fn dim(&self, index: usize) -> Option<Dim> {
-        // Operands stand after their operator, which a crafted section may break: a budget ends
-        // what would run in circles.
+        // Operands should follow their operator, which a malicious section may violate: a step
+        // budget bounds cycles.
         enum Step {
             Look(usize),
             Finish(usize),
@@ -144,8 +144,8 @@ impl<'a> MetaTable<'a> {
         done.pop()
     }
 
-    /// The value of an attribute of an attributes object, read as the type it is declared with.
-    /// `by_node` says whether the text is the number of a node, where that is known of the field.
+    /// Returns an attribute value of an attributes object, converted to its declared type.
+    /// `by_node` says whether the text is a node index, where that is known for the field.
     fn attr(
         &self,
         text: &str,
@@ -188,7 +188,7 @@ impl<'a> MetaTable<'a> {
         }
     }
 
-    /// An object as a value; nesting deeper than `depth` has none.
+    /// Converts an object to a value; `None` beyond nesting depth `depth`.
     fn object(&self, index: usize, depth: u32) -> Option<AttrValue> {
         let node = self.graph.nodes.get(index)?;
         Some(match &*node.type_key {
@@ -216,7 +216,7 @@ impl<'a> MetaTable<'a> {
     }
 }
 
-/// An integer with the width that the node gives it.
+/// Converts an integer node, preserving its width.
 fn int_dim(node: &Node<'_>, value: i64) -> Dim {
     match node.attrs.get("dtype") {
         Some(t) if t.0 == "int64" => Dim::wide(value),
@@ -229,7 +229,7 @@ fn int_imm(node: &Node<'_>) -> Option<i64> {
 }
 
 impl Resolver<'_> {
-    /// Reads the section's graph, if the file has one.
+    /// Parses the file's metadata section, if it has one.
     pub(crate) fn metadata_section(&mut self) {
         let (text, span) = match (&self.ast.metadata_text, self.ast.metadata) {
             (Some(text), _) => (text.as_str(), self.file.span().at_end()),
@@ -262,7 +262,7 @@ impl Resolver<'_> {
         self.error(d.primary(why));
     }
 
-    /// `meta[key][index]` as an expression.
+    /// Resolves `meta[key][index]` as an expression.
     pub(crate) fn meta_expr(&mut self, key: Symbol, index: u32, span: Span) -> ExprId {
         if index == VERBATIM {
             let message = "this is the value of an attribute, not an expression";
@@ -316,7 +316,7 @@ impl Resolver<'_> {
         self.const_expr(id, span)
     }
 
-    /// Returns whether the section is missing, or holds nothing where a constant should stand.
+    /// Returns whether the section is missing, or has no constant at this index.
     fn lacks_constant(&self, index: u32) -> bool {
         let Some(table) = &self.meta else { return true };
         let list = table.lists.get(&Symbol::new(CONSTANT));
@@ -333,7 +333,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns whether the section has this entry; reports it otherwise.
+    /// Returns whether the section has this entry; reports an error otherwise.
     fn meta_entry(&mut self, key: Symbol, index: u32, span: Span) -> bool {
         if self.meta_failed {
             return false;
@@ -360,7 +360,8 @@ impl Resolver<'_> {
         false
     }
 
-    /// One error for all constants whose section is missing, or one note about placeholders.
+    /// Reports all constants whose section is missing in one error, or all placeholders in one
+    /// note.
     pub(crate) fn missing_constants(&mut self) {
         let awaited = self.options.stub_constants == Some(Stubs::Awaited);
         if !self.module.metadata.stubs.is_empty() && !awaited {
@@ -397,7 +398,7 @@ impl Resolver<'_> {
         self.error(d);
     }
 
-    /// The type in the comment that TVM prints after what ends at a place:
+    /// Returns the type in the comment that TVM prints after a position:
     /// `/* ty=Tensor[(64), float32] span=conv1:0:0 */`, `# ty=int64`, `/*Tensor[(64), float32]*/`.
     pub(crate) fn type_comment(&self, end: u32) -> Option<&str> {
         let at = end.checked_sub(self.file.start)?;
@@ -414,8 +415,8 @@ impl Resolver<'_> {
         Some(ty.split(" span=").next().unwrap_or(ty).trim())
     }
 
-    /// A placeholder for a constant whose metadata section is missing; its type is in the comment
-    /// after it.
+    /// Creates a placeholder for a constant whose metadata section is missing, with the type from
+    /// the comment after it.
     fn stub_constant(&mut self, index: u32, span: Span) -> ExprId {
         if let Some(&known) = self.stubs.get(&index) {
             return self.const_expr(Some(known), span);
@@ -444,7 +445,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// `meta[…]` as a dimension.
+    /// Resolves `meta[…]` as a dimension.
     pub(crate) fn meta_dim(&mut self, e: ast::ExprId, failed: &mut bool) -> Dim {
         let ast::Expr { kind, span } = self.ast.exprs[e];
         let ExprKind::Meta { key, index } = kind else {
@@ -472,7 +473,8 @@ impl Resolver<'_> {
         })
     }
 
-    /// `meta[…]` as an attribute's value: a string, number or list; other objects by reference.
+    /// Resolves `meta[…]` as an attribute value: a string, number or list; other objects by
+    /// reference.
     pub(crate) fn meta_attr(
         &mut self,
         key: Symbol,
@@ -485,8 +487,9 @@ impl Resolver<'_> {
         {
             return given;
         }
-        // What is written out, or stands in a section that is missing, is kept as it is. A section
-        // that was written after such a text was read has what came in, and none of those objects.
+        // Opaque objects, and references into a missing section, are preserved as they are. If the
+        // module was read without its section, a section printed later holds only the supplied
+        // constants, not those objects.
         let absent = match &self.meta {
             Some(table) => !table.lists.contains_key(&key),
             None => !self.meta_failed,
@@ -505,7 +508,7 @@ impl Resolver<'_> {
         found.unwrap_or(AttrValue::Meta(key, index))
     }
 
-    /// The attributes of a call, given as an object of the section.
+    /// Resolves the attributes of a call, given as an object of the section.
     pub(crate) fn meta_op_attrs(
         &mut self,
         op: OpId,
@@ -559,7 +562,7 @@ impl Resolver<'_> {
     }
 }
 
-/// The byte offset of a one-based line and column.
+/// Returns the byte offset of a one-based line and column.
 fn offset(text: &str, line: usize, column: usize) -> u32 {
     let mut start = 0;
     for _ in 1..line {

@@ -1,4 +1,4 @@
-//! Syntax tree to module: the state that all parts share, and the order of work.
+//! Name resolution from syntax tree to module: the shared state, and the order of work.
 
 mod absent;
 mod attrs;
@@ -52,12 +52,12 @@ pub use attrs::fit as fit_attribute;
 pub use given::{Given, GivenTypes};
 pub use prelude::{PreludeNames, prelude_files, prelude_names};
 
-/// Resolves a tree that was parsed from `file`.
+/// Resolves a syntax tree parsed from `file`.
 pub fn resolve(ast: &Ast, file: &SourceFile, options: &Options) -> (Module, Diagnostics) {
     resolve_noting(ast, file, options, &mut Vec::new())
 }
 
-/// The same for a tree with what came along with it.
+/// Like [`resolve`], for a tree with supplied data.
 pub fn resolve_given(
     ast: &Ast,
     file: &SourceFile,
@@ -67,8 +67,7 @@ pub fn resolve_given(
     resolved(ast, file, options, given, &mut Vec::new())
 }
 
-/// The same for a text; forms of earlier versions that it takes to know operators to see are added
-/// to `old`.
+/// Like [`resolve`]; obsolete forms that only the resolver can recognise are added to `old`.
 pub fn resolve_noting(
     ast: &Ast,
     file: &SourceFile,
@@ -100,11 +99,11 @@ fn resolved(
     (r.module, r.along.types, r.diags)
 }
 
-/// The errors of a file after which an error no longer costs a search through the module: nobody
-/// reads that many at once, and each would take time in proportion to the module.
+/// The number of errors after which no more suggestions are searched: nobody reads that many at
+/// once, and each search takes time proportional to the module.
 const MANY_ERRORS: usize = 128;
 
-/// The release whose texts have that header, as far as it is told apart from others.
+/// Returns the TVM release that a text's header implies, as far as releases can be told apart.
 fn header_release(ast: &Ast) -> Option<Release> {
     match ast.version?.0.as_str() {
         "0.0.1" | "0.0.2" | "0.0.3" => Some(Release(5)),
@@ -113,12 +112,12 @@ fn header_release(ast: &Ast) -> Option<Release> {
     }
 }
 
-/// Where a dimension variable that is not known may be bound.
+/// What happens to an unknown dimension variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DimMode {
-    /// Here: a signature, `match_shape`, `match_cast`.
+    /// It is bound: in a signature, `match_shape`, `match_cast`.
     Bind,
-    /// Not here.
+    /// It is an error.
     Reject,
 }
 
@@ -130,7 +129,7 @@ struct Resolver<'a> {
     module: Module,
     diags: Diagnostics,
     scopes: Scopes,
-    /// Whether nodes get places: false for the prelude, which is in no source map.
+    /// Whether nodes get spans: false for the prelude, which is in no source map.
     places: bool,
 
     globals: FxHashMap<Symbol, GlobalId>,
@@ -139,80 +138,81 @@ struct Resolver<'a> {
     relations: FxHashMap<Symbol, RelId>,
     user_ops: FxHashMap<Symbol, OpId>,
     op_names: FxHashMap<Symbol, Option<OpId>>,
-    /// What the bare names that were looked up stand for.
+    /// Cached lookups of bare names.
     callees: FxHashMap<Symbol, relax_ir::Expr>,
-    /// `call_packed` and `Constant`, the language's own call forms.
+    /// `call_packed` and `Constant`, the built-in call forms.
     forms: call::Forms,
     dtypes: FxHashMap<Symbol, Option<DType>>,
     prelude_queue: Vec<prelude::Wanted>,
-    /// Number of fields of each constructor, known before the fields are resolved.
+    /// The number of fields of each constructor, known before the fields are resolved.
     ctor_fields: Vec<u32>,
-    /// Number of parameters of each data type, likewise.
+    /// The number of parameters of each data type, likewise.
     adt_params: Vec<u32>,
 
-    /// Graph bindings. TVM's printer numbers them through the whole module and refers to them from
-    /// other branches than the one that binds them, so they have no scope.
+    /// Graph bindings. TVM's printer numbers them across the whole module and refers to them from
+    /// branches other than the one that binds them, so they are unscoped.
     graph: scope::GraphBindings,
-    /// Uses of them where not all is visible that was where they are bound.
+    /// Uses of graph variables in scopes where something visible at their binding is not.
     astray: Vec<graph::Astray>,
-    /// The number of this item, and the function that it made.
+    /// The index of the current item, and of its function.
     item: u32,
     item_func: Option<FuncId>,
-    /// The variables bound to a `shape(…)`, and that.
+    /// Variables bound to a `shape(…)`, and the shape.
     shapes: FxHashMap<VarId, ExprId>,
     /// Free variables of an expression file; `None` inside a definition.
     free: Option<Vec<VarId>>,
     free_names: FxHashMap<Symbol, VarId>,
-    /// Names already reported in this item: one mistake, one error.
+    /// Names already reported in this item, so that each error is reported once.
     reported: FxHashSet<(char, Symbol)>,
-    /// How many mistakes were met so far, those included that were reported before.
+    /// The number of errors so far, including suppressed duplicates.
     mistakes: usize,
-    /// How many variables there were before this item.
+    /// The number of variables before this item.
     item_vars: usize,
     dim_mode: DimMode,
     new_dims: Vec<DimVar>,
 
     tasks: Vec<Task>,
     values: Vec<ExprId>,
-    /// Patterns of the clauses whose match is not finished.
+    /// Patterns of the clauses of unfinished matches.
     clause_patterns: Vec<relax_ir::PatId>,
     pending: Vec<Pending>,
     flows: Vec<Flow>,
     fns: Vec<FnFrame>,
     last_fn: Option<FuncId>,
 
-    /// Accesses of the tensor program that is being read.
+    /// Accesses in the current tensor program.
     accesses: Vec<relax_loops::Access>,
     default_attrs: FxHashMap<OpId, AttrsId>,
-    /// The attributes made last for calls of each operator that give some.
+    /// The most recent explicit attributes for each operator, for sharing.
     last_attrs: FxHashMap<OpId, AttrsId>,
     schemas: FxHashMap<OpId, std::rc::Rc<attrs::Schema>>,
     meta: Option<MetaTable<'a>>,
     meta_failed: bool,
     along: given::Along,
-    /// Placeholders, by the index of the constant.
+    /// Placeholder constants, by index.
     stubs: FxHashMap<u32, relax_ir::ConstId>,
-    /// Where the first of them stands.
+    /// The span of the first placeholder.
     stub_place: Option<Span>,
-    /// Where constants stand whose metadata section is missing.
+    /// Spans of constants whose metadata section is missing.
     missing: Vec<Span>,
-    /// Globals of other modules, which opaque calls name.
+    /// Globals of other modules, referenced by opaque calls.
     kernels: FxHashSet<Symbol>,
-    /// Where operators stand that nobody knows.
+    /// Spans of unknown operators.
     unknown_ops: Vec<Span>,
-    /// Forms of earlier versions.
+    /// Obsolete forms.
     old: Vec<OldForm>,
-    /// Whether a variable was bound whose name ends with a dot and a number: what looks like a
-    /// projection may be such a variable.
+    /// Whether a variable was bound whose name ends with a dot and a number: an apparent projection
+    /// may refer to such a variable.
     dotted: bool,
-    /// The release of TVM that wrote the text, where anything tells.
+    /// The TVM release that wrote the text, if anything tells.
     release: Option<Release>,
 }
 
 impl<'a> Resolver<'a> {
     fn new(ast: &'a Ast, file: &'a SourceFile, options: &'a Options) -> Self {
         let mut module = Module::new();
-        // About one node per expression and binding: growing by doubling would hold two copies.
+        // There is about one node per expression and binding: growing by doubling would hold two
+        // copies.
         module.exprs = relax_base::Arena::with_capacity(ast.exprs.len() + ast.stmts.len());
         Resolver {
             ast,
@@ -272,7 +272,7 @@ impl<'a> Resolver<'a> {
         }
     }
 
-    /// The place to record for a span of the tree.
+    /// Returns the span to record for a span of the tree.
     fn at(&self, span: Span) -> Span {
         if self.places { span } else { Span::NONE }
     }
@@ -282,8 +282,8 @@ impl<'a> Resolver<'a> {
         self.diags.push(d);
     }
 
-    /// Returns whether this name has not been reported as unknown in this item; `sort` tells apart
-    /// names of different sorts.
+    /// Returns whether this name has not been reported as unknown in this item; `sort` is its
+    /// namespace.
     fn first_report(&mut self, sort: char, name: Symbol) -> bool {
         let first = self.reported.insert((sort, name));
         self.mistakes += usize::from(!first);
@@ -295,7 +295,7 @@ impl<'a> Resolver<'a> {
         self.module.add(relax_ir::Expr::Error, span)
     }
 
-    /// A call of what is not known: its parts are looked at all the same, and nothing is said about
+    /// Returns a call of an unknown callee: its operands are kept, and nothing is reported about
     /// what depends on it.
     fn broken(&mut self, callee: Span, parts: &[ExprId]) -> relax_ir::Expr {
         let callee = self.error_expr(callee);
@@ -311,7 +311,7 @@ impl<'a> Resolver<'a> {
         self.module.types.error()
     }
 
-    /// The built-in operator of that name, remembered per name.
+    /// Returns the built-in operator of this name, cached.
     fn builtin_op(&mut self, name: Symbol) -> Option<OpId> {
         let registry = self.registry;
         *self
@@ -320,7 +320,7 @@ impl<'a> Resolver<'a> {
             .or_insert_with(|| registry.find(name.as_str()))
     }
 
-    /// The element type of that name, remembered per name.
+    /// Returns the element type of this name, cached.
     fn dtype(&mut self, name: Symbol) -> Option<DType> {
         *self.dtypes.entry(name).or_insert_with(|| {
             let text = name.as_str();
@@ -330,7 +330,7 @@ impl<'a> Resolver<'a> {
         })
     }
 
-    /// The text of a tree's expression that is a plain name.
+    /// Returns the text of an expression that is a plain name.
     fn plain_name(&self, e: ast::ExprId) -> Option<Symbol> {
         match self.ast.exprs[e].kind {
             ast::ExprKind::Name(name) => Some(name),

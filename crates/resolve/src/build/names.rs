@@ -1,4 +1,4 @@
-//! Looking up names, and what to say when they are not there.
+//! Name lookup, and errors about unknown names.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{Expr, ExprId, OpId, Var, VarStyle};
@@ -24,7 +24,7 @@ impl Resolver<'_> {
         self.values.push(id);
     }
 
-    /// The variable that a projection is, where the scope has one of that name: `%input.1`.
+    /// Returns the name of a variable that looks like a projection, if it is in scope: `%input.1`.
     pub(crate) fn dotted_name(&self, e: ast::ExprId) -> Option<Symbol> {
         const LONGEST: usize = 1024;
         let ast::Expr { span, .. } = self.ast.exprs[e];
@@ -39,7 +39,7 @@ impl Resolver<'_> {
         known.then_some(name)
     }
 
-    /// In an expression file, makes a free variable (with a warning); reports an error elsewhere.
+    /// In an expression file, creates a free variable with a warning; reports an error elsewhere.
     pub(crate) fn unknown_local(&mut self, name: Symbol, span: Span) -> Expr {
         if let Some(free) = &mut self.free {
             let var = self.module.vars.push(Var {
@@ -85,9 +85,9 @@ impl Resolver<'_> {
         Expr::Error
     }
 
-    /// The last variable of a name that the text bound before a place, in whatever scope.
+    /// Returns the last binding of a name before a position, in any scope.
     fn bound_elsewhere(&self, name: Symbol, place: Span) -> Option<Span> {
-        // With many errors a module is looked through too often.
+        // After many errors, searching the module each time would be too slow.
         if self.diags.len() > super::MANY_ERRORS {
             return None;
         }
@@ -139,7 +139,8 @@ impl Resolver<'_> {
         self.module.add(expr, span)
     }
 
-    /// The operator of that name: an `op` item of the module, of the prelude, or built in.
+    /// Returns the operator of this name: an `op` item of the module or the prelude, or a built-in
+    /// one.
     pub(crate) fn op_named(&mut self, name: Symbol) -> Option<OpId> {
         if let Some(&id) = self.user_ops.get(&name) {
             return Some(id);
@@ -148,8 +149,8 @@ impl Resolver<'_> {
         builtin.or_else(|| self.prelude_op(name))
     }
 
-    /// A bare name as the callee of a call, or an operator as a value; constructors without fields
-    /// are called at once, as TVM does.
+    /// Resolves a bare name as a callee or as an operator value; nullary constructors are called
+    /// implicitly, as in TVM.
     pub(crate) fn bare_name(&mut self, name: Symbol, span: Span) -> ExprId {
         let id = self.callee_name(name, span, false);
         if let Expr::Ctor(ctor) = self.module.exprs[id]
@@ -161,7 +162,7 @@ impl Resolver<'_> {
         id
     }
 
-    /// A bare name: a constructor or an operator.
+    /// Resolves a bare name as a constructor or an operator.
     pub(crate) fn callee_name(&mut self, name: Symbol, span: Span, called: bool) -> ExprId {
         let place = self.at(span);
         let expr = match self.callees.get(&name) {

@@ -1,4 +1,4 @@
-//! Tensors in the metadata section, as TVM serialises them.
+//! Tensors in the metadata section, in TVM's serialisation format.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,11 +6,11 @@ use std::sync::Arc;
 use relax_tensor::{DType, Tensor, TypeCode};
 use relax_tvm::tensor;
 
-/// More axes than operators take.
+/// The maximum rank, above that of any operator.
 const MOST_AXES: usize = 256;
 
-/// A tensor in TVM's layout: magic, a reserved word, device (two `int32`), rank (`int32`), element
-/// type (code, bits, lanes), extents (`int64`), number of bytes, data; in base64.
+/// Decodes a tensor: magic, a reserved word, device (two `int32`), rank (`int32`), element type
+/// (code, bits, lanes), extents (`int64`), byte count, data; in base64.
 pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
     let clean: Cow<'_, [u8]> = if text.bytes().any(|b| b.is_ascii_whitespace()) {
         text.bytes().filter(|b| !b.is_ascii_whitespace()).collect()
@@ -63,11 +63,11 @@ pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
         return Err(format!("{more} bytes follow the tensor"));
     }
     if dtype == DType::BOOL {
-        // A truth value is 0 or 1 from here on, whatever the text holds.
+        // Booleans are normalised to 0 or 1, whatever the text holds.
         let truth: Vec<u8> = bytes[data..].iter().map(|&b| u8::from(b != 0)).collect();
         return Tensor::from_bytes(dtype, &shape, &truth).ok_or_else(cut);
     }
-    // Large tensors stay where they were decoded to; the header is a multiple of eight bytes.
+    // Large tensors keep the decoded buffer; the header's size is a multiple of eight.
     if stated > 64 {
         let owner = Arc::new(bytes);
         if let Some(t) = Tensor::from_owner(dtype, &shape, owner.clone(), data) {
@@ -86,7 +86,7 @@ mod tests {
 
     use super::decode_tensor;
 
-    /// A vector of so many elements of a type, with the bytes that are given.
+    /// Encodes a vector of a type and extent, with the given bytes.
     fn vector(code: u8, bits: u8, extent: i64, stated: u64, data: &[u8]) -> String {
         let mut bytes = Vec::from(MAGIC.to_le_bytes());
         bytes.extend(0u64.to_le_bytes());

@@ -1,7 +1,8 @@
-//! Calls of which nothing is known but the type that a comment gives: of operators that nobody
-//! knows, of other systems' code, of kernels that the text does not hold.
+//! Opaque calls, of which only the result type in a comment is known: calls of unknown operators,
+//! of other systems' code, and of kernels that the text does not contain.
 //!
-//! Such a call is one of a packed function, with the type of its result as its type argument.
+//! Such a call is represented as one of a packed function, with its result type as the type
+//! argument.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{Expr, ExprId, TypeId};
@@ -13,7 +14,7 @@ use super::Resolver;
 use crate::codes;
 
 impl Resolver<'_> {
-    /// Returns whether a call is opaque: `name` is not known, or calls a kernel that is not there.
+    /// Returns whether a call is opaque: `name` is unknown, or calls a missing kernel.
     pub(crate) fn is_opaque_call(
         &mut self,
         name: Symbol,
@@ -32,8 +33,8 @@ impl Resolver<'_> {
         opaque && self.result_of_comment(span).is_some()
     }
 
-    /// Returns whether the first argument is a global that the module does not define; it is one of
-    /// another module from now on.
+    /// Returns whether the first argument is a global that the module does not define; it is from
+    /// then on treated as a global of another module.
     fn lacks_kernel(&mut self, args: ast::List<ast::ExprId>) -> bool {
         let Some(first) = self.ast.nth(args, 0) else {
             return false;
@@ -48,7 +49,7 @@ impl Resolver<'_> {
         lacks
     }
 
-    /// The call, whose callee and arguments are the values from `base` on.
+    /// Resolves the opaque call whose callee and arguments are the values from `base` on.
     pub(crate) fn opaque_call(
         &mut self,
         base: usize,
@@ -82,7 +83,7 @@ impl Resolver<'_> {
         )
     }
 
-    /// Says that calls are taken as they are, once.
+    /// Reports, once, that unknown calls are preserved as they are.
     pub(crate) fn unknown_calls(&mut self) {
         let Some(&first) = self.unknown_ops.first() else {
             return;
@@ -99,15 +100,16 @@ impl Resolver<'_> {
         self.error(d);
     }
 
-    /// The type in the comment after a call.
+    /// Returns the type in the comment after a call.
     fn result_of_comment(&mut self, span: Span) -> Option<TypeId> {
         let text = self.type_comment(span.end)?.to_owned();
         self.comment_type(&text)
     }
 
-    /// A type of tensors and tuples as TVM's comments show it: `(Tensor[(1, ?), float32], int32)`.
+    /// Parses a type of tensors and tuples as printed in TVM's comments:
+    /// `(Tensor[(1, ?), float32], int32)`.
     pub(crate) fn comment_type(&mut self, text: &str) -> Option<TypeId> {
-        // A long type stands on several lines, with a comma at the end of each.
+        // A long type spans several lines, each ending with a comma.
         let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
         let types = &mut self.module.types;
         let mut open: Vec<Vec<TypeId>> = Vec::new();

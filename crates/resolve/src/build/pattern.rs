@@ -1,4 +1,4 @@
-//! Match clauses and patterns.
+//! Resolution of match clauses and patterns.
 
 use relax_base::{Diagnostic, Symbol};
 use relax_ir::{Clause, CtorId, Expr, PatId, Pattern, VarStyle};
@@ -9,7 +9,7 @@ use super::Resolver;
 use super::expr::Task;
 use crate::codes;
 
-/// A step of the walk over a pattern.
+/// A step of the traversal of a pattern.
 enum Step {
     Look(ast::PatId),
     Finish(ast::PatId, usize),
@@ -149,19 +149,19 @@ impl Resolver<'_> {
         Pattern::Ctor(ctor, fields.into())
     }
 
-    /// The constructor of that name, from the module or the prelude.
+    /// Returns the constructor of this name, from the module or the prelude.
     pub(crate) fn ctor_named(&mut self, name: Symbol) -> Option<CtorId> {
         let found = self.ctors.get(&name).copied();
         found.or_else(|| self.prelude_ctor(name))
     }
 
-    /// Returns how many fields a constructor has.
+    /// Returns the number of fields of a constructor.
     pub(crate) fn ctor_arity(&self, ctor: CtorId) -> usize {
         self.ctor_fields[ctor.0 as usize] as usize
     }
 }
 
-/// `1 field`, `2 fields`.
+/// Formats a count: `1 field`, `2 fields`.
 pub(crate) fn count(n: usize, what: &str) -> String {
     if n == 1 {
         format!("1 {what}")

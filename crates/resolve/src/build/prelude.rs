@@ -1,7 +1,7 @@
-//! The prelude: definitions that a module may use without writing them.
+//! The prelude: definitions that a module may use without including them.
 //!
-//! A definition is merged into the module when a name is used that the module does not define, and
-//! with it, in turn, what it uses. Merged items have no places: the prelude is in no source map.
+//! When the module uses a name that it does not define, the prelude's definition is merged into it,
+//! and transitively what that uses. Merged items have no spans, as the prelude is in no source map.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use super::Resolver;
 
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/prelude.rs"));
 
-/// What sort of name is looked for.
+/// The namespace of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Sort {
     Global,
@@ -24,7 +24,7 @@ enum Sort {
     Op,
 }
 
-/// An item of the prelude that the module uses and that is still to be resolved.
+/// A used item of the prelude that is yet to be resolved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     file: usize,
@@ -78,7 +78,7 @@ fn prelude() -> &'static Prelude {
     })
 }
 
-/// The names of one sort, in alphabetical order, for suggestions.
+/// Returns the names of one namespace, in alphabetical order, for suggestions.
 fn names(sort: Sort) -> Vec<&'static str> {
     let all = prelude().names.keys();
     let mut names: Vec<_> = (all.filter(|k| k.0 == sort))
@@ -88,24 +88,24 @@ fn names(sort: Sort) -> Vec<&'static str> {
     names
 }
 
-/// The functions of the prelude, for suggestions.
+/// Returns the functions of the prelude, for suggestions.
 pub(crate) fn global_names() -> Vec<&'static str> {
     names(Sort::Global)
 }
 
-/// The types of the prelude, for suggestions.
+/// Returns the types of the prelude, for suggestions.
 pub(crate) fn type_names() -> Vec<&'static str> {
     names(Sort::Type)
 }
 
-/// The constructors and operators of the prelude, for suggestions.
+/// Returns the constructors and operators of the prelude, for suggestions.
 pub(crate) fn callee_names() -> Vec<&'static str> {
     let mut all = names(Sort::Ctor);
     all.extend(names(Sort::Op));
     all
 }
 
-/// The names that the prelude offers, each list in alphabetical order.
+/// The names defined in the prelude, each list in alphabetical order.
 #[derive(Debug)]
 pub struct PreludeNames {
     /// Functions, without sigil.
@@ -116,12 +116,12 @@ pub struct PreludeNames {
     pub callees: Vec<&'static str>,
 }
 
-/// The files of the prelude: name and text.
+/// Returns the files of the prelude: name and text.
 pub fn prelude_files() -> &'static [(&'static str, &'static str)] {
     FILES
 }
 
-/// The names that a module may use without defining them, beside the built-in operators.
+/// Returns the names that a module may use without defining them, apart from built-in operators.
 pub fn prelude_names() -> PreludeNames {
     PreludeNames {
         globals: global_names(),
@@ -131,7 +131,7 @@ pub fn prelude_names() -> PreludeNames {
 }
 
 impl Resolver<'_> {
-    /// Works in a file of the prelude for a while.
+    /// Runs `work` in the context of a prelude file.
     fn in_prelude(&mut self, file: usize, work: impl FnOnce(&mut Self)) {
         let (source, ast) = &prelude().files[file];
         let old = (self.ast, self.file, self.places);
@@ -140,7 +140,7 @@ impl Resolver<'_> {
         (self.ast, self.file, self.places) = old;
     }
 
-    /// Declares the item behind a name; whether there is one.
+    /// Declares the prelude item of this name; returns whether there is one.
     fn want(&mut self, sort: Sort, name: Symbol) -> bool {
         let Some(&at) = prelude().names.get(&(sort, name)) else {
             return false;
@@ -151,9 +151,9 @@ impl Resolver<'_> {
             && (self.adts.contains_key(&def.name)
                 || (ast.list(def.ctors)).any(|c| self.ctors.contains_key(&ast.ctors[c].name)))
         {
-            // The module defines a type of this name that lacks the constructor asked for, or one
-            // of the constructors in a type of another name: its own types stand, and the name is
-            // unknown.
+            // The module defines a type of the same name without this constructor, or one of the
+            // type's constructors in another type: the module's own types take precedence, and the
+            // name is unknown.
             return false;
         }
         let mut first = false;
@@ -187,7 +187,7 @@ impl Resolver<'_> {
         self.want(Sort::Op, name).then(|| self.user_ops[&name])
     }
 
-    /// Resolves what the module uses of the prelude.
+    /// Resolves the prelude items that the module uses.
     pub(crate) fn prelude_items(&mut self) {
         while let Some(at) = self.prelude_queue.pop() {
             self.reported.clear();

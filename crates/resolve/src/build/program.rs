@@ -1,6 +1,6 @@
-//! `prim_func` items: tensor programs written by hand.
+//! `prim_func` items: hand-written tensor programs.
 //!
-//! Parameters are buffers; those that are written are outputs and stand last. Statements become
+//! Parameters are buffers; those that are written are outputs and come last. The statements become
 //! one loop nest.
 
 use relax_base::{Diagnostic, Span, Symbol};
@@ -16,11 +16,11 @@ use super::Resolver;
 use super::program_cx::{Named, ProgramCx};
 use crate::codes;
 
-/// Blocks nest at most this deep: loop nests own their parts, and walking them recurses.
+/// The maximum nesting depth of blocks: loop nests own their parts, and walking them recurses.
 const DEEPEST: usize = 200;
 
 impl Resolver<'_> {
-    /// The program behind a `prim_func`; incomplete after errors.
+    /// Resolves a `prim_func`; the program is incomplete after errors.
     pub(crate) fn prim_func(&mut self, p: &ast::PrimFunc, span: Span) -> Program {
         let ast = self.ast;
         let place = self.at(span);
@@ -67,8 +67,8 @@ impl Resolver<'_> {
         cx.program
     }
 
-    /// A block of statements. Recursion is bounded by [`DEEPEST`]; `loops` are the variables of
-    /// the enclosing loops.
+    /// Resolves a block of statements. The recursion is bounded by [`DEEPEST`]; `loops` are the
+    /// variables of the enclosing loops.
     fn program_block(
         &mut self,
         cx: &mut ProgramCx,
@@ -94,7 +94,7 @@ impl Resolver<'_> {
                     self.program_effect(cx, tail, loops, depth, &mut out);
                 }
             }
-            // `else if` stands without braces.
+            // An `else if` has no braces.
             _ => self.program_effect(cx, block, loops, depth, &mut out),
         }
         cx.leave(mark);
@@ -142,7 +142,7 @@ impl Resolver<'_> {
                     self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
                     good = false;
                 }
-                // Extents are read before the variables come into scope.
+                // Extents are resolved before the variables come into scope.
                 for l in ast.list(headers) {
                     let extent = self.index_expr(cx, ast.loops[l].extent);
                     good &= extent.is_some();
@@ -246,14 +246,14 @@ impl Resolver<'_> {
         cx.bind(name, Named::Var(var));
         match value {
             Some(value) => out.push(Stmt::Let { var, value }),
-            // The name is known, so that its uses are no further errors.
+            // The name is bound anyway, so that its uses are not reported too.
             None => {
                 self.reported.insert(('%', name));
             }
         }
     }
 
-    /// Remembers where an access stands.
+    /// Records the span of an access.
     pub(crate) fn access(&mut self, buf: Buf, index: &[Ex], span: Span) {
         let (index, span) = (index.to_vec(), self.at(span));
         self.accesses.push(Access { buf, index, span });
@@ -292,7 +292,7 @@ impl Resolver<'_> {
         Some(Stmt::Store { buf, index, value })
     }
 
-    /// An expression that stands as a statement: `if` and `assert`.
+    /// Resolves an expression statement: `if` or `assert`.
     fn program_effect(
         &mut self,
         cx: &mut ProgramCx,
@@ -371,8 +371,8 @@ impl Resolver<'_> {
     }
 }
 
-/// The buffer of one element that `%y = …` stores to; `let %y = …`, or a name that is free, names a
-/// number.
+/// Returns the one-element buffer that `%y = …` stores to; `let %y = …`, or an unbound name,
+/// defines a scalar instead.
 fn scalar_buffer(cx: &ProgramCx, b: &ast::Binder) -> Option<Buf> {
     match cx.locals.get(&b.name) {
         Some(Named::Buf(buf)) if b.ty.is_none() && cx.program.bufs[*buf].shape.is_empty() => {
@@ -382,7 +382,7 @@ fn scalar_buffer(cx: &ProgramCx, b: &ast::Binder) -> Option<Buf> {
     }
 }
 
-/// Every buffer that is stored to.
+/// Collects every buffer that is stored to.
 fn written_buffers(body: &[Stmt], out: &mut FxHashSet<Buf>) {
     for s in statements(body) {
         if let Stmt::Store { buf, .. } = s {
@@ -391,7 +391,7 @@ fn written_buffers(body: &[Stmt], out: &mut FxHashSet<Buf>) {
     }
 }
 
-/// Every variable that the indices of stores depend on.
+/// Collects every variable that the indices of stores depend on.
 fn index_vars(body: &[Stmt], out: &mut FxHashSet<Var>) {
     let mut exprs: Vec<&Ex> = Vec::new();
     for s in statements(body) {

@@ -15,7 +15,7 @@ enum Step {
 }
 
 impl Resolver<'_> {
-    /// Every dimension variable must be found by looking at a parameter's extents.
+    /// Checks that every dimension variable is bound by an extent of a parameter.
     pub(super) fn check_dims_bound(&mut self, cx: &ProgramCx, span: Span) {
         for &dim in &cx.program.dims {
             let bound = cx.program.bufs.values().any(|b| {
@@ -47,7 +47,7 @@ impl Resolver<'_> {
             return None;
         };
         let Some((shape, dtype)) = self.buffer_type(cx, ty, bind_dims) else {
-            // Nothing is said where it is used.
+            // Its uses are not reported.
             self.reported.insert(('%', b.name));
             return None;
         };
@@ -93,14 +93,14 @@ impl Resolver<'_> {
                            `float32`";
             self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
         }
-        // The extents bind dimensions, whatever else is wrong.
+        // The extents bind dimensions even if the rest is wrong.
         let (items, dtype) = parts?;
         let extents = ast.list(items).map(|d| self.extent(cx, d, bind_dims));
         let shape: Vec<Option<Ex>> = extents.collect();
         let shape: Option<Vec<Ex>> = shape.into_iter().collect();
         Some((shape?, dtype?))
     }
-    /// A buffer's extent; new names become dimension variables where `bind` allows it.
+    /// Resolves a buffer's extent; new names become dimension variables where `bind` allows it.
     pub(crate) fn extent(&mut self, cx: &mut ProgramCx, t: ast::TypeId, bind: bool) -> Option<Ex> {
         let ast = self.ast;
         let mut steps = vec![Step::Look(t)];

@@ -1,11 +1,11 @@
-//! What the names of a tensor program mean, and the functions that its expressions know.
+//! Name environment of tensor programs, and the scalar functions available in them.
 
 use relax_base::{Span, Symbol};
 use relax_loops::{BinOp, Buf, Ex, Program, UnOp, Var};
 use relax_syntax::ast;
 use rustc_hash::FxHashMap;
 
-/// Functions of one number, as the text names them; whether they ask for a float.
+/// Unary functions by name; the flag says whether they require floats.
 pub const UNARY: &[(&str, UnOp, bool)] = &[
     ("neg", UnOp::Neg, false),
     ("abs", UnOp::Abs, false),
@@ -42,9 +42,8 @@ pub const UNARY: &[(&str, UnOp, bool)] = &[
     ("clz", UnOp::Clz, false),
 ];
 
-/// Functions of two numbers, as the text names them. Those that have an infix spelling too are for
-/// places where that is no expression: arithmetic of truth values, and `//` outside of brackets,
-/// where it begins a comment.
+/// Binary functions by name. Those that also have an infix spelling are for positions where that
+/// does not parse: arithmetic on booleans, and `//` outside of brackets, where it starts a comment.
 pub const BINARY: &[(&str, BinOp)] = &[
     ("add", BinOp::Add),
     ("sub", BinOp::Sub),
@@ -67,10 +66,10 @@ pub const BINARY: &[(&str, BinOp)] = &[
 /// `select(c, a, b)`: `a` where `c` holds, else `b`.
 pub const SELECT: &str = "select";
 
-/// Before the name of an element type: the same bits as that type.
+/// The prefix of an element type's name in a bit cast to that type.
 pub const REINTERPRET: &str = "reinterpret_";
 
-/// What a name stands for in a tensor program.
+/// The meaning of a name in a tensor program.
 #[derive(Clone, Debug)]
 pub(crate) enum Named {
     /// A buffer.
@@ -79,19 +78,19 @@ pub(crate) enum Named {
     Var(Var),
 }
 
-/// A tensor program that is being read.
+/// The context of the tensor program being resolved.
 pub(crate) struct ProgramCx {
     /// The program so far.
     pub(crate) program: Program,
     /// Names with the `%` sigil.
     pub(crate) locals: FxHashMap<Symbol, Named>,
-    /// What names stood for before the current blocks, innermost last.
+    /// The undo log: previous meanings of names that the current blocks rebound, innermost last.
     pub(crate) undo: Vec<(Symbol, Option<Named>)>,
     /// Dimension variables.
     pub(crate) dims: FxHashMap<Symbol, Var>,
-    /// Attributes of an operator; their type gives way.
+    /// Attributes of an operator; their element type adapts to the context.
     pub(crate) attrs: FxHashMap<Symbol, Var>,
-    /// In a computation over whole tensors: the index at which each tensor is read.
+    /// In an elementwise computation over whole tensors: the index at which each tensor is read.
     pub(crate) element: Option<Vec<Ex>>,
     /// The values of reductions that an earlier stage computes.
     pub(crate) reduced: FxHashMap<ast::ExprId, Ex>,
@@ -111,12 +110,12 @@ impl ProgramCx {
             reduced: FxHashMap::default(),
         }
     }
-    /// Gives a name a meaning, until [`ProgramCx::leave`].
+    /// Binds a name until [`ProgramCx::leave`].
     pub(crate) fn bind(&mut self, name: Symbol, what: Named) {
         let old = self.locals.insert(name, what);
         self.undo.push((name, old));
     }
-    /// Forgets the names bound since the undo log had this length.
+    /// Unbinds the names bound since the undo log had this length.
     pub(crate) fn leave(&mut self, mark: usize) {
         for (name, old) in self.undo.drain(mark..).rev() {
             match old {

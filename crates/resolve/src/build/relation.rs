@@ -1,8 +1,8 @@
-//! `rel` items and the documentation's Prolog-like clauses.
+//! `rel` items, and the Prolog-like clauses of TVM's documentation.
 //!
-//! Names are bound where they first occur, and the place decides what they are: an element of a
-//! shape is a dimension, `*rest` and a whole shape are shapes, the second argument of `Tensor` is
-//! an element type, everything else a type.
+//! Names are bound at their first occurrence, and their position determines their kind: an element
+//! of a shape is a dimension, `*rest` and a whole shape are shapes, the second argument of `Tensor`
+//! is an element type, everything else is a type.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{
@@ -15,25 +15,25 @@ use super::scope::TypeName;
 use super::{DimMode, Resolver};
 use crate::codes;
 
-/// Patterns nest at most this deep: they own their parts, and dropping them recurses.
+/// The maximum nesting depth of patterns: they own their parts, and dropping them recurses.
 const DEEPEST: u32 = 64;
 
-/// A relation that is being read.
+/// The relation being resolved.
 #[derive(Default)]
 struct Clause {
     params: Vec<TypeParamId>,
-    /// `O = T` among the conditions.
+    /// Conditions of the form `O = T`.
     meanings: Vec<(Symbol, ast::TypeId)>,
 }
 
-/// A part of a shape, `sh[0]` or `sh[1:]`.
+/// An element or slice of a shape, `sh[0]` or `sh[1:]`.
 enum Part {
     Pick(i64),
     Slice(Option<i64>, Option<i64>),
 }
 
 impl Resolver<'_> {
-    /// The definition behind a relation's text; `None` after an error.
+    /// Resolves a relation; `None` after an error.
     pub(crate) fn relation_def(&mut self, rel: &ast::RelItem, span: Span) -> Option<RelationDef> {
         let mark = self.scopes.enter();
         let old = std::mem::replace(&mut self.dim_mode, DimMode::Bind);
@@ -85,7 +85,7 @@ impl Resolver<'_> {
         let mut terms: Vec<ast::TypeId> = ast.list(rel.params).collect();
         let result = match rel.ret {
             Some(ret) => Some(ret),
-            // A clause's last term is the result.
+            // The last term of a clause is the result.
             None if rel.prolog => terms.pop(),
             None => None,
         };
@@ -113,8 +113,8 @@ impl Resolver<'_> {
         None
     }
 
-    /// The parameter of that name, made where the name is new; an error when the name stands for
-    /// something else.
+    /// Returns the parameter of this name, created at its first occurrence; reports an error if the
+    /// name has another kind.
     fn rel_param(
         &mut self,
         clause: &mut Clause,
@@ -142,7 +142,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A type. Recursion is bounded by [`DEEPEST`].
+    /// Resolves a type. The recursion is bounded by [`DEEPEST`].
     fn rel_type(&mut self, clause: &mut Clause, t: ast::TypeId, depth: u32) -> Option<TypePattern> {
         let ast = self.ast;
         let ast::TypeExpr { kind, span } = ast.types[t];
@@ -226,8 +226,8 @@ impl Resolver<'_> {
                 let dtype = self.rel_dtype(clause, dtype)?;
                 Some(TypePattern::Tensor(shape, dtype))
             }
-            // The documentation writes the dimensions alone, `Tensor(sh[0], prod(sh[1:]))`; the
-            // element type is then the one the clause knows.
+            // TVM's documentation writes just the dimensions, `Tensor(sh[0], prod(sh[1:]))`; the
+            // element type is then the one known to the clause.
             (Some(_), _, _) => {
                 let items: Option<Vec<_>> =
                     ast.list(args).map(|a| self.rel_item(clause, a)).collect();
@@ -303,7 +303,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A shape and which part of it: `sh[0]`, `sh[1:]`.
+    /// Resolves an element or slice of a shape: `sh[0]`, `sh[1:]`.
     fn rel_part(&mut self, clause: &mut Clause, t: ast::TypeId) -> Option<(TypeParamId, Part)> {
         let ast = self.ast;
         let ast::TypeExpr { kind, span } = ast.types[t];
@@ -343,7 +343,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A piece of a shape.
+    /// Resolves an item of a shape.
     fn rel_item(&mut self, clause: &mut Clause, t: ast::TypeId) -> Option<ShapeItem> {
         let ast = self.ast;
         let ast::TypeExpr { kind, span } = ast.types[t];

@@ -1,7 +1,7 @@
-//! Scalar expressions of tensor programs.
+//! Resolution of scalar expressions in tensor programs.
 //!
-//! Numbers without suffix and attributes take the element type of what they meet; two expressions
-//! of different types are an error, and are never converted silently.
+//! Numbers without a suffix and attributes adapt to the element type of the other operand; operands
+//! of different types are an error, never converted implicitly.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_loops::{Buf, Ex, ExKind};
@@ -14,15 +14,15 @@ use super::pattern::count;
 use super::program_cx::{Named, ProgramCx};
 use crate::codes;
 
-/// A value whose type may still give way.
+/// A value whose element type may still be adapted.
 #[derive(Clone)]
 pub(super) enum Val {
     Ex(Ex),
-    /// An attribute: converts to what it meets.
+    /// An attribute: converts to the type of the other operand.
     Weak(Ex),
     Int(i64),
     Float(f64),
-    /// An error was reported.
+    /// An error that was reported.
     Bad,
 }
 
@@ -32,8 +32,8 @@ enum Step {
 }
 
 impl Resolver<'_> {
-    /// A scalar expression of type `want`, or of its own type where there is none; `None` after
-    /// an error.
+    /// Resolves a scalar expression of type `want`, or of its own type if there is none; `None`
+    /// after an error.
     pub(crate) fn scalar(
         &mut self,
         cx: &ProgramCx,
@@ -67,7 +67,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The value with the type it has where nothing decides.
+    /// Gives the value its default type.
     pub(super) fn scalar_own(&mut self, v: Val) -> Option<Ex> {
         match v {
             Val::Ex(e) | Val::Weak(e) => Some(e),
@@ -78,7 +78,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The value as an expression of a type.
+    /// Converts the value to an expression of the given type.
     pub(super) fn scalar_as(&mut self, v: Val, want: DType, span: Span) -> Option<Ex> {
         let found = match v {
             Val::Ex(e) if e.dtype() == want => return Some(e),
@@ -320,7 +320,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The buffer that an expression names.
+    /// Returns the buffer that an expression names.
     pub(crate) fn buffer(&mut self, cx: &ProgramCx, e: ast::ExprId) -> Option<(Buf, DType, usize)> {
         let ast::Expr { kind, span } = self.ast.exprs[e];
         match kind {
@@ -341,7 +341,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// An index: any integer, brought to `int64`.
+    /// Converts an index, an integer of any type, to `int64`.
     pub(super) fn index_value(&mut self, v: Val, span: Span) -> Option<Ex> {
         match v {
             Val::Ex(e) if e.dtype().is_integral() => Some(e.cast(DType::I64)),
@@ -352,7 +352,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The same for an expression of the tree.
+    /// Resolves an index expression.
     pub(crate) fn index_expr(&mut self, cx: &ProgramCx, e: ast::ExprId) -> Option<Ex> {
         if let ExprKind::Int {
             value,

@@ -1,4 +1,4 @@
-//! Operators and functions of scalar expressions: what their operands must be, and what they give.
+//! Operators and functions of scalar expressions: operand checks, and result types.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_loops::{BinOp, Ex, UnOp};
@@ -12,7 +12,7 @@ use super::scalar::Val;
 use crate::codes;
 
 impl Resolver<'_> {
-    /// Brings two values to one type.
+    /// Unifies the types of two values.
     pub(super) fn same_type(
         &mut self,
         a: Val,
@@ -213,7 +213,7 @@ impl Resolver<'_> {
                 Val::Int(v) if floats => Ex::float(DType::F32, v as f64),
                 other => self.scalar_own(other)?,
             };
-            // Rounding leaves an integer what it is; the rest is of real numbers.
+            // Rounding leaves integers unchanged; the other functions require floats.
             if floats && op.is_real() && !arg.dtype().is_float() {
                 let message = format!("`{name}` takes a float, this is {}", arg.dtype());
                 self.error(Diagnostic::error(codes::PROGRAM_TYPE, spans[0], message));

@@ -1,14 +1,14 @@
-//! What names mean at a point of the text.
+//! Lexical scopes.
 //!
-//! Names live in flat maps; entering a scope remembers the length of the undo log, leaving it
-//! plays the log back. No scope allocates.
+//! Names live in flat maps; entering a scope records the length of the undo log, leaving it replays
+//! the log. Scopes allocate nothing.
 
 use relax_base::Symbol;
 use relax_ir::{ExprId, TypeParamId, VarId};
 use relax_sym::DimVar;
 use rustc_hash::FxHashMap;
 
-/// What a bare name in a type means.
+/// The meaning of a bare name in a type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TypeName {
     /// A type parameter.
@@ -17,7 +17,7 @@ pub(crate) enum TypeName {
     Dim(DimVar),
 }
 
-/// The end of the undo log when a scope was entered.
+/// The length of the undo log when a scope was entered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark(u32);
 
@@ -26,28 +26,29 @@ enum Undo {
     Type(Symbol, Option<TypeName>),
 }
 
-/// A point of the walk: how much is in scope there, and what came last.
+/// A snapshot of the scope at a point of the traversal: the depth of the undo log, and the serial
+/// number of its last entry.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Here {
     depth: u32,
     serial: u32,
 }
 
-/// What a graph variable stands for.
+/// The value of a graph variable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Graph {
     pub value: ExprId,
-    /// The item that binds it.
+    /// The index of the item that binds it.
     pub item: u32,
-    /// Where it is bound.
+    /// The scope at its binding.
     pub here: Here,
 }
 
-/// What graph variables stand for. TVM numbers them from 0, so nearly all are found by position.
+/// The graph bindings. TVM numbers them from 0, so that nearly all are stored by index.
 #[derive(Default)]
 pub(crate) struct GraphBindings {
     dense: Vec<Option<Graph>>,
-    /// Those with numbers far beyond all others.
+    /// Bindings with outlying indices.
     sparse: FxHashMap<u32, Graph>,
 }
 
@@ -64,7 +65,7 @@ impl GraphBindings {
             self.sparse.insert(index, value);
         }
     }
-    /// Returns what `%index` stands for.
+    /// Returns the binding of `%index`.
     pub(crate) fn get(&self, index: u32) -> Option<Graph> {
         match self.dense.get(index as usize) {
             Some(Some(value)) => Some(*value),
@@ -79,20 +80,20 @@ pub(crate) struct Scopes {
     locals: FxHashMap<Symbol, VarId>,
     types: FxHashMap<Symbol, TypeName>,
     undo: Vec<Undo>,
-    /// A number of its own for each entry of `undo`.
+    /// A serial number for each entry of `undo`.
     serials: Vec<u32>,
     last: u32,
 }
 
 impl Scopes {
-    /// This point of the walk.
+    /// Returns a snapshot of the current scope.
     pub(crate) fn here(&self) -> Here {
         Here {
             depth: self.undo.len() as u32,
             serial: self.serials.last().copied().unwrap_or(0),
         }
     }
-    /// Returns whether all that was in scope at a point of the walk still is.
+    /// Returns whether everything in scope at the snapshot is still in scope.
     pub(crate) fn holds(&self, here: Here) -> bool {
         let Some(last) = here.depth.checked_sub(1) else {
             return true;
@@ -108,7 +109,7 @@ impl Scopes {
     pub(crate) fn enter(&self) -> Mark {
         Mark(self.undo.len() as u32)
     }
-    /// Leaves the scope entered at `mark`, and all inside it.
+    /// Leaves the scope entered at `mark`, and all nested ones.
     pub(crate) fn leave(&mut self, mark: Mark) {
         while self.undo.len() > mark.0 as usize {
             match self.undo.pop() {
@@ -129,7 +130,7 @@ impl Scopes {
         }
         self.serials.truncate(self.undo.len());
     }
-    /// Leaves a scope but keeps the dimension variables bound in it (a dataflow block).
+    /// Leaves a scope but keeps the dimension variables bound in it (for a dataflow block).
     pub(crate) fn leave_keeping_dims(&mut self, mark: Mark) {
         let kept: Vec<(Symbol, TypeName)> = self.undo[mark.0 as usize..]
             .iter()
@@ -153,22 +154,22 @@ impl Scopes {
         let old = self.types.insert(name, what);
         self.note(Undo::Type(name, old));
     }
-    /// The local variable of that name.
+    /// Returns the local variable of this name.
     pub(crate) fn local(&self, name: Symbol) -> Option<VarId> {
         self.locals.get(&name).copied()
     }
-    /// Returns what a name means in types.
+    /// Returns the meaning of a name in types.
     pub(crate) fn type_name(&self, name: Symbol) -> Option<TypeName> {
         if self.types.is_empty() {
             return None;
         }
         self.types.get(&name).copied()
     }
-    /// The names of all locals in scope, in no order.
+    /// Iterates over the names of all locals in scope, in no particular order.
     pub(crate) fn local_names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.locals.keys().map(|s| s.as_str())
     }
-    /// The names known in types, in no order.
+    /// Iterates over the names bound in types, in no particular order.
     pub(crate) fn type_names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.types.keys().map(|s| s.as_str())
     }

@@ -1,4 +1,4 @@
-//! Statements of function bodies: bindings, graph bindings, effects, dataflow blocks.
+//! Resolution of statements: bindings, graph bindings, effects, dataflow blocks.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{Binding, Block, BlockId, Expr, ExprId, Var, VarId, VarStyle};
@@ -9,7 +9,7 @@ use super::expr::Task;
 use super::scope::Mark;
 use crate::codes;
 
-/// A binding that waits for what follows it.
+/// A pending binding, to be wrapped around the rest of the block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pending {
     what: PendingKind,
@@ -22,15 +22,15 @@ enum PendingKind {
     Flow(BlockId),
 }
 
-/// The outputs of a dataflow block that is being read, with the places of the names.
+/// The outputs of the current dataflow block, with the spans of their names.
 #[derive(Debug, Default)]
 pub(crate) struct Flow {
     outputs: Vec<(Symbol, VarId, Span)>,
-    /// Whether a name among them means nothing: any variable of the block may have been meant.
+    /// Whether one of the names is unknown: any variable of the block may have been meant.
     unknown: bool,
 }
 
-/// Returns whether a name ends with a dot and a number, as a projection does.
+/// Returns whether a name ends with a dot and a number, like a projection.
 fn ends_in_number(name: &str) -> bool {
     let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
     digits > 0 && name.as_bytes()[..name.len() - digits].ends_with(b".")
@@ -131,7 +131,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns whether a value is a function as it stands, so that its name is in scope in it.
+    /// Returns whether a value is a function literal, so that its name is in scope in it.
     fn is_function(&self, mut e: ast::ExprId) -> bool {
         loop {
             match self.ast.exprs[e].kind {
@@ -142,7 +142,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Makes the variable of a binding place and brings it into scope.
+    /// Creates the variable of a binding and brings it into scope.
     fn bind_local(&mut self, binder: ast::BinderId, is_let: bool) -> VarId {
         let style = if is_let {
             VarStyle::Let
@@ -152,7 +152,7 @@ impl Resolver<'_> {
         self.bind_var(binder, style)
     }
 
-    /// Makes a variable for a binding place and brings it into scope.
+    /// Creates a variable for a binder and brings it into scope.
     pub(crate) fn bind_var(&mut self, binder: ast::BinderId, style: VarStyle) -> VarId {
         let b = self.ast.binders[binder];
         let ty = b.ty.and_then(|t| self.annotation(t));
@@ -309,7 +309,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Reports a second definition.
+    /// Reports a duplicate definition.
     pub(crate) fn duplicate(&mut self, span: Span, first: Span, message: &str) {
         let d = Diagnostic::error(codes::DUPLICATE, span, message);
         let d = if first.is_none() {

@@ -1,4 +1,4 @@
-//! Types: names and forms to interned types.
+//! Resolution of types to interned types.
 
 use relax_base::{Diagnostic, Id, Span, Symbol};
 use relax_ir::{AdtId, DTy, FuncType, Kind, Shape, TensorType, Type, TypeId, TypeInfer};
@@ -10,18 +10,18 @@ use super::scope::{Mark, TypeName};
 use super::{DimMode, Resolver};
 use crate::codes;
 
-/// A step of the walk over a type.
+/// A step of the traversal of a type.
 enum Step {
     Look(ast::TypeId),
-    /// Make the type; its parts are the results from here on.
+    /// Create the type; its components are the results from this index on.
     Finish(ast::TypeId, u32),
-    /// The same for a function type, whose scope ends.
+    /// Create a function type and leave its scope.
     FinishFn(Box<FinishFn>),
 }
 
 const _: () = assert!(std::mem::size_of::<Step>() <= 16);
 
-/// A function type whose parts are under way.
+/// A function type whose components are being resolved.
 struct FinishFn {
     ty: ast::TypeId,
     base: usize,
@@ -32,7 +32,7 @@ struct FinishFn {
 }
 
 impl Resolver<'_> {
-    /// The type of an annotation; `None` for `_`, which says nothing.
+    /// Resolves an annotation; `None` for `_`.
     pub(crate) fn annotation(&mut self, t: ast::TypeId) -> Option<TypeId> {
         match self.ast.types[t].kind {
             TypeExprKind::Hole => None,
@@ -41,7 +41,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A type; `_` inside becomes an unknown for inference.
+    /// Resolves a type; a nested `_` becomes an inference variable.
     pub(crate) fn full_type(&mut self, t: ast::TypeId) -> TypeId {
         if let Some(ty) = self.flat_type(t) {
             return ty;
@@ -85,8 +85,8 @@ impl Resolver<'_> {
         done.pop().expect("the walk leaves one type")
     }
 
-    /// A type argument of a call, or the type of a type file: a type, or a shape where it looks
-    /// like one (`f<(10, 10)>`).
+    /// Resolves a type argument of a call, or the type of a type file: a type, or a shape if it has
+    /// the form of one (`f<(10, 10)>`).
     pub(crate) fn type_arg(&mut self, t: ast::TypeId) -> TypeId {
         let ast = self.ast;
         let is_dim = |r: &Self, d: ast::TypeId| match ast.types[d].kind {
@@ -122,7 +122,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Types that contain no types.
+    /// Resolves a type without component types.
     fn flat_type(&mut self, t: ast::TypeId) -> Option<TypeId> {
         let ast = self.ast;
         let ast::TypeExpr { kind, span } = ast.types[t];
@@ -142,7 +142,7 @@ impl Resolver<'_> {
                         self.no_type(span, "`Buffer` is a type of tensor programs (`prim_func`)")
                     }
                     _ if args.is_empty() => self.type_by_name(name, span),
-                    // What it is applied to says nothing then.
+                    // In that case its arguments do not matter.
                     _ if !self.is_type_name(name) && name != "Tuple" => {
                         self.unknown_type_name(name, ast.types[head].span)
                     }
@@ -242,7 +242,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// `Tuple[A, B]`, as 0.5 and before wrote it.
+    /// Records `Tuple[A, B]`, the form of 0.5 and earlier.
     fn old_tuple(&mut self, head: Span, whole: Span, fields: usize) {
         if whole.is_none() {
             return;
@@ -297,7 +297,7 @@ impl Resolver<'_> {
         })))
     }
 
-    /// A new unknown for inference.
+    /// Creates an inference variable.
     pub(crate) fn unknown_type(&mut self) -> TypeId {
         let id = TypeInfer(self.module.type_holes);
         self.module.type_holes += 1;
@@ -349,7 +349,7 @@ impl Resolver<'_> {
             _ => {}
         }
         match self.adt_named(name) {
-            // What memory operators give, which TVM's dumps declare or not.
+            // The result of memory operators, which TVM's dumps may or may not declare.
             found if name == "Storage" && self.is_empty_type(found) => {
                 self.module.types.intern(Type::Object)
             }
@@ -358,7 +358,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// Returns whether anything that types are made of has this name.
+    /// Returns whether any name used in types is this one.
     fn is_type_name(&mut self, name: Symbol) -> bool {
         self.scopes.type_name(name).is_some()
             || self.dtype(name).is_some()
@@ -375,7 +375,7 @@ impl Resolver<'_> {
         self.error_type()
     }
 
-    /// Returns whether a data type is not there, or has nothing in it.
+    /// Returns whether a data type is missing, or has no constructors.
     fn is_empty_type(&self, adt: Option<AdtId>) -> bool {
         adt.is_none_or(|adt| {
             self.module.adts[adt].ctors.is_empty() && self.adt_params[adt.index()] == 0
@@ -404,7 +404,7 @@ impl Resolver<'_> {
         self.error_type()
     }
 
-    /// A data type applied to arguments, as many as it has parameters.
+    /// Applies a data type to arguments, whose number must match its parameters.
     fn adt_type(&mut self, adt: AdtId, args: &[TypeId], span: Span) -> TypeId {
         let wanted = self.adt_arity(adt);
         if wanted != args.len() {
@@ -457,7 +457,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// A shape; `None` after an error.
+    /// Resolves a shape; `None` after an error.
     fn shape(&mut self, t: ast::TypeId) -> Option<Shape> {
         let ast = self.ast;
         let ast::TypeExpr { kind, span } = ast.types[t];
@@ -527,14 +527,14 @@ impl Resolver<'_> {
         }
     }
 
-    /// The text behind a span, when a file stands behind this tree.
+    /// Returns the text of a span, if the tree was parsed from a file.
     pub(crate) fn file_text(&self, span: Span) -> Option<&str> {
         let whole = self.file.span();
         let inside = self.places && whole.start <= span.start && span.end <= whole.end;
         inside.then(|| self.file.slice(span))
     }
 
-    /// An element type; `None` after an error.
+    /// Resolves an element type; `None` after an error.
     fn dtype_of(&mut self, t: ast::TypeId) -> Option<DTy> {
         let ast::TypeExpr { kind, span } = self.ast.types[t];
         match kind {
@@ -580,7 +580,7 @@ impl Resolver<'_> {
         }
     }
 
-    /// The data type of that name, from the module or the prelude.
+    /// Returns the data type of this name, from the module or the prelude.
     pub(crate) fn adt_named(&mut self, name: Symbol) -> Option<AdtId> {
         let found = self.adts.get(&name).copied();
         found.or_else(|| self.prelude_adt(name))

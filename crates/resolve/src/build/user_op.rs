@@ -1,12 +1,12 @@
-//! `op` items: operators with their computation, written in the text format.
+//! `op` items: user-defined operators with their computation.
 //!
-//! `compute e` gives each element of the result from the elements at the same index: every tensor
-//! in `e` has the result's shape or is a scalar. `compute [%i, %j] => e` names the index and reads
-//! elements, `%x[%i, %j]`; there `sum(%k, n, e)` (also `prod`, `maximum`, `minimum`, `all`, `any`)
-//! combines `e` over `%k` from 0 to `n`. A reduction within a larger expression becomes a stage of
-//! its own, over just those indices that it depends on, so that a row's sum is computed once per
-//! row; it can't depend on the variable of a reduction around it. A tensor whose shape is a
-//! parameter of kind `Shape` has one axis in the computation, over all its elements.
+//! `compute e` defines each element of the result in terms of the elements at the same index: every
+//! tensor in `e` has the result's shape or is a scalar. `compute [%i, %j] => e` names the index and
+//! reads elements, `%x[%i, %j]`; there `sum(%k, n, e)` (also `prod`, `maximum`, `minimum`, `all`,
+//! `any`) combines `e` over `%k` from 0 to `n`. A reduction within a larger expression becomes a
+//! separate stage over only the indices it depends on, so that a row's sum is computed once per
+//! row; it cannot depend on the variable of an enclosing reduction. A tensor whose shape is a
+//! parameter of kind `Shape` has a single axis over all its elements in the computation.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrValue, DTy, OpId, Shape, Type, TypeId, TypeParamId, UserOp, dim_to_ex};
@@ -24,7 +24,7 @@ use super::program_cx::{Named, ProgramCx};
 use super::{DimMode, Resolver};
 use crate::codes;
 
-/// The reductions, as the text names them.
+/// The reductions by name.
 pub const REDUCTIONS: &[(&str, Combiner)] = &[
     ("sum", Combiner::Sum),
     ("prod", Combiner::Prod),
@@ -34,7 +34,7 @@ pub const REDUCTIONS: &[(&str, Combiner)] = &[
     ("any", Combiner::Or),
 ];
 
-/// The attribute type that an attribute's type name asks for.
+/// Returns the attribute type with this name.
 pub(crate) fn attr_type(name: Symbol) -> Option<AttrTy> {
     Some(match name.as_str() {
         "string" => AttrTy::Str,
@@ -56,16 +56,17 @@ pub(crate) fn attr_type(name: Symbol) -> Option<AttrTy> {
     })
 }
 
-/// The extents of the tensors of an operator, as its program sees them.
+/// The extents of an operator's tensors, as its program sees them.
 #[derive(Default)]
 struct Extents {
-    /// The number of elements of a shape parameter.
+    /// The number of elements of each shape parameter.
     sizes: FxHashMap<TypeParamId, Ex>,
     vars: FxHashMap<relax_sym::DimVar, Ex>,
 }
 
 impl Resolver<'_> {
-    /// What calls need to know before the item is resolved: how many tensors, which attributes.
+    /// Declares what calls need before the item is resolved: the number of tensors, and the
+    /// attributes.
     pub(crate) fn declare_user_op(&mut self, id: OpId, op: &ast::OpItem) {
         let ast = self.ast;
         let error = self.error_type();
@@ -182,7 +183,7 @@ impl Resolver<'_> {
         None
     }
 
-    /// The program of an operator; `None` after an error.
+    /// Resolves the computation of an operator; `None` after an error.
     fn computation(&mut self, op: &ast::OpItem, user: &UserOp) -> Option<(Program, Vec<Var>)> {
         let ast = self.ast;
         let ast::Expr { kind, span } = ast.exprs[op.body];
@@ -201,7 +202,7 @@ impl Resolver<'_> {
         };
         let mut cx = ProgramCx::new(op.name, user.span);
         let mut extents = Extents::default();
-        // Dimension variables keep the text's names.
+        // Dimension variables keep their names.
         let types: Vec<TypeId> = user.params.iter().map(|p| p.1).collect();
         let binders = ast.list(op.params).filter(|&b| ast.binders[b].sigil);
         for ((name, ty), b) in user.params.iter().zip(binders) {
@@ -228,7 +229,8 @@ impl Resolver<'_> {
                 cx.attrs.insert(*name, var);
             }
         }
-        // The result: as annotated, or as the first argument where a relation determines it.
+        // The result type: as annotated, or that of the first argument where a relation determines
+        // it.
         let result = user.ret.or_else(|| types.first().copied());
         let Some(result) = result else {
             return self.op_error(span, "the result type of this operator must be written");
@@ -280,7 +282,7 @@ impl Resolver<'_> {
         Some((cx.program, attr_vars))
     }
 
-    /// Extents and element type of a tensor of the signature.
+    /// Returns extents and element type of a tensor in the signature.
     fn op_tensor(
         &mut self,
         cx: &mut ProgramCx,
@@ -330,7 +332,7 @@ impl Resolver<'_> {
         Some((shape, dtype))
     }
 
-    /// A dimension as a scalar expression; `None` where it has no value.
+    /// Converts a dimension to a scalar expression; `None` if it has no value.
     fn dim_extent(&mut self, cx: &mut ProgramCx, extents: &mut Extents, d: &Dim) -> Option<Ex> {
         for v in d.free_vars() {
             let name = self.module.dims[v].name;
@@ -344,7 +346,8 @@ impl Resolver<'_> {
         dim_to_ex(d, |v| extents.vars.get(&v).cloned())
     }
 
-    /// An outermost reduction, `sum(%k, n, e)` with any number of variables, and what it combines.
+    /// Resolves an outermost reduction, `sum(%k, n, e)` with any number of variables, and its
+    /// operand.
     fn reduction(
         &mut self,
         cx: &mut ProgramCx,
@@ -381,7 +384,7 @@ impl Resolver<'_> {
         Some((Some(Reduce { axes, combiner }), last[0]))
     }
 
-    /// Gives each reduction strictly inside an expression a stage and a buffer of its own,
+    /// Extracts each reduction strictly inside an expression into a stage with a buffer of its own,
     /// innermost first. `axes` are the indices of the result with their extents.
     fn inner_reductions(
         &mut self,
@@ -404,7 +407,7 @@ impl Resolver<'_> {
                     }
                 });
             }
-            // The stage has variables of its own in the place of the result's indices.
+            // The stage has its own variables for the result's indices.
             let (mut own, mut index, mut shape) = (Vec::new(), Vec::new(), Vec::new());
             let mut renamed = FxHashMap::default();
             for (var, extent) in axes.iter().filter(|a| used.contains(&a.0)) {
@@ -443,7 +446,7 @@ impl Resolver<'_> {
         Some(())
     }
 
-    /// The reductions strictly inside an expression, innermost first.
+    /// Collects the reductions strictly inside an expression, innermost first.
     fn reductions_in(&self, root: ast::ExprId) -> Vec<ast::ExprId> {
         let ast = self.ast;
         let mut found = Vec::new();
@@ -470,7 +473,7 @@ impl Resolver<'_> {
                 _ => {}
             }
         }
-        // What stands inside another was found after it.
+        // Nested reductions were found after the enclosing ones.
         found.reverse();
         found
     }

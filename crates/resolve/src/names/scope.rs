@@ -1,4 +1,4 @@
-//! Scopes from names to the places that bind them.
+//! Scopes that map names to the spans of their bindings.
 
 use relax_base::{Span, Symbol};
 use rustc_hash::FxHashMap;
@@ -14,14 +14,14 @@ enum Undo {
     Type(Symbol, Option<(NameKind, Span)>),
 }
 
-/// What names stand for at a point of the walk.
+/// The bindings at a point of the traversal.
 #[derive(Default)]
 pub(super) struct Scope {
     locals: FxHashMap<Symbol, Span>,
-    /// Free variables of an expression file: known everywhere once they are used.
+    /// Free variables of an expression file: visible everywhere once used.
     free: FxHashMap<Symbol, Span>,
     types: FxHashMap<Symbol, (NameKind, Span)>,
-    /// Graph variables have no scope.
+    /// Graph variables, which are unscoped.
     graph: FxHashMap<u32, Span>,
     undo: Vec<Undo>,
 }
@@ -40,7 +40,7 @@ impl Scope {
             }
         }
     }
-    /// Leaves a dataflow block: dimensions bound in it stay.
+    /// Leaves a dataflow block: dimensions bound in it stay in scope.
     pub(super) fn leave_keeping_types(&mut self, mark: Mark) {
         let kept: Vec<_> = (self.undo[mark.0..].iter())
             .filter_map(|u| match u {

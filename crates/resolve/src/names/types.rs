@@ -5,20 +5,20 @@ use relax_syntax::ast::{self, TypeExprKind};
 
 use super::{NameKind, Walk};
 
-/// What is expected where a term stands.
+/// The syntactic position of a term.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
     Type,
     Shape,
     Dim,
     DType,
-    /// A term of a relation: names that are nothing else are its own.
+    /// A term of a relation: names without another meaning are its own parameters.
     Term,
     /// The name of a relation.
     Relation,
 }
 
-/// A step of the walk over a term.
+/// A step of the traversal of a term.
 enum Step {
     Look(ast::TypeId, Place),
     Leave(super::Mark, bool),
@@ -54,14 +54,14 @@ impl Walk<'_> {
         }
     }
 
-    /// The relations after `where`.
+    /// Visits the relations after `where`.
     pub(super) fn constraints(&mut self, list: ast::List<ast::TypeId>) {
         for t in self.ast.list(list) {
             self.term(t, Place::Relation);
         }
     }
 
-    /// The terms of a `rel` item. Conditions say what names are, so their left sides bind nothing.
+    /// Visits the terms of a `rel` item. Conditions define names, so their left sides bind nothing.
     pub(super) fn relation(&mut self, rel: &ast::RelItem) {
         for t in self.ast.list(rel.params).chain(rel.ret) {
             self.term(t, Place::Term);
@@ -149,7 +149,7 @@ impl Walk<'_> {
                     steps.push(Step::Look(head, place));
                 }
                 TypeExprKind::Tuple { items, comma } => {
-                    // A lone shape parameter in parentheses stands for itself.
+                    // A lone shape parameter in parentheses is the parameter itself.
                     let inner = match place {
                         Place::Shape => Place::Dim,
                         other => other,

@@ -1,4 +1,4 @@
-//! Attributes of calls and functions.
+//! Printing of attributes of calls and functions.
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, AttrsId, Expr, ExprId, OpId};
@@ -9,12 +9,12 @@ use relax_syntax::ast::{self, ExprKind, NumSuffix, VERBATIM};
 
 use super::{NO, Printer};
 
-/// The definition of a built-in operator.
+/// Returns the definition of a built-in operator.
 pub(super) fn schema_of(op: OpId) -> Option<&'static OpDef> {
     registry().get(op)
 }
 
-/// Returns whether a value is the default, so that it need not be written.
+/// Returns whether a value is the default, so that it can be omitted.
 fn is_default(value: &AttrValue, default: Default) -> bool {
     match default {
         Default::Required => false,
@@ -35,7 +35,7 @@ fn is_default(value: &AttrValue, default: Default) -> bool {
 }
 
 impl Printer<'_> {
-    /// The name of an operator.
+    /// Returns the name of an operator.
     pub(super) fn op_name(&self, op: OpId) -> Symbol {
         match (schema_of(op), self.m.user_op(op)) {
             (Some(def), _) => def.name.into(),
@@ -44,8 +44,8 @@ impl Printer<'_> {
         }
     }
 
-    /// The attributes of a call: `args` gets the one reference into the metadata section that
-    /// stands for them where TVM writes them so.
+    /// Prints the attributes of a call; where TVM's style has a metadata reference in their place,
+    /// it is appended to `args`.
     pub(super) fn call_attrs(
         &mut self,
         callee: ExprId,
@@ -86,7 +86,7 @@ impl Printer<'_> {
         self.out.make_list(ids)
     }
 
-    /// The attributes of a function or a variable: all of them, in order.
+    /// Prints the attributes of a function or a variable: all of them, in order.
     pub(super) fn dict_attrs(&mut self, attrs: &Attrs) -> ast::List<ast::AttrId> {
         let ids: Vec<_> = attrs.iter().map(|(n, v)| self.attr(*n, v, None)).collect();
         self.out.make_list(ids)
@@ -97,8 +97,8 @@ impl Printer<'_> {
         self.out.attr(name, value, NO)
     }
 
-    /// A number as TVM writes it. Attributes are wider than a float32: what its digits do not say
-    /// has its own.
+    /// Prints a number, with the suffix `f` as TVM does. Attributes are wider than float32: in the
+    /// pretty style, a value that is no float32 has no suffix.
     fn float_value(&self, value: f64) -> ExprKind {
         let narrow = format!("{:e}", value as f32);
         let said = !value.is_finite() || narrow.parse() == Ok(value);
@@ -109,8 +109,7 @@ impl Printer<'_> {
         ExprKind::Float { value, suffix }
     }
 
-    /// The value of an attribute. Lists nest only as deep as the text that they came from nests
-    /// brackets; the reader bounds that.
+    /// Prints an attribute value. The nesting of lists is bounded by the reader.
     pub(super) fn attr_value(&mut self, value: &AttrValue, ty: Option<AttrTy>) -> ast::ExprId {
         let kind = match value {
             AttrValue::None => ExprKind::Name("None".into()),
@@ -154,7 +153,7 @@ impl Printer<'_> {
         self.out.expr(kind, NO)
     }
 
-    /// A dimension among attribute values, where the tree has expressions and no types.
+    /// Prints a dimension among attribute values, where the tree has expressions and no types.
     fn dim_value(&mut self, dim: &Dim) -> ast::ExprId {
         for v in dim.free_vars() {
             self.dim_name(v);

@@ -1,4 +1,5 @@
-//! Constants: literals for scalars, references into the metadata section for the rest.
+//! Printing of constants: literals for scalars, references into the metadata section for other
+//! tensors.
 
 use relax_base::Symbol;
 use relax_ir::ConstId;
@@ -12,7 +13,7 @@ use super::{NO, Printer};
 pub(super) const CONSTANT: &str = "relay.Constant";
 
 impl Printer<'_> {
-    /// A constant.
+    /// Prints a constant.
     pub(super) fn constant(&mut self, id: ConstId) -> ast::ExprId {
         if let Some(index) = self.m.metadata.stub(id) {
             return self.reference(id, index);
@@ -32,7 +33,7 @@ impl Printer<'_> {
         self.out.expr(ExprKind::Meta { key, index }, NO)
     }
 
-    /// A reference to a constant that the text does not hold, with its type.
+    /// Prints a reference to a constant that is not in the text, with its type.
     fn reference(&mut self, id: ConstId, index: u32) -> ast::ExprId {
         let (dtype, shape) = (self.m.consts[id].dtype(), self.m.consts[id].shape());
         let key = CONSTANT.into();
@@ -53,7 +54,7 @@ impl Printer<'_> {
         node
     }
 
-    /// The literal, for scalars whose element type has one.
+    /// Returns the literal of a scalar, if its element type has literals.
     fn scalar(&self, id: ConstId) -> Option<ExprKind> {
         let t = &self.m.consts[id];
         if !t.is_scalar() {
@@ -61,7 +62,7 @@ impl Printer<'_> {
         }
         let dtype = t.dtype();
         let tvm = self.mode.style == Style::Tvm;
-        // Where the text had no suffix, the element type may still follow from the context.
+        // If the text had no suffix, the element type may still be inferred from the context.
         let bare = !tvm && self.m.literals.get(&id).copied().unwrap_or(false);
         let int = |suffix| {
             Some(ExprKind::Int {
@@ -84,7 +85,7 @@ impl Printer<'_> {
             _ if tvm || dtype.lanes != 1 => None,
             DType::BF16 => float(NumSuffix::Bf16),
             DType::I8 => int(NumSuffix::I(8)),
-            // A literal holds an `i64`.
+            // Literals are limited to `i64`.
             _ if dtype.code == TypeCode::UInt && t.get_i64(0) >= 0 => match dtype.bits {
                 8 | 16 | 32 | 64 => int(NumSuffix::U(dtype.bits)),
                 _ => None,

@@ -1,14 +1,14 @@
-//! Expressions as tree: what stands in place, what is bound and in which order.
+//! Printing of expressions: which nodes are printed in place, and which are bound, in which order.
 //!
-//! This is TVM's printer as a machine with an explicit stack of [`Task`]s, because the numbers of
-//! graph bindings follow from the order in which that printer visits. Its rules:
+//! This is TVM's printer as a state machine with an explicit stack of [`Task`]s, because the
+//! numbers of graph bindings depend on that printer's visiting order. Its rules:
 //!
-//! * A node is *visited* by making its own text. Arguments of calls, fields of tuples and projected
-//!   tuples are visited before the node ([`Task::Flow`]), from a work list; everything else is
-//!   visited from where it stands.
-//! * A visited node is then *placed* ([`Task::Place`]): names and constants in place; at the end of
-//!   a scope or as the value of a `let` also what is used once; everything else is bound to the
-//!   next `%n`, once, in the innermost block that is open.
+//! * Visiting a node creates its own text. Arguments of calls, fields of tuples and projected
+//!   tuples are visited before the node ([`Task::Flow`]), from a worklist; everything else is
+//!   visited where it occurs.
+//! * A visited node is then *placed* ([`Task::Place`]): names, constants, and nodes with a single
+//!   use at the end of a scope or as a `let`'s value are printed in place; all others are bound to
+//!   the next `%n`, once, in the innermost open block.
 
 mod bindings;
 mod nodes;
@@ -23,50 +23,50 @@ use rustc_hash::FxHashMap;
 use super::types::Declared;
 use super::{NO, Printer};
 
-/// What is still to do. Tasks that make a node push it on the stack of results.
+/// A work item. Tasks that create a tree node push it onto the result stack.
 enum Task {
-    /// Visits a node after the nodes that it is made of, unless it was visited before.
+    /// Visit a node after its operands, unless it was visited before.
     Flow { id: ExprId, expanded: bool },
-    /// Places a visited node.
+    /// Place a visited node.
     Place { id: ExprId, last: bool },
-    /// Visits and places a node in a block of its own.
+    /// Visit and place a node in a new block.
     Scope(ExprId),
-    /// Ends that block.
+    /// Close that block.
     EndScope,
-    /// Makes a node of the results of the tasks before it.
+    /// Create a node from the results of the preceding tasks.
     Build(ExprId),
-    /// Binds a `let`'s variable, then does its value.
+    /// Bind a `let`'s variable, then visit its value.
     Let { id: ExprId, head: Head },
-    /// Adds the statement of a `let` whose value is done.
+    /// Add the statement of a `let` after its value.
     LetDone {
         id: ExprId,
         head: Head,
         binder: Option<ast::BinderId>,
     },
-    /// Does the next binding of a dataflow block.
+    /// Visit the next binding of a dataflow block.
     Flowing {
         id: ExprId,
         head: Head,
         index: usize,
         binder: Option<ast::BinderId>,
     },
-    /// Ends a chain of `let`s.
+    /// End a chain of `let`s.
     EndLet(Head),
-    /// Names the variables of a clause, then does its body.
+    /// Name the variables of a clause, then visit its body.
     Clause { id: ExprId, index: usize },
-    /// Drops a result: the node was placed for those that refer to it.
+    /// Drop a result: the node was only placed for other nodes to refer to.
     Drop,
 }
 
-/// The chain of `let`s that a task belongs to.
+/// The `let` chain that a task belongs to.
 #[derive(Clone, Copy)]
 struct Head {
     id: ExprId,
-    /// Whether the chain has opened its block: the first value is done outside of it.
+    /// Whether the chain has opened its block: the first value is visited outside of it.
     open: bool,
 }
 
-/// Nodes of the tree by expression: the id and one, so that an entry takes four bytes.
+/// Tree nodes by expression: the id plus one, so that an entry takes four bytes.
 #[derive(Default)]
 struct Memo(SideTable<ExprId, u32>);
 
@@ -79,7 +79,7 @@ impl Memo {
     }
 }
 
-/// The parts of a node that scopes of their own begin with, in order.
+/// Returns the operands of a node that start scopes of their own, in order.
 fn scope_roots(m: &Module, id: ExprId) -> Vec<ExprId> {
     match &m.exprs[id] {
         Expr::Func(f) => vec![m.funcs[*f].body],
@@ -92,14 +92,14 @@ fn scope_roots(m: &Module, id: ExprId) -> Vec<ExprId> {
     }
 }
 
-/// What printing knows between functions.
+/// The printer's state across functions.
 #[derive(Default)]
 pub(super) struct State {
-    /// What visited nodes became.
+    /// The tree nodes of visited expressions.
     memo: Memo,
-    /// By the expression that a scope begins with: the nodes that are bound at its beginning.
+    /// For each scope, by its root expression: the nodes bound at its start.
     early: FxHashMap<ExprId, Vec<ExprId>>,
-    /// Nodes that have their `%n`.
+    /// Nodes that have been bound to a `%n`.
     bound: relax_ir::IdSet,
     vars: SideTable<VarId, Option<Symbol>>,
     /// The next `%n`.
@@ -107,18 +107,18 @@ pub(super) struct State {
     tasks: Vec<Task>,
     results: Vec<ast::ExprId>,
     blocks: Vec<Vec<ast::StmtId>>,
-    /// Free variables that are named and not declared yet.
+    /// Free variables that are named but not declared yet.
     free: FxHashMap<VarId, ast::BinderId>,
     /// What to forget at the end of a function.
     seen: Vec<ExprId>,
-    /// Patterns of the clauses that are under way.
+    /// Patterns of unfinished clauses.
     pats: FxHashMap<(ExprId, usize), ast::PatId>,
-    /// Binders of the functions that are under way.
+    /// Binders of unfinished functions.
     heads: FxHashMap<ExprId, ast::Function>,
 }
 
 impl Printer<'_> {
-    /// A function's tree; its body is done with all it contains.
+    /// Prints a function, including its body.
     pub(super) fn function(&mut self, func: FuncId) -> ast::FnId {
         let body = self.m.funcs[func].body;
         self.uses = self.m.use_counts([body]);
@@ -129,7 +129,7 @@ impl Printer<'_> {
         self.out.functions.push(head)
     }
 
-    /// Ends a function: a node that another function shares is written there again.
+    /// Ends a function: a node shared with another function is printed again there.
     fn forget(&mut self) {
         for id in self.state.seen.drain(..) {
             self.state.memo.set(id, None);
@@ -137,8 +137,8 @@ impl Printer<'_> {
         }
     }
 
-    /// The expression of an expression file, with its free variables: TVM declares each before its
-    /// first use, the pretty style all of them first.
+    /// Prints the expression of an expression file, with its free variables: TVM declares each
+    /// before its first use, the pretty style all of them at the start.
     pub(super) fn expression(&mut self, global: GlobalId) -> ast::ExprId {
         let m = self.m;
         let func = m.global_func(global).expect("an expression file's");
@@ -147,7 +147,7 @@ impl Printer<'_> {
         self.state.early = self.early_nodes(body);
         let mut first = Vec::new();
         let params = &m.funcs[func].params;
-        // Where first uses are in another order, declaring there would change the parameters'.
+        // Declaring them at first uses in another order would reorder the parameters.
         if self.pretty() || m.free_vars(body) != *params {
             for &param in params {
                 let binder = self.binder(param);
@@ -172,7 +172,7 @@ impl Printer<'_> {
         )
     }
 
-    /// The function of a file that is a function literal.
+    /// Prints the function of a file that is a function literal.
     pub(super) fn literal(&mut self, func: FuncId) -> ast::ExprId {
         let function = self.function(func);
         let node = self.out.expr(ExprKind::Fn(function), NO);
@@ -182,7 +182,7 @@ impl Printer<'_> {
         node
     }
 
-    /// The type of a function, of the types that are known of it; none where nothing is inferred.
+    /// Prints the type of a function from its known types; returns `None` if there are none.
     fn type_of_function(&mut self, func: FuncId, printed: ast::FnId) -> Option<ast::TypeId> {
         let m = self.m;
         let types = self.mode.types?;
@@ -204,7 +204,7 @@ impl Printer<'_> {
         Some(self.out.ty(kind, NO))
     }
 
-    /// Name, parameters, attributes, result type: what is made before the body.
+    /// Prints the parts of a function before its body: name, parameters, attributes, result type.
     fn function_head(&mut self, func: FuncId) -> ast::Function {
         let m = self.m;
         let f = &m.funcs[func];
@@ -219,7 +219,7 @@ impl Printer<'_> {
         let attrs = self.dict_attrs(&f.attrs);
         let ret = f.ret.or_else(|| self.found_result(func));
         let ret_node = ret.map(|t| self.ty(t));
-        // What is too large to be written is found again.
+        // A type too large to print is inferred again when the text is read.
         let hole = |t: &ast::TypeId| self.out.types[*t].kind == ast::TypeExprKind::Hole;
         let ret_node = ret_node.filter(|t| f.ret.is_some() || !hole(t));
         let relations = if self.pretty() && !f.constraints.is_empty() {
@@ -235,13 +235,13 @@ impl Printer<'_> {
             attrs,
             ret: ret_node,
             relations,
-            // Filled in when the body is done.
+            // Filled in after the body.
             body: ast::ExprId(0),
             header: NO,
         }
     }
 
-    /// The result type that was found, where the text can say it.
+    /// Returns the inferred result type, if it can be expressed in the text.
     fn found_result(&mut self, func: FuncId) -> Option<relax_ir::TypeId> {
         let ty = self.mode.types?.ret(func)?;
         let m = self.m;
@@ -249,7 +249,7 @@ impl Printer<'_> {
         declared.names(m, ty).then_some(ty)
     }
 
-    /// The dimension variables that the parameters' types do not bind.
+    /// Returns the dimension variables that the parameters' types do not bind.
     fn declared_dims(&self, f: &Function) -> Vec<relax_sym::DimVar> {
         let types = f.params.iter().filter_map(|&p| self.m.vars[p].ty);
         let used = self.m.dims_in_types(types);
@@ -257,7 +257,7 @@ impl Printer<'_> {
         dims.filter(|d| !used.contains(d)).collect()
     }
 
-    /// Names a variable where it is bound.
+    /// Names a variable at its binding.
     fn binder(&mut self, var: VarId) -> ast::BinderId {
         let info = &self.m.vars[var];
         let name = self.names.variable(info.name);
@@ -275,10 +275,9 @@ impl Printer<'_> {
         binder
     }
 
-    /// The nodes that several scopes under `root` share, by the scope that holds all of these,
-    /// users last. TVM binds such a node where it meets it first, which what stands before that in
-    /// the text cannot see; the pretty style binds it at the beginning of the scope that holds its
-    /// users.
+    /// Returns the nodes shared by several scopes under `root`, by the scope that encloses all of
+    /// them, users last. TVM binds such a node where it is first visited, invisible to code printed
+    /// earlier; the pretty style binds it at the start of the scope that encloses its users.
     fn early_nodes(&self, root: ExprId) -> FxHashMap<ExprId, Vec<ExprId>> {
         let m = self.m;
         let mut early: FxHashMap<ExprId, Vec<ExprId>> = FxHashMap::default();
@@ -293,9 +292,9 @@ impl Printer<'_> {
                 _ => None,
             })
             .collect();
-        // Nodes with a use in a scope further in than their own, and those among them that a
-        // closure uses which the text has before the scope: the one that the `let` binds whose
-        // scope it is.
+        // Nodes with a use in a more deeply nested scope than their own, and among those the ones
+        // used by a closure that is printed before the scope: the closure bound by the `let` that
+        // opens the scope.
         let (mut inner, mut before) = (IdSet::default(), IdSet::default());
         for &user in scopes.order() {
             let own = scopes.of(user);
@@ -332,7 +331,7 @@ impl Printer<'_> {
         early
     }
 
-    /// Binds what the scope that begins with `root` binds first.
+    /// Schedules the nodes bound at the start of the scope with this root.
     fn push_early(&mut self, root: ExprId) {
         for id in self
             .state
@@ -347,7 +346,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A braced block with everything under `root`.
+    /// Prints a braced block with everything under `root`.
     fn scope(&mut self, root: ExprId) -> ast::ExprId {
         self.state.tasks.push(Task::Scope(root));
         while let Some(task) = self.state.tasks.pop() {
@@ -360,7 +359,7 @@ impl Printer<'_> {
         self.state.tasks.push(task);
     }
 
-    /// Visit, then place: in reverse, as the last task pushed runs first.
+    /// Schedules visiting, then placing: in reverse, as the last task pushed runs first.
     fn push_print(&mut self, id: ExprId, last: bool) {
         self.push(Task::Place { id, last });
         self.push(Task::Flow {
@@ -420,7 +419,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A block; the statements of a chain of `let`s at its end become its own.
+    /// Closes a block; the statements of a chain of `let`s at its end are merged into it.
     fn close(
         &mut self,
         mut stmts: Vec<ast::StmtId>,
@@ -505,7 +504,7 @@ impl Printer<'_> {
         self.state.seen.push(id);
     }
 
-    /// Makes a node's own text.
+    /// Creates a node's own text.
     fn visit(&mut self, id: ExprId) {
         let m = self.m;
         match &m.exprs[id] {
@@ -527,7 +526,7 @@ impl Printer<'_> {
                 let node = self.name(m.ctors[*c].name);
                 self.visited(id, node);
             }
-            // A kernel of another module, which an opaque call names.
+            // A kernel of another module, referenced by an opaque call.
             Expr::Extern(name) if name.as_str().starts_with('@') => {
                 let name = Symbol::new(&name.as_str()[1..]);
                 let node = self.out.expr(ExprKind::Global(name), NO);

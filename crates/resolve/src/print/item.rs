@@ -1,4 +1,4 @@
-//! Items: data types, relations, operators, tensor programs, functions.
+//! Printing of items: data types, relations, operators, tensor programs, functions.
 
 use relax_base::Symbol;
 use relax_ir::{
@@ -10,11 +10,11 @@ use relax_syntax::ast::{self, FileForm, ItemKind, NumSuffix, TypeExprKind};
 
 use super::{NO, Printer};
 
-/// The version that every text has at its head.
+/// The version in every text's header.
 const VERSION: &str = "0.0.5";
 
 impl Printer<'_> {
-    /// The whole module.
+    /// Prints the whole module.
     pub(super) fn module(&mut self) {
         let m = self.m;
         self.out.version = Some((VERSION.into(), NO));
@@ -118,7 +118,7 @@ impl Printer<'_> {
         })
     }
 
-    /// Patterns of relations nest only as deep as the reader lets their text nest.
+    /// Prints a type pattern. The nesting of patterns is bounded by the reader.
     fn type_pattern(&mut self, pattern: &TypePattern) -> ast::TypeId {
         match pattern {
             TypePattern::Tensor(shape, dtype) => {

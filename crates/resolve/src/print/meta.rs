@@ -1,8 +1,8 @@
-//! The metadata section: TVM's JSON graph of nodes, with tensors in base64.
+//! Writing of the metadata section: TVM's JSON graph of nodes, with tensors in base64.
 //!
 //! A graph is a list of nodes; node 1 is the map from type keys to arrays, whose items
-//! `meta[key][i]` refers to. References between nodes are their positions in the list, as strings
-//! where they stand among attributes.
+//! `meta[key][i]` refers to. References between nodes are list indices, as strings where they occur
+//! among attributes.
 
 use std::fmt::Write;
 
@@ -19,13 +19,13 @@ use super::constant::CONSTANT;
 pub(super) struct MetaWriter<'a> {
     /// The section that the module was read with.
     raw: Option<&'a str>,
-    /// Whether an object of that section is still referred to.
+    /// Whether an object of that section is still referenced.
     keeps: bool,
-    /// How many objects of each key that section holds, where it is kept.
+    /// The number of objects of each key in that section, if it is kept.
     kept_len: FxHashMap<Symbol, u32>,
-    /// How many numbers of constants are taken by placeholders.
+    /// The number of indices taken by placeholder constants.
     stubs: u32,
-    /// The constants after these; none where one is left out.
+    /// The constants after these; `None` where one is elided.
     consts: Vec<Option<ConstId>>,
     const_index: FxHashMap<ConstId, u32>,
     attrs: Vec<(&'static str, Vec<(OpId, AttrsId)>)>,
@@ -46,12 +46,12 @@ impl<'a> MetaWriter<'a> {
         }
     }
 
-    /// The constants so far, those that are left out too.
+    /// Returns the constants so far, including elided ones.
     pub(super) fn constants(&self) -> Vec<ConstId> {
         self.consts.iter().flatten().copied().collect()
     }
 
-    /// The index of a constant; the section holds it unless it is left out.
+    /// Returns the index of a constant, which is added to the section unless elided.
     pub(super) fn constant(&mut self, id: ConstId, left_out: bool) -> u32 {
         let next = self.stubs + self.consts.len() as u32;
         *self.const_index.entry(id).or_insert_with(|| {
@@ -60,7 +60,7 @@ impl<'a> MetaWriter<'a> {
         })
     }
 
-    /// The index of the attributes of a call, among the objects of that key.
+    /// Returns the index of a call's attributes among the objects of that key.
     pub(super) fn attrs(&mut self, key: &'static str, op: OpId, attrs: AttrsId) -> u32 {
         if let Some(&index) = self.attr_index.get(&(key, attrs)) {
             return index;
@@ -79,13 +79,13 @@ impl<'a> MetaWriter<'a> {
         index
     }
 
-    /// The index of an object that is written as it was read.
+    /// Returns the index of an object that is written as it was read.
     pub(super) fn kept(&mut self, _key: Symbol, index: u32) -> u32 {
         self.keeps |= self.raw.is_some();
         index
     }
 
-    /// The JSON text; `None` when nothing refers to it.
+    /// Returns the JSON text; `None` if nothing refers to it.
     pub(super) fn finish(
         self,
         m: &Module,
@@ -103,7 +103,7 @@ impl<'a> MetaWriter<'a> {
             old = graph.load(raw).unwrap_or_default();
         }
         if graph.nodes.is_empty() {
-            // Node 0 stands for nothing; node 1 is the map.
+            // Node 0 is null; node 1 is the map.
             graph.nodes = vec![Node::bare(""), Node::bare("Map")];
         }
         let mut entries: Vec<(String, Vec<usize>)> = Vec::new();
@@ -124,7 +124,7 @@ impl<'a> MetaWriter<'a> {
         }
         if !no_consts {
             let device = graph.device();
-            // What is not there is the empty object.
+            // Missing constants become null.
             let mut items = vec![0; self.stubs as usize];
             for id in &self.consts {
                 items.push(id.map_or(0, |c| graph.constant(&m.consts[c], device)));
@@ -165,7 +165,7 @@ impl Graph {
         self.nodes.len() - 1
     }
 
-    /// Starts from the graph of a section that was read; its entries come back.
+    /// Starts from the graph of the section that was read; returns its entries.
     fn load(&mut self, raw: &str) -> Option<Vec<(String, Vec<u64>)>> {
         let json: Value = serde_json::from_str(raw).ok()?;
         let nodes = json.get("nodes")?.as_array()?;
@@ -200,7 +200,7 @@ impl Graph {
         Some(entries)
     }
 
-    /// A node with attributes; TVM writes them sorted by name.
+    /// Adds a node with attributes; TVM writes them sorted by name.
     fn with_attrs(&mut self, type_key: &str, attrs: &[(&str, String)]) -> usize {
         let mut rest = String::from(", \n      \"attrs\": {");
         let mut sorted: Vec<_> = attrs.iter().collect();
@@ -235,7 +235,7 @@ impl Graph {
         self.with_attrs("FloatImm", &attrs)
     }
 
-    /// The device of constants that are on no particular one.
+    /// Returns the device of constants without a particular one.
     fn device(&mut self) -> usize {
         if let Some(device) = self.device {
             return device;
@@ -263,8 +263,9 @@ impl Graph {
         self.with_attrs(CONSTANT, &attrs)
     }
 
-    /// The attributes of a call. Numbers, truth values and element types stand in place, as TVM
-    /// writes C++ values; lists, and what may be absent, are nodes. Reading asks the same table.
+    /// Adds the attributes of a call. Numbers, booleans and element types are written inline, as
+    /// TVM serialises C++ values; lists and optional values are separate nodes. The reader uses the
+    /// same table.
     fn attrs(
         &mut self,
         key: &str,
@@ -289,7 +290,7 @@ impl Graph {
         self.with_attrs(key, &fields)
     }
 
-    /// A value as a node of its own. Lists nest only as deep as schemas let them.
+    /// Adds a value as a node of its own. The nesting of lists is bounded by the schemas.
     fn value(&mut self, value: &AttrValue) -> usize {
         match value {
             AttrValue::None | AttrValue::Meta(..) => 0,
@@ -365,7 +366,7 @@ impl Graph {
     }
 }
 
-/// Returns whether TVM holds an attribute of this type as a node.
+/// Returns whether TVM represents an attribute of this type as a node.
 fn is_boxed(ty: AttrTy) -> bool {
     !matches!(
         ty,
@@ -382,7 +383,7 @@ fn index_list(items: &[usize]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// A tensor as TVM serialises an NDArray, in base64.
+/// Encodes a tensor in TVM's NDArray serialisation, in base64.
 fn encode(t: &Tensor) -> String {
     let data = t.bytes();
     let mut bytes = relax_tvm::tensor::write_header(t.dtype(), t.shape(), data.len());
@@ -396,7 +397,7 @@ mod tests {
 
     #[test]
     fn tensors_are_serialised_as_tvm_does() {
-        // Taken from a text that TVM 0.12 printed.
+        // Taken from a text printed by TVM 0.12.
         let t = Tensor::from_slice(&[3], &[1f32, 2.0, 3.0]);
         assert_eq!(
             encode(&t),

@@ -1,12 +1,13 @@
-//! Module to syntax tree: how a module is written.
+//! Conversion of modules to syntax trees.
 //!
-//! The tree that comes out is laid out by the syntax room's printer. What is decided here is what
-//! gets a name and which: which nodes of the graph stand in place and which are bound as `%0`,
-//! the order of the bindings, unique names, which attributes are left out, what goes into the
-//! metadata section. The rules are those of TVM 0.12's text printer, in both styles; where the
-//! pretty style departs from them, [`Style`] says so.
+//! The syntax crate lays out and prints the resulting tree. Decided here are names: which nodes of
+//! the graph are printed in place and which are bound as `%0`, the order of the bindings, unique
+//! names; and which attributes are omitted, and what goes into the metadata section. The rules are
+//! those of TVM 0.12's text printer, in both styles; [`Style`] documents where the pretty style
+//! departs from them.
 //!
-//! Invariant: printing is linear in the size of the module and does not recurse over its depth.
+//! Invariant: printing takes time linear in the size of the module and does not recurse over its
+//! depth.
 
 mod attrs;
 mod constant;
@@ -27,27 +28,27 @@ use self::meta::MetaWriter;
 use self::names::Names;
 use self::types::{Declared, TypeTable};
 
-/// How to print.
+/// Options for printing.
 #[derive(Clone, Copy, Default)]
 pub struct PrintMode<'a> {
-    /// The spelling.
+    /// The style.
     pub style: Style,
-    /// Where to take `/* ty=… */` comments and missing result types from; none without it.
+    /// The source of `/* ty=… */` comments and missing result types, which are omitted without it.
     pub types: Option<&'a dyn TypeSource>,
-    /// Constants of more elements than this are printed as references to nothing.
+    /// Constants of more elements than this are printed as dangling references.
     pub elide: Option<usize>,
-    /// Whether the metadata section is left out.
+    /// Whether the metadata section is omitted.
     pub no_metadata: bool,
 }
 
-/// The tree that says what the module says.
+/// Converts a module to a syntax tree.
 pub fn module_to_ast(module: &Module, mode: &PrintMode<'_>) -> Ast {
     let mut printer = Printer::new(module, *mode);
     printer.module();
     printer.finish()
 }
 
-/// The constants that the text of a module refers to, in the order of their references.
+/// Returns the constants that the text of a module refers to, in the order of their references.
 pub fn listed_constants(module: &Module) -> Vec<ConstId> {
     let mode = PrintMode {
         style: Style::Tvm,
@@ -58,7 +59,7 @@ pub fn listed_constants(module: &Module) -> Vec<ConstId> {
     printer.meta.constants()
 }
 
-/// One printing of one module.
+/// The state of printing one module.
 struct Printer<'a> {
     m: &'a Module,
     mode: PrintMode<'a>,
@@ -67,9 +68,9 @@ struct Printer<'a> {
     types: TypeTable,
     meta: MetaWriter<'a>,
     state: State,
-    /// What has a name, once a type was asked about that was found.
+    /// The declared names, computed on the first query about an inferred type.
     declared: Option<Declared>,
-    /// How often each expression of the current function is used.
+    /// The number of uses of each expression in the current function.
     uses: IdTable<ExprId, u32>,
 }
 

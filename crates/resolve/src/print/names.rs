@@ -3,17 +3,17 @@
 use relax_base::Symbol;
 use rustc_hash::FxHashMap;
 
-/// The names given out so far, over the whole text, as TVM keeps them: a name that is taken gets
-/// the first free number behind it.
+/// The names in use, across the whole text as in TVM: a name that is taken gets the first free
+/// numeric suffix.
 #[derive(Default)]
 pub(super) struct Names {
     taken: FxHashMap<Symbol, u32>,
-    /// Whether a name with a dot is among them.
+    /// Whether any name contains a dot.
     dotted: bool,
 }
 
 impl Names {
-    /// A name for a variable that would like to be called `wish`.
+    /// Returns a unique name for a variable, based on `wish`.
     pub(super) fn variable(&mut self, wish: Symbol) -> Symbol {
         let text = wish.as_str();
         // TVM's rule: a name starts with a letter.
@@ -24,7 +24,7 @@ impl Names {
         }
     }
 
-    /// `wish`, or with a number behind it where it is taken.
+    /// Returns `wish`, with a numeric suffix if it is taken.
     pub(super) fn unique(&mut self, wish: Symbol) -> Symbol {
         let name = match self.taken.get(&wish).copied() {
             None => wish,
@@ -45,8 +45,8 @@ impl Names {
         name
     }
 
-    /// Returns whether a field of a tuple would be read as a variable: `%t.0` where one is called
-    /// `t.0`.
+    /// Returns whether a tuple projection would be parsed as a variable: `%t.0` if a variable is
+    /// named `t.0`.
     pub(super) fn hides_field(&self, tuple: Symbol, index: u32) -> bool {
         let name = || Symbol::new(&format!("{tuple}.{index}"));
         self.dotted && self.taken.contains_key(&name())

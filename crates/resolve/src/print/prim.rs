@@ -1,7 +1,7 @@
-//! Tensor programs: `prim_func` items and the computations of `op` items.
+//! Printing of tensor programs: `prim_func` items and the computations of `op` items.
 //!
-//! The text has loop nests only: a computation over indices is written as the nest that it means,
-//! and buffers between stages are allocated at the head of the body.
+//! The text format only has loop nests: a computation over indices is printed as the equivalent
+//! nest, and intermediate buffers are allocated at the start of the body.
 
 use relax_base::Symbol;
 use relax_ir::UserOp;
@@ -17,15 +17,15 @@ use super::{NO, Printer};
 use crate::build::program_cx::{BINARY, REINTERPRET, SELECT, UNARY};
 use crate::build::user_op::REDUCTIONS;
 
-/// The names of one program.
+/// The names in a program.
 struct ProgramNames<'p> {
     program: &'p Program,
     bufs: FxHashMap<Buf, Symbol>,
     vars: FxHashMap<Var, Symbol>,
-    /// Variables that are written without sigil: dimensions, and attributes of operators.
+    /// Variables printed without a sigil: dimensions, and attributes of operators.
     bare: Vec<Var>,
     names: Names,
-    /// For tensor programs, which bind their dimensions themselves: two of one name are told apart.
+    /// For tensor programs, which bind their own dimensions: makes dimension names unique.
     dims: Option<Names>,
 }
 
@@ -59,13 +59,13 @@ impl<'p> ProgramNames<'p> {
     }
 }
 
-/// Where an expression stands.
+/// The context of an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
-    /// What gives a number without suffix its type.
+    /// What determines the type of a number without a suffix.
     number: Number,
-    /// Whether it stands in brackets of an index, with nothing around it there but arithmetic: `//`
-    /// divides there, elsewhere it begins a comment.
+    /// Whether it is inside index brackets with only arithmetic around it: `//` is a division
+    /// there, and starts a comment elsewhere.
     bracket: bool,
 }
 
@@ -73,9 +73,9 @@ struct Place {
 enum Number {
     /// An index or an extent: `int64`.
     Index,
-    /// Beside an operand that has a type of its own.
+    /// The other operand, which has a type of its own.
     Beside,
-    /// Nothing gives it one.
+    /// Nothing.
     Alone,
 }
 
@@ -84,7 +84,7 @@ impl Place {
         number: Number::Index,
         bracket: true,
     };
-    /// The number of terms of a reduction.
+    /// The context of the extent of a reduction.
     const EXTENT: Place = Place {
         number: Number::Index,
         bracket: false,
@@ -100,7 +100,7 @@ impl Place {
 }
 
 impl Printer<'_> {
-    /// A tensor program.
+    /// Prints a tensor program.
     pub(super) fn prim_func(&mut self, name: Symbol, program: &Program) -> ast::PrimFunc {
         let mut cx = ProgramNames::new(program, program.dims.clone());
         cx.dims = Some(Names::default());
@@ -131,7 +131,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The computation of an operator: `compute [%i] => e`.
+    /// Prints the computation of an operator: `compute [%i] => e`.
     pub(super) fn op_body(&mut self, op: &UserOp) -> ast::ExprId {
         let mut stmts = Vec::new();
         if let Some(program) = &op.program
@@ -183,8 +183,8 @@ impl Printer<'_> {
         self.out.binder(cx.buf(id), Some(ty), NO)
     }
 
-    /// An extent as a type-level term; recursion is bounded by what the reader lets nest, and by
-    /// the shallow extents that lowering makes.
+    /// Prints an extent as a type-level term. The recursion is bounded by the reader's nesting
+    /// limit, and extents created by lowering are shallow.
     fn extent(&mut self, cx: &mut ProgramNames<'_>, e: &Ex) -> ast::TypeId {
         let kind = match e.kind() {
             ExKind::Int(value) => TypeExprKind::Int {
@@ -214,7 +214,7 @@ impl Printer<'_> {
                 );
                 TypeExprKind::Binary { op, lhs, rhs }
             }
-            // An element that an earlier stage computed: nothing in the text names it.
+            // An element computed by an earlier stage, which has no name in the text.
             _ => TypeExprKind::Any,
         };
         self.out.ty(kind, NO)
@@ -244,7 +244,8 @@ impl Printer<'_> {
         self.out.block(stmts, None, NO)
     }
 
-    /// Statements. Recursion follows loop nests, which own their parts and so are bounded.
+    /// Prints statements. The recursion follows loop nests, which own their parts and so are
+    /// bounded.
     fn program_stmts(
         &mut self,
         cx: &mut ProgramNames<'_>,
@@ -318,9 +319,9 @@ impl Printer<'_> {
         }
     }
 
-    /// A loop, with the loops right inside it as long as one header can say it: the extents do not
-    /// depend on the header's own variables, and the mark is on the first loop (`parallel`) or on
-    /// the last.
+    /// Prints a loop, merged with directly nested loops as long as one header can express them:
+    /// extents must not depend on the header's own variables, and only the first loop (`parallel`)
+    /// or the last may carry an annotation.
     fn program_loops(&mut self, cx: &mut ProgramNames<'_>, stmt: &Stmt) -> StmtKind {
         let (mut chain, mut vars, mut kind) = (Vec::new(), Vec::new(), ForKind::Serial);
         let mut rest: &[Stmt] = std::slice::from_ref(stmt);
@@ -359,7 +360,7 @@ impl Printer<'_> {
         }
         let mut loops = Vec::new();
         for (var, extent) in chain {
-            // `grid(…)` is a bracket of extents.
+            // The parentheses of `grid(…)` count as brackets of extents.
             let extent = self.scalar_ex(cx, extent, Place::INDEX);
             let name = cx.var(var);
             let binder = self.out.binder(name, None, NO);
@@ -381,7 +382,7 @@ impl Printer<'_> {
         self.out.expr(ExprKind::Index { base, indices }, NO)
     }
 
-    /// A scalar expression, from a work list.
+    /// Prints a scalar expression, with a worklist.
     fn scalar_ex(&mut self, cx: &mut ProgramNames<'_>, root: &Ex, place: Place) -> ast::ExprId {
         let mut stack = vec![(root, place, false)];
         let mut results: Vec<ast::ExprId> = Vec::new();
@@ -420,7 +421,7 @@ impl Printer<'_> {
                 let suffix = match suffix(dtype) {
                     Some(_) if typed && dtype == DType::I64 => NumSuffix::None,
                     Some(suffix) => suffix,
-                    // No literal has this type: a conversion of one has.
+                    // The type has no literals: a conversion of one is printed.
                     None => {
                         let (value, suffix) = (*value, NumSuffix::None);
                         let number = self.out.expr(ExprKind::Int { value, suffix }, NO);
@@ -480,8 +481,8 @@ impl Printer<'_> {
         self.out.expr(ExprKind::Binary { op, lhs, rhs }, NO)
     }
 
-    /// Returns whether an expression may follow `//`, so that the reader takes it for a divisor: it
-    /// looks no further than a number or a name.
+    /// Returns whether an expression may follow `//` such that the parser takes it as a divisor: it
+    /// only looks ahead to a number or a name.
     fn divisor(&self, id: ast::ExprId) -> bool {
         match self.out.exprs[id].kind {
             ExprKind::Int { value, .. } => value >= 0,
@@ -502,10 +503,10 @@ impl Printer<'_> {
     }
 }
 
-/// Returns where the parts of an expression stand.
+/// Returns the contexts of an expression's operands.
 fn inner_places(e: &Ex, place: Place) -> Vec<Place> {
     let constant = |e: &Ex| matches!(e.kind(), ExKind::Int(_) | ExKind::Float(_));
-    // A number takes the type of the other side, unless that is a number too.
+    // A number takes the type of the other operand, unless that is a number too.
     let beside = |other: &Ex, bracket| Place {
         number: match constant(other) {
             true => Number::Alone,
@@ -516,7 +517,7 @@ fn inner_places(e: &Ex, place: Place) -> Vec<Place> {
     match e.kind() {
         ExKind::Load(_, index) => vec![Place::INDEX; index.len()],
         ExKind::Binary(op, a, b) => {
-            // What may follow a divisor is arithmetic, a comma or the closing bracket.
+            // A divisor may only be followed by arithmetic, a comma or the closing bracket.
             let logical = op.is_comparison() || matches!(op, BinOp::And | BinOp::Or);
             let bracket = place.bracket && !logical;
             vec![beside(b, bracket), beside(a, bracket)]
@@ -536,7 +537,7 @@ fn inner_places(e: &Ex, place: Place) -> Vec<Place> {
     }
 }
 
-/// The infix spelling of an operation, where it has one.
+/// Returns the infix operator of an operation, if it has one.
 fn infix(op: BinOp, dtype: DType) -> Option<ast::BinOp> {
     let logical = op.is_comparison() || matches!(op, BinOp::And | BinOp::Or);
     if dtype.is_bool() && !logical {
@@ -561,7 +562,7 @@ fn infix(op: BinOp, dtype: DType) -> Option<ast::BinOp> {
     })
 }
 
-/// The suffix that gives a number this type, where there is one.
+/// Returns the suffix that gives a number this type, if there is one.
 fn suffix(dtype: DType) -> Option<NumSuffix> {
     Some(match (dtype.code, dtype.bits) {
         _ if dtype.lanes != 1 => return None,

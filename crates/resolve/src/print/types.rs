@@ -1,4 +1,4 @@
-//! Types, shapes and dimensions as tree.
+//! Printing of types, shapes and dimensions.
 
 use relax_base::{Id, SideTable, Symbol};
 use relax_ir::{DTy, Expr, FuncType, Kind, Module, RelRef, Shape, Type, TypeId, TypeParamId};
@@ -10,29 +10,29 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::names::Names;
 use super::{NO, Printer};
 
-/// A type that shares parts and has more than this is written `_`. Types share their parts, and a
-/// text cannot: thirty pairs of pairs would take gigabytes.
+/// A type with shared components and more nodes than this is printed as `_`. Types are DAGs but
+/// texts are trees: thirty nested pairs would take gigabytes.
 const LARGEST: u32 = 1 << 14;
-/// The same for the text that TVM writes, where no type is left out that a real program has.
+/// The limit for TVM's style, where no type of a real program may be omitted.
 const LARGEST_TVM: u32 = 1 << 16;
 
-/// What types became in the tree so far: equal types are the same node.
+/// Tree nodes of types: equal types share a node.
 #[derive(Default)]
 pub(super) struct TypeTable {
     done: SideTable<TypeId, Option<ast::TypeId>>,
-    /// How many parts the text of each of them has.
+    /// The size of each type's text, in nodes.
     sizes: SideTable<TypeId, u32>,
-    /// The names of dimension variables of the current definition.
+    /// The names of dimension variables in the current definition.
     dims: FxHashMap<DimVar, Symbol>,
-    /// The names of its type parameters, where they had to be made unique.
+    /// The names of its type parameters, where they were made unique.
     params: FxHashMap<TypeParamId, Symbol>,
     names: Names,
-    /// The types in `done` that mention such names.
+    /// The types in `done` that contain such names.
     local: Vec<TypeId>,
 }
 
 impl Printer<'_> {
-    /// Starts a definition: dimension variables and type parameters are named anew.
+    /// Starts a definition: dimension variables and type parameters are named afresh.
     pub(super) fn begin_type_names(&mut self) {
         let table = &mut self.types;
         for ty in table.local.drain(..) {
@@ -47,7 +47,7 @@ impl Printer<'_> {
         self.out.ty(kind, NO)
     }
 
-    /// A type.
+    /// Prints a type.
     pub(super) fn ty(&mut self, root: TypeId) -> ast::TypeId {
         if let Some(done) = self.types.done[root] {
             return done;
@@ -79,13 +79,14 @@ impl Printer<'_> {
         self.types.done[root].expect("made above")
     }
 
-    /// Counts the parts of a type whose parts are done; whether all of it can be written.
+    /// Computes the size of a type whose components are done; returns whether it can be printed in
+    /// full.
     fn fits(&mut self, ty: TypeId) -> bool {
         let largest = match self.pretty() {
             true => LARGEST,
             false => LARGEST_TVM,
         };
-        // Parts that are not shared are no more than the module has types.
+        // Unshared nodes are at most the number of the module's types.
         let unshared = u32::try_from(self.m.types.len()).unwrap_or(u32::MAX);
         let largest = largest.max(unshared.saturating_mul(2));
         let own = match &self.m.types[ty] {
@@ -132,7 +133,7 @@ impl Printer<'_> {
             Type::Func(f) => self.func_type(f),
             Type::Adt(adt, args) => {
                 let (name, args) = (m.adts[*adt].name, self.all_done(args));
-                // TVM writes `T[]`.
+                // TVM prints `T[]`.
                 if args.is_empty() && self.pretty() {
                     self.out.type_name(name, NO)
                 } else {
@@ -161,8 +162,8 @@ impl Printer<'_> {
         self.out.type_fn(params, args, ret, &relations, NO)
     }
 
-    /// Returns what stands after `where`: relations with the types they are of, as far as these are
-    /// said.
+    /// Prints the relations after `where`, with the types they apply to, as far as these are
+    /// explicit.
     pub(super) fn constraints(&mut self, constraints: &[relax_ir::Constraint]) -> Vec<ast::TypeId> {
         let mut out = Vec::new();
         for c in constraints {
@@ -183,7 +184,7 @@ impl Printer<'_> {
         out
     }
 
-    /// A declaration of type parameters, with or without their kinds.
+    /// Prints the declaration of type parameters, with or without their kinds.
     pub(super) fn type_param_list(
         &mut self,
         params: &[TypeParamId],
@@ -212,7 +213,8 @@ impl Printer<'_> {
         })
     }
 
-    /// The name of a type parameter: TVM's as it is, ours unique within a definition.
+    /// Returns the name of a type parameter: TVM's style keeps it, the pretty style makes it unique
+    /// within a definition.
     pub(super) fn type_param_name(&mut self, p: TypeParamId) -> Symbol {
         let wish = match self.m.types.params.get(p) {
             Some(info) => info.name,
@@ -245,7 +247,7 @@ impl Printer<'_> {
             .or_insert_with(|| table.names.unique(wish))
     }
 
-    /// An element type.
+    /// Prints an element type.
     pub(super) fn dtype(&mut self, dtype: DTy) -> ast::TypeId {
         match dtype {
             DTy::Known(d) => self.out.type_name(Symbol::new(&d.to_string()), NO),
@@ -254,7 +256,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A shape.
+    /// Prints a shape.
     pub(super) fn shape(&mut self, shape: &Shape) -> ast::TypeId {
         match shape {
             Shape::Dims(dims) => {
@@ -268,7 +270,7 @@ impl Printer<'_> {
         }
     }
 
-    /// A dimension.
+    /// Prints a dimension.
     pub(super) fn dim(&mut self, dim: &Dim) -> ast::TypeId {
         if self.mode.style == Style::Tvm {
             if let (true, Some(value)) = (dim.is_wide(), dim.as_const()) {
@@ -342,7 +344,7 @@ impl DimBuilder for DimWriter<'_> {
     }
 }
 
-/// What the text of a module gives names to.
+/// The variables and parameters that have names in a module's text.
 #[derive(Default)]
 pub(super) struct Declared {
     params: FxHashSet<TypeParamId>,
@@ -368,8 +370,8 @@ impl Declared {
         this
     }
 
-    /// Returns whether everything in a type has a name. Inference makes up parameters for functions
-    /// without annotations, which have none: such a type can only stand in a comment.
+    /// Returns whether everything in a type has a name. Parameters that inference generated for
+    /// functions without annotations have none: such a type can only be printed in a comment.
     pub(super) fn names(&self, m: &Module, root: TypeId) -> bool {
         let (mut work, mut seen) = (vec![root], FxHashSet::default());
         let (mut params, mut dims) = (FxHashSet::default(), FxHashSet::default());
@@ -400,8 +402,8 @@ impl Declared {
             work.extend(m.types.children(ty));
         }
         dims.extend(m.dims_in_types([root]));
-        // The parameters of a function type that inference made up: the literal has none, and is
-        // held against it.
+        // The parameters of a function type that inference generated: the literal has none, and is
+        // checked against it.
         let written = own_params.is_subset(&self.params);
         written
             && params.is_subset(&self.params)
@@ -412,7 +414,7 @@ impl Declared {
 }
 
 impl TypeTable {
-    /// The name of a dimension variable that was named before.
+    /// Returns the name of a dimension variable that was named before.
     pub(super) fn dim_text(&self, v: DimVar) -> String {
         match self.dims.get(&v) {
             Some(name) => name.to_string(),

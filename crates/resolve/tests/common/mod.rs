@@ -1,4 +1,4 @@
-//! What the tests of this room share.
+//! Helpers shared by the tests of this crate.
 
 #![allow(dead_code)] // each test file uses some of it
 
@@ -17,7 +17,7 @@ pub fn read_with(text: &str, options: &Options) -> (Module, Diagnostics, SourceM
     (module, diagnostics, map)
 }
 
-/// Reads a text that has no mistakes.
+/// Reads a text without errors.
 pub fn good(text: &str) -> Module {
     let (module, diagnostics, _) = read_with(text, &Options::default());
     let all: Vec<_> = diagnostics.iter().map(|d| &d.message).collect();
@@ -25,7 +25,8 @@ pub fn good(text: &str) -> Module {
     module
 }
 
-/// The mistakes of a text: `RX0201 line:column message`, with the suggested text after ` -> `.
+/// Returns the errors in a text: `RX0201 line:column message`, with the suggested text after
+/// ` -> `.
 pub fn errors(text: &str) -> Vec<String> {
     let (_, diagnostics, map) = read_with(text, &Options::default());
     let show = |d: &relax_base::Diagnostic| {
@@ -40,7 +41,7 @@ pub fn errors(text: &str) -> Vec<String> {
     diagnostics.iter().map(show).collect()
 }
 
-/// The function behind a global.
+/// Returns the function of a global.
 pub fn function<'m>(m: &'m Module, name: &str) -> &'m Function {
     let id = m.global(name).expect("a global of that name");
     let GlobalKind::Func(f) = m.globals[id].kind else {
@@ -49,7 +50,7 @@ pub fn function<'m>(m: &'m Module, name: &str) -> &'m Function {
     &m.funcs[f]
 }
 
-/// The parts of a call.
+/// Returns the callee and arguments of a call.
 pub fn call(m: &Module, e: ExprId) -> (ExprId, Vec<ExprId>) {
     match m.exprs[e] {
         Expr::Call { callee, args, .. } => (callee, m.list(args).to_vec()),

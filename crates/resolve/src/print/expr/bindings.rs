@@ -1,4 +1,4 @@
-//! Chains of `let`s and dataflow blocks, and the clauses of a `match`.
+//! Printing of `let` chains, dataflow blocks, and `match` clauses.
 
 use relax_ir::{Expr, ExprId, PatId, Pattern, VarId, VarStyle};
 use relax_syntax::ast::{self, ExprKind, PatKind, StmtKind};
@@ -8,7 +8,7 @@ use super::{Head, Task};
 use crate::print::{NO, Printer};
 
 impl Printer<'_> {
-    /// Returns whether a binding is written as its value alone; where it says more, it needs its
+    /// Returns whether a binding is printed as its value alone; one with an annotation needs its
     /// name.
     fn unnamed(&self, var: VarId) -> bool {
         let info = &self.m.vars[var];
@@ -17,7 +17,7 @@ impl Printer<'_> {
 
     pub(super) fn begin_let(&mut self, id: ExprId, head: Head) {
         if self.state.early.contains_key(&id) {
-            // What a closure and the rest of the chain share stands before both.
+            // Nodes shared by a closure and the rest of the chain are printed before both.
             self.push(Task::Let { id, head });
             return self.push_early(id);
         }
@@ -40,7 +40,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Goes on with what follows a statement of the chain.
+    /// Continues with what follows a statement of the chain.
     fn next_link(&mut self, mut head: Head, body: ExprId) {
         head.open = true;
         let link = matches!(self.m.exprs[body], Expr::Let { .. } | Expr::Dataflow { .. });
@@ -83,7 +83,7 @@ impl Printer<'_> {
         self.next_link(head, body);
     }
 
-    /// One binding of a dataflow block ends (if `index` is not 0) and the next one begins.
+    /// Ends a binding of a dataflow block (if `index` is not 0) and starts the next one.
     pub(super) fn dataflow_step(
         &mut self,
         id: ExprId,
@@ -158,7 +158,7 @@ impl Printer<'_> {
                 },
                 Pattern::Tuple(args) => PatKind::Tuple {
                     items: self.out.make_list(args.iter().map(|a| done[a])),
-                    // TVM writes one-tuple patterns without a comma.
+                    // TVM prints one-tuple patterns without a comma.
                     comma: args.len() == 1 && self.pretty(),
                 },
             };

@@ -1,5 +1,4 @@
-//! What a visited node becomes: its text, and where it is used that text or the name it is bound
-//! to.
+//! Tree nodes of visited expressions: their text, and at uses that text or the name it is bound to.
 
 use relax_base::Symbol;
 use relax_ir::{Expr, ExprId, VarId};
@@ -8,8 +7,8 @@ use relax_syntax::ast::{self, ExprKind, StmtKind};
 use crate::print::{NO, Printer};
 
 impl Printer<'_> {
-    /// The name of a variable. One that is not bound yet is free, and is declared where it is
-    /// placed.
+    /// Returns the name of a variable. One that is not bound yet is free, and is declared where it
+    /// is placed.
     pub(super) fn local(&mut self, var: VarId) -> Symbol {
         if let Some(name) = self.state.vars[var] {
             return name;
@@ -19,7 +18,7 @@ impl Printer<'_> {
         self.out.binders[binder].name
     }
 
-    /// A call, tuple or projection, of parts that are all visited.
+    /// Prints a call, tuple or projection whose operands are all visited.
     pub(super) fn flat(&mut self, id: ExprId) -> ast::ExprId {
         let m = self.m;
         match &m.exprs[id] {
@@ -47,12 +46,12 @@ impl Printer<'_> {
                 attrs,
                 type_args,
             } => {
-                // Arguments first: what they bind stands before what the callee binds.
+                // Arguments first: their bindings are printed before the callee's.
                 let mut args: Vec<_> = m.list(args).iter().map(|&a| self.place(a, false)).collect();
                 let attrs = self.call_attrs(callee, attrs, &mut args);
                 let mut head = self.place(callee, false);
                 match m.exprs[callee] {
-                    // A node of its own, for each call has its own type.
+                    // A separate node, as each call has its own type.
                     Expr::Ctor(c) if m.ctors[c].fields.is_empty() => {
                         return self.name(m.ctors[c].name);
                     }
@@ -98,7 +97,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns where a visited node is used: its text, or the `%n` that it is bound to.
+    /// Returns a use of a visited node: its text, or the `%n` that it is bound to.
     pub(super) fn place(&mut self, id: ExprId, last: bool) -> ast::ExprId {
         let node = self
             .state
@@ -131,7 +130,7 @@ impl Printer<'_> {
         name
     }
 
-    /// Returns what reads better where it is used than as a binding of its own.
+    /// Returns whether a node reads better in place than as a separate binding.
     fn stands_in_place(&self, id: ExprId) -> bool {
         match self.m.exprs[id] {
             Expr::Shape(_) | Expr::Error => true,
@@ -144,7 +143,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Makes a node of the results of its parts.
+    /// Creates a node from the results of its operands.
     pub(super) fn build(&mut self, id: ExprId) {
         let m = self.m;
         let kind = match &m.exprs[id] {
