@@ -1,4 +1,4 @@
-//! Generates the listing's parser from `grammar/vm.lalrpop` at the top of the house.
+//! Generates the listing's parser from `grammar/vm.lalrpop` at the repository root.
 
 include!("../../grammar/generate.rs");
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The family an element type belongs to.
+/// The kind of an element type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum TypeCode {
@@ -19,7 +19,7 @@ pub enum TypeCode {
     BFloat = 4,
 }
 
-/// An element type: family, bits and SIMD lanes (`int8x4` has 4).
+/// An element type: kind, bits and SIMD lanes (`int8x4` has 4).
 ///
 /// ```
 /// use relax_tensor::DType;
@@ -29,9 +29,9 @@ pub enum TypeCode {
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DType {
-    /// The family.
+    /// The kind.
     pub code: TypeCode,
-    /// Bits of one lane.
+    /// Bits per lane.
     pub bits: u8,
     /// Number of lanes, 1 for all ordinary types.
     pub lanes: u16,
@@ -75,7 +75,7 @@ dtypes! {
 }
 
 impl DType {
-    /// A type of one lane.
+    /// Creates a single-lane type.
     pub const fn new(code: TypeCode, bits: u8) -> DType {
         DType {
             code,
@@ -107,12 +107,12 @@ impl DType {
     pub fn is_void(self) -> bool {
         self.code == TypeCode::Handle && self.bits == 0
     }
-    /// Bytes that one element (all lanes) takes in memory.
+    /// Returns the size of an element (all lanes) in bytes.
     pub fn size(self) -> usize {
         (self.bits as usize).div_ceil(8) * self.lanes as usize
     }
-    /// The least and the greatest value of an integer type, as the runtime's `i64` and `u64`
-    /// carry them; `None` for other types.
+    /// Returns the range of an integer type, as the runtime's `i64` and `u64` represent it; `None`
+    /// for other types.
     pub fn int_range(self) -> Option<(i128, i128)> {
         match self.code {
             TypeCode::Int => Some((-(1i128 << (self.bits - 1)), (1i128 << (self.bits - 1)) - 1)),
@@ -152,13 +152,13 @@ impl fmt::Debug for DType {
     }
 }
 
-/// The text is no element type.
+/// The error for a text that is not an element type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UnknownDType;
 
 impl FromStr for DType {
     type Err = UnknownDType;
-    /// Reads TVM's names: `int8`, `uint16x4`, `bool`, `float32`, `bfloat16`, `handle`, `void`, and
+    /// Parses TVM's names: `int8`, `uint16x4`, `bool`, `float32`, `bfloat16`, `handle`, `void`, and
     /// the bare `int` (int32), `uint` (uint32), `float` (float32).
     fn from_str(text: &str) -> Result<DType, UnknownDType> {
         if text.is_empty() || text == "void" {

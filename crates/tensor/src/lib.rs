@@ -1,6 +1,6 @@
 //! Element types and dense host tensors: the values of constants, inputs and results.
 //!
-//! This room holds data and nothing about programs.
+//! This crate holds only data and knows nothing about programs.
 
 mod dtype;
 mod tensor;

@@ -6,15 +6,15 @@ use half::{bf16, f16};
 
 use crate::{DType, TypeCode};
 
-/// The bytes of a tensor. Small ones stand in place, so that a program of a million scalar
-/// constants makes no allocation for them; external ones are borrowed from a mapped file.
+/// The storage of a tensor. Small ones are stored inline, so that a program with a million scalar
+/// constants makes no allocations for them; external ones borrow from a mapped file.
 #[derive(Clone)]
 enum Data {
     Small {
         len: u8,
         word: [u64; 1],
     },
-    /// `u64`s, so that every element type is aligned; `len` counts bytes.
+    /// `u64`s, so that every element type is aligned; `len` is in bytes.
     Owned {
         words: Arc<Vec<u64>>,
         len: usize,
@@ -43,7 +43,7 @@ pub struct Tensor {
     data: Data,
 }
 
-/// Rust types that are element types of tensors.
+/// A Rust type that corresponds to an element type.
 pub trait Element: Copy + Default + 'static {
     /// The element type.
     const DTYPE: DType;
@@ -56,11 +56,11 @@ elements!(i8 => I8, i16 => I16, i32 => I32, i64 => I64, u8 => U8, u16 => U16, u3
           f16 => F16, bf16 => BF16, f32 => F32, f64 => F64);
 
 impl Tensor {
-    /// A tensor of zeros.
+    /// Creates a zero-initialised tensor.
     ///
     /// # Panics
-    /// The size overflows, or an extent is negative; callers check shapes that come from a program
-    /// with [`Tensor::byte_len`] first.
+    /// The size overflows, or an extent is negative; for untrusted shapes, check
+    /// [`Tensor::byte_len`] first.
     pub fn zeros(dtype: DType, shape: &[i64]) -> Tensor {
         let len = Self::byte_len(dtype, shape).expect("the shape has a size");
         let data = if len <= 8 {
@@ -81,7 +81,7 @@ impl Tensor {
         }
     }
 
-    /// The bytes that a tensor takes; `None` for negative extents and sizes beyond `isize`.
+    /// Returns the size of a tensor in bytes; `None` for negative extents and sizes beyond `isize`.
     ///
     /// ```
     /// use relax_tensor::{DType, Tensor};
@@ -100,7 +100,7 @@ impl Tensor {
         isize::try_from(len).ok().map(|l| l as usize)
     }
 
-    /// A tensor over a copy of little-endian bytes; `None` when their number is wrong.
+    /// Creates a tensor from a copy of little-endian bytes; `None` if their number is wrong.
     pub fn from_bytes(dtype: DType, shape: &[i64], bytes: &[u8]) -> Option<Tensor> {
         if Self::byte_len(dtype, shape)? != bytes.len() {
             return None;
@@ -110,8 +110,8 @@ impl Tensor {
         Some(t)
     }
 
-    /// A tensor that borrows `len` bytes at `offset` of `owner` (a memory-mapped file); `None`
-    /// when they are too few or misaligned for the element type.
+    /// Creates a tensor that borrows `len` bytes at `offset` of `owner` (a memory-mapped file);
+    /// `None` if they are too few or misaligned for the element type.
     pub fn from_owner(
         dtype: DType,
         shape: &[i64],
@@ -131,24 +131,24 @@ impl Tensor {
         })
     }
 
-    /// A tensor of the given elements.
+    /// Creates a tensor from elements.
     ///
     /// # Panics
-    /// Their number is not the shape's.
+    /// Their number does not match the shape.
     pub fn from_slice<T: Element>(shape: &[i64], elements: &[T]) -> Tensor {
         let mut t = Tensor::zeros(T::DTYPE, shape);
         t.slice_mut::<T>().copy_from_slice(elements);
         t
     }
 
-    /// A scalar of any element type from a float, converted as [`Tensor::set_f64`] does.
+    /// Creates a scalar of any element type from a float, converted as by [`Tensor::set_f64`].
     pub fn scalar_f64(dtype: DType, value: f64) -> Tensor {
         let mut t = Tensor::zeros(dtype, &[]);
         t.set_f64(0, value);
         t
     }
 
-    /// A scalar of any element type from an integer, wrapped to its width.
+    /// Creates a scalar of any element type from an integer, wrapped to its width.
     pub fn scalar_i64(dtype: DType, value: i64) -> Tensor {
         let mut t = Tensor::zeros(dtype, &[]);
         t.set_i64(0, value);
@@ -163,11 +163,11 @@ impl Tensor {
     pub fn shape(&self) -> &[i64] {
         &self.shape
     }
-    /// Number of elements.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.shape.iter().product::<i64>() as usize
     }
-    /// Returns whether there is no element.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -176,7 +176,7 @@ impl Tensor {
         self.shape.is_empty()
     }
 
-    /// The same elements under another shape of the same size; `None` when sizes differ.
+    /// Returns the same elements with another shape of the same size; `None` if sizes differ.
     ///
     /// ```
     /// use relax_tensor::Tensor;
@@ -192,7 +192,7 @@ impl Tensor {
         })
     }
 
-    /// The little-endian bytes.
+    /// Returns the little-endian bytes.
     pub fn bytes(&self) -> &[u8] {
         match &self.data {
             Data::Small { len, word } => {
@@ -207,7 +207,7 @@ impl Tensor {
         }
     }
 
-    /// The bytes for writing; copies first when they are shared.
+    /// Returns the bytes mutably, after copying them if they are shared.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         if let Data::External { .. } = self.data {
             let copy = self.bytes().to_vec();
@@ -234,18 +234,19 @@ impl Tensor {
         assert!(same, "a {:?} tensor read as {:?}", self.dtype, T::DTYPE);
     }
 
-    /// The elements (`bool` reads as `u8`).
+    /// Returns the elements (`bool` reads as `u8`).
     ///
     /// # Panics
     /// `T` is not the element type.
     pub fn slice<T: Element>(&self) -> &[T] {
         self.check_element::<T>();
         let bytes = self.bytes();
-        // SAFETY: the constructors see to alignment and size, every bit pattern is a value of `T`.
+        // SAFETY: the constructors guarantee alignment and size, and every bit pattern is a valid
+        // `T`.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / size_of::<T>()) }
     }
 
-    /// The elements for writing.
+    /// Returns the elements mutably, after copying them if they are shared.
     ///
     /// # Panics
     /// As for [`Tensor::slice`].
@@ -265,7 +266,7 @@ impl Tensor {
         u64::from_le_bytes(word)
     }
 
-    /// Element `i` (row-major) as a float; integers are converted.
+    /// Returns element `i` (row-major) as a float; integers are converted.
     pub fn get_f64(&self, i: usize) -> f64 {
         let raw = self.raw(i);
         match (self.dtype.code, self.dtype.bits) {
@@ -278,7 +279,8 @@ impl Tensor {
         }
     }
 
-    /// Element `i` as an integer, sign-extended; floats are truncated, `uint64` is reinterpreted.
+    /// Returns element `i` as an integer, sign-extended; floats are truncated, `uint64` is
+    /// reinterpreted.
     pub fn get_i64(&self, i: usize) -> i64 {
         match self.dtype.code {
             TypeCode::Int => {
@@ -295,7 +297,7 @@ impl Tensor {
         self.bytes_mut()[i * size..(i + 1) * size].copy_from_slice(&raw.to_le_bytes()[..size]);
     }
 
-    /// Writes element `i` from a float, rounded to nearest even for narrower floats and truncated
+    /// Sets element `i` from a float, rounded to nearest even for narrower floats and truncated
     /// toward zero (saturating) for integers.
     pub fn set_f64(&mut self, i: usize, v: f64) {
         match (self.dtype.code, self.dtype.bits) {
@@ -308,7 +310,7 @@ impl Tensor {
         }
     }
 
-    /// Writes element `i` from an integer, wrapped to the width; `bool` becomes 0 or 1.
+    /// Sets element `i` from an integer, wrapped to the width; `bool` becomes 0 or 1.
     pub fn set_i64(&mut self, i: usize, v: i64) {
         if self.dtype.is_float() {
             self.set_f64(i, v as f64);
@@ -321,7 +323,7 @@ impl Tensor {
 }
 
 impl PartialEq for Tensor {
-    /// Same type, shape and bits (so a NaN equals the same NaN).
+    /// Compares type, shape and bits (so that a NaN equals the same NaN).
     fn eq(&self, other: &Tensor) -> bool {
         self.dtype == other.dtype && self.shape == other.shape && self.bytes() == other.bytes()
     }

@@ -1,8 +1,8 @@
-//! Values of programs: tensors, and what is made of them.
+//! Values of programs: tensors and composite values.
 
 use crate::Tensor;
 
-/// A value of a program, outside of it: what a call takes and what it returns.
+/// A value as seen from outside of a program: an argument or a result of a call.
 ///
 /// ```
 /// use relax_tensor::{Tensor, Value};
@@ -19,17 +19,16 @@ pub enum Value {
     Tensor(Tensor),
     /// A tuple.
     Tuple(Vec<Value>),
-    /// An ADT instance: the constructor's number and the fields as they are known.
+    /// A data type instance: the constructor's tag and the fields.
     Adt(u32, Vec<Value>),
-    /// Something without a form outside: a closure, a reference, or what is one part too many.
+    /// A value without an external form: a closure, a reference, or a part beyond the size limit.
     Opaque(&'static str),
 }
 
 impl Value {
-    /// Builds a value of parts of another kind, from its leaves up. `look` gives a part's fields,
-    /// with the number of its constructor if it has one, or what stands for a part without fields.
-    /// However deep the parts are, this takes no stack; after `MOST_PARTS` of them it goes no
-    /// further.
+    /// Builds a value bottom-up from parts of another kind. `look` returns a part's fields, with
+    /// the tag of its constructor if it has one, or the value of a part without fields. It uses an
+    /// explicit stack, and stops after `MOST_PARTS` parts.
     pub fn unfold<N>(root: N, look: impl Fn(N) -> Result<(Option<u32>, Vec<N>), Value>) -> Value {
         enum Step<N> {
             See(N),
@@ -65,9 +64,8 @@ impl Value {
         done.pop().unwrap_or(Value::Opaque("nothing"))
     }
 
-    /// Rebuilds a value from its leaves up, of tuples and of what constructors made by their
-    /// numbers; `None` where something else is in it, or a step gives nothing. However deep the
-    /// value is, this takes no stack.
+    /// Folds a value bottom-up over tuples and data type instances; `None` if the value contains
+    /// anything else, or if a step returns `None`. It uses an explicit stack.
     pub fn fold<T>(
         &self,
         mut tensor: impl FnMut(&Tensor) -> Option<T>,
@@ -100,11 +98,11 @@ impl Value {
     }
 }
 
-/// A value is copied up to so many parts, those that several places share counted at each; what is
-/// left is [`Value::Opaque`].
+/// The limit on the parts of an unfolded value, shared ones counted at each occurrence; the rest
+/// becomes [`Value::Opaque`].
 const MOST_PARTS: usize = 1 << 24;
 
-/// However deep a value is, it goes without taking stack.
+/// Drops deep values without recursion.
 impl Drop for Value {
     fn drop(&mut self) {
         let mut open = Vec::new();

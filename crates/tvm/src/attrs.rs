@@ -1,4 +1,4 @@
-//! Attributes: objects with fields, each written as its kind says.
+//! Conversion of attributes: objects with fields, each written according to its kind.
 
 use std::borrow::Cow;
 
@@ -14,12 +14,11 @@ use crate::kinds::{Form, Kind, Sort};
 use crate::program::Builder;
 use crate::types::integer;
 
-/// The most values that the attributes of one object may have, those of lists within lists counted
-/// each time they occur.
+/// The limit on attribute values of one object, nested ones counted at each occurrence.
 const MOST: usize = 1 << 20;
 
 impl Builder<'_, '_> {
-    /// The attributes of a call of `callee`.
+    /// Converts the attributes of a call of `callee`.
     pub(crate) fn call_attrs(&mut self, call: NodeId, callee: NodeId) -> Found<List<ast::AttrId>> {
         let g = self.g;
         let id = g.refers(call, "attrs")?;
@@ -35,7 +34,7 @@ impl Builder<'_, '_> {
         let def = op.and_then(|name| registry().get(registry().find(&name)?));
         let mut attrs = Vec::new();
         let mut fields: Vec<_> = g.fields(id).collect();
-        // A graph has them by name; TVM's text in the order of their declaration.
+        // Graphs sort attributes by name; TVM's text has them in declaration order.
         fields.sort_by_key(|f| def.and_then(|d| d.attrs.iter().position(|a| a.name == f.0)));
         for (name, text) in fields {
             if let Some(value) = self.field_value(id, name, text, def)? {
@@ -43,7 +42,7 @@ impl Builder<'_, '_> {
                 attrs.push(self.out.attr(Symbol::new(name), value, span));
             }
         }
-        // What the version that wrote the graph did not have yet is not said.
+        // Attributes that did not exist yet in the version that wrote the graph are not written.
         let required = def.into_iter().flat_map(|d| d.attrs.iter());
         for attr in required.filter(|a| a.default == relax_ops::Default::Required) {
             if g.field(id, attr.name).is_none() {
@@ -55,7 +54,7 @@ impl Builder<'_, '_> {
         Ok(self.out.make_list(attrs))
     }
 
-    /// The value of a field of attributes; `None` for one that says nothing to the operator.
+    /// Converts the value of an attribute field; `None` for one that is irrelevant to the operator.
     fn field_value(
         &mut self,
         id: NodeId,
@@ -68,12 +67,13 @@ impl Builder<'_, '_> {
         let known = g.kind(id).fields.and_then(|f| f.form(name, g.release));
         let form = match (known, declared) {
             (Some(form), _) => form,
-            // A kind of a version that the table does not know: the operator says what it takes.
+            // The table does not know the kind in this version: the operator's schema determines
+            // the form.
             (None, Some(attr)) => form_of(attr.ty),
             (None, None) => return Ok(None),
         };
-        // Every field is in a graph, also what an operator has no attribute for; that says
-        // something only where it is set.
+        // A graph contains every field, even those the operator has no attribute for; these matter
+        // only if they are set.
         let unset = match form {
             Form::Node => text == "0",
             Form::Int | Form::Bool | Form::Float => text.parse() == Ok(0.0),
@@ -98,7 +98,7 @@ impl Builder<'_, '_> {
                     }
                     return self.object(to).map(Some);
                 }
-                // Text where a newer version has a node.
+                // Inline text where a newer version has a node.
                 Err(_) => ExprKind::Str(Symbol::new(&text)),
             },
             Form::Int => ExprKind::Int {
@@ -116,7 +116,7 @@ impl Builder<'_, '_> {
         Ok(Some(self.out.expr(kind, span)))
     }
 
-    /// The attributes of a function or a module: a map.
+    /// Converts the attributes of a function or a module, which are a map.
     pub(crate) fn dict_attrs(&mut self, id: NodeId) -> Found<List<ast::AttrId>> {
         let g = self.g;
         if g.sort(id) == Sort::Null {
@@ -128,7 +128,7 @@ impl Builder<'_, '_> {
         };
         let span = g.span(self.start, id);
         let mut attrs = Vec::new();
-        // In the order of the file, which is that of TVM's text.
+        // In file order, which is the order of TVM's text.
         for (key, &to) in g.keys(map).zip(g.data(map)) {
             let value = self.object(to)?;
             attrs.push(self.out.attr(Symbol::new(&key), value, span));
@@ -136,7 +136,8 @@ impl Builder<'_, '_> {
         Ok(self.out.make_list(attrs))
     }
 
-    /// An object as a value: numbers, strings, lists and maps as such, others by reference.
+    /// Converts an object to a value: numbers, strings, lists and maps directly, others to
+    /// references.
     fn object(&mut self, root: NodeId) -> Found<ast::ExprId> {
         let g = self.g;
         let mut steps = vec![(root, false)];
@@ -222,14 +223,14 @@ impl Builder<'_, '_> {
     }
 }
 
-/// Returns whether a graph of the last release has the number of a node in a field, and not a
-/// value; `None` for fields that are not known.
+/// Returns whether graphs of the last release have a node index in a field rather than a value;
+/// `None` for unknown fields.
 pub fn is_reference(kind: &str, field: &str) -> Option<bool> {
     let form = Kind::new(kind).fields?.form(field, Release::LAST)?;
     Some(form == Form::Node)
 }
 
-/// Returns how a graph most likely writes a field of this type.
+/// Returns the most likely form of a field of this type.
 fn form_of(ty: AttrTy) -> Form {
     match ty {
         AttrTy::Int => Form::Int,

@@ -1,7 +1,7 @@
-//! Expressions: a walk with a list of tasks, in the order in which TVM's printer goes.
+//! Conversion of expressions, with a worklist, in the order of TVM's printer.
 //!
-//! What is used more than once becomes a graph variable, bound in the block where it is met first.
-//! A chain of `let` is the statements of one block.
+//! Expressions with several uses become graph variables, bound in the block where they are first
+//! visited. A chain of `let`s becomes the statements of one block.
 
 use relax_base::{Span, Symbol};
 use relax_syntax::ast::{self, ExprId, ExprKind, List, PatId, PatKind, StmtKind};
@@ -13,32 +13,32 @@ use crate::graph::NodeId;
 use crate::kinds::Sort;
 use crate::program::Builder;
 
-/// The most patterns of one clause, those that are used twice counted twice.
+/// The limit on patterns in a clause, shared ones counted at each occurrence.
 const MOST_PATTERNS: usize = 1 << 20;
 
-/// A step of the walk.
+/// A work item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Task {
-    /// Make an expression of the node; it becomes the topmost value.
+    /// Convert the node to an expression, which becomes the topmost value.
     Expr(NodeId),
-    /// The same at the end of a block, whose statements a `let` may add to.
+    /// The same in tail position of a block, to which a `let` may add statements.
     Tail(NodeId),
-    /// The statements of this `let` and those after it.
+    /// Convert this `let` and those after it to statements.
     Lets(NodeId),
-    /// The value of this `let` is there.
+    /// Finish this `let` after its value.
     Bound(NodeId),
-    /// A block begins.
+    /// Open a block.
     Open,
-    /// Its result is there.
+    /// Close a block after its result.
     Close(NodeId, bool),
-    /// The pattern of a clause.
+    /// Convert the pattern of a clause.
     Pattern(NodeId),
-    /// The parts of this node are there, from this value on.
+    /// Finish this node after its operands, the values from this index on.
     Finish(NodeId, u32),
 }
 
 impl Builder<'_, '_> {
-    /// A block with the expression for its result.
+    /// Converts an expression to a block with that result.
     pub(crate) fn block(&mut self, id: NodeId, braces: bool) -> Found<ExprId> {
         self.tasks.clear();
         self.values.clear();
@@ -94,7 +94,7 @@ impl Builder<'_, '_> {
     }
 
     fn top(&mut self) -> ExprId {
-        // Each task leaves the values that the one after it takes.
+        // Each task pushes the values that the next one pops.
         self.values.pop().unwrap_or(ExprId(0))
     }
 
@@ -184,7 +184,7 @@ impl Builder<'_, '_> {
                 self.tasks.extend(parts.into_iter().map(Task::Expr));
             }
         }
-        // They were put down in the order in which they are to be done.
+        // They were pushed in execution order.
         self.tasks[from..].reverse();
         Ok(())
     }
@@ -264,7 +264,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// The name of a local variable.
+    /// Returns the name of a local variable.
     fn local_name(&mut self, id: NodeId) -> Found<Symbol> {
         if self.vars.has(id) {
             return Ok(self.vars.of(id, || "".into()));
@@ -282,7 +282,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The place where a variable is bound.
+    /// Converts the binding of a variable.
     pub(crate) fn binder(&mut self, id: NodeId, field: &str, var: NodeId) -> Found<ast::BinderId> {
         let g = self.g;
         let var = self.bound_var(id, field, var)?;
@@ -300,7 +300,7 @@ impl Builder<'_, '_> {
         Ok(binder)
     }
 
-    /// The pattern of a clause.
+    /// Converts the pattern of a clause.
     fn pattern(&mut self, clause: NodeId) -> Found<PatId> {
         let g = self.g;
         let root = g.refers(clause, "lhs")?;

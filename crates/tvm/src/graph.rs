@@ -1,4 +1,4 @@
-//! A graph as a flat table.
+//! The graph as a flat node table.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -11,17 +11,17 @@ use crate::error::{Found, Mistake, codes};
 use crate::kinds::{Kind, Sort};
 use crate::scan::{Scan, Text};
 
-/// How much of a file may lie read in memory before the system is told that it can have it back.
+/// The amount of file data read after which pages are released.
 const CHUNK: usize = 16 << 20;
 
-/// The number of a node.
+/// The index of a node.
 pub(crate) type NodeId = u32;
 
-/// A node: its kind and where its lists begin and end in the graph's pools.
+/// A node: its kind, and the ranges of its lists in the graph's pools.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) kind: u16,
-    /// The byte where its kind stands.
+    /// The byte offset of its kind.
     pub(crate) at: u32,
     attrs: (u32, u32),
     keys: (u32, u32),
@@ -29,7 +29,7 @@ pub(crate) struct Node {
     repr: Option<(Text, bool)>,
 }
 
-/// A JSON graph: its nodes, in a table, over the bytes of its file.
+/// A JSON graph: a table of nodes that borrows the bytes of its file.
 #[derive(Debug)]
 pub struct Graph<'a> {
     pub(crate) bytes: &'a [u8],
@@ -41,22 +41,22 @@ pub struct Graph<'a> {
     attrs: Vec<(u16, Text)>,
     keys: Vec<Text>,
     data: Vec<NodeId>,
-    /// The places of the tensors' texts.
+    /// The ranges of the tensors' texts.
     pub(crate) tensors: Vec<Range<usize>>,
-    /// Where the tensors' texts begin.
+    /// The offset where the tensors' texts begin.
     shown: usize,
-    /// Whether the graph says which version wrote it.
+    /// Whether the graph states the version that wrote it.
     pub(crate) versioned: bool,
 }
 
-/// The names of kinds or fields, numbered.
+/// Interned names of kinds or fields.
 #[derive(Default)]
 struct Names<'a> {
     known: FxHashMap<Cow<'a, [u8]>, u16>,
 }
 
 impl<'a> Names<'a> {
-    /// The number of a name; `None` where there are too many.
+    /// Interns a name; `None` if there are too many.
     fn number(&mut self, bytes: Cow<'a, [u8]>, new: impl FnOnce(&str)) -> Option<u16> {
         if let Some(&n) = self.known.get(&*bytes) {
             return Some(n);
@@ -69,11 +69,10 @@ impl<'a> Names<'a> {
 }
 
 impl<'a> Graph<'a> {
-    /// Reads the table. `unneeded` is told which bytes have been passed over that only tensors
-    /// need.
+    /// Scans the node table. `unneeded` is called with byte ranges that only tensors need.
     ///
     /// # Errors
-    /// The bytes are no JSON graph.
+    /// The bytes are not a JSON graph.
     pub fn scan(bytes: &'a [u8], unneeded: &dyn Fn(Range<usize>)) -> Result<Graph<'a>, Mistake> {
         let mut reader = Reader {
             scan: Scan::new(bytes),
@@ -99,17 +98,18 @@ impl<'a> Graph<'a> {
         Ok(graph)
     }
 
-    /// Returns how much of the file's beginning is worth showing to people: up to the tensors.
+    /// Returns the length of the part of the file that is worth showing to users: up to the
+    /// tensors.
     pub fn shown(&self) -> usize {
         self.shown
     }
 
-    /// The release that wrote the graph, where it says so.
+    /// Returns the release that wrote the graph, if it says so.
     pub fn release(&self) -> Option<Release> {
         self.versioned.then_some(self.release)
     }
 
-    /// The node that stands at a byte, or before it, and what it is: for messages.
+    /// Returns the node at or before a byte offset, and its kind, for messages.
     pub fn node_at(&self, at: u64) -> Option<(usize, &str)> {
         let after = self.nodes.partition_point(|n| u64::from(n.at) <= at);
         let id = after.checked_sub(1)?;
@@ -128,19 +128,19 @@ impl<'a> Graph<'a> {
         self.kind(id).sort
     }
 
-    /// The place of a node in a source that begins at `start`: where its kind stands.
+    /// Returns the span of a node's kind, in a source that begins at position `start`.
     pub(crate) fn span(&self, start: u32, id: NodeId) -> Span {
         let at = start.saturating_add(self.node(id).at);
         Span::new(at, at.saturating_add(self.kind(id).len))
     }
 
-    /// The elements of an array, or the values of a map.
+    /// Returns the elements of an array, or the values of a map.
     pub(crate) fn data(&self, id: NodeId) -> &[NodeId] {
         let (from, to) = self.node(id).data;
         &self.data[from as usize..to as usize]
     }
 
-    /// The keys of a map with strings for keys.
+    /// Iterates over the keys of a map with string keys.
     pub(crate) fn keys(&self, id: NodeId) -> impl Iterator<Item = Cow<'a, str>> + '_ {
         let (from, to) = self.node(id).keys;
         self.keys[from as usize..to as usize]
@@ -148,7 +148,7 @@ impl<'a> Graph<'a> {
             .map(|t| lossy(t.bytes(self.bytes)))
     }
 
-    /// The fields of a node, by name.
+    /// Iterates over the fields of a node, with their names.
     pub(crate) fn fields(&self, id: NodeId) -> impl Iterator<Item = (&str, Cow<'a, str>)> + '_ {
         let (from, to) = self.node(id).attrs;
         self.attrs[from as usize..to as usize]
@@ -159,7 +159,7 @@ impl<'a> Graph<'a> {
             })
     }
 
-    /// A field of a node as it is written.
+    /// Returns the raw text of a node's field.
     pub(crate) fn field(&self, id: NodeId, name: &str) -> Option<Cow<'a, str>> {
         let (from, to) = self.node(id).attrs;
         self.attrs[from as usize..to as usize]
@@ -168,7 +168,7 @@ impl<'a> Graph<'a> {
             .map(|a| lossy(a.1.bytes(self.bytes)))
     }
 
-    /// The text that a node is.
+    /// Returns the text that represents a node.
     pub(crate) fn repr(&self, id: NodeId) -> Option<Cow<'a, str>> {
         match self.node(id).repr {
             Some((text, false)) => Some(lossy(text.bytes(self.bytes))),
@@ -185,18 +185,18 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// Returns how a node is written that is its own text: the text, and whether it is in base64.
+    /// Returns the raw text of a node that is represented by text, and whether it is in base64.
     pub(crate) fn written_repr(&self, id: NodeId) -> Option<(Cow<'a, str>, bool)> {
         let (text, base64) = self.node(id).repr?;
         Some((lossy(text.bytes(self.bytes)), base64))
     }
 
-    /// A mistake in a node.
+    /// Creates an error in a node.
     pub(crate) fn mistake(&self, id: NodeId, message: impl AsRef<str>) -> Mistake {
         self.mistake_of(codes::BAD_NODE, id, message)
     }
 
-    /// The same, of a certain code.
+    /// Creates an error in a node, with the given code.
     pub(crate) fn mistake_of(
         &self,
         code: relax_base::Code,
@@ -278,8 +278,7 @@ impl<'a> Reader<'a, '_> {
         self.references(g)
     }
 
-    /// Returns whether every list refers to nodes that there are, and maps have as many keys as
-    /// values.
+    /// Checks that all lists refer to existing nodes, and that maps have as many keys as values.
     fn references(&self, g: &Graph<'a>) -> Found<()> {
         let count = g.nodes.len();
         for id in 0..count as NodeId {
@@ -407,8 +406,7 @@ impl<'a> Reader<'a, '_> {
             let key = self.key()?;
             if &*key == b"tvm_version" && self.scan.peek() == Some(b'"') {
                 let text = lossy(self.scan.string()?.bytes(self.scan.bytes));
-                // A version that is none of those with Relay is read as the last one whose layout
-                // is known.
+                // An unknown version is read as the last one whose layout is known.
                 g.versioned = text.parse::<Release>().is_ok();
                 g.release = text.parse().unwrap_or(Release::LAST);
             } else {

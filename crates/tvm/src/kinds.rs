@@ -1,14 +1,14 @@
-//! Kinds of nodes: what they stand for here, and how the graph writes their fields.
+//! Kinds of nodes: their meaning here, and how graphs encode their fields.
 //!
-//! What a node is to us is a [`Sort`]; how its fields are written, and what it was called in older
-//! versions, is data: `data/nodes.txt`.
+//! The meaning of a node is its [`Sort`]; the encoding of its fields, and its names in older
+//! versions, are data: `data/nodes.txt`.
 
 use std::sync::LazyLock;
 
 use relax_ops::Release;
 use rustc_hash::FxHashMap;
 
-/// What a node stands for.
+/// The meaning of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[rustfmt::skip]
 pub(crate) enum Sort {
@@ -46,7 +46,7 @@ impl Sort {
         self.is_leaf() || self.has_parts()
     }
 
-    /// Returns whether a node is an expression that stands in place wherever it is used.
+    /// Returns whether a node is an expression that is printed in place at every use.
     #[rustfmt::skip]
     pub(crate) fn is_leaf(self) -> bool {
         matches!(self, Sort::Var | Sort::GlobalVar | Sort::Op | Sort::Ctor | Sort::Constant)
@@ -72,7 +72,7 @@ impl Sort {
     }
 }
 
-/// How a graph writes a field.
+/// The encoding of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     Node,
@@ -99,7 +99,7 @@ impl Form {
     }
 }
 
-/// The form of a field up to a release (exclusive), and from then on.
+/// The encoding of a field before a release (exclusive), and from that release on.
 #[derive(Clone, Copy, Debug)]
 struct Field {
     before: Option<(Release, Form)>,
@@ -111,12 +111,13 @@ struct Field {
 pub(crate) struct Fields(FxHashMap<&'static str, Field>);
 
 impl Fields {
-    /// Their names.
+    /// Iterates over their names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.0.keys().copied()
     }
 
-    /// Returns how a graph of this release writes the field; `None` for one that no release has.
+    /// Returns the encoding of a field in graphs of this release; `None` if no release has the
+    /// field.
     pub(crate) fn form(&self, name: &str, release: Release) -> Option<Form> {
         let field = self.0.get(name)?;
         Some(match field.before {
@@ -156,7 +157,7 @@ static TABLES: LazyLock<Tables> = LazyLock::new(|| {
     tables
 });
 
-/// `layout:s<0.8/n`.
+/// Parses a table entry such as `layout:s<0.8/n`.
 fn field(word: &'static str) -> Option<(&'static str, Field)> {
     let (name, forms) = word.split_once(':')?;
     let (before, form) = match forms.split_once('/') {
@@ -173,13 +174,13 @@ fn field(word: &'static str) -> Option<(&'static str, Field)> {
 /// A kind of node that occurs in a graph.
 #[derive(Clone, Debug)]
 pub(crate) struct Kind {
-    /// Its name; the newest one where it had several.
+    /// The name; the newest one if it was renamed.
     pub(crate) name: Box<str>,
-    /// How long its name is in the file.
+    /// The length of the name in the file.
     pub(crate) len: u32,
-    /// What it stands for.
+    /// The meaning.
     pub(crate) sort: Sort,
-    /// Its fields, where they are known.
+    /// The fields, if they are known.
     pub(crate) fields: Option<&'static Fields>,
 }
 

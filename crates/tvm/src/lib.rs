@@ -1,13 +1,13 @@
-//! What TVM saved: modules as JSON graphs (`tvm.ir.save_json`), weights as parameter files
+//! TVM's file formats: modules as JSON graphs (`tvm.ir.save_json`), weights as parameter files
 //! (`relay.save_param_dict`).
 //!
 //! A graph is scanned into a flat table of nodes ([`Graph`]) that borrows the file's bytes;
-//! [`program`] turns it into a syntax tree, as a parser does with a text, so that names, attributes
-//! and types mean what they mean in a text. The types that the graph knows go along in the tree's
-//! side tables.
+//! [`program`] converts it to a syntax tree, like a parser, so that names, attributes and types are
+//! resolved as in a text. The types that the graph contains are passed along in the tree's side
+//! tables.
 //!
-//! Invariant: whatever the bytes, the result is a value or a [`Mistake`] with its place; nothing
-//! recurses over what a file can nest, and no memory is taken for what a file only claims to hold.
+//! Invariant: whatever the bytes, the result is a value or a [`Mistake`] with its position; nothing
+//! recurses over nested input, and no memory is allocated for sizes that a file merely claims.
 
 mod attrs;
 mod error;

@@ -1,14 +1,14 @@
-//! Names for nodes: in a tree names decide, in a graph the nodes themselves do.
+//! Names for nodes: syntax trees identify entities by name, graphs by node.
 
 use relax_base::Symbol;
 use rustc_hash::FxHashMap;
 
 use crate::graph::NodeId;
 
-/// Keeps apart what follows a name to tell nodes of that name apart. No name of TVM's has it.
+/// The separator between a name and the suffix that makes it unique. No name in TVM contains it.
 const MARK: char = '\0';
 
-/// The name before what tells nodes of that name apart.
+/// Returns the name without the suffix that makes it unique.
 pub(crate) fn plain(name: Symbol) -> Symbol {
     match name.as_str().split_once(MARK) {
         Some((plain, _)) => Symbol::new(plain),
@@ -16,7 +16,7 @@ pub(crate) fn plain(name: Symbol) -> Symbol {
     }
 }
 
-/// A name for each node, all different.
+/// Unique names of nodes.
 #[derive(Default)]
 pub(crate) struct Names {
     given: FxHashMap<NodeId, Symbol>,
@@ -24,7 +24,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// The name of a node that would like to be called `wish`.
+    /// Returns the unique name of a node, based on `wish`.
     pub(crate) fn of(&mut self, node: NodeId, wish: impl FnOnce() -> Symbol) -> Symbol {
         *self.given.entry(node).or_insert_with(|| {
             let wish = wish();
@@ -42,7 +42,7 @@ impl Names {
         self.given.contains_key(&node)
     }
 
-    /// Forgets all names.
+    /// Removes all names.
     pub(crate) fn clear(&mut self) {
         self.given.clear();
         self.taken.clear();

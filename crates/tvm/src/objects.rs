@@ -1,4 +1,4 @@
-//! Objects that have no form in a text: they are referred to, `meta[Target][0]`, and kept in a
+//! Objects without a text form: they are referred to, `meta[Target][0]`, and preserved in a
 //! metadata section.
 
 use std::fmt::Write;
@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::graph::{Graph, NodeId};
 use crate::kinds::Form;
 
-/// The objects referred to so far, by kind.
+/// The objects referenced so far, by kind.
 #[derive(Default)]
 pub(crate) struct Objects {
     lists: Vec<(Symbol, Vec<NodeId>)>,
@@ -17,7 +17,7 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// The reference that stands for an object.
+    /// Returns the reference to an object.
     pub(crate) fn refer(&mut self, g: &Graph<'_>, id: NodeId) -> (Symbol, u32) {
         if let Some(&known) = self.known.get(&id) {
             return known;
@@ -37,7 +37,8 @@ impl Objects {
         (key, index)
     }
 
-    /// The metadata section that holds them: a graph of its own, of what they refer to.
+    /// Returns the metadata section with the objects: a separate graph of everything reachable from
+    /// them.
     pub(crate) fn section(&self, g: &Graph<'_>) -> Option<String> {
         if self.lists.is_empty() {
             return None;
@@ -48,13 +49,13 @@ impl Objects {
             numbers: FxHashMap::from_iter([(0, 0)]),
             tensors: Vec::new(),
         };
-        // Node 1 is the map, one more for each kind is a list.
+        // Node 1 is the map, followed by a list for each kind.
         let first = 2 + self.lists.len();
         section.nodes.resize(first, NodeId::MAX);
         for &id in self.lists.iter().flat_map(|l| &l.1) {
             section.number(id);
         }
-        // What was numbered is looked into in turn, which may number more.
+        // Numbered nodes are visited in turn, which may number further ones.
         let mut bodies = Vec::new();
         let mut at = first;
         while let Some(&id) = section.nodes.get(at) {
@@ -83,7 +84,7 @@ impl Section<'_, '_> {
         })
     }
 
-    /// A node's text, its references numbered anew.
+    /// Returns a node's text with renumbered references.
     fn body(&mut self, id: NodeId) -> String {
         let g = self.g;
         let mut out = format!("\"type_key\": {}", quoted(&g.kind(id).name));
@@ -156,7 +157,7 @@ impl Section<'_, '_> {
     }
 }
 
-/// A string of JSON.
+/// Quotes a JSON string.
 pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

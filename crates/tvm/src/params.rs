@@ -1,4 +1,4 @@
-//! Parameter files: named tensors one after the other.
+//! Parameter files: a sequence of named tensors.
 
 use std::io::{self, Write};
 
@@ -7,25 +7,25 @@ use relax_tensor::{DType, Tensor};
 use crate::error::{Found, Mistake, codes};
 use crate::tensor;
 
-/// The first eight bytes of a parameter file.
+/// The magic number of a parameter file.
 pub const MAGIC: [u8; 8] = 0xF7E5_8D4F_0504_9CB7_u64.to_le_bytes();
 
-/// A tensor of a parameter file: its elements are the bytes of the file from `offset` on.
+/// A tensor in a parameter file, whose elements are at `offset`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Param {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its element type.
+    /// The element type.
     pub dtype: DType,
-    /// Its extents.
+    /// The extents.
     pub shape: Vec<i64>,
-    /// Where its elements begin.
+    /// The offset of its elements.
     pub offset: usize,
-    /// How many bytes they take.
+    /// The size of its elements in bytes.
     pub len: usize,
 }
 
-/// A position in a file of words.
+/// A cursor over a file of 64-bit words.
 struct Words<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -44,7 +44,7 @@ impl Words<'_> {
         Ok(u64::from_le_bytes(*word))
     }
 
-    /// A number of things that take at least eight bytes each.
+    /// Reads a count of items that take at least eight bytes each.
     fn count(&mut self, what: &str) -> Found<usize> {
         let at = self.at;
         let count = self.word(what)?;
@@ -61,11 +61,10 @@ impl Words<'_> {
     }
 }
 
-/// The tensors of a parameter file, in the order of the file. What follows them is passed over, as
-/// TVM does.
+/// Reads the tensors of a parameter file, in file order. Trailing bytes are ignored, as in TVM.
 ///
 /// # Errors
-/// The bytes are no parameter file, or one that is cut off or damaged.
+/// The bytes are not a parameter file, or a truncated or corrupted one.
 pub fn read(bytes: &[u8]) -> Result<Vec<Param>, Mistake> {
     let mut words = Words { bytes, at: 0 };
     if !bytes.starts_with(&MAGIC) {
@@ -124,7 +123,7 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Param>, Mistake> {
 /// Writes a parameter file.
 ///
 /// # Errors
-/// Those of the writer.
+/// The writer's errors.
 pub fn write(out: &mut dyn Write, params: &[(String, Tensor)]) -> io::Result<()> {
     let count = (params.len() as u64).to_le_bytes();
     out.write_all(&MAGIC)?;

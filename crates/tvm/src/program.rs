@@ -1,4 +1,4 @@
-//! A graph as a syntax tree: what a parser would have made of the program's text.
+//! Conversion of a graph to a syntax tree, as if parsed from the program's text.
 
 use std::ops::Range;
 
@@ -19,30 +19,30 @@ use crate::tensor;
 use crate::types::Types;
 use crate::walk::Uses;
 
-/// What a graph says, ready for its names to be resolved.
+/// A converted graph, ready for name resolution.
 #[derive(Debug)]
 pub struct Program {
-    /// The program. Names that are given to several variables have something behind them that tells
-    /// them apart; [`plain_name`] takes it away.
+    /// The syntax tree. Names shared by several variables have a suffix that makes them unique;
+    /// [`plain_name`] removes it.
     pub ast: Ast,
-    /// What `meta[relay.Constant][i]` stands for in it.
+    /// The values of `meta[relay.Constant][i]` in it.
     pub constants: Vec<(u32, Tensor)>,
-    /// Whether the graph knows types of expressions; they stand in the tree's side tables.
+    /// Whether the graph contains expression types; they are in the tree's side tables.
     pub typed: bool,
-    /// The release that wrote the graph, where it says so.
+    /// The release that wrote the graph, if it says so.
     pub release: Option<Release>,
 }
 
-/// The name of a variable as the graph has it.
+/// Returns the name of a variable as in the graph.
 pub fn plain_name(name: Symbol) -> Symbol {
     names::plain(name)
 }
 
-/// Turns a graph into a tree. Its places are those of a source that begins at `start`. `unneeded`
-/// is told which bytes have been read for good.
+/// Converts a graph to a syntax tree. Its spans are in a source that begins at position `start`.
+/// `unneeded` is called with byte ranges that are no longer needed.
 ///
 /// # Errors
-/// The graph is no program of Relay, or a damaged one.
+/// The graph is not a Relay program, or is corrupted.
 pub fn program(
     graph: &Graph<'_>,
     start: u32,
@@ -82,7 +82,7 @@ pub fn program(
     })
 }
 
-/// The index of the first constant that stands in place.
+/// The index of the first inline constant.
 const IN_PLACE: u32 = 1 << 31;
 
 fn numbered([list, in_place]: [Vec<Tensor>; 2]) -> Vec<(u32, Tensor)> {
@@ -90,7 +90,7 @@ fn numbered([list, in_place]: [Vec<Tensor>; 2]) -> Vec<(u32, Tensor)> {
     list.chain((IN_PLACE..).zip(in_place)).collect()
 }
 
-/// The tree under construction.
+/// The syntax tree under construction.
 pub(crate) struct Builder<'g, 'a> {
     pub(crate) g: &'g Graph<'a>,
     pub(crate) start: u32,
@@ -98,25 +98,25 @@ pub(crate) struct Builder<'g, 'a> {
     pub(crate) out: Ast,
     pub(crate) objects: Objects,
     pub(crate) types: Types,
-    /// The names of variables of the item under way.
+    /// The names of variables in the current item.
     pub(crate) vars: Names,
-    /// Those of them that are bound.
+    /// The variables among them that are bound.
     pub(crate) bound: FxHashSet<NodeId>,
-    /// Whether variables that nothing binds are declared: in an expression file.
+    /// Whether unbound variables are declared, as in an expression file.
     pub(crate) free: bool,
     pub(crate) uses: Uses,
     budget: usize,
-    /// The graph variables of expressions of the item under way that are used more than once.
+    /// The graph variables of the current item, for expressions with several uses.
     pub(crate) graph: FxHashMap<NodeId, u32>,
     pub(crate) graph_vars: u32,
     pub(crate) tasks: Vec<Task>,
     pub(crate) values: Vec<ExprId>,
-    /// The statements of the blocks under way.
+    /// The statements of the open blocks.
     pub(crate) blocks: Vec<Vec<StmtId>>,
     pub(crate) pats: Vec<PatId>,
-    /// The functions under way; their bodies are still to come.
+    /// The unfinished functions, whose bodies are missing.
     pub(crate) fns: Vec<ast::Function>,
-    /// Those of the list, those that stand in place.
+    /// Listed and inline constants.
     constants: [Vec<Tensor>; 2],
     constant_index: FxHashMap<NodeId, u32>,
     tensors: FxHashMap<u32, Tensor>,
@@ -191,7 +191,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// The entries of a map whose keys are nodes with a name.
+    /// Returns the entries of a map whose keys are nodes with a name.
     fn named(&self, id: NodeId, field: &str, key: Sort) -> Found<Vec<(String, NodeId)>> {
         let g = self.g;
         let map = g.refers(id, field)?;
@@ -261,7 +261,7 @@ impl Builder<'_, '_> {
         Ok(self.out.functions.push(ast::Function { body, ..head }))
     }
 
-    /// Begins an item: names and graph variables are its own.
+    /// Starts an item: names and graph variables are local to it.
     fn begin(&mut self, root: NodeId) -> Found<()> {
         self.vars.clear();
         self.bound.clear();
@@ -277,7 +277,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Returns what a function has before its body, which is not there yet.
+    /// Converts the parts of a function before its body.
     pub(crate) fn fn_head(&mut self, id: NodeId) -> Found<ast::Function> {
         let g = self.g;
         let header = g.span(self.start, id);
@@ -307,7 +307,7 @@ impl Builder<'_, '_> {
         })
     }
 
-    /// Declares the names that a type by itself does not: what they stand for is not in the graph.
+    /// Declares the names in types that nothing in the graph defines.
     fn free_types(&mut self) -> Found<()> {
         let g = self.g;
         let mut bound: FxHashSet<NodeId> = FxHashSet::default();
@@ -348,7 +348,7 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    /// Returns where a variable or function is to be, as an attribute, where that is known.
+    /// Returns the device of a variable or function as an attribute, if it has one.
     pub(crate) fn device(&mut self, id: NodeId) -> Found<Option<ast::AttrId>> {
         let g = self.g;
         let device = g.refers(id, "virtual_device_")?;
@@ -368,10 +368,10 @@ impl Builder<'_, '_> {
         Ok(Some(self.out.attr("virtual_device".into(), value, span)))
     }
 
-    /// The index of a constant among those that the tree refers to.
+    /// Returns the index of a constant among those that the tree refers to.
     ///
-    /// TVM's text has scalars in place and others in a list, by whose positions attributes refer to
-    /// them: so the indices of what stands in place are far away from those of the list.
+    /// TVM's text has scalars inline and other constants in a list, and attributes refer to list
+    /// positions: hence inline constants have indices far from those of the list.
     pub(crate) fn constant(&mut self, id: NodeId, may_stand_in_place: bool) -> Found<u32> {
         if let Some(&index) = self.constant_index.get(&id) {
             return Ok(index);

@@ -1,31 +1,32 @@
-//! The words of TVM's JSON: objects, arrays, strings and whole numbers, read from bytes in place.
+//! The tokens of TVM's JSON: objects, arrays, strings and non-negative integers, read from bytes in
+//! place.
 //!
-//! The dialect escapes only `\\`, `\"`, `\n`, `\r` and `\t` in strings; all other bytes stand for
-//! themselves, control characters too. What JSON has besides is passed over where it may be.
+//! The dialect escapes only `\\`, `\"`, `\n`, `\r` and `\t` in strings; all other bytes are
+//! literal, including control characters. Other JSON values are skipped where they may occur.
 
 use std::borrow::Cow;
 
 use crate::error::{Found, Mistake, codes};
 
-/// A string of the file: the bytes between the quotes.
+/// A string in the file: the bytes between the quotes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Text {
     /// The first byte.
     pub(crate) start: u32,
-    /// How many there are; the topmost bit says that escapes are among them.
+    /// The length; the topmost bit says whether it contains escapes.
     len: u32,
 }
 
 const ESCAPES: u32 = 1 << 31;
 
 impl Text {
-    /// The place of its bytes.
+    /// Returns the range of its bytes.
     pub(crate) fn range(self) -> std::ops::Range<usize> {
         let start = self.start as usize;
         start..start + (self.len & !ESCAPES) as usize
     }
 
-    /// Its bytes, escapes resolved.
+    /// Returns its bytes with escapes resolved.
     pub(crate) fn bytes(self, file: &[u8]) -> Cow<'_, [u8]> {
         let raw = file.get(self.range()).unwrap_or_default();
         if self.len & ESCAPES == 0 {
@@ -49,7 +50,7 @@ impl Text {
     }
 }
 
-/// A reader of bytes with a position.
+/// A cursor over bytes.
 pub(crate) struct Scan<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) at: usize,
@@ -66,12 +67,12 @@ impl<'a> Scan<'a> {
         Scan { bytes, at }
     }
 
-    /// A mistake at the position.
+    /// Creates an error at the current position.
     pub(crate) fn mistake(&self, message: impl Into<String>) -> Mistake {
         Mistake::new(codes::NO_GRAPH, self.at as u64, message)
     }
 
-    /// The next byte that is no white space.
+    /// Returns the next byte that is not white space, without consuming it.
     pub(crate) fn peek(&mut self) -> Option<u8> {
         while let Some(&b) = self.bytes.get(self.at) {
             if !matches!(b, b' ' | b'\n' | b'\r' | b'\t') {
@@ -82,7 +83,7 @@ impl<'a> Scan<'a> {
         None
     }
 
-    /// The same, taken.
+    /// Consumes the next byte that is not white space, which must be `wanted`.
     pub(crate) fn take(&mut self, wanted: u8) -> Found<()> {
         match self.peek() {
             Some(b) if b == wanted => {
@@ -103,7 +104,7 @@ impl<'a> Scan<'a> {
             .label(format!("{found} where {wanted} is expected"))
     }
 
-    /// After an element: whether another one follows before `close`.
+    /// After an element, returns whether another one follows before `close`.
     pub(crate) fn more(&mut self, close: u8) -> Found<bool> {
         match self.peek() {
             Some(b',') => {
@@ -118,7 +119,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// After an opening bracket: whether anything is inside.
+    /// After an opening bracket, returns whether there is anything inside.
     pub(crate) fn inside(&mut self, open: u8, close: u8) -> Found<bool> {
         self.take(open)?;
         if self.peek() == Some(close) {
@@ -128,7 +129,7 @@ impl<'a> Scan<'a> {
         Ok(true)
     }
 
-    /// The place of a string's bytes, and whether escapes are among them.
+    /// Scans a string; returns the range of its bytes, and whether it contains escapes.
     pub(crate) fn raw_string(&mut self) -> Found<(usize, usize, bool)> {
         if self.peek() != Some(b'"') {
             let found = self.bytes.get(self.at).copied();
@@ -155,7 +156,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A string of the node table.
+    /// Scans a string of the node table.
     pub(crate) fn string(&mut self) -> Found<Text> {
         let (start, end, escapes) = self.raw_string()?;
         match (u32::try_from(start), u32::try_from(end - start)) {
@@ -170,7 +171,7 @@ impl<'a> Scan<'a> {
         }
     }
 
-    /// A whole number that is not negative.
+    /// Scans a non-negative integer.
     pub(crate) fn number(&mut self) -> Found<u32> {
         let first = self.peek();
         let (start, mut value) = (self.at, 0u64);
@@ -184,7 +185,7 @@ impl<'a> Scan<'a> {
         Ok(value as u32)
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     pub(crate) fn skip(&mut self) -> Found<()> {
         let mut depth = 0u64;
         loop {

@@ -1,4 +1,4 @@
-//! Tensors as TVM writes them: a header, then the elements, all little-endian.
+//! TVM's tensor format: a header, then the elements, all little-endian.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,22 +7,22 @@ use std::sync::Arc;
 use base64_simd::Out;
 use relax_tensor::{DType, Tensor, TypeCode};
 
-/// The first eight bytes of a tensor.
+/// The magic number of a tensor.
 pub const MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
-/// The bytes before the extents.
+/// The size of the header before the extents.
 const HEAD: usize = 32;
-/// The largest rank that is believed.
+/// The largest rank that is accepted.
 const HIGHEST_RANK: usize = 1000;
-/// How many characters of base64 are decoded at once; a multiple of four.
+/// The number of base64 characters decoded at a time; a multiple of four.
 const CHUNK: usize = 4 << 20;
 
-/// What the header of a tensor says.
+/// The parsed header of a tensor.
 pub(crate) struct Header {
     pub(crate) dtype: DType,
     pub(crate) shape: Vec<i64>,
-    /// Where the elements begin.
+    /// The offset of the elements.
     pub(crate) data: usize,
-    /// How many bytes they take.
+    /// The size of the elements in bytes.
     pub(crate) len: usize,
 }
 
@@ -33,7 +33,7 @@ fn word(bytes: &[u8], at: usize) -> Result<u64, String> {
     ))
 }
 
-/// Returns how many bytes a header takes, told by its first 32.
+/// Returns the size of a header, given its first 32 bytes.
 fn header_len(bytes: &[u8]) -> Result<usize, String> {
     if word(bytes, 0)? != MAGIC {
         return Err("the tensor does not begin with TVM's magic number".into());
@@ -45,10 +45,10 @@ fn header_len(bytes: &[u8]) -> Result<usize, String> {
     }
 }
 
-/// Reads a header.
+/// Parses a header.
 ///
 /// # Errors
-/// The bytes are no tensor of TVM.
+/// The bytes are not a TVM tensor.
 pub(crate) fn header(bytes: &[u8]) -> Result<Header, String> {
     let data = header_len(bytes)?;
     let device = word(bytes, 16)? as u32;
@@ -83,7 +83,7 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header, String> {
     })
 }
 
-/// The element type of a tensor by the four bytes of its header: code, bits, and lanes in two.
+/// Decodes an element type from four bytes of a header: code, bits, and two bytes of lanes.
 ///
 /// # Errors
 /// There is no such type.
@@ -102,12 +102,12 @@ pub fn element(kind: u32) -> Result<DType, UnknownElement> {
     Ok(DType { code, bits, lanes })
 }
 
-/// A tensor's header names an element type that there is not.
+/// The error for an invalid element type in a tensor's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnknownElement {
-    /// The code of its kind.
+    /// The type code.
     Code(u8),
-    /// The bits of a lane, and the lanes.
+    /// The bits per lane, and the lanes.
     Size(u8, u16),
 }
 
@@ -126,7 +126,7 @@ impl fmt::Display for UnknownElement {
 
 impl std::error::Error for UnknownElement {}
 
-/// The header of a tensor of a type and shape whose elements take `len` bytes.
+/// Returns the header of a tensor of a type and shape whose elements take `len` bytes.
 pub fn write_header(dtype: DType, shape: &[i64], len: usize) -> Vec<u8> {
     let code: u8 = match dtype.code {
         TypeCode::Int => 0,
@@ -149,11 +149,11 @@ pub fn write_header(dtype: DType, shape: &[i64], len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Reads a tensor in base64, a chunk at a time; `unneeded` is told which part of the text has been
-/// read.
+/// Decodes a base64 tensor in chunks; `unneeded` is called with the ranges of the text that have
+/// been read.
 ///
 /// # Errors
-/// The text is no tensor; with the offset of the character where that can be said.
+/// The text is not a tensor; with the offset of the offending character, if known.
 pub(crate) fn decode(
     text: &[u8],
     unneeded: &dyn Fn(Range<usize>),
@@ -162,7 +162,7 @@ pub(crate) fn decode(
     if !text.len().is_multiple_of(4) || text.is_empty() {
         return Err((text.len(), "the tensor's base64 text is cut off".into()));
     }
-    // The header first: what it claims is held against what there is before memory is taken.
+    // The header first: its claims are checked against the input size before memory is allocated.
     let characters = |bytes: usize| (bytes.div_ceil(3) * 4).min(text.len());
     let start = |bytes: usize| {
         let head = &text[..characters(bytes)];
@@ -188,7 +188,7 @@ pub(crate) fn decode(
     if bytes.len() < header.data + header.len {
         return Err(cut(bytes.len()));
     }
-    // Large tensors stay where they were decoded to; the header is a multiple of eight bytes.
+    // Large tensors keep the decoded buffer; the header's size is a multiple of eight.
     if header.len > 64 {
         let owner = Arc::new(bytes);
         let whole = Tensor::from_owner(header.dtype, &header.shape, owner.clone(), header.data);
@@ -215,7 +215,7 @@ fn bad_character(text: &[u8]) -> usize {
     text.iter().position(|b| !good(b)).unwrap_or(text.len())
 }
 
-/// All bytes of a text in base64 that stands for at most `most` of them.
+/// Decodes a base64 text to at most `most` bytes.
 fn decode_all(
     text: &[u8],
     most: usize,
@@ -243,7 +243,7 @@ fn decode_all(
         if filled > bytes.capacity() {
             return Err((read, NO_BASE64.to_owned()));
         }
-        // SAFETY: the decoder has written `len` bytes at the start of the spare room.
+        // SAFETY: the decoder has initialised `len` bytes at the start of the spare capacity.
         unsafe { bytes.set_len(filled) };
         unneeded(read..end);
         read = end;
@@ -251,7 +251,7 @@ fn decode_all(
     Ok(bytes)
 }
 
-/// A tensor in base64.
+/// Encodes a tensor in base64.
 #[cfg(test)]
 pub(crate) fn encode(tensor: &Tensor) -> String {
     let data = tensor.bytes();
@@ -272,7 +272,7 @@ mod tests {
             let again = decode(encode(&tensor).as_bytes(), &|_| {}).expect("a tensor");
             assert_eq!(again.bytes(), tensor.bytes());
         }
-        // Taken from a text that TVM 0.12 printed.
+        // Taken from a text printed by TVM 0.12.
         let t = Tensor::from_slice(&[3], &[1f32, 2.0, 3.0]);
         assert_eq!(
             encode(&t),

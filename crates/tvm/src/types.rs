@@ -1,4 +1,4 @@
-//! Types and dimensions of a graph, each made once.
+//! Conversion of types and dimensions, each converted once.
 
 use relax_base::{Span, Symbol};
 use relax_syntax::ast::{self, List, NumSuffix, TypeExprKind};
@@ -11,10 +11,10 @@ use crate::kinds::Sort;
 use crate::names::Names;
 use crate::program::Builder;
 
-/// The largest type that is written out, counted in its parts.
+/// The size limit of a printed type, in nodes.
 const LARGEST: u64 = 1 << 20;
 
-/// The types made so far. A type that is used often is one part of the tree with many users.
+/// The types converted so far. A frequent type is one node of the tree with many users.
 #[derive(Default)]
 pub(crate) struct Types {
     made: FxHashMap<NodeId, (ast::TypeId, u64)>,
@@ -22,7 +22,7 @@ pub(crate) struct Types {
 }
 
 impl Builder<'_, '_> {
-    /// The name of a data type.
+    /// Returns the name of a data type.
     pub(crate) fn data_type(&self, id: NodeId) -> Found<Symbol> {
         match self.g.sort(id) {
             Sort::GlobalTypeVar => Ok(Symbol::new(&self.g.type_name(id)?)),
@@ -32,13 +32,13 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// The name of a type variable.
+    /// Returns the name of a type variable.
     pub(crate) fn type_variable(&mut self, id: NodeId) -> Found<Symbol> {
         let hint = self.g.type_name(id)?;
         Ok(self.types.names.of(id, || Symbol::new(&hint)))
     }
 
-    /// Type parameters.
+    /// Converts type parameters.
     pub(crate) fn type_params(
         &mut self,
         vars: &[NodeId],
@@ -56,7 +56,7 @@ impl Builder<'_, '_> {
         Ok(self.out.make_list(params))
     }
 
-    /// The type that a field refers to; `None` for null.
+    /// Converts the type that a field refers to; `None` for null.
     pub(crate) fn type_field(&mut self, id: NodeId, name: &str) -> Found<Option<ast::TypeId>> {
         match self.g.refers(id, name)? {
             0 => Ok(None),
@@ -64,7 +64,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    /// A type.
+    /// Converts a type.
     pub(crate) fn ty(&mut self, root: NodeId) -> Found<ast::TypeId> {
         let g = self.g;
         if let Some(&(made, _)) = self.types.made.get(&root) {
@@ -138,12 +138,13 @@ impl Builder<'_, '_> {
                 let dtype = self.out.type_name(Symbol::new(&dtype), span);
                 self.out.type_apply("Tensor".into(), [shape, dtype], span)
             }
-            // Nothing is known.
+            // The type is unknown.
             _ => self.out.ty(TypeExprKind::Hole, span),
         })
     }
 
-    /// A dimension: an extent, `?`, a variable; arithmetic by reference, as TVM writes it.
+    /// Converts a dimension: an extent, `?` or a variable; arithmetic becomes a reference, as in
+    /// TVM's text.
     fn dim(&mut self, id: NodeId) -> Found<TypeExprKind> {
         let g = self.g;
         Ok(match g.sort(id) {
@@ -163,7 +164,7 @@ impl Builder<'_, '_> {
     }
 }
 
-/// The types that a type is made of.
+/// Collects the components of a type.
 fn type_parts(g: &Graph<'_>, id: NodeId, out: &mut Vec<NodeId>) -> Found<()> {
     match g.sort(id) {
         Sort::TupleType => out.extend(g.array(id, "fields")?),
@@ -187,7 +188,7 @@ fn type_parts(g: &Graph<'_>, id: NodeId, out: &mut Vec<NodeId>) -> Found<()> {
     Ok(())
 }
 
-/// An integer and its width: `3i64` where it has 64 bits.
+/// Returns an integer and its width: `3i64` if it has 64 bits.
 pub(crate) fn integer(g: &Graph<'_>, id: NodeId) -> Found<(i64, NumSuffix)> {
     let value = match g.repr(id) {
         Some(text) => {

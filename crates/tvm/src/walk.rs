@@ -1,4 +1,4 @@
-//! Reading fields of nodes, and how often each expression of a function is used.
+//! Access to the fields of nodes, and use counts of a function's expressions.
 
 use std::borrow::Cow;
 
@@ -8,11 +8,11 @@ use crate::error::Found;
 use crate::graph::{Graph, NodeId};
 use crate::kinds::Sort;
 
-/// The last release whose graphs hold names as text.
+/// The last release whose graphs have names as inline text.
 const NAMES_AS_TEXT: Release = Release(6);
 
 impl<'a> Graph<'a> {
-    /// The node that a field refers to; 0 where it is absent.
+    /// Returns the node that a field refers to; 0 if it is absent.
     pub(crate) fn refers(&self, id: NodeId, name: &str) -> Found<NodeId> {
         match self.field(id, name) {
             None => Ok(0),
@@ -20,7 +20,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// A field's text as the number of a node.
+    /// Parses a field's text as a node index.
     pub(crate) fn index(&self, id: NodeId, name: &str, text: &str) -> Found<NodeId> {
         let count = self.nodes.len();
         match text.parse::<NodeId>() {
@@ -37,7 +37,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The expression that a field refers to.
+    /// Returns the expression that a field refers to.
     pub(crate) fn expr_field(&self, id: NodeId, name: &str) -> Found<NodeId> {
         let to = self.refers(id, name)?;
         self.must_be_expr(id, name, to)?;
@@ -51,7 +51,7 @@ impl<'a> Graph<'a> {
         Err(self.wrong(id, name, to, "an expression"))
     }
 
-    /// A mistake: a field refers to something else than it must.
+    /// Creates the error for a field that refers to a node of the wrong kind.
     pub(crate) fn wrong(&self, id: NodeId, name: &str, to: NodeId, wanted: &str) -> crate::Mistake {
         let found = match &*self.kind(to).name {
             "" => "is missing".to_owned(),
@@ -72,7 +72,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The elements of the array that a field refers to; null and what is absent have none.
+    /// Returns the elements of the array that a field refers to; none for null or an absent field.
     pub(crate) fn array(&self, id: NodeId, name: &str) -> Found<&[NodeId]> {
         let to = self.refers(id, name)?;
         match self.sort(to) {
@@ -81,7 +81,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The text behind a node: a string.
+    /// Returns the text of a string node.
     pub(crate) fn text(&self, id: NodeId) -> Option<Cow<'a, str>> {
         match self.sort(id) {
             Sort::Text => {
@@ -92,7 +92,7 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// A name in a field: a string node, or in old graphs the text itself.
+    /// Returns the name in a field: a string node, or in old graphs the text itself.
     pub(crate) fn name(&self, id: NodeId, field: &str) -> Found<Cow<'a, str>> {
         let Some(text) = self.field(id, field) else {
             return Ok("".into());
@@ -109,16 +109,16 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// The name of a type variable or data type.
+    /// Returns the name of a type variable or data type.
     pub(crate) fn type_name(&self, id: NodeId) -> Found<Cow<'a, str>> {
         match self.refers(id, "var")? {
             0 => self.name(id, "name_hint"),
-            // Up to 0.6 the name is that of a variable of the tensor level.
+            // Up to 0.6, the name is that of a TIR variable.
             old => self.name(old, "name"),
         }
     }
 
-    /// The number in a field.
+    /// Returns the number in a field.
     pub(crate) fn number<T: std::str::FromStr>(&self, id: NodeId, field: &str) -> Found<T> {
         let text = self.field(id, field);
         let number = text.as_deref().and_then(|t| t.parse().ok());
@@ -131,7 +131,7 @@ impl<'a> Graph<'a> {
         })
     }
 
-    /// The parts of an expression that are expressions, in the order in which they are evaluated.
+    /// Collects the operands of an expression, in evaluation order.
     pub(crate) fn parts(&self, id: NodeId, out: &mut Vec<NodeId>) -> Found<()> {
         let sort = self.sort(id);
         let single: &[&str] = match sort {
@@ -168,7 +168,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// How often the expressions below a root are used.
+/// Use counts of the expressions under a root.
 #[derive(Default)]
 pub(crate) struct Uses {
     counts: Vec<u32>,
@@ -177,7 +177,7 @@ pub(crate) struct Uses {
 }
 
 impl Uses {
-    /// Counts anew, below another root; how many expressions there are.
+    /// Recomputes the counts for another root; returns the number of expressions.
     pub(crate) fn count(&mut self, g: &Graph<'_>, root: NodeId) -> Found<usize> {
         self.counts.resize(g.nodes.len(), 0);
         self.open.resize(g.nodes.len(), false);
@@ -212,7 +212,7 @@ impl Uses {
         Ok(self.touched.len())
     }
 
-    /// Returns whether an expression is used more than once and has a name for that.
+    /// Returns whether an expression has several uses and is therefore named.
     pub(crate) fn shared(&self, g: &Graph<'_>, id: NodeId) -> bool {
         self.counts[id as usize] > 1 && !g.sort(id).is_leaf()
     }

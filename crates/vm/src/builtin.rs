@@ -1,31 +1,31 @@
-//! The functions that every machine has, by name.
+//! The machine's builtins, by name.
 
 use relax_loops::{BinOp, UnOp};
 use relax_tensor::DType;
 use std::fmt;
 use std::str::FromStr;
 
-/// A function that every machine has.
+/// A builtin function of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Builtin {
-    /// One without element types in its name.
+    /// A builtin without element types in its name.
     Plain(Plain),
-    /// A scalar function of one element.
+    /// A unary scalar function.
     Unary(UnOp, DType),
-    /// A scalar function of two elements.
+    /// A binary scalar function.
     Binary(BinOp, DType),
-    /// The conversion of an element.
+    /// An element type conversion.
     Cast(DType, DType),
-    /// The bits of an element as another type.
+    /// A bit cast between element types.
     Bits(DType, DType),
 }
 
-/// How many arguments a builtin takes.
+/// The number of arguments of a builtin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arity {
-    /// Just so many.
+    /// Exactly this many.
     Just(usize),
-    /// So many at least.
+    /// At least this many.
     Least(usize),
 }
 
@@ -36,10 +36,10 @@ macro_rules! plain {
         pub enum Plain { $($(#[$doc])* $name),* }
 
         impl Plain {
-            /// All of them.
+            /// All variants.
             pub const ALL: &'static [Plain] = &[$(Plain::$name),*];
 
-            /// The name, without what all begin with.
+            /// The name, without the common prefix.
             pub fn name(self) -> &'static str {
                 match self { $(Plain::$name => $text),* }
             }
@@ -52,60 +52,62 @@ macro_rules! plain {
 }
 
 plain! {
-    /// The value itself.
+    /// Returns its argument.
     Copy = "copy" Just(1);
-    /// Nothing: the register that is given up is empty afterwards.
+    /// Returns nothing: the argument's register is given up and empty afterwards.
     Kill = "null_value" Just(1);
-    /// A tuple of the arguments.
+    /// Creates a tuple of the arguments.
     MakeTuple = "make_tuple" Least(0);
-    /// A field of a tuple, of an instance of a data type, or a value that a closure holds: the
-    /// whole, the number.
+    /// Returns a field of a tuple or data type instance, or a captured value of a closure: the
+    /// value, the index.
     GetItem = "tuple_getitem" Just(2);
-    /// An instance of a data type: the constructor's number, the fields.
+    /// Creates a data type instance: the constructor's tag, the fields.
     MakeAdt = "make_adt" Least(1);
-    /// The constructor's number of an instance.
+    /// Returns the constructor's tag of an instance.
     GetTag = "get_tag" Just(1);
-    /// A closure: its code, the values that it holds.
+    /// Creates a closure: its code, the captured values.
     MakeClosure = "make_closure" Least(1);
     /// Calls a closure with arguments.
     InvokeClosure = "invoke_closure" Least(1);
-    /// A reference cell.
+    /// Creates a reference cell.
     RefNew = "ref_create" Just(1);
-    /// What a cell holds.
+    /// Returns the content of a cell.
     RefRead = "ref_read" Just(1);
-    /// Puts a value into a cell.
+    /// Stores a value in a cell.
     RefWrite = "ref_write" Just(2);
-    /// A shape of the numbers given.
+    /// Creates a shape of the given extents.
     MakeShape = "make_shape" Least(0);
-    /// An extent of a tensor, or a number of a shape: the value, the axis.
+    /// Returns an extent of a tensor or shape: the value, the axis.
     Extent = "extent_of" Just(2);
-    /// The element of a tensor of rank 0.
+    /// Returns the element of a tensor of rank 0.
     Element = "element_of" Just(1);
-    /// The second where the first holds, else the third.
+    /// Returns the second argument if the first is true, otherwise the third.
     Select = "select" Just(3);
     /// Fails unless the value is a tensor (or shape) of this rank and element type: the value, the
     /// rank or -1, the type's name or nothing.
     CheckTensor = "check_tensor_info" Just(3);
-    /// Fails unless the value is of a kind: the value, `tensor`, `tuple`, `adt` or `shape`, the
+    /// Fails unless the value is of this kind: the value, `tensor`, `tuple`, `adt` or `shape`, the
     /// number of fields or -1.
     CheckKind = "check_kind" Just(3);
-    /// Fails unless two numbers are the same, or the third argument is 1 and one of them is; the
-    /// message.
+    /// Fails unless two numbers are equal, or the third argument is 1 and one of them is 1; the
+    /// last argument is the message.
     CheckEqual = "check_equal" Just(4);
-    /// Fails: no clause of a match applies.
+    /// Fails, as no clause of a match applies.
     NoMatch = "no_match" Just(0);
-    /// A block of memory of so many bytes.
+    /// Allocates a storage block of this many bytes.
     AllocStorage = "alloc_storage" Just(1);
-    /// A tensor in a block: the block, the first byte, the shape, the element type's name.
+    /// Allocates a tensor in a block: the block, the byte offset, the shape, the element type's
+    /// name.
     AllocTensor = "alloc_tensor" Just(4);
-    /// Calls a function of the host: its name, the arguments.
+    /// Calls a packed function: its name, the arguments.
     CallPacked = "call_packed" Least(1);
-    /// Calls a function of the host that writes tensors: its name, how many there are, their shapes
-    /// and their element types' names in turns, the arguments. A tuple where there are several.
+    /// Calls a packed function in destination-passing style: its name, the number of results, their
+    /// shapes and element types' names in turn, the arguments. Several results are returned as a
+    /// tuple.
     CallDps = "call_dps_packed" Least(2);
 }
 
-/// What the names of builtins begin with, as in TVM.
+/// The common prefix of builtins' names, as in TVM.
 const PREFIX: &str = "vm.builtin.";
 
 macro_rules! scalar_names {
@@ -115,7 +117,7 @@ macro_rules! pair_names {
     ($($op:ident = $text:literal),*) => { &[$(($text, BinOp::$op)),*] };
 }
 
-/// Functions of one element; the file has their numbers here.
+/// Unary scalar functions; the index is the code in the file format.
 pub(crate) const UNARY: &[(&str, UnOp)] = scalar_names!(
     Neg = "neg",
     Abs = "abs",
@@ -152,7 +154,7 @@ pub(crate) const UNARY: &[(&str, UnOp)] = scalar_names!(
     Clz = "clz"
 );
 
-/// Functions of two elements; the file has their numbers here.
+/// Binary scalar functions; the index is the code in the file format.
 pub(crate) const BINARY: &[(&str, BinOp)] = pair_names!(
     Add = "add",
     Sub = "sub",
@@ -179,7 +181,7 @@ pub(crate) const BINARY: &[(&str, BinOp)] = pair_names!(
 );
 
 impl Builtin {
-    /// Returns how many arguments it takes.
+    /// Returns the number of arguments.
     pub fn arity(self) -> Arity {
         match self {
             Builtin::Plain(p) => p.arity(),

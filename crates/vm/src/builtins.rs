@@ -1,4 +1,4 @@
-//! What the builtins that are no scalar functions do.
+//! Implementation of the builtins that are not scalar functions.
 
 use relax_tensor::{DType, Tensor};
 use std::cell::RefCell;
@@ -12,7 +12,7 @@ use crate::value::{Node, PlaceError, Storage, Value};
 
 type Result<T> = std::result::Result<T, Box<Trouble>>;
 
-/// Runs a builtin. The verifier has counted its arguments.
+/// Executes a builtin. The verifier has checked the number of arguments.
 pub(crate) fn run(b: Builtin, args: &mut Vec<Value>, packed: &mut dyn Packed) -> Result<Value> {
     let Builtin::Plain(plain) = b else {
         return Err(Trouble::malformed(format_args!("{b} is not called so")));
@@ -46,7 +46,7 @@ pub(crate) fn run(b: Builtin, args: &mut Vec<Value>, packed: &mut dyn Packed) ->
                 _ => return Err(wrong()),
             }
         }
-        // The machine itself goes on there.
+        // Handled by the machine itself.
         Plain::InvokeClosure => return Err(wrong()),
         Plain::RefNew => Node::Ref(RefCell::new(args.swap_remove(0))).into(),
         Plain::RefRead => match args[0].node() {
@@ -117,7 +117,7 @@ fn int(v: i64) -> Value {
     Value::Scalar(DType::I64, v as u64)
 }
 
-/// `None` in what follows: an argument is of another kind than the instruction takes.
+/// In the following functions, `None` means that an argument has the wrong kind.
 fn check_tensor(args: &[Value]) -> Result<Option<Value>> {
     let (Some((dtype, dims)), Some(rank)) = (args[0].info(), args[1].int()) else {
         return Ok(None);
@@ -191,7 +191,7 @@ fn dims_of(value: &Value) -> Option<&[i64]> {
     }
 }
 
-/// A tensor of zeros.
+/// Creates a zero-initialised tensor.
 fn zeros(dtype: &str, dims: &[i64]) -> Result<Option<Tensor>> {
     let dtype = dtype.parse::<DType>().ok();
     let Some(dtype) = dtype.filter(|&t| computes(t)) else {
@@ -204,7 +204,7 @@ fn zeros(dtype: &str, dims: &[i64]) -> Result<Option<Tensor>> {
             format!("no tensor has the extents {dims:?}"),
         ));
     }
-    // Memory that there is not is the program's failure, not the process's end.
+    // Exhausted memory must fail the program, not abort the process.
     let bytes = Tensor::byte_len(dtype, dims).unwrap_or(0);
     if Vec::<u8>::new().try_reserve_exact(bytes).is_err() {
         return Err(Trouble::new(
@@ -215,7 +215,7 @@ fn zeros(dtype: &str, dims: &[i64]) -> Result<Option<Tensor>> {
     Ok(Some(Tensor::zeros(dtype, dims)))
 }
 
-/// More bytes than any machine gives to one tensor.
+/// An upper bound on the size of a tensor, beyond any machine's memory.
 const MOST_BYTES: u64 = 1 << 42;
 
 fn place(args: &[Value]) -> Result<Option<Value>> {

@@ -1,79 +1,79 @@
-//! What the machine runs: functions over registers, of four instructions.
+//! The machine's code: functions over registers, with four instructions.
 
 use relax_tensor::{DType, Tensor, TypeCode};
 
 use crate::{Builtin, Kernel};
 
-/// A register of a function, counted from its parameters on.
+/// A register of a function; the parameters come first.
 pub type Reg = u32;
 
-/// A program of the machine.
+/// A bytecode program.
 ///
-/// Invariant: [`crate::verify`] accepts it; whatever makes one (lowering, a listing, a file) has it
-/// looked at.
+/// Invariant: it is accepted by [`crate::verify`]; all producers (lowering, listings, files) have
+/// it verified.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Executable {
-    /// Functions; names are unique.
+    /// The functions; names are unique.
     pub funcs: Vec<Function>,
-    /// Tensor programs that are called; names are unique.
+    /// The tensor programs that are called; names are unique.
     pub kernels: Vec<Kernel>,
-    /// The pool of constants.
+    /// The constant pool.
     pub consts: Vec<Const>,
-    /// Functions that can be called from outside.
+    /// The functions that can be called from outside.
     pub entries: Vec<Entry>,
-    /// What callers know of it, as a text of the language: data types, and the entries as functions
-    /// that call themselves. Nobody runs it; tools read arguments and show results by it.
+    /// The program's interface as Relay text: its data types, and its entries as functions that
+    /// call themselves. It is never executed; tools use it to read arguments and print results.
     pub interface: String,
 }
 
 /// A function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Function {
-    /// Its name, without sigil.
+    /// The name, without sigil.
     pub name: String,
-    /// How many of the registers are parameters, the first ones. The first parameter of a closure's
+    /// The number of parameters, which are the first registers. The first parameter of a closure's
     /// code is the closure.
     pub params: u32,
-    /// Number of registers.
+    /// The number of registers.
     pub registers: u32,
-    /// Whether it is the code of closures.
+    /// Whether it is the code of a closure.
     pub closure: bool,
-    /// Its instructions; it starts at the first.
+    /// The instructions; execution starts at the first.
     pub code: Vec<Inst>,
-    /// Where instructions stand in the text that they come from, by their numbers, in order.
+    /// The source locations of instructions, by index, in order.
     pub places: Vec<(u32, String)>,
 }
 
 /// An instruction.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Inst {
-    /// Calls a function, a kernel or a builtin with arguments, and keeps the result.
+    /// Calls a function, kernel or builtin and stores the result.
     Call {
-        /// What is called.
+        /// The callee.
         callee: Callee,
-        /// With what.
+        /// The arguments.
         args: Box<[Arg]>,
-        /// Where the result goes; it is dropped where there is none.
+        /// The destination register; without one the result is dropped.
         dst: Option<Reg>,
     },
-    /// Hands a value to the caller.
+    /// Returns a value to the caller.
     Ret(Arg),
-    /// Goes on with the next instruction where the register holds a true value, else at the given
+    /// Continues with the next instruction if the register is true, otherwise jumps to the given
     /// one.
     If(Reg, u32),
-    /// Goes on at an instruction.
+    /// Jumps to an instruction.
     Goto(u32),
 }
 
-/// What a call calls.
+/// The callee of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Callee {
-    /// A function of the program, by its number.
+    /// A function of the program, by index.
     Func(u32),
-    /// A kernel, by its number. Its arguments are its inputs, then for each result its shape, a
-    /// tensor that was placed for it, or nothing where the kernel finds the shape.
+    /// A kernel, by index. Its arguments are its inputs, then for each result its shape, a tensor
+    /// allocated for it, or nothing if the kernel computes the shape.
     Kernel(u32),
-    /// A function that every machine has.
+    /// A builtin.
     Builtin(Builtin),
 }
 
@@ -84,11 +84,11 @@ pub enum Arg {
     Void,
     /// A register.
     Reg(Reg),
-    /// A register whose value is not needed afterwards: it is empty then.
+    /// A register that is dead afterwards: its value is moved out.
     Last(Reg),
-    /// A number, as a scalar of type `int64`.
+    /// An integer, as an `int64` scalar.
     Int(i64),
-    /// An entry of the pool.
+    /// A constant pool entry.
     Const(u32),
     /// A function, for closures.
     Func(u32),
@@ -99,15 +99,15 @@ pub enum Arg {
 pub enum Const {
     /// A tensor.
     Tensor(Tensor),
-    /// An element of a type other than `int64`, by its bits.
+    /// A scalar of a type other than `int64`, by its bits.
     Scalar(DType, u64),
     /// A shape.
     Shape(Vec<i64>),
-    /// A text: a message, a name, an element type.
+    /// A string: a message, a name, an element type.
     Text(String),
 }
 
-/// Returns whether elements of a type can be computed with.
+/// Returns whether arithmetic is supported on elements of a type.
 pub(crate) fn computes(dtype: DType) -> bool {
     let bits = dtype.bits;
     dtype.lanes == 1
@@ -124,16 +124,16 @@ pub(crate) fn computes(dtype: DType) -> bool {
 pub struct Entry {
     /// The global's name.
     pub name: String,
-    /// Its function.
+    /// The function's index.
     pub func: u32,
-    /// Names of the parameters.
+    /// The parameter names.
     pub params: Vec<String>,
-    /// Types of the parameters and of the result, as text.
+    /// The types of the parameters and of the result, as text.
     pub types: Vec<String>,
 }
 
 impl Inst {
-    /// The registers that it reads, in order.
+    /// Returns the registers that it reads, in order.
     pub fn reads(&self) -> Vec<Reg> {
         let of = |arg: &Arg| match arg {
             Arg::Reg(r) | Arg::Last(r) => Some(*r),
@@ -149,7 +149,7 @@ impl Inst {
 }
 
 impl Executable {
-    /// An instruction of this program, as it stands in the listing.
+    /// Formats an instruction of this program as in the listing.
     pub fn shown<'p>(&'p self, inst: &'p Inst) -> impl std::fmt::Display + 'p {
         crate::listing::Shown {
             program: self,
@@ -157,14 +157,14 @@ impl Executable {
         }
     }
 
-    /// The entry of a name.
+    /// Returns the entry of this name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries.iter().find(|e| e.name == name)
     }
 }
 
 impl Function {
-    /// Returns where an instruction stands in the text, as far as it is known.
+    /// Returns the source location of an instruction, if it is known.
     pub fn place(&self, at: u32) -> &str {
         let found = self.places.binary_search_by_key(&at, |p| p.0);
         found.map_or("", |i| &self.places[i].1)

@@ -1,8 +1,10 @@
-//! The engine: runs a program's instructions, one after another.
+//! The interpreter loop of the virtual machine.
 //!
-//! Invariant: neither deep recursion nor deep values use the engine's own stack; calls in tail
-//! position use no memory. Invariant: whatever the program and its arguments, a run ends with a
-//! value or a fault, if it ends.
+//! Invariant: neither deep recursion nor deep values use the native stack; tail calls use no
+//! memory.
+//!
+//! Invariant: whatever the program and its arguments, a run that terminates ends with a value or a
+//! fault.
 
 use relax_tensor::DType;
 use std::rc::Rc;
@@ -14,32 +16,32 @@ use crate::kernels::Kernels;
 use crate::packed::{NoPacked, Packed};
 use crate::value::{Node, Value};
 
-/// What a run sees of each instruction, before it is executed.
+/// An observer of a run, called before each instruction.
 pub trait Watch {
-    /// An instruction that comes next. The answer is whether the run goes on.
+    /// Observes the next instruction. Returns whether the run continues.
     fn step(&mut self, moment: &Moment<'_>) -> bool;
 }
 
-/// A run, before an instruction.
+/// The state of a run before an instruction.
 pub struct Moment<'m> {
     /// The program.
     pub program: &'m Executable,
-    /// The function that runs.
+    /// The current function.
     pub function: &'m Function,
-    /// The number of its instruction.
+    /// The index of the instruction.
     pub at: u32,
-    /// Its registers.
+    /// The function's registers.
     pub registers: &'m [Value],
     frames: &'m [Frame],
 }
 
 impl Moment<'_> {
-    /// Returns how many calls run.
+    /// Returns the depth of the call stack.
     pub fn depth(&self) -> usize {
         self.frames.len()
     }
 
-    /// The functions that run, the innermost first, each with the number of its instruction.
+    /// Iterates over the call stack, innermost first, as function names with instruction indices.
     pub fn calls(&self) -> impl Iterator<Item = (&str, u32)> {
         let name = |f: &Frame| self.program.funcs[f.func as usize].name.as_str();
         let outer = self.frames.iter().rev().skip(1);
@@ -50,19 +52,19 @@ impl Moment<'_> {
 
 mod quick;
 
-/// Registers of all frames that a machine holds unless told otherwise: 2 GiB of them.
+/// The default limit on the registers of all frames: 2 GiB of them.
 const MOST_REGISTERS: usize = (2 << 30) / size_of::<Value>();
 
-/// How deep the calls in a fault's message go.
+/// The number of calls shown in a fault's message.
 const SHOWN_CALLS: usize = 16;
 
 struct Frame {
     func: u32,
-    /// The instruction that comes next.
+    /// The index of the next instruction.
     at: u32,
-    /// Its first register.
+    /// The first register.
     base: usize,
-    /// Where its caller wants the result.
+    /// The caller's destination register for the result.
     dst: Option<Reg>,
 }
 
@@ -75,14 +77,14 @@ pub struct Machine<'e> {
     consts: Vec<Value>,
     registers: Vec<Value>,
     frames: Vec<Frame>,
-    /// Arguments of the call at hand.
+    /// The arguments of the current call.
     args: Vec<Value>,
     most_registers: usize,
     steps: u64,
 }
 
 impl<'e> Machine<'e> {
-    /// A machine for a program whose kernels are run by `kernels`.
+    /// Creates a machine for a program whose kernels are run by `kernels`.
     pub fn new(program: &'e Executable, kernels: impl Kernels + 'e) -> Machine<'e> {
         let value = |c: &Const| match c {
             Const::Tensor(t) => Value::Tensor(Rc::new(t.clone())),
@@ -104,35 +106,35 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// With functions of the host.
+    /// Sets the packed functions.
     #[must_use]
     pub fn with_packed(mut self, packed: impl Packed + 'e) -> Self {
         self.packed = Box::new(packed);
         self
     }
 
-    /// With somebody who looks on.
+    /// Sets an observer.
     #[must_use]
     pub fn with_watch(mut self, watch: impl Watch + 'e) -> Self {
         self.watch = Some(Box::new(watch));
         self
     }
 
-    /// A run that takes more instructions ends with a fault.
+    /// Limits the number of instructions; exceeding it is a fault.
     #[must_use]
     pub fn with_max_steps(mut self, steps: Option<u64>) -> Self {
         self.steps = steps.unwrap_or(u64::MAX);
         self
     }
 
-    /// The registers of all calls that run at a time take so many bytes at most.
+    /// Limits the memory of the registers of all frames, in bytes.
     #[must_use]
     pub fn with_stack(mut self, bytes: u64) -> Self {
         self.most_registers = usize::try_from(bytes).unwrap_or(usize::MAX) / size_of::<Value>();
         self
     }
 
-    /// Calls a function by its number.
+    /// Calls a function by index.
     ///
     /// # Errors
     /// The program fails, or the number of arguments is wrong.
@@ -173,7 +175,7 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Returns where the registers of a call would end that begin at `base`.
+    /// Returns the end of the register window of a call that starts at `base`.
     fn room(&self, func: u32, args: usize, base: usize) -> Result<usize, Box<Trouble>> {
         let f = &self.program.funcs[func as usize];
         if args != f.params as usize {
@@ -192,7 +194,7 @@ impl<'e> Machine<'e> {
         Ok(end)
     }
 
-    /// Starts a call whose arguments lie behind the registers of the others.
+    /// Starts a call whose arguments were pushed after the other registers.
     #[inline]
     fn start(&mut self, func: u32, base: usize, end: usize, dst: Option<Reg>) {
         self.registers.resize_with(end, Value::default);
@@ -204,7 +206,7 @@ impl<'e> Machine<'e> {
         });
     }
 
-    /// Calls a function with arguments that are read from the frame at `base`.
+    /// Calls a function with arguments read from the frame at `base`.
     fn enter(
         &mut self,
         func: u32,
@@ -226,7 +228,8 @@ impl<'e> Machine<'e> {
         let end = self.room(func, args.len(), base)?;
         let mut values = std::mem::take(&mut self.args);
         values.extend(args.iter().map(|&a| self.read(a, base)));
-        // The caller's frame goes first; its place in the text is not that of a fault any more.
+        // A tail call: the caller's frame is popped first, so its location no longer appears in
+        // faults.
         self.registers.truncate(base);
         self.registers.append(&mut values);
         self.args = values;
@@ -245,7 +248,7 @@ impl<'e> Machine<'e> {
             let (func, base, mut at) = (frame.func, frame.base, frame.at);
             let ended = self.stretch(func, base, &mut at, &mut left);
             match ended {
-                // The frame has gone, or another has come.
+                // The frame was popped, or another one pushed.
                 Ok(None) => {}
                 Ok(Some(value)) => return Ok(value),
                 Err(trouble) => {
@@ -256,7 +259,7 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Where the running function goes on when what it calls now is done.
+    /// Sets the return address of the current function.
     #[inline]
     fn note(&mut self, at: u32) {
         if let Some(frame) = self.frames.last_mut() {
@@ -264,7 +267,8 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Runs a frame's instructions until another one runs; the value when none is left.
+    /// Executes a frame's instructions until the current frame changes; returns the value when none
+    /// is left.
     fn stretch(
         &mut self,
         func: u32,
@@ -323,7 +327,7 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Shows an instruction to who looks on.
+    /// Passes an instruction to the observer.
     #[cold]
     fn watch(&mut self, function: &Function, at: u32, base: usize) -> Result<(), Box<Trouble>> {
         let moment = Moment {
@@ -339,7 +343,7 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Ends a call; the value where nobody waits for it.
+    /// Pops a frame; returns the value if it was the last one.
     fn leave(&mut self, value: Value) -> Option<Value> {
         let frame = self.frames.pop()?;
         self.registers.truncate(frame.base);
@@ -352,7 +356,7 @@ impl<'e> Machine<'e> {
         None
     }
 
-    /// The value of an argument.
+    /// Returns the value of an argument.
     #[inline]
     fn read(&mut self, arg: Arg, base: usize) -> Value {
         match arg {
@@ -361,12 +365,12 @@ impl<'e> Machine<'e> {
             Arg::Last(r) => std::mem::take(&mut self.registers[base + r as usize]),
             Arg::Int(v) => Value::Scalar(DType::I64, v as u64),
             Arg::Const(c) => self.consts[c as usize].clone(),
-            // Closures keep the number of their code.
+            // Closures store the index of their code.
             Arg::Func(f) => Value::Scalar(DType::U32, u64::from(f)),
         }
     }
 
-    /// Calls what is no quick builtin; whether another frame runs then.
+    /// Calls a callee other than a fast-path builtin; returns whether the current frame changed.
     fn invoke(
         &mut self,
         callee: Callee,
@@ -445,7 +449,7 @@ impl<'e> Machine<'e> {
     }
 }
 
-/// Returns whether the result of a call is what its function returns next.
+/// Returns whether a call is in tail position: its result is what the function returns next.
 #[inline]
 fn is_tail(code: &[Inst], at: u32, dst: Option<Reg>) -> bool {
     match (dst, code.get(at as usize + 1)) {

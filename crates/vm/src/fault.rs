@@ -1,25 +1,25 @@
-//! Why a run ended.
+//! Run-time faults.
 
 use relax_base::Code;
 
 /// A run that failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fault {
-    /// The code of the diagnostic, the same that the other engines give.
+    /// The diagnostic code, the same as in the other engines.
     pub code: Code,
-    /// What went wrong.
+    /// A description of the failure.
     pub message: String,
-    /// Where it stands in the text, or empty.
+    /// The source location, or empty.
     pub place: String,
-    /// Where the tensor program that failed was called, if it is one that somebody wrote.
+    /// The location of the call, if a hand-written tensor program failed.
     pub called: Option<String>,
-    /// The functions that were running, the innermost first, each with the number of its
-    /// instruction. No more than sixteen.
+    /// The call stack, innermost first, as function names with instruction indices; at most
+    /// sixteen.
     pub stack: Vec<(String, u32)>,
 }
 
 impl Fault {
-    /// There is no entry of a name.
+    /// Creates the fault for a missing entry.
     pub fn no_entry(name: &str) -> Fault {
         Fault {
             code: MALFORMED,
@@ -46,12 +46,12 @@ impl std::fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// A failure that does not know yet where it happened.
+/// A failure without a call stack yet.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     pub code: Code,
     pub message: String,
-    /// Its own place, in a tensor program, and whether that was written by hand.
+    /// Its own location in a tensor program, and whether that is hand-written.
     pub own: Option<(String, bool)>,
 }
 
@@ -64,29 +64,30 @@ impl Trouble {
         })
     }
 
-    /// The program is not what lowering makes: a value of another kind than an instruction takes.
+    /// Creates the failure for a malformed program, which lowering does not produce: a value of the
+    /// wrong kind for an instruction.
     pub(crate) fn malformed(message: impl std::fmt::Display) -> Box<Trouble> {
         Trouble::new(MALFORMED, format!("the program is malformed: {message}"))
     }
 }
 
-/// A program that breaks the machine's rules.
+/// The program violates the machine's rules.
 pub const MALFORMED: Code = Code(1400);
 /// Out of memory.
 pub(crate) const MEMORY: Code = Code(852);
-/// An extent is not as it should be.
+/// An extent has an unexpected value.
 pub(crate) const SHAPE: Code = Code(1101);
 /// No clause of a match applies.
 pub(crate) const MATCH: Code = Code(1102);
-/// A value is not what it should be.
+/// A value has the wrong kind.
 pub(crate) const KIND: Code = Code(1103);
-/// A function of the host is unknown, or failed.
+/// A packed function is unknown, or failed.
 pub(crate) const PACKED: Code = Code(1106);
 /// Calls nest too deep.
 pub(crate) const STACK: Code = Code(1108);
-/// Bytes of a block are still used.
+/// A storage region is still in use.
 pub(crate) const OVERLAP: Code = Code(1110);
-/// More steps than allowed.
+/// The step limit was exceeded.
 pub(crate) const STEPS: Code = Code(1111);
-/// Who looks on has ended the run.
+/// The observer ended the run.
 pub(crate) const ENDED: Code = Code(1410);

@@ -1,4 +1,4 @@
-//! The tensor programs that a program of the machine calls.
+//! The tensor programs (kernels) that a bytecode program calls.
 
 use relax_loops::Program;
 use std::borrow::Cow;
@@ -8,21 +8,21 @@ use std::sync::{Arc, OnceLock};
 use crate::file::{FileError, program_bytes, program_of};
 use crate::verify::{self, Breach};
 
-/// A file in memory.
+/// The contents of a file.
 pub(crate) type Bytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 
 /// A tensor program that is called.
 ///
-/// One from a file that was [opened](crate::open) is read and verified when it is first asked for:
-/// a kernel whose native code is at hand is never looked at.
+/// One from a file that was [opened](crate::open) is parsed and verified on first use: a kernel
+/// with native code never is.
 #[derive(Clone)]
 pub struct Kernel {
-    /// Its name in the program.
+    /// The name in the program.
     pub name: String,
-    /// Whether it is a tensor program that somebody wrote: what fails is at its own lines, called
-    /// from elsewhere.
+    /// Whether it is a hand-written tensor program: its failures are reported at its own lines,
+    /// with the call's location.
     pub by_hand: bool,
-    /// Where its parts and its accesses stand in the text that it comes from, in their order.
+    /// The source locations of its parts and its accesses, in order.
     pub places: Vec<String>,
     inputs: usize,
     outputs: usize,
@@ -30,7 +30,7 @@ pub struct Kernel {
     found: OnceLock<Result<Arc<Program>, FileError>>,
 }
 
-/// Where a program stands in a file.
+/// A serialised program in a file.
 #[derive(Clone)]
 struct Stored {
     bytes: Bytes,
@@ -39,7 +39,7 @@ struct Stored {
 }
 
 impl Kernel {
-    /// A kernel of a program.
+    /// Creates a kernel of a program.
     pub fn new(name: String, program: Arc<Program>, by_hand: bool, places: Vec<String>) -> Kernel {
         Kernel {
             name,
@@ -52,8 +52,8 @@ impl Kernel {
         }
     }
 
-    /// A kernel whose program, of so many inputs and outputs, stands in a file from one byte to
-    /// another.
+    /// Creates a kernel whose serialised program, with this many inputs and outputs, is in a range
+    /// of a file.
     pub(crate) fn stored(
         name: String,
         (inputs, outputs): (usize, usize),
@@ -72,21 +72,21 @@ impl Kernel {
         }
     }
 
-    /// Returns how many tensors it takes.
+    /// Returns the number of input tensors.
     pub fn inputs(&self) -> usize {
         self.inputs
     }
 
-    /// Returns how many tensors it gives.
+    /// Returns the number of output tensors.
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// Returns what it computes.
+    /// Returns the tensor program.
     ///
     /// # Errors
-    /// Its bytes are no tensor program, or one that breaks a rule. Of a program that was
-    /// [read](crate::read) whole none are.
+    /// The serialised program is invalid or violates a rule. Never returned for programs that were
+    /// [read](crate::read) as a whole.
     pub fn program(&self) -> Result<&Arc<Program>, &FileError> {
         self.found.get_or_init(|| self.find()).as_ref()
     }
@@ -104,7 +104,7 @@ impl Kernel {
         Ok(Arc::new(program))
     }
 
-    /// Its program as a file has it: as it stands there, where it comes from one.
+    /// Returns the serialised program, as it is in the file if it comes from one.
     pub(crate) fn bytes(&self) -> Cow<'_, [u8]> {
         if let Some(s) = &self.stored {
             let all = (*s.bytes).as_ref();
@@ -114,10 +114,10 @@ impl Kernel {
         Cow::Owned(made.unwrap_or_default())
     }
 
-    /// Returns whether its program keeps the rules.
+    /// Verifies the tensor program.
     pub(crate) fn verify(&self) -> Result<(), Breach> {
         match (self.program(), &self.stored) {
-            // What stood in a file was looked at when it was read.
+            // A program from a file is verified when it is parsed.
             (Ok(_), Some(_)) => Ok(()),
             (Ok(program), None) => verify::program(program).map_err(|m| self.breach(m)),
             (Err(FileError::Breach(b)), _) => Err(b.clone()),
@@ -133,7 +133,7 @@ impl Kernel {
         }
     }
 
-    /// Returns where a part of the program stands in the text.
+    /// Returns the source location of a part of the program.
     pub(crate) fn place(&self, span: relax_base::Span) -> Option<&str> {
         if span.is_none() {
             return None;

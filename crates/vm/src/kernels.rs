@@ -1,4 +1,4 @@
-//! How kernels are run.
+//! The interface for running kernels.
 
 use relax_loops::{ExecFault, execute_for};
 use relax_tensor::Tensor;
@@ -8,13 +8,13 @@ use std::rc::Rc;
 use crate::Kernel;
 use crate::fault::{MALFORMED, Trouble};
 
-/// What runs kernels.
+/// An engine that runs kernels.
 pub trait Kernels {
-    /// Runs the kernel of a number on its inputs; its results in order. `shapes` are those of the
-    /// results, where the caller knows all of them.
+    /// Runs a kernel, by index, on its inputs; returns its results in order. `shapes` are those of
+    /// the results, if the caller knows all of them.
     ///
     /// # Errors
-    /// What the tensor program says, or that memory does not suffice.
+    /// The tensor program failed, or memory is exhausted.
     fn run(
         &mut self,
         number: u32,
@@ -39,15 +39,15 @@ impl<K: Kernels + ?Sized> Kernels for Box<K> {
 /// Why a kernel failed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KernelError {
-    /// The code of the diagnostic.
+    /// The diagnostic code.
     pub code: relax_base::Code,
-    /// What went wrong.
+    /// A description of the failure.
     pub message: String,
-    /// Where, if the kernel knows.
+    /// The source location, if the kernel knows it.
     pub place: Option<String>,
 }
 
-/// The reference execution of tensor programs: needs no native code, and is slow.
+/// The reference interpreter of tensor programs: needs no native code, and is slow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loops;
 
@@ -63,7 +63,7 @@ impl Kernels for Loops {
         let inputs: Vec<Tensor> = inputs.iter().map(|t| (**t).clone()).collect();
         execute_for(program, &inputs, shapes).map_err(|e| {
             let d = e.diagnostic(relax_base::Span::NONE);
-            // An assertion is about the call, not about the tensor program that it became.
+            // Assertions concern the call, not the tensor program that it was lowered to.
             let message = match &e.fault {
                 ExecFault::Assertion(text) => text.clone(),
                 _ => d.message,
@@ -78,7 +78,7 @@ impl Kernels for Loops {
 }
 
 impl KernelError {
-    /// The kernel has no program that could be run.
+    /// Creates the error for a kernel without a valid program.
     pub fn malformed(why: &dyn fmt::Display) -> KernelError {
         KernelError {
             code: MALFORMED,

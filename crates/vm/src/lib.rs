@@ -1,11 +1,10 @@
-//! The Relax virtual machine: a register machine of four instructions that calls functions.
+//! The Relax virtual machine: a register machine with four instructions.
 //!
-//! [`translate`] makes an [`Executable`] of a lowered program, [`print()`] its listing and
-//! [`write()`] its file, [`read_listing`] and [`read`] take these back, and a [`Machine`] runs it.
-//! `docs/vm.md` describes all of it.
+//! [`translate`] compiles a lowered program to an [`Executable`], [`print()`] prints its listing
+//! and [`write()`] serialises it, [`read_listing`] and [`read`] are the inverses, and a [`Machine`]
+//! runs it. `docs/vm.md` describes all of this.
 //!
-//! Invariant: nothing here is `unsafe`; a program that nobody has verified can fail, and nothing
-//! worse.
+//! Invariant: nothing here is `unsafe`; an unverified program can fail, but do nothing worse.
 
 mod builtin;
 mod builtins;

@@ -1,4 +1,4 @@
-//! Functions of the host.
+//! Packed functions.
 
 use relax_base::BoxError;
 use relax_tensor::Tensor;
@@ -6,17 +6,17 @@ use std::rc::Rc;
 
 use crate::Value;
 
-/// What `call_packed` and `call_dps_packed` reach, by name.
+/// A resolver of `call_packed` and `call_dps_packed` by name.
 pub trait Packed {
     /// Calls a function.
     ///
     /// # Errors
-    /// There is none of that name, or it failed.
+    /// No function has this name, or it failed.
     fn call(&mut self, name: &str, args: &[Value]) -> Result<Value, BoxError>;
-    /// Calls a function that writes its results into the tensors given, which come zeroed.
+    /// Calls a function that writes its results into the given, zero-initialised tensors.
     ///
     /// # Errors
-    /// As [`Packed::call`].
+    /// As for [`Packed::call`].
     fn call_dps(
         &mut self,
         name: &str,
@@ -25,7 +25,7 @@ pub trait Packed {
     ) -> Result<(), BoxError>;
 }
 
-/// No function at all.
+/// A resolver without any function.
 #[derive(Clone, Copy, Debug)]
 pub struct NoPacked;
 

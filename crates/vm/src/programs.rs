@@ -1,4 +1,4 @@
-//! Kernels as text: the tensor programs of the language.
+//! Kernels as text: tensor programs in the text format.
 
 use relax_base::{SourceMap, Span, Symbol};
 use relax_ir::{Global, GlobalKind, Module};
@@ -10,9 +10,8 @@ use std::sync::Arc;
 
 use crate::Kernel;
 
-/// Returns whether the language has a form for a kernel's tensor program that reads back: for loops
-/// that run as long as a condition holds, as those of sorting and searching do, and for extents
-/// that an element decides, it has none.
+/// Returns whether a kernel's tensor program has a text form that round-trips: `while` loops, as in
+/// sorting and searching, and extents determined by an element have none.
 pub(crate) fn has_text(kernel: &Kernel) -> bool {
     if kernel.program().is_err() {
         return false;
@@ -21,13 +20,13 @@ pub(crate) fn has_text(kernel: &Kernel) -> bool {
     read(&text).is_ok_and(|found| self::text(&named(found)) == text)
 }
 
-/// Programs that were read, as kernels.
+/// Converts parsed programs to kernels.
 fn named(found: Vec<(String, Arc<Program>)>) -> Vec<Kernel> {
     let kernel = |(name, program)| Kernel::new(name, program, false, Vec::new());
     found.into_iter().map(kernel).collect()
 }
 
-/// The tensor programs, as items of a text that reads back.
+/// Prints the tensor programs as items of a text that round-trips.
 pub(crate) fn text<'k>(kernels: impl IntoIterator<Item = &'k Kernel>) -> String {
     let mut module = Module::new();
     for kernel in kernels {
@@ -45,7 +44,7 @@ pub(crate) fn text<'k>(kernels: impl IntoIterator<Item = &'k Kernel>) -> String 
     relax_syntax::print(&ast, &PrintOptions::default())
 }
 
-/// Reads what [`text`] wrote: names and programs, in the order of the text.
+/// Parses the output of [`text`]: names and programs, in order.
 pub(crate) fn read(text: &str) -> Result<Vec<(String, Arc<Program>)>, String> {
     let mut sources = SourceMap::new();
     let file = sources

@@ -1,49 +1,48 @@
-//! What registers hold.
+//! The values in registers.
 
 use relax_tensor::{DType, Tensor};
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-/// A value. Cloning shares it.
+/// A value. Cloning is shallow.
 ///
-/// Invariant: dropping a value runs in bounded stack, however deep it is.
+/// Invariant: dropping a value takes bounded stack, however deep it is.
 #[derive(Clone, Debug, Default)]
 pub enum Value {
-    /// Nothing.
+    /// No value.
     #[default]
     Void,
-    /// An element, by its bits; also a tensor of rank 0 whose element nobody asked to lie in
-    /// memory.
+    /// A scalar, by its bits; also a tensor of rank 0 as long as no one needs it in memory.
     Scalar(DType, u64),
     /// A tensor.
     Tensor(Rc<Tensor>),
-    /// A tensor in a block of memory.
+    /// A tensor in a storage block.
     Placed(Rc<Placed>),
     /// A shape.
     Shape(Rc<Vec<i64>>),
-    /// A text.
+    /// A string.
     Text(Rc<String>),
-    /// A block of memory.
+    /// A storage block.
     Storage(Rc<Storage>),
-    /// A value that holds others.
+    /// A composite value.
     Node(Rc<Node>),
 }
 
-/// A value that holds others.
+/// A composite value.
 #[derive(Debug)]
 pub enum Node {
     /// A tuple.
     Tuple(Vec<Value>),
-    /// An instance of a data type: the constructor's number, the fields.
+    /// A data type instance: the constructor's tag, the fields.
     Adt(u32, Vec<Value>),
-    /// A closure: the number of its function, what it holds.
+    /// A closure: the index of its function, the captured values.
     Closure(u32, Vec<Value>),
     /// A reference cell.
     Ref(RefCell<Value>),
 }
 
 impl Node {
-    /// The values that it holds; none of a cell, which may hold another soon.
+    /// Returns the components; none for a cell, whose content may change.
     pub fn fields(&self) -> &[Value] {
         match self {
             Node::Tuple(f) | Node::Adt(_, f) | Node::Closure(_, f) => f,
@@ -52,25 +51,25 @@ impl Node {
     }
 }
 
-/// A block of memory that a program manages.
+/// A storage block that a program manages.
 #[derive(Debug)]
 pub struct Storage {
     bytes: u64,
-    /// The tensors that were placed in it, those that are gone too.
+    /// The tensors allocated in it, including dead ones.
     placed: RefCell<Vec<(u64, u64, Weak<Placed>)>>,
 }
 
-/// A tensor that lies in a block of memory.
+/// A tensor in a storage block.
 #[derive(Debug)]
 pub struct Placed {
-    /// What was written there last.
+    /// The value written last.
     pub tensor: RefCell<Rc<Tensor>>,
     /// Keeps the block alive.
     _storage: Rc<Storage>,
 }
 
 impl Storage {
-    /// A block of so many bytes.
+    /// Creates a block of this many bytes.
     pub fn new(bytes: u64) -> Storage {
         Storage {
             bytes,
@@ -78,10 +77,10 @@ impl Storage {
         }
     }
 
-    /// A tensor of zeros so many bytes from the start of a block.
+    /// Allocates a zero-initialised tensor at a byte offset of a block.
     ///
     /// # Errors
-    /// It does not fit, or what lies there is still used.
+    /// It does not fit, or overlaps a live tensor.
     pub fn place(self: &Rc<Storage>, from: u64, tensor: Tensor) -> Result<Placed, PlaceError> {
         let to = from.checked_add(tensor.bytes().len() as u64);
         let to = to
@@ -102,7 +101,7 @@ impl Storage {
         })
     }
 
-    /// Notes what was placed.
+    /// Records an allocation.
     pub fn note(&self, from: u64, placed: &Rc<Placed>) {
         let to = from + placed.tensor.borrow().bytes().len() as u64;
         let mut all = self.placed.borrow_mut();
@@ -111,19 +110,19 @@ impl Storage {
     }
 }
 
-/// Why a tensor cannot be placed.
+/// The reason why a tensor cannot be allocated.
 #[derive(Debug)]
 pub enum PlaceError {
-    /// It ends behind the block.
+    /// It extends past the end of the block.
     Outside {
-        /// Its first byte.
+        /// The offset of its first byte.
         from: u64,
-        /// How many it takes.
+        /// Its size in bytes.
         bytes: u64,
-        /// How many there are.
+        /// The size of the block.
         block: u64,
     },
-    /// Bytes that are still used, and those that were asked for.
+    /// The range that is still in use, and the requested one.
     Used(u64, u64, u64, u64),
 }
 
@@ -137,7 +136,7 @@ impl Drop for Node {
                 Node::Ref(cell) => work.push(cell.take()),
             }
         }
-        // Most hold nothing that goes with them but leaves.
+        // Most values own only leaves.
         let deep = |v: &Value| matches!(v, Value::Node(rc) if Rc::strong_count(rc) == 1);
         let last = match self {
             Node::Tuple(f) | Node::Adt(_, f) | Node::Closure(_, f) => f.iter().any(deep),
@@ -170,7 +169,7 @@ impl From<Node> for Value {
     }
 }
 
-/// The bits of a tensor's only element.
+/// Returns the bits of a tensor's only element.
 pub(crate) fn element(t: &Tensor) -> Option<u64> {
     let bytes = t.bytes();
     let mut word = [0; 8];
@@ -179,12 +178,12 @@ pub(crate) fn element(t: &Tensor) -> Option<u64> {
 }
 
 impl Value {
-    /// A tuple.
+    /// Creates a tuple.
     pub fn tuple(fields: Vec<Value>) -> Value {
         Node::Tuple(fields).into()
     }
 
-    /// The tensor that a value is; one of rank 0 for an element.
+    /// Returns the value as a tensor; a scalar becomes one of rank 0.
     pub fn tensor(&self) -> Option<Rc<Tensor>> {
         match self {
             Value::Tensor(t) => Some(t.clone()),
@@ -198,7 +197,7 @@ impl Value {
         }
     }
 
-    /// The element that a value is, or the only one of a tensor of rank 0.
+    /// Returns the value as a scalar, or the only element of a tensor of rank 0.
     pub(crate) fn scalar(&self) -> Option<(DType, u64)> {
         match self {
             Value::Scalar(dtype, bits) => Some((*dtype, *bits)),
@@ -211,7 +210,7 @@ impl Value {
         }
     }
 
-    /// An integer of type `int64`.
+    /// Returns the value as an `int64` integer.
     pub(crate) fn int(&self) -> Option<i64> {
         match self.scalar()? {
             (DType::I64, bits) => Some(bits as i64),
@@ -219,7 +218,7 @@ impl Value {
         }
     }
 
-    /// Element type and extents of a tensor; no element type for a shape.
+    /// Returns element type and extents of a tensor; a shape has no element type.
     pub(crate) fn info(&self) -> Option<(Option<DType>, Vec<i64>)> {
         match self {
             Value::Tensor(t) => Some((Some(t.dtype()), t.shape().to_vec())),

@@ -1,9 +1,9 @@
-//! Whether a program keeps the machine's rules.
+//! The bytecode verifier.
 //!
-//! A program that does never names a register, a constant, a function or an instruction that there
-//! is not, reads no register that was not written on every way to it or that was given up, and its
-//! tensor programs stay inside their buffers as [`relax_loops::verify`] and their execution see to.
-//! What values are at run time is the engine's to look at.
+//! A verified program never refers to a register, constant, function or instruction that does not
+//! exist, reads no register that is unwritten or moved out on some path, and its tensor programs
+//! stay inside their buffers, as ensured by [`relax_loops::verify`] and run-time checks. The kinds
+//! of values are checked by the engine at run time.
 
 use relax_loops::Program;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -14,17 +14,17 @@ use crate::code::{Arg, Callee, Executable, Function, Inst, Reg};
 
 mod hints;
 
-/// Registers, times the goals of jumps: more than any function needs of what is looked at.
+/// The limit on registers times jump targets, above what any real function needs.
 const MOST_BITS: usize = 1 << 33;
 
-/// A rule that a program breaks.
+/// A violation of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Breach {
-    /// The function or kernel, if it is one's.
+    /// The function or kernel concerned, if any.
     pub name: String,
-    /// The instruction, if it is one's.
+    /// The instruction concerned, if any.
     pub at: Option<u32>,
-    /// What is wrong.
+    /// A description of the violation.
     pub message: String,
 }
 
@@ -45,16 +45,16 @@ impl std::error::Error for Breach {}
 
 type Result<T> = std::result::Result<T, String>;
 
-/// Checks a program: its code, and the tensor programs that it calls.
+/// Verifies a program: its code, and the tensor programs it calls.
 ///
 /// # Errors
-/// The first rule that it breaks.
+/// The first violation.
 pub fn verify(program: &Executable) -> std::result::Result<(), Breach> {
     program.kernels.iter().try_for_each(|k| k.verify())?;
     code(program)
 }
 
-/// Checks a tensor program.
+/// Verifies a tensor program.
 pub(crate) fn program(p: &Program) -> Result<()> {
     let problems = relax_loops::verify(p).diagnostics(p);
     if let Some(d) = problems.iter().find(|d| d.is_error()) {
@@ -66,7 +66,7 @@ pub(crate) fn program(p: &Program) -> Result<()> {
     }
 }
 
-/// Checks everything but the tensor programs that are called.
+/// Verifies everything except the tensor programs.
 pub(crate) fn code(program: &Executable) -> std::result::Result<(), Breach> {
     let breach = |name: &str, at, message: String| Breach {
         name: name.to_owned(),
@@ -117,7 +117,7 @@ pub(crate) fn code(program: &Executable) -> std::result::Result<(), Breach> {
     Ok(())
 }
 
-/// The first name that is empty or stands there twice, as the error.
+/// Returns the first name that is empty or a duplicate, as the error.
 fn unique<'n>(names: impl Iterator<Item = &'n str>) -> std::result::Result<(), &'n str> {
     let mut known = FxHashSet::default();
     for name in names {
@@ -136,7 +136,7 @@ struct Rules<'p> {
 impl Rules<'_> {
     fn whole(&self) -> Result<()> {
         let f = self.f;
-        // A register that is no parameter is written by some instruction.
+        // Each register other than a parameter is written by some instruction.
         let most = f.code.len() as u64 + u64::from(f.params);
         if f.params > f.registers || u64::from(f.registers) > most {
             return Err(format!(
@@ -236,7 +236,7 @@ impl Rules<'_> {
     }
 }
 
-/// Registers that hold something.
+/// A set of registers that hold a value.
 #[derive(Clone, PartialEq)]
 struct Held(Vec<u64>);
 
@@ -251,7 +251,7 @@ impl Held {
             false => *word &= !(1 << (r % 64)),
         }
     }
-    /// Keeps what the other holds too; whether that changed anything.
+    /// Intersects with the other set; returns whether that changed anything.
     fn meet(&mut self, other: &Held) -> bool {
         let mut changed = false;
         for (a, b) in self.0.iter_mut().zip(&other.0) {
@@ -262,7 +262,7 @@ impl Held {
     }
 }
 
-/// The first instruction that may read a register that holds nothing, and the register.
+/// Returns the first instruction that may read an empty register, and the register.
 fn unwritten(f: &Function) -> Option<(u32, Reg)> {
     let mut start = Held(vec![0; (f.registers as usize).div_ceil(64)]);
     (0..f.params).for_each(|r| start.set(r, true));

@@ -1,4 +1,4 @@
-//! Attributes of operators and functions.
+//! Writing of attributes of operators and functions.
 
 use std::sync::LazyLock;
 
@@ -10,10 +10,10 @@ use rustc_hash::FxHashMap;
 use super::{Node, Writer};
 use crate::kinds::{Form, Kind};
 
-/// Where a device stands among attributes.
+/// The key of a device among attributes.
 const DEVICE: &str = "virtual_device";
 
-/// The kinds of operators' attributes by the operator's name.
+/// The kinds of operators' attributes, by operator name.
 static KINDS: LazyLock<FxHashMap<&'static str, &'static str>> = LazyLock::new(|| {
     let lines = include_str!("../../data/attrs.txt").lines();
     let lines = lines.filter(|l| !l.starts_with('#'));
@@ -25,11 +25,11 @@ static KINDS: LazyLock<FxHashMap<&'static str, &'static str>> = LazyLock::new(||
     lines.flat_map(of_line).collect()
 });
 
-/// What a constant of the metadata section is referred to by.
+/// The key of constants in the metadata section.
 const CONSTANT: &str = "relay.Constant";
 
 impl Writer<'_> {
-    /// The attributes of a call of an operator.
+    /// Writes the attributes of an operator call.
     pub(super) fn op_attrs(&mut self, op: OpId, attrs: &Attrs, args: &[ExprId], span: Span) -> u32 {
         let Some(def) = registry().get(op) else {
             self.refuse(span, "an operator that the text defines");
@@ -51,7 +51,7 @@ impl Writer<'_> {
             let value = attrs.get(field);
             let input = def.inputs.iter().position(|i| i.name == field);
             let text = match (value, input.and_then(|i| args.get(i))) {
-                // The operator has the value as an argument besides.
+                // The operator also has the value as an argument.
                 (Some(AttrValue::Meta(key, _)), Some(&arg)) if *key == CONSTANT => {
                     let arg = self.behind(arg);
                     self.expr(arg).to_string()
@@ -77,8 +77,8 @@ impl Writer<'_> {
         self.push(node)
     }
 
-    /// The value that a variable is bound to, and one that this is bound to; what is no such
-    /// variable as it is.
+    /// Follows variables to the value they are ultimately bound to; any other expression is
+    /// returned unchanged.
     fn behind(&mut self, mut e: ExprId) -> ExprId {
         const MOST: usize = 16;
         let module = self.module;
@@ -97,7 +97,7 @@ impl Writer<'_> {
         e
     }
 
-    /// A field as its form writes it.
+    /// Writes a field in its encoding.
     fn field(&mut self, form: Form, value: Option<&AttrValue>, span: Span) -> String {
         let value = value.unwrap_or(&AttrValue::None);
         match form {
@@ -118,7 +118,7 @@ impl Writer<'_> {
         }
     }
 
-    /// A value as an object.
+    /// Writes a value as an object.
     pub(super) fn value(&mut self, value: &AttrValue, span: Span) -> u32 {
         match value {
             AttrValue::None => 0,
@@ -139,7 +139,7 @@ impl Writer<'_> {
                 0
             }
             AttrValue::Dim(d) => self.dim(d),
-            // Lists are no deeper than a text can have them.
+            // The nesting depth of lists is bounded by the reader.
             AttrValue::Array(items) => {
                 let items = items.iter().map(|v| self.value(v, span)).collect();
                 self.array(items)
@@ -154,7 +154,7 @@ impl Writer<'_> {
         }
     }
 
-    /// The attributes of a function, without its device.
+    /// Writes the attributes of a function, except for its device.
     pub(super) fn dict_attrs(&mut self, attrs: &Attrs, span: Span) -> u32 {
         let own: Vec<_> = attrs.iter().filter(|(n, _)| *n != DEVICE).collect();
         if own.is_empty() {
@@ -168,7 +168,7 @@ impl Writer<'_> {
         self.push(Node::of("DictAttrs").with(&[("__dict__", items)]))
     }
 
-    /// The device that attributes name, or the one that says nothing.
+    /// Writes the device in the attributes, or the default device.
     pub(super) fn device(&mut self, attrs: Option<&Attrs>, span: Span) -> u32 {
         if let Some(device) = attrs.and_then(|a| a.get(DEVICE)) {
             let device = device.clone();
@@ -186,7 +186,7 @@ impl Writer<'_> {
     }
 }
 
-/// A number with all its digits, as C++ reads it.
+/// Formats a float exactly, in C++ syntax.
 fn float(x: f64) -> String {
     if x.is_nan() {
         return "nan".to_owned();

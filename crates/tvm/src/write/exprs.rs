@@ -1,4 +1,4 @@
-//! Expressions, variables, patterns, functions.
+//! Writing of expressions, variables, patterns and functions.
 
 use relax_base::Span;
 use relax_ir::{Expr, ExprId, FuncId, GlobalId, OpId, PatId, Pattern, VarId};
@@ -7,7 +7,7 @@ use super::{Node, Work, Writer};
 
 impl Writer<'_> {
     pub(super) fn expr(&mut self, e: ExprId) -> u32 {
-        // What the text writes in place is one node, however often it is used.
+        // Leaves that the text prints in place are a single node, whatever the number of uses.
         match self.module.exprs[e] {
             Expr::Var(v) => return self.var(v),
             Expr::Global(g) => return self.global(g),

@@ -1,8 +1,7 @@
-//! Modules as JSON graphs, as `tvm.ir.save_json` writes them.
+//! Writing of modules as JSON graphs, in the format of `tvm.ir.save_json`.
 //!
-//! Every expression, variable, operator and type becomes a node once; nodes are numbered when
-//! something refers to them first, and filled from a list of work, so that nothing recurses over
-//! what a program can nest.
+//! Every expression, variable, operator and type becomes a node once; nodes are numbered at the
+//! first reference and filled in from a worklist, so that nothing recurses over nested programs.
 
 mod attrs;
 mod exprs;
@@ -23,13 +22,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::graph::{Graph, NodeId};
 use crate::tensor;
 
-/// What a JSON graph has no form for.
+/// Part of the module has no form in a JSON graph.
 pub const NO_FORM: Code = Code(1217);
 
-/// The releases whose graphs are written.
+/// The minor versions whose graphs can be written.
 pub const RELEASES: std::ops::RangeInclusive<u8> = 9..=15;
 
-/// A graph that is ready to be written.
+/// A graph that is ready to be written out.
 #[derive(Debug)]
 pub struct Written {
     nodes: Vec<Node>,
@@ -38,7 +37,7 @@ pub struct Written {
     release: Release,
 }
 
-/// A node: its kind, its fields by name, and what else it may have.
+/// A node: its kind, its fields by name, and optional data.
 #[derive(Debug, Default)]
 struct Node {
     kind: String,
@@ -46,11 +45,11 @@ struct Node {
     data: Vec<u32>,
     keys: Vec<String>,
     repr: Option<String>,
-    /// A text in base64, as another graph has it.
+    /// Base64 data copied from another graph.
     repr_b64: Option<String>,
 }
 
-/// What has a number and is not written yet.
+/// A node that is numbered but not filled in yet.
 #[derive(Clone, Copy)]
 enum Work {
     Expr(ExprId),
@@ -77,24 +76,24 @@ struct Writer<'m> {
     params: FxHashMap<TypeParamId, u32>,
     types: FxHashMap<TypeId, u32>,
     texts: FxHashMap<String, u32>,
-    /// The objects of the metadata section, and those of them that are nodes already.
+    /// The objects of the metadata section, and the nodes already created for them.
     section: Option<Graph<'m>>,
     objects: FxHashMap<NodeId, u32>,
-    /// The device that says nothing.
+    /// The default device.
     anywhere: Option<u32>,
     empty: Option<u32>,
-    /// The values of variables, once somebody asked.
+    /// The values of variables, computed on first use.
     bound: Option<FxHashMap<VarId, ExprId>>,
-    /// The type variables that something binds, and the types that have no others.
+    /// The type variables that are bound in the module, and the types without other ones.
     declared: Option<FxHashSet<TypeParamId>>,
     closed: FxHashSet<TypeId>,
     mistakes: Vec<Diagnostic>,
 }
 
-/// Turns a module into a graph of a release.
+/// Converts a module to a graph of a release.
 ///
 /// # Errors
-/// Something in it has no form in such a graph.
+/// Part of the module has no form in such a graph.
 pub fn write(
     module: &Module,
     types: Option<&dyn TypeSource>,
@@ -151,7 +150,7 @@ pub fn write(
 }
 
 impl Writer<'_> {
-    /// Something that has no form, said at its place.
+    /// Reports a construct without a form, at its span.
     fn refuse(&mut self, span: Span, what: &str) {
         const MOST: usize = 20;
         if self.mistakes.len() < MOST {
@@ -166,7 +165,7 @@ impl Writer<'_> {
         self.nodes.len() as u32 - 1
     }
 
-    /// A number for what is filled in later.
+    /// Numbers a node that is filled in later.
     fn later(&mut self, work: Work) -> u32 {
         let at = self.push(Node::default());
         self.work.push((at, work));
@@ -215,7 +214,7 @@ impl Writer<'_> {
         })
     }
 
-    /// A map whose keys are nodes.
+    /// Adds a map whose keys are nodes.
     fn node_map(&mut self, data: Vec<u32>) -> u32 {
         self.push(Node {
             kind: "Map".into(),
@@ -291,14 +290,14 @@ impl Node {
         }
     }
 
-    /// Fields that are nodes.
+    /// Adds fields that refer to nodes.
     fn with(mut self, fields: &[(&str, u32)]) -> Node {
         let fields = fields.iter().map(|&(n, id)| (n.to_owned(), id.to_string()));
         self.fields.extend(fields);
         self
     }
 
-    /// A field that is a text of its own.
+    /// Adds a field with inline text.
     fn plain(mut self, name: &str, value: impl ToString) -> Node {
         self.fields.push((name.to_owned(), value.to_string()));
         self
@@ -306,10 +305,10 @@ impl Node {
 }
 
 impl Written {
-    /// Writes the graph, a node a line.
+    /// Writes the graph, one node per line.
     ///
     /// # Errors
-    /// Of what it is written to.
+    /// The output's errors.
     pub fn to(&self, out: &mut dyn Write) -> io::Result<()> {
         write!(out, "{{\n  \"root\": {},\n  \"nodes\": [", self.root)?;
         for (i, node) in self.nodes.iter().enumerate() {
@@ -328,9 +327,9 @@ impl Written {
     }
 }
 
-/// A tensor in base64, a piece at a time.
+/// Writes a tensor in base64, in pieces.
 fn base64(out: &mut dyn Write, t: &Tensor) -> io::Result<()> {
-    /// A multiple of three: the text of a piece ends with it.
+    /// A multiple of three, so that the pieces' encodings can be concatenated.
     const PIECE: usize = 3 << 16;
     let elements = t.bytes();
     let mut rest = tensor::write_header(t.dtype(), t.shape(), elements.len());
@@ -378,7 +377,7 @@ impl Node {
     }
 }
 
-/// A string as TVM's JSON has it.
+/// Quotes a string in TVM's JSON dialect.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

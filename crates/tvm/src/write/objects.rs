@@ -1,4 +1,4 @@
-//! Objects that a module refers to and does not know: nodes of the graph in its metadata section.
+//! Opaque objects that a module refers to: nodes of the graph in its metadata section.
 
 use relax_base::{Span, Symbol};
 
@@ -7,7 +7,7 @@ use crate::graph::NodeId;
 use crate::kinds::Form;
 
 impl Writer<'_> {
-    /// The object that a reference stands for.
+    /// Writes the object that a reference denotes.
     pub(super) fn object(&mut self, key: Symbol, index: u32, span: Span) -> u32 {
         let found = self.section.as_ref().and_then(|g| {
             let at = g.keys(g.root).position(|k| *k == *key.as_str())?;

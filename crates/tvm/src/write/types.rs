@@ -1,4 +1,4 @@
-//! Types, dimensions and data types.
+//! Writing of types, dimensions and data types.
 
 use relax_base::Span;
 use relax_ir::{AdtId, CtorId, DTy, Kind, Shape, Type, TypeId, TypeParamId};
@@ -7,12 +7,12 @@ use rustc_hash::FxHashSet;
 
 use super::{Node, Work, Writer};
 
-/// TVM's numbers of kinds of types.
+/// TVM's codes of type kinds.
 const KIND_OF_DATA: u32 = 5;
 
 impl Writer<'_> {
     pub(super) fn ty(&mut self, id: TypeId) -> u32 {
-        // A data type without arguments and a variable are nodes that others share.
+        // Nullary data types and variables are shared nodes.
         if let Type::Param(p) = self.module.types[id] {
             return self.type_param(p);
         }
@@ -28,8 +28,8 @@ impl Writer<'_> {
         id.map_or(0, |t| self.ty(t))
     }
 
-    /// Returns whether a type has no variables but those that something in the module binds:
-    /// inference finds more where a function without annotations is generic.
+    /// Returns whether all type variables of a type are bound in the module: inference creates
+    /// further ones where a function without annotations is generic.
     pub(super) fn is_closed(&mut self, id: TypeId) -> bool {
         let module = self.module;
         let bound = self.declared.get_or_insert_with(|| {
@@ -171,7 +171,7 @@ impl Writer<'_> {
             .with(&fields)
     }
 
-    /// A dimension: a number, `?`, or a variable.
+    /// Writes a dimension: a number, `?`, or a variable.
     pub(super) fn dim(&mut self, dim: &Dim) -> u32 {
         if let Some(mark) = dim.mark() {
             let entry = self.module.meta_dims.get(mark as usize - 1).copied();
@@ -196,7 +196,7 @@ impl Writer<'_> {
         0
     }
 
-    /// An integer as an object.
+    /// Writes an integer as an object.
     pub(super) fn int(&mut self, value: i64, wide: bool) -> u32 {
         let dtype = match wide || i32::try_from(value).is_err() {
             true => "int64",

@@ -1,4 +1,4 @@
-//! Builtins that programs are full of: run where they stand, without a list of arguments.
+//! Fast paths of frequent builtins, executed without an argument list.
 
 use relax_loops::BinOp;
 use relax_tensor::DType;
@@ -10,7 +10,7 @@ use crate::fault::Trouble;
 use crate::value::{Node, Value};
 
 impl Machine<'_> {
-    /// The value of an argument where it lies; nothing for those that lie nowhere.
+    /// Returns a reference to an argument's value; `None` if it is not stored anywhere.
     #[inline]
     pub(super) fn look(&self, arg: Arg, base: usize) -> Option<&Value> {
         match arg {
@@ -20,7 +20,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Empties a register that is given up.
+    /// Empties the register of a moved argument.
     #[inline]
     fn give_up(&mut self, arg: Arg, base: usize) {
         if let Arg::Last(r) = arg {
@@ -28,8 +28,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A builtin without a list of its arguments, for those that programs are full of. `None` for
-    /// others.
+    /// Executes a frequent builtin without an argument list; `None` for other builtins.
     #[inline]
     pub(super) fn quick(
         &mut self,
@@ -78,7 +77,7 @@ impl Machine<'_> {
         }))
     }
 
-    /// A scalar function, without a list of its arguments. `None` for other builtins.
+    /// Executes a scalar function without an argument list; `None` for other builtins.
     #[inline]
     fn scalar(&self, b: Builtin, args: &[Arg], base: usize) -> Result<Option<Value>, Box<Trouble>> {
         let bits = |at: usize, dtype| match args[at] {
@@ -124,7 +123,7 @@ impl Machine<'_> {
     }
 }
 
-/// Functions of two elements that programs are full of; those of [`relax_loops::scalar::binary`].
+/// Evaluates frequent binary functions, equivalently to [`relax_loops::scalar::binary`].
 #[inline]
 fn common(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
     macro_rules! of {

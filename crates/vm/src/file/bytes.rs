@@ -1,4 +1,4 @@
-//! Numbers, texts and lists as the file has them.
+//! Encoding of numbers, strings and lists in the file format.
 
 use relax_tensor::{DType, TypeCode};
 
@@ -35,7 +35,7 @@ impl Writer {
         self.word(bytes.len() as u32);
         self.0.extend(bytes);
     }
-    /// An element type: code, bits, lanes.
+    /// Writes an element type: code, bits, lanes.
     pub(super) fn dtype(&mut self, t: DType) {
         self.0.extend([t.code as u8, t.bits]);
         self.0.extend(t.lanes.to_le_bytes());
@@ -69,7 +69,7 @@ impl<'b> Reader<'b> {
     pub(super) fn long(&mut self) -> Read<u64> {
         Ok(u64_of(self.take(8)?))
     }
-    /// An element type that a program can hold.
+    /// Reads an element type that programs support.
     pub(super) fn dtype(&mut self) -> Read<DType> {
         let at = self.at;
         let b = self.take(4)?;
@@ -99,8 +99,8 @@ impl<'b> Reader<'b> {
             .map_err(|_| FileError::Damaged(at, "a text is not UTF-8".to_owned()))?
             .to_owned())
     }
-    /// Returns how many items follow. Each takes a byte at least, so a number that the file cannot
-    /// hold ends early.
+    /// Reads an item count. Each item takes at least a byte, so a count beyond the rest of the file
+    /// is rejected.
     pub(super) fn count(&mut self) -> Read<usize> {
         let n = self.word()? as usize;
         if n > self.bytes.len() - self.at {
@@ -109,7 +109,7 @@ impl<'b> Reader<'b> {
         }
         Ok(n)
     }
-    /// A list.
+    /// Reads a list.
     pub(super) fn list<T>(
         &mut self,
         mut one: impl FnMut(&mut Reader<'b>) -> Read<T>,

@@ -1,7 +1,7 @@
-//! The file of a program: little-endian, versioned, with a checksum; tensors are aligned, so that a
-//! mapped file lends them.
+//! The bytecode file format: little-endian, versioned, with a checksum; tensors are aligned, so
+//! that they can borrow from a mapped file.
 //!
-//! `docs/vm.md` describes each byte.
+//! `docs/vm.md` specifies it byte by byte.
 
 use relax_loops::Program;
 use relax_tensor::{DType, Tensor};
@@ -18,28 +18,29 @@ use bytes::{Read, Reader, Writer};
 mod bytes;
 mod program;
 
-/// What a file begins with.
+/// The magic number of the format.
 pub const MAGIC: &[u8; 8] = b"relaxvm\0";
 
 /// The version of the format.
 const VERSION: u32 = 3;
 
-/// Bytes before the part that the checksum covers: magic, version, checksum, length of the head.
+/// The size of the part that the checksum does not cover: magic, version, checksum, length of the
+/// header.
 const HEADER: usize = 24;
 
-/// Tensors begin at multiples of this.
+/// The alignment of tensors.
 const ALIGN: usize = 64;
 
-/// Why a file cannot be read.
+/// The reason why a file cannot be read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FileError {
-    /// It begins otherwise.
+    /// The magic number does not match.
     Foreign,
-    /// Its version is another one.
+    /// The version does not match.
     Version(u32),
-    /// It is cut off or changed: where, and what is wrong.
+    /// The file is truncated or corrupted: the offset, and a description.
     Damaged(usize, String),
-    /// Its program breaks a rule.
+    /// The program violates a rule of the machine.
     Breach(Breach),
 }
 
@@ -65,10 +66,10 @@ impl FileError {
     }
 }
 
-/// The bytes of a program's file.
+/// Serialises a program.
 ///
 /// # Errors
-/// Something in the program has no form there: nothing does now.
+/// Part of the program has no form in the format; currently this does not happen.
 pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
     let mut w = Writer::default();
     w.list(&program.consts, |w, c| match c {
@@ -118,14 +119,15 @@ pub fn write(program: &Executable) -> Result<Vec<u8>, Unsupported> {
     out.extend(head);
     out.resize(out.len().next_multiple_of(ALIGN), 0);
     out.extend(behind);
-    // Tensors are not covered: a file of a gigabyte of weights opens without reading them.
+    // Tensors are not covered by the checksum: a file with a gigabyte of weights opens without
+    // reading them.
     let end = HEADER + u64_at(&out, 16) as usize;
     let sum = crc32fast::hash(&out[16..end]);
     out[12..16].copy_from_slice(&sum.to_le_bytes());
     Ok(out)
 }
 
-/// The elements of all tensors, each at a multiple of [`ALIGN`].
+/// Returns the elements of all tensors, each aligned to [`ALIGN`].
 fn tensors(program: &Executable) -> Vec<u8> {
     let mut out = Vec::new();
     for c in &program.consts {
@@ -137,17 +139,18 @@ fn tensors(program: &Executable) -> Vec<u8> {
     out
 }
 
-/// Returns what a file's head says, in 32 bytes: its program and, as it names the hash of their
-/// elements, its tensors. Files of another program, or with other weights, have another.
+/// Returns a 32-byte fingerprint of a file's header, which covers the program and, through the hash
+/// of their elements, the tensors. Files of other programs, or with other weights, have different
+/// fingerprints.
 ///
 /// # Errors
-/// As [`read`], of the header.
+/// As for [`read`], concerning the header.
 pub fn fingerprint(bytes: &[u8]) -> Result<[u8; 32], FileError> {
     let end = head(bytes)?;
     Ok(Sha256::digest(&bytes[HEADER..end]).into())
 }
 
-/// Returns where the head ends, of a file whose header is sound.
+/// Returns the end of the header of a well-formed file.
 fn head(all: &[u8]) -> Result<usize, FileError> {
     let magic = all.get(..8).ok_or(FileError::Foreign)?;
     if magic != MAGIC {
@@ -240,11 +243,11 @@ fn argument(w: &mut Writer, arg: Arg) {
     }
 }
 
-/// Reads a program's file. Its tensors borrow from `bytes`.
+/// Reads a program. Its tensors borrow from `bytes`.
 ///
 /// # Errors
-/// The bytes are no such file, or its program breaks a rule. Nothing is allocated that the bytes do
-/// not back.
+/// The bytes are not a valid file, or its program violates a rule. No allocation exceeds what the
+/// bytes justify.
 pub fn read(bytes: Bytes) -> Result<Executable, FileError> {
     let program = open(bytes)?;
     for kernel in &program.kernels {
@@ -253,11 +256,11 @@ pub fn read(bytes: Bytes) -> Result<Executable, FileError> {
     Ok(program)
 }
 
-/// As [`read`], for who may not need the tensor programs, as their native code is at hand: each is
-/// read and verified when it is first asked for.
+/// Like [`read`], but for callers that may not need the tensor programs because they have native
+/// code: each is parsed and verified on first use.
 ///
 /// # Errors
-/// As [`read`], of everything else.
+/// As for [`read`], except for the tensor programs.
 pub fn open(bytes: Bytes) -> Result<Executable, FileError> {
     let all = (*bytes).as_ref();
     let end = head(all)?;
@@ -306,14 +309,14 @@ fn read_kernel(r: &mut Reader<'_>, bytes: &Bytes) -> Read<Kernel> {
     Ok(kernel)
 }
 
-/// A tensor program as the file has it.
+/// Serialises a tensor program.
 pub(crate) fn program_bytes(p: &Program) -> Vec<u8> {
     let mut w = Writer::default();
     program::write(&mut w, p);
     w.0
 }
 
-/// Reads what [`program_bytes`] wrote, from a byte on.
+/// Parses the output of [`program_bytes`], starting at an offset.
 pub(crate) fn program_of(bytes: &[u8], from: usize) -> Result<Program, FileError> {
     let mut r = Reader { bytes, at: from };
     let found = program::read(&mut r)?;
@@ -345,7 +348,7 @@ fn constant(r: &mut Reader<'_>, bytes: &Bytes, next: &mut usize) -> Read<Const> 
                 .ok_or_else(|| bad("no tensor is so large"))?;
             let borrowed = Tensor::from_owner(dtype, &shape, bytes.clone(), start);
             let all = (**bytes).as_ref();
-            // A file that was read and not mapped may lie anywhere in memory.
+            // A file that was read rather than mapped may not be aligned.
             let copied =
                 || Tensor::from_bytes(dtype, &shape, all.get(start..start.checked_add(size)?)?);
             let tensor = borrowed

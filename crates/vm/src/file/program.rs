@@ -1,8 +1,7 @@
-//! Tensor programs in the file, with everything that lowering knows of them.
+//! Serialisation of tensor programs, with everything that lowering needs to know.
 //!
-//! Expressions are a list of nodes, each after its parts, so that what is shared stays shared and
-//! depth is no stack. Names of variables and buffers are numbers; all are held against what there
-//! is when they are read.
+//! Expressions are a list of nodes in post-order, so that sharing is preserved and depth needs no
+//! stack. Variables and buffers are indices; all are bounds-checked when they are read.
 
 use relax_loops::{
     Buffer, Combiner, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Role, Stage, Stmt, VarInfo,
@@ -17,10 +16,10 @@ mod read;
 
 pub(super) use read::read;
 
-/// Blocks in blocks of statements; the language has the same limit.
+/// The maximum nesting depth of blocks, the same as in the text format.
 const DEPTH: u32 = 200;
 
-/// Axes of a buffer.
+/// The maximum rank of a buffer.
 const AXES: usize = 256;
 
 /// Writes a program.
@@ -32,7 +31,8 @@ pub(super) fn write(w: &mut Writer, p: &Program) {
         w.text(v.name.as_str());
         w.dtype(v.dtype);
     });
-    // Loads name buffers, whose extents may be nodes themselves: how many there are comes first.
+    // Loads refer to buffers, whose extents may be nodes themselves: the number of buffers comes
+    // first.
     w.word(p.bufs.len() as u32);
     let list = std::mem::take(&mut nodes.list);
     w.list(&list, |w, e| nodes.node(w, e));
@@ -76,7 +76,7 @@ pub(super) fn write(w: &mut Writer, p: &Program) {
     });
 }
 
-/// The nodes of a program's expressions, by number.
+/// The nodes of a program's expressions, by index.
 struct Nodes<'p> {
     list: Vec<&'p Ex>,
     numbers: FxHashMap<usize, u32>,
@@ -177,7 +177,7 @@ impl<'p> Nodes<'p> {
         self.number(w, &c.value);
     }
 
-    /// Statements. They nest no deeper than the language lets them.
+    /// Writes statements. Their nesting depth is limited by the language.
     fn block(&self, w: &mut Writer, body: &[Stmt]) {
         w.list(body, |w, s| {
             self.statement(w, s);
@@ -190,7 +190,7 @@ impl<'p> Nodes<'p> {
         });
     }
 
-    /// The own parts of a statement.
+    /// Writes the operands of a statement.
     fn statement(&self, w: &mut Writer, s: &Stmt) {
         match s {
             Stmt::For {
@@ -273,7 +273,7 @@ fn bits(all: &[bool]) -> u8 {
     all.iter().enumerate().map(one).sum()
 }
 
-/// A hint: its kind, the buffers that it reads, its numbers, its truths as bits of a byte.
+/// Writes a hint: its kind, the buffers that it reads, its numbers, its flags as bits of a byte.
 fn hint(w: &mut Writer, h: &Hint) {
     let mut numbers: Vec<i64> = Vec::new();
     let (kind, truths) = match h {

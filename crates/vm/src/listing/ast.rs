@@ -1,11 +1,12 @@
-//! The tree of a listing: names and texts as they are written.
+//! The syntax tree of a listing, with names and strings as written.
 
-/// A part of a listing, most of them with where they start.
+/// An item of a listing, usually with its start position.
 pub enum Item<'s> {
     Const(usize, u32, RawConst<'s>),
     Entry(usize, RawEntry<'s>),
     Func(usize, RawFunc<'s>),
-    /// The name, whether it is somebody's own, its program where that has no text.
+    /// A kernel: its name, whether it is hand-written, and its serialised program if that has no
+    /// text form.
     Kernel(usize, &'s str, bool, Option<&'s str>),
 }
 

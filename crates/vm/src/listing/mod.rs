@@ -1,4 +1,4 @@
-//! A program as text, and back.
+//! Printing and parsing of listings.
 
 pub(crate) mod ast;
 mod print;
@@ -9,10 +9,10 @@ pub(crate) use print::Shown;
 pub use print::print;
 pub use read::{ListingError, read};
 
-/// What stands before the program's interface, which is text of the language too.
+/// The marker before the program's interface, which is Relay text.
 const INTERFACE: &str = "#[interface]\n";
 
-/// What stands before the kernels' tensor programs, which are text of the language.
+/// The marker before the kernels' tensor programs, which are Relay text.
 const KERNELS: &str = "#[kernels]\n";
 
 lalrpop_util::lalrpop_mod!(
@@ -21,7 +21,7 @@ lalrpop_util::lalrpop_mod!(
     "/vm.rs"
 );
 
-/// A text in quotes.
+/// Quotes a string.
 fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');
@@ -37,7 +37,7 @@ fn quoted(text: &str) -> String {
     out
 }
 
-/// A text without its quotes.
+/// Unquotes a string.
 fn unquoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
@@ -55,7 +55,7 @@ fn unquoted(text: &str) -> String {
     out
 }
 
-/// A function's name with its sigil.
+/// Formats a function's name with its sigil.
 fn global(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '$');
     match !name.is_empty() && name.chars().all(plain) {
@@ -64,7 +64,7 @@ fn global(name: &str) -> String {
     }
 }
 
-/// The name that [`global`] wrote, without the sigil.
+/// Removes the sigil from a name written by [`global`].
 fn name(text: &str) -> String {
     match text.strip_prefix('"').and_then(|t| t.strip_suffix('"')) {
         Some(inner) => unquoted(inner),

@@ -1,4 +1,4 @@
-//! The text of a program.
+//! Printing of listings.
 
 use base64_simd::STANDARD;
 use std::fmt::Write as _;
@@ -7,13 +7,13 @@ use super::{INTERFACE, KERNELS, global, quoted};
 use crate::code::{Arg, Callee, Const, Executable, Function, Inst};
 use crate::{Unsupported, programs};
 
-/// Elements that a comment beside a tensor shows.
+/// The number of elements in the comment beside a tensor.
 const SHOWN: usize = 8;
 
-/// The listing of a program; [`super::read`] takes it back.
+/// Prints the listing of a program; [`super::read`] is the inverse.
 ///
 /// # Errors
-/// Something in the program has no form there: nothing does now.
+/// Part of the program has no form in a listing; currently this does not happen.
 pub fn print(program: &Executable) -> Result<String, Unsupported> {
     let mut out = String::from("#[vm = \"1\"]\n");
     for e in &program.entries {
@@ -115,7 +115,7 @@ fn function(out: &mut String, program: &Executable, f: &Function) {
     out.push_str("}\n");
 }
 
-/// An instruction of a program, as it stands in the listing.
+/// An instruction of a program, formatted as in the listing.
 pub(crate) struct Shown<'p> {
     pub program: &'p Executable,
     pub inst: &'p Inst,

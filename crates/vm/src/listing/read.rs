@@ -1,4 +1,4 @@
-//! A program from its text.
+//! Parsing of listings.
 
 use base64_simd::STANDARD;
 use lalrpop_util::ParseError;
@@ -15,12 +15,12 @@ use super::{INTERFACE, KERNELS, grammar, name, unquoted};
 use crate::Kernel;
 use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Inst, computes};
 
-/// Why a listing cannot be read.
+/// The reason why a listing cannot be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ListingError {
-    /// The line, from 1; 0 for a rule that the program breaks as a whole.
+    /// The line, from 1; 0 if the program as a whole violates a rule.
     pub line: usize,
-    /// What is wrong.
+    /// A description of the error.
     pub message: String,
 }
 
@@ -35,10 +35,10 @@ impl fmt::Display for ListingError {
 
 impl std::error::Error for ListingError {}
 
-/// Reads a listing.
+/// Parses a listing.
 ///
 /// # Errors
-/// The first mistake: in the text, or a rule that its program breaks.
+/// The first syntax error, or rule that the program violates.
 pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
     let error = |at: usize, message: String| ListingError {
         line: 1 + text.as_bytes()[..at.min(text.len())]
@@ -136,7 +136,7 @@ pub fn read<'t>(text: &'t str) -> Result<Executable, ListingError> {
     Ok(out)
 }
 
-/// A kernel's name, whether it is somebody's own, and its program where that stands there.
+/// A kernel's name, whether it is hand-written, and its program if given inline.
 type Head = (String, bool, Option<Program>);
 
 fn bytes_of(program: &str) -> Result<Program, String> {
@@ -145,7 +145,7 @@ fn bytes_of(program: &str) -> Result<Program, String> {
     crate::file::program_of(&bytes, 0).map_err(|e| e.to_string())
 }
 
-/// Kernels with their programs, most of which are in a text.
+/// Combines kernels with their programs, most of which are in the text.
 fn together(heads: Vec<Head>, text: &str) -> Result<Vec<Kernel>, String> {
     let mut programs: FxHashMap<_, _> = crate::programs::read(text)?.into_iter().collect();
     let kernel = |(name, by_hand, own): Head| {

@@ -1,4 +1,4 @@
-//! How blocks end: jumps, branches, and values that go along with them.
+//! Block terminators: jumps, branches, and the values passed along.
 
 use relax_loops::BinOp;
 use relax_lower::lir::{BlockId, Term};
@@ -75,7 +75,7 @@ impl Translation<'_> {
         self.end(End::Ret(Arg::Reg(dst)));
     }
 
-    /// Copies values to registers, as if all at once.
+    /// Copies values to registers in parallel.
     fn hand_over(&mut self, args: Vec<Arg>, targets: &[Reg]) {
         let overlap = args
             .iter()
@@ -99,9 +99,9 @@ impl Translation<'_> {
         }
     }
 
-    /// Finds the block of a constructor's number by halves.
+    /// Finds the block of a constructor's tag by binary search.
     fn switch(&mut self, tag: Reg, cases: &[(u32, BlockId)], default: BlockId) {
-        // Which cases are left, and the block that finds the one among them.
+        // The ranges of remaining cases, each with the block that searches it.
         let mut work = vec![(0, cases.len(), self.here)];
         while let Some((from, to, here)) = work.pop() {
             self.here = here;

@@ -1,13 +1,13 @@
-//! The order of blocks, and the instructions that they become.
+//! Block layout and instruction emission.
 
 use super::{Block, End};
 use crate::code::Inst;
 
-/// An order in which most blocks are followed by the one that they go on at; only those that are
-/// reached. Ways over blocks that only go on are cut short.
+/// Orders the reachable blocks such that most are followed by a successor. Jumps through empty
+/// blocks are threaded.
 pub(super) fn order(blocks: &mut [Block]) -> Vec<usize> {
     let goal = |blocks: &[Block], mut to: usize| {
-        // A circle of empty blocks has no end.
+        // A cycle of empty blocks would never end.
         for _ in 0..blocks.len() {
             match blocks[to].end {
                 End::Goto(next) if blocks[to].calls.is_empty() => to = next,
@@ -48,7 +48,8 @@ pub(super) fn order(blocks: &mut [Block]) -> Vec<usize> {
     order
 }
 
-/// Returns how many instructions the end of a block takes before the one that is `next`.
+/// Returns the number of instructions of a block's terminator, given the block that is emitted
+/// `next`.
 fn length(end: &End, next: Option<usize>) -> usize {
     match end {
         End::Ret(_) => 1,
@@ -57,7 +58,7 @@ fn length(end: &End, next: Option<usize>) -> usize {
     }
 }
 
-/// The instructions of blocks in an order, and the places of those that have one.
+/// Emits the instructions of blocks in an order, with the source locations of those that have one.
 pub(super) fn code(blocks: &[Block], order: &[usize]) -> (Vec<Inst>, Vec<(u32, String)>) {
     let mut starts = vec![0u32; blocks.len()];
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Which values are needed where, and the ends of those that are not needed any more.
+//! Liveness analysis, and the insertion of kills for dead values.
 
 use rustc_hash::FxHashSet;
 
@@ -6,19 +6,19 @@ use super::{Block, Call, End};
 use crate::builtin::{Builtin, Plain};
 use crate::code::{Arg, Callee, Reg};
 
-/// The code of a function whose registers are still values.
+/// The code of a function over virtual registers.
 pub(super) struct Code {
     pub blocks: Vec<Block>,
-    /// How many of the registers are parameters.
+    /// The number of parameters.
     pub params: u32,
     pub registers: u32,
-    /// Registers of values in memory.
+    /// Registers that own memory.
     pub owners: FxHashSet<Reg>,
-    /// Those among them that somebody else keeps alive.
+    /// Those among them that another owner keeps alive.
     pub lent: FxHashSet<Reg>,
 }
 
-/// What is needed at the start of each block, and at its end.
+/// The live-in and live-out sets of each block.
 pub(super) struct Lives {
     pub at_start: Vec<FxHashSet<Reg>>,
     pub at_end: Vec<FxHashSet<Reg>>,
@@ -26,7 +26,7 @@ pub(super) struct Lives {
 
 const COPY: Callee = Callee::Builtin(Builtin::Plain(Plain::Copy));
 
-/// The registers among arguments.
+/// Returns the registers among arguments.
 pub(super) fn registers(args: &[Arg]) -> impl DoubleEndedIterator<Item = Reg> + '_ {
     args.iter().filter_map(|a| match a {
         Arg::Reg(r) => Some(*r),
@@ -44,7 +44,7 @@ impl Block {
         a.into_iter().chain(b)
     }
 
-    /// The register that its end reads.
+    /// Returns the register that the terminator reads.
     pub(super) fn last(&self) -> Option<Reg> {
         match self.end {
             End::Ret(Arg::Reg(r)) | End::If(r, ..) => Some(r),
@@ -54,7 +54,7 @@ impl Block {
 }
 
 impl Code {
-    /// Reads what was copied instead of the copy, where both are written once.
+    /// Copy propagation: replaces copies by their source where both are written only once.
     pub(super) fn without_copies(&mut self) {
         let mut written = vec![0u32; self.registers as usize];
         (0..self.params).for_each(|r| written[r as usize] += 1);
@@ -85,7 +85,7 @@ impl Code {
             while let Arg::Reg(r) = arg
                 && let Some(other) = instead[r as usize]
             {
-                // A test reads a register.
+                // Conditions must be registers.
                 if !matches!(other, Arg::Reg(_)) && tested.contains(&r) {
                     break;
                 }
@@ -110,7 +110,7 @@ impl Code {
         }
     }
 
-    /// Returns what is needed where. Values that nobody needs are not kept.
+    /// Computes liveness; dead results are dropped.
     pub(super) fn lives(&mut self) -> Lives {
         let n = self.blocks.len();
         let mut before: Vec<Vec<usize>> = vec![Vec::new(); n];
@@ -148,7 +148,7 @@ impl Code {
         lives
     }
 
-    /// Does not keep results that nobody needs.
+    /// Drops dead results.
     fn drop_unneeded(&mut self, lives: &Lives) {
         for (k, block) in self.blocks.iter_mut().enumerate() {
             let mut needed = lives.at_end[k].clone();
@@ -165,8 +165,8 @@ impl Code {
         }
     }
 
-    /// Gives values up where no way goes on that needs them: at the start of the block that comes
-    /// next, or on the way there where others come to it too.
+    /// Kills values on edges where they become dead: at the start of the successor, or on a split
+    /// edge if it has other predecessors.
     pub(super) fn give_up(&mut self, mut lives: Lives) -> Lives {
         let mut ways = vec![0u32; self.blocks.len()];
         for block in &self.blocks {
@@ -207,12 +207,12 @@ impl Code {
         lives
     }
 
-    /// Returns whether a register's value has an end that matters.
+    /// Returns whether the end of a register's live range matters.
     fn ends(&self, r: Reg) -> bool {
         self.owners.contains(&r) && !self.lent.contains(&r)
     }
 
-    /// Gives values up at the start of a block.
+    /// Inserts kills at the start of a block.
     fn kill(&mut self, block: usize, registers: &[Reg], lives: &mut Lives) {
         let kill = |&r: &Reg| Call {
             callee: Callee::Builtin(Builtin::Plain(Plain::Kill)),

@@ -1,8 +1,8 @@
-//! Lowered programs to the machine's instructions.
+//! Translation of lowered programs to bytecode.
 //!
-//! The control flow is that of the lowered program; references are counted by the values
-//! themselves, so what is left of retaining and releasing is which use of a register is its last.
-//! That, and which values share a register, is found out afterwards.
+//! The control flow is that of the lowered program. Values are reference-counted by the machine, so
+//! retains and releases become last-use marks on registers. These, and which values share a
+//! register, are determined afterwards.
 
 mod flow;
 mod layout;
@@ -22,18 +22,18 @@ use crate::builtin::{Builtin, Plain};
 use crate::code::{Arg, Callee, Const, Entry, Executable, Function, Reg};
 use pool::{Pool, fresh, identifier};
 
-/// Why a program has no form for the machine.
+/// The reason why a program has no bytecode form.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unsupported(pub String);
 
 /// Translates a lowered program.
 ///
 /// # Errors
-/// It reads elements of buffers in scalar expressions, which lowering does not make.
+/// A scalar expression reads elements of buffers, which lowering does not produce.
 pub fn translate(lowered: &Lowered) -> Result<Executable, Unsupported> {
     let mut pool = Pool::default();
     for t in lowered.data.values() {
-        // In the order of their numbers: constant `k` of the lowered program is `c[k]`.
+        // In index order: constant `k` of the lowered program is `c[k]`.
         pool.consts.push(Const::Tensor(t.clone()));
     }
     let mut taken = FxHashSet::default();
@@ -69,16 +69,16 @@ pub fn translate(lowered: &Lowered) -> Result<Executable, Unsupported> {
     Ok(out)
 }
 
-/// How a block ends.
+/// The terminator of a block.
 #[derive(Clone, Debug)]
 enum End {
     Ret(Arg),
     Goto(usize),
-    /// The register, where it is true, where not.
+    /// The register, the target if it is true, and the target otherwise.
     If(Reg, usize, usize),
 }
 
-/// A call, and where it stands in the text.
+/// A call, and its source location.
 #[derive(Clone, Debug)]
 struct Call {
     callee: Callee,
@@ -87,30 +87,28 @@ struct Call {
     place: Symbol,
 }
 
-/// A piece of code without jumps in it. Registers have the numbers of values here: as many as there
-/// are.
+/// A basic block. Registers are virtual here: one for each value.
 #[derive(Clone, Debug)]
 struct Block {
     calls: Vec<Call>,
     end: End,
 }
 
-/// The translation of one function.
+/// The state of translating one function.
 struct Translation<'a> {
     f: &'a LFunc,
     pool: &'a mut Pool,
-    /// By how much the machine's registers are numbered higher: a closure's code takes the closure
-    /// first.
+    /// The offset of register numbers: a closure's code has the closure as its first parameter.
     shift: u32,
     registers: u32,
     blocks: Vec<Block>,
-    /// The block that is written.
+    /// The block that is being emitted.
     here: usize,
-    /// Where the next instruction stands.
+    /// The source location of the next instruction.
     place: Symbol,
     /// Registers that hold constants.
     consts: FxHashMap<lir::Reg, Arg>,
-    /// Registers of values in memory, and those among them that somebody else keeps alive.
+    /// Registers that own memory, and those among them that another owner keeps alive.
     owners: FxHashSet<Reg>,
     lent: FxHashSet<Reg>,
 }
@@ -132,7 +130,7 @@ impl<'a> Translation<'a> {
             all.filter(move |r| *r.0 == hold).map(|r| r.1)
         };
         let mut lent: FxHashSet<Reg> = of(Hold::Lent).collect();
-        // The closure that runs is somebody's.
+        // The running closure is kept alive by its caller.
         lent.extend((shift > 0).then_some(0));
         let mut owners: FxHashSet<Reg> = of(Hold::Value).collect();
         owners.extend(&lent);
@@ -141,8 +139,7 @@ impl<'a> Translation<'a> {
             pool,
             shift,
             registers: f.regs.len() as u32 + shift,
-            // Blocks of the lowered function keep their numbers behind the first, where parameters
-            // are moved.
+            // Blocks of the lowered function follow the first one, where parameters are moved.
             blocks: vec![empty; f.blocks.len() + 1],
             here: 0,
             place: none,
@@ -154,8 +151,8 @@ impl<'a> Translation<'a> {
 
     fn function(mut self, name: String) -> Result<Function, Unsupported> {
         let f = self.f;
-        // Parameters come first in the machine; in a lowered function any registers may be
-        // parameters.
+        // Parameters are the machine's first registers; in a lowered function any register may be a
+        // parameter.
         let params = f.params.len() as u32 + self.shift;
         self.arrange();
         self.end(End::Goto(1));
@@ -189,12 +186,12 @@ impl<'a> Translation<'a> {
         })
     }
 
-    /// The number of a block of the lowered function.
+    /// Returns the index of a block of the lowered function.
     fn block(id: BlockId) -> usize {
         id.0 as usize + 1
     }
 
-    /// A new block, still empty.
+    /// Creates an empty block.
     fn fresh(&mut self) -> usize {
         self.blocks.push(Block {
             calls: Vec::new(),
@@ -207,14 +204,14 @@ impl<'a> Translation<'a> {
         self.blocks[self.here].end = end;
     }
 
-    /// Moves parameters to the registers of their numbers, where they have others.
+    /// Moves parameters to the registers that the lowered function has for them.
     fn arrange(&mut self) {
         let params = &self.f.params;
         let in_order = params.iter().enumerate().all(|(i, r)| r.0 as usize == i);
         if in_order {
             return;
         }
-        // Above all registers of the function, so that no parameter is in the way of another.
+        // Above all registers of the function, so that no move overwrites another parameter.
         let n = params.len() as u32;
         self.registers += n;
         let above = self.registers - n;
@@ -254,12 +251,12 @@ impl<'a> Translation<'a> {
         });
     }
 
-    /// Notes where the next instruction stands.
+    /// Sets the source location of the next instruction.
     fn at(&mut self, place: Symbol) {
         self.place = place;
     }
 
-    /// Returns what a register holds.
+    /// Returns the argument for a register.
     fn seen(&self, r: lir::Reg) -> Arg {
         match self.consts.get(&r) {
             Some(&constant) => constant,
@@ -271,7 +268,7 @@ impl<'a> Translation<'a> {
         regs.iter().map(|&r| self.seen(r)).collect()
     }
 
-    /// A scalar expression: its parts in order, each a call.
+    /// Translates a scalar expression: its nodes in post-order, a call each.
     fn scalar(&mut self, root: &Ex) -> Result<Arg, Unsupported> {
         let mut parts: Vec<&Ex> = Vec::new();
         visit_expr(root, |e| parts.push(e));
@@ -314,7 +311,7 @@ impl<'a> Translation<'a> {
         Ok(known[&root.addr()])
     }
 
-    /// A shape: a constant where all extents are.
+    /// Translates a shape: a constant if all extents are.
     fn shape(&mut self, dims: &[Ex]) -> Result<Arg, Unsupported> {
         let whole: Option<Vec<i64>> = dims.iter().map(Ex::as_int).collect();
         if let Some(dims) = whole {
@@ -329,7 +326,7 @@ impl<'a> Translation<'a> {
         Ok(Arg::Reg(dst))
     }
 
-    /// Returns where the result of a kernel goes: its shape, or the tensor that was placed for it.
+    /// Returns the argument for a kernel's result: its shape, or the tensor allocated for it.
     fn target(&mut self, given: Option<&Alloc>) -> Result<Arg, Unsupported> {
         match given {
             None => Ok(Arg::Void),
@@ -338,7 +335,7 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// Results of a call: one as it is, several as the fields of a tuple.
+    /// Assigns the results of a call: a single one directly, several as the fields of a tuple.
     fn results(&mut self, callee: Callee, args: Vec<Arg>, dsts: &[lir::Reg]) {
         if let [dst] = dsts {
             let dst = self.reg(*dst);
@@ -357,11 +354,12 @@ impl<'a> Translation<'a> {
         }
     }
 
-    /// An instruction.
+    /// Translates an instruction.
     fn inst(&mut self, inst: &lir::Inst) -> Result<(), Unsupported> {
         use lir::Inst as I;
         match inst {
-            // Stands where it is used. What is counted where, the values know themselves.
+            // Constants are used directly as operands. Reference counting is implicit in the
+            // values.
             I::Const { .. } | I::Retain(_) | I::Release(_) => {}
             I::Kernel {
                 dsts,
@@ -387,7 +385,7 @@ impl<'a> Translation<'a> {
                 let value = self.scalar(value)?;
                 let made = self.blocks[self.here].calls.len() > before;
                 match self.blocks[self.here].calls.last_mut() {
-                    // The last part of the expression goes where the whole is wanted.
+                    // The expression's last node is computed directly into the destination.
                     Some(Call { dst: to, .. }) if made && to.map(Arg::Reg) == Some(value) => {
                         *to = Some(dst)
                     }
@@ -495,7 +493,7 @@ impl<'a> Translation<'a> {
                 let dst = self.reg(*dst);
                 self.call(Plain::AllocTensor, args, Some(dst));
             }
-            // The value is needed up to here.
+            // Extends the live range up to here.
             I::Kill { src } => self.call(Plain::Kill, vec![self.seen(*src)], None),
             I::RefNew { dst, value } => {
                 let (value, dst) = (self.seen(*value), self.reg(*dst));
@@ -530,8 +528,7 @@ impl<'a> Translation<'a> {
                 self.at(*place);
                 self.call(Plain::CheckTensor, args, None);
             }
-            // Values of the machine cannot be misread; what is no such value fails where it is
-            // used.
+            // The machine's values carry their kind; a value of the wrong kind fails at its use.
             I::CheckValue { .. } => {}
             I::CheckKind { src, kind, place } => {
                 let (name, fields) = match kind {

@@ -1,11 +1,11 @@
-//! Names and constants of a program.
+//! The names and constants of a program.
 
 use relax_tensor::{DType, Tensor};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::code::{Arg, Const};
 
-/// A label as an identifier.
+/// Converts a label to an identifier.
 pub(super) fn identifier(label: &str) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let text: String = label.chars().map(clean).collect();
@@ -15,7 +15,7 @@ pub(super) fn identifier(label: &str) -> String {
     }
 }
 
-/// A name that is not taken: the one that is wanted, or that and a number.
+/// Returns a unique name: the wanted one, with a numeric suffix if it is taken.
 pub(super) fn fresh(taken: &mut FxHashSet<String>, wanted: &str) -> String {
     let mut name = wanted.to_owned();
     let mut k = 1;
@@ -26,7 +26,7 @@ pub(super) fn fresh(taken: &mut FxHashSet<String>, wanted: &str) -> String {
     name
 }
 
-/// Constants, those that are not tensors once each.
+/// The constant pool; constants other than tensors are deduplicated.
 #[derive(Default)]
 pub(super) struct Pool {
     pub(super) consts: Vec<Const>,

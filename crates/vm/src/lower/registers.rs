@@ -1,5 +1,5 @@
-//! Registers for values: linear scan over the function, in the order of its blocks. A value's
-//! register is free for another from its last use on.
+//! Register allocation: linear scan over the function, in block order. A value's register is free
+//! after its last use.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,15 +9,15 @@ use super::live::{Code, Lives, registers};
 use crate::builtin::{Builtin, Plain};
 use crate::code::{Arg, Callee, Reg};
 
-/// From where to where a value is needed; what an instruction reads comes before what it writes.
+/// A live range; an instruction's reads come before its writes.
 #[derive(Clone, Copy)]
 struct Span {
     from: u32,
     to: u32,
 }
 
-/// Gives values registers, and marks the last uses of those in memory. Returns how many registers
-/// there are.
+/// Assigns registers, and marks the last uses of values that own memory. Returns the number of
+/// registers.
 pub(super) fn assign(code: &mut Code, lives: &Lives, order: &[usize]) -> u32 {
     let spans = spans(code, lives, order);
     mark(code, lives, order);
@@ -36,7 +36,7 @@ pub(super) fn assign(code: &mut Code, lives: &Lives, order: &[usize]) -> u32 {
             End::Ret(Arg::Reg(r) | Arg::Last(r)) | End::If(r, ..) => name(r),
             End::Ret(_) | End::Goto(_) => {}
         }
-        // Copies whose two values came into one register.
+        // Copies whose source and destination were assigned the same register.
         block.calls.retain(|c| {
             let copy = c.callee == Callee::Builtin(Builtin::Plain(Plain::Copy));
             let same = |a: &Arg| matches!(a, Arg::Reg(r) | Arg::Last(r) if Some(*r) == c.dst);
@@ -103,10 +103,10 @@ fn mark(code: &mut Code, lives: &Lives, order: &[usize]) {
     }
 }
 
-/// The register of each value.
+/// Returns the register of each value.
 fn scan(code: &Code, spans: &[Option<Span>], order: &[usize]) -> (Vec<Reg>, u32) {
     let mut numbers: Vec<Reg> = vec![0; spans.len()];
-    // Values that are copied into others, which may take their places.
+    // Values that are copied into others, which prefer the same register.
     let mut wish: Vec<Option<Reg>> = vec![None; spans.len()];
     for call in order.iter().flat_map(|&k| &code.blocks[k].calls) {
         if call.callee == Callee::Builtin(Builtin::Plain(Plain::Copy))
@@ -119,7 +119,7 @@ fn scan(code: &Code, spans: &[Option<Span>], order: &[usize]) -> (Vec<Reg>, u32)
     let mut values: Vec<(Span, Reg)> = (0..spans.len() as u32)
         .filter_map(|r| Some((spans[r as usize]?, r)))
         .collect();
-    // Parameters come first: they have the registers of their numbers.
+    // Parameters come first: their registers are fixed.
     values.sort_by_key(|(span, r)| (*r >= code.params, span.from, *r));
     let mut free_from: Vec<u32> = Vec::new();
     let mut given: Vec<bool> = vec![false; spans.len()];

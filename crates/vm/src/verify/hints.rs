@@ -1,16 +1,16 @@
-//! What a tensor program is said to be, as far as its buffers can tell.
+//! Verification of hints in tensor programs, as far as their buffers allow.
 //!
-//! A hint has native code call a kernel of the runtime, which trusts in ranks, element types and
-//! numbers. Extents are compared where it is called.
+//! A hint makes native code call a kernel of the runtime, which relies on ranks, element types and
+//! numbers. Extents are checked at the call.
 
 use relax_loops::{Buf, Hint, Lines, Program, Stage};
 use relax_tensor::DType;
 
-/// More than any step, padding or distance.
+/// An upper bound on steps, paddings and dilations.
 const MOST: i64 = 1 << 24;
 
-/// Returns whether each hint is about a stage that there is, and about buffers of the ranks and
-/// element types that it speaks of.
+/// Returns whether each hint refers to an existing stage, and to buffers of the ranks and element
+/// types that it requires.
 pub(super) fn sound(p: &Program) -> bool {
     p.hints.iter().all(|(out, hint)| {
         let operands = hint.operands();
@@ -30,7 +30,7 @@ fn writes(stage: &Stage, out: Buf) -> bool {
 fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
     let rank = |b: Buf| p.bufs[b].shape.len();
     let ranks = |all: &[(Buf, usize)]| all.iter().all(|&(b, n)| rank(b) == n);
-    // Images, or lines, which are images of one row.
+    // Images, or signals, which are images with a single row.
     let images = |all: &[Buf]| [3, 4].iter().any(|&n| all.iter().all(|&b| rank(b) == n));
     let steps = |all: &[i64]| all.iter().all(|n| (1..=MOST).contains(n));
     let margins = |all: &[i64]| all.iter().all(|n| (0..=MOST).contains(n));

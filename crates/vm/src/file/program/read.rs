@@ -1,5 +1,4 @@
-//! Tensor programs read from a file of the virtual machine: each index and length is held against
-//! what there is.
+//! Deserialisation of tensor programs: every index and length is bounds-checked.
 
 use relax_base::{Span, Symbol};
 use relax_loops::{
@@ -12,7 +11,7 @@ use super::super::bytes::{Read, Reader};
 use super::{AXES, COMBINERS, DEPTH};
 use crate::builtin::{BINARY, UNARY};
 
-/// Reads a program. Its parts stand at places of no text, each at its own.
+/// Reads a program. Its parts get distinct spans that refer to no source.
 pub(in super::super) fn read(r: &mut Reader<'_>) -> Read<Program> {
     let mut p = Program::new(Symbol::new(&r.text()?));
     let vars = r.list(|r| {
@@ -75,7 +74,7 @@ pub(in super::super) fn read(r: &mut Reader<'_>) -> Read<Program> {
     Ok(p)
 }
 
-/// What there is so far.
+/// What has been read so far.
 struct Known {
     vars: usize,
     bufs: usize,
@@ -119,7 +118,7 @@ impl Known {
         let dtype = r.dtype()?;
         let wrong = |what: &str| FileError::damaged(at, what);
         let kind = match kind {
-            // Constants are brought to their type, as every other way to make them does.
+            // Constants are normalised to their type, as everywhere else.
             0 if !dtype.is_float() => return Ok(Ex::int(dtype, r.long()? as i64)),
             1 if dtype.is_float() => return Ok(Ex::float(dtype, f64::from_bits(r.long()?))),
             2 => ExKind::Var(self.var(r)?),
@@ -189,7 +188,7 @@ impl Known {
         })
     }
 
-    /// A block, to its end.
+    /// Reads a block up to its end.
     fn block(&self, r: &mut Reader<'_>) -> Read<Vec<Stmt>> {
         self.block_in(r, 0)
     }
@@ -264,7 +263,7 @@ impl Known {
     }
 }
 
-/// A hint of its parts; `None` where these are not those of its kind.
+/// Builds a hint from its parts; `None` if these do not match the kind.
 fn made(kind: u8, bufs: &[Buf], numbers: &[i64], truth: impl Fn(u32) -> bool) -> Option<Hint> {
     Some(match (kind, bufs, numbers) {
         (0, &[a, b], []) => Hint::Gemm {
