@@ -1,14 +1,14 @@
-//! Models with changes at random, read one after the other in one process: each gives a text or
-//! errors, and neither panics nor takes much time or memory.
+//! Fuzzes the importer with random mutations of models, one after the other in one process: each
+//! must give a text or errors, without a panic and within time and memory limits.
 //!
 //!     cargo run --release -p relax-onnx --example mutate -- 10000000 FOLDER…
 //!
-//! Changes are made to the fields of the messages, so that what comes out still is a model: numbers
-//! become those at the ends of ranges, names those of other values, operators others, nodes and
-//! tensors those of other models, fields come twice or not at all. A few bytes are changed as well
-//! now and then. Models in the folders (and below) of at most 64 KiB are the ones that are changed,
-//! a few written here otherwise. The same number of a model gives the same changes; `--from N`
-//! begins elsewhere. Findings are written as files and end the run with exit code 1.
+//! Mutations apply to the fields of protobuf messages, so that the result is still a model: numbers
+//! become boundary values, names those of other values, operators other ones, nodes and tensors are
+//! taken from other models, fields are duplicated or dropped. Occasionally, a few bytes are changed
+//! as well. The seeds are the models in the folders (recursively) of at most 64 KiB, or else a few
+//! built-in ones. A model's number determines its mutations; `--from N` starts at a later one.
+//! Findings are written to files, and make the exit code 1.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,16 +22,16 @@ mod wire;
 
 use wire::{Field, Pool, Random};
 
-/// The largest model that is taken.
+/// The size limit on seeds.
 const LARGEST: u64 = 64 << 10;
-/// The most memory that one model may take at a time.
+/// The limit on memory in use for one model.
 const MEMORY: usize = 512 << 20;
-/// The most time that one model may take.
+/// The time limit for one model.
 const TIME: Duration = Duration::from_secs(10);
-/// The most findings that are written.
+/// The limit on findings that are written.
 const FINDINGS: usize = 20;
 
-/// Counts the memory that is taken.
+/// An allocator that counts the memory in use.
 struct Counting;
 
 static TAKEN: AtomicUsize = AtomicUsize::new(0);
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let now = TAKEN.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
         MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promises are those that the system's allocator asks for.
+        // SAFETY: this function's contract is that of the system's allocator.
         unsafe { System.alloc(layout) }
     }
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     run(&seeds, from, count)
 }
 
-/// The models in a folder and below it, in the order of their names.
+/// Collects the models in a folder, recursively, in the order of their names.
 fn models(folder: &Path, out: &mut Vec<Vec<u8>>) {
     let mut open = vec![folder.to_owned()];
     while let Some(path) = open.pop() {

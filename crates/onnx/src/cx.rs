@@ -1,4 +1,4 @@
-//! The text in the making: calls of operators, their types, names and blocks.
+//! The text under construction: operator calls, their types, names and blocks.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::names::Names;
 use crate::node::{Fault, R};
 use crate::value::{Constant, Elem, Source, Val};
 
-/// Attributes of a call.
+/// The attributes of a call.
 pub type Attrs<'a> = &'a [(&'a str, AttrValue)];
 
 /// A line of a block: `let %id = text;`.
@@ -23,9 +23,9 @@ pub type Attrs<'a> = &'a [(&'a str, AttrValue)];
 pub struct Line {
     /// The variable.
     pub id: u32,
-    /// What it is bound to.
+    /// The bound expression.
     pub text: String,
-    /// Where in the model it comes from.
+    /// The scope in the model that it comes from.
     pub scope: Rc<str>,
 }
 
@@ -35,9 +35,9 @@ type Typed = (Rc<[Dim]>, DType);
 /// A variable of the text.
 #[derive(Debug)]
 struct Variable {
-    /// What it would be called.
+    /// The preferred name.
     hint: Rc<str>,
-    /// Whether the name is one of the model's.
+    /// Whether it is a name from the model.
     own: bool,
 }
 
@@ -48,42 +48,42 @@ pub struct Parameter {
     pub id: u32,
     /// Its type.
     pub ty: String,
-    /// Its value, for weights.
+    /// Its value, if it is a weight.
     pub value: Option<Rc<Constant>>,
 }
 
-/// The text in the making.
+/// The text under construction.
 pub struct Cx {
     /// Types and dimensions.
     pub module: Module,
-    /// Open blocks, the innermost last.
+    /// Open blocks, innermost last.
     blocks: Vec<Vec<Line>>,
     variables: Vec<Variable>,
     /// The parameters.
     pub parameters: Vec<Parameter>,
-    /// Functions of lists that the text needs.
+    /// The list functions that the text needs.
     pub helpers: std::collections::BTreeSet<&'static str>,
     dim_names: Names,
-    /// The types of variables that are tensors.
+    /// The types of tensor variables.
     types: RefCell<FxHashMap<u32, Typed>>,
-    /// What new variables are called after.
+    /// The preferred name of new variables.
     pub hint: Rc<str>,
-    /// The scope of the node that is translated.
+    /// The scope of the current node.
     pub scope: Rc<str>,
 }
 
-/// Where a variable's number begins and ends in a text whose names are still to be given.
+/// The delimiters of a variable's number in a text that is not named yet.
 const OPEN: char = '\u{1}';
 const CLOSE: char = '\u{2}';
 
-/// A text with others in place of its variables.
+/// Replaces the variables in a text.
 pub fn with_mentions(text: &str, mut of: impl FnMut(u32) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     for (i, piece) in text.split(OPEN).enumerate() {
         let id = (i > 0).then(|| piece.split_once(CLOSE)).flatten();
         match id.and_then(|(id, rest)| Some((id.parse().ok()?, rest))) {
             Some((id, rest)) => {
-                // The mention brings its sign.
+                // The replacement includes the sigil.
                 out.truncate(out.len() - usize::from(out.ends_with('%')));
                 out.push_str(&of(id));
                 out.push_str(rest);
@@ -94,13 +94,13 @@ pub fn with_mentions(text: &str, mut of: impl FnMut(u32) -> String) -> String {
     out
 }
 
-/// The variables in a text.
+/// Iterates over the variables in a text.
 pub fn mentioned(text: &str) -> impl Iterator<Item = u32> + '_ {
     (text.split(OPEN).skip(1)).filter_map(|rest| rest.split(CLOSE).next()?.parse().ok())
 }
 
 impl Cx {
-    /// Nothing yet.
+    /// Creates an empty text.
     pub fn new() -> Cx {
         Cx {
             module: Module::new(),
@@ -114,13 +114,13 @@ impl Cx {
             scope: "".into(),
         }
     }
-    /// A new variable.
+    /// Creates a variable.
     pub fn variable(&mut self) -> u32 {
         let hint = Rc::clone(&self.hint);
         self.variables.push(Variable { hint, own: false });
         self.variables.len() as u32 - 1
     }
-    /// Calls a variable as the model does.
+    /// Names a variable as in the model.
     pub fn call_it(&mut self, id: u32, name: &str) {
         let v = &mut self.variables[id as usize];
         if !v.own {
@@ -128,22 +128,22 @@ impl Cx {
             v.own = true;
         }
     }
-    /// A new variable that is called like another.
+    /// Creates a variable with the same preferred name as another.
     pub fn alike(&mut self, id: u32) -> u32 {
         let Variable { hint, own } = &self.variables[id as usize];
         let (hint, own) = (Rc::clone(hint), *own);
         self.variables.push(Variable { hint, own });
         self.variables.len() as u32 - 1
     }
-    /// Returns what a variable would be called.
+    /// Returns the preferred name of a variable.
     pub fn hint_of(&self, id: u32) -> Rc<str> {
         Rc::clone(&self.variables[id as usize].hint)
     }
-    /// Calls a variable otherwise.
+    /// Renames a variable.
     pub fn rename(&mut self, id: u32, name: &str) {
         self.variables[id as usize].hint = name.into();
     }
-    /// The type of a parameter, or of a variable that is a tensor, in the text.
+    /// Returns the type of a parameter, or of a tensor variable, as text.
     pub fn type_of(&self, id: u32) -> Option<String> {
         if let Some(p) = self.parameters.iter().find(|p| p.id == id) {
             return Some(p.ty.clone());
@@ -152,11 +152,11 @@ impl Cx {
         let (dims, dtype) = types.get(&id)?;
         Some(self.show_type(dims, *dtype))
     }
-    /// The text that stands for a variable until names are given.
+    /// Returns the placeholder of a variable, to be replaced by its name.
     pub fn mention(id: u32) -> String {
         format!("%{OPEN}{id}{CLOSE}")
     }
-    /// Binds a text to a new variable; what stands for it.
+    /// Binds an expression to a new variable; returns its placeholder.
     pub fn bind(&mut self, text: String) -> Rc<str> {
         let id = self.variable();
         let scope = Rc::clone(&self.scope);
@@ -164,7 +164,7 @@ impl Cx {
         block.push(Line { id, text, scope });
         Cx::mention(id).into()
     }
-    /// Binds a text to a variable that was made before.
+    /// Binds an expression to an existing variable.
     pub fn bind_to(&mut self, id: u32, text: String) {
         let scope = Rc::clone(&self.scope);
         let block = self.blocks.last_mut().expect("a block is open");
@@ -174,21 +174,21 @@ impl Cx {
     pub fn open(&mut self) {
         self.blocks.push(Vec::new());
     }
-    /// Returns how many blocks are open.
+    /// Returns the number of open blocks.
     pub fn depth(&self) -> usize {
         self.blocks.len()
     }
-    /// Drops the innermost blocks but so many.
+    /// Drops all but the outermost `depth` blocks.
     pub fn close_to(&mut self, depth: usize) {
         self.blocks.truncate(depth);
     }
-    /// Closes the innermost block: its lines that `result` needs, and `result`.
+    /// Closes the innermost block: returns the lines that `result` needs, and `result`.
     pub fn close(&mut self, result: &str) -> String {
         let kept = self.close_lines(result);
         laid_out(kept, result)
     }
-    /// The innermost block's lines that `result` needs, and the functions of layers that come
-    /// again; with `result`.
+    /// Closes the innermost block like [`Self::close`], and folds repeated layers; returns the
+    /// functions of layers, and the block's text.
     pub fn close_folded(&mut self, result: &str) -> (Vec<String>, String) {
         let mut kept = self.close_lines(result);
         let functions = crate::layers::fold(self, &mut kept, result);
@@ -207,7 +207,7 @@ impl Cx {
         kept.reverse();
         kept
     }
-    /// The text with names for its variables; `reserved` ones keep theirs.
+    /// Names the variables in a text; `reserved` names are not used for others.
     pub fn name_all(
         &self,
         text: &str,
@@ -218,7 +218,7 @@ impl Cx {
         for (id, name) in fixed {
             given[*id as usize] = Some(name.clone());
         }
-        // Names of the model come first: numbers are for what is in between.
+        // Names from the model take precedence; numbers are for intermediate values.
         let order: Vec<u32> = mentioned(text).collect();
         for own in [true, false] {
             for &id in &order {
@@ -241,9 +241,9 @@ impl Cx {
         (out, given)
     }
 
-    /// A dimension variable.
+    /// Creates a dimension variable.
     pub fn dim(&mut self, name: &str) -> Dim {
-        // Names that dimension expressions have a meaning for.
+        // Names that have a meaning in dimension expressions.
         let name = match name {
             "min" | "max" | "shape" | "let" | "if" | "else" | "fn" | "def" | "match" | "true"
             | "false" => {
@@ -259,18 +259,18 @@ impl Cx {
         Dim::var(self.module.dims.push(info))
     }
 
-    /// A tensor type in the text.
+    /// Formats a tensor type.
     pub fn show_type(&self, dims: &[Dim], dtype: DType) -> String {
         let dims: Vec<String> = dims.iter().map(|d| self.module.show_dim(d)).collect();
         let comma = if dims.len() == 1 { "," } else { "" };
         format!("Tensor[({}{comma}), {dtype}]", dims.join(", "))
     }
-    /// A value's type in the text.
+    /// Formats a value's type.
     pub fn show(&self, v: &Val) -> String {
         self.show_type(&v.dims, v.dtype())
     }
 
-    /// Returns what stands for a value in an expression.
+    /// Returns an expression for a value.
     pub fn text(&mut self, v: &Val) -> Rc<str> {
         let constant = match &v.source {
             Source::Text(text) => return Rc::clone(text),
@@ -293,7 +293,7 @@ impl Cx {
         Cx::mention(id).into()
     }
 
-    /// A value that stands for an expression.
+    /// Creates a value for an expression.
     pub fn val(&self, text: Rc<str>, elem: Elem, dims: &[Dim]) -> Val {
         let dims: Rc<[Dim]> = dims.into();
         let id = text.strip_prefix('%').and_then(|t| t.strip_prefix(OPEN));
@@ -310,13 +310,14 @@ impl Cx {
             some: None,
         }
     }
-    /// Binds an expression of a known type.
+    /// Binds an expression of known type.
     pub fn line(&mut self, text: String, elem: Elem, dims: &[Dim]) -> Val {
         let text = self.bind(text);
         self.val(text, elem, dims)
     }
 
-    /// The type of a call, and its text. `tuple` says that all arguments are fields of one.
+    /// Infers the type of a call, and returns it with its text. `tuple` says that the arguments are
+    /// passed as one tuple.
     fn call(
         &mut self,
         name: &str,
@@ -365,7 +366,7 @@ impl Cx {
             if !inner.is_empty() {
                 inner.push_str(", ");
             }
-            // Between brackets two slashes begin a comment; in a shape they divide.
+            // Inside brackets two slashes start a comment; in a shape they are a division.
             let shape = def.shape_attr().is_some_and(|a| a.name == *key) && text.contains("//");
             match text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
                 Some(dims) if shape => inner.push_str(&format!("shape({dims})")),
@@ -375,7 +376,7 @@ impl Cx {
         Ok((out, format!("{name}({inner})")))
     }
 
-    /// An attribute's value in the text.
+    /// Formats an attribute value.
     fn attr(&self, value: &AttrValue) -> Option<String> {
         Some(match value {
             AttrValue::None => "None".into(),
@@ -412,7 +413,7 @@ impl Cx {
         Ok(self.val(text, Elem::of(dtype), &dims))
     }
 
-    /// A call with one tensor as its result.
+    /// Emits a call with a single tensor as its result.
     pub fn op(&mut self, name: &str, args: &[&Val], attrs: Attrs<'_>) -> R<Val> {
         if let Some(folded) = self.folded(name, args, attrs) {
             return Ok(folded);
@@ -421,13 +422,13 @@ impl Cx {
         let text = self.bind(text);
         self.one(ty, text)
     }
-    /// The same of an operator that takes a tuple.
+    /// Like [`Self::op`], for an operator that takes a tuple.
     pub fn op_of_tuple(&mut self, name: &str, args: &[&Val], attrs: Attrs<'_>) -> R<Val> {
         let (ty, text) = self.call(name, args, true, attrs)?;
         let text = self.bind(text);
         self.one(ty, text)
     }
-    /// A call with a tuple as its result: its fields.
+    /// Emits a call with a tuple as its result; returns its fields.
     pub fn ops(&mut self, name: &str, args: &[&Val], attrs: Attrs<'_>) -> R<Vec<Val>> {
         let (ty, text) = self.call(name, args, false, attrs)?;
         let text = self.bind(text);
@@ -437,12 +438,12 @@ impl Cx {
         let field = |(i, &ty): (usize, &TypeId)| self.one(ty, format!("{text}.{i}").into());
         fields.iter().enumerate().map(field).collect()
     }
-    /// The value of a small call on constants.
+    /// Evaluates a small call on constants.
     fn folded(&mut self, name: &str, args: &[&Val], attrs: Attrs<'_>) -> Option<Val> {
         const LARGEST: usize = 4096;
         let small = |v: &&Val| v.tensor().filter(|t| t.len() <= LARGEST).cloned();
         let tensors: Vec<Tensor> = args.iter().map(small).collect::<Option<_>>()?;
-        // Windows and counts in attributes are work for each element.
+        // Window sizes and counts in attributes multiply the work per element.
         let elements = tensors.iter().map(Tensor::len).max().unwrap_or(1).max(1) as u64;
         let work = attrs
             .iter()
@@ -457,7 +458,7 @@ impl Cx {
         })
     }
 
-    /// The same tensor with a name for every extent that is not known.
+    /// Returns the tensor with a name for every unknown extent.
     pub fn known(&mut self, v: &Val) -> Val {
         if v.dims.iter().all(Dim::is_known) {
             return v.clone();
@@ -473,7 +474,7 @@ impl Cx {
             .collect();
         self.matched(v, &dims)
     }
-    /// The tensor seen with other extents, which are checked (or bound) when the program runs.
+    /// Returns the tensor with other extents, which are checked (or bound) at run time.
     pub fn matched(&mut self, v: &Val, dims: &[Dim]) -> Val {
         if *v.dims == *dims {
             return v.clone();
@@ -486,7 +487,7 @@ impl Cx {
     }
 }
 
-/// Lines as a block that ends in `result`.
+/// Formats lines as a block that ends in `result`.
 fn laid_out(lines: Vec<Line>, result: &str) -> String {
     let mut out = String::new();
     let mut scope: Rc<str> = "".into();
@@ -502,7 +503,7 @@ fn laid_out(lines: Vec<Line>, result: &str) -> String {
     out
 }
 
-/// The product of an attribute's numbers, as far as they can be extents.
+/// Returns the product of an attribute's numbers, as far as they may be extents.
 fn extent(v: &AttrValue) -> u64 {
     let one = |v: &AttrValue| match v {
         AttrValue::Int(n) if (2..i64::from(i32::MAX)).contains(n) => *n as u64,
@@ -514,7 +515,7 @@ fn extent(v: &AttrValue) -> u64 {
     }
 }
 
-/// A number in an attribute.
+/// Formats a number in an attribute.
 fn float_text(f: f64) -> String {
     if f == f.trunc() && f.abs() < 1e15 {
         return format!("{f:.1}");
@@ -522,7 +523,7 @@ fn float_text(f: f64) -> String {
     format!("{f:e}")
 }
 
-/// A small constant written out: a number, or a few integers.
+/// Formats a small constant inline: a number, or a few integers.
 fn literal(t: &Tensor) -> Option<String> {
     let dtype = t.dtype();
     let number = |i: usize| -> Option<String> {
@@ -532,7 +533,7 @@ fn literal(t: &Tensor) -> Option<String> {
             d if d.is_int() => format!("{}i{}", t.get_i64(i), d.bits),
             d if d.is_uint() => format!("{}u{}", t.get_i64(i), d.bits),
             d if d.is_float() && t.get_f64(i) == f64::NEG_INFINITY => {
-                // There is no number for it in the text.
+                // The text format has no literal for it.
                 let suffix = if d == DType::F32 {
                     "f".into()
                 } else {

@@ -1,12 +1,12 @@
-//! Calls on constants, computed while a model is translated.
+//! Constant folding during translation.
 
 use relax_ir::{AttrValue, Module, Type};
 use relax_ops::call_requirements::{Arg, call_type};
 use relax_ops::{Te, TensorInfo, registry};
 use relax_tensor::Tensor;
 
-/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no
-/// computation, or its extents depend on values, or it fails.
+/// Evaluates a call of a built-in operator with a single tensor as its result; `None` if it has no
+/// computation, its extents depend on values, or it fails.
 pub fn call(
     module: &mut Module,
     name: &str,

@@ -1,4 +1,4 @@
-//! Graphs, node by node.
+//! Translation of graphs, node by node.
 
 use std::rc::Rc;
 
@@ -20,65 +20,65 @@ use crate::{ints, table};
 /// A node that could not be translated.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Its name, or that of what it gives.
+    /// The node's name, or that of its output.
     pub node: String,
-    /// Its operator with its domain.
+    /// The operator, with its domain.
     pub operator: String,
-    /// The version of the domain's operators.
+    /// The domain's operator set version.
     pub opset: i64,
-    /// The functions and graphs around it.
+    /// The enclosing functions and graphs.
     pub scope: Vec<String>,
-    /// Why.
+    /// The reason.
     pub fault: Fault,
-    /// What it takes, and where that comes from.
+    /// The types of its inputs, and where these come from.
     pub takes: Vec<String>,
 }
 
-/// A value that is not what the model says it is.
+/// A value whose type differs from what the model states.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
-    /// Its name.
+    /// The value's name.
     pub value: String,
-    /// Its type.
+    /// The actual type.
     pub found: String,
     /// The type that the model states.
     pub stated: String,
-    /// What gives it.
+    /// The node that computes it.
     pub giver: String,
 }
 
-/// How deep functions may call each other, and graphs stand in others.
+/// The nesting limit of function calls and subgraphs.
 const DEEPEST: usize = 64;
-/// The most nodes that are translated, functions' and loops' bodies counted as often as they are
-/// looked at: calls of functions that call functions can be more than there is time for.
+/// The limit on translated nodes, bodies of functions and loops counted at each translation: nested
+/// function calls can expand exponentially.
 const MOST_NODES: usize = 1 << 18;
-/// The most axes of a tensor.
+/// The maximum rank.
 const MOST_AXES: usize = 64;
 
-/// A model in translation.
+/// The state of translating a model.
 pub struct Tr<'a> {
-    /// The text.
+    /// The text under construction.
     pub cx: Cx,
-    /// Names of values, of the innermost graph last.
+    /// The values by name, innermost graph last.
     names: Vec<FxHashMap<String, Value>>,
     opsets: Vec<OperatorSetIdProto>,
     functions: &'a [FunctionProto],
     files: Files<'a>,
-    /// The functions and graphs around.
+    /// The enclosing functions and graphs.
     around: Vec<String>,
-    /// What could not be translated.
+    /// The nodes that could not be translated.
     pub problems: Vec<Problem>,
-    /// How many nodes were translated.
+    /// The number of translated nodes.
     translated: usize,
-    /// Inputs that no node can take, and why.
+    /// Inputs that cannot be used, and why.
     pub refused: FxHashMap<String, String>,
-    /// The ranks that the model says its values have.
+    /// The ranks that the model states for its values.
     pub ranks: FxHashMap<String, usize>,
-    /// What gave a value.
+    /// The node that computes each value.
     givers: FxHashMap<String, Rc<str>>,
-    /// What the model says of the values of its graph.
+    /// The types that the model states for the values of its graph.
     pub stated: FxHashMap<String, TensorTypeProto>,
-    /// Values that are something else.
+    /// Values whose types differ from the stated ones.
     pub mismatches: Vec<Mismatch>,
 }
 
@@ -94,13 +94,13 @@ impl std::ops::DerefMut for Tr<'_> {
     }
 }
 
-/// A domain as the table names it.
+/// Normalises the name of a domain.
 pub fn domain(name: &str) -> &str {
     if name == "ai.onnx" { "" } else { name }
 }
 
 impl<'a> Tr<'a> {
-    /// A model with these operator sets and functions.
+    /// Starts translating a model with these operator sets and functions.
     pub fn new(
         opsets: &[OperatorSetIdProto],
         functions: &'a [FunctionProto],
@@ -122,33 +122,33 @@ impl<'a> Tr<'a> {
             mismatches: Vec::new(),
         }
     }
-    /// The version of a domain's operators.
+    /// Returns the operator set version of a domain.
     pub fn opset(&self, name: &str) -> i64 {
         let of = |o: &&OperatorSetIdProto| domain(&o.domain) == domain(name);
         self.opsets.iter().find(of).map_or(1, |o| o.version)
     }
-    /// Names a value.
+    /// Defines a value.
     pub fn define(&mut self, name: &str, value: Value) {
         let innermost = self.names.last_mut().expect("a graph is open");
         innermost.insert(name.to_owned(), value);
     }
-    /// The value of a name.
+    /// Returns the value of a name.
     pub fn lookup(&self, name: &str) -> Option<Value> {
         if name.is_empty() {
             return Some(Value::Nothing);
         }
         self.names.iter().rev().find_map(|n| n.get(name)).cloned()
     }
-    /// Returns whether no more graphs may stand in each other.
+    /// Returns whether the nesting limit of graphs is reached.
     pub fn too_deep(&self) -> bool {
         self.around.len() >= DEEPEST
     }
-    /// Opens the names of a graph inside of another.
+    /// Enters the scope of a nested graph.
     pub fn enter(&mut self, what: String) {
         self.names.push(FxHashMap::default());
         self.around.push(what);
     }
-    /// Closes them.
+    /// Leaves it.
     pub fn leave(&mut self) {
         self.names.pop();
         self.around.pop();
@@ -172,7 +172,7 @@ impl<'a> Tr<'a> {
         });
     }
 
-    /// The types of what a node takes, and where they come from.
+    /// Returns the types of a node's inputs, and where they come from.
     fn takes(&self, node: &NodeProto) -> Vec<String> {
         let mut out = Vec::new();
         for name in node.input.iter().filter(|n| !n.is_empty()) {
@@ -197,7 +197,7 @@ impl<'a> Tr<'a> {
         out
     }
 
-    /// Compares a value with what the model says of it.
+    /// Compares a value with what the model states about it.
     fn compare(&mut self, name: &str, giver: &str, value: &Value) {
         let (Value::Tensor(v), Some(stated)) = (value, self.stated.get(name)) else {
             return;
@@ -233,7 +233,7 @@ impl<'a> Tr<'a> {
         });
     }
 
-    /// Names a graph's constants.
+    /// Defines a graph's constants.
     pub fn initializers(&mut self, graph: &GraphProto) -> R<()> {
         for t in &graph.initializer {
             let (tensor, elem) = match tensor::read(t, self.files) {
@@ -274,7 +274,7 @@ impl<'a> Tr<'a> {
             self.node(node);
         }
     }
-    /// The values of a graph's outputs.
+    /// Returns the values of a graph's outputs.
     pub fn outputs(&self, names: impl Iterator<Item = impl AsRef<str>>) -> R<Vec<Value>> {
         names
             .map(|name| {
@@ -353,7 +353,7 @@ impl<'a> Tr<'a> {
         Ok(results)
     }
 
-    /// What new lines are called after.
+    /// Sets the preferred name of new lines.
     fn name_lines(&mut self, node: &NodeProto) {
         let op = node.op_type.to_lowercase();
         let first = node.output.iter().find(|o| !o.is_empty());
@@ -380,7 +380,7 @@ impl<'a> Tr<'a> {
         self.functions.iter().find(fits)
     }
 
-    /// The body of a function in the place of a call of it.
+    /// Inlines the body of a function at a call.
     fn inline(
         &mut self,
         f: &'a FunctionProto,
@@ -408,7 +408,7 @@ impl<'a> Tr<'a> {
     }
 }
 
-/// A node's name, or that of what it gives.
+/// Returns a node's name, or that of its output.
 fn called(node: &NodeProto) -> String {
     match (&node.name, node.output.first()) {
         (name, _) if !name.is_empty() => name.clone(),
@@ -417,8 +417,8 @@ fn called(node: &NodeProto) -> String {
     }
 }
 
-/// The module that a node belongs to, as PyTorch's exporter notes it: the second last of a list
-/// such as `['', 'encoder', 'encoder.layers.0', 'linear_3']`.
+/// Returns the module that a node belongs to, as recorded by PyTorch's exporter: the second last of
+/// a list such as `['', 'encoder', 'encoder.layers.0', 'linear_3']`.
 fn noted_scope(node: &NodeProto) -> String {
     let key = "pkg.torch.onnx.name_scopes";
     let Some(noted) = node.metadata_props.iter().find(|p| p.key == key) else {
@@ -432,7 +432,7 @@ fn noted_scope(node: &NodeProto) -> String {
         .split('.')
         .filter(|p| !p.is_empty())
     {
-        // Numbers belong to the list that they count.
+        // Numeric parts are indices of the preceding list.
         let number = part.bytes().all(|b| b.is_ascii_digit());
         if !out.is_empty() {
             out.push(if number { '.' } else { '/' });
@@ -442,7 +442,7 @@ fn noted_scope(node: &NodeProto) -> String {
     out
 }
 
-/// A node's operator with its domain.
+/// Returns a node's operator with its domain.
 fn operator(node: &NodeProto) -> String {
     match domain(&node.domain) {
         "" => node.op_type.clone(),
@@ -450,7 +450,7 @@ fn operator(node: &NodeProto) -> String {
     }
 }
 
-/// Records what is known of a value's elements.
+/// Records what is known about a value's elements.
 fn learn(v: &mut Val, ints: &[Dim]) {
     if v.tensor().is_some() {
         return;
@@ -473,7 +473,7 @@ fn learn(v: &mut Val, ints: &[Dim]) {
     v.ints = Some(Rc::from(ints));
 }
 
-/// A node of a function's body with the attributes that the call gives it.
+/// Returns a node of a function's body with the attributes of the call substituted.
 fn with_attributes(n: &NodeProto, f: &FunctionProto, call: &NodeProto) -> NodeProto {
     let mut n = n.clone();
     fill(&mut n, f, call);

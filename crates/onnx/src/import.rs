@@ -1,4 +1,4 @@
-//! A whole model.
+//! Import of whole models.
 
 use bytes::Bytes;
 use prost::Message;
@@ -16,33 +16,33 @@ use crate::proto::{DimensionValue, GraphProto, ModelProto, TypeValue, ValueInfoP
 use crate::tensor::{Files, MOST_EXTENT};
 use crate::value::{Elem, Source, Val, Value};
 
-/// Codes of the errors.
+/// Error codes.
 pub mod codes {
     use relax_base::Code;
 
-    /// The file is no ONNX model.
+    /// The file is not an ONNX model.
     pub const DAMAGED: Code = Code(1300);
-    /// An operator or a form of one is not supported.
+    /// An operator, or a variant of one, is not supported.
     pub const UNSUPPORTED: Code = Code(1301);
-    /// A node breaks a rule.
+    /// A node is invalid.
     pub const INVALID: Code = Code(1302);
-    /// The model as a whole breaks a rule.
+    /// The model as a whole is invalid.
     pub const MODEL: Code = Code(1303);
-    /// A value is not what the model says of it.
+    /// A value's type differs from what the model states.
     pub const STATED: Code = Code(1222);
 }
 
-/// Reads files beside the model, by the names that it uses.
+/// Reads external data files, by the names in the model.
 pub type External<'a> = Files<'a>;
 
 /// An imported model.
 #[derive(Debug)]
 pub struct Import {
-    /// The text; not laid out.
+    /// The text, unformatted.
     pub text: String,
-    /// The weights, by the parameters' names.
+    /// The weights, by parameter name.
     pub weights: Vec<(String, Tensor)>,
-    /// What the model says of its values and is not so.
+    /// Mismatches between stated and actual types.
     pub warnings: Diagnostics,
 }
 
@@ -52,25 +52,25 @@ fn wrong(code: relax_base::Code, message: impl Into<String>) -> Diagnostics {
     all
 }
 
-/// How a model is translated.
+/// Import options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether equal layers, one after the other, become one function that is called for each.
+    /// Whether consecutive identical layers are folded into one function that is called for each.
     pub fold_layers: bool,
 }
 
-/// Translates a model.
+/// Imports a model.
 ///
 /// # Errors
-/// The bytes are no model, or some of its nodes cannot be translated: all of them are named.
+/// The bytes are not a model, or some of its nodes cannot be translated, all of which are reported.
 pub fn import(bytes: Bytes, external: External<'_>) -> Result<Import, Diagnostics> {
     import_with(bytes, external, Options::default())
 }
 
-/// The same with options.
+/// Imports a model with options.
 ///
 /// # Errors
-/// The bytes are no model, or some of its nodes cannot be translated: all of them are named.
+/// The bytes are not a model, or some of its nodes cannot be translated, all of which are reported.
 pub fn import_with(
     bytes: Bytes,
     external: External<'_>,
@@ -104,7 +104,7 @@ pub fn import_with(
     }
 }
 
-/// A problem as an error.
+/// Converts a problem to an error.
 fn shown(p: &Problem) -> Diagnostic {
     let (code, why) = match &p.fault {
         Fault::Unsupported(why) => (codes::UNSUPPORTED, why.as_str()),
@@ -129,10 +129,10 @@ fn shown(p: &Problem) -> Diagnostic {
     }
 }
 
-/// The most values that are not what the model says, each of which is named.
+/// The limit on reported mismatches.
 const MOST_NAMED: usize = 16;
 
-/// Warnings about values that are not what the model says.
+/// Returns warnings about mismatches.
 fn mismatches(tr: &Tr<'_>) -> Diagnostics {
     let mut all = Diagnostics::new();
     for m in tr.mismatches.iter().take(MOST_NAMED) {
@@ -150,7 +150,7 @@ fn mismatches(tr: &Tr<'_>) -> Diagnostics {
     all
 }
 
-/// The graph's inputs that have no initializer.
+/// Returns the graph's inputs without an initialiser.
 fn free_inputs(graph: &GraphProto) -> Vec<&ValueInfoProto> {
     let mut given: rustc_hash::FxHashSet<&str> =
         graph.initializer.iter().map(|t| t.name.as_str()).collect();
@@ -166,7 +166,7 @@ fn free_inputs(graph: &GraphProto) -> Vec<&ValueInfoProto> {
         .collect()
 }
 
-/// The text of the main function, after those of layers.
+/// Returns the text of the main function, preceded by those of layers.
 fn body(tr: &mut Tr<'_>, graph: &GraphProto, options: Options) -> R<(Vec<String>, String)> {
     let mut dims = FxHashMap::default();
     for info in free_inputs(graph) {
@@ -202,7 +202,7 @@ fn body(tr: &mut Tr<'_>, graph: &GraphProto, options: Options) -> R<(Vec<String>
     })
 }
 
-/// A result in the text; none for an empty optional.
+/// Formats a result; `None` for an empty optional.
 fn result_text(tr: &mut Tr<'_>, value: &Value) -> R<Option<String>> {
     Ok(Some(match value {
         Value::Tensor(v) => tr.text(v).to_string(),
@@ -224,7 +224,7 @@ fn result_text(tr: &mut Tr<'_>, value: &Value) -> R<Option<String>> {
     }))
 }
 
-/// The extents of a tensor type; fresh variables where they have no name.
+/// Returns the extents of a tensor type, with fresh variables for unnamed ones.
 pub fn extents(
     tr: &mut Tr<'_>,
     shape: &crate::proto::ShapeProto,
@@ -235,7 +235,7 @@ pub fn extents(
     for d in &shape.dim {
         out.push(match &d.value {
             Some(DimensionValue::Value(n)) if (0..=MOST_EXTENT).contains(n) => Dim::from(*n),
-            // A name without a letter is the exporter's way of saying that it has none.
+            // A name without a letter is the exporter's form of an unnamed extent.
             Some(DimensionValue::Param(p)) if p.contains(|c: char| c.is_ascii_alphabetic()) => {
                 match known.get(p) {
                     Some(dim) => dim.clone(),
@@ -266,7 +266,7 @@ fn parameter(
     };
     let elem = Elem(tensor.elem_type);
     if elem.storage().is_none() {
-        // An operator that takes it is what is not supported.
+        // The operator that uses it is reported as unsupported.
         let why = format!("elements of type {} are not supported", elem.name());
         tr.refused.insert(name.clone(), why);
         return Ok(Value::Failed);
@@ -295,7 +295,7 @@ fn parameter(
     Ok(v.into())
 }
 
-/// A parameter that is a sequence, an optional or of any rank.
+/// Translates a parameter that is a sequence, an optional or of unknown rank.
 fn other_parameter(tr: &mut Tr<'_>, info: &ValueInfoProto) -> R<Value> {
     let name = &info.name;
     let ty = info.r#type.as_ref().ok_or("an input without type")?;
@@ -318,7 +318,7 @@ fn other_parameter(tr: &mut Tr<'_>, info: &ValueInfoProto) -> R<Value> {
     Ok(tr.of_kind(Cx::mention(id).into(), &kind))
 }
 
-/// The text with names.
+/// Names all variables and assembles the text.
 fn finish(
     tr: Tr<'_>,
     model: &ModelProto,
@@ -346,7 +346,7 @@ fn finish(
         text.push_str(function);
     }
     for layer in layers {
-        // Names of one function are nothing to another.
+        // Each function has its own names.
         let (layer, _) = tr.cx.name_all(layer, &mut Names::default(), &[]);
         text.push_str(&layer);
     }
@@ -369,7 +369,7 @@ fn finish(
     }
 }
 
-/// Returns where the text comes from.
+/// Returns a comment that says where the text comes from.
 fn header(model: &ModelProto, graph: &GraphProto) -> String {
     let plain = |s: &str| s.chars().filter(|c| !c.is_control()).collect::<String>();
     let mut out = format!("// The ONNX graph `{}`", plain(&graph.name));

@@ -1,12 +1,12 @@
-//! Elements of integer tensors as dimension expressions: what describes shapes stays out of run
-//! time.
+//! Elements of integer tensors as dimension expressions, so that shape computations are resolved at
+//! import.
 
 use relax_sym::Dim;
 
 use crate::node::Node;
 use crate::value::{Elem, MOST_INTS, Val, Value, axis_of};
 
-/// The elements of a value, where they are known integers.
+/// Returns the elements of a value, if they are known integers.
 fn elements(v: &Val) -> Option<Vec<Dim>> {
     if let Some(ints) = &v.ints {
         return Some(ints.to_vec());
@@ -19,7 +19,7 @@ fn elements(v: &Val) -> Option<Vec<Dim>> {
     floats.iter().map(whole).collect()
 }
 
-/// Returns what is known of the elements of each result of a node.
+/// Returns the known elements of each result of a node.
 pub fn evaluate(n: &Node, results: &[Value]) -> Vec<Option<Vec<Dim>>> {
     let Some(Value::Tensor(out)) = results.first() else {
         return Vec::new();
@@ -36,7 +36,7 @@ pub fn evaluate(n: &Node, results: &[Value]) -> Vec<Option<Vec<Dim>>> {
     vec![fits]
 }
 
-/// Returns what is known of some elements of a node's first result.
+/// Returns the partly known elements of a node's first result.
 pub fn partly(n: &Node, out: &Val) -> Option<Vec<Dim>> {
     if n.proto.op_type != "Concat" || out.rank() != 1 || !out.elem.is_integral() {
         return None;
@@ -139,7 +139,7 @@ fn arithmetic(op: &str, a: &Dim, b: &Dim, whole: bool) -> Option<Dim> {
             Some((_, 0)) => return None,
             Some((p, q)) if whole => Dim::from(p.checked_div(q)?),
             _ => {
-                // Extents are not negative, so that cutting off is rounding down.
+                // Extents are non-negative, so truncation is rounding down.
                 let q = a.floordiv(b);
                 let exact = &q * b == *a;
                 if !exact && (!whole || b.as_const().is_none_or(|b| b <= 0)) {
@@ -164,7 +164,7 @@ fn arithmetic(op: &str, a: &Dim, b: &Dim, whole: bool) -> Option<Dim> {
     })
 }
 
-/// Returns whether a variable can never be this number.
+/// Returns whether a variable can never have this value.
 fn never(a: &Dim, b: &Dim) -> bool {
     a.as_atom().is_some() && b.as_const().is_some_and(|b| b < 0)
 }

@@ -1,4 +1,4 @@
-//! Types of values that are no tensors of a known rank: sequences, optionals, tensors of any rank.
+//! Types of values other than tensors of known rank: sequences, optionals, tensors of any rank.
 
 use std::rc::Rc;
 
@@ -10,15 +10,15 @@ use crate::proto::{DimensionValue, TypeProto, TypeValue};
 use crate::tensor::MOST_EXTENT;
 use crate::value::{Elem, Source, Val, Value};
 
-/// What is known of a value. Functions here call themselves along it: the reader of protobufs lets
-/// types nest at most 100 deep.
+/// What is known about a value's type. Functions here recurse over it: the protobuf reader limits
+/// the nesting of types to 100.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kind {
-    /// Nothing: an element of a sequence that has none.
+    /// The bottom type: the element of an empty sequence.
     Never,
-    /// A tensor; its rank may be unknown.
+    /// A tensor, possibly of unknown rank.
     Tensor(Elem, Option<Rc<[Dim]>>),
-    /// A tensor that may lack leading axes, which are there in the text and of extent 1.
+    /// A tensor that may lack leading axes; in the text they exist with extent 1.
     Fewer(Elem, Rc<[Dim]>),
     /// A sequence.
     List(Rc<Kind>),
@@ -27,18 +27,18 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The type of a tensor.
+    /// Returns the type of a tensor.
     pub fn of(v: &Val) -> Kind {
         Kind::Tensor(v.elem, Some(Rc::clone(&v.dims)))
     }
-    /// A list of these.
+    /// Returns a list type.
     pub fn list(of: Kind) -> Kind {
         Kind::List(Rc::new(of))
     }
-    /// Returns what a declared type says; extents without a number are not known.
+    /// Converts a declared type; symbolic extents become unknown.
     ///
     /// # Errors
-    /// It is no type of tensors, sequences and optionals.
+    /// It is not made of tensors, sequences and optionals.
     pub fn declared(t: &TypeProto) -> R<Kind> {
         let inner = |t: &Option<Box<TypeProto>>| match t {
             Some(t) => Kind::declared(t).map(Rc::new),
@@ -66,10 +66,10 @@ impl Kind {
             None => Err("a type that says nothing".into()),
         }
     }
-    /// The type of a value.
+    /// Returns the type of a value.
     ///
     /// # Errors
-    /// Its parts have nothing in common.
+    /// Its parts have no common type.
     pub fn of_value(v: &Value) -> R<Kind> {
         Ok(match v {
             Value::Tensor(v) => Kind::of(v),
@@ -85,7 +85,7 @@ impl Kind {
             Value::Failed => return Err(Fault::Follows),
         })
     }
-    /// The type of what is one or the other.
+    /// Returns the least upper bound of two types.
     ///
     /// # Errors
     /// There is none.
@@ -110,7 +110,7 @@ impl Kind {
             _ => return Err("a tensor and a sequence in the same place".into()),
         })
     }
-    /// Without the variables that were made since there were `bound`: they are not seen outside.
+    /// Replaces the dimension variables from index `bound` on, which are not visible outside.
     pub fn outside(self, bound: usize) -> Kind {
         match self {
             Kind::Tensor(elem, Some(dims)) => {
@@ -129,14 +129,14 @@ impl Kind {
     }
 }
 
-/// Extents that two tensors of one rank have in common; `?` where they differ.
+/// Returns the common extents of two tensors of equal rank; `?` where they differ.
 fn common(a: &[Dim], b: &[Dim]) -> Vec<Dim> {
     let one = |(x, y): (&Dim, &Dim)| if x == y { x.clone() } else { Dim::ANY };
     a.iter().zip(b).map(one).collect()
 }
 
 impl Cx {
-    /// A type in the text.
+    /// Formats a type.
     pub fn show_kind(&self, kind: &Kind) -> String {
         match kind {
             Kind::Never => "Tensor[_, float32]".into(),
@@ -148,7 +148,7 @@ impl Cx {
             Kind::Option(k) => format!("Option[{}]", self.show_kind(k)),
         }
     }
-    /// The value that an expression of a type stands for.
+    /// Creates a value for an expression of a type.
     pub fn of_kind(&self, text: Rc<str>, kind: &Kind) -> Value {
         match kind {
             Kind::Tensor(elem, Some(dims)) => self.val(text, *elem, dims).into(),
@@ -160,16 +160,16 @@ impl Cx {
         let text = self.bind(text);
         self.of_kind(text, kind)
     }
-    /// Returns what stands for a value, as one of a type that it fits.
+    /// Returns an expression for a value, converted to a compatible type.
     ///
     /// # Errors
-    /// It does not fit.
+    /// It is not compatible.
     pub fn as_kind(&mut self, v: &Value, kind: &Kind) -> R<Rc<str>> {
         match (v, kind) {
             (Value::Failed, _) => Err(Fault::Follows),
             (Value::Other(text, own), kind) if **own == *kind => Ok(Rc::clone(text)),
             (Value::Nothing, Kind::Option(_)) => Ok("None".into()),
-            // A list that nothing was put in is one of anything.
+            // An empty list has any element type.
             (Value::Other(text, own), Kind::List(_))
                 if **own == Kind::List(Rc::new(Kind::Never)) =>
             {
@@ -200,7 +200,7 @@ impl Cx {
                 let text = self.bind(format!("match_cast({text}, {any})"));
                 match dims {
                     None => Ok(text),
-                    // Of another rank: that is found when it runs.
+                    // A different rank fails at run time.
                     Some(_) => {
                         let shown = self.show_kind(kind);
                         Ok(self.bind(format!("match_cast({text}, {shown})")))
@@ -253,7 +253,7 @@ impl Cx {
             _ => Err("a tensor and a sequence in the same place".into()),
         }
     }
-    /// A variable of one type, and the block that makes it one of another.
+    /// Creates a variable of one type, and the block that converts it to another.
     fn function(&mut self, from: &Kind, to: &Kind) -> R<(u32, String)> {
         let id = self.variable();
         let v = self.of_kind(Cx::mention(id).into(), from);
@@ -262,7 +262,7 @@ impl Cx {
         let body = self.close(result.as_deref().unwrap_or(""));
         result.map(|_| (id, body))
     }
-    /// Calls a value as the model does, where a variable stands for it.
+    /// Names a value as in the model, if it is a variable.
     pub fn named(&mut self, value: &Value, name: &str) {
         let text = match value {
             Value::Tensor(v) => match &v.source {

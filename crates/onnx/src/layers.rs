@@ -1,9 +1,9 @@
-//! Equal layers, one after the other, as one function that is called for each.
+//! Folding of consecutive identical layers into one function that is called for each.
 //!
-//! Lines are equal when their texts are, variables aside. A stretch of lines that comes again at
-//! once is a layer when the variables play the same parts in each instance: what a layer takes from
-//! outside becomes a parameter, what others take from it a result. Nested functions stay where they
-//! are, since their text is a line's.
+//! Lines are equal when their texts are, up to variables. A sequence of lines that repeats
+//! immediately is a layer if the variables have corresponding roles in each instance: values that a
+//! layer takes from outside become parameters, values used outside become results. Nested functions
+//! are part of a line's text and stay in place.
 
 use std::rc::Rc;
 
@@ -12,16 +12,16 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::cx::{Cx, Line, mentioned, with_mentions};
 use crate::names::{Names, readable};
 
-/// The fewest lines of a layer.
+/// The minimum number of lines in a layer.
 const LEAST: usize = 6;
-/// The longest layer that is looked for.
+/// The maximum number of lines in a layer.
 const LONGEST: usize = 4096;
-/// The most functions that are made.
+/// The limit on functions created.
 const MOST: usize = 32;
-/// The most places that are tried as the beginning of a layer.
+/// The limit on candidate start positions.
 const BEGINNINGS: usize = 256;
 
-/// Lines that come again: where the first begins, how many they are, and how often they come.
+/// A run of repeated lines: start, length, and number of repetitions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Run {
     start: usize,
@@ -42,17 +42,17 @@ impl Run {
     }
 }
 
-/// A layer that was found: what each instance takes, and which lines' values leave it.
+/// A layer: the arguments of each instance, and the lines whose values are used outside.
 struct Layer {
     run: Run,
-    /// For each parameter, what each instance gives.
+    /// For each parameter, the argument of each instance.
     params: Vec<Vec<u32>>,
-    /// The lines whose values are taken outside.
+    /// The lines whose values are used outside.
     results: Vec<usize>,
 }
 
-/// Folds equal layers of lines, in place, where `result` is what is made of them. The functions'
-/// texts.
+/// Folds repeated layers of lines in place, where `result` is computed from them. Returns the texts
+/// of the functions.
 pub fn fold(cx: &mut Cx, lines: &mut Vec<Line>, result: &str) -> Vec<String> {
     let mut functions = Vec::new();
     let mut names = Names::default();
@@ -68,7 +68,7 @@ pub fn fold(cx: &mut Cx, lines: &mut Vec<Line>, result: &str) -> Vec<String> {
     functions
 }
 
-/// The number of a line's text, variables aside.
+/// Returns a number for a line's text up to variables.
 fn form(known: &mut FxHashMap<String, usize>, text: &str) -> usize {
     let next = known.len();
     *known
@@ -76,7 +76,7 @@ fn form(known: &mut FxHashMap<String, usize>, text: &str) -> usize {
         .or_insert(next)
 }
 
-/// The layer that saves most.
+/// Returns the layer whose folding saves the most lines.
 fn longest(cx: &Cx, lines: &[Line], forms: &[usize], result: &str) -> Option<Layer> {
     let mut runs = Vec::new();
     for len in LEAST..=(lines.len() / 2).min(LONGEST) {
@@ -125,7 +125,7 @@ fn longest(cx: &Cx, lines: &[Line], forms: &[usize], result: &str) -> Option<Lay
     None
 }
 
-/// The last line that takes each variable; the result is behind all lines.
+/// Returns the last line that uses each variable; the result comes after all lines.
 fn taken_by(lines: &[Line], result: &str) -> FxHashMap<u32, usize> {
     let mut taken = FxHashMap::default();
     for (i, line) in lines.iter().enumerate() {
@@ -139,12 +139,12 @@ fn taken_by(lines: &[Line], result: &str) -> FxHashMap<u32, usize> {
     taken
 }
 
-/// Returns what the instances of a run take and give, if their variables play the same parts.
+/// Returns the layer of a run, if its variables have corresponding roles.
 fn isomorphic(cx: &Cx, lines: &[Line], run: Run, taken: &FxHashMap<u32, usize>) -> Option<Layer> {
     let outer: FxHashMap<u32, usize> = lines.iter().enumerate().map(|(i, l)| (l.id, i)).collect();
     let mut params: Vec<Vec<u32>> = Vec::new();
     let mut known: FxHashMap<Vec<u32>, usize> = FxHashMap::default();
-    // Variables of functions within a line, and what they are in the other instances.
+    // Variables of functions within a line, and their counterparts in the other instances.
     let mut inner: FxHashMap<u32, Vec<u32>> = FxHashMap::default();
     let mut backwards: FxHashMap<(usize, u32), u32> = FxHashMap::default();
     for at in 0..run.len {
@@ -204,7 +204,7 @@ fn isomorphic(cx: &Cx, lines: &[Line], run: Run, taken: &FxHashMap<u32, usize>) 
             })
         })
         .collect();
-    // A function that leaves its layer has no type here.
+    // A function that is used outside its layer has no type here.
     let leaves = |at: &usize| cx.type_of(lines[run.start + at].id).is_some();
     (!results.is_empty() && results.iter().all(leaves)).then_some(Layer {
         run,
@@ -213,20 +213,20 @@ fn isomorphic(cx: &Cx, lines: &[Line], run: Run, taken: &FxHashMap<u32, usize>) 
     })
 }
 
-/// Writes a layer's function and the calls in place of its instances.
+/// Emits a layer's function, and calls in place of its instances.
 fn write(cx: &mut Cx, lines: &mut Vec<Line>, layer: &Layer, names: &mut Names) -> String {
     let run = layer.run;
     let (first, second) = (run.instance(0), run.instance(1));
     let (what, depth) = called(&lines[first.clone()], &lines[second.clone()]);
     let name = names.unique(what);
-    // Inside, variables are called what the instances' have in common.
+    // Inside, variables are named by what the instances' names have in common.
     let mut renamed: FxHashMap<u32, u32> = FxHashMap::default();
     let mut header = String::new();
     for slot in &layer.params {
         let ty = cx.type_of(slot[0]).unwrap_or_default();
         let id = like_both(cx, slot[0], slot[1]);
         header.push_str(&format!("  {}: {ty},\n", Cx::mention(id)));
-        // The same value may come as several parameters.
+        // Several parameters may receive the same value.
         renamed.entry(slot[0]).or_insert(id);
     }
     for (a, b) in first.clone().zip(second) {
@@ -270,7 +270,7 @@ fn write(cx: &mut Cx, lines: &mut Vec<Line>, layer: &Layer, names: &mut Names) -
     text
 }
 
-/// The lines that call a layer in place of an instance.
+/// Returns the lines that call a layer in place of an instance.
 fn call(
     cx: &mut Cx,
     lines: &[Line],
@@ -313,8 +313,8 @@ fn call(
     out
 }
 
-/// The texts of a layer's lines with its own variables: each mention of the first instance as the
-/// parameter of its slot, by the header, or the variable that stands for it inside.
+/// Returns the texts of a layer's lines with its own variables: each variable of the first instance
+/// is replaced by the parameter of its slot, in the header, or by the inner variable.
 fn bodies(
     lines: &[Line],
     layer: &Layer,
@@ -349,7 +349,7 @@ fn bodies(
     bodies
 }
 
-/// A variable that is called what the names of two have in common.
+/// Creates a variable named by what two variables' names have in common.
 fn like_both(cx: &mut Cx, a: u32, b: u32) -> u32 {
     let name = {
         let (x, y) = (cx.hint_of(a), cx.hint_of(b));
@@ -362,7 +362,7 @@ fn like_both(cx: &mut Cx, a: u32, b: u32) -> u32 {
     id
 }
 
-/// Returns what two names have in common: what differs between a beginning and an end is left out.
+/// Returns what two names have in common: a common prefix and suffix.
 fn common(a: &str, b: &str) -> Option<String> {
     if a == b {
         return None;
@@ -386,8 +386,8 @@ fn common(a: &str, b: &str) -> Option<String> {
     named.then(|| readable(&name, "v"))
 }
 
-/// Returns what the function of two instances is called, and the part of their scopes in which they
-/// differ.
+/// Returns the name of the function for two instances, and the index of the scope part in which
+/// they differ.
 fn called(a: &[Line], b: &[Line]) -> (String, usize) {
     for (x, y) in a.iter().zip(b) {
         let parts = x.scope.split('/').zip(y.scope.split('/'));
@@ -409,12 +409,12 @@ fn called(a: &[Line], b: &[Line]) -> (String, usize) {
     ("layer".into(), usize::MAX)
 }
 
-/// One part of a scope.
+/// Returns one part of a scope.
 fn part(scope: &str, depth: usize) -> &str {
     scope.split('/').nth(depth).unwrap_or_default()
 }
 
-/// A scope without the parts that the instances differ in, and those around it.
+/// Returns a scope without the part in which the instances differ, and those around it.
 fn below(scope: &str, depth: usize) -> String {
     scope
         .split('/')

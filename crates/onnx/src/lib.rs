@@ -1,11 +1,10 @@
-//! ONNX models in: from the bytes of a model to a text that a person could have written, and its
-//! weights.
+//! Import of ONNX models: from a model's bytes to a readable text and its weights.
 //!
-//! A model is read (`proto`), its nodes are translated one by one (`table`), each to calls of
-//! operators of ours. While that happens every value's type is known, and for integers that
-//! describe shapes their elements as dimension expressions (`value`): what other runtimes compute
-//! as tensors becomes extents and attributes. What remains unknown until run time goes to operators
-//! that take it as a tensor.
+//! A model is read (`proto`), and its nodes are translated one by one (`table`), each to operator
+//! calls. In the process, every value's type is known, and for integers that describe shapes also
+//! their elements as dimension expressions (`value`): what other runtimes compute as tensors
+//! becomes extents and attributes. What remains unknown until run time is passed to operators that
+//! take it as a tensor.
 
 mod cx;
 pub mod export;

@@ -1,8 +1,8 @@
-//! Names of the text from names of the model.
+//! Names of the text, derived from names of the model.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Returns whether a name is an identifier of the text.
+/// Returns whether a name is a valid identifier.
 pub fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars
@@ -11,8 +11,8 @@ pub fn is_identifier(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// An identifier that reads like a name: what may not stand in one becomes `_`, what exporters add
-/// goes.
+/// Returns a readable identifier derived from a name: invalid characters become `_`, and exporters'
+/// decorations are removed.
 pub fn readable(name: &str, otherwise: &str) -> String {
     if is_identifier(name) {
         return name.to_owned();
@@ -41,16 +41,16 @@ pub fn readable(name: &str, otherwise: &str) -> String {
     out.to_owned()
 }
 
-/// Names that are taken.
+/// The names in use.
 #[derive(Default, Debug)]
 pub struct Names {
     taken: FxHashSet<String>,
-    /// Where the numbers of names that were taken go on.
+    /// The next numeric suffix for each name in use.
     next: FxHashMap<String, usize>,
 }
 
 impl Names {
-    /// The name, with a number where it is taken.
+    /// Returns the name, with a numeric suffix if it is taken.
     pub fn unique(&mut self, name: String) -> String {
         if self.taken.insert(name.clone()) {
             return name;

@@ -1,4 +1,4 @@
-//! A node as its translation sees it.
+//! The translator's view of a node.
 
 use relax_tensor::Tensor;
 
@@ -7,14 +7,14 @@ use crate::proto::{AttributeProto, GraphProto, NodeProto};
 use crate::tensor;
 use crate::value::{Elem, Val, Value};
 
-/// Why a node cannot be translated.
+/// The reason why a node cannot be translated.
 #[derive(Clone, Debug)]
 pub enum Fault {
-    /// Something that is not supported, a sentence without full stop.
+    /// It is not supported; a sentence without a full stop.
     Unsupported(String),
-    /// The model breaks a rule.
+    /// The model is invalid.
     Invalid(String),
-    /// What it takes could not be translated: that was reported.
+    /// One of its inputs could not be translated, which was reported.
     Follows,
 }
 
@@ -29,26 +29,26 @@ impl From<&str> for Fault {
     }
 }
 
-/// What a translation gives.
+/// The result of a translation.
 pub type R<T> = Result<T, Fault>;
 
-/// An error about what is not supported.
+/// Returns an error about an unsupported feature.
 pub fn unsupported<T>(text: impl Into<String>) -> R<T> {
     Err(Fault::Unsupported(text.into()))
 }
 
-/// A node with its inputs' values.
+/// A node with the values of its inputs.
 pub struct Node<'a> {
     /// The node.
     pub proto: &'a NodeProto,
-    /// Its inputs.
+    /// The inputs.
     pub inputs: Vec<Value>,
-    /// The version of its domain's operators.
+    /// The operator set version of its domain.
     pub opset: i64,
 }
 
 impl Node<'_> {
-    /// An input that must be there.
+    /// Returns a required input.
     pub fn value(&self, i: usize) -> R<Value> {
         match self.inputs.get(i) {
             Some(Value::Failed) => Err(Fault::Follows),
@@ -56,7 +56,7 @@ impl Node<'_> {
             Some(v) => Ok(v.clone()),
         }
     }
-    /// An input that must be a tensor.
+    /// Returns a required tensor input.
     pub fn t(&self, i: usize) -> R<Val> {
         match self.value(i)? {
             Value::Tensor(v) => Ok(v),
@@ -68,14 +68,14 @@ impl Node<'_> {
             _ => Err(format!("input {i} is no tensor").into()),
         }
     }
-    /// An input that may be left out.
+    /// Returns an optional input.
     pub fn opt(&self, i: usize) -> R<Option<Val>> {
         match self.inputs.get(i) {
             None | Some(Value::Nothing) => Ok(None),
             _ => self.t(i).map(Some),
         }
     }
-    /// The element type of an input, of which no more is asked.
+    /// Returns the element type of an input.
     pub fn elem_of(&self, i: usize) -> R<Elem> {
         match self.value(i)? {
             Value::Other(_, kind) => match &*kind {
@@ -85,61 +85,61 @@ impl Node<'_> {
             _ => Ok(self.t(i)?.elem),
         }
     }
-    /// Returns whether an output is wanted.
+    /// Returns whether an output is used.
     pub fn wants(&self, i: usize) -> bool {
         self.proto.output.get(i).is_some_and(|o| !o.is_empty())
     }
-    /// An attribute.
+    /// Returns an attribute.
     pub fn attr(&self, name: &str) -> Option<&AttributeProto> {
         self.proto.attribute.iter().find(|a| a.name == name)
     }
-    /// An integer attribute.
+    /// Returns an integer attribute.
     pub fn int(&self, name: &str, otherwise: i64) -> i64 {
         self.attr(name).map_or(otherwise, |a| a.i)
     }
-    /// A truth value.
+    /// Returns a boolean attribute.
     pub fn flag(&self, name: &str) -> bool {
         self.int(name, 0) != 0
     }
-    /// A list of integers.
+    /// Returns a list of integers.
     pub fn ints(&self, name: &str) -> Option<Vec<i64>> {
         self.attr(name).map(|a| a.ints.clone())
     }
-    /// A float attribute.
+    /// Returns a float attribute.
     pub fn float(&self, name: &str, otherwise: f64) -> f64 {
         self.attr(name).map_or(otherwise, |a| f64::from(a.f))
     }
-    /// A list of floats.
+    /// Returns a list of floats.
     pub fn floats(&self, name: &str) -> Option<Vec<f64>> {
         self.attr(name)
             .map(|a| a.floats.iter().map(|&f| f.into()).collect())
     }
-    /// A string attribute.
+    /// Returns a string attribute.
     pub fn str(&self, name: &str, otherwise: &str) -> String {
         match self.attr(name) {
             Some(a) => String::from_utf8_lossy(&a.s).into_owned(),
             None => otherwise.into(),
         }
     }
-    /// A list of strings.
+    /// Returns a list of strings.
     pub fn strs(&self, name: &str) -> Option<Vec<String>> {
         let text = |s: &bytes::Bytes| String::from_utf8_lossy(s).into_owned();
         self.attr(name)
             .map(|a| a.strings.iter().map(text).collect())
     }
-    /// An element type attribute.
+    /// Returns an element type attribute.
     pub fn elem(&self, name: &str) -> Option<Elem> {
         let n = self.int(name, 0);
         (n != 0).then(|| Elem(i32::try_from(n).unwrap_or(0)))
     }
-    /// A tensor attribute.
+    /// Returns a tensor attribute.
     pub fn tensor(&self, name: &str) -> R<Option<(Tensor, Elem)>> {
         match self.attr(name).and_then(|a| a.t.as_ref()) {
             Some(t) => Ok(Some(tensor::inline(t)?)),
             None => Ok(None),
         }
     }
-    /// A graph attribute.
+    /// Returns a graph attribute.
     pub fn graph(&self, name: &str) -> R<&GraphProto> {
         let graph = self.attr(name).and_then(|a| a.g.as_ref());
         graph.ok_or_else(|| format!("attribute `{name}` must be a graph").into())

@@ -1,18 +1,18 @@
-//! The messages of ONNX's protobuf schema, as its specification numbers them.
+//! The messages of ONNX's protobuf schema, with the field numbers of its specification.
 //!
-//! Fields that nothing here looks at (training, quantisation notes, metadata) are left out: the
-//! reader skips them. Raw data stays where it lies in the file's bytes.
+//! Unused fields (training, quantisation annotations, metadata) are omitted: the reader skips them.
+//! Raw data borrows from the file's bytes.
 
 use bytes::Bytes;
 use prost::Message;
 
-/// A model: a graph, the operator sets that it is written for, and functions of its own.
+/// A model: a graph, the operator sets that it uses, and its functions.
 #[derive(Clone, PartialEq, Message)]
 pub struct ModelProto {
-    /// The version of the format.
+    /// The IR version.
     #[prost(int64, tag = "1")]
     pub ir_version: i64,
-    /// What wrote the file.
+    /// The tool that wrote the file.
     #[prost(string, tag = "2")]
     pub producer_name: String,
     /// The graph.
@@ -26,10 +26,10 @@ pub struct ModelProto {
     pub functions: Vec<FunctionProto>,
 }
 
-/// A version of a domain's operators.
+/// The version of a domain's operator set.
 #[derive(Clone, PartialEq, Message)]
 pub struct OperatorSetIdProto {
-    /// The domain; empty and `ai.onnx` are the same.
+    /// The domain; empty is `ai.onnx`.
     #[prost(string, tag = "1")]
     pub domain: String,
     /// The version.
@@ -40,22 +40,22 @@ pub struct OperatorSetIdProto {
 /// A graph.
 #[derive(Clone, PartialEq, Message)]
 pub struct GraphProto {
-    /// The nodes, each after those whose results it takes.
+    /// The nodes, in topological order.
     #[prost(message, repeated, tag = "1")]
     pub node: Vec<NodeProto>,
-    /// Its name.
+    /// The name.
     #[prost(string, tag = "2")]
     pub name: String,
     /// Constants.
     #[prost(message, repeated, tag = "5")]
     pub initializer: Vec<TensorProto>,
-    /// Inputs, perhaps initialisers among them.
+    /// Inputs, possibly including initialisers.
     #[prost(message, repeated, tag = "11")]
     pub input: Vec<ValueInfoProto>,
     /// Outputs.
     #[prost(message, repeated, tag = "12")]
     pub output: Vec<ValueInfoProto>,
-    /// What is said of values in between.
+    /// Stated types of intermediate values.
     #[prost(message, repeated, tag = "13")]
     pub value_info: Vec<ValueInfoProto>,
     /// Sparse constants.
@@ -66,28 +66,28 @@ pub struct GraphProto {
 /// A node.
 #[derive(Clone, PartialEq, Message)]
 pub struct NodeProto {
-    /// Names of the values taken; an empty one is an input left out.
+    /// Names of the inputs; an empty one is an omitted optional input.
     #[prost(string, repeated, tag = "1")]
     pub input: Vec<String>,
-    /// Names of the values given; an empty one is not wanted.
+    /// Names of the outputs; an empty one is unused.
     #[prost(string, repeated, tag = "2")]
     pub output: Vec<String>,
-    /// Its name.
+    /// The name.
     #[prost(string, tag = "3")]
     pub name: String,
-    /// Its operator.
+    /// The operator.
     #[prost(string, tag = "4")]
     pub op_type: String,
-    /// Its attributes.
+    /// The attributes.
     #[prost(message, repeated, tag = "5")]
     pub attribute: Vec<AttributeProto>,
     /// The operator's domain.
     #[prost(string, tag = "7")]
     pub domain: String,
-    /// Which of the functions of that name.
+    /// The overload of the function.
     #[prost(string, tag = "8")]
     pub overload: String,
-    /// What its exporter notes of it.
+    /// The exporter's metadata.
     #[prost(message, repeated, tag = "9")]
     pub metadata_props: Vec<StringStringEntryProto>,
 }
@@ -95,7 +95,7 @@ pub struct NodeProto {
 /// An attribute: a value in the field for its type.
 #[derive(Clone, PartialEq, Message)]
 pub struct AttributeProto {
-    /// Its name.
+    /// The name.
     #[prost(string, tag = "1")]
     pub name: String,
     /// A float.
@@ -125,7 +125,7 @@ pub struct AttributeProto {
     /// A type.
     #[prost(message, optional, tag = "14")]
     pub tp: Option<TypeProto>,
-    /// The attribute of the function around that this one takes its value from.
+    /// The attribute of the enclosing function whose value this one takes.
     #[prost(string, tag = "21")]
     pub ref_attr_name: String,
     /// A sparse tensor.
@@ -137,19 +137,20 @@ pub struct AttributeProto {
     pub r#type: i32,
 }
 
-/// A constant tensor: its elements in the field for its type, as bytes, or in another file.
+/// A constant tensor: its elements are in the field for their type, as raw bytes, or in another
+/// file.
 #[derive(Clone, PartialEq, Message)]
 pub struct TensorProto {
-    /// Its extents.
+    /// The extents.
     #[prost(int64, repeated, tag = "1")]
     pub dims: Vec<i64>,
-    /// Its element type.
+    /// The element type.
     #[prost(int32, tag = "2")]
     pub data_type: i32,
     /// Elements of `float` and `complex64`.
     #[prost(float, repeated, tag = "4")]
     pub float_data: Vec<f32>,
-    /// Elements of integers of at most 32 bits, truth values and narrow floats.
+    /// Elements of integers of at most 32 bits, booleans and narrow floats.
     #[prost(int32, repeated, tag = "5")]
     pub int32_data: Vec<i32>,
     /// Strings.
@@ -158,10 +159,10 @@ pub struct TensorProto {
     /// Elements of `int64`.
     #[prost(int64, repeated, tag = "7")]
     pub int64_data: Vec<i64>,
-    /// Its name.
+    /// The name.
     #[prost(string, tag = "8")]
     pub name: String,
-    /// The elements as they lie in memory, little endian.
+    /// The raw elements, little-endian.
     #[prost(bytes = "bytes", tag = "9")]
     pub raw_data: Bytes,
     /// Elements of `double` and `complex128`.
@@ -170,10 +171,10 @@ pub struct TensorProto {
     /// Elements of `uint32` and `uint64`.
     #[prost(uint64, repeated, tag = "11")]
     pub uint64_data: Vec<u64>,
-    /// Where the elements lie in another file: `location`, `offset`, `length`.
+    /// The location of the elements in another file: `location`, `offset`, `length`.
     #[prost(message, repeated, tag = "13")]
     pub external_data: Vec<StringStringEntryProto>,
-    /// 1 when they lie in another file.
+    /// 1 if they are in another file.
     #[prost(int32, tag = "14")]
     pub data_location: i32,
 }
@@ -189,13 +190,13 @@ pub struct StringStringEntryProto {
     pub value: String,
 }
 
-/// A sparse constant: its elements that are not zero, and where they are.
+/// A sparse constant: its nonzero elements, and their positions.
 #[derive(Clone, PartialEq, Message)]
 pub struct SparseTensorProto {
     /// The elements; its name is the constant's.
     #[prost(message, optional, tag = "1")]
     pub values: Option<TensorProto>,
-    /// Their places: row-major positions, or a row of indices for each.
+    /// Their positions: row-major linear indices, or a row of indices for each.
     #[prost(message, optional, tag = "2")]
     pub indices: Option<TensorProto>,
     /// The extents.
@@ -217,7 +218,7 @@ pub struct ValueInfoProto {
 /// A type.
 #[derive(Clone, PartialEq, Message)]
 pub struct TypeProto {
-    /// What it is.
+    /// The kind of type.
     #[prost(oneof = "TypeValue", tags = "1, 4, 5, 8, 9")]
     pub value: Option<TypeValue>,
 }
@@ -237,16 +238,16 @@ pub enum TypeValue {
     /// A sparse tensor.
     #[prost(message, tag = "8")]
     Sparse(NothingProto),
-    /// A value that may be missing.
+    /// An optional value.
     #[prost(message, tag = "9")]
     Optional(Box<ElemTypeProto>),
 }
 
-/// A message whose fields do not matter.
+/// A message whose fields are ignored.
 #[derive(Clone, PartialEq, Message)]
 pub struct NothingProto {}
 
-/// The type of a sequence's elements, or of what an optional holds.
+/// The element type of a sequence, or the content type of an optional.
 #[derive(Clone, PartialEq, Message)]
 pub struct ElemTypeProto {
     /// The type.
@@ -260,7 +261,7 @@ pub struct TensorTypeProto {
     /// The element type.
     #[prost(int32, tag = "1")]
     pub elem_type: i32,
-    /// The extents; none where the rank is not known.
+    /// The extents; `None` if the rank is unknown.
     #[prost(message, optional, tag = "2")]
     pub shape: Option<ShapeProto>,
 }
@@ -276,12 +277,12 @@ pub struct ShapeProto {
 /// An extent.
 #[derive(Clone, PartialEq, Message)]
 pub struct DimensionProto {
-    /// What is known of it.
+    /// Its value or name.
     #[prost(oneof = "DimensionValue", tags = "1, 2")]
     pub value: Option<DimensionValue>,
 }
 
-/// What is known of an extent.
+/// The value or name of an extent.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub enum DimensionValue {
     /// Its value.
@@ -295,7 +296,7 @@ pub enum DimensionValue {
 /// A function of a model.
 #[derive(Clone, PartialEq, Message)]
 pub struct FunctionProto {
-    /// Its name.
+    /// The name.
     #[prost(string, tag = "1")]
     pub name: String,
     /// Names of its inputs.
@@ -319,7 +320,7 @@ pub struct FunctionProto {
     /// Its attributes with their defaults.
     #[prost(message, repeated, tag = "11")]
     pub attribute_proto: Vec<AttributeProto>,
-    /// Which of the functions of that name.
+    /// The overload.
     #[prost(string, tag = "13")]
     pub overload: String,
 }

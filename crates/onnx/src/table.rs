@@ -1,4 +1,4 @@
-//! The operators: one entry each.
+//! The operator table, one entry per operator.
 
 use std::sync::OnceLock;
 
@@ -9,26 +9,26 @@ use crate::node::{Fault, Node, R};
 use crate::ops;
 use crate::value::Value;
 
-/// How an operator is translated: from a node to its results.
+/// The translation of an operator: from a node to its results.
 pub type Translate = fn(&mut Tr<'_>, &Node<'_>) -> R<Vec<Value>>;
 
-/// An operator of ONNX.
+/// An ONNX operator.
 #[derive(Clone, Copy)]
 pub struct Entry {
-    /// Its domain; empty for `ai.onnx`.
+    /// The domain; empty for `ai.onnx`.
     pub domain: &'static str,
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// The versions of the domain in which it is there.
+    /// The range of versions in which it exists.
     pub versions: (i64, i64),
-    /// Its translation.
+    /// The translation.
     pub(crate) translate: Translate,
 }
 
-/// The newest version of `ai.onnx` that is known.
+/// The newest supported version of `ai.onnx`.
 pub const NEWEST: i64 = 28;
 
-/// An operator of `ai.onnx`, there since a version.
+/// Creates the entry of an `ai.onnx` operator that exists since a version.
 pub(crate) const fn op(name: &'static str, since: i64, translate: Translate) -> Entry {
     Entry {
         domain: "",
@@ -38,7 +38,7 @@ pub(crate) const fn op(name: &'static str, since: i64, translate: Translate) -> 
     }
 }
 
-/// An operator of `com.microsoft`.
+/// Creates the entry of a `com.microsoft` operator.
 pub(crate) const fn ms(name: &'static str, translate: Translate) -> Entry {
     Entry {
         domain: "com.microsoft",
@@ -48,14 +48,14 @@ pub(crate) const fn ms(name: &'static str, translate: Translate) -> Entry {
     }
 }
 
-/// All operators, by domain and name.
+/// Returns all operators, by domain and name.
 pub fn operators() -> Vec<&'static Entry> {
     let mut all: Vec<&Entry> = ops::FAMILIES.iter().copied().flatten().collect();
     all.sort_by_key(|e| (e.domain, e.name));
     all
 }
 
-/// The entry of an operator.
+/// Returns the entry of an operator.
 pub(crate) fn find(domain: &str, name: &str, version: i64) -> R<&'static Entry> {
     static TABLE: OnceLock<FxHashMap<(&str, &str), &'static Entry>> = OnceLock::new();
     let table = TABLE.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Constants of a model as tensors.
+//! Conversion of a model's constants to tensors.
 
 use bytes::Bytes;
 use relax_base::BoxError;
@@ -8,21 +8,21 @@ use crate::node::{Fault, R, unsupported};
 use crate::proto::{SparseTensorProto, TensorProto};
 use crate::value::Elem;
 
-/// The files beside the model, by the names that it uses.
+/// A reader of external data files, by the names in the model.
 pub type Files<'a> = &'a dyn Fn(&str) -> Result<Bytes, BoxError>;
 
-/// A constant whose elements stand in the message itself.
+/// Converts a constant whose elements are in the message itself.
 pub fn inline(t: &TensorProto) -> R<(Tensor, Elem)> {
     read(t, &|_| {
         Err("external data is read for initialisers only".into())
     })
 }
 
-/// A constant.
+/// Converts a constant.
 ///
 /// # Errors
-/// Its elements are too few or too many, of a type that is not supported, or in a file that cannot
-/// be read.
+/// It has too few or too many elements, an unsupported element type, or refers to an unreadable
+/// file.
 pub fn read(t: &TensorProto, files: Files<'_>) -> R<(Tensor, Elem)> {
     let elem = Elem(t.data_type);
     let Some(dtype) = elem.storage() else {
@@ -78,10 +78,10 @@ fn count(dims: &[i64]) -> Option<usize> {
         .try_fold(1usize, |n, &d| n.checked_mul(usize::try_from(d).ok()?))
 }
 
-/// More than any axis has: what is computed of such extents are numbers still.
+/// An upper bound on extents, such that arithmetic on them does not overflow.
 pub const MOST_EXTENT: i64 = 1 << 40;
 
-/// The bits of an element where several share a byte.
+/// Returns the bits per element if several share a byte.
 fn packed_bits(elem: Elem) -> Option<usize> {
     match elem.0 {
         21..=23 => Some(4),
@@ -90,7 +90,7 @@ fn packed_bits(elem: Elem) -> Option<usize> {
     }
 }
 
-/// One element a byte; signed ones with their sign.
+/// Unpacks to one element per byte, sign-extending signed ones.
 fn unpack(raw: &[u8], bits: usize, count: usize, signed: bool) -> Vec<u8> {
     let (per, mask) = (8 / bits, (1u8 << bits) - 1);
     let sign = 1u8 << (bits - 1);
@@ -105,7 +105,7 @@ fn unpack(raw: &[u8], bits: usize, count: usize, signed: bool) -> Vec<u8> {
     (0..count).map(one).collect()
 }
 
-/// The elements out of the field for their type, as bytes.
+/// Returns the elements from the field for their type, as bytes.
 fn from_fields(t: &TensorProto, elem: Elem, dtype: DType, need: usize) -> R<Bytes> {
     let mut out: Vec<u8> = Vec::with_capacity(need.min(1 << 24));
     match elem.0 {
@@ -129,7 +129,7 @@ fn from_fields(t: &TensorProto, elem: Elem, dtype: DType, need: usize) -> R<Byte
             .uint64_data
             .iter()
             .for_each(|v| out.extend(v.to_le_bytes())),
-        // In the others each number is an element, or the byte that several share.
+        // In the other fields each number is an element, or a byte shared by several.
         _ => {
             let size = if packed_bits(elem).is_some() {
                 1
@@ -179,14 +179,14 @@ fn external(t: &TensorProto, need: usize, files: Files<'_>) -> R<Bytes> {
     Ok(bytes.slice(offset..end))
 }
 
-/// Returns whether a relative path stays in its folder.
+/// Returns whether a relative path stays within its folder.
 fn within(path: &str) -> bool {
     let parts = path.split(['/', '\\']);
     let plain = !path.starts_with(['/', '\\']) && !path.contains(':') && !path.is_empty();
     plain && parts.into_iter().all(|p| p != "..")
 }
 
-/// A sparse constant, dense.
+/// Converts a sparse constant to a dense one.
 pub fn dense(t: &SparseTensorProto) -> R<(Tensor, Elem)> {
     let (values, indices) = (
         t.values.as_ref().ok_or("a sparse tensor without values")?,

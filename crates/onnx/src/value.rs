@@ -1,4 +1,4 @@
-//! What is known of a value while a model is translated.
+//! What is known about a value during translation.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -9,11 +9,11 @@ use relax_tensor::{DType, Tensor};
 use crate::kind::Kind;
 use crate::node::R;
 
-/// More axes than a tensor has that somebody computes with.
+/// The maximum rank.
 const MOST_AXES: i64 = 64;
 
-/// An element type, by ONNX's number. Those that the house has no arithmetic for are kept in the
-/// bits of another.
+/// An element type, by ONNX's code. Types without native arithmetic are stored in the bits of
+/// another type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elem(pub i32);
 
@@ -32,8 +32,8 @@ impl Elem {
     pub const U64: Elem = Elem(13);
     pub const BF16: Elem = Elem(16);
 
-    /// The type that holds it in a tensor of ours: its own, or for floats of 8 and 4 bits and
-    /// integers of 4 and 2 bits one of a byte.
+    /// Returns the type that stores it in a tensor: its own, or a byte type for 8- and 4-bit floats
+    /// and 4- and 2-bit integers.
     pub fn storage(self) -> Option<DType> {
         Some(match self.0 {
             1 => DType::F32,
@@ -52,7 +52,7 @@ impl Elem {
             _ => return None,
         })
     }
-    /// The element type that a type of ours is.
+    /// Returns the element type for a tensor's type.
     pub fn of(dtype: DType) -> Elem {
         const ALL: [Elem; 13] = [
             Elem::F32,
@@ -72,7 +72,7 @@ impl Elem {
         let same = |e: &&Elem| e.storage() == Some(dtype);
         ALL.iter().find(same).copied().unwrap_or(Elem::F32)
     }
-    /// The name of a type that is kept in a byte, as the operators that convert it call it.
+    /// Returns the name of a type that is stored in a byte, as in the operators that convert it.
     pub fn narrow(self) -> Option<&'static str> {
         Some(match self.0 {
             17 => "float8_e4m3fn",
@@ -88,7 +88,7 @@ impl Elem {
             _ => return None,
         })
     }
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> String {
         match (self.narrow(), self.storage(), self.0) {
             (Some(name), _, _) => name.into(),
@@ -99,7 +99,7 @@ impl Elem {
             (_, _, n) => format!("element type {n}"),
         }
     }
-    /// Returns whether it is a float with arithmetic of its own.
+    /// Returns whether it is a float with native arithmetic.
     pub fn is_float(self) -> bool {
         self.narrow().is_none() && self.storage().is_some_and(DType::is_float)
     }
@@ -112,43 +112,43 @@ impl Elem {
 /// A constant of the model.
 #[derive(Debug)]
 pub struct Constant {
-    /// Its elements.
+    /// The elements.
     pub tensor: Tensor,
-    /// What it is called in the model.
+    /// The name in the model.
     pub hint: Rc<str>,
-    /// The variable that stands for it, once something needs one.
+    /// The variable bound to it, created on first use.
     pub variable: RefCell<Option<u32>>,
 }
 
-/// How the text names a value.
+/// The form of a value in the text.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// An expression without effect on its own line: a variable, a field of one.
+    /// A side-effect-free expression: a variable, or a field of one.
     Text(Rc<str>),
-    /// A constant that was not needed yet.
+    /// A constant that was not used yet.
     Constant(Rc<Constant>),
 }
 
 /// A tensor.
 #[derive(Clone, Debug)]
 pub struct Val {
-    /// How the text names it.
+    /// The form in the text.
     pub source: Source,
-    /// Its element type.
+    /// The element type.
     pub elem: Elem,
-    /// Its extents.
+    /// The extents.
     pub dims: Rc<[Dim]>,
-    /// Its elements in row-major order, where they are known as dimension expressions.
+    /// The elements in row-major order, if they are known as dimension expressions.
     pub ints: Option<Rc<[Dim]>>,
-    /// The same where only some are known; `?` for the others.
+    /// The elements if only some are known; `?` for the others.
     pub some: Option<Rc<[Dim]>>,
 }
 
-/// The most elements of an integer constant that are looked at as dimension expressions.
+/// The limit on elements of an integer constant that are tracked as dimension expressions.
 pub const MOST_INTS: usize = 256;
 
 impl Val {
-    /// A constant.
+    /// Creates a constant.
     pub fn constant(tensor: Tensor, elem: Elem, hint: &str) -> Val {
         let dims = tensor.shape().iter().map(|&d| Dim::from(d)).collect();
         let few = elem.is_integral() && tensor.len() <= MOST_INTS;
@@ -170,31 +170,31 @@ impl Val {
             some: None,
         }
     }
-    /// Its number of axes.
+    /// Returns the rank.
     pub fn rank(&self) -> usize {
         self.dims.len()
     }
-    /// The type its elements have in the text.
+    /// Returns the element type in the text.
     pub fn dtype(&self) -> DType {
         Val::stored(self.elem)
     }
-    /// The type that elements have in the text.
+    /// Returns the type that elements have in the text.
     pub fn stored(elem: Elem) -> DType {
         elem.storage().unwrap_or(DType::F32)
     }
-    /// Its elements, when it is a constant.
+    /// Returns the tensor, if it is a constant.
     pub fn tensor(&self) -> Option<&Tensor> {
         match &self.source {
             Source::Constant(c) => Some(&c.tensor),
             Source::Text(_) => None,
         }
     }
-    /// Returns whether its element is not zero, where it has one and that is known.
+    /// Returns whether its single element is nonzero, if known.
     pub fn truth(&self) -> Option<bool> {
         let tensor = self.tensor().filter(|t| !t.is_empty())?;
         Some(tensor.get_i64(0) != 0)
     }
-    /// Its elements, when they are known integers.
+    /// Returns its elements, if they are known integers.
     pub fn const_ints(&self) -> Option<Vec<i64>> {
         match (&self.ints, self.tensor()) {
             (Some(ints), _) => ints.iter().map(Dim::as_const).collect(),
@@ -204,7 +204,7 @@ impl Val {
             _ => None,
         }
     }
-    /// Its elements, when they are known numbers.
+    /// Returns its elements, if they are known numbers.
     pub fn const_floats(&self) -> Option<Vec<f64>> {
         match self.tensor() {
             Some(t) if self.elem.narrow().is_none() => {
@@ -213,17 +213,17 @@ impl Val {
             _ => Some(self.const_ints()?.into_iter().map(|i| i as f64).collect()),
         }
     }
-    /// Returns what is known of its elements as extents, `?` for those that are not.
+    /// Returns what is known about its elements as extents, `?` for unknown ones.
     pub fn hints(&self) -> Option<&[Dim]> {
         self.ints.as_deref().or(self.some.as_deref())
     }
-    /// One of its extents.
+    /// Returns one of its extents.
     pub fn dim(&self, axis: usize) -> R<&Dim> {
         let rank = self.rank();
         let dim = self.dims.get(axis);
         dim.ok_or_else(|| format!("a tensor of rank {rank} has no axis {axis}").into())
     }
-    /// Returns how many axes a vector speaks of, which has a number for each.
+    /// Returns the number of axes that a vector describes, which has an element for each.
     pub fn axes(&self) -> R<usize> {
         let count = self
             .dim(0)?
@@ -232,29 +232,29 @@ impl Val {
         let count = count.ok_or("the number of axes must be known, and small")?;
         Ok(count as usize)
     }
-    /// Some of its extents.
+    /// Returns some of its extents.
     pub fn part<I: std::slice::SliceIndex<[Dim], Output = [Dim]>>(&self, axes: I) -> R<&[Dim]> {
         let rank = self.rank();
         let part = self.dims.get(axes);
         part.ok_or_else(|| format!("a tensor of rank {rank} has too few axes").into())
     }
-    /// Its number of axes but some.
+    /// Returns the rank minus `axes`.
     pub fn but(&self, axes: usize) -> R<usize> {
         let rank = self.rank();
         let left = rank.checked_sub(axes);
         left.ok_or_else(|| format!("a tensor of rank {rank} has too few axes").into())
     }
-    /// Its number of elements.
+    /// Returns the number of elements.
     pub fn size(&self) -> Dim {
         self.dims.iter().fold(Dim::ONE, |n, d| n * d)
     }
-    /// An axis counted from the start or the end.
+    /// Normalises an axis, which may be negative.
     pub fn axis(&self, axis: i64) -> R<usize> {
         axis_of(axis, self.rank())
     }
 }
 
-/// An axis counted from the start or the end, of a tensor of that rank.
+/// Normalises an axis of a tensor of this rank.
 pub fn axis_of(axis: i64, rank: usize) -> R<usize> {
     let at = if axis < 0 { axis + rank as i64 } else { axis };
     usize::try_from(at)
@@ -268,13 +268,13 @@ pub fn axis_of(axis: i64, rank: usize) -> R<usize> {
 pub enum Value {
     /// A tensor.
     Tensor(Val),
-    /// A sequence whose length is known: its elements.
+    /// A sequence of known length: its elements.
     Seq(Rc<[Value]>),
     /// An expression of another type: a list, an option, a tensor of any rank.
     Other(Rc<str>, Rc<Kind>),
-    /// No value: an input that was left out, or an optional that is empty.
+    /// No value: an omitted input, or an empty optional.
     Nothing,
-    /// Its node could not be translated; that was reported.
+    /// The result of a node that could not be translated, which was reported.
     Failed,
 }
 

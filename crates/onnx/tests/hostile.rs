@@ -1,5 +1,4 @@
-//! Models that mean no good: each gives a text or errors, in little time and memory, and nothing
-//! else.
+//! Malicious models: each gives a text or errors, within time and memory limits.
 
 mod build;
 
@@ -17,7 +16,7 @@ fn read(bytes: Vec<u8>) -> Result<String, Vec<String>> {
     }
 }
 
-/// A node with attributes.
+/// Adds attributes to a node.
 fn with(node: Message, attributes: &[Message]) -> Message {
     attributes.iter().fold(node, |n, a| n.message(5, a))
 }
@@ -78,13 +77,13 @@ fn extents_out_of_all_proportion_make_nothing_large() {
     ));
     let mut nodes = vec![node("Shape", &["x"], &["c0"])];
     for i in 0..64 {
-        // Twice as long each time.
+        // Doubles the length each time.
         let (from, to) = (format!("c{i}"), format!("c{}", i + 1));
         let join = node("Concat", &[&from, &from], &[&to]);
         nodes.push(join.message(5, &int_attribute("axis", 0)));
     }
     let _ = read(model(&nodes, &[], &[value("x", 1, &["n", "m"])], &["c64"]));
-    // As many parts as nobody lists: a list at run time.
+    // Too many parts to list individually: a list at run time.
     let long = value("x", 1, &["1073741824"]);
     for sizes in [&["1099511627776"][..], &[]] {
         let parts = [
@@ -101,8 +100,8 @@ fn extents_out_of_all_proportion_make_nothing_large() {
     assert!(text.len() < 10_000, "{} bytes", text.len());
 }
 
-/// Each operator with too few and too many inputs, which are scalars, empty, of one axis or of
-/// several, constants or not.
+/// Translates each operator with too few and too many inputs: scalars, empty ones, of one axis or
+/// several, constant or not.
 #[test]
 fn operators_of_anything_are_translated_or_refused() {
     let shapes: [&[&str]; 6] = [
@@ -155,7 +154,7 @@ fn nodes_in_a_circle_are_an_error() {
 
 #[test]
 fn functions_that_call_each_other_over_and_over_are_errors() {
-    // Each calls the next twice: together more nodes than there is time for.
+    // Each function calls the next twice: an exponential number of nodes.
     let mut functions = Vec::new();
     for i in 0..40 {
         let next = format!("f{}", i + 1);
@@ -204,7 +203,7 @@ fn graphs_deep_in_each_other_are_errors() {
     assert!(read(model(&[nest], &[], &inputs, &["y"])).is_err());
 }
 
-/// Models whose bytes are changed at random.
+/// Returns models whose bytes are mutated at random.
 fn seeds() -> Vec<Vec<u8>> {
     let image = value("x", 1, &["n", "2", "8", "8"]);
     let filter = integers("w", &[1; 8]);
@@ -337,7 +336,7 @@ fn models_with_random_changes_give_results_or_errors() {
                 4 => {
                     bytes.drain(at..(at + random(4)).min(bytes.len() - 1).max(at));
                 }
-                // A number that goes on for as long as one can.
+                // A varint of maximal length.
                 _ => {
                     bytes.splice(at..=at, [0xff; 9].into_iter().chain([random(2) as u8]));
                 }

@@ -1,4 +1,4 @@
-//! Small models, written here byte by byte, and what becomes of them.
+//! Small models, built byte by byte, and their translations.
 
 mod build;
 
@@ -86,7 +86,8 @@ fn all_that_is_not_supported_is_named() {
         "{got:?}"
     );
     assert!(got[1].starts_with("Twist"), "{got:?}");
-    // What another tool made for one processor says how it is made for all.
+    // The error for a model optimised for a particular processor explains how to export a portable
+    // one.
     assert!(got[2].contains("ORT_ENABLE_EXTENDED"), "{got:?}");
 }
 
@@ -128,7 +129,7 @@ fn damaged_files_are_errors() {
         &["y"],
     );
     for end in 0..whole.len() {
-        // Some prefixes are models of their own; none may do anything but give a result or errors.
+        // Some prefixes are valid models; none may do anything but give a result or errors.
         let _ = read(whole[..end].to_vec());
     }
     for at in 0..whole.len() {
@@ -171,7 +172,7 @@ fn tensors_that_lie_about_their_extents_are_errors() {
     }
 }
 
-/// A chain of layers with a weight each, and what is made of the last.
+/// Builds a chain of layers with a weight each, and `last` applied to the final value.
 fn layers(count: usize, last: &str) -> Vec<u8> {
     let mut nodes = Vec::new();
     let mut inputs = vec![value("x", 1, &["n", "4"]), value("m", 1, &["n", "1"])];
@@ -218,7 +219,7 @@ fn equal_layers_become_one_function() {
     assert_eq!(got.matches("= @layer(").count(), 3, "{got}");
     assert_eq!(got.matches("tanh(").count(), 1, "{got}");
     assert!(got.contains("%layer_w: Tensor[(4, 4), float32]"), "{got}");
-    // The same value for each is a parameter as well.
+    // A value that is the same for each layer is a parameter, too.
     assert!(got.contains("%m: Tensor[(n, 1), float32]"), "{got}");
     assert!(got.contains("// act\n"), "{got}");
 }
@@ -264,7 +265,7 @@ fn types_that_the_model_states_and_are_not_so_are_warnings() {
         &[value("x", 1, &["2", "3"])],
         &["z"],
     );
-    // Once more, with what is known of a value in between.
+    // Once more, with a stated intermediate type.
     let stated = build::Message::default().message(13, &value("r", 1, &["2", "4"]));
     let graph = build::Message::default().message(7, &stated);
     whole.extend_from_slice(&graph.0);
@@ -272,13 +273,13 @@ fn types_that_the_model_states_and_are_not_so_are_warnings() {
     let said: Vec<String> = read.warnings.iter().map(|d| d.message.clone()).collect();
     let want =
         "the model says that `r` is (2, 4) of float32, but Relu `the_Relu` gives (2, 3) of float32";
-    // What the model says of its output is not so either.
+    // The stated type of the output is wrong, too.
     assert_eq!((said.len(), said[0].as_str()), (2, want));
 }
 
 #[test]
 fn activations_of_layers_take_their_numbers_in_order() {
-    // The first activation has none: the number is the second's.
+    // The first activation takes no parameter: the number is the second's.
     let mut gru =
         node("GRU", &["x", "w", "r"], &["y"]).message(5, &build::int_attribute("hidden_size", 2));
     let mut names = build::Message::default().text(1, "activations").int(20, 8);

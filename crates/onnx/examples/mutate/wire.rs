@@ -1,4 +1,4 @@
-//! Protobuf messages without their schema, and changes of them.
+//! Schema-less protobuf messages, and mutations of them.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ impl Field {
     }
 }
 
-/// A generator of numbers (xorshift64*).
+/// A random number generator (xorshift64*).
 pub struct Random(u64);
 
 impl Random {
@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// How deep fields are told apart.
+/// The maximum nesting depth of parsed fields.
 const DEEPEST: usize = 24;
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
@@ -59,7 +59,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The fields of a model; what is no message is bytes.
+/// Parses the fields of a model; what is not a message is bytes.
 pub fn parse(bytes: &[u8]) -> Vec<Field> {
     fields(bytes, 0).unwrap_or_default()
 }
@@ -105,7 +105,7 @@ fn put(out: &mut Vec<u8>, mut v: u64) {
     out.push(v as u8);
 }
 
-/// The bytes of fields.
+/// Encodes fields.
 fn encoded(list: &[Field], out: &mut Vec<u8>) {
     for field in list {
         let number = field.number() << 3;
@@ -134,13 +134,13 @@ fn encoded(list: &[Field], out: &mut Vec<u8>) {
     }
 }
 
-/// Parts of models that others get, by their fields' numbers.
+/// Parts of models to splice into others, by field number.
 pub struct Pool {
     parts: BTreeMap<(u64, bool), Vec<Field>>,
     operators: Vec<&'static str>,
 }
 
-/// The most parts that are kept of one number.
+/// The limit on parts per field number.
 const KEPT: usize = 4096;
 
 impl Pool {
@@ -167,7 +167,7 @@ impl Pool {
     }
 }
 
-/// The bytes of a model with a few changes.
+/// Returns the bytes of a model with a few mutations.
 pub fn changed(tree: &[Field], pool: &Pool, random: &mut Random) -> Vec<u8> {
     let mut tree = tree.to_vec();
     for _ in 0..=random.below(4) {
@@ -188,7 +188,7 @@ pub fn changed(tree: &[Field], pool: &Pool, random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Walks down to a message, and changes one of its fields.
+/// Descends to a random message, and mutates one of its fields.
 fn change(mut list: &mut Vec<Field>, pool: &Pool, random: &mut Random) {
     loop {
         if list.is_empty() {
@@ -278,7 +278,7 @@ fn alter(field: &mut Field, pool: &Pool, random: &mut Random) {
     }
 }
 
-/// A few models of the forms that are read in most ways.
+/// Returns a few small models that cover most code paths.
 pub fn small() -> Vec<Vec<u8>> {
     let concat = node("Concat", &["rows", "minus"], &["to"]).message(5, &int_attribute("axis", 0));
     let pads = list_attribute("pads", &[1, 1, 1, 1]);

@@ -1,4 +1,4 @@
-//! A call of an operator of ours, as an entry sees it.
+//! The view of an operator call that exporter entries work with.
 
 use relax_ir::{AttrValue, Attrs, DTy, TensorType, TypeId};
 use relax_sym::Dim;
@@ -7,18 +7,18 @@ use relax_tensor::{DType, Tensor};
 use super::graph::{Attr, Graph, elem};
 use super::walk::{R, Val};
 
-/// A call that is being written.
+/// A call to be exported.
 pub(super) struct Call<'a, 'm> {
     pub(super) g: &'a mut Graph<'m>,
     args: Vec<Val>,
     types: Vec<Option<TypeId>>,
     attrs: &'a Attrs,
     ty: Option<TypeId>,
-    /// The name of the variable that takes the result.
+    /// The name of the result's variable.
     hint: &'a str,
 }
 
-/// A reason why there is no form.
+/// Returns the reason why there is no ONNX form.
 pub(super) fn why<T>(text: impl Into<String>) -> R<T> {
     Err(Some(text.into()))
 }
@@ -41,12 +41,12 @@ impl<'a, 'm> Call<'a, 'm> {
         }
     }
 
-    /// The number of arguments.
+    /// Returns the number of arguments.
     pub(super) fn count(&self) -> usize {
         self.args.len()
     }
 
-    /// An argument that is a tensor or a shape value.
+    /// Returns an argument that is a tensor or a shape value.
     pub(super) fn arg(&mut self, i: usize) -> R<String> {
         match self.args.get(i) {
             Some(Val::Tensor(name)) => Ok(name.clone()),
@@ -60,7 +60,7 @@ impl<'a, 'm> Call<'a, 'm> {
         }
     }
 
-    /// The fields of an argument that is a tuple of tensors.
+    /// Returns the fields of an argument that is a tuple of tensors.
     pub(super) fn fields(&self, i: usize) -> R<Vec<String>> {
         let Some(Val::Tuple(fields)) = self.args.get(i) else {
             return why("an argument is no tuple");
@@ -72,37 +72,37 @@ impl<'a, 'm> Call<'a, 'm> {
         fields.iter().map(one).collect()
     }
 
-    /// The type of an argument.
+    /// Returns the type of an argument.
     pub(super) fn arg_type(&self, i: usize) -> R<&TensorType> {
         let ty = self.types.get(i).copied().flatten();
         ty.and_then(|t| self.g.m.types.as_tensor(t))
             .ok_or_else(|| Some("the type of an argument is not known".into()))
     }
 
-    /// The element type of an argument.
+    /// Returns the element type of an argument.
     pub(super) fn dtype(&self, i: usize) -> R<DType> {
         known(self.arg_type(i)?.dtype)
     }
 
-    /// The extents of an argument.
+    /// Returns the extents of an argument.
     pub(super) fn dims(&self, i: usize) -> R<Vec<Dim>> {
         let dims = self.arg_type(i)?.shape.dims().map(<[Dim]>::to_vec);
         dims.ok_or_else(|| Some("the rank of an argument is not known".into()))
     }
 
-    /// The rank of an argument.
+    /// Returns the rank of an argument.
     pub(super) fn rank(&self, i: usize) -> R<i64> {
         Ok(self.dims(i)?.len() as i64)
     }
 
-    /// The type of the result.
+    /// Returns the type of the result.
     pub(super) fn out_type(&self) -> R<&TensorType> {
         self.ty
             .and_then(|t| self.g.m.types.as_tensor(t))
             .ok_or_else(|| Some("the type of the result is not known".into()))
     }
 
-    /// The types of the fields of the result.
+    /// Returns the types of the result's fields.
     pub(super) fn out_fields(&self) -> Vec<TensorType> {
         let types = &self.g.m.types;
         let leaves = self.ty.map(|t| types.leaves(t)).unwrap_or_default();
@@ -110,7 +110,7 @@ impl<'a, 'm> Call<'a, 'm> {
         leaves.filter_map(|t| types.as_tensor(t).cloned()).collect()
     }
 
-    /// The value of an argument that is a constant scalar.
+    /// Returns the value of an argument that is a constant scalar.
     pub(super) fn number(&self, i: usize) -> Option<f64> {
         match self.args.get(i) {
             Some(Val::Tensor(name)) => self.g.number(name),
@@ -118,58 +118,58 @@ impl<'a, 'm> Call<'a, 'm> {
         }
     }
 
-    /// The element type of the result.
+    /// Returns the element type of the result.
     pub(super) fn out_dtype(&self) -> R<DType> {
         known(self.out_type()?.dtype)
     }
 
-    /// The extents of the result.
+    /// Returns the extents of the result.
     pub(super) fn out_dims(&self) -> R<Vec<Dim>> {
         let dims = self.out_type()?.shape.dims().map(<[Dim]>::to_vec);
         dims.ok_or_else(|| Some("the rank of the result is not known".into()))
     }
 
-    /// An attribute.
+    /// Returns an attribute.
     pub(super) fn attr(&self, name: &str) -> &AttrValue {
         self.attrs.get(name).unwrap_or(&AttrValue::None)
     }
 
-    /// An attribute that is an integer.
+    /// Returns an integer attribute.
     pub(super) fn int(&self, name: &str) -> R<i64> {
         let value = self.attr(name).as_int();
         value.ok_or_else(|| Some(format!("`{name}` is no number that is known")))
     }
 
-    /// An attribute that is a number.
+    /// Returns a numeric attribute.
     pub(super) fn float(&self, name: &str) -> R<f64> {
         let value = self.attr(name).as_float();
         value.ok_or_else(|| Some(format!("`{name}` is no number that is known")))
     }
 
-    /// An attribute that is a truth value.
+    /// Returns a boolean attribute.
     pub(super) fn flag(&self, name: &str) -> bool {
         self.attr(name).as_bool() == Some(true)
     }
 
-    /// An attribute that is a text; empty where it is not there.
+    /// Returns a string attribute; empty if absent.
     pub(super) fn text(&self, name: &str) -> String {
         self.attr(name).as_str().unwrap_or_default().to_owned()
     }
 
-    /// An attribute that is one integer or several.
+    /// Returns an attribute that is one integer or several.
     pub(super) fn ints(&self, name: &str) -> R<Vec<i64>> {
         let value = self.attr(name);
         let all = value.as_ints().or_else(|| value.as_int().map(|i| vec![i]));
         all.ok_or_else(|| Some(format!("`{name}` is no list of numbers that are known")))
     }
 
-    /// An attribute that is an axis, counted from the front.
+    /// Returns an axis attribute, normalised to be non-negative.
     pub(super) fn axis(&self, name: &str, rank: i64) -> R<i64> {
         let axis = self.int(name)?;
         Ok(if axis < 0 { axis + rank } else { axis })
     }
 
-    /// A node with one result, which gets the name of the variable where it is the `last` one.
+    /// Adds a node with one result, named after the call's variable if it is the `last` one.
     pub(super) fn node(&mut self, op: &str, inputs: &[&str], attrs: Vec<(&str, Attr)>) -> String {
         let out = self.g.fresh(self.hint);
         let inputs = inputs.iter().map(|&i| i.to_owned()).collect();
@@ -177,7 +177,7 @@ impl<'a, 'm> Call<'a, 'm> {
         out
     }
 
-    /// A node with several results.
+    /// Adds a node with several results.
     pub(super) fn nodes(
         &mut self,
         op: &str,
@@ -193,7 +193,7 @@ impl<'a, 'm> Call<'a, 'm> {
         out
     }
 
-    /// A node that takes all arguments and no attributes.
+    /// Adds a node with all arguments and no attributes.
     pub(super) fn plain(&mut self, op: &str) -> R<Val> {
         let args: R<Vec<String>> = (0..self.count()).map(|i| self.arg(i)).collect();
         let args = args?;
@@ -201,7 +201,7 @@ impl<'a, 'm> Call<'a, 'm> {
         Ok(Val::Tensor(self.node(op, &args, Vec::new())))
     }
 
-    /// The value with another element type, where it differs.
+    /// Casts a value if its element type differs.
     pub(super) fn cast(&mut self, value: String, from: DType, to: DType) -> String {
         if from == to {
             return value;
@@ -210,7 +210,7 @@ impl<'a, 'm> Call<'a, 'm> {
         self.node("Cast", &[&value], attrs)
     }
 
-    /// An argument as 64-bit integers.
+    /// Returns an argument as 64-bit integers.
     pub(super) fn wide(&mut self, i: usize) -> R<String> {
         let value = self.arg(i)?;
         if matches!(self.args.get(i), Some(Val::Shape(_))) {
@@ -220,7 +220,7 @@ impl<'a, 'm> Call<'a, 'm> {
         Ok(self.cast(value, from, DType::I64))
     }
 
-    /// The same as a vector, where the argument is a scalar.
+    /// Like [`Self::wide`]; a scalar becomes a vector.
     pub(super) fn wide_vector(&mut self, i: usize) -> R<String> {
         let value = self.wide(i)?;
         if self.rank(i).unwrap_or(1) != 0 {
@@ -230,24 +230,24 @@ impl<'a, 'm> Call<'a, 'm> {
         Ok(self.node("Reshape", &[&value, &one], Vec::new()))
     }
 
-    /// A result of integers as the operator of ours has them.
+    /// Casts an integer result to the element type that this operator has.
     pub(super) fn narrowed(&mut self, value: String, from: DType) -> R<Val> {
         let to = self.out_dtype()?;
         Ok(Val::Tensor(self.cast(value, from, to)))
     }
 
-    /// A scalar of an element type.
+    /// Adds a scalar constant of an element type.
     pub(super) fn scalar(&mut self, dtype: DType, value: f64) -> String {
         self.g.constant("number", &Tensor::scalar_f64(dtype, value))
     }
 
-    /// Extents as a vector.
+    /// Returns extents as a vector.
     pub(super) fn extents(&mut self, dims: &[Dim]) -> R<String> {
         let found = self.g.extents(dims);
         found.ok_or_else(|| Some("an extent is not known".into()))
     }
 
-    /// The value under the extents of a shape. One that is not known is what is left.
+    /// Reshapes the value. At most one extent may be unknown; it is inferred.
     pub(super) fn reshaped(&mut self, value: &str, dims: &[Dim]) -> R<String> {
         let open = |d: &&Dim| d.as_const().is_none();
         let zero = dims.iter().any(|d| d.as_const() == Some(0));
@@ -265,7 +265,7 @@ impl<'a, 'm> Call<'a, 'm> {
         Ok(self.node("Reshape", &[value, &shape], attrs))
     }
 
-    /// The value with its axes in another order, where that is another one.
+    /// Transposes the value, unless the order is the identity.
     pub(super) fn transposed(&mut self, value: String, order: &[i64]) -> String {
         if order.iter().zip(0..).all(|(&a, b)| a == b) {
             return value;
@@ -274,14 +274,14 @@ impl<'a, 'm> Call<'a, 'm> {
         self.node("Transpose", &[&value], attrs)
     }
 
-    /// The value with an axis more.
+    /// Inserts axes of extent 1.
     pub(super) fn unsqueezed(&mut self, value: &str, axes: &[i64]) -> String {
         let axes = self.g.ints(axes);
         self.node("Unsqueeze", &[value, &axes], Vec::new())
     }
 }
 
-/// An element type that is known.
+/// Returns the element type, which must be known.
 pub(super) fn known(dtype: DTy) -> R<DType> {
     match dtype {
         DTy::Known(dtype) => Ok(dtype),

@@ -1,11 +1,11 @@
-//! Extents as values of the graph: known ones are constants, others arithmetic on the shapes of
+//! Extents as values of the graph: known ones are constants, others are computed from the shapes of
 //! inputs.
 
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 
 use super::graph::{Attr, Graph};
 
-/// An extent: a number, or the name of a vector of one element.
+/// An extent: a number, or the name of a one-element vector.
 #[derive(Clone)]
 enum Extent {
     Known(i64),
@@ -13,7 +13,7 @@ enum Extent {
 }
 
 impl Graph<'_> {
-    /// Remembers where the variables among the extents of a tensor are found.
+    /// Records where the variables among the extents of a tensor can be obtained.
     pub(super) fn bind_extents(&mut self, tensor: &str, dims: &[Dim]) {
         for (axis, d) in dims.iter().enumerate() {
             if let Some(Atom::Var(v)) = d.as_atom()
@@ -25,7 +25,7 @@ impl Graph<'_> {
         }
     }
 
-    /// The extent of one axis of a tensor, a vector of one element.
+    /// Returns the extent of one axis of a tensor, as a one-element vector.
     pub(super) fn axis(&mut self, tensor: &str, axis: i64) -> String {
         let out = self.fresh(&format!("{tensor}_extent{axis}"));
         let attrs = vec![("start", Attr::Int(axis)), ("end", Attr::Int(axis + 1))];
@@ -33,7 +33,7 @@ impl Graph<'_> {
         out
     }
 
-    /// Extents as a vector; `None` when one of them is not known.
+    /// Returns extents as a vector; `None` if one of them is unknown.
     pub(super) fn extents(&mut self, dims: &[Dim]) -> Option<String> {
         let known: Option<Vec<i64>> = dims.iter().map(Dim::as_const).collect();
         if let Some(known) = known {
@@ -101,8 +101,8 @@ impl DimBuilder for Builder<'_, '_> {
             DimOp::Max => g.arithmetic("Max", a, b, Vec::new()),
             DimOp::Mod => g.arithmetic("Mod", a, b, Vec::new()),
             DimOp::FloorDiv => {
-                // ONNX's division of integers rounds towards zero: what is left over goes first,
-                // which extents are too small to overflow by.
+                // ONNX's integer division rounds towards zero: the remainder is subtracted first,
+                // which cannot overflow for extents.
                 let rest = g.arithmetic("Mod", a.clone(), b.clone(), Vec::new());
                 let whole = g.arithmetic("Sub", a, rest, Vec::new());
                 g.arithmetic("Div", whole, b, Vec::new())

@@ -1,4 +1,4 @@
-//! The graph that is being written: nodes, initialisers, names.
+//! The graph under construction: nodes, initialisers, names.
 
 use relax_ir::{DTy, Module, Shape, TensorType, TypeId};
 use relax_sym::DimVar;
@@ -12,10 +12,10 @@ use crate::proto::{
 };
 use crate::value::Elem;
 
-/// Integers below it are exact as 64-bit floats.
+/// Integers below this are exact as 64-bit floats.
 const EXACT: f64 = 9007199254740992.0;
 
-/// The value of an attribute of a node.
+/// The value of a node's attribute.
 #[derive(Clone)]
 pub(super) enum Attr {
     /// An integer.
@@ -24,7 +24,7 @@ pub(super) enum Attr {
     Float(f64),
     /// A string.
     Str(&'static str),
-    /// The same, made at run time.
+    /// A string created at run time.
     Text(String),
     /// Integers.
     Ints(Vec<i64>),
@@ -34,26 +34,26 @@ pub(super) enum Attr {
     Graph(GraphProto),
 }
 
-/// What is known inside one graph and those around it.
+/// The state of one graph and those that enclose it.
 #[derive(Default)]
 pub(super) struct Level {
     nodes: Vec<NodeProto>,
-    /// Vectors of one element that hold the value of a dimension variable.
+    /// One-element vectors that hold the values of dimension variables.
     pub(super) extents: FxHashMap<DimVar, String>,
     inputs: Vec<ValueInfoProto>,
     outputs: Vec<ValueInfoProto>,
 }
 
-/// A graph that is being written, with the branches that are open in it.
+/// A graph under construction, with its open branches.
 pub(super) struct Graph<'m> {
     pub(super) m: &'m Module,
     levels: Vec<Level>,
     initializers: Vec<TensorProto>,
     ints: FxHashMap<Vec<i64>, String>,
-    /// Constants that are scalars.
+    /// Scalar constants.
     numbers: FxHashMap<String, f64>,
     taken: FxHashSet<String>,
-    /// The version of the operators that it needs.
+    /// The operator set version that it requires.
     pub(super) opset: i64,
 }
 
@@ -70,7 +70,7 @@ impl<'m> Graph<'m> {
         }
     }
 
-    /// A name that nothing else has.
+    /// Returns a unique name.
     pub(super) fn fresh(&mut self, hint: &str) -> String {
         let hint = if hint.is_empty() { "value" } else { hint };
         let mut name = hint.to_owned();
@@ -88,7 +88,7 @@ impl<'m> Graph<'m> {
             .expect("the outermost is never closed")
     }
 
-    /// The vector that holds the value of a dimension variable.
+    /// Returns the vector that holds the value of a dimension variable.
     pub(super) fn extent(&self, var: DimVar) -> Option<&String> {
         self.levels.iter().rev().find_map(|l| l.extents.get(&var))
     }
@@ -97,7 +97,7 @@ impl<'m> Graph<'m> {
         self.level().extents.insert(var, name);
     }
 
-    /// A node with several results.
+    /// Adds a node with several results.
     pub(super) fn node(
         &mut self,
         op: &str,
@@ -118,10 +118,10 @@ impl<'m> Graph<'m> {
         self.level().nodes.push(node);
     }
 
-    /// A constant.
+    /// Adds a constant.
     pub(super) fn constant(&mut self, hint: &str, t: &Tensor) -> String {
         let name = self.fresh(hint);
-        // Greater integers are no exact floats.
+        // Larger integers are not exact as floats.
         if t.is_scalar() && t.get_f64(0).abs() < EXACT {
             self.numbers.insert(name.clone(), t.get_f64(0));
         }
@@ -129,12 +129,12 @@ impl<'m> Graph<'m> {
         name
     }
 
-    /// The value of a constant that is a scalar.
+    /// Returns the value of a scalar constant.
     pub(super) fn number(&self, name: &str) -> Option<f64> {
         self.numbers.get(name).copied()
     }
 
-    /// A vector of integers.
+    /// Adds a vector of integers.
     pub(super) fn ints(&mut self, values: &[i64]) -> String {
         if let Some(name) = self.ints.get(values) {
             return name.clone();
@@ -152,12 +152,12 @@ impl<'m> Graph<'m> {
         name
     }
 
-    /// Begins a branch.
+    /// Starts a branch.
     pub(super) fn open(&mut self) {
         self.levels.push(Level::default());
     }
 
-    /// A value that leaves the graph under a name of its own.
+    /// Adds an output with a name of its own.
     pub(super) fn output(&mut self, value: &str, hint: &str, ty: Option<TypeId>) {
         let own = self
             .level()
@@ -193,7 +193,7 @@ impl<'m> Graph<'m> {
         }
     }
 
-    /// An input of the graph that is open, with the type of a tensor.
+    /// Adds an input of a tensor type to the current graph.
     pub(super) fn input(&mut self, hint: &str, ty: Option<TypeId>) -> String {
         let name = self.fresh(hint);
         let info = self.info(name.clone(), ty);
@@ -201,7 +201,7 @@ impl<'m> Graph<'m> {
         name
     }
 
-    /// An input that is a scalar.
+    /// Adds a scalar input.
     pub(super) fn scalar_input(&mut self, hint: &str, dtype: DType) -> String {
         let name = self.fresh(hint);
         let scalar = TensorType {
@@ -216,14 +216,14 @@ impl<'m> Graph<'m> {
         name
     }
 
-    /// The whole graph, and the version of its operators.
+    /// Returns the whole graph, and its operator set version.
     pub(super) fn finish(mut self, name: &str) -> (GraphProto, i64) {
         let mut graph = self.close(name);
         graph.initializer = self.initializers;
         (graph, self.opset)
     }
 
-    /// Says that an operator is there from a version on only.
+    /// Raises the required operator set version.
     pub(super) fn needs(&mut self, opset: i64) {
         self.opset = self.opset.max(opset);
     }
@@ -262,7 +262,7 @@ impl<'m> Graph<'m> {
     }
 }
 
-/// A tensor as ONNX writes it.
+/// Converts a tensor to a message.
 fn message(name: String, t: &Tensor) -> TensorProto {
     TensorProto {
         dims: t.shape().to_vec(),
@@ -273,7 +273,7 @@ fn message(name: String, t: &Tensor) -> TensorProto {
     }
 }
 
-/// ONNX's number of an element type.
+/// Returns ONNX's code of an element type.
 pub(super) fn elem(dtype: DType) -> i32 {
     Elem::of(dtype).0
 }

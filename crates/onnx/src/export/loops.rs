@@ -1,9 +1,8 @@
-//! Functions of the program's own: those that call themselves last become loops, others stand where
-//! they are called.
+//! Functions of the program: tail-recursive ones become loops, others are inlined at their calls.
 //!
 //! `fn (s…) { let p = …; if (c) { let a = …; f(s′…) } else { r }
-//! }` is a loop while `c` holds whose state is `s`: what comes before the condition is written
-//! before the loop, at the end of its body and behind it.
+//! }` is a loop while `c` holds with state `s`: the bindings before the condition are written
+//! before the loop, at the end of its body, and after it.
 
 use relax_ir::{Expr, ExprId, FuncId, VarId};
 use relax_tensor::DType;
@@ -11,27 +10,26 @@ use relax_tensor::DType;
 use super::graph::Attr;
 use super::walk::{Own, Val, Walk};
 
-/// Loops and calls in each other are written by functions that call themselves: more than this are
-/// refused.
+/// The limit on nested loops and calls, which are written recursively.
 const DEEPEST: usize = 64;
 
-/// A function as a loop.
+/// A function in the form of a loop.
 struct Shape {
-    /// The choice that everything before it leads to.
+    /// The conditional at its end.
     choice: ExprId,
     cond: ExprId,
-    /// The branch that goes on, and where it calls.
+    /// The continuing branch, and the tail call in it.
     on: ExprId,
     call: ExprId,
     args: Vec<ExprId>,
-    /// The branch that ends.
+    /// The exiting branch.
     end: ExprId,
-    /// Whether the first branch is the one that goes on.
+    /// Whether the first branch is the continuing one.
     while_true: bool,
 }
 
 impl Walk<'_> {
-    /// A call of a function of the program's own.
+    /// Writes a call of a function of the program.
     pub(super) fn function(&mut self, e: ExprId, f: FuncId, own: Own) -> Val {
         let m = self.m;
         let Expr::Call { args, .. } = &m.exprs[e] else {
@@ -75,7 +73,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether an expression speaks of a function.
+    /// Returns whether an expression mentions a function.
     fn mentions(&self, body: ExprId, own: Own) -> bool {
         let m = self.m;
         let mut all = m.pre_order([body]).into_iter();
@@ -86,7 +84,7 @@ impl Walk<'_> {
         })
     }
 
-    /// The function as a loop, if it is one.
+    /// Returns the function as a loop, if it has that form.
     fn shape(&self, body: ExprId, own: Own) -> Option<Shape> {
         let choice = self.last(body);
         let Expr::If {
@@ -131,8 +129,8 @@ impl Walk<'_> {
         })
     }
 
-    /// Returns what bindings end in. A binding whose variable is all that follows counts as the end
-    /// itself.
+    /// Returns the final expression after bindings. A binding whose variable is the final
+    /// expression counts as that expression.
     fn last(&self, from: ExprId) -> ExprId {
         let m = self.m;
         let mut e = from;
@@ -145,7 +143,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether an expression is a variable, under whatever new names.
+    /// Returns whether an expression is a variable, possibly through aliases.
     fn is_variable(&self, from: ExprId, var: VarId) -> bool {
         let m = self.m;
         let (mut e, mut var) = (from, var);
@@ -162,7 +160,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns what the last binding binds, or the expression itself.
+    /// Returns the value of the last binding, or the expression itself.
     fn bound(&self, e: ExprId) -> ExprId {
         match self.m.exprs[e] {
             Expr::Let { value, .. } => value,
@@ -170,7 +168,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns whether bindings before an expression speak of a function.
+    /// Returns whether bindings before an expression mention a function.
     fn prefix_mentions(&self, from: ExprId, until: ExprId, own: Own) -> bool {
         let m = self.m;
         let mut e = from;
@@ -195,7 +193,7 @@ impl Walk<'_> {
         false
     }
 
-    /// The value of the condition under which the loop goes on, for the state that is bound.
+    /// Returns the continuation condition of the loop for the bound state.
     fn goes_on(&mut self, body: ExprId, shape: &Shape) -> Option<String> {
         self.body(body, Some(shape.choice));
         match (self.atom(shape.cond), shape.while_true) {
@@ -223,7 +221,7 @@ impl Walk<'_> {
                 return self.failed(e, "a loop over functions");
             }
         }
-        // The body: the state comes in, the next one goes out.
+        // The body takes the state as inputs and returns the next state.
         self.g.open();
         self.g.scalar_input("iteration", DType::I64);
         self.g.scalar_input("on", DType::BOOL);
@@ -251,13 +249,14 @@ impl Walk<'_> {
         }
         self.g
             .node("Loop", initial, vec![("body", Attr::Graph(graph))], names);
-        // What is computed of the last state.
+        // Computed from the final state.
         self.bind(&params, &last);
         self.body(body, Some(shape.choice));
         self.body(shape.end, None)
     }
 
-    /// The names of a value's tensors. Tuples nest as types do, which the checker bounds.
+    /// Collects the names of a value's tensors. The nesting of tuples is bounded by the type
+    /// checker.
     fn flat(&mut self, v: &Val, out: &mut Vec<String>) -> bool {
         match v {
             Val::Tensor(name) => out.push(name.clone()),

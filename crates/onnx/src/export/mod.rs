@@ -1,9 +1,9 @@
-//! A module to an ONNX model: the way back of the importer.
+//! The exporter to ONNX: the inverse of the importer.
 //!
-//! One function becomes the graph. It is a sequence of bindings (A-normal form) of calls of
-//! operators, each of which has an entry in `table` that writes nodes. Extents that are known only
-//! at run time become shape arithmetic on the inputs (`extents`). What ONNX has no form for is an
-//! error with its place; all of them are found in one run.
+//! One function becomes the graph. It is a sequence of bindings (A-normal form) of operator calls,
+//! each written by its entry in `table`. Extents that are known only at run time become shape
+//! arithmetic on the inputs (`extents`). Constructs without an ONNX form are reported with their
+//! locations, all of them in one run.
 
 mod call;
 mod entries;
@@ -20,29 +20,29 @@ use relax_ir::{GlobalId, Module, TypeSource};
 
 use crate::proto::{ModelProto, OperatorSetIdProto};
 
-/// The version of ONNX's operators that is written where no newer one is needed.
+/// The default operator set version; newer ones are used only where needed.
 pub const OPSET: i64 = 21;
 
-/// The version of the format that goes with a version of the operators.
+/// Returns the IR version that corresponds to an operator set version.
 fn format_of(opset: i64) -> i64 {
     if opset > OPSET { 13 } else { 10 }
 }
-/// ONNX's readers refuse messages of 2 GiB and more.
+/// ONNX's readers reject messages of 2 GiB and more.
 const MOST_BYTES: usize = i32::MAX as usize;
 
-/// Codes of the errors.
+/// Error codes.
 pub mod codes {
     use relax_base::Code;
 
-    /// ONNX has no form for something.
+    /// A construct has no ONNX form.
     pub const NO_FORM: Code = Code(1304);
 }
 
-/// The bytes of a model whose graph is a function of a module. The function's parameters are the
-/// graph's inputs, the fields of its result the outputs, constants initialisers.
+/// Exports a function of a module as an ONNX model. Its parameters become the graph's inputs, the
+/// fields of its result the outputs, constants initialisers.
 ///
 /// # Errors
-/// Something in the function has no form in ONNX, or the model is too large for one file.
+/// Part of the function has no ONNX form, or the model is too large for one file.
 pub fn export(
     module: &Module,
     entry: GlobalId,
@@ -69,12 +69,12 @@ pub fn export(
     Ok(model.encode_to_vec())
 }
 
-/// The operators of ours that have a form in ONNX, in alphabetical order.
+/// Iterates over the operators that have an ONNX form, in alphabetical order.
 pub fn exported() -> impl Iterator<Item = &'static str> {
     table::ENTRIES.iter().map(|e| e.0)
 }
 
-/// The bytes of a tensor as a message holds them.
+/// Returns the bytes of a tensor in the representation of a message.
 fn raw(bytes: &[u8]) -> Bytes {
     Bytes::copy_from_slice(bytes)
 }

@@ -1,13 +1,13 @@
-//! The operators of ours that have a form in ONNX, one entry each.
+//! The operators that have an ONNX form, one entry each.
 
 use super::call::Call;
 use super::entries::{dynamic, elementwise, index, matrix, movement, norm, reduce, window};
 use super::walk::{R, Val};
 
-/// How a call is written.
+/// How a call is exported.
 #[derive(Clone, Copy)]
 pub(super) enum Write {
-    /// As one node of this operator with the same arguments.
+    /// As a single node of this operator with the same arguments.
     Node(&'static str),
     /// By a function.
     By(fn(&mut Call<'_, '_>) -> R<Val>),
@@ -15,13 +15,13 @@ pub(super) enum Write {
 
 use Write::{By, Node};
 
-/// The entry of an operator.
+/// Returns the entry of an operator.
 pub(super) fn find(name: &str) -> Option<Write> {
     let at = ENTRIES.binary_search_by(|e| e.0.cmp(name)).ok()?;
     Some(ENTRIES[at].1)
 }
 
-/// All entries, in order of their names.
+/// All entries, sorted by name.
 pub(super) static ENTRIES: &[(&str, Write)] = &[
     ("abs", Node("Abs")),
     ("acos", Node("Acos")),
@@ -271,7 +271,7 @@ mod tests {
         assert!(ENTRIES.is_sorted_by(|a, b| a.0 < b.0));
     }
 
-    /// An operator of the registry, or one that the prelude writes in the text format.
+    /// Every entry is an operator of the registry, or one that the prelude defines.
     #[test]
     fn entries_are_operators() {
         let prelude = include_str!("../../../../prelude/ops.relay");

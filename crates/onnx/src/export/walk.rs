@@ -1,4 +1,4 @@
-//! From bindings to nodes.
+//! Export of bindings to nodes.
 //!
 //! Invariant: nothing here recurses over the program's depth.
 
@@ -15,7 +15,7 @@ use super::graph::{Attr, Graph};
 use super::table::{self, Write};
 use crate::proto::GraphProto;
 
-/// What a variable stands for.
+/// The value of a variable.
 #[derive(Clone)]
 pub(super) enum Val {
     /// A tensor, by its name in the graph.
@@ -24,29 +24,29 @@ pub(super) enum Val {
     Tuple(Rc<[Val]>),
     /// A shape value.
     Shape(Rc<[Dim]>),
-    /// A function, that calls itself by a name if at all.
+    /// A function, and the name by which it is recursive.
     Function(FuncId, Own),
-    /// What a mistake was reported for.
+    /// An error that was reported.
     Failed,
 }
 
-/// By which name a function calls itself.
+/// The name by which a function calls itself.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Own {
     /// A variable.
     Local(VarId),
-    /// The name of a function of the module.
+    /// A global of the module.
     Global(GlobalId),
 }
 
-/// Why something is not written: `None` follows from another mistake.
+/// The result of an export; the reason for a failure is `None` if it follows from another error.
 pub(super) type R<T> = Result<T, Option<String>>;
 
-/// What waits for the value of the expression that is being written.
+/// A continuation, waiting for the value of the current expression.
 enum Waiting {
-    /// A binding, and what comes after it.
+    /// Bind the value, and continue with the rest.
     Bind(VarId, ExprId),
-    /// The first branch of a condition.
+    /// The first branch of a conditional.
     Then {
         cond: String,
         otherwise: ExprId,
@@ -68,18 +68,18 @@ pub(super) struct Walk<'m> {
     pub(super) vars: FxHashMap<VarId, Val>,
     consts: FxHashMap<ConstId, String>,
     found: Diagnostics,
-    /// How many loops are open.
+    /// The number of open loops.
     pub(super) depth: usize,
 }
 
-/// The error that says that ONNX has no form for something.
+/// Creates the error for a construct without an ONNX form.
 pub(super) fn error(place: Span, message: String) -> Diagnostics {
     let mut found = Diagnostics::new();
     found.push(Diagnostic::error(codes::NO_FORM, place, message));
     found
 }
 
-/// The graph of a function, and the version of its operators.
+/// Exports a function; returns the graph, and its operator set version.
 pub(super) fn graph(
     m: &Module,
     entry: GlobalId,
@@ -121,14 +121,14 @@ impl Walk<'_> {
         self.found.push(d);
     }
 
-    /// The input, or inputs, that a parameter is.
+    /// Adds the inputs for a parameter.
     pub(super) fn parameter(&mut self, p: VarId) -> Val {
         let (name, span) = (self.m.vars[p].name, self.m.vars[p].span);
         let ty = self.m.vars[p].ty.or_else(|| self.types.var(p));
         self.input(name.as_str(), ty, span)
     }
 
-    /// The input that a parameter is, or the inputs of a tuple's fields: those of fields are not
+    /// Adds the input for a parameter, or inputs for the fields of a tuple, which must not be
     /// nested.
     fn input(&mut self, name: &str, ty: Option<TypeId>, span: Span) -> Val {
         let m = self.m;
@@ -155,7 +155,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Names what leaves the graph, in order.
+    /// Adds the graph's outputs, in order.
     pub(super) fn outputs(&mut self, value: &Val, ty: Option<TypeId>, place: Span) {
         let leaves = ty.map(|t| self.m.types.leaves(t)).unwrap_or_default();
         let mut open = vec![value.clone()];
@@ -181,7 +181,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Writes bindings and what they end in, or those before the expression `until`.
+    /// Writes bindings and their final expression, or only those before the expression `until`.
     pub(super) fn body(&mut self, from: ExprId, until: Option<ExprId>) -> Val {
         let m = self.m;
         let mut waiting: Vec<Waiting> = Vec::new();
@@ -280,7 +280,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The node of a condition whose branches are written.
+    /// Adds the node of a conditional whose branches are written.
     fn joined(
         &mut self,
         cond: String,
@@ -302,7 +302,7 @@ impl Walk<'_> {
         value
     }
 
-    /// A value of the same form with new names. Tuples nest as types do, which the checker bounds.
+    /// Renames the parts of a value. The nesting of tuples is bounded by the type checker.
     pub(super) fn renamed(&mut self, value: &Val, names: &mut Vec<String>) -> Val {
         match value {
             Val::Tensor(_) | Val::Shape(_) => {
@@ -318,7 +318,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The function that an expression calls, where that is one of the program's own.
+    /// Returns the callee of a call, if it is a function of the program.
     fn called(&self, e: ExprId) -> Option<Val> {
         let Expr::Call { callee, .. } = self.m.exprs[e] else {
             return None;
@@ -333,7 +333,7 @@ impl Walk<'_> {
         }
     }
 
-    /// A variable or a constant.
+    /// Writes a variable or a constant.
     pub(super) fn atom(&mut self, e: ExprId) -> Val {
         let m = self.m;
         match &m.exprs[e] {
@@ -379,7 +379,7 @@ impl Walk<'_> {
         Val::Failed
     }
 
-    /// Returns what a binding binds, that is no condition.
+    /// Writes a bound value other than a conditional.
     fn value(&mut self, e: ExprId, hint: &str) -> Val {
         let m = self.m;
         match &m.exprs[e] {

@@ -1,4 +1,4 @@
-//! Functions of two or more operands under broadcasting.
+//! Elementwise functions of two or more operands with broadcasting.
 
 use crate::graph::Tr;
 use crate::kind::Kind;
@@ -60,7 +60,7 @@ pub static OPS: &[Entry] = &[
     }),
 ];
 
-/// Two operands. Before version 7 the right one was broadcast from an axis on.
+/// Returns the two operands. Before version 7, the right one was broadcast starting at an axis.
 fn operands(tr: &mut Tr<'_>, n: &Node<'_>) -> R<(Val, Val)> {
     let (a, mut b) = match (n.value(0)?, n.value(1)?) {
         (Value::Tensor(a), b) => (a.clone(), broadcast_with(tr, n, b, &a)?),
@@ -76,8 +76,8 @@ fn operands(tr: &mut Tr<'_>, n: &Node<'_>) -> R<(Val, Val)> {
     Ok((a, b))
 }
 
-/// An operand beside another. One that may lack leading axes is the same with them where the other
-/// has as many.
+/// Returns an operand to be broadcast with another. One that may lack leading axes is used with
+/// them if the other has as many.
 fn broadcast_with(tr: &Tr<'_>, n: &Node<'_>, v: Value, other: &Val) -> R<Val> {
     match v {
         Value::Tensor(v) => Ok(v),
@@ -99,7 +99,7 @@ fn pow(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     if a.elem == b.elem {
         return Ok(vec![tr.binary("power", &a, &b)?.into()]);
     }
-    // The result has the base's type, and a power of floats is computed as such.
+    // The result has the base's type, and powers of floats are computed in it.
     let wide = match (a.elem.is_float(), b.elem.is_float()) {
         (true, _) => a.elem,
         (false, true) => Elem::F64,
@@ -119,8 +119,8 @@ fn fold(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     Ok(vec![sum.into()])
 }
 
-/// The greatest or the least of all operands; what is no number stays. Ours gives the right operand
-/// where one is none.
+/// Emits the maximum or minimum of all operands, propagating NaN. The native operator returns the
+/// right operand if one is NaN.
 fn extreme(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     let number = |v: &Val| {
         v.tensor()
@@ -142,7 +142,7 @@ fn extreme(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     Ok(vec![best.into()])
 }
 
-/// The remainder with the divisor's sign, zeros and infinities included.
+/// Emits the remainder with the divisor's sign, including zeros and infinities.
 fn float_mod(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (a, b) = operands(tr, n)?;
     let rest = tr.binary("trunc_mod", &a, &b)?;

@@ -1,4 +1,4 @@
-//! Attention and what goes with it.
+//! Attention and related operators.
 
 use relax_sym::Dim;
 
@@ -26,7 +26,7 @@ pub static OPS: &[Entry] = &[
     op("TensorScatter", 24, tensor_scatter),
 ];
 
-/// (batch, length, heads · size) as (batch, heads, length, size).
+/// Reshapes (batch, length, heads · size) to (batch, heads, length, size).
 pub fn by_heads(tr: &mut Tr<'_>, x: &Val, heads: i64) -> R<Val> {
     if x.rank() == 4 {
         return Ok(x.clone());
@@ -43,7 +43,7 @@ pub fn by_heads(tr: &mut Tr<'_>, x: &Val, heads: i64) -> R<Val> {
     tr.transpose(&y, &[0, 2, 1, 3])
 }
 
-/// The other way round.
+/// The inverse of [`by_heads`].
 pub fn joined(tr: &mut Tr<'_>, y: &Val) -> R<Val> {
     let y = tr.transpose(y, &[0, 2, 1, 3])?;
     let y = tr.known(&y);
@@ -55,13 +55,13 @@ fn negative_infinity(tr: &Tr<'_>, elem: Elem) -> Val {
     tr.number(elem, f64::NEG_INFINITY)
 }
 
-/// 0 where a condition holds, else minus infinity.
+/// Returns 0 where a condition holds, minus infinity elsewhere.
 fn bias_of(tr: &mut Tr<'_>, allowed: &Val, elem: Elem) -> R<Val> {
     let (zero, low) = (tr.number(elem, 0.0), negative_infinity(tr, elem));
     tr.select(allowed, &zero, &low)
 }
 
-/// Returns how many keys stand before the first query: for all batches, or for each.
+/// Returns the number of keys before the first query: for all batches, or for each.
 fn offset(tr: &mut Tr<'_>, past: Option<&Val>, valid: Option<&Val>, q: &Val) -> R<Val> {
     if let Some(past) = past {
         let s = tr.shape_of(past)?;
@@ -94,7 +94,7 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let present = (k.clone(), v.clone());
     let valid = n.opt(6)?;
     let bias = mask(tr, n, &q, &k, past_k.as_ref(), valid.as_ref())?;
-    // Each head of keys and values serves a group of heads of queries.
+    // Grouped-query attention: each key/value head serves a group of query heads.
     let (mut k, mut v) = (k, v);
     if let (Some(h), Some(g)) = (q.dim(1)?.as_const(), k.dim(1)?.as_const())
         && g > 0
@@ -134,7 +134,7 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let logits = tr.cast(&logits, wide)?;
     let mut p = tr.op("nn.softmax", &[&logits], &[("axis", int(-1))])?;
     if let Some(bias) = &bias {
-        // A query that may look at nothing gets nothing.
+        // A query with no visible keys gives zeros.
         let low = negative_infinity(tr, bias.elem);
         let some = tr.binary("greater", bias, &low)?;
         let some = tr.cast(&some, Elem::I32)?;
@@ -161,8 +161,7 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     ])
 }
 
-/// Returns what is added to the logits: from the mask, what comes later, what is too far away, and
-/// what is padding.
+/// Returns the bias added to the logits: from the mask, causality, the window, and padding.
 fn mask(
     tr: &mut Tr<'_>,
     n: &Node<'_>,
@@ -223,7 +222,7 @@ fn mask(
     Ok(bias)
 }
 
-/// A mask that ends early says nothing of the last keys: they are not looked at.
+/// A short mask does not cover the last keys, which are then masked out.
 fn lengthened(tr: &mut Tr<'_>, m: &Val, k: &Val) -> R<Val> {
     let last = m
         .rank()
@@ -240,7 +239,7 @@ fn lengthened(tr: &mut Tr<'_>, m: &Val, k: &Val) -> R<Val> {
     }
 }
 
-/// Rows of a table by their numbers.
+/// Gathers rows of an embedding table.
 pub fn embedding_rows(tr: &mut Tr<'_>, table: &Val, at: &Val) -> R<Val> {
     tr.take(table, at, 0)
 }
@@ -257,17 +256,17 @@ fn rotary(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![if flat { joined(tr, &y)? } else { y }.into()])
 }
 
-/// How heads are turned.
+/// Parameters of a rotary embedding.
 #[derive(Clone, Copy)]
 pub struct Turn {
-    /// Whether a pair's numbers stand side by side, or half a head apart.
+    /// Whether the elements of a pair are adjacent, or half a head apart.
     pub interleaved: bool,
-    /// How much of a head is turned; 0 for all.
+    /// The number of elements per head that are rotated; 0 for all.
     pub part: i64,
 }
 
-/// Pairs of numbers of each head, (batch, heads, length, size), turned by angles that grow with the
-/// position.
+/// Applies a rotary embedding: rotates pairs of elements of each head, (batch, heads, length,
+/// size), by angles that grow with the position.
 pub fn turned(
     tr: &mut Tr<'_>,
     x: &Val,
@@ -373,7 +372,7 @@ fn causal_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into(), state.into()])
 }
 
-/// A state that each step decays, corrects and reads: a recursive function over the steps.
+/// Emits linear attention: a recurrence over the steps whose state is decayed, updated and read.
 fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (heads, kv) = (n.int("q_num_heads", 0), n.int("kv_num_heads", 0));
     let rule = n.str("update_rule", "gated_delta");
@@ -490,7 +489,7 @@ fn linear_attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     ])
 }
 
-/// Rows written into a cache, from a place of its own for each batch on.
+/// Writes rows into a cache, starting at a separate position for each batch.
 fn tensor_scatter(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (cache, new) = (n.t(0)?, n.t(1)?);
     let axis = cache.axis(n.int("axis", -2))?;

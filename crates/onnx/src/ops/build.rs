@@ -1,4 +1,4 @@
-//! Calls that many translations make.
+//! Common calls.
 
 use relax_ir::AttrValue;
 use relax_sym::Dim;
@@ -8,41 +8,41 @@ use crate::cx::Cx;
 use crate::node::{R, unsupported};
 use crate::value::{Elem, Val};
 
-/// A list of integers.
+/// Creates a list of integers.
 pub fn ints(v: &[i64]) -> AttrValue {
     AttrValue::ints(v)
 }
-/// An integer.
+/// Creates an integer.
 pub fn int(v: i64) -> AttrValue {
     AttrValue::Int(v)
 }
-/// Axes.
+/// Creates a list of axes.
 pub fn axes(v: &[usize]) -> AttrValue {
     AttrValue::array(v.iter().map(|&a| AttrValue::Int(a as i64)))
 }
-/// A float.
+/// Creates a float.
 pub fn float(v: f64) -> AttrValue {
     AttrValue::Float(v)
 }
-/// A string.
+/// Creates a string.
 pub fn str(v: &str) -> AttrValue {
     AttrValue::Str(v.into())
 }
-/// A truth value.
+/// Creates a boolean.
 pub fn flag(v: bool) -> AttrValue {
     AttrValue::Bool(v)
 }
-/// An element type.
+/// Creates an element type.
 pub fn dtype(v: DType) -> AttrValue {
     AttrValue::DType(v)
 }
-/// Extents.
+/// Creates a list of extents.
 pub fn dims(v: &[Dim]) -> AttrValue {
     AttrValue::array(v.iter().map(|d| AttrValue::dim(d.clone())))
 }
 
 impl Cx {
-    /// A number of an element type.
+    /// Creates a scalar of an element type.
     pub fn number(&self, elem: Elem, v: f64) -> Val {
         let dtype = elem.storage().unwrap_or(DType::F32);
         let t = match dtype.is_float() {
@@ -51,11 +51,11 @@ impl Cx {
         };
         Val::constant(t, elem, "c")
     }
-    /// Integers, a vector.
+    /// Creates a vector of integers.
     pub fn vector(&self, v: &[i64]) -> Val {
         Val::constant(Tensor::from_slice(&[v.len() as i64], v), Elem::I64, "c")
     }
-    /// Two operands under broadcasting.
+    /// Emits a binary operator with broadcasting.
     pub fn binary(&mut self, name: &str, a: &Val, b: &Val) -> R<Val> {
         self.op(name, &[a, b], &[])
     }
@@ -71,21 +71,21 @@ impl Cx {
     pub fn div(&mut self, a: &Val, b: &Val) -> R<Val> {
         self.binary("divide", a, b)
     }
-    /// An element-wise function.
+    /// Emits a unary elementwise operator.
     pub fn unary(&mut self, name: &str, x: &Val) -> R<Val> {
         self.op(name, &[x], &[])
     }
-    /// With a number as the right operand.
+    /// Emits a binary operator with a constant right operand.
     pub fn by(&mut self, name: &str, x: &Val, v: f64) -> R<Val> {
         let v = self.number(x.elem, v);
         self.binary(name, x, &v)
     }
-    /// With a number as the left operand.
+    /// Emits a binary operator with a constant left operand.
     pub fn number_with(&mut self, name: &str, v: f64, x: &Val) -> R<Val> {
         let v = self.number(x.elem, v);
         self.binary(name, &v, x)
     }
-    /// Elements of another type with arithmetic.
+    /// Casts to another element type, both with arithmetic.
     pub fn cast(&mut self, x: &Val, to: Elem) -> R<Val> {
         if x.elem == to {
             return Ok(x.clone());
@@ -99,11 +99,11 @@ impl Cx {
         };
         self.op("cast", &[x], &[("dtype", dtype(to_dtype))])
     }
-    /// `c` where it holds, of two.
+    /// Selects between two values by the condition `c`.
     pub fn select(&mut self, c: &Val, a: &Val, b: &Val) -> R<Val> {
         self.op("where", &[c, a, b], &[])
     }
-    /// The same elements under other extents. At most one of them may be unknown.
+    /// Reshapes a tensor. At most one extent may be unknown.
     pub fn reshape(&mut self, x: &Val, to: &[Dim]) -> R<Val> {
         if *x.dims == *to && to.iter().all(Dim::is_known) {
             return Ok(x.clone());
@@ -134,7 +134,7 @@ impl Cx {
         }
         Ok(out)
     }
-    /// The axes in another order.
+    /// Permutes the axes.
     pub fn transpose(&mut self, x: &Val, order: &[usize]) -> R<Val> {
         if order.iter().enumerate().all(|(i, &a)| i == a) {
             return Ok(x.clone());
@@ -143,7 +143,7 @@ impl Cx {
         out.elem = x.elem;
         Ok(out)
     }
-    /// A new axis of extent 1.
+    /// Inserts an axis of extent 1.
     pub fn expand(&mut self, x: &Val, axis: usize) -> R<Val> {
         x.part(..axis)?;
         let attrs = [("axis", int(axis as i64))];
@@ -151,7 +151,7 @@ impl Cx {
         out.elem = x.elem;
         Ok(out)
     }
-    /// Several new axes, places in the result.
+    /// Inserts several axes, given as positions in the result.
     pub fn expand_all(&mut self, x: &Val, places: &[usize]) -> R<Val> {
         let mut places = places.to_vec();
         places.sort_unstable();
@@ -164,7 +164,7 @@ impl Cx {
         }
         Ok(out)
     }
-    /// Axes of extent 1 left out.
+    /// Removes axes of extent 1.
     pub fn squeeze(&mut self, x: &Val, which: &[usize]) -> R<Val> {
         if which.is_empty() {
             return Ok(x.clone());
@@ -173,7 +173,7 @@ impl Cx {
         out.elem = x.elem;
         Ok(out)
     }
-    /// Tensors one after the other.
+    /// Concatenates tensors.
     pub fn concat(&mut self, parts: &[Val], axis: usize) -> R<Val> {
         if let [one] = parts {
             return Ok(one.clone());
@@ -183,7 +183,7 @@ impl Cx {
         out.elem = parts[0].elem;
         Ok(out)
     }
-    /// A tensor broadcast to extents that are known.
+    /// Broadcasts a tensor to known extents.
     pub fn broadcast(&mut self, x: &Val, to: &[Dim]) -> R<Val> {
         if *x.dims == *to {
             return Ok(x.clone());
@@ -192,7 +192,7 @@ impl Cx {
         out.elem = x.elem;
         Ok(out)
     }
-    /// A tensor of one number.
+    /// Creates a tensor filled with one number.
     pub fn full(&mut self, v: &Val, to: &[Dim]) -> R<Val> {
         let mut out = self.op(
             "full",
@@ -202,7 +202,7 @@ impl Cx {
         out.elem = v.elem;
         Ok(out)
     }
-    /// A range of an axis by constants.
+    /// Slices an axis with constant bounds.
     pub fn slice(&mut self, x: &Val, axis: usize, begin: i64, end: i64) -> R<Val> {
         let attrs = [
             ("begin", ints(&[begin])),
@@ -214,19 +214,19 @@ impl Cx {
         out.elem = x.elem;
         Ok(out)
     }
-    /// Elements at indices along an axis; negative indices are brought in before.
+    /// Gathers along an axis; negative indices must be normalised before.
     pub fn take(&mut self, x: &Val, at: &Val, axis: usize) -> R<Val> {
         let attrs = [("axis", int(axis as i64)), ("mode", str("clip"))];
         let mut out = self.op("take", &[x, at], &attrs)?;
         out.elem = x.elem;
         Ok(out)
     }
-    /// One index of an axis, which is left out.
+    /// Selects one index of an axis, which is removed.
     pub fn pick(&mut self, x: &Val, axis: usize, at: i64) -> R<Val> {
         let at = self.number(Elem::I64, at as f64);
         self.take(x, &at, axis)
     }
-    /// A reduction.
+    /// Emits a reduction.
     pub fn reduce(&mut self, name: &str, x: &Val, over: &[usize], keep: bool) -> R<Val> {
         if over.is_empty() {
             return Ok(x.clone());
@@ -237,7 +237,7 @@ impl Cx {
         }
         self.op(name, &[x], &attrs)
     }
-    /// The extents as a vector of `int64`, at run time.
+    /// Returns the extents as an `int64` vector, at run time.
     pub fn shape_of(&mut self, x: &Val) -> R<Val> {
         let mut v = self.op("shape_of", &[x], &[("dtype", dtype(DType::I64))])?;
         if x.dims.iter().all(Dim::is_known) {
@@ -245,7 +245,7 @@ impl Cx {
         }
         Ok(v)
     }
-    /// A vector of `int64`.
+    /// Converts to an `int64` vector.
     pub fn as_vector(&mut self, v: &Val) -> R<Val> {
         let v = self.cast(v, Elem::I64)?;
         match v.rank() {
@@ -253,14 +253,14 @@ impl Cx {
             _ => self.reshape(&v, &[v.size()]),
         }
     }
-    /// A tensor of one element as a scalar.
+    /// Converts a one-element tensor to a scalar.
     pub fn as_scalar(&mut self, v: &Val) -> R<Val> {
         match v.rank() {
             0 => Ok(v.clone()),
             _ => self.reshape(v, &[]),
         }
     }
-    /// The indices along an axis, a vector of `int64`.
+    /// Returns the indices along an axis, as an `int64` vector.
     pub fn iota(&mut self, x: &Val, axis: usize) -> R<Val> {
         let x = self.known(x);
         let (zero, one) = (self.number(Elem::I64, 0.0), self.number(Elem::I64, 1.0));

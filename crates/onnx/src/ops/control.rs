@@ -19,9 +19,9 @@ pub static OPS: &[Entry] = &[
 ];
 
 impl Tr<'_> {
-    /// A function that calls itself while `test` holds of its values, each time with those that
-    /// `step` makes of them. `kinds` are the extents of each value, `?` where they change. The
-    /// results are the last values.
+    /// Emits a function that calls itself while `test` holds for its values, each time with the
+    /// values that `step` computes from them. `kinds` are the extents of each value, `?` where they
+    /// change. The results are the final values.
     pub fn recursion(
         &mut self,
         init: &[Val],
@@ -45,7 +45,7 @@ impl Tr<'_> {
         tensors(results)
     }
 
-    /// The same of values of any type.
+    /// Like [`Self::recursion`], with values of any type.
     pub fn repeated(
         &mut self,
         init: &[Value],
@@ -104,7 +104,7 @@ impl Tr<'_> {
         Ok(kinds.iter().enumerate().map(value).collect())
     }
 
-    /// The nodes of a graph inside of another one, and its outputs. `given` are its inputs.
+    /// Translates the nodes of a nested graph, and returns its outputs. `given` are its inputs.
     pub fn subgraph(&mut self, what: &str, graph: &GraphProto, given: &[Value]) -> R<Vec<Value>> {
         if self.too_deep() {
             return Err("graphs stand too deep in each other".into());
@@ -124,7 +124,7 @@ impl Tr<'_> {
     }
 }
 
-/// Expressions as one: itself, or a tuple.
+/// Combines expressions into one: a single one as it is, several as a tuple.
 fn tuple(parts: &[String]) -> String {
     match parts {
         [one] => one.clone(),
@@ -143,13 +143,13 @@ fn tensors(values: Vec<Value>) -> R<Vec<Val>> {
         .collect()
 }
 
-/// What becomes of a result of both branches.
+/// How the results of two branches are merged.
 enum Plan {
-    /// It is of one type.
+    /// Both have one type.
     One(Kind),
-    /// It is a sequence of so many, with a type each.
+    /// Both are sequences of equal length, with a type for each element.
     Many(Vec<Kind>),
-    /// It is nothing.
+    /// Both are empty.
     Nothing,
 }
 
@@ -213,7 +213,7 @@ fn branch(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 }
 
 impl Plan {
-    /// The types of what the branches give for it.
+    /// Returns the types of what the branches return for it.
     fn kinds(&self) -> &[Kind] {
         match self {
             Plan::One(kind) => std::slice::from_ref(kind),
@@ -223,8 +223,8 @@ impl Plan {
     }
 }
 
-/// Returns what becomes of two results in the same place; `rank` is what the model says of it, and
-/// variables from `bound` on are not seen outside.
+/// Returns how two corresponding results are merged; `rank` is what the model states, and variables
+/// from `bound` on are not visible outside.
 fn plan(a: &Value, b: &Value, rank: Option<usize>, bound: usize) -> R<Plan> {
     let joined = |a: &Value, b: &Value| -> R<Kind> {
         let kind = Kind::of_value(a)?.join(&Kind::of_value(b)?)?;
@@ -238,7 +238,7 @@ fn plan(a: &Value, b: &Value, rank: Option<usize>, bound: usize) -> R<Plan> {
         }
         (Value::Tensor(x), Value::Tensor(y)) if x.rank() != y.rank() && x.elem == y.elem => {
             let (less, more) = if x.rank() < y.rank() { (x, y) } else { (y, x) };
-            // The model says which rank is right, and the other side stops the program.
+            // The model states which rank is right; the other branch fails at run time.
             for v in [less, more] {
                 if rank == Some(v.rank()) {
                     return Ok(Plan::One(Kind::of(v).outside(bound)));
@@ -257,7 +257,7 @@ fn plan(a: &Value, b: &Value, rank: Option<usize>, bound: usize) -> R<Plan> {
     }
 }
 
-/// Closes the block of one side of a branch.
+/// Closes the block of one branch.
 fn side(tr: &mut Tr<'_>, values: &[Value], plans: &[Plan]) -> R<String> {
     let mut parts = Vec::new();
     for (v, plan) in values.iter().zip(plans) {
@@ -278,8 +278,8 @@ fn side(tr: &mut Tr<'_>, values: &[Value], plans: &[Plan]) -> R<String> {
     Ok(tr.close(&tuple(&parts)))
 }
 
-/// Returns what the body of a loop makes of values of these types, to see which of them change.
-/// Nothing is written.
+/// Returns the types that a loop's body computes from values of these types, to find out which
+/// change. Nothing is emitted.
 fn rehearse(tr: &mut Tr<'_>, what: &str, body: &GraphProto, given: &[Kind]) -> R<Vec<Kind>> {
     let problems = tr.problems.len();
     let given: Vec<Value> = given.iter().map(|kind| stand_in(tr, kind)).collect();
@@ -292,15 +292,15 @@ fn rehearse(tr: &mut Tr<'_>, what: &str, body: &GraphProto, given: &[Kind]) -> R
     results?.iter().map(Kind::of_value).collect()
 }
 
-/// A variable of a type, where only types matter.
+/// Creates a placeholder variable of a type.
 fn stand_in(tr: &mut Tr<'_>, kind: &Kind) -> Value {
     let id = tr.variable();
     tr.of_kind(Cx::mention(id).into(), kind)
 }
 
-/// Types of what a body takes and gives again, widened until they hold of what it makes of them;
-/// and those of what it gives besides. `given` are the types of what it takes before and behind
-/// these.
+/// Widens the types of a loop's state to a fixpoint: until they include what the body computes from
+/// them. Also returns the types of the body's other results. `given` are the types of its inputs
+/// before and after the state.
 pub fn settled(
     tr: &mut Tr<'_>,
     (before, init, behind): (&[Kind], &[Value], &[Kind]),
@@ -331,7 +331,7 @@ pub fn settled(
     unsupported("the types of what the loop carries change each time")
 }
 
-/// The element types and extents of results that are collected.
+/// Returns the element types and extents of results that are collected.
 fn rows_of(kinds: &[Kind]) -> R<Vec<(Elem, Vec<Dim>)>> {
     kinds
         .iter()
@@ -404,8 +404,8 @@ fn tensor(v: &Value) -> R<Val> {
     }
 }
 
-/// No rows of these extents, and the type of any number of them. Extents that nobody knows are 0
-/// until there is a row.
+/// Returns an empty tensor of rows with these extents, and the type with any number of them.
+/// Unknown extents are 0 as long as there are no rows.
 fn collected(tr: &mut Tr<'_>, elem: Elem, dims: &[Dim]) -> R<(Val, Kind)> {
     let stored = Elem::of(Val::stored(elem));
     let zero = tr.number(stored, 0.0);
@@ -419,7 +419,7 @@ fn collected(tr: &mut Tr<'_>, elem: Elem, dims: &[Dim]) -> R<(Val, Kind)> {
     Ok((empty, Kind::Tensor(elem, Some(grown.collect()))))
 }
 
-/// Rows with one more, at the end or the beginning. `count` is how many there are.
+/// Appends or prepends a row. `count` is the number of rows so far.
 fn appended(tr: &mut Tr<'_>, rows: &Val, row: Val, behind: bool, count: &Val) -> R<Val> {
     let mut dims = rows.dims.to_vec();
     dims[0] = Dim::ONE;
@@ -436,7 +436,7 @@ fn appended(tr: &mut Tr<'_>, rows: &Val, row: Val, behind: bool, count: &Val) ->
     if rows.part(1..)?.iter().all(Dim::is_known) {
         return longer(tr);
     }
-    // The first row says what the extents are.
+    // The first row determines the extents.
     let none = tr.by("equal", count, 0.0)?;
     let none = tr.text(&none);
     tr.open();
@@ -483,7 +483,7 @@ fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         })
         .flatten();
     if batched {
-        // The first version runs a scan for each batch; only one is supported.
+        // The first version runs a scan for each batch; only a single batch is supported.
         if batch.as_ref().and_then(Dim::as_const) != Some(1) {
             return unsupported(
                 "the first version of the operator is supported for batches of 1 only",

@@ -1,5 +1,4 @@
-//! Convolutions whose taps are moved by offsets: samples of the images as columns, and a product of
-//! matrices.
+//! Deformable convolutions: sampled columns of the images (im2col), and a matrix product.
 
 use relax_sym::Dim;
 use relax_tensor::Tensor;
@@ -14,7 +13,7 @@ use crate::value::{Elem, Val, Value};
 
 pub static OPS: &[Entry] = &[op("DeformConv", 19, deform_conv)];
 
-/// Where the taps are: the window, and the extents of the result.
+/// The sampling positions: the window, and the extents of the result.
 struct Taps {
     window: nn::Window,
     out: [Dim; 2],
@@ -26,7 +25,7 @@ fn deform_conv(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
         return unsupported("deformable convolutions over other than two axes are not supported");
     }
     let (x, offset) = (tr.known(&x), tr.known(&offset));
-    // There are offsets for each image.
+    // Offsets are given for each image.
     let x = tr.matched(&x, &[offset.part(..1)?, x.part(1..)?].concat());
     let window = nn::Window::read(n, &x, nn::kernel_of(&w)?)?;
     let (groups, moved) = (n.int("group", 1), n.int("offset_group", 1));
@@ -81,8 +80,8 @@ impl Taps {
     fn count(&self) -> i64 {
         self.window.kernel.iter().product()
     }
-    /// Returns where the taps of each window begin along an axis, before they are moved: (taps,
-    /// rows, 1) or (taps, 1, columns).
+    /// Returns the positions of the taps along an axis without offsets: (taps, rows, 1) or (taps,
+    /// 1, columns).
     fn start(&self, tr: &mut Tr<'_>, offset: &Val, a: usize) -> R<Val> {
         let w = &self.window;
         let steps = tr.iota(offset, 2 + a)?;
@@ -106,8 +105,8 @@ impl Taps {
     }
 }
 
-/// Returns where the images are sampled, between -1 and 1: (images, 2, taps and rows, columns), the
-/// horizontal first.
+/// Returns the sampling positions, between -1 and 1: (images, 2, taps and rows, columns), the
+/// horizontal coordinate first.
 fn places(tr: &mut Tr<'_>, x: &Val, offset: &Val, images: &Dim, taps: &Taps) -> R<Val> {
     let [height, width] = taps.out.clone();
     let count = Dim::from(taps.count());

@@ -1,4 +1,4 @@
-//! Functions of each element.
+//! Elementwise functions.
 
 use super::build::{dtype, flag};
 use crate::graph::Tr;
@@ -57,7 +57,7 @@ pub static OPS: &[Entry] = &[
         let mut y = if target == x.dtype() {
             x.clone()
         } else if integers && target.bits == x.dtype().bits {
-            // Among integers of one width, the same bits are what a conversion gives.
+            // Conversions between integers of one width preserve the bits.
             let mut raw = x.clone();
             raw.elem = Elem::of(x.dtype());
             tr.op("cast", &[&raw], &[("dtype", dtype(target))])?
@@ -102,7 +102,7 @@ pub static OPS: &[Entry] = &[
     }),
     op("PRelu", 1, |tr, n| {
         let (x, slope) = (n.t(0)?, n.t(1)?);
-        // Before broadcasting was the rule, a vector of slopes was one for each channel.
+        // Before broadcasting was introduced, a vector of slopes was per channel.
         let slope = match n.opset < 7 && slope.rank() == 1 && x.rank() > 2 {
             true => channelwise(tr, &slope, x.rank())?,
             false => slope,
@@ -153,7 +153,7 @@ pub static OPS: &[Entry] = &[
     op("Gelu", 20, gelu),
     op("Shrink", 9, |tr, n| {
         let given = n.t(0)?;
-        // The numbers may be no integers where the elements are.
+        // The bounds may be fractional even if the elements are integers.
         let wide = match given.elem.is_float() {
             true => given.elem,
             false => Elem::F64,
@@ -174,7 +174,7 @@ fn plain(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     Ok(vec![tr.unary(name, &x)?.into()])
 }
 
-/// A vector with one element for each index of axis 1 of a tensor of that rank.
+/// Reshapes a vector for broadcasting along axis 1 of a tensor of this rank.
 pub fn channelwise(tr: &mut Tr<'_>, v: &Val, rank: usize) -> R<Val> {
     let places: Vec<usize> = (0..rank).filter(|&a| a != 1).collect();
     if v.rank() != 1 || rank < 2 {
@@ -183,7 +183,7 @@ pub fn channelwise(tr: &mut Tr<'_>, v: &Val, rank: usize) -> R<Val> {
     tr.expand_all(v, &places)
 }
 
-/// `x` where it is positive, else `a * (exp(x / b) - 1)`.
+/// Emits `x` where it is positive, else `a * (exp(x / b) - 1)`.
 pub fn exponential(tr: &mut Tr<'_>, x: &Val, a: f64, b: f64) -> R<Val> {
     let low = tr.by("minimum", x, 0.0)?;
     let low = if b == 1.0 {
@@ -205,7 +205,7 @@ pub fn hard_sigmoid(tr: &mut Tr<'_>, x: &Val, a: f64, b: f64) -> R<Val> {
     tr.by("maximum", &y, 0.0)
 }
 
-/// `log(1 + exp(x))`, by the form that does not overflow.
+/// Emits `log(1 + exp(x))` in the form that does not overflow.
 pub fn softplus(tr: &mut Tr<'_>, x: &Val) -> R<Val> {
     let a = tr.unary("abs", x)?;
     let a = tr.unary("negative", &a)?;
@@ -222,7 +222,7 @@ fn gelu(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into()])
 }
 
-/// The Gaussian error linear unit.
+/// Emits GELU.
 pub fn gelu_of(tr: &mut Tr<'_>, x: &Val, approximate: &str) -> R<Val> {
     if x.elem == Elem::F32 {
         let name = if approximate == "tanh" {
@@ -269,7 +269,7 @@ fn is_inf(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
 
 fn cast(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
-    // The first version named the type.
+    // The first version has the type's name.
     let to = match n.str("to", "").to_lowercase().as_str() {
         "" => n.elem("to").ok_or("attribute `to` is missing")?,
         "float" => Elem::F32,
@@ -282,7 +282,7 @@ fn cast(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![convert(tr, n, &x, to)?.into()])
 }
 
-/// Elements of any type as another.
+/// Converts between any element types.
 pub fn convert(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, to: Elem) -> R<Val> {
     if to.storage().is_none() {
         return unsupported(format!("elements of type {} are not supported", to.name()));

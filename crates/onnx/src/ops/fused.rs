@@ -1,4 +1,4 @@
-//! Operators of `com.microsoft` that do what several of `ai.onnx` do: activations, normalisations,
+//! Operators of `com.microsoft` that combine several of `ai.onnx`: activations, normalisations,
 //! products.
 
 use super::attention::embedding_rows;
@@ -80,7 +80,7 @@ fn with_bias(tr: &mut Tr<'_>, n: &Node<'_>, at: usize) -> R<Val> {
     biased(tr, n, &x, at)
 }
 
-/// Returns what an input adds, where it is there.
+/// Adds an optional input.
 pub fn biased(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, at: usize) -> R<Val> {
     match n.opt(at)? {
         Some(b) => tr.add(y, &b),
@@ -88,7 +88,7 @@ pub fn biased(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, at: usize) -> R<Val> {
     }
 }
 
-/// The activation that a fused operator names.
+/// Applies the activation that a fused operator names.
 pub fn activated(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, given: &[f64]) -> R<Val> {
     let number = |i: usize, otherwise: f64| given.get(i).copied().unwrap_or(otherwise);
     match n.str("activation", "").as_str() {
@@ -110,7 +110,7 @@ pub fn activated(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, given: &[f64]) -> R<Val
     }
 }
 
-/// The element type that a normalisation is computed in.
+/// Returns the element type that a normalisation is computed in.
 fn wide(x: &Val) -> Elem {
     match x.elem {
         Elem::F64 => Elem::F64,
@@ -132,7 +132,7 @@ fn simplified(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(out)
 }
 
-/// One over the root of the mean square over the axes from one on.
+/// Emits the reciprocal root mean square over the axes from `from` on.
 fn inverse_root(tr: &mut Tr<'_>, x: &Val, from: usize, eps: f64) -> R<Val> {
     let q = tr.mul(x, x)?;
     let over: Vec<usize> = (from..x.rank()).collect();
@@ -142,7 +142,7 @@ fn inverse_root(tr: &mut Tr<'_>, x: &Val, from: usize, eps: f64) -> R<Val> {
     tr.number_with("divide", 1.0, &s)
 }
 
-/// The sum of the data, what skips the layer, and the bias at a place.
+/// Returns the sum of the data, the skip connection, and the bias at an input position.
 fn skipped(tr: &mut Tr<'_>, n: &Node<'_>, bias: usize) -> R<Val> {
     let (x, skip) = (n.t(0)?, n.t(1)?);
     let sum = tr.add(&x, &skip)?;
@@ -152,7 +152,7 @@ fn skipped(tr: &mut Tr<'_>, n: &Node<'_>, bias: usize) -> R<Val> {
     }
 }
 
-/// The normalised sum, its mean, the inverse of its deviation, and itself.
+/// Returns the normalised sum, its mean, the inverse of its standard deviation, and the sum itself.
 fn normalized(
     tr: &mut Tr<'_>,
     n: &Node<'_>,
@@ -180,8 +180,8 @@ fn normalized(
     ])
 }
 
-/// A layer's norm over the last axis, its mean unless it is the simple one, and the inverse of the
-/// deviation.
+/// Emits layer normalisation over the last axis; also returns the mean, unless it is the simplified
+/// variant, and the inverse of the standard deviation.
 fn norm_of(
     tr: &mut Tr<'_>,
     x: &Val,
@@ -209,7 +209,7 @@ fn norm_of(
     Ok((y, mean, inverse))
 }
 
-/// Words, positions and segments looked up, added and normalised.
+/// Emits the sum of word, position and segment embeddings, normalised.
 pub fn embedded(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (ids, words, places) = (n.t(0)?, n.t(2)?, n.t(3)?);
     let mut sum = embedding_rows(tr, &words, &ids)?;

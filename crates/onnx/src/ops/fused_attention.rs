@@ -1,4 +1,4 @@
-//! Attention as `com.microsoft` has it: with its projections, for several heads, for grouped heads.
+//! Attention operators of `com.microsoft`: with projections, multi-head, grouped-query.
 
 use relax_sym::Dim;
 
@@ -48,7 +48,7 @@ pub static OPS: &[Entry] = &[
     }),
 ];
 
-/// Positions for each batch: as they are, or counted from one.
+/// Returns the positions for each batch: as given, or counted from the first one.
 fn positions(tr: &mut Tr<'_>, at: &Val, x: &Val) -> R<Val> {
     if at.rank() == 2 {
         return Ok(at.clone());
@@ -61,7 +61,7 @@ fn positions(tr: &mut Tr<'_>, at: &Val, x: &Val) -> R<Val> {
     tr.broadcast(&row, &[x.dim(0)?.clone(), x.dim(2)?.clone()])
 }
 
-/// Logits to weights to sums: the middle of every attention here.
+/// Emits logits, softmax and the weighted sum: the core of all attention operators here.
 fn attended(tr: &mut Tr<'_>, [q, k, v]: [&Val; 3], bias: Option<&Val>, how: &Scores) -> R<Val> {
     let (mut k, mut v) = (k.clone(), v.clone());
     if let (Some(h), Some(g)) = (q.dim(1)?.as_const(), k.dim(1)?.as_const())
@@ -94,16 +94,16 @@ fn attended(tr: &mut Tr<'_>, [q, k, v]: [&Val; 3], bias: Option<&Val>, how: &Sco
     matmul(tr, &p, &v)
 }
 
-/// How logits are made.
+/// How logits are computed.
 #[derive(Default)]
 struct Scores {
-    /// What they are multiplied by; 0 for the usual.
+    /// The scale; 0 for the default.
     scale: f64,
-    /// What they are kept below; 0 for nothing.
+    /// The soft cap; 0 for none.
     cap: f64,
 }
 
-/// One more bias.
+/// Adds a bias to the others.
 fn more(tr: &mut Tr<'_>, bias: &mut Option<Val>, own: &Val) -> R<()> {
     *bias = Some(match bias.take() {
         Some(b) => tr.add(&b, own)?,
@@ -112,14 +112,13 @@ fn more(tr: &mut Tr<'_>, bias: &mut Option<Val>, own: &Val) -> R<()> {
     Ok(())
 }
 
-/// A number where a condition does not hold.
+/// Returns a number where a condition does not hold, 0 elsewhere.
 fn unless(tr: &mut Tr<'_>, allowed: &Val, elem: Elem, low: f64) -> R<Val> {
     let (zero, low) = (tr.number(elem, 0.0), tr.number(elem, low));
     tr.select(allowed, &zero, &low)
 }
 
-/// Returns what keeps queries from looking ahead: `(queries, keys)`, the queries being the last of
-/// the keys.
+/// Returns the causal bias: `(queries, keys)`, where the queries are the last of the keys.
 fn ahead(tr: &mut Tr<'_>, q: &Val, k: &Val) -> R<Val> {
     let (i, j) = (tr.iota(q, 2)?, tr.iota(k, 2)?);
     let (sq, sk) = (tr.shape_of(q)?, tr.shape_of(k)?);
@@ -131,7 +130,8 @@ fn ahead(tr: &mut Tr<'_>, q: &Val, k: &Val) -> R<Val> {
     unless(tr, &allowed, q.elem, f64::NEG_INFINITY)
 }
 
-/// The bias of a mask over keys: how many are there for each batch, or 1 where one is.
+/// Returns the bias of a padding mask over keys: the mask is the number of valid keys per batch, or
+/// 1 for each valid one.
 fn padding(tr: &mut Tr<'_>, m: &Val, k: &Val, elem: Elem, low: f64) -> R<Val> {
     let allowed = match m.rank() {
         1 => {
@@ -167,7 +167,7 @@ fn attention(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     of_projections(tr, n, &all)
 }
 
-/// Attention over queries, keys and values that lie one after the other.
+/// Emits attention over packed queries, keys and values.
 pub fn of_projections(tr: &mut Tr<'_>, n: &Node<'_>, all: &Val) -> Out {
     let heads = n.int("num_heads", 0);
     let whole = all.dims.last().and_then(Dim::as_const);
@@ -196,8 +196,8 @@ pub fn of_projections(tr: &mut Tr<'_>, n: &Node<'_>, all: &Val) -> Out {
     Ok(out)
 }
 
-/// Attention whose bias is input 5, whose mask of padding is input `mask`, and which may look back
-/// only.
+/// Emits attention with the bias in input 5, the padding mask in input `mask`, and optionally
+/// causal.
 fn masked(tr: &mut Tr<'_>, n: &Node<'_>, [q, k, v]: [&Val; 3], mask: usize) -> R<Val> {
     let mut bias = n.opt(5)?;
     if let Some(m) = n.opt(mask)? {
@@ -217,7 +217,7 @@ fn masked(tr: &mut Tr<'_>, n: &Node<'_>, [q, k, v]: [&Val; 3], mask: usize) -> R
     joined(tr, &y)
 }
 
-/// Queries, keys and values, packed or not, with their heads.
+/// Returns queries, keys and values, packed or separate, split into heads.
 fn projections(tr: &mut Tr<'_>, n: &Node<'_>, heads: i64) -> R<[Val; 3]> {
     let q = n.t(0)?;
     let packed = |tr: &mut Tr<'_>, x: &Val, k: i64| -> R<Val> {
@@ -244,7 +244,7 @@ fn projections(tr: &mut Tr<'_>, n: &Node<'_>, heads: i64) -> R<[Val; 3]> {
         }
         let parts = super::movement::split_into(tr, &b, 0, Some(sizes), 0)?;
         for (v, b) in all.iter_mut().zip(&parts) {
-            // Keys and values that come with their heads have theirs.
+            // Keys and values that are already split into heads are used as they are.
             if v.rank() == 3 {
                 *v = tr.add(v, b)?;
             }
@@ -272,7 +272,7 @@ fn multi_head(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into(), k.into(), v.into()])
 }
 
-/// The heads of a packed projection that belong to queries, keys and values.
+/// Splits a packed projection into queries, keys and values.
 fn unpacked(tr: &mut Tr<'_>, x: &Val, heads: i64, kv: i64) -> R<[Val; 3]> {
     let whole = x.dims.last().and_then(Dim::as_const);
     let whole = whole.ok_or("the size of the projections must be known")?;
@@ -282,7 +282,7 @@ fn unpacked(tr: &mut Tr<'_>, x: &Val, heads: i64, kv: i64) -> R<[Val; 3]> {
     <[Val; 3]>::try_from(parts).map_err(|_| "three parts are needed".into())
 }
 
-/// The cache is taken to be as long as what it holds: what all batches have in common.
+/// The cache is taken to be exactly as long as its valid part, the common one of all batches.
 fn grouped(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (heads, kv) = (n.int("num_heads", 0), n.int("kv_num_heads", 0));
     let known = |v: i64| (1..=1 << 20).contains(&v);
@@ -309,7 +309,7 @@ fn grouped(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let at = match n.opt(9)? {
             Some(at) => at,
             None => {
-                // The last of the new keys stands where the length says.
+                // The position of the last new key follows from the length.
                 let steps = tr.iota(&q, 2)?;
                 let shape = tr.shape_of(&q)?;
                 let count = tr.pick(&shape, 0, 2)?;
@@ -348,7 +348,7 @@ fn grouped(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![joined(tr, &y)?.into(), k.into(), v.into()])
 }
 
-/// Returns what keeps queries from looking farther back than a window.
+/// Returns the bias that limits attention to a sliding window.
 fn behind(tr: &mut Tr<'_>, q: &Val, k: &Val, window: i64) -> R<Val> {
     let (i, j) = (tr.iota(q, 2)?, tr.iota(k, 2)?);
     let (sq, sk) = (tr.shape_of(q)?, tr.shape_of(k)?);

@@ -1,5 +1,5 @@
-//! Operators of `com.microsoft` that are others with quantised inputs, inputs in another order, or
-//! one step more.
+//! Operators of `com.microsoft` that are variants of others: with quantised inputs, another input
+//! order, or an extra step.
 
 use super::build::int;
 use super::elementwise::{channelwise, gelu_of};
@@ -117,7 +117,7 @@ pub static OPS: &[Entry] = &[
     }),
 ];
 
-/// The node with other inputs, under the newest rules.
+/// Returns the node with other inputs, under the newest rules.
 fn like<'a>(n: &Node<'a>, inputs: Vec<Value>) -> Node<'a> {
     Node {
         proto: n.proto,
@@ -126,7 +126,7 @@ fn like<'a>(n: &Node<'a>, inputs: Vec<Value>) -> Node<'a> {
     }
 }
 
-/// The only result.
+/// Returns the only result.
 fn one(results: Vec<Value>) -> R<Val> {
     match results.into_iter().next() {
         Some(Value::Tensor(v)) => Ok(v),
@@ -134,7 +134,7 @@ fn one(results: Vec<Value>) -> R<Val> {
     }
 }
 
-/// Channels brought before space, or back behind it.
+/// Moves channels before the spatial axes, or back after them.
 fn moved(tr: &mut Tr<'_>, x: &Val, before: bool) -> R<Val> {
     let rank = x.rank();
     if rank < 3 {
@@ -147,8 +147,7 @@ fn moved(tr: &mut Tr<'_>, x: &Val, before: bool) -> R<Val> {
     tr.transpose(x, &order)
 }
 
-/// A quantised weight of a recurrent layer, one for each direction, as numbers and with its gates
-/// first.
+/// Dequantises the weight of a recurrent layer, per direction, with the gates as the first axis.
 fn weight(tr: &mut Tr<'_>, w: &Val, scale: &Val, zero: Option<&Val>) -> R<Val> {
     let spread = |tr: &mut Tr<'_>, v: &Val| match v.rank() {
         1 => tr.expand_all(v, &[1, 2]),
@@ -167,8 +166,8 @@ fn weight(tr: &mut Tr<'_>, w: &Val, scale: &Val, zero: Option<&Val>) -> R<Val> {
     tr.transpose(&y, &[0, 2, 1])
 }
 
-/// Rows of a table in blocks of few bits: they are taken first, so that no more than they become
-/// numbers.
+/// Emits a gather from a table with block-quantised rows: rows are gathered first, so that only
+/// they are dequantised.
 fn gather_blocks(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, at, scales) = (n.t(0)?, n.t(1)?, n.t(2)?);
     let axis = x.axis(n.int("gather_axis", 0))?;
@@ -193,7 +192,7 @@ fn gather_blocks(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         y.elem = elem;
         parts.push(y);
     }
-    // The axis that was gathered became as many as the indices have.
+    // The gathered axis was replaced by the axes of the indices.
     let moved = if along > axis {
         along + at.but(1)?
     } else {
@@ -215,7 +214,7 @@ fn gather_blocks(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
                     .ok_or("the number of blocks must be known")?;
                 Some(tr.slice(&z, moved, 0, blocks)?)
             }
-            // Unsigned numbers lie around the middle.
+            // Unsigned values have their zero point in the middle.
             None => Some(tr.number(Elem::U8, (1i64 << (bits - 1)) as f64)),
         };
     }
@@ -249,7 +248,7 @@ fn group_norm(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> Out {
     Ok(vec![if last { moved(tr, &y, false)? } else { y }.into()])
 }
 
-/// The distances of all rows of one matrix to all of another.
+/// Emits the pairwise distances of the rows of two matrices.
 fn distances(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (a, b) = (n.t(0)?, n.t(1)?);
     let (a, b) = (tr.expand(&a, 1)?, tr.expand(&b, 0)?);

@@ -108,8 +108,8 @@ pub static OPS: &[Entry] = &[
     ms("MatMulNBits", matmul_bits),
 ];
 
-/// A function of numbers on a quantised tensor: the tensor, its scale and zero point, those of the
-/// result.
+/// Applies a function to a dequantised tensor and quantises the result: the inputs are the tensor,
+/// its scale and zero point, and those of the result.
 fn one(tr: &mut Tr<'_>, n: &Node<'_>, f: impl FnOnce(&mut Tr<'_>, &Val) -> R<Val>) -> Out {
     let x = Scaled::read(n, 1, 2)?.numbers(tr, &n.t(0)?)?;
     let y = f(tr, &x)?;
@@ -123,7 +123,7 @@ fn two(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     Ok(vec![Scaled::read(n, 6, 7)?.quantized(tr, n, &y)?.into()])
 }
 
-/// A function of tensors with channels in front of space on one with channels last.
+/// Applies a function on channels-first tensors to a channels-last one.
 fn channels_first(
     tr: &mut Tr<'_>,
     x: &Val,
@@ -178,7 +178,7 @@ fn q_gemm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }])
 }
 
-/// Bits of a byte as numbers, those of the lowest bits first, along the last axis.
+/// Unpacks bit fields of bytes along the last axis, least significant first.
 pub fn unpacked(tr: &mut Tr<'_>, x: &Val, bits: i64) -> R<Val> {
     if bits == 8 {
         return Ok(x.clone());
@@ -199,7 +199,7 @@ pub fn unpacked(tr: &mut Tr<'_>, x: &Val, bits: i64) -> R<Val> {
     tr.reshape(&all, &dims)
 }
 
-/// A product with a matrix whose rows are kept in blocks of few bits.
+/// Emits a product with a block-quantised matrix.
 fn matmul_bits(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (a, b, scales) = (n.t(0)?, n.t(1)?, n.t(2)?);
     let (bits, block) = (n.int("bits", 4), n.int("block_size", 32));

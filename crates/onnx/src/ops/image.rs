@@ -1,4 +1,4 @@
-//! Images: resizing, sampling, boxes.
+//! Image operators: resizing, sampling, boxes.
 
 use relax_ir::AttrValue;
 use relax_sym::Dim;
@@ -45,7 +45,7 @@ pub static OPS: &[Entry] = &[
     op("Col2Im", 18, col2im),
 ];
 
-/// How values are found between those that there are.
+/// The interpolation mode.
 #[derive(Default)]
 struct Form {
     method: String,
@@ -55,20 +55,20 @@ struct Form {
     exclude: bool,
     antialias: bool,
     extrapolation: f64,
-    /// Whether the nearest element is the one above where the result is smaller, as in the first
-    /// version of `Resize`.
+    /// Whether the nearest element is rounded up when downsampling, as in the first version of
+    /// `Resize`.
     above: bool,
 }
 
-/// How large the result is.
+/// The target size.
 enum Goal {
     Scales(Val),
     Sizes(Val),
-    /// One scale for all axes, and the sizes that it gives.
+    /// A common scale for all axes, and the resulting sizes.
     Both(Val, Val),
 }
 
-/// As `Upsample` scales, and `Resize` before its version 11.
+/// Emits the resizing of `Upsample`, and of `Resize` before version 11.
 fn upsampled(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, scales: Val) -> Out {
     let form = Form {
         method: n.str("mode", "nearest"),
@@ -119,7 +119,7 @@ fn resize(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![resized(tr, &x, &axes, goal, roi, &form)?.into()])
 }
 
-/// Sizes, or the one scale that keeps the proportions.
+/// Returns sizes, or the common scale that preserves the aspect ratio.
 fn sized(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, axes: &[usize], sizes: Val) -> R<Goal> {
     let policy = n.str("keep_aspect_ratio_policy", "stretch");
     let pick = match policy.as_str() {
@@ -142,7 +142,7 @@ fn sized(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, axes: &[usize], sizes: Val) -> 
     Ok(Goal::Both(one, sizes))
 }
 
-/// Axis by axis.
+/// Resizes axis by axis.
 fn resized(
     tr: &mut Tr<'_>,
     x: &Val,
@@ -169,7 +169,7 @@ fn resized(
                 let size = tr.cast(&long, Elem::I64)?;
                 let known = match (at(s), len.as_const()) {
                     (Some(s), Some(n)) => {
-                        // In the precision that run time has.
+                        // In the precision used at run time.
                         Some(Dim::from((n as f32 * s as f32).floor() as i64))
                     }
                     (Some(s), None) if s == s.trunc() && s > 0.0 => Some(&len * (s as i64)),
@@ -202,7 +202,7 @@ fn resized(
             ),
         };
         let region = match region.const_floats().as_deref() {
-            // Two numbers, written out.
+            // Two numbers are written as literals.
             Some(&[a, b]) => {
                 let (a, b) = (tr.number(Elem::F32, a), tr.number(Elem::F32, b));
                 tr.op_of_tuple("stack", &[&a, &b], &[("axis", int(0))])?
@@ -273,7 +273,7 @@ pub fn grid_sample(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     ])
 }
 
-/// Coordinates between -1 and 1 for each axis, by a matrix for each image.
+/// Emits coordinates between -1 and 1 for each axis, transformed by a matrix per image.
 fn affine_grid(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (theta, size) = (n.t(0)?, n.t(1)?);
     let size = tr.as_vector(&size)?;
@@ -309,7 +309,7 @@ fn affine_grid(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
             let at = tr.div(&i, &len)?;
             tr.by("subtract", &at, 1.0)?
         };
-        // One axis of the grid each, and one for the batch.
+        // One axis for each grid dimension, and one for the batch.
         let places: Vec<usize> = (0..=k as usize).filter(|&p| p != a as usize + 1).collect();
         lines.push(tr.expand_all(&at, &places)?);
     }
@@ -349,7 +349,7 @@ fn center_crop_pad(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let shape = tr.shape_of(&x)?;
     let have = tr.take(&shape, &which, 0)?;
     let two = 2.0;
-    // What is too much is cut off, the smaller part in front; what is missing is added likewise.
+    // Surplus is cropped, the smaller part at the front; missing parts are padded likewise.
     let less = tr.sub(&have, &to)?;
     let less = tr.by("maximum", &less, 0.0)?;
     let start = tr.by("floor_divide", &less, two)?;
@@ -420,7 +420,8 @@ fn non_max_suppression(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     };
     let most = scalar(tr, 2, Elem::I64, 0.0)?;
     let iou = scalar(tr, 3, Elem::F32, 0.0)?;
-    // Ours lets go of boxes that overlap by as much, ONNX of those that overlap by more.
+    // The native operator drops boxes whose overlap equals the threshold, ONNX only those that
+    // exceed it.
     let iou = tr.by("multiply", &iou, 1.0 + f64::from(f32::EPSILON))?;
     let iou = tr.by("maximum", &iou, f64::from(f32::MIN_POSITIVE))?;
     let least = scalar(tr, 4, Elem::F32, f64::from(f32::MIN))?;
@@ -429,7 +430,7 @@ fn non_max_suppression(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         &[&boxes, &scores, &most, &iou, &least],
         &[("output_format", str("onnx"))],
     )?;
-    // Ours keeps all boxes where none may be kept.
+    // The native operator keeps all boxes where none may be kept.
     let some = tr.by("greater", &most, 0.0)?;
     let none = tr.number(parts[1].elem, 0.0);
     let count = tr.select(&some, &parts[1], &none)?;
@@ -441,7 +442,7 @@ fn non_max_suppression(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![rows.into()])
 }
 
-/// Windows as columns put back where they came from, summed where they overlap.
+/// Emits col2im: puts window columns back in place, summed where they overlap.
 fn col2im(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let (x, image, block) = (n.t(0)?, n.t(1)?, n.t(2)?);
     let k = image.axes()?;
@@ -466,7 +467,7 @@ fn col2im(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let rest = tr.by("subtract", &rest, 1.0)?;
     let windows = tr.binary("floor_divide", &rest, &st)?;
     let windows = tr.by("add", &windows, 1.0)?;
-    // Where each element goes: its place in the window, and the window's own.
+    // The target of each element: its position in the window, plus the window's own.
     let mut place: Option<Val> = None;
     for a in 0..k {
         let line = |tr: &mut Tr<'_>, v: &Val, by: i64| -> R<Val> {

@@ -1,4 +1,4 @@
-//! Elements by indices, and what finds indices.
+//! Gathering and scattering, and operators that return indices.
 
 use relax_ir::AttrValue;
 use relax_sym::Dim;
@@ -32,7 +32,7 @@ pub static OPS: &[Entry] = &[
     op("CumProd", 26, |tr, n| cumulative(tr, n, "prod")),
 ];
 
-/// Indices of which negative ones count from the end of an axis.
+/// Normalises negative indices.
 pub fn from_end(tr: &mut Tr<'_>, at: &Val, x: &Val, axis: usize) -> R<Val> {
     if let Some(list) = at.const_ints()
         && list.iter().all(|&i| i >= 0)
@@ -69,7 +69,7 @@ fn gather_elements(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into()])
 }
 
-/// The data as far as indices reach along the other axes: they may take fewer rows than there are.
+/// Slices the data to the extents of the indices along the other axes, which may be smaller.
 fn as_far_as(tr: &mut Tr<'_>, x: &Val, at: &Val, axis: usize) -> R<Val> {
     let mut x = x.clone();
     for a in 0..x.rank().min(at.rank()) {
@@ -89,14 +89,14 @@ fn as_far_as(tr: &mut Tr<'_>, x: &Val, at: &Val, axis: usize) -> R<Val> {
     Ok(x)
 }
 
-/// The last axis first.
+/// Moves the last axis to the front.
 fn tuples_first(tr: &mut Tr<'_>, at: &Val) -> R<Val> {
     let rank = at.rank();
     let order: Vec<usize> = std::iter::once(rank - 1).chain(0..rank - 1).collect();
     tr.transpose(at, &order)
 }
 
-/// Tuples of indices of the axes after `batch` ones, brought into their extents.
+/// Normalises index tuples for the axes after the `batch` leading ones.
 fn tuples(tr: &mut Tr<'_>, at: &Val, x: &Val, batch: usize) -> R<Val> {
     let last = at
         .rank()

@@ -1,4 +1,4 @@
-//! Products of matrices.
+//! Matrix products.
 
 use relax_ir::AttrValue;
 use relax_sym::Dim;
@@ -37,14 +37,14 @@ pub static OPS: &[Entry] = &[
     ms("FusedMatMul", fused),
 ];
 
-/// A product of matrices that may lie in another order, times a number.
+/// Emits a scaled product of optionally transposed matrices.
 pub fn fused(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let ordered = |tr: &mut Tr<'_>, x: Val, batch: &str, turned: &str| -> R<Val> {
         let r = x.rank();
         if r < 2 {
             return Ok(x);
         }
-        // The first axis may stand behind those of the batch; the last two may be exchanged then.
+        // The first axis may come after those of the batch; the last two may then be swapped.
         let mut order: Vec<usize> = match n.flag(batch) {
             true => (1..r - 1).chain([0, r - 1]).collect(),
             false => (0..r).collect(),
@@ -64,7 +64,7 @@ pub fn fused(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }])
 }
 
-/// A product as `numpy.matmul` defines it.
+/// Emits a product with the semantics of `numpy.matmul`.
 pub fn matmul(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
     if a.rank() == 0 || b.rank() == 0 {
         return Err("a scalar is no matrix".into());
@@ -94,7 +94,7 @@ fn batched(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
     let size = batch.iter().fold(Dim::ONE, |n, d| n * d);
     let flat = |tr: &mut Tr<'_>, v: &Val| -> R<Val> {
         let to = |first: Vec<Dim>| first.into_iter().chain(matrix(v)).collect::<Vec<_>>();
-        // One matrix serves all batches.
+        // One matrix is used for all batches.
         if lead(v).iter().all(|d| d.as_const() == Some(1)) {
             return tr.reshape(v, &to(vec![Dim::ONE]));
         }
@@ -112,7 +112,7 @@ fn batched(tr: &mut Tr<'_>, a: &Val, b: &Val) -> R<Val> {
     tr.reshape(&z, &to)
 }
 
-/// The extents of two shapes under broadcasting, as far as they are known.
+/// Returns the broadcast of two shapes, as far as they are known.
 pub fn broadcast(a: &[Dim], b: &[Dim]) -> Vec<Dim> {
     let rank = a.len().max(b.len());
     (0..rank)

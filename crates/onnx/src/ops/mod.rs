@@ -1,4 +1,4 @@
-//! The operators' translations, a file for each family.
+//! The translations of operators, one file per family.
 
 mod arithmetic;
 mod attention;

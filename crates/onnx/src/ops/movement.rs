@@ -1,4 +1,4 @@
-//! Elements brought to other places.
+//! Operators that move elements.
 
 use relax_ir::AttrValue;
 use relax_sym::Dim;
@@ -119,7 +119,7 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     )?;
     y.elem = x.elem;
     if let Some(list) = axes_.const_ints() {
-        // Axes that are not cut keep their extents.
+        // Axes that are not sliced keep their extents.
         let list = list
             .iter()
             .map(|&a| x.axis(a))
@@ -138,7 +138,7 @@ fn slice(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into()])
 }
 
-/// A slice whose ranges are known; `None` where they are not, or are no attributes of ours.
+/// Emits a slice with known bounds; `None` if they are unknown, or cannot be attributes.
 fn slice_known(
     tr: &mut Tr<'_>,
     x: &Val,
@@ -169,7 +169,7 @@ fn slice_known(
                 let bound =
                     |v: i64| (if v < 0 { v.saturating_add(len) } else { v }).clamp(low, high);
                 let (s, e) = (bound(start), bound(end));
-                // Before the first element, said from the end.
+                // Before the first element, expressed from the end.
                 let e = if step < 0 && e < 0 { -len - 1 } else { e };
                 let e = if step > 0 && e < s { s } else { e };
                 if step < 0 && e >= 0 && e > s || s < 0 {
@@ -178,7 +178,7 @@ fn slice_known(
                 (s, Dim::from(e))
             }
             (Some(end), None) if step > 0 => {
-                // What lies beyond is cut off when it runs.
+                // Bounds out of range are clamped at run time.
                 if end < 0 || start < 0 || (start == 0 && end >= i64::from(i32::MAX)) {
                     let e = if end >= i64::from(i32::MAX) {
                         i64::MAX
@@ -192,7 +192,7 @@ fn slice_known(
                     (start, Dim::from(end))
                 }
             }
-            // An end that is an extent's expression is taken only where nothing is cut off.
+            // A symbolic end is only supported where nothing is cut off.
             (None, _) if step == 1 && start == 0 && ends[k] == *extent => (0, Dim::from(i64::MAX)),
             _ => return Ok(None),
         };
@@ -238,7 +238,7 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         },
     };
     let count = n.int("num_outputs", wanted as i64);
-    // Since version 18 the last part may be shorter.
+    // Since version 18, the last part may be shorter.
     let open = sizes.is_none() && x.dim(axis)?.as_const().is_none();
     let parts = match n.opset >= 18 && open && !divides(count, x.dim(axis)?) {
         true if (1..=MOST_PARTS).contains(&count) => parts_at_run_time(tr, &x, axis, count)?,
@@ -247,15 +247,15 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(parts.into_iter().map(Value::Tensor).collect())
 }
 
-/// More parts than any axis is split into.
+/// The limit on the number of parts of a split.
 const MOST_PARTS: i64 = 1 << 16;
 
-/// Returns whether so many equal parts make up an extent, whatever it is.
+/// Returns whether an extent is always divisible by this number of parts.
 fn divides(count: i64, extent: &Dim) -> bool {
     count > 0 && &extent.floordiv(&Dim::from(count)) * count == *extent
 }
 
-/// So many parts of an axis whose extent is not known, of which the last may be shorter.
+/// Splits an axis of unknown extent into parts, of which the last may be shorter.
 fn parts_at_run_time(tr: &mut Tr<'_>, x: &Val, axis: usize, count: i64) -> R<Vec<Val>> {
     let x = tr.known(x);
     let len = x.dim(axis)?.clone();
@@ -281,7 +281,7 @@ fn parts_at_run_time(tr: &mut Tr<'_>, x: &Val, axis: usize, count: i64) -> R<Vec
     Ok(out)
 }
 
-/// The parts of an axis: of these sizes, or so many as equal as they can be.
+/// Splits an axis: into parts of given sizes, or of sizes as equal as possible.
 pub fn split_into(
     tr: &mut Tr<'_>,
     x: &Val,
@@ -412,7 +412,7 @@ pub fn pad(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into()])
 }
 
-/// Constant amounts before and after each axis.
+/// Pads by constant widths before and after each axis.
 pub fn pad_by(tr: &mut Tr<'_>, x: &Val, widths: &[(i64, i64)], value: &Val, mode: &str) -> R<Val> {
     if widths.iter().all(|&w| w == (0, 0)) {
         return Ok(x.clone());

@@ -1,4 +1,4 @@
-//! Convolutions and pools.
+//! Convolutions and pooling.
 
 use relax_sym::Dim;
 
@@ -52,18 +52,19 @@ pub static OPS: &[Entry] = &[
     }),
 ];
 
-/// More than any window reaches; products of two such numbers and sums of these are numbers still.
+/// An upper bound on window sizes, such that products of two of them, and sums of these, do not
+/// overflow.
 pub const FARTHEST: i64 = 1 << 24;
 
-/// What a window is: extents, steps, distances of taps, and amounts before and behind each spatial
-/// axis.
+/// The geometry of a window: extents, strides, dilations, and paddings before and after each
+/// spatial axis.
 pub struct Window {
     pub kernel: Vec<i64>,
     pub strides: Vec<i64>,
     pub dilations: Vec<i64>,
     pub before: Vec<i64>,
     pub behind: Vec<i64>,
-    /// Whether the amounts are found at run time, and then whether the greater half goes before.
+    /// Whether the padding is computed at run time, and if so, whether the larger half goes first.
     open: Option<bool>,
 }
 
@@ -134,12 +135,11 @@ impl Window {
         }
         Ok(out)
     }
-    /// The extent of the window with its distances.
+    /// Returns the extent of the dilated window.
     fn reach(&self, a: usize) -> i64 {
         (self.kernel[a] - 1) * self.dilations[a] + 1
     }
-    /// Returns how much is added along an axis so that there is a window for each step; `None`
-    /// where run time says it.
+    /// Returns the total padding along an axis for `SAME`; `None` if it is only known at run time.
     fn same(&self, extent: &Dim, a: usize) -> Option<i64> {
         let (s, reach) = (self.strides[a], self.reach(a));
         match extent.as_const() {
@@ -147,8 +147,8 @@ impl Window {
             None => (s == 1).then_some(reach - 1),
         }
     }
-    /// Adds `fill` around the data as `auto_pad` asks, where extents are not known, and the extents
-    /// that the windows' results then have.
+    /// Pads the data with `fill` as `auto_pad` requires where extents are unknown; also returns the
+    /// resulting extents.
     fn padded(&mut self, tr: &mut Tr<'_>, x: &Val, fill: f64) -> R<(Val, Option<Vec<Dim>>)> {
         let Some(lower) = self.open.take() else {
             return Ok((x.clone(), None));
@@ -159,7 +159,7 @@ impl Window {
         let len = tr.slice(&shape, 0, 2, 2 + k as i64)?;
         let step = tr.vector(&self.strides);
         let reach = tr.vector(&(0..k).map(|a| self.reach(a)).collect::<Vec<_>>());
-        // ((len - 1) // step) * step is where the last window begins.
+        // ((len - 1) // step) * step is where the last window starts.
         let last = tr.by("subtract", &len, 1.0)?;
         let last = tr.binary("floor_divide", &last, &step)?;
         let last = tr.mul(&last, &step)?;
@@ -197,7 +197,7 @@ pub fn kernel_of(w: &Val) -> R<Vec<i64>> {
     known.ok_or_else(|| "the extents of the weight must be known".into())
 }
 
-/// A convolution without bias.
+/// Emits a convolution without bias.
 pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
     if w.rank() != x.rank() || w.rank() < 3 {
         return Err(format!("the weight has rank {}, the data {}", w.rank(), x.rank()).into());
@@ -230,7 +230,7 @@ pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, w: &Val) -> R<Val> {
     Ok(with_space(tr, &y, goal))
 }
 
-/// A result whose spatial extents are known in another way.
+/// Returns the result with spatial extents known from elsewhere.
 fn with_space(tr: &mut Tr<'_>, y: &Val, space: Option<Vec<Dim>>) -> Val {
     match space {
         Some(space) => {
@@ -241,7 +241,7 @@ fn with_space(tr: &mut Tr<'_>, y: &Val, space: Option<Vec<Dim>>) -> Val {
     }
 }
 
-/// A number added to each channel.
+/// Adds a bias to each channel.
 pub fn biased(tr: &mut Tr<'_>, y: &Val, b: &Val) -> R<Val> {
     if b.rank() == 1 {
         return tr.op("nn.bias_add", &[y, b], &[]);
@@ -296,12 +296,12 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
                 };
                 strides[a] * (len - 1) + more[a] + reach - goal
             }
-            // The extent times the stride, whatever the extent.
+            // The extent times the stride, for any extent.
             None if auto.starts_with("SAME") => more[a] + reach - strides[a],
             None => continue,
         };
         if total < 0 {
-            // Too few: what is missing is added at the end.
+            // Too few: the missing part is added at the end.
             more[a] -= total;
             (before[a], behind[a]) = (0, 0);
             continue;
@@ -313,7 +313,7 @@ fn transposed(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         };
     }
     let groups = n.int("group", 1);
-    // What the operator takes as output padding is less than a step; the rest is zeros behind.
+    // The operator's output padding is less than a stride; the rest is zeros at the end.
     let extra: Vec<i64> = (0..k)
         .map(|a| (more[a] - (strides[a] - 1)).max(0))
         .collect();
@@ -352,8 +352,7 @@ fn kernel_attr(n: &Node<'_>) -> R<Vec<i64>> {
         .ok_or_else(|| "attribute `kernel_shape` is missing".into())
 }
 
-/// A result of windows without those that begin behind the data: they count in no version of the
-/// operator.
+/// Removes results of windows that start after the data, which count in no version of the operator.
 fn without_late(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, x: &Val, window: &Window) -> R<Val> {
     if !n.flag("ceil_mode") {
         return Ok(y.clone());
@@ -430,8 +429,8 @@ fn pool_of(
     tr.op(&format!("nn.{kind}_pool{k}d"), &[x], &attrs)
 }
 
-/// A pool whose padding run time says. A mean without padding is that of the data over that of
-/// ones.
+/// Emits pooling whose padding is known only at run time. An average without padding is that of the
+/// data divided by that of ones.
 fn pool_padded(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, kind: &str, window: &mut Window) -> R<Val> {
     let x = tr.known(x);
     let lower = window.open;
@@ -510,7 +509,7 @@ fn max_unpool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     ])
 }
 
-/// The size of each element to a power.
+/// Emits the absolute value of each element to a power.
 fn powered(tr: &mut Tr<'_>, x: &Val, p: f64) -> R<Val> {
     let a = tr.unary("abs", x)?;
     if p == 1.0 {
@@ -519,7 +518,7 @@ fn powered(tr: &mut Tr<'_>, x: &Val, p: f64) -> R<Val> {
     tr.by("power", &a, p)
 }
 
-/// A sum over windows is their mean, padding among it, times the number of taps.
+/// A sum over windows is their average, padding included, times the number of taps.
 fn lp_pool(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let p = if n.opset < 2 {

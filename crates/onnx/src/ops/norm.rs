@@ -1,4 +1,4 @@
-//! Normalisations, and losses over them.
+//! Normalisations, and losses.
 
 use relax_sym::Dim;
 
@@ -63,7 +63,7 @@ pub static OPS: &[Entry] = &[
             let s = tr.reduce("sum", &q, &[axis], true)?;
             tr.unary("sqrt", &s)?
         };
-        // Nothing stays nothing.
+        // Zero stays zero.
         let none = tr.by("equal", &size, 0.0)?;
         let one = tr.number(x.elem, 1.0);
         let size = tr.select(&none, &one, &size)?;
@@ -84,7 +84,7 @@ pub static OPS: &[Entry] = &[
     }),
 ];
 
-/// A function along an axis; before version 13 along all from an axis on, as one.
+/// Applies a function along an axis; before version 13, along all axes from that one on, flattened.
 fn along(tr: &mut Tr<'_>, n: &Node<'_>, f: impl Fn(&mut Tr<'_>, &Val, i64) -> R<Val>) -> Out {
     let x = n.t(0)?;
     let axis = n.int("axis", if n.opset < 13 { 1 } else { -1 });
@@ -111,7 +111,7 @@ fn hardmax(tr: &mut Tr<'_>, x: &Val, axis: i64) -> R<Val> {
     let axis = axis as usize;
     let best = tr.reduce("argmax", x, &[axis], true)?;
     let best = tr.cast(&best, Elem::I64)?;
-    // The index of each element along the axis: how many stand before it.
+    // The index of each element along the axis: the number of elements before it.
     let one = tr.number(Elem::I64, 1.0);
     let x = tr.known(x);
     let ones = tr.full(&one, &x.dims.clone())?;
@@ -127,7 +127,7 @@ fn hardmax(tr: &mut Tr<'_>, x: &Val, axis: i64) -> R<Val> {
     tr.cast(&same, x.elem)
 }
 
-/// The deviation from the mean over some axes, and the variance.
+/// Returns the difference from the mean over some axes, and the variance.
 fn centred(tr: &mut Tr<'_>, x: &Val, over: &[usize]) -> R<(Val, Val)> {
     let mean = tr.reduce("mean", x, over, true)?;
     let d = tr.sub(x, &mean)?;
@@ -143,7 +143,7 @@ fn batch_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let eps = n.float("epsilon", 1e-5);
     let alike = [&g, &b, &mean, &var].iter().all(|v| v.elem == x.elem);
     if g.rank() > 1 {
-        // Before version 9 each element of the batch could have numbers of its own.
+        // Before version 9, statistics could be per element of the batch.
         let d = tr.sub(&x, &mean)?;
         let s = tr.by("add", &var, eps)?;
         let s = tr.unary("sqrt", &s)?;
@@ -232,7 +232,7 @@ pub fn layer_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into(), mean.into(), inverse.into()])
 }
 
-/// `x` over the root of its mean square over the axes from one on, in at least float32.
+/// Emits RMS normalisation over the axes from `from` on, in at least float32.
 pub fn rms_norm(tr: &mut Tr<'_>, x: &Val, from: usize, eps: f64) -> R<Val> {
     let wide = if x.elem == Elem::F64 {
         Elem::F64
@@ -248,7 +248,7 @@ pub fn rms_norm(tr: &mut Tr<'_>, x: &Val, from: usize, eps: f64) -> R<Val> {
     tr.cast(&y, x.elem)
 }
 
-/// The extents with channels in groups.
+/// Returns the extents with channels split into groups.
 fn split_channels(x: &Val, groups: i64) -> Vec<Dim> {
     let each = x.dims[1].floordiv(&Dim::from(groups));
     let mut split = vec![x.dims[0].clone(), Dim::from(groups), each];
@@ -256,7 +256,7 @@ fn split_channels(x: &Val, groups: i64) -> Vec<Dim> {
     split
 }
 
-/// Each group of channels without its mean and of variance 1.
+/// Normalises each group of channels to mean 0 and variance 1.
 pub fn in_groups(tr: &mut Tr<'_>, x: &Val, groups: i64, eps: f64) -> R<Val> {
     let x = tr.known(x);
     if x.rank() < 2 || groups < 1 {
@@ -291,7 +291,7 @@ fn group_norm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let s = tr.unary("sqrt", &s)?;
     let mut y = tr.div(&d, &s)?;
     y = tr.cast(&y, x.elem)?;
-    // At first scale and bias were for groups, then for channels.
+    // Scale and bias were per group at first, then per channel.
     let per_group = n.opset < 21;
     if !per_group {
         y = tr.reshape(&y, &x.dims.clone())?;
@@ -316,7 +316,7 @@ fn lrn(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![tr.op("nn.lrn", &[&x], &attrs)?.into()])
 }
 
-/// The loss of logarithms of probabilities: those of the targets, weighed and negated.
+/// Emits the negative log likelihood loss.
 fn likelihood_loss(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, t: &Val, w: Option<&Val>) -> R<Val> {
     let ignored = n.attr("ignore_index").map(|a| a.i);
     let reduction = n.str("reduction", "mean");

@@ -1,4 +1,4 @@
-//! Operators that were experiments in the first versions, as converters of that time wrote them.
+//! Experimental operators of the first versions, as emitted by converters of that time.
 
 use super::elementwise::{channelwise, softplus};
 use crate::graph::Tr;
@@ -43,7 +43,7 @@ pub static OPS: &[Entry] = &[
     op("Crop", 1, crop),
 ];
 
-/// An image without borders: so many pixels left, above, right and below, or a rectangle of a size.
+/// Crops an image: by borders left, above, right and below, or to a rectangle of a size.
 fn crop(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let border = n.ints("border").unwrap_or_default();
@@ -56,7 +56,7 @@ fn crop(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let size = n.ints("scale").filter(|s| s.len() == 2);
     let ends = match &size {
         Some(s) => [top.saturating_add(s[0]), left.saturating_add(s[1])],
-        // From the end, where an axis stops before 0.
+        // From the end, where an axis is cropped there.
         None => [-bottom, -right].map(|v| if v == 0 { i64::MAX } else { v }),
     };
     let y = tr.slice(&x, 2, top, ends[0])?;

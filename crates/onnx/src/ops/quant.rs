@@ -50,8 +50,8 @@ pub static OPS: &[Entry] = &[
     op("QLinearConv", 10, convolution),
 ];
 
-/// A convolution of quantised images: the images, scale and zero point, those of the weight and of
-/// the result, a bias.
+/// Emits a quantised convolution: the images, scale and zero point, those of the weight and of the
+/// result, a bias.
 pub fn convolution(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     let [x, sx, zx, w, sw, zw, sy, zy] = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| n.t(i));
     let (x, w) = (
@@ -93,16 +93,16 @@ pub fn dequantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     Ok(vec![dequantized(tr, n, axis, block)?.into()])
 }
 
-/// The numbers that the first input stands for: scales and zero points are the next two, by an axis
-/// or blocks along it.
+/// Dequantises the first input: scales and zero points are the next two, per axis or per block
+/// along it.
 pub fn dequantized(tr: &mut Tr<'_>, n: &Node<'_>, axis: i64, block: i64) -> R<Val> {
     let (x, s) = (n.t(0)?, n.t(1)?);
     let to = n.elem("output_dtype").unwrap_or(s.elem);
     let scale = spread(tr, &s, &x, axis, block)?;
     let scale = tr.cast(&scale, Elem::F32)?;
-    // A zero point that is known to be zero takes nothing off: so it is with nearly all weights.
+    // A zero point known to be zero is skipped, as for nearly all weights.
     let zero = n.opt(2)?.filter(|z| !all_zero(z));
-    // Differences of short integers are exact as floats; those of 32 bits are not.
+    // Differences of narrow integers are exact as floats; those of 32 bits are not.
     let short = matches!(x.dtype(), DType::I8 | DType::U8 | DType::I16 | DType::U16);
     let float = short && x.elem.narrow().is_none();
     let number = |tr: &mut Tr<'_>, v: &Val| match float {
@@ -120,7 +120,7 @@ pub fn dequantized(tr: &mut Tr<'_>, n: &Node<'_>, axis: i64, block: i64) -> R<Va
     tr.cast(&y, to)
 }
 
-/// The product of two quantised matrices as numbers; the right one may have a scale for each
+/// Returns the dequantised product of two quantised matrices; the right one may have a scale per
 /// column.
 pub fn product(
     tr: &mut Tr<'_>,
@@ -138,7 +138,7 @@ pub fn product(
     tr.mul(&y, &scale)
 }
 
-/// A tensor quantised to the range that it has, its scale and its zero point.
+/// Quantises a tensor to its actual range; returns it with its scale and zero point.
 pub fn dynamic(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<(Val, Val, Val)> {
     let all: Vec<usize> = (0..x.rank()).collect();
     let (low, high) = (
@@ -157,7 +157,7 @@ pub fn dynamic(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<(Val, Val, Val)> {
     Ok((y, scale, zero))
 }
 
-/// A tensor as it is after it was quantised to the range that it has, and back.
+/// Quantises a tensor to its actual range and dequantises it again.
 pub fn there_and_back(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<Val> {
     let (y, scale, zero) = dynamic(tr, n, x)?;
     let y = shifted(tr, &y, Some(&zero))?;
@@ -165,28 +165,28 @@ pub fn there_and_back(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val) -> R<Val> {
     tr.mul(&y, &scale)
 }
 
-/// A scale and a zero point, one for a whole tensor.
+/// Per-tensor scale and zero point.
 pub struct Scaled {
     scale: Val,
     zero: Option<Val>,
 }
 
 impl Scaled {
-    /// Those of the inputs at these places.
+    /// Reads those at these input positions.
     pub fn read(n: &Node<'_>, scale: usize, zero: usize) -> R<Scaled> {
         Ok(Scaled {
             scale: n.t(scale)?,
             zero: n.opt(zero)?,
         })
     }
-    /// The numbers that quantised ones stand for.
+    /// Dequantises a tensor.
     pub fn numbers(&self, tr: &mut Tr<'_>, x: &Val) -> R<Val> {
         let y = shifted(tr, x, self.zero.as_ref())?;
         let y = tr.cast(&y, Elem::F32)?;
         let scale = one_or_many(tr, &self.scale)?;
         tr.mul(&y, &scale)
     }
-    /// Numbers as quantised ones.
+    /// Quantises a tensor.
     pub fn quantized(&self, tr: &mut Tr<'_>, n: &Node<'_>, y: &Val) -> R<Val> {
         let scale = one_or_many(tr, &self.scale)?;
         let y = tr.div(y, &scale)?;
@@ -199,8 +199,8 @@ impl Scaled {
     }
 }
 
-/// Scales or zero points with an element for each of the data's: one for all, one for each index of
-/// an axis, or one for each block along it.
+/// Broadcasts scales or zero points to the data: per tensor, per index of an axis, or per block
+/// along it.
 fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
     if s.rank() == 0 || x.rank() == 0 {
         return Ok(s.clone());
@@ -226,7 +226,7 @@ fn spread(tr: &mut Tr<'_>, s: &Val, x: &Val, axis: i64, block: i64) -> R<Val> {
         &[("repeats", int(block)), ("axis", int(at as i64))],
     )?;
     y.elem = s.elem;
-    // The last block may be a part of one.
+    // The last block may be incomplete.
     match (y.dim(at)?.as_const(), x.dim(at)?.as_const()) {
         (Some(have), Some(want)) if have > want => tr.slice(&y, at, 0, want),
         _ => Ok(y),
@@ -239,7 +239,7 @@ fn all_zero(z: &Val) -> bool {
     z.elem.narrow().is_none() && z.const_floats().is_some_and(zeros)
 }
 
-/// Quantised numbers as ones to compute with: `int32`, or `float32` for narrow floats.
+/// Converts quantised values for arithmetic: to `int32`, or `float32` for narrow floats.
 fn widened(tr: &mut Tr<'_>, x: &Val) -> R<Val> {
     match x.elem.narrow() {
         Some(name) => {
@@ -252,7 +252,7 @@ fn widened(tr: &mut Tr<'_>, x: &Val) -> R<Val> {
     }
 }
 
-/// Halves to even, and brought into a range.
+/// Rounds halves to even, and clamps to a range.
 fn rounded(tr: &mut Tr<'_>, y: &Val, low: f64, high: f64) -> R<Val> {
     let y = tr.unary("round_half_to_even", y)?;
     let y = tr.by("maximum", &y, low)?;
@@ -276,7 +276,7 @@ fn range(to: Elem) -> Option<(f64, f64)> {
     Some((low as f64, high as f64))
 }
 
-/// Numbers in units of the scale as quantised ones.
+/// Quantises values that are already in units of the scale.
 fn quantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, zero: Option<&Val>, to: Elem) -> R<Val> {
     let wide = if y.elem == Elem::F64 {
         Elem::F64
@@ -309,7 +309,7 @@ fn quantized(tr: &mut Tr<'_>, n: &Node<'_>, y: &Val, zero: Option<&Val>, to: Ele
     Ok(out)
 }
 
-/// `int32` without its zero point.
+/// Converts to `int32` and subtracts the zero point.
 pub fn shifted(tr: &mut Tr<'_>, x: &Val, zero: Option<&Val>) -> R<Val> {
     let x = tr.cast(x, Elem::I32)?;
     let Some(z) = zero else { return Ok(x) };
@@ -325,7 +325,7 @@ pub fn one_or_many(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
     }
 }
 
-/// A vector as one number for each row of a matrix.
+/// Reshapes a vector to one number per row of a matrix.
 fn rows(tr: &mut Tr<'_>, z: &Val) -> R<Val> {
     let z = one_or_many(tr, z)?;
     match z.rank() {

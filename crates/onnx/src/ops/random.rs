@@ -1,5 +1,4 @@
-//! Numbers at random: the same ones in each run, from a key that the model's seed or the node's
-//! place gives.
+//! Random numbers: the same ones in each run, keyed by the model's seed or the node's position.
 
 use relax_sym::Dim;
 use relax_tensor::Tensor;
@@ -43,7 +42,7 @@ pub static OPS: &[Entry] = &[
     op("Dropout", 1, dropout),
 ];
 
-/// The extents of the input, and the element type that is asked for.
+/// Returns the extents of the input, and the requested element type.
 fn like(n: &Node<'_>) -> R<(Vec<i64>, Elem)> {
     let x = n.t(0)?;
     Ok((known(&x)?, n.elem("dtype").unwrap_or(x.elem)))
@@ -56,7 +55,7 @@ fn known(x: &Val) -> R<Vec<i64>> {
     }
 }
 
-/// Random numbers of float32.
+/// Emits random float32 numbers.
 fn drawn(tr: &mut Tr<'_>, n: &Node<'_>, dims: &[i64], kind: &str, a: f64, b: f64) -> R<Val> {
     let seed = match n.attr("seed") {
         Some(s) => u64::from(s.f.to_bits()),
@@ -85,8 +84,7 @@ fn spread(tr: &mut Tr<'_>, n: &Node<'_>, dims: &[i64], elem: Elem, kind: &str) -
     Ok(vec![tr.cast(&y, elem)?.into()])
 }
 
-/// Classes drawn by the logarithms of what they weigh: the first whose sum of weights is above a
-/// random number.
+/// Draws classes from logits: the first one whose cumulative weight exceeds a random number.
 fn multinomial(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     if x.rank() != 2 {
@@ -107,7 +105,7 @@ fn multinomial(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     ])
 }
 
-/// Outside of training, the input as it is.
+/// Outside of training, returns the input unchanged.
 fn dropout(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let training = match n.opset < 12 {

@@ -1,4 +1,4 @@
-//! Recurrent layers: a recursive function over the steps, for each direction.
+//! Recurrent layers: a recursive function over the steps for each direction.
 
 use relax_sym::Dim;
 
@@ -25,7 +25,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Returns how many gates, and the activations where none are given.
+    /// Returns the number of gates, and the default activations.
     fn form(self) -> (i64, &'static [&'static str]) {
         match self {
             Kind::Lstm => (4, &["Sigmoid", "Tanh", "Tanh"]),
@@ -35,7 +35,7 @@ impl Kind {
     }
 }
 
-/// An activation with its numbers.
+/// An activation with its parameters.
 #[derive(Clone)]
 struct Activation {
     name: String,
@@ -93,13 +93,13 @@ impl Activation {
 /// One direction of a layer.
 struct Direction<'a> {
     kind: Kind,
-    /// The node, where states are quantised before they are multiplied.
+    /// The node, if states are quantised before multiplication.
     quantised: Option<&'a Node<'a>>,
-    /// The weight of the state.
+    /// The recurrent weight.
     r: Val,
-    /// The bias of the state, where it is kept apart from that of the input.
+    /// The recurrent bias, if it is separate from the input's.
     rb: Option<Val>,
-    /// Peepholes: input, output, forget.
+    /// Peephole weights: input, output, forget.
     p: Option<[Val; 3]>,
     f: Vec<Activation>,
     size: i64,
@@ -114,11 +114,11 @@ impl Direction<'_> {
             _ => tr.slice(x, x.but(1)?, k * self.size, (k + 1) * self.size),
         }
     }
-    /// `x · wᵀ`.
+    /// Emits `x · wᵀ`.
     fn dense(tr: &mut Tr<'_>, x: &Val, w: &Val) -> R<Val> {
         tr.op("nn.dense", &[x, w], &[("units", relax_ir::AttrValue::None)])
     }
-    /// The state after a step; `x` is the input by its weight, with bias.
+    /// Emits a step; `x` is the input times its weight, plus bias.
     fn step(&self, tr: &mut Tr<'_>, x: &Val, h: &Val, c: Option<&Val>) -> R<(Val, Option<Val>)> {
         match self.kind {
             Kind::Rnn => {
@@ -215,7 +215,7 @@ impl Direction<'_> {
     }
 }
 
-/// The layer with memory cells whose inputs and states are quantised before they are multiplied.
+/// Emits an LSTM whose inputs and states are quantised before multiplication.
 pub fn quantised_lstm(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     layer_of(tr, n, Kind::Lstm, true)
 }
@@ -332,7 +332,7 @@ fn activations(
     let form = kind.form();
     let usual = form.1;
     let clip = n.attr("clip").map(|a| f64::from(a.f));
-    // Each activation that has such a number takes the next one of the list.
+    // Each activation with such a parameter takes the next one of the list.
     let list = |name: &str| n.floats(name).unwrap_or_default().into_iter();
     let (mut alphas, mut betas) = (list("activation_alpha"), list("activation_beta"));
     let mut out = Vec::new();
@@ -345,7 +345,7 @@ fn activations(
             direction.push(Activation {
                 alpha: if alpha { alphas.next() } else { None },
                 beta: if beta { betas.next() } else { None },
-                // What leaves the cell is not cut off.
+                // The cell's output is not clipped.
                 clip: if k < 2 { clip } else { None },
                 name,
             });
@@ -355,7 +355,7 @@ fn activations(
     out
 }
 
-/// Returns whether an activation has a first and a second number.
+/// Returns whether an activation has a first and a second parameter.
 fn numbers_of(name: &str) -> (bool, bool) {
     match name {
         "affine" | "scaledtanh" | "hardsigmoid" => (true, true),
@@ -364,7 +364,7 @@ fn numbers_of(name: &str) -> (bool, bool) {
     }
 }
 
-/// Runs a direction over the steps: all states, the last one, and the last cell.
+/// Emits the steps of a direction; returns all states, the last one, and the last cell.
 fn run(
     tr: &mut Tr<'_>,
     d: &Direction<'_>,

@@ -49,13 +49,13 @@ pub static OPS: &[Entry] = &[
     op("ArgMin", 1, |tr, n| arg(tr, n, "argmin")),
 ];
 
-/// Which axes are reduced.
+/// The axes of a reduction.
 enum Over {
-    /// These.
+    /// Known axes.
     Axes(Vec<usize>),
-    /// Those that a tensor holds.
+    /// Axes in a tensor.
     Runtime(Val),
-    /// None: each element by itself.
+    /// None: the operation is elementwise.
     None,
 }
 
@@ -88,7 +88,7 @@ fn over(n: &Node<'_>, x: &Val, as_input: i64) -> R<Over> {
     }
 }
 
-/// A reduction over the axes that the node names; they became an input in version `as_input`.
+/// Emits a reduction over the node's axes, which became an input in version `as_input`.
 fn reduced(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, name: &str, as_input: i64) -> R<Val> {
     let keep = n.int("keepdims", 1) != 0;
     match over(n, x, as_input)? {
@@ -112,8 +112,8 @@ fn reduced(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, name: &str, as_input: i64) ->
 fn extreme(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     let x = n.t(0)?;
     if x.elem.is_float() {
-        // Our maxima begin at the least finite number: of infinities alone, and of nothing, the end
-        // is said here.
+        // The native maxima start at the least finite number, so reductions of only infinities, or
+        // of nothing, are handled here.
         let (compare, end) = match name {
             "max" => ("greater", f64::NEG_INFINITY),
             _ => ("less", f64::INFINITY),
@@ -134,7 +134,7 @@ fn extreme(tr: &mut Tr<'_>, n: &Node<'_>, name: &str) -> Out {
     Ok(vec![tr.cast(&y, Elem::BOOL)?.into()])
 }
 
-/// The maximum is taken off first, so that nothing overflows.
+/// The maximum is subtracted first to avoid overflow.
 fn log_sum_exp(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let x = n.t(0)?;
     let Over::Axes(list) = over(n, &x, 18)? else {

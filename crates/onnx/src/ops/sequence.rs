@@ -1,5 +1,5 @@
-//! Sequences and optionals. Where a sequence's length is known there is nothing of it in the text
-//! but its elements; else it is a list. An optional that is known to be there is its value.
+//! Sequences and optionals. A sequence of known length has no form in the text except for its
+//! elements; otherwise it is a list. An optional that is known to be present is its value.
 
 use std::rc::Rc;
 
@@ -70,7 +70,7 @@ pub static OPS: &[Entry] = &[
     }),
 ];
 
-/// The list with an element put in at a place, from 0.
+/// The list with an element inserted at a zero-based position.
 const INSERT: &str = "\
 /* The list with an element put in at a place, from 0. */
 def @sequence_insert[A](%list: List[A], %place: int64, %new: A) -> List[A] {
@@ -81,7 +81,7 @@ def @sequence_insert[A](%list: List[A], %place: int64, %new: A) -> List[A] {
   }
 }
 ";
-/// The list without the element at a place, from 0.
+/// The list without the element at a zero-based position.
 const ERASE: &str = "\
 /* The list without the element at a place, from 0. */
 def @sequence_erase[A](%list: List[A], %place: int64) -> List[A] {
@@ -93,7 +93,7 @@ def @sequence_erase[A](%list: List[A], %place: int64) -> List[A] {
 }
 ";
 
-/// A sequence as a list: its expression, and the type of its elements.
+/// Converts a sequence to a list: its expression, and the type of its elements.
 pub fn list(tr: &mut Tr<'_>, v: &Value) -> R<(Rc<str>, Kind)> {
     match Kind::of_value(v)? {
         Kind::List(of) => {
@@ -104,14 +104,14 @@ pub fn list(tr: &mut Tr<'_>, v: &Value) -> R<(Rc<str>, Kind)> {
     }
 }
 
-/// Returns how many elements a list has.
+/// Returns the length of a list.
 pub fn length(tr: &mut Tr<'_>, v: &Value) -> R<Val> {
     let (text, _) = list(tr, v)?;
     let length = tr.line(format!("@length({text})"), Elem::I32, &[]);
     tr.cast(&length, Elem::I64)
 }
 
-/// The element at a place from 0 that run time knows.
+/// Returns the element at a zero-based run-time position.
 pub fn nth(tr: &mut Tr<'_>, v: &Value, place: &Val) -> R<Value> {
     let (text, of) = list(tr, v)?;
     let place = tr.cast(place, Elem::I32)?;
@@ -119,8 +119,8 @@ pub fn nth(tr: &mut Tr<'_>, v: &Value, place: &Val) -> R<Value> {
     Ok(tr.line_of_kind(format!("@nth({text}, {place})"), &of))
 }
 
-/// A place in a sequence whose length is known; none where the place is not. `gap` lets it be
-/// behind the last.
+/// Returns a position in a sequence of known length; `None` if the position is unknown. With `gap`,
+/// it may be one past the end.
 fn position(at: &Val, len: usize, gap: bool) -> R<Option<usize>> {
     let Some(at) = at.const_ints().and_then(|v| v.first().copied()) else {
         return Ok(None);
@@ -135,7 +135,7 @@ fn position(at: &Val, len: usize, gap: bool) -> R<Option<usize>> {
     at.map(Some).ok_or_else(|| "a place out of range".into())
 }
 
-/// A place counted from the start or the end, counted from the start.
+/// Normalises a position that may count from the end.
 fn from_start(tr: &mut Tr<'_>, v: &Value, at: &Val) -> R<Val> {
     let at = tr.as_scalar(at)?;
     let at = tr.cast(&at, Elem::I64)?;
@@ -164,7 +164,7 @@ fn at(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![nth(tr, &v, &place)?])
 }
 
-/// The element at a place that run time knows, of tensors that have one type.
+/// Returns the element at a run-time position, of tensors with a common type.
 fn picked(tr: &mut Tr<'_>, items: &[Value], place: &Val) -> R<Option<Val>> {
     let mut all: Vec<Val> = Vec::new();
     for v in items {
@@ -253,15 +253,15 @@ fn erase(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![tr.line_of_kind(text, &Kind::list(of))])
 }
 
-/// How the parts of a split lie.
+/// The layout of the parts of a split.
 enum Parts {
-    /// So many elements in each, perhaps fewer in the last.
+    /// Equal sizes, except perhaps for the last part.
     Each(Val),
-    /// From each of the first to the same of the second.
+    /// Start and end positions.
     Bounds(Val, Val),
 }
 
-/// The longest sequence whose items the text lists one by one; a longer one becomes a list at run
+/// The longest sequence whose items are listed individually; a longer one becomes a list at run
 /// time.
 const MOST_ITEMS: i64 = 4096;
 
@@ -270,7 +270,7 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let axis = x.axis(n.int("axis", 0))?;
     let len = x.dim(axis)?.as_const();
     let given = n.opt(1)?;
-    // What is said of dropping the axis counts only where no sizes are given.
+    // Dropping the axis is only effective if no sizes are given.
     let dropped = given.is_none() && n.int("keepdims", 1) == 0;
     let known = match &given {
         None => Some((1, None)),
@@ -324,14 +324,14 @@ fn split(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![list])
 }
 
-/// The type of parts of an axis.
+/// Returns the type of parts of an axis.
 fn with_open_axis(x: &Val, axis: usize) -> Kind {
     let mut dims = x.dims.to_vec();
     dims[axis] = Dim::ANY;
     Kind::Tensor(x.elem, Some(dims.into()))
 }
 
-/// The list of the parts of an axis, made from its end.
+/// Builds the list of the parts of an axis, from its end.
 fn parts_of(
     tr: &mut Tr<'_>,
     x: &Val,
@@ -376,7 +376,8 @@ fn parts_of(
     .map(|mut lists| lists.remove(0))
 }
 
-/// Lists of what `element` gives for the places from `last` down to 0, first ones first.
+/// Builds lists of what `element` returns for the positions from `last` down to 0, in ascending
+/// order.
 pub fn descending(
     tr: &mut Tr<'_>,
     last: &Val,

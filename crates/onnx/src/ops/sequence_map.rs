@@ -53,7 +53,7 @@ pub fn map(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
     })
 }
 
-/// The graph for each element in turn.
+/// Translates the graph for each element in turn.
 fn unrolled(tr: &mut Tr<'_>, n: &Node<'_>, all: &[Value], len: usize) -> R<Vec<Value>> {
     let body = n.graph("body")?;
     let mut out: Vec<Vec<Value>> = vec![Vec::new(); body.output.len()];

@@ -1,4 +1,4 @@
-//! Constants, extents, and tensors made of them.
+//! Constants, extents, and tensors computed from them.
 
 use relax_ir::AttrValue;
 use relax_sym::Dim;
@@ -62,13 +62,13 @@ fn constant(_: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
 }
 
-/// The extents that a vector describes, where they are known.
+/// Returns the extents that a vector describes, if they are known.
 fn described(v: &Val) -> Option<Vec<Dim>> {
     v.ints.as_ref().map(|d| d.to_vec())
 }
 
-/// A tensor with the extents that are known of the vector which said its shape; numbers below
-/// `least` are no extents there.
+/// Returns a tensor with the extents known from the vector that gives its shape; numbers below
+/// `least` are not extents there.
 fn with_hints(tr: &mut Tr<'_>, y: &Val, hints: Option<&[Dim]>, least: i64) -> Val {
     let Some(hints) = hints.filter(|h| h.len() == y.rank()) else {
         return y.clone();
@@ -106,7 +106,7 @@ fn shape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let given = n.t(0)?;
     let x = tr.known(&given);
     if given.dims != x.dims {
-        // Who asks later sees the same names.
+        // Later users see the same names.
         tr.define(&n.proto.input[0], Value::Tensor(x.clone()));
     }
     let rank = x.rank() as i64;
@@ -159,7 +159,7 @@ fn reshape(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![y.into()])
 }
 
-/// A reshape by ONNX's rules: 0 copies an extent, -1 is what is left.
+/// Emits a reshape with ONNX's rules: 0 copies an extent, -1 is inferred.
 fn reshape_to(tr: &mut Tr<'_>, x: &Val, to: &[Dim], zero: bool) -> R<Val> {
     let mut dims = Vec::with_capacity(to.len());
     let mut open = None;
@@ -196,7 +196,7 @@ fn reshape_to(tr: &mut Tr<'_>, x: &Val, to: &[Dim], zero: bool) -> R<Val> {
     tr.reshape(x, &dims)
 }
 
-/// Returns how many times a product of extents contains another.
+/// Returns the quotient of two products of extents.
 fn quotient(whole: &Dim, part: &Dim) -> Dim {
     let q = whole.floordiv(part);
     if &q * part == *whole || whole.as_const().is_some() && part.as_const().is_some() {
@@ -222,8 +222,8 @@ fn flatten(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![tr.reshape(&x, &to)?.into()])
 }
 
-/// The axes that an attribute, or since version 13 an input, gives; the input where only run time
-/// knows them.
+/// Returns the axes in an attribute, or since version 13 in an input; the input itself if they are
+/// only known at run time.
 fn given_axes(n: &Node<'_>) -> R<Result<Option<Vec<i64>>, Val>> {
     if n.opset < 13 {
         return Ok(Ok(n.ints("axes")));
@@ -284,7 +284,7 @@ fn expand(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         let y = with_hints(tr, &y, hints.as_deref(), 2);
         return Ok(vec![y.into()]);
     };
-    // Either side may have the 1.
+    // Either operand may have the 1.
     let rank = dims.len().max(x.rank());
     let mut out = Vec::with_capacity(rank);
     for a in 0..rank {
@@ -355,7 +355,7 @@ pub fn range(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
         ("dtype", dtype(a.dtype())),
     ];
     let mut y = tr.op("arange", &[&scalars[0], &scalars[1], &scalars[2]], &attrs)?;
-    // Up to an extent by ones from zero: that many.
+    // From zero up to an extent with step 1: the length is that extent.
     if let (Some(0), Some(1), Some(end)) = (
         a.const_ints().and_then(|v| v.first().copied()),
         c.const_ints().and_then(|v| v.first().copied()),
@@ -388,7 +388,7 @@ fn one_hot(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let at = tr.cast(&at, Elem::I64)?;
     let depth = tr.cast(&depth, Elem::I64)?;
     let depth = tr.as_scalar(&depth)?;
-    // Indices count from the end where they are negative.
+    // Negative indices count from the end.
     let low = tr.by("less", &at, 0.0)?;
     let up = tr.add(&at, &depth)?;
     let at = tr.select(&low, &up, &at)?;

@@ -1,4 +1,4 @@
-//! Signals: transforms, windows, and numbers at random.
+//! Signal processing: transforms, windows, and random numbers.
 
 use relax_ir::AttrValue;
 use relax_sym::Dim;
@@ -25,7 +25,7 @@ pub static OPS: &[Entry] = &[
     op("HannWindow", 17, |tr, n| window(tr, n, [0.5, -0.5, 0.0])),
 ];
 
-/// Numbers from 0 up to one that run time knows.
+/// Returns the numbers from 0 up to a run-time bound.
 fn count(tr: &mut Tr<'_>, len: &Val) -> R<Val> {
     let len = tr.cast(len, Elem::I64)?;
     let len = tr.as_scalar(&len)?;
@@ -65,7 +65,7 @@ fn window(tr: &mut Tr<'_>, n: &Node<'_>, [a, b, c]: [f64; 3]) -> Out {
     Ok(vec![tr.cast(&y, to)?.into()])
 }
 
-/// Cosines and sines of all products of two ranges of numbers, in parts of a circle.
+/// Returns cosines and sines of all products of two ranges of numbers, in fractions of a circle.
 fn circle(tr: &mut Tr<'_>, rows: &Val, columns: &Val, len: &Val, elem: Elem) -> R<(Val, Val)> {
     let rows = tr.expand(rows, 1)?;
     let product = tr.mul(&rows, columns)?;
@@ -82,7 +82,8 @@ fn circle(tr: &mut Tr<'_>, rows: &Val, columns: &Val, len: &Val, elem: Elem) -> 
     Ok((tr.cast(&cos, elem)?, tr.cast(&sin, elem)?))
 }
 
-/// The transform along the last axis of real and imaginary parts; `len` is how many elements count.
+/// Emits the discrete Fourier transform of real and imaginary parts along the last axis; `len` is
+/// the number of elements used.
 fn transform(
     tr: &mut Tr<'_>,
     re: &Val,
@@ -91,7 +92,7 @@ fn transform(
     onesided: bool,
     inverse: bool,
 ) -> R<(Val, Val)> {
-    // Sums that come out near zero keep no digits of float32.
+    // Sums that cancel to near zero would lose all digits in float32.
     let elem = re.elem;
     let re = &tr.cast(re, Elem::F64)?;
     let im = match im {
@@ -127,7 +128,7 @@ fn transform(
     Ok((tr.cast(&a, elem)?, tr.cast(&b, elem)?))
 }
 
-/// The last axis cut, or lengthened by zeros.
+/// Truncates or zero-pads the last axis.
 fn fitted(tr: &mut Tr<'_>, x: &Val, len: &Val) -> R<Val> {
     let last = x.but(1)?;
     let shape = tr.shape_of(x)?;
@@ -168,7 +169,7 @@ fn dft(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     ])
 }
 
-/// One of the axes, chosen when the program runs.
+/// Applies it to an axis chosen at run time.
 fn at_run_time(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, onesided: bool, inverse: bool) -> Out {
     let axis = n.t(2)?;
     let axis = tr.as_scalar(&axis)?;
@@ -227,7 +228,7 @@ fn along(
     if axis + 1 == rank {
         return unsupported("the last axis holds the parts of numbers and cannot be transformed");
     }
-    // The axis last, parts of numbers apart.
+    // The axis is moved last, and real and imaginary parts are separated.
     let complex = x.dim(rank - 1)?.as_const() == Some(2);
     let part = |tr: &mut Tr<'_>, k: i64| -> R<Val> {
         let p = tr.pick(x, rank - 1, k)?;
@@ -253,7 +254,7 @@ fn along(
         None => have(tr, &re)?,
     };
     if inverse && onesided {
-        // The other half is the conjugate of this one, backwards.
+        // The other half is the conjugate of this one, reversed.
         let y = real_inverse(tr, &re, im.as_ref(), &len)?;
         let order = back(rank - 1, axis);
         let y = tr.transpose(&y, &order)?;
@@ -273,14 +274,14 @@ fn along(
     tr.concat(&[a, b], rank - 1)
 }
 
-/// The order that brings the last axis to a place.
+/// Returns the axis order that moves the last axis to a position.
 fn back(rank: usize, axis: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rank - 1).collect();
     order.insert(axis, rank - 1);
     order
 }
 
-/// Real numbers from half of their transform.
+/// Emits the inverse transform to real numbers from half a spectrum.
 fn real_inverse(tr: &mut Tr<'_>, re: &Val, im: Option<&Val>, len: &Val) -> R<Val> {
     let half = tr.by("floor_divide", len, 2.0)?;
     let half = tr.by("add", &half, 1.0)?;
@@ -288,7 +289,7 @@ fn real_inverse(tr: &mut Tr<'_>, re: &Val, im: Option<&Val>, len: &Val) -> R<Val
     let frequencies = count(tr, &half)?;
     let times = count(tr, len)?;
     let (cos, sin) = circle(tr, &frequencies, &times, len, re.elem)?;
-    // Each frequency but the first, and the last of an even length, counts twice.
+    // Each frequency except the first, and the last for an even length, counts twice.
     let twice = tr.by("multiply", &frequencies, 2.0)?;
     let own = tr.by("equal", &frequencies, 0.0)?;
     let top = tr.binary("equal", &twice, len)?;
@@ -353,7 +354,8 @@ fn stft(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     Ok(vec![tr.concat(&[a, b], 3)?.into()])
 }
 
-/// Triangles over the lines of a spectrum, their corners evenly spaced on the mel scale.
+/// Emits a mel filter bank: triangles over the spectrum, with corners evenly spaced on the mel
+/// scale.
 fn mel(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let mut given = Vec::new();
     for i in 0..5 {
@@ -415,7 +417,7 @@ fn mel(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let zero = tr.number(Elem::F64, 0.0);
     let one = tr.number(Elem::F64, 1.0);
     let climbed = tr.select(&rising, &climbed, &zero)?;
-    // A side without extent is its top alone.
+    // A side of zero width is just the peak.
     let top = tr.binary("equal", &j, &mid)?;
     let peak = tr.select(&top, &one, &zero)?;
     let steep = tr.by("equal", &up, 0.0)?;

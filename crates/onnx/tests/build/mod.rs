@@ -1,8 +1,8 @@
-//! Models written byte by byte.
+//! Models built byte by byte.
 
 #![allow(dead_code, reason = "each test takes what it needs")]
 
-/// A protobuf message in the making.
+/// A protobuf message under construction.
 #[derive(Clone, Default)]
 pub struct Message(pub Vec<u8>);
 
@@ -33,7 +33,7 @@ impl Message {
     }
 }
 
-/// A value's name and type; extents are numbers or names.
+/// Builds a value's name and type; extents are numbers or names.
 pub fn value(name: &str, elem: i64, dims: &[&str]) -> Message {
     let mut shape = Message::default();
     for d in dims {
@@ -63,7 +63,7 @@ pub fn int_attribute(name: &str, v: i64) -> Message {
     Message::default().text(1, name).int(3, v).int(20, 2)
 }
 
-/// An `int64` vector.
+/// Builds an `int64` vector.
 pub fn integers(name: &str, v: &[i64]) -> Message {
     let raw: Vec<u8> = v.iter().flat_map(|i| i.to_le_bytes()).collect();
     let out = Message::default().int(1, v.len() as i64).int(2, 7);
@@ -94,7 +94,7 @@ pub fn model(
     model.message(8, &opset).0
 }
 
-/// An attribute of integers.
+/// Builds an integer list attribute.
 pub fn list_attribute(name: &str, v: &[i64]) -> Message {
     let mut out = Message::default().text(1, name);
     for &i in v {
@@ -103,13 +103,13 @@ pub fn list_attribute(name: &str, v: &[i64]) -> Message {
     out.int(20, 7)
 }
 
-/// An attribute that is a graph.
+/// Builds a graph attribute.
 pub fn graph_attribute(name: &str, graph: &Message) -> Message {
     let out = Message::default().text(1, name);
     out.message(6, graph).int(20, 5)
 }
 
-/// A graph of nodes with inputs and outputs.
+/// Builds a graph of nodes with inputs and outputs.
 pub fn graph(nodes: &[Message], inputs: &[Message], outputs: &[Message]) -> Message {
     let mut out = Message::default().text(2, "inner");
     for n in nodes {

@@ -1,4 +1,4 @@
-//! Operators on elements whose form in ONNX is not one node with the same arguments.
+//! Elementwise operators whose ONNX form is not a single node with the same arguments.
 
 use relax_tensor::{DType, Tensor};
 
@@ -10,34 +10,34 @@ fn one(name: String) -> R<Val> {
     Ok(Val::Tensor(name))
 }
 
-/// A conversion to the element type of the result.
+/// Writes a cast to the element type of the result.
 pub fn cast(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let to = elem(c.out_dtype()?);
     one(c.node("Cast", &[&x], vec![("to", Attr::Int(to.into()))]))
 }
 
-/// The same bits as another type.
+/// Writes a bit cast.
 pub fn bits(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, to) = (c.arg(0)?, elem(c.out_dtype()?));
     c.g.needs(26);
     one(c.node("BitCast", &[&x], vec![("to", Attr::Int(to.into()))]))
 }
 
-/// A node with the slope `alpha`.
+/// Writes a node with the slope `alpha`.
 pub fn with_alpha(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let x = c.arg(0)?;
     let alpha = c.float("alpha")?;
     one(c.node(op, &[&x], vec![("alpha", Attr::Float(alpha))]))
 }
 
-/// Elements brought into a range.
+/// Clamps elements to a range.
 pub fn clip(c: &mut Call<'_, '_>) -> R<Val> {
     let (low, high) = (c.float("a_min")?, c.float("a_max")?);
     clipped(c, low, high)
 }
 
-/// The same with 0 and 6.
+/// Clamps elements to the range 0 to 6.
 pub fn relu6(c: &mut Call<'_, '_>) -> R<Val> {
     clipped(c, 0.0, 6.0)
 }
@@ -56,13 +56,13 @@ fn clipped(c: &mut Call<'_, '_>, low: f64, high: f64) -> R<Val> {
     one(c.node("Clip", &[&x, &low, &high], Vec::new()))
 }
 
-/// The approximation of Gauss' unit by `tanh`.
+/// Writes GELU in the `tanh` approximation.
 pub fn gelu_tanh(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     one(c.node("Gelu", &[&x], vec![("approximate", Attr::Str("tanh"))]))
 }
 
-/// A truth value of each element being a number and no infinity.
+/// Returns whether each element is finite.
 pub fn isfinite(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let (a, b) = (
@@ -73,7 +73,7 @@ pub fn isfinite(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Not", &[&either], vec![]))
 }
 
-/// A logarithm to another base, of which `scale` is the natural logarithm.
+/// Writes a logarithm to another base, of which `scale` is the natural logarithm.
 pub fn log(c: &mut Call<'_, '_>, scale: f64) -> R<Val> {
     let x = c.arg(0)?;
     let scale = c.scalar(c.dtype(0)?, scale);
@@ -81,39 +81,39 @@ pub fn log(c: &mut Call<'_, '_>, scale: f64) -> R<Val> {
     one(c.node("Div", &[&log, &scale], vec![]))
 }
 
-/// One over the square root.
+/// Writes the reciprocal square root.
 pub fn rsqrt(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let root = c.node("Sqrt", &[&x], vec![]);
     one(c.node("Reciprocal", &[&root], vec![]))
 }
 
-/// `x * sigmoid(x)`.
+/// Writes `x * sigmoid(x)`.
 pub fn silu(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let s = c.node("Sigmoid", &[&x], vec![]);
     one(c.node("Mul", &[&x, &s], vec![]))
 }
 
-/// `x * x`.
+/// Writes `x * x`.
 pub fn square(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     one(c.node("Mul", &[&x, &x], vec![]))
 }
 
-/// Rounding to the nearest integer, halves away from 0.
+/// Rounds to the nearest integer, halves away from zero.
 pub fn round(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, dtype) = (c.arg(0)?, c.dtype(0)?);
     away_from_zero(c, x, dtype, 0.5)
 }
 
-/// Rounding towards 0.
+/// Rounds towards zero.
 pub fn trunc(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, dtype) = (c.arg(0)?, c.dtype(0)?);
     away_from_zero(c, x, dtype, 0.0)
 }
 
-/// The sign times the floor of the magnitude and `more`.
+/// Writes the sign times the floor of the magnitude plus `more`.
 fn away_from_zero(c: &mut Call<'_, '_>, x: String, dtype: DType, more: f64) -> R<Val> {
     if !dtype.is_float() {
         return one(c.node("Identity", &[&x], vec![]));
@@ -129,7 +129,7 @@ fn away_from_zero(c: &mut Call<'_, '_>, x: String, dtype: DType, more: f64) -> R
     one(c.node("Mul", &[&sign, &whole], vec![]))
 }
 
-/// The quotient rounded down.
+/// Writes the quotient rounded down.
 pub fn floor_divide(c: &mut Call<'_, '_>) -> R<Val> {
     let (a, b) = (c.arg(0)?, c.arg(1)?);
     if c.dtype(0)?.is_float() {
@@ -139,8 +139,8 @@ pub fn floor_divide(c: &mut Call<'_, '_>) -> R<Val> {
     one(floor_quotient(c, &a, &b))
 }
 
-/// The quotient of integers rounded down. ONNX rounds towards zero: one is taken off where the
-/// remainders of both ways differ, which does not leave the range of the type.
+/// Writes the integer quotient rounded down. ONNX rounds towards zero: one is subtracted where the
+/// remainders of both roundings differ, which cannot overflow.
 fn floor_quotient(c: &mut Call<'_, '_>, a: &str, b: &str) -> String {
     let q = c.node("Div", &[a, b], vec![]);
     let floor = c.node("Mod", &[a, b], vec![]);
@@ -151,7 +151,7 @@ fn floor_quotient(c: &mut Call<'_, '_>, a: &str, b: &str) -> String {
     c.node("Sub", &[&q, &off], vec![])
 }
 
-/// The quotient rounded towards 0.
+/// Writes the quotient rounded towards zero.
 pub fn trunc_divide(c: &mut Call<'_, '_>) -> R<Val> {
     let (a, b, dtype) = (c.arg(0)?, c.arg(1)?, c.dtype(0)?);
     let q = c.node("Div", &[&a, &b], vec![]);
@@ -161,7 +161,7 @@ pub fn trunc_divide(c: &mut Call<'_, '_>) -> R<Val> {
     }
 }
 
-/// Returns what the quotient rounded down leaves.
+/// Writes the remainder of the quotient rounded down.
 pub fn floor_mod(c: &mut Call<'_, '_>) -> R<Val> {
     let (a, b) = (c.arg(0)?, c.arg(1)?);
     if !c.dtype(0)?.is_float() {
@@ -173,14 +173,14 @@ pub fn floor_mod(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Sub", &[&a, &whole], vec![]))
 }
 
-/// Returns what the quotient rounded towards 0 leaves.
+/// Writes the remainder of the quotient rounded towards zero.
 pub fn trunc_mod(c: &mut Call<'_, '_>) -> R<Val> {
     let (a, b) = (c.arg(0)?, c.arg(1)?);
     one(c.node("Mod", &[&a, &b], vec![("fmod", Attr::Int(1))]))
 }
 
-/// A shift of bits. ONNX shifts unsigned integers: signed ones are multiplied or divided by the
-/// power of two.
+/// Writes a bit shift. ONNX shifts unsigned integers only: signed ones are multiplied or divided by
+/// a power of two.
 pub fn shift(c: &mut Call<'_, '_>, direction: &'static str) -> R<Val> {
     let (a, b, dtype) = (c.arg(0)?, c.arg(1)?, c.dtype(0)?);
     let by = |d| vec![("direction", Attr::Str(d))];
@@ -200,14 +200,14 @@ pub fn shift(c: &mut Call<'_, '_>, direction: &'static str) -> R<Val> {
     one(c.cast(shifted, DType::I64, dtype))
 }
 
-/// Inequality.
+/// Writes inequality.
 pub fn not_equal(c: &mut Call<'_, '_>) -> R<Val> {
     let (a, b) = (c.arg(0)?, c.arg(1)?);
     let same = c.node("Equal", &[&a, &b], vec![]);
     one(c.node("Not", &[&same], vec![]))
 }
 
-/// Elements of the second operand where the first is true, of the third elsewhere.
+/// Selects elements of the second operand where the first is true, of the third elsewhere.
 pub fn choose(c: &mut Call<'_, '_>) -> R<Val> {
     let cond = c.arg(0)?;
     let cond = c.cast(cond, c.dtype(0)?, DType::BOOL);

@@ -1,4 +1,4 @@
-//! Operators by indices: choosing, placing, sorting, counting.
+//! Indexing operators: gather, scatter, sort, count.
 
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
@@ -12,7 +12,7 @@ fn one(name: String) -> R<Val> {
     Ok(Val::Tensor(name))
 }
 
-/// An extent less `less`, as a scalar.
+/// Returns an extent minus `less`, as a scalar.
 fn scalar_extent(c: &mut Call<'_, '_>, d: &Dim, less: i64) -> R<String> {
     let d = d - &Dim::from(less);
     if let Some(n) = d.as_const() {
@@ -23,7 +23,7 @@ fn scalar_extent(c: &mut Call<'_, '_>, d: &Dim, less: i64) -> R<String> {
     Ok(c.node("Reshape", &[&vector, &none], vec![]))
 }
 
-/// Elements or slices at indices.
+/// Gathers elements or slices at indices.
 pub fn take(c: &mut Call<'_, '_>) -> R<Val> {
     if c.int("batch_dims").unwrap_or(0) != 0 {
         return why("leading axes in common");
@@ -56,7 +56,7 @@ pub fn take(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Gather", &[&x, &at], vec![("axis", Attr::Int(axis))]))
 }
 
-/// An index for each element along an axis.
+/// Gathers with an index per element along an axis.
 pub fn gather(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, at) = (c.arg(0)?, c.wide(1)?);
     let axis = c.axis("axis", c.rank(0)?)?;
@@ -67,7 +67,8 @@ pub fn gather(c: &mut Call<'_, '_>) -> R<Val> {
     ))
 }
 
-/// Indices whose tuples run along the first axis here, along the last one in ONNX.
+/// Returns the indices with the tuples along the last axis, as in ONNX; here they are along the
+/// first one.
 fn tuples_last(c: &mut Call<'_, '_>) -> R<String> {
     let at = c.wide(1)?;
     let rank = c.rank(1)?;
@@ -75,7 +76,7 @@ fn tuples_last(c: &mut Call<'_, '_>) -> R<String> {
     Ok(c.transposed(at, &order))
 }
 
-/// Elements at tuples of indices.
+/// Gathers elements at index tuples.
 pub fn gather_nd(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, at) = (c.arg(0)?, tuples_last(c)?);
     let batch = Attr::Int(c.int("batch_dims").unwrap_or(0));
@@ -93,7 +94,7 @@ fn reduction(c: &Call<'_, '_>, name: &str) -> R<Attr> {
     }))
 }
 
-/// Updates along an axis.
+/// Scatters updates along an axis.
 pub fn scatter_elements(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, at, new) = (c.arg(0)?, c.wide(1)?, c.arg(2)?);
     let attrs = vec![
@@ -103,14 +104,14 @@ pub fn scatter_elements(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("ScatterElements", &[&x, &at, &new], attrs))
 }
 
-/// Updates at tuples of indices.
+/// Scatters updates at index tuples.
 pub fn scatter_nd(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, at, new) = (c.arg(0)?, tuples_last(c)?, c.arg(2)?);
     let attrs = vec![("reduction", reduction(c, "mode")?)];
     one(c.node("ScatterND", &[&x, &at, &new], attrs))
 }
 
-/// The indices of elements that are not 0.
+/// Returns the indices of nonzero elements.
 pub fn argwhere(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let at = c.node("NonZero", &[&x], vec![]);
@@ -118,7 +119,7 @@ pub fn argwhere(c: &mut Call<'_, '_>) -> R<Val> {
     c.narrowed(rows, DType::I64)
 }
 
-/// Numbers by steps.
+/// Writes an arithmetic progression.
 pub fn arange(c: &mut Call<'_, '_>) -> R<Val> {
     let to = c.out_dtype()?;
     let mut all = Vec::new();
@@ -129,7 +130,7 @@ pub fn arange(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Range", &[&all[0], &all[1], &all[2]], vec![]))
 }
 
-/// Running sums.
+/// Writes a cumulative sum.
 pub fn cumulated(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     if op == "CumProd" {
         c.g.needs(26);
@@ -148,7 +149,7 @@ pub fn cumulated(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     one(c.node(op, &[&x, &axis], attrs))
 }
 
-/// One value at an index along a new axis, another elsewhere.
+/// Writes a one-hot encoding along a new axis.
 pub fn one_hot(c: &mut Call<'_, '_>) -> R<Val> {
     let depth = c.int("depth")?;
     let depth =
@@ -156,8 +157,8 @@ pub fn one_hot(c: &mut Call<'_, '_>) -> R<Val> {
     one_hot_of(c, &depth)
 }
 
-/// The same for a depth that is a scalar of the graph. Indices outside hit nothing: ONNX's own
-/// operator counts negative ones from the end.
+/// Like [`one_hot`], with a depth that is a scalar of the graph. Indices out of range select
+/// nothing, whereas ONNX's own operator counts negative ones from the end.
 pub(super) fn one_hot_of(c: &mut Call<'_, '_>, depth: &str) -> R<Val> {
     let at = c.wide(0)?;
     let rank = c.out_dims()?.len() as i64;
@@ -178,7 +179,7 @@ pub(super) fn one_hot_of(c: &mut Call<'_, '_>, depth: &str) -> R<Val> {
     one(c.node("Where", &[&hit, &on, &off], vec![]))
 }
 
-/// The greatest or least elements and where they stand.
+/// Returns the largest or smallest elements and their indices.
 pub fn topk(c: &mut Call<'_, '_>) -> R<Val> {
     let axis = c.axis("axis", c.rank(0)?)?;
     let k = match c.count() {
@@ -200,7 +201,7 @@ pub fn topk(c: &mut Call<'_, '_>) -> R<Val> {
     }
 }
 
-/// The extent of an axis, a vector.
+/// Returns the extent of an axis, as a vector.
 fn whole(c: &mut Call<'_, '_>, axis: i64) -> R<String> {
     let x = c.arg(0)?;
     Ok(c.g.axis(&x, axis))
@@ -220,7 +221,7 @@ fn ordered(c: &mut Call<'_, '_>, axis: i64, k: &str, up: bool) -> R<(String, Str
     }
 }
 
-/// All elements along an axis in order, or where they stand.
+/// Sorts all elements along an axis, or returns their indices.
 pub fn sorted(c: &mut Call<'_, '_>, places: bool) -> R<Val> {
     let axis = c.axis("axis", c.rank(0)?)?;
     let k = whole(c, axis)?;
@@ -232,28 +233,28 @@ pub fn sorted(c: &mut Call<'_, '_>, places: bool) -> R<Val> {
     one(values)
 }
 
-/// The extents, a vector.
+/// Returns the extents, as a vector.
 pub fn shape_of(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let shape = c.node("Shape", &[&x], vec![]);
     c.narrowed(shape, DType::I64)
 }
 
-/// The number of elements.
+/// Returns the number of elements.
 pub fn size(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let size = c.node("Size", &[&x], vec![]);
     c.narrowed(size, DType::I64)
 }
 
-/// A triangle of matrices.
+/// Keeps a triangle of each matrix.
 pub fn trilu(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, k) = (c.arg(0)?, c.wide(1)?);
     let attrs = vec![("upper", Attr::Int(c.flag("upper").into()))];
     one(c.node("Trilu", &[&x, &k], attrs))
 }
 
-/// The beginnings of sequences in opposite order.
+/// Reverses the beginnings of sequences.
 pub fn reverse_sequence(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, lengths, rank) = (c.arg(0)?, c.wide(1)?, c.rank(0)?);
     let (time, batch) = (c.axis("seq_axis", rank)?, c.axis("batch_axis", rank)?);
@@ -267,7 +268,7 @@ pub fn reverse_sequence(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("ReverseSequence", &[&x, &lengths], attrs))
 }
 
-/// The distinct slices along an axis, a tuple.
+/// Returns the distinct slices along an axis, as a tuple.
 pub fn unique(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let attrs = vec![
@@ -280,9 +281,9 @@ pub fn unique(c: &mut Call<'_, '_>) -> R<Val> {
     tuple(c, all.zip(types).collect())
 }
 
-/// The boxes that are kept, and their number; rows behind them are zeros. ONNX has none there,
-/// drops boxes that overlap by more than the threshold where ours drops those that overlap by as
-/// much, and keeps none where ours keeps all.
+/// Returns the boxes that are kept, and their number; rows after them are zero. ONNX has no such
+/// rows, drops boxes whose overlap exceeds the threshold where this operator also drops those that
+/// equal it, and keeps no boxes where this one keeps all.
 pub fn kept_boxes(c: &mut Call<'_, '_>) -> R<Val> {
     if c.text("output_format") == "tensorflow" {
         return why("`output_format=\"tensorflow\"`");

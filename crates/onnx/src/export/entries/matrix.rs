@@ -1,10 +1,10 @@
-//! Products of matrices.
+//! Matrix products.
 
 use super::super::call::{Call, why};
 use super::super::graph::Attr;
 use super::super::walk::{R, Val};
 
-/// Returns whether the product has the element type of its operands; ONNX's has no other.
+/// Checks that the product has the element type of its operands, as ONNX requires.
 fn plain(c: &Call<'_, '_>) -> R<()> {
     let (a, b, y) = (c.dtype(0)?, c.dtype(1)?, c.out_dtype()?);
     if a == b && a == y {
@@ -13,7 +13,7 @@ fn plain(c: &Call<'_, '_>) -> R<()> {
     why(format!("a product of {a} and {b} as {y}"))
 }
 
-/// The order that swaps the last two axes.
+/// Returns the axis order that swaps the last two axes.
 fn swapped(rank: i64) -> R<Vec<i64>> {
     if rank < 2 {
         return why("a transposed operand that is no matrix");
@@ -23,7 +23,7 @@ fn swapped(rank: i64) -> R<Vec<i64>> {
     Ok(order)
 }
 
-/// `a · b`, either operand transposed.
+/// Writes `a · b`, with either operand optionally transposed.
 pub fn matmul(c: &mut Call<'_, '_>) -> R<Val> {
     plain(c)?;
     let (mut a, mut b) = (c.arg(0)?, c.arg(1)?);
@@ -38,7 +38,7 @@ pub fn matmul(c: &mut Call<'_, '_>) -> R<Val> {
     Ok(Val::Tensor(c.node("MatMul", &[&a, &b], vec![])))
 }
 
-/// `x · wᵀ`.
+/// Writes `x · wᵀ`.
 pub fn dense(c: &mut Call<'_, '_>) -> R<Val> {
     plain(c)?;
     let (x, w) = (c.arg(0)?, c.arg(1)?);
@@ -54,7 +54,7 @@ pub fn dense(c: &mut Call<'_, '_>) -> R<Val> {
     Ok(Val::Tensor(c.node("MatMul", &[&x, &w], vec![])))
 }
 
-/// Products summed over the indices that an equation does not keep.
+/// Writes an Einstein summation.
 pub fn einsum(c: &mut Call<'_, '_>) -> R<Val> {
     let fields = c.fields(0)?;
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();

@@ -1,4 +1,4 @@
-//! What entries of the table write, a file for each family.
+//! The exporters of operators, one file per family.
 
 pub(super) mod dynamic;
 pub(super) mod elementwise;

@@ -1,4 +1,4 @@
-//! Operators that move elements or make tensors of one value.
+//! Operators that move elements, or create tensors filled with one value.
 
 use std::rc::Rc;
 
@@ -14,13 +14,13 @@ fn one(name: String) -> R<Val> {
     Ok(Val::Tensor(name))
 }
 
-/// The elements in the same order under the extents of the result.
+/// Reshapes to the extents of the result.
 pub fn to_shape(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, dims) = (c.arg(0)?, c.out_dims()?);
     one(c.reshaped(&x, &dims)?)
 }
 
-/// New axes of extent 1.
+/// Inserts axes of extent 1.
 pub fn expand_dims(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, rank) = (c.arg(0)?, c.out_dims()?.len() as i64);
     let count = c.int("num_newaxis").unwrap_or(1);
@@ -34,7 +34,7 @@ pub fn expand_dims(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.unsqueezed(&x, &axes))
 }
 
-/// Axes of extent 1 removed.
+/// Removes axes of extent 1.
 pub fn squeeze(c: &mut Call<'_, '_>) -> R<Val> {
     if c.attr("axis").is_none() {
         return to_shape(c);
@@ -44,7 +44,7 @@ pub fn squeeze(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Squeeze", &[&x, &axes], vec![]))
 }
 
-/// The axes in another order.
+/// Permutes the axes.
 pub fn transpose(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, rank) = (c.arg(0)?, c.rank(0)?);
     let mut order: Vec<i64> = match c.attr("axes").is_none() {
@@ -59,7 +59,7 @@ pub fn transpose(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Transpose", &[&x], vec![("perm", Attr::Ints(order))]))
 }
 
-/// Tensors one after the other.
+/// Concatenates tensors.
 pub fn concatenate(c: &mut Call<'_, '_>) -> R<Val> {
     let fields = c.fields(0)?;
     let fields: Vec<&str> = fields.iter().map(String::as_str).collect();
@@ -67,7 +67,7 @@ pub fn concatenate(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Concat", &fields, vec![("axis", Attr::Int(axis))]))
 }
 
-/// Tensors side by side along a new axis.
+/// Stacks tensors along a new axis.
 pub fn stack(c: &mut Call<'_, '_>) -> R<Val> {
     let axis = c.axis("axis", c.out_dims()?.len() as i64)?;
     let fields = c.fields(0)?;
@@ -76,7 +76,7 @@ pub fn stack(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Concat", &fields, vec![("axis", Attr::Int(axis))]))
 }
 
-/// Parts along an axis, a tuple.
+/// Splits along an axis into a tuple.
 pub fn split(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let axis = c.axis("axis", c.rank(0)?)?;
@@ -99,7 +99,7 @@ pub fn split(c: &mut Call<'_, '_>) -> R<Val> {
     Ok(Val::Tuple(parts.into()))
 }
 
-/// A list of extents that an attribute holds.
+/// Returns the list of extents in an attribute.
 fn extents(value: &AttrValue) -> R<Vec<Dim>> {
     let all = value
         .as_array()
@@ -110,7 +110,7 @@ fn extents(value: &AttrValue) -> R<Vec<Dim>> {
     }
 }
 
-/// Ranges of axes by steps.
+/// Writes a strided slice.
 pub fn strided_slice(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let rank = c.rank(0)?;
@@ -130,7 +130,7 @@ pub fn strided_slice(c: &mut Call<'_, '_>) -> R<Val> {
         true => Vec::new(),
         false => c.ints("strides")?,
     };
-    // One step is for all axes.
+    // A single step applies to all axes.
     let last = if steps.len() == 1 { steps[0] } else { 1 };
     steps.resize(axes.len(), last);
     if end.len() < begin.len() {
@@ -149,7 +149,7 @@ pub fn strided_slice(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Slice", &[&x, &begin, &end, &axes, &steps], vec![]))
 }
 
-/// The leading part along all axes.
+/// Slices the leading part along all axes.
 pub fn slice_like(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, dims) = (c.arg(0)?, c.out_dims()?);
     let begin = c.g.ints(&vec![0; dims.len()]);
@@ -157,7 +157,7 @@ pub fn slice_like(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Slice", &[&x, &begin, &end], vec![]))
 }
 
-/// The elements along an axis in opposite order.
+/// Reverses the elements along an axis.
 pub fn reverse(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let axis = c.axis("axis", c.rank(0)?)?;
@@ -166,7 +166,7 @@ pub fn reverse(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Slice", &[&x, &begin, &end, &axis, &begin], vec![]))
 }
 
-/// The tensor several times along each axis.
+/// Repeats the tensor along each axis.
 pub fn tile(c: &mut Call<'_, '_>) -> R<Val> {
     let mut x = c.arg(0)?;
     let (mut dims, mut reps) = (c.dims(0)?, c.ints("reps")?);
@@ -182,7 +182,7 @@ pub fn tile(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Tile", &[&x, &reps], vec![]))
 }
 
-/// Each element several times along an axis.
+/// Repeats each element along an axis.
 pub fn repeat(c: &mut Call<'_, '_>) -> R<Val> {
     let (mut x, mut rank) = (c.arg(0)?, c.rank(0)?);
     let axis = if c.attr("axis").is_none() {
@@ -202,14 +202,14 @@ pub fn repeat(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.reshaped(&x, &dims)?)
 }
 
-/// The input broadcast to the extents of the result.
+/// Broadcasts the input to the extents of the result.
 pub fn expanded(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, dims) = (c.arg(0)?, c.out_dims()?);
     let shape = c.extents(&dims)?;
     one(c.node("Expand", &[&x, &shape], vec![]))
 }
 
-/// A tensor of one value.
+/// Writes a tensor filled with one value.
 pub fn filled(c: &mut Call<'_, '_>) -> R<Val> {
     let (dims, to) = (c.out_dims()?, c.out_dtype()?);
     let shape = c.extents(&dims)?;
@@ -228,7 +228,7 @@ fn constant_of_shape(c: &mut Call<'_, '_>, dtype: DType, value: f64, shape: &str
     Val::Tensor(c.node("ConstantOfShape", &[shape], value))
 }
 
-/// The same with the extents of another.
+/// Writes a filled tensor with the extents of another.
 pub fn filled_like(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, to) = (c.arg(0)?, c.out_dtype()?);
     let shape = c.node("Shape", &[&x], vec![]);
@@ -240,7 +240,7 @@ pub fn filled_like(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Expand", &[&value, &shape], vec![]))
 }
 
-/// A tensor of one number, with the extents of the argument if there is one.
+/// Writes a tensor filled with one number, with the extents of the argument if there is one.
 pub fn number(c: &mut Call<'_, '_>, value: f64) -> R<Val> {
     let to = c.out_dtype()?;
     let shape = if c.count() == 1 {
@@ -253,7 +253,7 @@ pub fn number(c: &mut Call<'_, '_>, value: f64) -> R<Val> {
     Ok(constant_of_shape(c, to, value, &shape))
 }
 
-/// The widths of a padding: those before all axes, then those behind.
+/// Returns the padding widths: those before all axes, then those after.
 fn widths(c: &mut Call<'_, '_>) -> R<String> {
     let Some(pairs) = c.attr("pad_width").as_int_pairs() else {
         return why("`pad_width` is not known");
@@ -263,7 +263,7 @@ fn widths(c: &mut Call<'_, '_>) -> R<String> {
     Ok(c.g.ints(&all))
 }
 
-/// Values around a tensor.
+/// Pads a tensor with a value.
 pub fn pad(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let widths = widths(c)?;
@@ -277,7 +277,7 @@ pub fn pad(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Pad", &inputs, vec![mode]))
 }
 
-/// Mirrored elements around a tensor.
+/// Pads a tensor with mirrored elements.
 pub fn mirror_pad(c: &mut Call<'_, '_>) -> R<Val> {
     if c.text("mode") != "REFLECT" {
         return why("a mirror that repeats the border");
@@ -287,7 +287,7 @@ pub fn mirror_pad(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Pad", &[&x, &widths], vec![("mode", Attr::Str("reflect"))]))
 }
 
-/// A tuple of tensors, each as the field of the result has it.
+/// Returns a tuple of tensors, cast to the types of the result's fields.
 pub fn tuple(c: &mut Call<'_, '_>, values: Vec<(String, DType)>) -> R<Val> {
     let mut fields = Vec::new();
     for (ty, (value, from)) in c.out_fields().into_iter().zip(values) {

@@ -1,4 +1,4 @@
-//! Normalisation, biases and slopes per channel.
+//! Normalisation, and per-channel biases and slopes.
 
 use std::rc::Rc;
 
@@ -12,14 +12,14 @@ fn one(name: String) -> R<Val> {
     Ok(Val::Tensor(name))
 }
 
-/// A node with the attribute `axis`.
+/// Writes a node with the attribute `axis`.
 pub fn along(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let x = c.arg(0)?;
     let axis = c.axis("axis", c.rank(0)?)?;
     one(c.node(op, &[&x], vec![("axis", Attr::Int(axis))]))
 }
 
-/// A vector as it is broadcast along an axis of a tensor.
+/// Reshapes a vector for broadcasting along an axis of a tensor.
 fn along_axis(c: &mut Call<'_, '_>, vector: String, axis: i64, rank: i64) -> String {
     let behind: Vec<i64> = (1..rank - axis).collect();
     if behind.is_empty() {
@@ -29,7 +29,7 @@ fn along_axis(c: &mut Call<'_, '_>, vector: String, axis: i64, rank: i64) -> Str
     }
 }
 
-/// A vector added along one axis.
+/// Adds a vector along one axis.
 pub fn bias(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, b, rank) = (c.arg(0)?, c.arg(1)?, c.rank(0)?);
     let axis = c.axis("axis", rank)?;
@@ -37,7 +37,7 @@ pub fn bias(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Add", &[&x, &b], vec![]))
 }
 
-/// Slopes along one axis where elements are negative.
+/// Writes PReLU with slopes along one axis.
 pub fn prelu(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, slope, rank) = (c.arg(0)?, c.arg(1)?, c.rank(0)?);
     let axis = c.axis("axis", rank)?;
@@ -45,10 +45,10 @@ pub fn prelu(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("PRelu", &[&x, &slope], vec![]))
 }
 
-/// As many channels get a constant of their own.
+/// The limit on channels of generated constants.
 const MOST_CHANNELS: i64 = 1 << 24;
 
-/// A parameter of a normalisation, or what leaves values as they are where it is not asked for.
+/// Returns a parameter of a normalisation, or a neutral constant if it is disabled.
 fn parameter(c: &mut Call<'_, '_>, i: usize, flag: &str, neutral: f64) -> R<String> {
     if c.flag(flag) {
         return c.arg(i);
@@ -63,7 +63,7 @@ fn parameter(c: &mut Call<'_, '_>, i: usize, flag: &str, neutral: f64) -> R<Stri
     Ok(c.cast(name, DType::F32, dtype))
 }
 
-/// Normalisation by means and variances that are given; a tuple.
+/// Writes batch normalisation with given means and variances, as a tuple.
 pub fn batch(c: &mut Call<'_, '_>) -> R<Val> {
     let rank = c.rank(0)?;
     let axis = c.axis("axis", rank)?;
@@ -74,7 +74,7 @@ pub fn batch(c: &mut Call<'_, '_>) -> R<Val> {
     );
     let (mean, var) = (c.arg(3)?, c.arg(4)?);
     let epsilon = ("epsilon", Attr::Float(c.float("epsilon")?));
-    // ONNX has the channels second.
+    // In ONNX, channels are the second axis.
     let order = moved(rank, axis, 1);
     let x = c.transposed(x, &order);
     let inputs = [&x[..], &scale, &shift, &mean, &var];
@@ -84,14 +84,14 @@ pub fn batch(c: &mut Call<'_, '_>) -> R<Val> {
     Ok(Val::Tuple(Rc::new(all)))
 }
 
-/// The order of axes that moves one of them to another place.
+/// Returns the axis order that moves one axis to another position.
 fn moved(rank: i64, from: i64, to: i64) -> Vec<i64> {
     let mut order: Vec<i64> = (0..rank).filter(|&a| a != from).collect();
     order.insert((to as usize).min(order.len()), from);
     order
 }
 
-/// The order that undoes another.
+/// Returns the inverse of an axis order.
 fn inverse(order: &[i64]) -> Vec<i64> {
     let mut back = vec![0; order.len()];
     for (i, &a) in order.iter().enumerate() {
@@ -100,7 +100,7 @@ fn inverse(order: &[i64]) -> Vec<i64> {
     back
 }
 
-/// A node whose axis, an attribute of ours, ONNX has at a fixed place.
+/// Writes a node for an operator with an axis attribute that ONNX has at a fixed position.
 fn at_place(
     c: &mut Call<'_, '_>,
     op: &str,
@@ -117,7 +117,7 @@ fn at_place(
     one(c.transposed(y, &inverse(&order)))
 }
 
-/// A normalisation that scales and shifts what it gives.
+/// Writes a normalisation followed by scale and shift.
 fn scaled(
     c: &mut Call<'_, '_>,
     op: &str,
@@ -130,24 +130,24 @@ fn scaled(
     at_place(c, op, place, &[&scale, &shift], attrs)
 }
 
-/// Normalisation along one axis.
+/// Writes a normalisation along one axis.
 pub fn layer(c: &mut Call<'_, '_>) -> R<Val> {
     let axis = ("axis", Attr::Int(-1));
     scaled(c, "LayerNormalization", |rank| rank - 1, vec![axis])
 }
 
-/// Normalisation of each channel of each sample.
+/// Writes instance normalisation.
 pub fn instance(c: &mut Call<'_, '_>) -> R<Val> {
     scaled(c, "InstanceNormalization", |_| 1, vec![])
 }
 
-/// Normalisation of each group of channels.
+/// Writes group normalisation.
 pub fn group(c: &mut Call<'_, '_>) -> R<Val> {
     let groups = ("num_groups", Attr::Int(c.int("num_groups")?));
     scaled(c, "GroupNormalization", |_| 1, vec![groups])
 }
 
-/// Normalisation by the neighbouring channels.
+/// Writes local response normalisation across channels.
 pub fn lrn(c: &mut Call<'_, '_>) -> R<Val> {
     let attrs = vec![
         ("alpha", Attr::Float(c.float("alpha")?)),
@@ -158,7 +158,7 @@ pub fn lrn(c: &mut Call<'_, '_>) -> R<Val> {
     at_place(c, "LRN", |_| 1, &[], attrs)
 }
 
-/// The input, and a mask of ones.
+/// Returns the input, and a mask of ones.
 pub fn dropout(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let dtype = c.dtype(0)?;

@@ -6,7 +6,7 @@ use super::super::call::{Call, why};
 use super::super::graph::Attr;
 use super::super::walk::{R, Val};
 
-/// The axes of a reduction, counted from the front.
+/// Returns the axes of a reduction, normalised to be non-negative.
 fn axes(c: &Call<'_, '_>) -> R<Vec<i64>> {
     let rank = c.rank(0)?;
     let all = || (0..rank).collect::<Vec<i64>>();
@@ -38,15 +38,14 @@ fn node(c: &mut Call<'_, '_>, op: &str, x: &str, axes: &[i64], keep: bool) -> St
     c.node(op, &[x, &axes], attrs)
 }
 
-/// A reduction along the axes of a call.
+/// Writes a reduction along the axes of a call.
 pub fn reduced(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let (x, axes) = (c.arg(0)?, axes(c)?);
     let keep = c.flag("keepdims");
     Ok(Val::Tensor(node(c, op, &x, &axes, keep)))
 }
 
-/// A reduction of truth values, by integers: the sum is 0 where none holds, the product where one
-/// does not.
+/// Reduces booleans via integers: the sum is 0 if none is true, the product is 0 if one is false.
 pub fn truth(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let (x, axes) = (c.arg(0)?, axes(c)?);
     let keep = c.flag("keepdims");
@@ -56,7 +55,7 @@ pub fn truth(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     c.narrowed(y, DType::I32)
 }
 
-/// The index of the greatest or least element along one axis, or of all.
+/// Writes the index of the largest or smallest element along one axis, or of all.
 pub fn place(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let (x, axes, rank) = (c.arg(0)?, axes(c)?, c.rank(0)?);
     let keep = c.flag("keepdims");
@@ -78,7 +77,7 @@ pub fn place(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     c.narrowed(y, DType::I64)
 }
 
-/// The mean of squared distances from a mean that is given.
+/// Writes the mean of squared differences from a given mean.
 pub fn variance(c: &mut Call<'_, '_>) -> R<Val> {
     if c.flag("unbiased") {
         return why("the variance without bias");
@@ -90,7 +89,7 @@ pub fn variance(c: &mut Call<'_, '_>) -> R<Val> {
     Ok(Val::Tensor(node(c, "ReduceMean", &squares, &axes, keep)))
 }
 
-/// The sum over the axes that were broadcast.
+/// Writes the sum over the axes that were broadcast.
 pub fn collapsed(c: &mut Call<'_, '_>) -> R<Val> {
     let x = c.arg(0)?;
     let (from, to) = (c.dims(0)?, c.out_dims()?);

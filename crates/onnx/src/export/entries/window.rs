@@ -1,4 +1,4 @@
-//! Windows over spatial axes, and images.
+//! Convolution, pooling, and image operators.
 
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
@@ -11,12 +11,12 @@ fn one(name: String) -> R<Val> {
     Ok(Val::Tensor(name))
 }
 
-/// The letters of the last spatial axes.
+/// Returns the letters of the last spatial axes.
 fn spatial(count: usize) -> &'static str {
     &"DHW"[3 - count.min(3)..]
 }
 
-/// The order that brings the axes of one layout into that of another.
+/// Returns the axis order that converts one layout to another.
 fn order(from: &str, to: &str) -> R<Vec<i64>> {
     let at = |c: char| from.find(c).map(|i| i as i64);
     let order: Option<Vec<i64>> = to.chars().map(at).collect();
@@ -26,7 +26,7 @@ fn order(from: &str, to: &str) -> R<Vec<i64>> {
     }
 }
 
-/// Data in their layout, with the channels second; the order that brings the result back.
+/// Returns the data with channels as the second axis, and the axis order that restores its layout.
 fn channels_second(c: &mut Call<'_, '_>, layout: &str) -> R<(String, Vec<i64>)> {
     let x = c.arg(0)?;
     let spatial = spatial((c.rank(0)? - 2).max(0) as usize);
@@ -44,7 +44,7 @@ fn channels_second(c: &mut Call<'_, '_>, layout: &str) -> R<(String, Vec<i64>)> 
     Ok((c.transposed(x, &there), back))
 }
 
-/// One number for each spatial axis, where one may stand for all.
+/// Returns one number for each spatial axis; a single one applies to all.
 fn each(c: &Call<'_, '_>, name: &str, count: usize) -> R<Vec<i64>> {
     let mut all = c.ints(name)?;
     if all.len() == 1 {
@@ -53,7 +53,7 @@ fn each(c: &Call<'_, '_>, name: &str, count: usize) -> R<Vec<i64>> {
     Ok(all)
 }
 
-/// Paddings before all axes, then behind them.
+/// Returns the paddings before all axes, then those after.
 fn pads(c: &Call<'_, '_>, count: usize) -> R<Vec<i64>> {
     let mut all = each(c, "padding", count)?;
     if all.len() == count {
@@ -62,7 +62,7 @@ fn pads(c: &Call<'_, '_>, count: usize) -> R<Vec<i64>> {
     Ok(all)
 }
 
-/// Returns whether the result has the element type of the operands.
+/// Checks that the result has the element type of the operands.
 fn plain(c: &Call<'_, '_>) -> R<()> {
     let (a, b, y) = (c.dtype(0)?, c.dtype(1)?, c.out_dtype()?);
     if a == b && a == y {
@@ -71,7 +71,7 @@ fn plain(c: &Call<'_, '_>) -> R<()> {
     why(format!("a convolution of {a} by {b} as {y}"))
 }
 
-/// The weight in the order that ONNX has.
+/// Returns the weight in ONNX's axis order.
 fn weight(c: &mut Call<'_, '_>, canonical: &str, count: usize) -> R<String> {
     let w = c.arg(1)?;
     let canonical = format!("{canonical}{}", spatial(count));
@@ -82,8 +82,8 @@ fn weight(c: &mut Call<'_, '_>, canonical: &str, count: usize) -> R<String> {
     Ok(c.transposed(w, &order))
 }
 
-/// The extents of a weight that has its channels times a multiplier, where a convolution by
-/// channels writes it so: ONNX has one axis of both.
+/// Returns the extents of a depthwise convolution's weight whose channels and multiplier are
+/// separate axes: ONNX has a single axis for both.
 fn multiplied(c: &Call<'_, '_>, count: usize) -> R<Option<Vec<Dim>>> {
     let groups = c.int("groups")?;
     let layout = match c.text("kernel_layout") {
@@ -100,7 +100,7 @@ fn multiplied(c: &Call<'_, '_>, count: usize) -> R<Option<Vec<Dim>>> {
     Ok(Some(dims))
 }
 
-/// Convolution.
+/// Writes a convolution.
 pub fn conv(c: &mut Call<'_, '_>) -> R<Val> {
     plain(c)?;
     let count = (c.rank(0)? - 2).max(0) as usize;
@@ -119,7 +119,7 @@ pub fn conv(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.transposed(y, &back))
 }
 
-/// Transposed convolution.
+/// Writes a transposed convolution.
 pub fn conv_transpose(c: &mut Call<'_, '_>) -> R<Val> {
     plain(c)?;
     let count = (c.rank(0)? - 2).max(0) as usize;
@@ -139,7 +139,7 @@ pub fn conv_transpose(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.transposed(y, &back))
 }
 
-/// The greatest or the mean of each window.
+/// Writes max or average pooling.
 pub fn pool(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let count = (c.rank(0)? - 2).max(0) as usize;
     let (x, back) = channels_second(c, "layout")?;
@@ -158,14 +158,14 @@ pub fn pool(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     one(c.transposed(y, &back))
 }
 
-/// One value of each channel.
+/// Writes global pooling.
 pub fn global(c: &mut Call<'_, '_>, op: &str) -> R<Val> {
     let (x, back) = channels_second(c, "layout")?;
     let y = c.node(op, &[&x], vec![]);
     one(c.transposed(y, &back))
 }
 
-/// Pooling to extents that are given, where windows of one size tile the input.
+/// Writes adaptive pooling to given extents, provided that windows of equal size tile the input.
 pub fn adaptive(c: &mut Call<'_, '_>, whole: &str, op: &str) -> R<Val> {
     let count = (c.rank(0)? - 2).max(0) as usize;
     let sizes = each(c, "output_size", count)?;
@@ -191,7 +191,7 @@ pub fn adaptive(c: &mut Call<'_, '_>, whole: &str, op: &str) -> R<Val> {
     one(c.transposed(y, &back))
 }
 
-/// Channels spread over blocks of space.
+/// Rearranges channels into spatial blocks.
 pub fn depth_to_space(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, back) = channels_second(c, "layout")?;
     let mode = if c.text("mode") == "DCR" {
@@ -207,7 +207,7 @@ pub fn depth_to_space(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.transposed(y, &back))
 }
 
-/// Blocks of space gathered into channels.
+/// Rearranges spatial blocks into channels.
 pub fn space_to_depth(c: &mut Call<'_, '_>) -> R<Val> {
     if c.text("mode") != "DCR" {
         return why("blocks whose channels stay together");
@@ -218,7 +218,7 @@ pub fn space_to_depth(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.transposed(y, &back))
 }
 
-/// Returns how ONNX names a method of resizing.
+/// Returns ONNX's name of an interpolation method.
 fn method(text: &str) -> R<&'static str> {
     Ok(match text {
         "nearest_neighbor" | "nearest" => "nearest",
@@ -228,7 +228,8 @@ fn method(text: &str) -> R<&'static str> {
     })
 }
 
-/// Returns how ONNX names a rounding; nothing said is what the way of coordinates means.
+/// Returns ONNX's name of a rounding mode; an empty one is the default of the coordinate
+/// transformation.
 fn rounding(text: &str, coordinates: &str) -> R<&'static str> {
     Ok(match (text, coordinates) {
         ("round" | "round_prefer_ceil", _) | ("", "align_corners") => "round_prefer_ceil",
@@ -254,7 +255,7 @@ fn coordinates(text: &str) -> R<Attr> {
     }
 }
 
-/// Resizing of spatial axes.
+/// Writes the resizing of spatial axes.
 pub fn resize(c: &mut Call<'_, '_>) -> R<Val> {
     if c.out_dtype()? != c.dtype(0)? {
         return why("another element type of the result");
@@ -289,7 +290,7 @@ pub fn resize(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("Resize", &[&x, "", "", &sizes], attrs))
 }
 
-/// Resizing of one axis by a factor of coordinates and an extent.
+/// Writes the resizing of one axis by a coordinate factor and an extent.
 pub fn resize_axis(c: &mut Call<'_, '_>) -> R<Val> {
     let rank = c.rank(0)?;
     let axis = c.axis("axis", rank)?;
@@ -323,8 +324,8 @@ pub fn resize_axis(c: &mut Call<'_, '_>) -> R<Val> {
     let (from, to) = (&from[axis as usize], &to[axis as usize]);
     let size = c.wide_vector(2)?;
     let by_size = |c: &mut Call<'_, '_>, attrs| c.node("Resize", &[&x, &roi, "", &size], attrs);
-    // ONNX takes the factor or the extent, which may be rounded: the factor where it gives the
-    // extent.
+    // ONNX takes either the factor or the extent, which may be rounded: the factor is used if it
+    // gives the extent.
     if let (Some(factor), Some(from), Some(to)) = (c.number(1), from.as_const(), to.as_const()) {
         if (from as f64 * factor).floor() as i64 != to {
             return one(by_size(c, attrs));
@@ -357,10 +358,10 @@ pub fn resize_axis(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.node("If", &[&same], branches))
 }
 
-/// Images sampled at the coordinates of a grid.
+/// Samples images at the coordinates of a grid.
 pub fn grid_sample(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, grid, rank) = (c.arg(0)?, c.arg(1)?, c.rank(1)?);
-    // Other runtimes know places of the data's type only.
+    // Other runtimes only support coordinates of the data's type.
     let (from, to) = (c.dtype(1)?, c.dtype(0)?);
     let grid = match to.is_float() {
         true => c.cast(grid, from, to),
@@ -377,13 +378,13 @@ pub fn grid_sample(c: &mut Call<'_, '_>) -> R<Val> {
         ("mode", Attr::Str(mode)),
         ("padding_mode", Attr::Text(c.text("padding_mode"))),
     ];
-    // The coordinates of a sample stand last in ONNX.
+    // In ONNX, a sample's coordinates are the last axis.
     let order: Vec<i64> = [0].into_iter().chain(2..rank).chain([1]).collect();
     let grid = c.transposed(grid, &order);
     one(c.node("GridSample", &[&x, &grid], attrs))
 }
 
-/// Regions of images cut into bins.
+/// Writes RoIAlign.
 pub fn roi_align(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, back) = channels_second(c, "layout")?;
     let rois = c.arg(1)?;
@@ -393,7 +394,7 @@ pub fn roi_align(c: &mut Call<'_, '_>) -> R<Val> {
         "max_weighted" => "max",
         _ => "avg",
     };
-    // ONNX moves the regions itself where their sides may be short.
+    // ONNX shifts the regions itself where their sides may be short.
     let (coordinates, moved) = match c.flag("aligned") {
         true => ("half_pixel", 0.5 / c.float("spatial_scale")?),
         false => ("output_half_pixel", 0.0),
@@ -421,7 +422,7 @@ pub fn roi_align(c: &mut Call<'_, '_>) -> R<Val> {
     one(c.transposed(y, &back))
 }
 
-/// Convolution whose taps are moved by offsets.
+/// Writes a deformable convolution.
 pub fn deformable(c: &mut Call<'_, '_>) -> R<Val> {
     let (x, offset, w) = (c.arg(0)?, c.arg(1)?, c.arg(2)?);
     for (name, plain) in [("data_layout", "NCHW"), ("kernel_layout", "OIHW")] {
