@@ -1,4 +1,4 @@
-//! What `--version` says, and where relaxc finds the runtime library that it carries.
+//! Sets the text of `--version`, and tells relaxc where the runtime library is that it embeds.
 
 use std::path::Path;
 
@@ -10,9 +10,8 @@ fn main() {
     carried();
 }
 
-/// Where relaxc finds the runtime library that it takes into itself: among the libraries it is
-/// built with. The name there is known for packages in folders, not for those that Cargo gets from
-/// elsewhere.
+/// Locates the runtime library that relaxc embeds: among the libraries it is built with. Its file
+/// name there is known for path dependencies, not for packages from a registry.
 fn carried() {
     println!("cargo:rustc-check-cfg=cfg(relax_carried)");
     let out = env("OUT_DIR");

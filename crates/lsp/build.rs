@@ -1,4 +1,4 @@
-//! What `--version` says.
+//! Sets the text of `--version`.
 
 include!("../base/commit.rs");
 

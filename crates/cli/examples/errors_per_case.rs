@@ -1,10 +1,9 @@
-//! How many errors one mistake gives:
+//! Measures the number of errors per mistake:
 //! `cargo run -p relax-cli --no-default-features --example errors_per_case -- FOLDER`
 //!
-//! Checks every `.relay` file of a folder whose files hold one mistake each (those of TVM's
-//! rejected modules, `../shared/conformance/relay/types-bad`, are the measure) and prints the mean
-//! and the median number of errors, how often each number occurs, and the files with none or with
-//! several.
+//! Checks every `.relay` file of a folder whose files contain one mistake each (the benchmark is
+//! TVM's rejected modules, `../shared/conformance/relay/types-bad`) and prints the mean and the
+//! median number of errors, a histogram, and the files with none or with several.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

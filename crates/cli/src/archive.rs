@@ -1,21 +1,21 @@
-//! Static libraries: one more object in an archive.
+//! Appending an object to a static library.
 //!
-//! The archive is in the format of System V and GNU: a first member `/` (or `/SYM64/`) lists the
-//! global symbols with the position of the member that defines each. Archivers read every member
-//! anew to make that list and trip over the intermediate code that Rust's objects carry; the old
-//! list plus our symbols is right without.
+//! The archive is in the System V/GNU format: a first member `/` (or `/SYM64/`) lists the global
+//! symbols with the offset of the member that defines each. Archivers rebuild that list by reading
+//! every member, and fail on the bitcode in Rust's objects; extending the existing list by our
+//! symbols avoids that.
 
 use std::borrow::Cow;
 
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER: usize = 60;
 
-/// An archive with one more member, without the bytes of that: they stand between the third part
+/// An archive with one more member, except for the member's bytes: these go between the third part
 /// and [`padding`].
 pub type Parts<'a> = [Cow<'a, [u8]>; 3];
 
-/// The archive with an object of `object_size` bytes under `name` as its last member, which defines
-/// `symbols`. `None` when `archive` does not start with a list of symbols.
+/// Appends an object of `object_size` bytes named `name`, which defines `symbols`, to an archive.
+/// Returns `None` if `archive` does not start with a symbol list.
 pub fn with_object<'a>(
     archive: &'a [u8],
     name: &str,
@@ -43,7 +43,7 @@ pub fn with_object<'a>(
         Some(bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
     };
     let count = number(0)? as usize;
-    // The list may end in zeros that fill it up: names added behind them would be out of step.
+    // The list may be padded with zeros: names appended after them would be misaligned.
     let strings = list.get(width * (count + 1)..)?;
     let ends = strings.iter().enumerate().filter(|b| *b.1 == 0);
     let end = match count.checked_sub(1) {
@@ -54,7 +54,7 @@ pub fn with_object<'a>(
     let names: Vec<u8> = symbols.iter().flat_map(|s| s.bytes().chain([0])).collect();
     let new_size = width * (count + 1 + symbols.len()) + strings.len() + names.len();
     let shift = (new_size + new_size % 2) as i64 - (size + size % 2) as i64;
-    // Members start at even positions.
+    // Members start at even offsets.
     let padding = members.len() % 2;
     let own = (MAGIC.len() + HEADER + new_size + new_size % 2 + members.len() + padding) as u64;
 
@@ -76,12 +76,12 @@ pub fn with_object<'a>(
     Some([out.into(), members.into(), last.into()])
 }
 
-/// Returns what follows a member of that size: members start at even positions.
+/// Returns the padding after a member of this size: members start at even offsets.
 pub fn padding(size: usize) -> &'static [u8] {
     &b"\n"[..size % 2]
 }
 
-/// The header of a member: no times or owners, so that the same input gives the same bytes.
+/// Returns the header of a member, without times or owners, so that output is reproducible.
 fn member(name: &str, size: usize) -> Vec<u8> {
     format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644).into_bytes()
 }

@@ -1,4 +1,4 @@
-//! How long runs take: `--bench`.
+//! Timing of runs: `--bench`.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -25,10 +25,10 @@ pub struct Bench {
     pub warmup: u32,
 }
 
-/// Runs a call once and `more` times more; its first result, and how long each run took.
+/// Runs a call once and then `more` times; returns its first result, and the time of each run.
 ///
 /// # Errors
-/// The first run that fails ends it.
+/// The error of the first run that fails.
 pub fn timed<T, E>(
     more: usize,
     mut call: impl FnMut() -> Result<T, E>,
@@ -54,7 +54,7 @@ pub fn timed<T, E>(
 }
 
 impl Bench {
-    /// Returns how many runs that are not measured come first.
+    /// Returns the number of warm-up runs.
     pub fn warmup(&self) -> usize {
         match self.bench {
             Some(_) => self.warmup as usize,
@@ -62,13 +62,12 @@ impl Bench {
         }
     }
 
-    /// Returns how many runs there are in all.
+    /// Returns the total number of runs.
     pub fn runs(&self) -> usize {
         self.bench.unwrap_or(0) as usize + self.warmup()
     }
 
-    /// Returns what the runs took, those at the beginning among them that are not measured; nothing
-    /// where none is.
+    /// Formats the times of the runs, warm-up included; empty if none is measured.
     pub fn report(&self, name: &str, times: &[Duration]) -> String {
         let mut times = times.get(self.warmup()..).unwrap_or_default().to_vec();
         times.sort();

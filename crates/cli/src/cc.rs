@@ -1,4 +1,4 @@
-//! The C compiler as linker, the runtime library, and what is handed to C programs.
+//! The C compiler as linker, the runtime library, and what is provided to C programs.
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
@@ -105,7 +105,7 @@ pub fn cc<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Result<(), Stop
     .into())
 }
 
-/// A C header that documents every entry with its type.
+/// Returns a C header that documents every entry with its type.
 pub fn header(lowered: &Lowered, name: &str, prefix: Option<&str>) -> String {
     let guard: String = name
         .chars()
@@ -144,19 +144,19 @@ pub fn header(lowered: &Lowered, name: &str, prefix: Option<&str>) -> String {
     out
 }
 
-/// The C symbols of the entries.
+/// Returns the C symbols of the entries.
 pub fn symbols(lowered: &Lowered, prefix: Option<&str>) -> Vec<String> {
     let entries = lowered.entries.iter();
     entries.map(|e| entry_symbol(prefix, e.name)).collect()
 }
 
-/// Puts an object with these symbols into a static library beside the runtime's objects.
+/// Writes a static library of the runtime's objects and an object with these symbols.
 ///
 /// # Errors
 /// The archive cannot be written.
 pub fn archive(object: Object, symbols: &[String], out: &Path) -> Result<(), Stop> {
     let runtime = runtime_library()?;
-    // A member's size stands before its bytes.
+    // A member's size precedes its bytes.
     let room = room()?;
     let (path, size) = in_file(object, room.path())?;
     let bytes =
@@ -172,12 +172,12 @@ pub fn archive(object: Object, symbols: &[String], out: &Path) -> Result<(), Sto
     })
 }
 
-/// A folder that is there until it is dropped.
+/// Creates a temporary folder that is removed on drop.
 fn room() -> Result<interrupt::Held, Stop> {
     interrupt::folder().map_err(|e| format!("no temporary folder: {e}").into())
 }
 
-/// Writes an object into a folder. The result is its path, and its size.
+/// Writes an object to a file in a folder; returns its path and size.
 fn in_file(object: Object, folder: &Path) -> Result<(PathBuf, usize), Stop> {
     let path = folder.join("model.o");
     let written = std::fs::File::create(&path).and_then(|file| {
@@ -191,8 +191,8 @@ fn in_file(object: Object, folder: &Path) -> Result<(PathBuf, usize), Stop> {
     }
 }
 
-/// Names and types of an entry's parameters as a C array, and the type of its result, for the
-/// program around it.
+/// Returns the names and types of an entry's parameters as a C array, and the type of its result,
+/// for the generated main program.
 fn params(entry: &Entry) -> String {
     let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
     let rows: String = (entry.params.iter().zip(&entry.types))
@@ -204,8 +204,8 @@ fn params(entry: &Entry) -> String {
     )
 }
 
-/// Returns whether a file can be written there, as far as its folder says: the linker's own words
-/// are not clear.
+/// Checks whether a file can be created, judging by its folder: the linker's own messages are
+/// unclear.
 fn writable(out: &Path) -> Result<(), Stop> {
     let folder = out.parent().filter(|p| !p.as_os_str().is_empty());
     match folder.filter(|p| !p.is_dir()) {
@@ -219,8 +219,8 @@ fn writable(out: &Path) -> Result<(), Stop> {
     }
 }
 
-/// Links an object with the runtime into a shared library or an executable. For an executable, the
-/// first entry is called on the `.npy` and `.npz` files that are its arguments.
+/// Links an object with the runtime into a shared library or an executable. An executable calls the
+/// first entry on the `.npy` and `.npz` files that are its arguments.
 ///
 /// # Errors
 /// The linker fails, or the result cannot be written.
@@ -256,7 +256,7 @@ pub fn link(
         args.push(object.into());
         args.push(runtime_library()?.into());
     } else {
-        // All of the runtime's functions are there for callers, and nothing else is.
+        // Exports all of the runtime's functions, and nothing else.
         let entries = symbols(lowered, prefix).join("; ");
         let names = format!("{{ global: rx_*; {entries}; local: *; }};\n");
         let names = put("names", names.as_bytes())?;

@@ -1,11 +1,11 @@
-//! Differences of texts as people (and `patch`) read them.
+//! Unified diffs.
 
 use std::fmt::Write as _;
 
 use similar::{ChangeTag, TextDiff};
 
-/// Appends a unified diff of texts with these names, with three lines of context; nothing when the
-/// texts are equal.
+/// Appends a unified diff of two named texts, with three lines of context; nothing if they are
+/// equal.
 pub fn unified(names: (&str, &str), before: &str, after: &str, color: bool, out: &mut String) {
     if before == after {
         return;

@@ -10,7 +10,7 @@ use relax_tensor::{Tensor, Value};
 
 use crate::bench;
 
-/// Runs a function of a module on tensors by the reference evaluator.
+/// Runs a function of a module on tensors in the reference evaluator.
 ///
 /// # Errors
 /// The program fails.
@@ -24,8 +24,8 @@ pub fn run(
     run_timed(module, typing, entry, &arguments, 0, None).map(|r| r.0)
 }
 
-/// Runs a function of a module on values by the reference evaluator, and `more` times more; also
-/// says how long each run took. A run of more than `max_steps` steps is an error.
+/// Runs a function of a module on values in the reference evaluator, once and then `more` times;
+/// also returns the time of each run. Exceeding `max_steps` steps is an error.
 ///
 /// # Errors
 /// As for [`run`].

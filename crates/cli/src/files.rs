@@ -1,20 +1,20 @@
-//! Which files the arguments of a tool stand for, and how many are worked on at once.
+//! Expansion of file arguments, and parallel processing of files.
 
 use std::path::{Path, PathBuf};
 
 use crate::stop::Stop;
 
-/// The extension of texts in folders.
+/// The extension of Relay texts in folders.
 const EXTENSION: &str = "relay";
 
-/// The files that are meant: files as they are named, folders as all `.relay` files below them
-/// that no `.gitignore` or `.ignore` excludes, sorted by path. A file that is named twice is worked
-/// on once. What cannot be listed is said in the second part; the rest is still worked on.
+/// Expands arguments: files as they are named, folders to all `.relay` files below them that no
+/// `.gitignore` or `.ignore` excludes, sorted by path. Duplicates are dropped. The second part of
+/// the result are the errors of paths that cannot be listed; the rest is still processed.
 pub fn expand(paths: &[PathBuf]) -> (Vec<PathBuf>, Vec<String>) {
     expand_to(paths, false)
 }
 
-/// The same; of folders files of any name, where `all` are wanted.
+/// Like [`expand`]; with `all`, folders expand to files of any name.
 pub fn expand_to(paths: &[PathBuf], all: bool) -> (Vec<PathBuf>, Vec<String>) {
     let (mut files, mut problems) = (Vec::new(), Vec::new());
     for path in paths {
@@ -48,8 +48,8 @@ fn folder(path: &Path, all: bool, files: &mut Vec<PathBuf>, problems: &mut Vec<S
     }
 }
 
-/// Does the same with every file, at most `jobs` at once (0 means one for each processor), and
-/// gives the results in the order of the files.
+/// Maps a function over all files, at most `jobs` at once (0 means one per processor); returns the
+/// results in file order.
 ///
 /// # Errors
 /// The threads cannot be started.

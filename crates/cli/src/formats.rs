@@ -1,21 +1,21 @@
-//! What a file's extension says is in it.
+//! File formats by extension.
 
 use std::path::Path;
 
-/// What is in a file.
+/// A file format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// One array, as NumPy saves it.
+    /// A single NumPy array.
     Npy,
-    /// Named arrays, as NumPy saves them.
+    /// Named NumPy arrays.
     Npz,
-    /// Named tensors.
+    /// Safetensors: named tensors.
     Safetensors,
-    /// Named tensors, as TVM saves them.
+    /// TVM's parameter file: named tensors.
     Params,
-    /// A text for people.
+    /// Human-readable text.
     Text,
-    /// A text in the language.
+    /// Relay text.
     Relay,
     /// JSON.
     Json,
@@ -29,17 +29,17 @@ pub enum Format {
     Shared,
     /// A C header.
     Header,
-    /// Instructions as text.
+    /// An assembly listing.
     Assembly,
-    /// A program of the virtual machine, as text.
+    /// A virtual machine program as a listing.
     Listing,
-    /// The same as a file of bytes.
+    /// A virtual machine program in its binary format.
     Machine,
-    /// A picture.
+    /// An SVG image.
     Svg,
-    /// A graph in the language of Graphviz.
+    /// A graph in Graphviz's DOT language.
     Dot,
-    /// A flowchart of Mermaid.
+    /// A Mermaid flowchart.
     Mermaid,
 }
 
@@ -47,7 +47,7 @@ use Format::*;
 
 use crate::stop::Stop;
 
-/// Which extension means what.
+/// The formats of extensions.
 const EXTENSIONS: &[(&str, Format)] = &[
     ("npy", Npy),
     ("npz", Npz),
@@ -71,18 +71,18 @@ const EXTENSIONS: &[(&str, Format)] = &[
 ];
 
 impl Format {
-    /// Returns what an extension means; `None` for one that means nothing to us, and without one.
+    /// Returns the format of a path's extension; `None` for an unknown or missing extension.
     pub fn of(path: &Path) -> Option<Format> {
         let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         let found = EXTENSIONS.iter().find(|e| e.0 == extension)?;
         Some(found.1)
     }
 
-    /// Returns what will be written there, of those that there are; standard output is written the
-    /// first.
+    /// Chooses the format to write from `among`, by the extension; standard output gets the first
+    /// one.
     ///
     /// # Errors
-    /// The extension means none of them; a sentence with those that do.
+    /// The extension is that of none of them; the message lists theirs.
     pub fn choose(path: &Path, among: &[Format]) -> Result<Format, Stop> {
         if crate::io::is_stream(path) {
             return Ok(among[0]);
@@ -98,11 +98,11 @@ impl Format {
         }
     }
 
-    /// Returns whether something may go where its name says: a name that means nothing to us is
-    /// anybody's choice.
+    /// Checks that an output's extension does not contradict its format; unknown extensions are
+    /// allowed.
     ///
     /// # Errors
-    /// The extension means something else.
+    /// The extension is that of another format.
     pub fn allow(path: &Path, what: &str, formats: &[Format]) -> Result<(), Stop> {
         let other = Format::of(path).filter(|f| !formats.contains(f));
         match other.filter(|_| !crate::io::is_stream(path)) {
@@ -117,7 +117,7 @@ impl Format {
     }
 }
 
-/// The extensions of formats, as a clause.
+/// Lists the extensions of formats, as a clause.
 fn extensions(formats: &[Format]) -> String {
     let names = EXTENSIONS.iter().filter(|e| formats.contains(&e.1));
     let names: Vec<String> = names.map(|e| format!(".{}", e.0)).collect();
@@ -128,8 +128,8 @@ fn extensions(formats: &[Format]) -> String {
     }
 }
 
-/// Checks where a text in the language goes, as [`Format::allow`] does, and that nothing reads it:
-/// see [`crate::places::output`].
+/// Checks the path for a text output, like [`Format::allow`], and that it is not also read: see
+/// [`crate::places::output`].
 pub fn text_output(path: &Path) -> Result<(), Stop> {
     Format::allow(path, "a text", &[Relay, Text])?;
     crate::places::output(path)

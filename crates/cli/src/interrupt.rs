@@ -1,28 +1,27 @@
-//! What is taken away when a tool is interrupted: files and folders that are there for a while
-//! only, and the line that shows progress.
+//! Clean-up when a tool is interrupted: temporary files and folders, and the progress line.
 
 use std::io::Result;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-/// What is there for a while.
+/// The temporary files and folders.
 static HELD: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn held() -> MutexGuard<'static, Vec<PathBuf>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A file or folder that goes with the tool, however it ends.
+/// A temporary file or folder, removed however the tool ends.
 #[derive(Debug)]
 pub struct Held(PathBuf);
 
 impl Held {
-    /// Returns where it is.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// It got another name: nothing is to be taken away any more.
+    /// Keeps it: it was renamed into place.
     pub fn release(self) {
         held().retain(|h| *h != self.0);
         std::mem::forget(self);
@@ -37,14 +36,15 @@ impl Drop for Held {
 }
 
 fn remove(path: &Path) {
-    // What cannot be taken away stays where temporary things are: nobody is waiting to hear of it.
+    // What cannot be removed remains among temporary files: there is no one to report to.
     let _ = match path.is_dir() {
         true => std::fs::remove_dir_all(path),
         false => std::fs::remove_file(path),
     };
 }
 
-/// Makes something that goes with the tool: there is no moment when it is there and would stay.
+/// Creates a temporary file or folder; there is no moment when it exists but is not registered for
+/// removal.
 pub fn hold<T>(make: impl FnOnce() -> Result<(PathBuf, T)>) -> Result<(Held, T)> {
     listen();
     let mut held = held();
@@ -53,14 +53,14 @@ pub fn hold<T>(make: impl FnOnce() -> Result<(PathBuf, T)>) -> Result<(Held, T)>
     Ok((Held(path), made))
 }
 
-/// A folder for a while, where the system has such folders.
+/// Creates a temporary folder, in the system's location for these.
 #[cfg(feature = "native")]
 pub fn folder() -> Result<Held> {
     let make = || Ok((tempfile::tempdir()?.keep(), ()));
     hold(make).map(|made| made.0)
 }
 
-/// From now on an interruption cleans up before the tool ends by it.
+/// From now on, an interruption cleans up before it ends the tool.
 pub fn listen() {
     static ONCE: Once = Once::new();
     ONCE.call_once(wait);
@@ -76,11 +76,11 @@ fn wait() {
     let Ok(mut signals) = signal_hook::iterator::Signals::new(signals) else {
         return;
     };
-    // Without the thread an interruption would have no effect at all; the tool would not start
-    // either then.
+    // Without the thread, interruptions would have no effect at all; in that case the tool would
+    // not start either.
     std::thread::spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            // Kept until the end: nothing new is made.
+            // Locked until the end, so that nothing new is created.
             let held = held();
             held.iter().for_each(|path| remove(path));
             crate::progress::interrupted();
@@ -93,8 +93,8 @@ fn wait() {
 #[cfg(not(unix))]
 fn wait() {}
 
-/// Returns whether whoever started the tool has it ignore a signal (`nohup`, a job in the
-/// background): that stays so.
+/// Returns whether the tool was started with a signal ignored (`nohup`, a background job), which is
+/// preserved.
 #[cfg(unix)]
 fn ignored(signal: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::zeroed();

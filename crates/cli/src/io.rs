@@ -1,4 +1,4 @@
-//! Reading and writing files and the standard streams; `-` stands for a stream.
+//! Reading and writing of files and standard streams; `-` denotes a stream.
 
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
@@ -9,18 +9,18 @@ use relax::{Contents, Format};
 use crate::stop::Stop;
 use crate::{output, places, weights};
 
-/// What stands for standard input or output.
+/// The name of standard input or output.
 pub const STREAM: &str = "-";
 
-/// Returns whether a path stands for standard input or output.
+/// Returns whether a path denotes standard input or output.
 pub fn is_stream(path: &Path) -> bool {
     path == Path::new(STREAM)
 }
 
-/// The bytes of a file, or of standard input for `-`.
+/// Reads a file, or standard input for `-`.
 ///
 /// # Errors
-/// It cannot be read, or an output goes there.
+/// It cannot be read, or is also an output.
 pub fn read(path: &Path) -> Result<Vec<u8>, Stop> {
     places::input(path)?;
     let result = if is_stream(path) {
@@ -35,7 +35,8 @@ pub fn read(path: &Path) -> Result<Vec<u8>, Stop> {
     result.map_err(|e| format!("cannot read {}: {e}", display_name(path)).into())
 }
 
-/// Returns what a file is, told by its beginning and its name; ours where that cannot be told.
+/// Returns a file's format, detected from its beginning and its name; Relay text if that is not
+/// possible.
 pub fn language(path: &Path) -> Format {
     head(path, &path.to_string_lossy())
 }
@@ -50,8 +51,8 @@ fn head(path: &Path, name: &str) -> Format {
     }
 }
 
-/// Returns what a module is read from: as [`read`]; a file that is no text is mapped, so that what
-/// it holds need not be in memory twice.
+/// Reads a module's file like [`read`]; a binary file is mapped, so that its content need not be in
+/// memory twice.
 ///
 /// # Errors
 /// As for [`read`].
@@ -62,7 +63,7 @@ pub fn contents(path: &Path) -> Result<Contents, Stop> {
     read(path).map(Contents::Owned)
 }
 
-/// Writes a file, or standard output for `-`. A file is whole or not there.
+/// Writes a file, or standard output for `-`. Files are written atomically.
 ///
 /// # Errors
 /// It cannot be written.
@@ -73,7 +74,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     }
 }
 
-/// As [`write()`], of what comes piece by piece.
+/// Like [`write()`], with a callback that writes piece by piece.
 ///
 /// # Errors
 /// As for [`write()`].
@@ -90,7 +91,7 @@ pub fn write_by(
     out.finish()
 }
 
-/// Writes to standard output. A reader that went away is no error.
+/// Writes to standard output. A closed pipe is not an error.
 ///
 /// # Errors
 /// It cannot be written.
@@ -99,7 +100,7 @@ pub fn print(bytes: &[u8]) -> Result<(), Stop> {
     shown(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// Returns what became of writing to standard output.
+/// Converts the result of writing to standard output.
 fn shown(written: std::io::Result<()>) -> Result<(), Stop> {
     match written {
         Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -107,19 +108,19 @@ fn shown(written: std::io::Result<()>) -> Result<(), Stop> {
     }
 }
 
-/// Says something on standard error. Nothing can be told to whoever closed it.
+/// Prints a message on standard error. Errors are ignored: there is no one to report to.
 pub fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// As [`say`], with the arguments of `format!`. The standard library's macros end the tool where
-/// nobody reads any more.
+/// Like [`say`], with the arguments of `format!`. The standard library's macros would panic on a
+/// closed stream.
 #[macro_export]
 macro_rules! say {
     ($($text:tt)*) => { $crate::io::say(&format!($($text)*)) };
 }
 
-/// The name of a file in diagnostics.
+/// Returns the name of a file in diagnostics.
 pub fn display_name(path: &Path) -> String {
     match is_stream(path) {
         true => "<stdin>".into(),

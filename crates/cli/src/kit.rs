@@ -1,6 +1,5 @@
-//! What a program around compiled code is built with: the headers and the runtime library. relaxc
-//! carries them, and writes them out when they are asked for, so that a tool alone
-//! (`cargo install`) is enough.
+//! What programs around compiled code are built with: the headers and the runtime library. relaxc
+//! embeds them and writes them out on request, so that the tool alone (`cargo install`) suffices.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -8,7 +7,7 @@ use std::sync::OnceLock;
 use crate::stop::Stop;
 use crate::{cc, output};
 
-/// The runtime's headers, by their names.
+/// The runtime's headers, by name.
 const HEADERS: &[(&str, &str)] = &[
     ("relax_runtime.h", cc::RUNTIME_H),
     (
@@ -19,12 +18,12 @@ const HEADERS: &[(&str, &str)] = &[
 
 static LIBRARY: OnceLock<&'static [u8]> = OnceLock::new();
 
-/// Says what the tool carries as runtime library.
+/// Sets the embedded runtime library.
 pub fn carry(library: &'static [u8]) {
     let _ = LIBRARY.set(library);
 }
 
-/// The runtime library that the tool carries.
+/// Returns the embedded runtime library.
 pub fn library() -> Option<&'static [u8]> {
     LIBRARY.get().copied().filter(|bytes| !bytes.is_empty())
 }
@@ -40,8 +39,7 @@ pub enum Print {
     Cmake,
 }
 
-/// The folder where files of this version go: below `RELAX_KIT`, or where the user's programs keep
-/// such things.
+/// Returns the folder for files of this version: under `RELAX_KIT`, or in the user's data folder.
 fn folder() -> Result<PathBuf, Stop> {
     let variable = |name: &str| {
         std::env::var_os(name)
@@ -60,7 +58,7 @@ fn folder() -> Result<PathBuf, Stop> {
     Ok(base.join(version))
 }
 
-/// Writes a file there, unless it is there already; its path.
+/// Writes a file there, unless it exists already; returns its path.
 ///
 /// # Errors
 /// It cannot be written.
@@ -77,7 +75,7 @@ pub fn put(name: &str, bytes: &[u8]) -> Result<PathBuf, Stop> {
     Ok(path)
 }
 
-/// The folder of the headers.
+/// Returns the folder of the headers.
 fn include_dir() -> Result<PathBuf, Stop> {
     for (name, text) in HEADERS {
         put(&format!("include/{name}"), text.as_bytes())?;
@@ -85,10 +83,10 @@ fn include_dir() -> Result<PathBuf, Stop> {
     Ok(folder()?.join("include"))
 }
 
-/// The text that is asked for.
+/// Returns the requested text.
 ///
 /// # Errors
-/// The runtime library is nowhere, or something cannot be written.
+/// The runtime library is not found, or something cannot be written.
 pub fn text(what: Print) -> Result<String, Stop> {
     Ok(match what {
         Print::IncludeDir => format!("{}\n", include_dir()?.display()),

@@ -1,8 +1,9 @@
-//! What the command-line tools share: files, standard streams, exit codes, rendered diagnostics.
+//! Shared parts of the command-line tools: files, standard streams, exit codes, rendered
+//! diagnostics.
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-// The tools call the library by its name, as programs of their own would.
+// The tools refer to the library by its name, as out-of-tree tools would.
 extern crate self as relax_cli;
 
 #[cfg(feature = "native")]
@@ -52,10 +53,10 @@ pub use relax::{fit, inputs, layout, parts, random, show, words};
 
 /// The exit codes of all tools.
 pub mod exit {
-    /// Everything went well.
+    /// Success.
     pub const OK: u8 = 0;
-    /// The text has errors (or a comparison failed).
+    /// The input has errors (or a comparison failed).
     pub const ERRORS: u8 = 1;
-    /// The tool was called wrongly, or a file could not be read or written.
+    /// The tool was used incorrectly, or a file could not be read or written.
     pub const USAGE: u8 = 2;
 }

@@ -1,4 +1,4 @@
-//! From the arguments of a tool to a checked module, and to a pipeline: the same in all tools.
+//! Loading of modules and pipelines from a tool's arguments, the same in all tools.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -14,17 +14,17 @@ use crate::{io, render};
 /// A module that was read and checked.
 #[derive(Debug)]
 pub struct Loaded {
-    /// The sources, for diagnostics.
+    /// The session with the sources, for diagnostics.
     pub session: Session,
     /// The module.
     pub module: Module,
-    /// Its types, with what there was to warn of.
+    /// Its types, with the warnings.
     pub typed: Typed,
-    /// The file, where constants may borrow from it.
+    /// The file, if constants may borrow from it.
     pub mapped: Option<Contents>,
 }
 
-/// Reads and checks a file, `-` for standard input. Diagnostics go to standard error; `None` when
+/// Reads and checks a file, `-` for standard input. Diagnostics go to standard error; `None` if
 /// there are errors among them.
 ///
 /// # Errors
@@ -46,16 +46,15 @@ pub fn checked(path: &Path, options: ReadOptions) -> Result<Option<Loaded>, Stop
     }))
 }
 
-/// Reads a pipeline, with the files that its options name. Mistakes in it are shown.
+/// Parses a pipeline and loads the files that its options name. Errors in it are printed.
 ///
 /// # Errors
-/// There are mistakes in it, which were shown.
+/// The pipeline has errors, which were printed.
 pub fn pipeline(session: &mut Session, text: &str) -> Result<Pipeline, Stop> {
     pipeline_within(session, text, None)
 }
 
-/// As [`pipeline`], of a text that a stranger may have written: the files that it names lie in the
-/// folder.
+/// Like [`pipeline`], for an untrusted text: the files that it names must be in the folder.
 ///
 /// # Errors
 /// As for [`pipeline`].
@@ -70,7 +69,7 @@ pub fn pipeline_within(
     })
 }
 
-/// The path of a file that lies in a folder, links followed.
+/// Returns the path of a file in a folder, after resolving links.
 fn inside(folder: &Path, file: &str) -> Result<PathBuf, Stop> {
     let plain = (Path::new(file).components()).all(|c| matches!(c, Component::Normal(_)));
     let trouble = |e: std::io::Error| format!("cannot read {file}: {e}");

@@ -1,4 +1,4 @@
-//! The virtual machine behind `--engine vm`, and the files that hold its programs.
+//! The virtual machine behind `--engine vm`, and the files with its programs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,28 +19,28 @@ mod debug;
 pub use beside::{cached, native_path, write_native};
 pub use debug::Debugger;
 
-/// How a run goes.
+/// Run options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Run {
-    /// How many runs follow the first.
+    /// The number of additional runs.
     pub more: usize,
-    /// How many instructions a run may take.
+    /// The limit on instructions per run.
     pub max_steps: Option<u64>,
-    /// How many bytes of registers calls may take.
+    /// The limit on the memory of call frames' registers, in bytes.
     pub stack: Option<u64>,
-    /// How each run is looked on.
+    /// How runs are observed.
     pub look: Look,
 }
 
-/// How a run is looked on.
+/// How a run is observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Look {
     /// Not at all.
     #[default]
     Away,
-    /// Each instruction is printed.
+    /// Every instruction is printed.
     Trace,
-    /// Instructions are stepped through, as commands on standard input say.
+    /// Interactive stepping, with commands on standard input.
     Debug,
 }
 
@@ -57,7 +57,7 @@ pub enum KernelsBy {
     Loops,
 }
 
-/// Runs an entry, and says how long each run took.
+/// Runs an entry; returns the time of each run.
 ///
 /// # Errors
 /// The program fails.
@@ -87,10 +87,10 @@ pub fn run(
     Ok((vm::outer(&value), times))
 }
 
-/// Returns what runs the kernels of a program that was not read from a file of its own.
+/// Returns the kernel engine for a program that was not read from a bytecode file.
 ///
 /// # Errors
-/// A kernel asks for something that native code does not do.
+/// A kernel uses something that has no native code.
 pub fn kernels(
     program: &Executable,
     by: KernelsBy,
@@ -104,7 +104,7 @@ pub fn kernels(
     })
 }
 
-/// Returns what a fault says to the user.
+/// Converts a fault to the error shown to the user.
 pub fn stop(program: &Program, places: &Places, fault: &relax_vm::Fault) -> Stop {
     match vm::diagnostic(places, fault) {
         Some(d) => Stop::show(&d.into(), &program.session.sources),
@@ -119,7 +119,7 @@ pub fn stop(program: &Program, places: &Places, fault: &relax_vm::Fault) -> Stop
     }
 }
 
-/// Prints each instruction with what its registers hold.
+/// Prints each instruction with the contents of its registers.
 struct Trace;
 
 impl Watch for Trace {
@@ -129,7 +129,7 @@ impl Watch for Trace {
     }
 }
 
-/// An instruction with what its registers hold, as a line.
+/// Formats an instruction with the contents of its registers.
 fn line(moment: &Moment<'_>) -> String {
     let inst = &moment.function.code[moment.at as usize];
     let held: Vec<String> = (inst.reads().iter())
@@ -143,7 +143,7 @@ fn line(moment: &Moment<'_>) -> String {
     format!("@{name} {at}: {inst}{held}\n")
 }
 
-/// Returns what a register holds, in a few words.
+/// Summarises the content of a register.
 fn brief(value: &relax_vm::Value) -> String {
     use relax_vm::{Node, Value as V};
     match value {
@@ -168,7 +168,7 @@ fn brief(value: &relax_vm::Value) -> String {
     }
 }
 
-/// A program of the machine from a file.
+/// A bytecode program from a file.
 pub struct Opened {
     /// The program.
     pub file: Loaded,
@@ -176,25 +176,25 @@ pub struct Opened {
     pub shown: Program,
 }
 
-/// What a file holds.
+/// The content of a file.
 pub struct Loaded {
     /// The program.
     pub program: Executable,
-    /// The fingerprint of the file, where it is no listing.
+    /// The fingerprint of the file, unless it is a listing.
     pub fingerprint: Option<[u8; 32]>,
-    /// How long it took to load.
+    /// The time it took to load.
     pub took: Duration,
 }
 
-/// A program of the machine in a file, if one is in it: by its first bytes. Tensor programs whose
-/// native code is `cached` beside the file are looked at only where it is not.
+/// Opens a bytecode program, if the file contains one according to its first bytes. With `cached`,
+/// tensor programs with native code in the accompanying file are parsed only if that is missing.
 ///
 /// # Errors
 /// The file cannot be read, or is damaged.
 pub fn open(path: &Path, cached: bool) -> Result<Option<Opened>, Stop> {
     const LISTING: &[u8] = b"#[vm = ";
     let begin = Instant::now();
-    // What can be read only once is left to who reads it whole.
+    // Input that can be read only once is left to the caller.
     if io::is_stream(path) || !path.is_file() {
         return Ok(None);
     }
@@ -241,7 +241,7 @@ pub fn open(path: &Path, cached: bool) -> Result<Option<Opened>, Stop> {
     Ok(Some(Opened { file, shown }))
 }
 
-/// Returns what follows the comments that a text begins with.
+/// Returns the text after leading comments.
 fn after_comments(mut text: &[u8]) -> &[u8] {
     loop {
         text = text.trim_ascii_start();

@@ -1,9 +1,9 @@
-//! How much memory a tool may take: `--max-memory`.
+//! Memory limits: `--max-memory`.
 //!
-//! A program or a text may ask for more than there is. Rust ends a process then with a crash
-//! report, and Linux ends some other one; with a limit the tool says so and ends with its own exit
-//! code. Memory is counted where it is taken from the system, so the limit holds in every part of a
-//! tool. Files that are mapped and generated code are not counted.
+//! A program or a text may require more memory than available. Rust then aborts the process with a
+//! crash report, and Linux may kill another process; with a limit the tool reports the problem and
+//! exits with its own exit code. Memory is counted in the allocator, so that the limit applies to
+//! every part of a tool. Mapped files and generated code are not counted.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write as _;
@@ -17,19 +17,19 @@ struct Limited;
 #[global_allocator]
 static ALLOCATOR: Limited = Limited;
 
-/// No limit, and nothing is counted.
+/// The value for no limit and no counting.
 const NONE: usize = usize::MAX;
 static MOST: AtomicUsize = AtomicUsize::new(NONE);
-/// Bytes since counting began; what was taken before may be given back afterwards.
+/// The bytes allocated since counting began; may become negative, as earlier allocations are freed.
 static TAKEN: AtomicI64 = AtomicI64::new(0);
 
-/// From here on the tool may take so many bytes more than it has.
+/// From now on the tool may allocate this many additional bytes.
 pub fn limit(bytes: usize) {
     MOST.store(bytes, Ordering::Relaxed);
 }
 
-/// The same with what the machine has, unless there is a limit already or it cannot be told: for
-/// work whose size nobody knows before, such as evaluating a program.
+/// Sets the limit to the machine's memory, unless there is a limit already or the size is unknown:
+/// for work of unpredictable size, such as evaluating a program.
 #[cfg(feature = "native")]
 pub fn limit_to_machine() {
     if MOST.load(Ordering::Relaxed) == NONE
@@ -39,7 +39,7 @@ pub fn limit_to_machine() {
     }
 }
 
-/// The machine's memory.
+/// Returns the size of the machine's memory.
 #[cfg(feature = "native")]
 fn installed() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
@@ -48,10 +48,10 @@ fn installed() -> Option<usize> {
     kib.checked_mul(1024)
 }
 
-/// Bytes as people write them: `512M`, `2G`, `100000`.
+/// Parses a size: `512M`, `2G`, `100000`.
 ///
 /// # Errors
-/// It is no number with such a letter behind it, or none that fits.
+/// It is not a number with an optional unit, or too large.
 pub fn bytes(text: &str) -> Result<usize, Stop> {
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
@@ -64,17 +64,18 @@ pub fn bytes(text: &str) -> Result<usize, Stop> {
     bytes.ok_or_else(|| "bytes are a number with K, M or G behind it or nothing: `512M`".into())
 }
 
-/// What a tool asks of the system for its memory at once.
+/// The initial heap size of a tool.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const FIRST: usize = 32 << 20;
 
-/// What stays small pages: a tool that needs no more does not wait until a large one is cleared.
+/// The part of it that stays small pages: a tool that needs no more does not wait for a huge page
+/// to be cleared.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const SMALL: usize = 4 << 20;
 
-/// Keeps what the allocator got from the system, as a tool ends soon and asks again before, and
-/// lets its first megabytes be large pages: asking for small ones, one by one, is a tenth of the
-/// time that compiling a model takes.
+/// Makes the allocator keep memory instead of returning it to the system, as tools are short-lived,
+/// and lets the first megabytes be huge pages: page faults of small ones take a tenth of the time
+/// of compiling a model.
 pub fn keep() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: settings of the allocator, which are safe to change at any time; the advice names
@@ -85,7 +86,7 @@ pub fn keep() {
         libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);
         libc::mallopt(libc::M_TOP_PAD, FIRST as i32);
         let before = libc::sbrk(0) as usize;
-        // Larger than what is free below the end, so that the heap grows.
+        // Larger than the free space at the end, so that the heap grows.
         drop(std::hint::black_box(Vec::<u8>::with_capacity(512 << 10)));
         let grown = (libc::sbrk(0) as usize).saturating_sub(before);
         if grown <= 2 * FIRST {
@@ -98,8 +99,7 @@ pub fn keep() {
     }
 }
 
-/// Counts bytes; false where a single request is more than all that may be taken, which the one who
-/// asks may treat.
+/// Counts bytes; returns false if a single request exceeds the limit, which the caller may handle.
 fn take(size: usize) -> bool {
     let most = MOST.load(Ordering::Relaxed);
     if most == NONE {
@@ -121,10 +121,10 @@ fn give(size: usize) {
     }
 }
 
-/// Says why and ends the tool. Nothing here may take memory.
+/// Reports the limit and ends the tool. This must not allocate.
 #[cold]
 fn ended(most: usize) -> ! {
-    // What follows may be counted too.
+    // Later allocations may be counted too.
     MOST.store(NONE, Ordering::Relaxed);
     let mut line = [0u8; 128];
     let mut rest = &mut line[..];

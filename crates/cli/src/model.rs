@@ -1,14 +1,14 @@
-//! The files beside models.
+//! External data files of models.
 
 use std::path::Path;
 
 use bytes::Bytes;
 use relax::BoxError;
 
-/// A file that a model names, by the model's path.
+/// Reads a file that a model refers to, relative to the model's path.
 ///
 /// # Errors
-/// It cannot be read, or something goes there.
+/// It cannot be read, or is also an output.
 pub fn beside(model: &str, name: &str) -> Result<Bytes, BoxError> {
     let read = relax::model::beside(Path::new(model), name, &crate::weights::open);
     read.map_err(BoxError::from)

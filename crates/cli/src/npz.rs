@@ -1,4 +1,4 @@
-//! Tensors into NumPy's `.npz` and `.npy` files.
+//! Writing tensors to NumPy's `.npz` and `.npy` files.
 
 use std::cell::RefCell;
 use std::io::{Seek, SeekFrom, Write};
@@ -12,11 +12,10 @@ use crate::output::{self, Output};
 use crate::stop::Stop;
 use crate::weights::Mapped;
 
-/// The arrays of a file of NumPy's. Those that it stores as they are and aligned are borrowed from
-/// it.
+/// Reads the arrays of a NumPy file. Uncompressed and aligned arrays are borrowed from it.
 ///
 /// # Errors
-/// The file cannot be read, or is none.
+/// The file cannot be read, or has another format.
 pub fn mapped(path: &Path) -> Result<Vec<(String, Tensor)>, Stop> {
     crate::places::input(path)?;
     Ok(relax::npz::arrays(path, &Mapped::open(path)?)?)
@@ -46,8 +45,8 @@ pub fn write(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     }
 }
 
-/// A file that keeps its first error to itself and takes all that follows: the archiver would print
-/// a second one when it is dropped.
+/// A writer that records its first error and ignores all further output: otherwise the archiver
+/// would report a second one when dropped.
 struct Patient {
     file: Output,
     position: u64,
@@ -101,9 +100,9 @@ pub fn write_one(path: &Path, t: &Tensor) -> Result<(), Stop> {
     output.finish()
 }
 
-/// One array of an archive.
+/// Writes one array of an archive.
 fn array<W: Write + Seek>(zip: &mut ZipWriter<W>, name: &str, t: &Tensor) -> std::io::Result<()> {
-    // As `np.savez`: floats hardly compress, and what is stored as it is can be mapped.
+    // Like `np.savez`: floats hardly compress, and uncompressed arrays can be mapped.
     let stored = FileOptions::default()
         .compression_method(zip::CompressionMethod::Stored)
         .large_file(t.bytes().len() as u64 >= u64::from(u32::MAX) - 4096);
@@ -111,8 +110,8 @@ fn array<W: Write + Seek>(zip: &mut ZipWriter<W>, name: &str, t: &Tensor) -> std
     npy(zip, t)
 }
 
-/// An array in NumPy's format 1.0: a header of one line, padded so that the elements are aligned in
-/// it, and the elements as they are.
+/// Writes an array in NumPy's format 1.0: a single-line header, padded so that the elements are
+/// aligned, and the raw elements.
 fn npy(out: &mut impl Write, t: &Tensor) -> std::io::Result<()> {
     let kind = match t.dtype() {
         DType::F16 => "<f2",
@@ -126,7 +125,7 @@ fn npy(out: &mut impl Write, t: &Tensor) -> std::io::Result<()> {
         DType::U32 => "<u4",
         DType::U64 => "<u8",
         DType::BOOL => "|b1",
-        // NumPy has no bfloat16: the bits, as TVM hands them out.
+        // NumPy has no bfloat16: the bits are stored, the representation TVM exports.
         DType::U16 | DType::BF16 => "<u2",
         _ => "<i8",
     };

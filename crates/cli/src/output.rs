@@ -1,8 +1,8 @@
-//! Files that tools write: each is whole or is not there.
+//! Atomic writing of output files.
 //!
-//! A file is written beside its target under another name, and takes the target's place when it is
-//! whole; the target keeps its mode, and a link stays a link. What is no plain file (a pipe, a
-//! device) is written to directly.
+//! A file is written next to its target under a temporary name, and renamed to the target when
+//! complete; the target's mode is kept, and links remain links. Other targets (pipes, devices) are
+//! written to directly.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Seek, SeekFrom, Write};
@@ -12,20 +12,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::interrupt::{self, Held};
 use crate::stop::Stop;
 
-/// A file that is being written.
+/// An output file.
 #[derive(Debug)]
 pub struct Output {
-    /// As it was named.
+    /// The path as given.
     name: PathBuf,
-    /// The file itself, behind links.
+    /// The file itself, with links resolved.
     target: PathBuf,
-    /// What takes the target's place; `None` when it is written to directly.
+    /// The temporary file; `None` if the target is written to directly.
     held: Option<Held>,
     file: BufWriter<File>,
 }
 
 impl Output {
-    /// Begins to write a file.
+    /// Starts writing a file.
     ///
     /// # Errors
     /// It cannot be written.
@@ -53,7 +53,7 @@ impl Output {
         }
         match beside(&target) {
             Ok((held, file)) => Ok(output(Some(held), file)),
-            // A file that may be written in a folder that may not.
+            // A writable file in a read-only folder.
             Err(e) if e.kind() == ErrorKind::PermissionDenied => match old {
                 Some(old) => {
                     old.set_len(0)?;
@@ -65,12 +65,12 @@ impl Output {
         }
     }
 
-    /// A path for a program that writes the file itself.
+    /// Returns the path for a program that writes the file itself.
     pub fn path(&self) -> &Path {
         self.held.as_ref().map_or(&self.target, Held::path)
     }
 
-    /// The file is whole: it takes its place. Nothing is there when this is not called.
+    /// Moves the complete file into place. Without this call, nothing is left behind.
     ///
     /// # Errors
     /// It cannot be written.
@@ -79,7 +79,7 @@ impl Output {
         self.put_in_place(true).map_err(|e| trouble(&name, &e))
     }
 
-    /// As [`Output::finish`], for what another program has written, whose mode stays.
+    /// Like [`Output::finish`], for a file written by another program, whose mode is kept.
     ///
     /// # Errors
     /// As for [`Output::finish`].
@@ -103,7 +103,7 @@ impl Output {
                 held.release();
                 Ok(())
             }
-            // A file that is mounted by itself stays where it is.
+            // A file that is itself a mount point stays in place.
             Err(e) if e.kind() == ErrorKind::ResourceBusy => {
                 std::fs::copy(held.path(), &self.target).map(drop)
             }
@@ -127,7 +127,7 @@ impl Seek for Output {
     }
 }
 
-/// Writes a whole file.
+/// Writes a file.
 ///
 /// # Errors
 /// It cannot be written.
@@ -137,12 +137,12 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Stop> {
     output.finish()
 }
 
-/// Why a file cannot be written.
+/// Returns the error for a file that cannot be written.
 pub fn trouble(path: &Path, e: &io::Error) -> Stop {
     format!("cannot write {}: {e}", path.display()).into()
 }
 
-/// Returns where a file lies that links may lead to; it need not be there.
+/// Resolves links; the file need not exist.
 fn behind_links(path: &Path) -> io::Result<PathBuf> {
     const MOST: usize = 40;
     let mut at = path.to_owned();
@@ -155,7 +155,7 @@ fn behind_links(path: &Path) -> io::Result<PathBuf> {
     Err(io::Error::other("too many links lead there"))
 }
 
-/// A new file in the folder of another.
+/// Creates a temporary file in the folder of another.
 fn beside(target: &Path) -> io::Result<(Held, File)> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let name = target.file_name().ok_or(ErrorKind::IsADirectory)?;
@@ -167,7 +167,7 @@ fn beside(target: &Path) -> io::Result<(Held, File)> {
             other.push(format!(".{}-{number}.tmp", std::process::id()));
             let path = target.with_file_name(other);
             match OpenOptions::new().write(true).create_new(true).open(&path) {
-                // Left by another process of that number.
+                // Left behind by a process with the same id.
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
                 made => return made.map(|file| (path, file)),
             }
@@ -175,13 +175,13 @@ fn beside(target: &Path) -> io::Result<(Held, File)> {
     })
 }
 
-/// Gives a new file the owner of the old one, as far as the system lets us.
+/// Gives a new file the owner of the old one, as far as permitted.
 #[cfg(unix)]
 fn keep_owner(old: &std::fs::Metadata, new: &Path) {
     use std::os::unix::fs::{MetadataExt as _, chown};
     let same = |m: &std::fs::Metadata| (m.uid(), m.gid()) == (old.uid(), old.gid());
     if !std::fs::metadata(new).is_ok_and(|m| same(&m)) {
-        // Only the administrator may, and others have no file of another owner to lose.
+        // Only the administrator may, and other users cannot replace files of another owner.
         let _ = chown(new, Some(old.uid()), Some(old.gid()));
     }
 }

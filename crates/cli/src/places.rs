@@ -1,8 +1,7 @@
-//! Which files a tool reads and which it writes: none is both.
+//! Checks that no file is both read and written.
 //!
-//! A tool says where its outputs go before it reads anything (`output`), and every file that is
-//! read is noted (`input`), whatever argument or option names it. Files that are rewritten in place
-//! are no outputs.
+//! A tool registers its outputs (`output`) before it reads anything, and every file that is read
+//! (`input`), whatever argument or option names it. Files rewritten in place are not outputs.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,13 +11,13 @@ use rustc_hash::FxHashMap;
 use crate::io::{STREAM, display_name};
 use crate::stop::Stop;
 
-/// What a file is, whichever name or link it goes by.
+/// The identity of a file, independent of its names and links.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Identity {
-    /// Device and number.
+    /// Device and inode number.
     #[cfg(unix)]
     Number(u64, u64),
-    /// The path without links: of a file that is not there yet, and on other systems.
+    /// The path with links resolved: for a file that does not exist yet, and on other systems.
     Path(PathBuf),
 }
 
@@ -33,10 +32,10 @@ fn places() -> MutexGuard<'static, Option<Places>> {
     PLACES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Says that a file will be written.
+/// Registers a file that will be written.
 ///
 /// # Errors
-/// It is read as well, or is where something else goes.
+/// It is also read, or is another output.
 pub fn output(path: &Path) -> Result<(), Stop> {
     let Some(identity) = identity(path, Stream::Output) else {
         return Ok(());
@@ -57,10 +56,10 @@ pub fn output(path: &Path) -> Result<(), Stop> {
     }
 }
 
-/// Notes that a file is read.
+/// Registers a file that is read.
 ///
 /// # Errors
-/// An output goes there.
+/// It is also an output.
 pub fn input(path: &Path) -> Result<(), Stop> {
     let Some(identity) = identity(path, Stream::Input) else {
         return Ok(());
@@ -94,7 +93,7 @@ enum Stream {
     Output,
 }
 
-/// Returns what a path stands for; `None` where reading and writing do not meet (a terminal, a
+/// Returns the identity of a path; `None` where reading and writing do not conflict (a terminal, a
 /// pipe, `/dev/null`).
 fn identity(path: &Path, stream: Stream) -> Option<Identity> {
     let known = match path == Path::new(STREAM) {
@@ -112,7 +111,7 @@ fn identity(path: &Path, stream: Stream) -> Option<Identity> {
     }
 }
 
-/// The path of a file that may not be there yet, without links in its folder.
+/// Returns the path of a file that may not exist yet, with links in its folder resolved.
 fn real(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
     let folder = std::fs::canonicalize(folder.unwrap_or(Path::new(".")));

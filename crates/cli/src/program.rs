@@ -1,5 +1,5 @@
-//! What relaxc and relax-run share: the arguments that say what the program is, and the way from
-//! there to the lowered program.
+//! Shared by relaxc and relax-run: the program's arguments, and the steps up to the lowered
+//! program.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -66,18 +66,18 @@ impl Passes {
 /// A program that was read and checked.
 #[derive(Debug)]
 pub struct Program {
-    /// The sources, for diagnostics.
+    /// The session with the sources, for diagnostics.
     pub session: Session,
     /// The module.
     pub module: Module,
-    /// Its types, with what there was to warn of.
+    /// Its types, with the warnings.
     pub typed: Typed,
-    /// What weights borrow from.
+    /// The files that weights borrow from.
     pub files: Vec<Contents>,
 }
 
 impl Source {
-    /// Returns which file is read.
+    /// Returns the path of the input.
     ///
     /// # Errors
     /// See [`tool::input`].
@@ -85,10 +85,10 @@ impl Source {
         tool::input(self.file.as_deref())
     }
 
-    /// Reads and checks the file. Diagnostics go to standard error.
+    /// Reads and checks the file. Diagnostics are printed on standard error.
     ///
     /// # Errors
-    /// The file cannot be read, or has errors, which were shown.
+    /// The file cannot be read, or has errors, which were printed.
     pub fn read(&self) -> Result<Program, Stop> {
         let _shown = progress::stage("reading");
         let options = self.reading.options(self.params.is_some());
@@ -106,11 +106,11 @@ impl Source {
         })
     }
 
-    /// Gives parameters of a function, and constants without metadata, the values of `--params`, if
-    /// there are any. With `all`, every parameter must get one.
+    /// Binds parameters of a function, and constants without metadata, to the values of `--params`,
+    /// if given. With `all`, every parameter must get one.
     ///
     /// # Errors
-    /// The file cannot be read, or does not fit.
+    /// The file cannot be read, or does not match.
     pub fn bind(&self, program: &mut Program, entry: &mut GlobalId, all: bool) -> Result<(), Stop> {
         let Some(path) = &self.params else {
             return Ok(());
@@ -144,9 +144,9 @@ impl Program {
         Ok(())
     }
 
-    /// Makes a function one for arguments of certain extents: known sizes choose better kernels,
-    /// and weights are packed for them. Nothing changes where that gives errors: the program itself
-    /// says then what does not fit.
+    /// Specialises a function to given extents: known sizes select better kernels, and weights are
+    /// packed for them. If that leads to errors nothing changes: the program itself then reports
+    /// the mismatch at run time.
     pub fn fix(&mut self, entry: &mut GlobalId, extents: &relax_passes::Extents) {
         let mut module = self.module.clone();
         if !relax_passes::bind_extents(&mut module, *entry, extents) {
@@ -161,7 +161,7 @@ impl Program {
         }
     }
 
-    /// The function of a name; passes number definitions anew.
+    /// Finds a function by name; passes renumber definitions.
     ///
     /// # Errors
     /// The pipeline has removed it.
@@ -170,11 +170,11 @@ impl Program {
         found.ok_or_else(|| Stop::Usage(format!("the pipeline has removed @{name}")))
     }
 
-    /// Optimises the program and lowers the functions `roots`. `place` is how run-time errors name
-    /// a place.
+    /// Optimises the program and lowers the functions `roots`. `place` formats locations in
+    /// run-time errors.
     ///
     /// # Errors
-    /// A pass or the lowering refuses the program, which was shown.
+    /// A pass or the lowering rejects the program, which was printed.
     pub fn lower(
         &mut self,
         passes: &Passes,

@@ -1,4 +1,4 @@
-//! Progress of long work, on a terminal only.
+//! Progress display, on a terminal only.
 
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,26 +6,26 @@ use std::sync::mpsc::{RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How long a stage may take before it is shown, and how often it is shown anew.
+/// The time before a stage is displayed, and the update interval.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Whether the line is there.
+/// Whether the line is displayed.
 static SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Writes the line anew.
+/// Redraws the line.
 fn line(text: &str) {
     SHOWN.store(true, Ordering::Relaxed);
     crate::say!("\r{text}");
 }
 
-/// Leaves a clean line when the tool is interrupted.
+/// Clears the line when the tool is interrupted.
 pub fn interrupted() {
     if SHOWN.load(Ordering::Relaxed) {
         end();
     }
 }
 
-/// Says on standard error that `done` of `all` are done; nothing where nobody looks.
+/// Displays that `done` of `all` are done; does nothing if standard error is not a terminal.
 pub fn show(what: &str, done: usize, all: usize) {
     if std::io::stderr().is_terminal() {
         crate::interrupt::listen();
@@ -34,7 +34,7 @@ pub fn show(what: &str, done: usize, all: usize) {
     }
 }
 
-/// Takes the line away.
+/// Clears the line.
 pub fn end() {
     if std::io::stderr().is_terminal() {
         crate::say!("\r\x1b[K");
@@ -42,16 +42,16 @@ pub fn end() {
     }
 }
 
-/// Work whose end is not known.
+/// A stage of unknown duration.
 #[derive(Debug)]
 pub struct Stage {
-    /// Dropped when the work ends.
+    /// Dropped when the stage ends.
     ended: Option<Sender<()>>,
     watch: Option<JoinHandle<()>>,
 }
 
-/// Says on standard error what goes on, and for how many seconds, once it has taken longer than
-/// `PATIENCE`; the line goes when the result does. Nothing where nobody looks.
+/// Displays the stage and its duration in seconds once it takes longer than `PATIENCE`, until the
+/// result is dropped; does nothing if standard error is not a terminal.
 pub fn stage(what: &'static str) -> Stage {
     if !std::io::stderr().is_terminal() {
         return Stage {
@@ -82,7 +82,7 @@ impl Drop for Stage {
     fn drop(&mut self) {
         drop(self.ended.take());
         if let Some(watch) = self.watch.take() {
-            // A watcher that panicked has nothing more to show.
+            // A watcher that panicked has nothing to display.
             let _ = watch.join();
         }
     }

@@ -1,4 +1,4 @@
-//! The arguments that say how texts are read: the same in all tools.
+//! The arguments for reading texts, the same in all tools.
 
 use relax::{Format, ReadOptions, Release, Stubs, TextOptions};
 
@@ -32,8 +32,8 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// The options of the session. With `weights`, constants whose metadata section is missing get
-    /// placeholders whatever was asked for: their values come later.
+    /// Returns the session's options. With `weights`, constants whose metadata section is missing
+    /// always become placeholders, to be bound later.
     pub fn options(&self, weights: bool) -> ReadOptions {
         let placeholders = weights.then_some(Stubs::Awaited);
         ReadOptions {
@@ -49,7 +49,7 @@ impl Reading {
         }
     }
 
-    /// Returns whether constants may stay placeholders.
+    /// Returns whether constants may remain placeholders.
     pub fn stubs(&self) -> bool {
         self.stub_constants.is_some()
     }

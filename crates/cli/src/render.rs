@@ -1,4 +1,4 @@
-//! Diagnostics as people read them.
+//! Rendering of diagnostics for terminals.
 
 mod view;
 
@@ -11,20 +11,20 @@ use relax_base::{Diagnostic, Diagnostics, Edit, Fix, Severity, SourceMap, Span, 
 
 use view::View;
 
-/// More diagnostics than this are counted, not shown.
+/// The limit on diagnostics shown; further ones are counted.
 const MOST: usize = 100;
 
-/// Lines of a source are this long at most where no terminal says how much room there is.
+/// The maximum width of source lines if there is no terminal.
 const WIDTH: usize = 240;
-/// What stands before a line and behind it.
+/// The width taken by what is before and after a source line.
 const MARGIN: usize = 12;
 
-/// How diagnostics are rendered.
+/// The rendering style.
 #[derive(Clone, Copy, Debug)]
 pub struct Style {
     /// Whether to use colours.
     pub color: bool,
-    /// How many characters of a line of a source are shown.
+    /// The number of characters shown of a source line.
     pub width: usize,
 }
 
@@ -42,12 +42,12 @@ pub enum ColorChoice {
 }
 
 impl Style {
-    /// Of what goes to standard error.
+    /// Returns the style for standard error.
     pub fn for_stderr() -> Style {
         Style::of(ColorChoice::Auto)
     }
 
-    /// The same, with a choice of colours.
+    /// Returns the style for standard error, with a choice of colours.
     pub fn of(choice: ColorChoice) -> Style {
         Style {
             color: match choice {
@@ -60,7 +60,7 @@ impl Style {
     }
 }
 
-/// Returns how wide lines on standard error may be.
+/// Returns the width of lines on standard error.
 fn width() -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());
     let terminal = || terminal_size::terminal_size_of(std::io::stderr());
@@ -68,8 +68,8 @@ fn width() -> usize {
         .unwrap_or(WIDTH)
 }
 
-/// Returns whether what is written there has colours: on a terminal, or where `FORCE_COLOR` or
-/// `CLICOLOR_FORCE` asks for them, unless `NO_COLOR` is set.
+/// Returns whether a stream gets colours: on a terminal, or if `FORCE_COLOR` or `CLICOLOR_FORCE` is
+/// set, unless `NO_COLOR` is set.
 pub fn colored(stream: &impl IsTerminal) -> bool {
     let set = |name| std::env::var_os(name).is_some_and(|v| !v.is_empty() && v != "0");
     let forced = set("FORCE_COLOR") || set("CLICOLOR_FORCE");
@@ -77,19 +77,18 @@ pub fn colored(stream: &impl IsTerminal) -> bool {
     (stream.is_terminal() || forced) && !none
 }
 
-/// Writes diagnostics to standard error, and how many there are when there are more than are
-/// shown.
+/// Prints diagnostics on standard error, and their number if not all are shown.
 pub fn to_stderr(diagnostics: &Diagnostics, sources: &SourceMap) {
     to_stderr_in(diagnostics, sources, Style::for_stderr());
 }
 
-/// The same in a style.
+/// Like [`to_stderr`], in a style.
 pub fn to_stderr_in(diagnostics: &Diagnostics, sources: &SourceMap, style: Style) {
     let text = to_string(diagnostics, sources, style);
     crate::io::say(&text);
 }
 
-/// The same as a text.
+/// Renders diagnostics to a string.
 pub fn to_string(diagnostics: &Diagnostics, sources: &SourceMap, style: Style) -> String {
     let mut text = String::new();
     for d in diagnostics.iter().take(MOST) {
@@ -102,7 +101,7 @@ pub fn to_string(diagnostics: &Diagnostics, sources: &SourceMap, style: Style) -
     text
 }
 
-/// The lines around a place, the place marked; nothing for a span that is in no file.
+/// Renders the lines around a span, which is marked; empty for a span that is in no file.
 pub fn context(title: &str, span: Span, sources: &SourceMap) -> String {
     const AROUND: u32 = 2;
     let Some(file) = sources.file(span).filter(|_| !span.is_none()) else {
@@ -178,8 +177,8 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
             labels.push((i == 0, label.span, text));
         }
     }
-    // From the first line down, and within a line from right to left, so that no line to a label
-    // crosses another label.
+    // From top to bottom, and within a line from right to left, so that connecting lines never
+    // cross a label.
     labels.sort_by_key(|l| {
         let at = file.line_col(l.1.start);
         (at.line, std::cmp::Reverse(at.col))
@@ -199,7 +198,7 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     let source = (file.name.as_str(), Source::from(view.text.as_str()));
     if report.finish().write(source, &mut bytes).is_ok() {
         let text = String::from_utf8_lossy(&bytes);
-        // The column of the file, where that of what is shown is another.
+        // The column in the file, if that of the displayed line differs.
         let at = file.line_col(d.span().start);
         let shown = view.column(range(d.span()).1.start);
         let place = |column| format!("{}:{}:{column}", file.name, at.line);
@@ -207,9 +206,9 @@ pub fn render(d: &Diagnostic, sources: &SourceMap, style: Style, out: &mut Strin
     }
 }
 
-/// Returns what is said at the primary place, and the suggestions that are not said there. A place
-/// that has nothing to say for itself shows the first suggestion when that is about it, and what
-/// kind of mistake it is otherwise: a place without words would not be marked at all.
+/// Returns the text at the primary span, and the suggestions not shown there. A primary label
+/// without text shows the first suggestion if that concerns its span, otherwise the kind of error:
+/// a label without text would not be marked at all.
 fn primary(d: &Diagnostic) -> (&str, &[Fix]) {
     if !d.labels[0].text.is_empty() {
         return (&d.labels[0].text, &d.fixes);
@@ -226,12 +225,12 @@ fn primary(d: &Diagnostic) -> (&str, &[Fix]) {
     (title.map_or("here", |t| t.1), &d.fixes)
 }
 
-/// Returns whether the title of a suggestion says what it would do.
+/// Returns whether the title of a suggestion fully describes its edit.
 fn says_all(fix: &Fix, edit: &Edit) -> bool {
     edit.text.is_empty() || fix.title.contains(edit.text.trim())
 }
 
-/// A suggested edit as a sentence.
+/// Formats a suggested edit as a sentence.
 fn advice(fix: &Fix, sources: &SourceMap) -> String {
     let mut text = fix.title.clone();
     if let [edit] = &fix.edits[..]

@@ -1,4 +1,4 @@
-//! What `relax-run --outputs` writes.
+//! The output of `relax-run --outputs`.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::show::{self, Extent};
 use crate::stop::Stop;
 use crate::{output, save};
 
-/// The forms in which a result is written.
+/// The formats of results.
 pub const FORMATS: &[Format] = &[
     Format::Npz,
     Format::Npy,
@@ -22,15 +22,15 @@ pub const FORMATS: &[Format] = &[
     Format::Json,
 ];
 
-/// The array that says which constructors made a result.
+/// The array that records the constructors of a result.
 const CONSTRUCTORS: &str = "constructors";
 
-/// Writes a result into a file. Arrays are its tensors in order, `out0`, `out1`, …; where data
-/// types other than lists and options of tensors are in it, `constructors` has the numbers of their
-/// constructors, outer ones first, so that nothing is lost.
+/// Writes a result to a file. Arrays are its tensors in order, `out0`, `out1`, …; if it has data
+/// types other than lists and options of tensors, `constructors` has the tags of their constructors
+/// in pre-order, so that nothing is lost.
 ///
 /// # Errors
-/// The file cannot be written, or cannot hold the result.
+/// The file cannot be written, or the format cannot represent the result.
 pub fn write(path: &Path, format: Format, typed: &Typed<'_>) -> Result<(), Stop> {
     match format {
         Format::Text => {
@@ -57,7 +57,7 @@ pub fn write(path: &Path, format: Format, typed: &Typed<'_>) -> Result<(), Stop>
     }
 }
 
-/// The tensors of a value in order, and its constructors.
+/// The tensors of a value in order, and its constructors' tags.
 #[derive(Default)]
 struct Leaves {
     tensors: Vec<Tensor>,
@@ -65,7 +65,7 @@ struct Leaves {
     adts: bool,
 }
 
-/// `None` when something else is in the value.
+/// Returns `None` if the value contains anything else.
 fn leaves(value: &Value) -> Option<Leaves> {
     let mut out = Leaves::default();
     let mut open = vec![value];
@@ -84,7 +84,7 @@ fn leaves(value: &Value) -> Option<Leaves> {
     Some(out)
 }
 
-/// A result as JSON: tuples are lists, tensors say what they are, constructors have their names.
+/// Returns a result as JSON: tuples become lists, tensors have their type, constructors their name.
 fn json(typed: &Typed<'_>) -> String {
     let mut out = String::new();
     parts(typed, &mut |part| match part {
@@ -120,14 +120,14 @@ fn tensor(t: &Tensor, out: &mut String) {
     out.push('}');
 }
 
-/// The elements, nested as the axes are.
+/// Prints the elements, nested like the axes.
 fn elements(t: &Tensor, out: &mut String) {
     let rank = t.shape().len();
     if t.is_empty() {
         out.push_str("[]");
         return;
     }
-    // How many elements a list of each axis holds.
+    // The number of elements in a list of each axis.
     let sizes: Vec<usize> = (0..rank)
         .map(|axis| t.shape()[axis..].iter().product::<i64>() as usize)
         .collect();
@@ -143,8 +143,8 @@ fn elements(t: &Tensor, out: &mut String) {
     }
 }
 
-/// An element with all its digits. JSON has no NaN and no infinities: they are the words that other
-/// tools read.
+/// Prints an element exactly. JSON has no NaN or infinities: the words that other tools accept are
+/// used.
 fn element(t: &Tensor, i: usize, out: &mut String) {
     let dtype = t.dtype();
     let _ = if dtype.is_bool() {

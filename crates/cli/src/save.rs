@@ -1,4 +1,4 @@
-//! Results and arrays in files, in the form that the extension says.
+//! Saving results and arrays, in the format of the file extension.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::npz;
 use crate::output::{Output, trouble};
 use crate::stop::Stop;
 
-/// The forms in which arrays are written.
+/// The formats of arrays.
 pub const ARRAYS: &[Format] = &[Format::Npz, Format::Npy, Format::Safetensors];
 
 /// Writes named arrays.
 ///
 /// # Errors
-/// The file cannot be written, or cannot hold them.
+/// The file cannot be written, or the format cannot represent them.
 pub fn arrays(path: &Path, format: Format, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     match (format, arrays) {
         (Format::Npz, _) => npz::write(path, arrays),
@@ -59,7 +59,7 @@ fn safetensors(path: &Path, arrays: &[(String, Tensor)]) -> Result<(), Stop> {
     output.finish()
 }
 
-/// The element type's name in the format.
+/// Returns the element type's name in the format.
 fn element(dtype: DType) -> Option<Dtype> {
     Some(match dtype {
         DType::BOOL => Dtype::BOOL,

@@ -1,4 +1,4 @@
-//! Why a tool ends before its work is done, and how it says so.
+//! Early exits of tools, and how they are reported.
 
 use std::fmt;
 
@@ -6,18 +6,18 @@ use relax_base::{Diagnostics, SourceMap};
 
 use crate::{exit, io, render};
 
-/// Why a tool ends early.
+/// The reason why a tool exits early.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The input has errors, which were shown.
+    /// The input has errors, which were printed.
     Shown,
-    /// What was asked for is wrong, which was shown.
+    /// The usage is wrong, which was printed.
     Misused,
-    /// What was given does not fit: a sentence, and all that does not, a line each.
+    /// Values do not match: a summary, and all mismatches, one per line.
     Unfit(String, Vec<String>),
-    /// The program failed while it ran.
+    /// The program failed at run time.
     Failed(String),
-    /// The tool was called wrongly, or a file could not be read or written.
+    /// The tool was used incorrectly, or a file could not be read or written.
     Usage(String),
 }
 
@@ -55,13 +55,13 @@ impl fmt::Display for Stop {
 impl std::error::Error for Stop {}
 
 impl Stop {
-    /// Shows diagnostics with errors among them.
+    /// Prints diagnostics that include errors.
     pub fn show(diagnostics: &Diagnostics, sources: &SourceMap) -> Stop {
         render::to_stderr(diagnostics, sources);
         Stop::Shown
     }
 
-    /// Returns how a tool ends whose work has this exit code, and has said why.
+    /// Converts the exit code of work that has already reported its errors.
     pub fn unless_well(code: u8) -> Result<(), Stop> {
         match code {
             0 => Ok(()),
@@ -70,7 +70,7 @@ impl Stop {
         }
     }
 
-    /// Returns what is left to say; what does not fit on lines of its own.
+    /// Returns what is left to print; mismatches are on lines of their own.
     pub fn text(&self) -> String {
         match self {
             Stop::Shown | Stop::Misused => String::new(),
@@ -80,7 +80,7 @@ impl Stop {
     }
 }
 
-/// The exit code of a tool, after it has said on standard error why it ended early.
+/// Returns the exit code of a tool, after printing on standard error why it exited early.
 pub fn code(tool: &str, ended: Result<(), Stop>) -> u8 {
     let Err(stop) = ended else {
         return exit::OK;

@@ -1,4 +1,4 @@
-//! How arrays are taken for parameters, as arguments of a tool.
+//! The arguments for accepting arrays for parameters.
 
 use relax::fit::Taking;
 

@@ -1,5 +1,4 @@
-//! What every tool does around its own work: its arguments, `--version`, completions, its man page,
-//! its exit code.
+//! Shared by all tools: argument parsing, `--version`, completions, the man page, the exit code.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -14,17 +13,17 @@ use crate::{exit, io, memory};
 /// The version, and the commit of a release build.
 pub const VERSION: &str = env!("RELAX_VERSION");
 
-/// Help is wrapped at the terminal's width, and here where that is wider.
+/// The maximum width that help is wrapped at; narrower terminals use their own.
 const WIDEST: usize = 100;
 
 const COMPLETIONS: &str = "completions";
 const MAN: &str = "man";
-/// What both are listed under.
+/// The help heading of both options.
 const HEADING: &str = "Other forms of this help";
 const MEMORY: &str = "max-memory";
 const COPY: &str = "copy-weights";
 
-/// The whole of a tool: reads its arguments, does its work, and says on standard error why it ended
+/// Runs a tool: parses its arguments, does its work, and reports on standard error why it exited
 /// early.
 pub fn main<A: Parser>(arguments: Vec<OsString>, work: impl FnOnce(&A) -> Result<(), Stop>) -> u8 {
     crate::memory::keep();
@@ -48,7 +47,7 @@ pub fn main<A: Parser>(arguments: Vec<OsString>, work: impl FnOnce(&A) -> Result
     match args {
         Ok(args) => stop::code(&name, work(&args)),
         Err(e) => {
-            // Nothing can be told to whoever closed the stream.
+            // The stream was closed: there is no one to report to.
             let _ = e.print();
             match e.kind() {
                 ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => exit::OK,
@@ -58,7 +57,7 @@ pub fn main<A: Parser>(arguments: Vec<OsString>, work: impl FnOnce(&A) -> Result
     }
 }
 
-/// A tool's arguments, with those that all tools have.
+/// Returns a tool's command-line definition, with the arguments that all tools have.
 fn command<A: Parser>() -> Command {
     A::command()
         .version(VERSION)
@@ -97,7 +96,7 @@ fn command<A: Parser>() -> Command {
         )
 }
 
-/// Returns what is printed instead of working, if that was asked for.
+/// Returns the output that replaces the tool's work, if any was requested.
 fn asked(command: &mut Command, matches: &ArgMatches) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     if let Some(shell) = matches.get_one::<Shell>(COMPLETIONS) {
@@ -109,12 +108,12 @@ fn asked(command: &mut Command, matches: &ArgMatches) -> Option<Vec<u8>> {
         return None;
     }
     let page = clap_mangen::Man::new(command.clone());
-    // Writing to memory does not fail.
+    // Writing to memory cannot fail.
     let _ = page.render(&mut text);
     Some(text)
 }
 
-/// The same for tools that work on many files.
+/// Like [`input`], for tools that process many files.
 pub fn inputs(files: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
     match files {
         [] => input(None).map(|file| vec![file.to_owned()]),
@@ -122,11 +121,11 @@ pub fn inputs(files: &[PathBuf]) -> Result<Vec<PathBuf>, Stop> {
     }
 }
 
-/// Returns what a tool works on: the file that is named, or standard input where none is and
-/// something is given there.
+/// Returns the input of a tool: the named file, or standard input if none is named and it is
+/// redirected.
 ///
 /// # Errors
-/// Standard input is a terminal, where waiting for a text would look as if the tool hung.
+/// Standard input is a terminal, where waiting for input would look as if the tool hung.
 pub fn input(file: Option<&Path>) -> Result<&Path, Stop> {
     use std::io::IsTerminal as _;
     match file {

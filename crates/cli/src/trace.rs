@@ -1,4 +1,4 @@
-//! What a run did when, in the format of Chrome's traces.
+//! Execution traces in the format of Chrome's tracing.
 
 use std::path::Path;
 use std::time::Instant;
@@ -10,31 +10,31 @@ use crate::formats::Format;
 use crate::stop::Stop;
 use crate::{io, places};
 
-/// Calls of kernels beyond these are left out: a million makes a file of 200 MB.
+/// The limit on recorded kernel calls: a million make a file of 200 MB.
 pub const MOST: usize = 1 << 20;
 
-/// Returns whether a trace may go where it is to go.
+/// Checks that the trace's path does not contradict its format.
 ///
 /// # Errors
-/// The name says that something else is there.
+/// The extension is that of another format.
 pub fn allowed(path: &Path) -> Result<(), Stop> {
     Format::allow(path, "a trace", &[Format::Json])?;
     places::output(path)
 }
 
-/// What has happened so far.
+/// The events so far.
 #[derive(Debug)]
 pub struct Trace {
     begin: Instant,
-    /// When the last stage ended.
+    /// The end of the last stage.
     last: Instant,
-    /// Since when kernels are counted.
+    /// The time when kernel timing began.
     kernels: Instant,
     stages: Vec<(&'static str, Instant, Instant)>,
 }
 
 impl Trace {
-    /// A trace that began then.
+    /// Starts a trace at the given time.
     pub fn new(begin: Instant) -> Trace {
         Trace {
             begin,
@@ -44,22 +44,23 @@ impl Trace {
         }
     }
 
-    /// A stage has ended, which began when the one before it ended.
+    /// Records the end of a stage, which began at the end of the previous one.
     pub fn stage(&mut self, name: &'static str) {
         let now = Instant::now();
-        // Most runs have no trace: no more than a file would hold is kept of those that repeat.
+        // Most runs write no trace: the number of recorded stages is limited like that of kernel
+        // calls.
         if self.stages.len() < MOST {
             self.stages.push((name, self.last, now));
         }
         self.last = now;
     }
 
-    /// From now on kernels are measured.
+    /// Records that kernel timing begins.
     pub fn kernels_begin(&mut self) {
         self.kernels = Instant::now();
     }
 
-    /// Everything as JSON.
+    /// Returns all events as JSON.
     fn json(&self, labels: &[String], kernels: &[KernelEvent]) -> Value {
         let since = |at: Instant| at.saturating_duration_since(self.begin).as_nanos() as f64 / 1e3;
         let row = |tid: u32, name: &str| json!({"ph": "M", "name": "thread_name", "pid": 1, "tid": tid, "args": {"name": name}});
@@ -82,7 +83,7 @@ impl Trace {
         json!({"displayTimeUnit": "ns", "traceEvents": events})
     }
 
-    /// Writes it, with these calls of kernels, whose names are `labels`.
+    /// Writes the trace, including these kernel calls, whose names are `labels`.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,4 +1,4 @@
-//! Weights from files: `--params x.npz|x.safetensors|x.params`. No output may go where they lie.
+//! Weights from files: `--params x.npz|x.safetensors|x.params`. These files must not be outputs.
 
 use std::path::Path;
 
@@ -16,13 +16,13 @@ pub use relax::weights::{Mapped, kind, resident};
 /// Maps a file.
 ///
 /// # Errors
-/// It cannot be read, or something goes there.
+/// It cannot be read, or is also an output.
 pub fn open(path: &Path) -> Result<Mapped, Error> {
     places::input(path).map_err(|stop| Error::File(stop.text()))?;
     Mapped::open(path)
 }
 
-/// The named tensors of a `.npz`, `.safetensors` or `.params` file.
+/// Reads the named tensors of a `.npz`, `.safetensors` or `.params` file.
 ///
 /// # Errors
 /// It cannot be read.
@@ -30,11 +30,11 @@ pub fn read(path: &Path) -> Result<Vec<(String, Tensor)>, Stop> {
     Ok(relax::weights::arrays(path, &open(path)?)?)
 }
 
-/// Gives parameters of a function, and constants whose metadata section is missing, the values in a
-/// file: see [`relax::weights::bind`]. The result is what the values borrow from.
+/// Binds parameters of a function, and constants whose metadata section is missing, to the values
+/// in a file: see [`relax::weights::bind`]. Returns the file that the values borrow from.
 ///
 /// # Errors
-/// The file cannot be read, or does not fit.
+/// The file cannot be read, or does not match.
 pub fn bind(
     module: &mut Module,
     entry: GlobalId,

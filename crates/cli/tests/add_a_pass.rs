@@ -1,4 +1,4 @@
-//! `docs/add-a-pass.md` shows a pass as it stands in the repository.
+//! `docs/add-a-pass.md` shows a pass exactly as in the repository.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn the_page_shows_a_pass_of_the_repository() {
     );
     let (_, block) = page.split_once("```rust\n").expect("an example");
     let (block, _) = block.split_once("```").expect("its end");
-    // The example stands in a list, indented.
+    // The example is in a list, and indented.
     let plain: Vec<&str> = block
         .lines()
         .map(|l| l.strip_prefix("   ").unwrap_or(l))

@@ -1,5 +1,5 @@
-//! Arrays as people have them: what relax-run and relaxc take for arguments and weights, and what
-//! they say when it does not fit.
+//! Array arguments: what relax-run and relaxc accept as arguments and weights, and their errors
+//! about mismatches.
 #![cfg(feature = "native")]
 
 #[path = "common/folder.rs"]
@@ -26,14 +26,14 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns what a call prints that goes well.
+/// Returns the output of a successful call.
 fn prints(dir: &Path, tool: &str, args: &[&str]) -> String {
     let o = call(dir, tool, args);
     assert_eq!(o.status.code(), Some(0), "{args:?}: {}", text(&o.stderr));
     text(&o.stdout)
 }
 
-/// Returns what a call says that fails with this exit code.
+/// Returns the error output of a call that fails with this exit code.
 fn fails(dir: &Path, tool: &str, code: i32, args: &[&str]) -> String {
     let o = call(dir, tool, args);
     let said = text(&o.stderr);
@@ -254,7 +254,7 @@ fn a_full_disk_is_said_once() {
     }
 }
 
-/// Standard streams that nobody reads any more.
+/// Standard streams that were closed by their readers.
 #[test]
 #[cfg(unix)]
 fn closed_pipes_end_no_tool_badly() {
@@ -324,7 +324,7 @@ def @main() -> int32 { @loop(0, Empty) }
     );
 }
 
-/// The same text gives the same bytes from wherever it is read.
+/// Object files do not depend on the location of the source.
 #[test]
 fn objects_do_not_know_their_folder() {
     let dir = Folder::new("folders");
@@ -341,7 +341,7 @@ fn objects_do_not_know_their_folder() {
     }
 }
 
-/// A program takes arrays of every element type, and says how it is called.
+/// An executable accepts arrays of every element type, and documents its usage.
 #[test]
 #[cfg(unix)]
 fn a_program_reads_and_prints_every_element_type() {
@@ -386,7 +386,7 @@ fn a_program_reads_and_prints_every_element_type() {
     assert_eq!(fails(&dir.0, program, 2, &others), said);
 }
 
-/// A program takes archives, tuples by the names of their fields, and columns first.
+/// An executable accepts archives, tuples by the names of their fields, and column-major arrays.
 #[test]
 #[cfg(unix)]
 fn a_program_takes_archives() {
@@ -430,7 +430,7 @@ fn a_program_takes_archives() {
     npz::write(&dir.0.join("other.npz"), &other).expect("writable");
     let said = fails(&dir.0, program, 2, &["other.npz"]);
     assert_eq!(said, "other.npz: `y` belongs to no parameter\n");
-    // Whatever is in a file, the program ends by itself.
+    // Whatever is in a file, the executable exits normally.
     let good = std::fs::read(dir.0.join("named.npz")).expect("there");
     for at in (0..good.len()).step_by(7) {
         let mut bad = good.clone();
@@ -441,7 +441,7 @@ fn a_program_takes_archives() {
     }
 }
 
-/// Files that say they are more than they are.
+/// Files whose headers claim more data than there is.
 #[test]
 fn hostile_files_are_errors() {
     let dir = Folder::new("hostile");

@@ -1,11 +1,11 @@
-//! The rooms and their arrows, held against `cargo metadata`, against the sources, and against the
-//! table of ARCHITECTURE.md.
+//! Checks the crates' dependencies against `cargo metadata`, the sources, and the table in
+//! ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Which rooms a room uses directly.
+/// The direct dependencies that each crate may have.
 const ARROWS: &[(&str, &[&str])] = &[
     ("base", &[]),
     ("tensor", &[]),
@@ -97,7 +97,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Crates that only one room (or those named) may know.
+/// External crates that only one crate (or those named) may use.
 const KEPT: &[(&str, &str)] = &[
     ("cranelift-codegen", "codegen"),
     ("cranelift-object", "codegen"),
@@ -113,11 +113,11 @@ const KEPT: &[(&str, &str)] = &[
     ("numpy", "python"),
 ];
 
-/// A room as Cargo sees it.
+/// A crate of the workspace, from Cargo's metadata.
 struct Room {
-    /// What it is built with.
+    /// Its dependencies.
     uses: Vec<String>,
-    /// Where its manifest is.
+    /// The folder of its manifest.
     folder: PathBuf,
 }
 
@@ -154,7 +154,7 @@ fn rooms() -> BTreeMap<String, Room> {
     all
 }
 
-/// The rooms among the packages that one is built with.
+/// Returns the workspace crates among dependencies.
 fn ours(uses: &[String]) -> BTreeSet<&str> {
     let ours = |u: &&String| *u == "relax" || u.starts_with("relax-");
     let used = uses.iter().filter(ours);
@@ -162,7 +162,7 @@ fn ours(uses: &[String]) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The arrows from a room.
+/// Returns the allowed dependencies of a crate.
 fn allowed(room: &str) -> BTreeSet<&'static str> {
     let found = ARROWS.iter().find(|a| a.0 == room);
     let (_, allowed) = found.unwrap_or_else(|| panic!("room `{room}` is not on the map"));
@@ -191,7 +191,7 @@ fn arrows_are_what_rooms_are_built_with() {
     }
 }
 
-/// The sources below a folder, without comments and what is built for tests alone.
+/// Returns the sources under a folder, without comments and code that is only built for tests.
 fn files(root: &Path) -> Vec<(PathBuf, String)> {
     let (mut open, mut all) = (vec![root.to_owned()], Vec::new());
     while let Some(path) = open.pop() {
@@ -210,10 +210,10 @@ fn files(root: &Path) -> Vec<(PathBuf, String)> {
     all
 }
 
-/// What only tests name is a dependency of tests.
+/// Dependencies that only tests use must be dev-dependencies.
 #[test]
 fn rooms_use_what_they_are_built_with() {
-    // Named so that Cargo builds the library beside the tools, which link it into what they make.
+    // Named so that Cargo builds the library beside the tools, which link it into their output.
     const BESIDE: &[(&str, &str)] = &[("cli", "runtime")];
     for (room, Room { uses, folder }) in rooms() {
         let text: String = files(&folder.join("src"))
@@ -233,7 +233,7 @@ fn rooms_use_what_they_are_built_with() {
     }
 }
 
-/// The room of each line of the map's table, with the rooms that its last column names.
+/// Returns the crate in each line of the map's table, with the crates in its last column.
 fn drawn() -> Vec<(String, BTreeSet<String>)> {
     let map = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
     let map = std::fs::read_to_string(map).expect("the map");
@@ -252,7 +252,7 @@ fn drawn() -> Vec<(String, BTreeSet<String>)> {
     rows.map(row).collect()
 }
 
-/// The table names of each room what it is built on, without what that is built on in turn.
+/// The table lists each crate's dependencies, without transitive ones.
 #[test]
 fn the_map_draws_every_arrow() {
     let drawn = drawn();
@@ -285,7 +285,7 @@ fn the_map_draws_every_arrow() {
     }
 }
 
-/// Statics that change, or that are made at their first use, stand in the map with their reason.
+/// Mutable and lazily initialised statics must be listed in the map, with their reason.
 #[test]
 fn global_state_is_on_the_map() {
     const CHANGES: &[&str] = &["Mutex", "Atomic", "Lock<", "Once ", "RefCell", "Limited"];

@@ -1,6 +1,6 @@
-//! What a caller of compiled entries hands over is looked at before anything runs: data values part
-//! by part, tuples, functions. Each of these calls is an error with a place, and nothing is left
-//! behind.
+//! The arguments that callers of compiled entries pass are validated before anything runs: data
+//! values part by part, tuples, functions. Each of these calls is an error with a location, and
+//! leaks nothing.
 #![cfg(feature = "native")]
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -95,7 +95,7 @@ fn data_values_are_looked_at_part_by_part() {
             "{said}"
         );
     }
-    // The elements of a list are what its type says.
+    // The elements of a list must have its element type.
     let cons = |x: Value| Value::Adt(0, vec![x, Value::Adt(1, vec![])]);
     let said = host.call_timed(&jit, "sum", &[cons(leaf())]);
     assert!(
@@ -106,19 +106,19 @@ fn data_values_are_looked_at_part_by_part() {
     let long = (0..100_000).fold(Value::Adt(1, vec![]), |l, _| {
         Value::Adt(0, vec![floats(), l])
     });
-    // Values of any depth; the sum itself nests no deeper than the stack is.
+    // Values of any depth; the sum itself recurses no deeper than the stack allows.
     let _ = host.call_timed(&jit, "sum", &[long]);
     assert_eq!(host.heap().live_objects, 0);
 }
 
-/// A context in the hands of a program in C.
+/// A context as used by a C program.
 struct Caller {
     ctx: *mut RxContext,
     jit: Jit,
 }
 
 impl Caller {
-    /// Calls an entry; takes the arguments' references.
+    /// Calls an entry; consumes the arguments' references.
     fn call(&self, name: &str, args: &[*mut RxObject]) -> Result<*mut RxObject, String> {
         let entry = self.jit.entry(name).expect("an entry");
         let mut out: *mut RxObject = null_mut();
@@ -196,7 +196,7 @@ fn null_and_functions_of_another_kind_are_refused() {
         c.call("pair", &[c.tuple(&[c.floats(), inner])]),
         "an element type is another one",
     );
-    // A function without code, one that takes two arguments, and what is none.
+    // A function without code, one with two parameters, and a value that is not a function.
     let empty = unsafe { rx_alloc_closure(c.ctx, 1, 0) };
     refused(
         c.call("apply", &[empty, c.floats()]),
@@ -212,7 +212,7 @@ fn null_and_functions_of_another_kind_are_refused() {
     unsafe { rx_retain(closure) };
     let sum = c.call("apply", &[closure, c.floats()]).expect("a sum");
     unsafe { rx_release(c.ctx, sum) };
-    // What calls a closure from outside is looked at as well.
+    // Arguments of a closure that is called from outside are validated too.
     for (bad, why) in [
         (
             c.tensor(DLDataType::U8, 2),
@@ -227,7 +227,7 @@ fn null_and_functions_of_another_kind_are_refused() {
         let said = c.said();
         assert!(said.contains(why), "{said}");
     }
-    // It stays its caller's, who may call it again.
+    // It still belongs to its caller, who may call it again.
     for _ in 0..2 {
         let (x, mut out) = (c.floats(), null_mut());
         let status = unsafe { rx_call_closure(c.ctx, closure, &x, 1, &mut out) };

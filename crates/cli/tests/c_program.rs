@@ -139,7 +139,7 @@ fn other_targets_get_objects() {
     }
 }
 
-/// Weights are parameters of this example, so what is measured is code and runtime.
+/// Weights are parameters of this example, so that code and runtime are measured.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_stripped_program_is_small() {

@@ -1,11 +1,11 @@
-//! `docs/embedding.md` as somebody reads it for the first time: in an empty folder, with a relaxc
-//! that nothing lies beside, every command and program of it gives what it says.
+//! Follows `docs/embedding.md` like a first-time reader: in an empty folder, with nothing but
+//! relaxc, every command and program must give the documented output.
 #![cfg(all(feature = "native", target_os = "linux"))]
 
 use std::path::Path;
 use std::process::Command;
 
-/// The fenced parts of a page: what stands behind the fence, and the text.
+/// Returns the fenced blocks of a page: the info string, and the text.
 fn parts(page: &str) -> Vec<(String, String)> {
     let mut parts = Vec::new();
     let mut open: Option<(String, String)> = None;
@@ -27,7 +27,7 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
-/// The output of commands, in that folder, with the tool that lies in `bin`.
+/// Returns the output of commands in this folder, with the tool in `bin`.
 fn run(room: &Path, commands: &str) -> String {
     let old = std::env::var("PATH").unwrap_or_default();
     let path = format!("{}:{old}", room.join("bin").display());
@@ -50,7 +50,7 @@ fn the_page_holds_from_an_empty_folder() {
     for folder in ["bin", "work"] {
         std::fs::create_dir(room.path().join(folder)).expect("a folder");
     }
-    // As `cargo install` does: the program alone.
+    // Like `cargo install`: the program alone.
     std::fs::copy(env!("CARGO_BIN_EXE_relaxc"), room.path().join("bin/relaxc")).expect("a copy");
     let page = include_str!("../../../docs/embedding.md");
     let (mut said, mut checked) = (String::new(), 0);

@@ -1,4 +1,4 @@
-//! Every example runs both ways, and the two agree.
+//! Every example runs on both engines, with equal results.
 #![cfg(feature = "native")]
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 use relax_cli::npz;
 use relax_tensor::Tensor;
 
-/// Examples that need functions registered by a host program.
+/// Examples that need packed functions from a host program.
 const NEEDS_A_HOST: &[&str] = &["call_packed.relay"];
 
 fn root() -> PathBuf {
@@ -27,7 +27,7 @@ fn run(file: &Path, engine: &str, out: &Path) -> Vec<(String, Tensor)> {
         "{} with {engine}: {errors}",
         file.display()
     );
-    // An archive has its arrays in any order.
+    // Arrays in an archive are unordered.
     let mut arrays = npz::mapped(out).expect("relax-run writes npz");
     arrays.sort_by(|a, b| a.0.cmp(&b.0));
     arrays

@@ -1,4 +1,4 @@
-//! Every diagnostic code has a page in `docs/errors/`, and every page a code.
+//! Every diagnostic code has a page in `docs/errors/`, and vice versa.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The codes that stand in the code of a source file: comments do not count, nor do unit tests,
-/// which stand at the end of a file.
+/// Collects the codes in a source file, without comments and unit tests, which are at the end of a
+/// file.
 fn codes(text: &str, out: &mut BTreeSet<u16>) {
     let code = text
         .split("#[cfg(test)]\nmod tests")

@@ -1,6 +1,6 @@
-//! Runs the file tests of `tests/` at the top of the repository.
+//! Runs the file tests in `tests/` at the root of the repository.
 //!
-//! A test is a `.relay` file. Its first lines say what runs, its last lines what comes out:
+//! A test is a `.relay` file. Its first lines say what to run, its last lines what the output is:
 //!
 //! ```text
 //! // run: relax-opt %s --print-style tvm
@@ -11,15 +11,15 @@
 //! ```
 //!
 //! * `// run: TOOL ARGS` runs a tool of this crate; `%s` is the file, `%t` a scratch path, `%r` the
-//!   repository; blanks within `'…'` do not part words. Several `run` lines run one after the
+//!   repository; blanks within `'…'` do not separate words. Several `run` lines run one after the
 //!   other, each with an `// expect:` block of its own.
-//! * The text that the tool sees ends where the first `// expect:` stands.
+//! * The tool's input ends at the first `// expect:`.
 //! * Standard output and standard error are compared together, output first.
-//! * Files under `tests/errors/` have no `expect` blocks: source and output stand together in an
-//!   insta snapshot in `snapshots/`.
+//! * Files under `tests/errors/` have no `expect` blocks: source and output are in an insta
+//!   snapshot in `snapshots/`.
 //!
-//! The files of `examples/` (those of real models apart) are tests too: relax-check has nothing to
-//! say about them, not even a warning.
+//! The files of `examples/` (except those of real models) are tests too: relax-check must report
+//! nothing, not even a warning.
 //!
 //! `RELAX_BLESS=1 cargo test` rewrites all expectations; review every line that it changes.
 
@@ -56,10 +56,9 @@ fn main() {
     let mut examples = files(&root.join("examples"), "relay");
     examples.retain(|p| !p.starts_with(root.join("examples/models")));
     let mut texts = files(&root.join("tests"), "relay");
-    // What the graphs beside them must read as: `crates/relax/tests/graphs.rs` compares the two.
+    // Compared with the graphs of the same name in `crates/relax/tests/graphs.rs`.
     texts.retain(|p| !p.starts_with(root.join("tests/graphs")));
-    // What these become in TVMScript stands beside them: `crates/relax/tests/rescue.rs` compares
-    // the two.
+    // Compared with their TVMScript forms in `crates/relax/tests/rescue.rs`.
     texts.retain(|p| !p.starts_with(root.join("tests/rescue")));
     let trials = texts
         .into_iter()
@@ -168,7 +167,7 @@ fn run_tool(run: &str, file: &Path, scratch: &Scratch) -> Result<(i32, String), 
     let tool = words.next().ok_or("an empty `// run:` line")?;
     let mut args: Vec<String> = words.collect();
     let mut command = Command::new(tool_path(&tool)?);
-    // `<<< 'one; two'` gives these lines to standard input.
+    // `<<< 'one; two'` passes these lines as standard input.
     if let Some(at) = args.iter().position(|w| w == "<<<") {
         let lines = args.split_off(at).pop().unwrap_or_default();
         let input = scratch.dir.join("standard.input");
@@ -185,7 +184,7 @@ fn run_tool(run: &str, file: &Path, scratch: &Scratch) -> Result<(i32, String), 
     Ok((out.status.code().unwrap_or(-1), text))
 }
 
-/// The words of a command: parted by blanks outside of single quotes.
+/// Splits a command into words, separated by blanks outside of single quotes.
 fn words(run: &str) -> Vec<String> {
     let (mut words, mut word, mut quoted) = (Vec::new(), None::<String>, false);
     for c in run.chars() {
@@ -202,8 +201,8 @@ fn words(run: &str) -> Vec<String> {
     words
 }
 
-/// A folder of its own for one test, removed afterwards; tools see the file under the same
-/// relative path as in the repository, so that messages are the same everywhere.
+/// A temporary folder for one test; tools see the file under the same relative path as in the
+/// repository, so that messages are the same everywhere.
 struct Scratch {
     dir: PathBuf,
 }

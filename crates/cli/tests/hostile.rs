@@ -1,5 +1,5 @@
-//! Files that claim what is not so: each is an error with a reason, exit code 1 or 2, never a crash
-//! or a wrong number.
+//! Files with false claims: each is an error with a reason, exit code 1 or 2, never a crash or a
+//! wrong number.
 
 #[path = "common/folder.rs"]
 mod folder;
@@ -113,7 +113,7 @@ fn members_of_archives_are_held_against_their_bounds() {
     let folder = folder("hostile-npz");
     let array = npy("<f4", false, "(2,)", &[0; 8]);
     let short = npy("<f4", false, "(4,)", &[0; 8]);
-    // The second array would begin in the first one.
+    // The second array would overlap the first one.
     let two = archive(&[("y.npy", array.clone()), ("x.npy", short)]);
     let twice = archive(&[("x.npy", array.clone()), ("x.npy", array.clone())]);
     let good = archive(&[("x.npy", array)]);
@@ -170,7 +170,7 @@ fn an_empty_tensor_of_many_rows_is_short() {
     assert_eq!(text.trim(), "Tensor[(4294967296, 0), float32]\n[]");
 }
 
-/// Returns what a tool says when it is called with these arguments, and its exit code.
+/// Returns a tool's error output for these arguments, and its exit code.
 fn called(folder: &Folder, tool: &str, args: &[&str]) -> (i32, String) {
     let o = Command::new(tool)
         .args(args)
@@ -285,7 +285,7 @@ fn nested_blocks_are_not_moved_right_without_end() {
     assert_eq!(code, 0, "{said}");
 }
 
-/// A chain of pairs of pairs: thirty lines whose type has a thousand million parts.
+/// Builds a chain of nested pairs: thirty lines whose type has a billion nodes.
 fn pairs(n: usize) -> String {
     let mut text = "def @main(%x: float32) {\n  %0 = (%x, %x);\n".to_owned();
     for i in 1..n {
@@ -353,7 +353,7 @@ fn weights_that_are_copied_outlive_their_file() {
     std::fs::write(&path, vec![1; 17 << 20]).expect("it is written");
     relax::weights::copy_all();
     let weights = relax_cli::weights::open(&path).expect("it is read");
-    // What is mapped would end the process here.
+    // A mapping of the file would crash the process here.
     std::fs::File::create(&path).expect("it is cut");
     let sum: usize = weights.bytes().iter().map(|&b| usize::from(b)).sum();
     assert_eq!(sum, 17 << 20);

@@ -1,6 +1,6 @@
-//! Kernels of the runtime that stand for stages are guarded by themselves, not by what typing
-//! concluded: the checks that follow from the operators' relations are taken away here, and extents
-//! behind `?` are any.
+//! The runtime kernels that replace stages have their own guards, independent of type inference:
+//! here, the checks that follow from the operators' relations are removed, and extents `?` are
+//! arbitrary.
 #![cfg(feature = "native")]
 
 use relax::{InferOptions, ReadOptions, Session};
@@ -10,7 +10,7 @@ use relax_lower::lir::{Inst, Lowered};
 use relax_tensor::Tensor;
 use relax_testkit::{Rng, agree};
 
-/// Parameters as ranks with constant extents where there are numbers, and what is computed of them.
+/// Parameters as ranks, with constant extents where given, and the expression computed from them.
 const CALLS: &[(&[&[i64]], &str)] = &[
     (&[&[4, -1], &[-1, -1]], "nn.dense(%0, %1, units=8)"),
     (
@@ -55,7 +55,7 @@ const CALLS: &[(&[&[i64]], &str)] = &[
     (&[&[-1, -1], &[-1]], "add(exp(%0), %1)"),
     (&[&[-1, -1], &[-1, -1]], "concatenate((%0, %1), axis=0)"),
     (&[&[-1, -1]], "sum(transpose(%0, axes=None) * 2f, axis=[0])"),
-    // Sorting, searching and running along an axis.
+    // Sorting, searching and scans along an axis.
     (&[&[-1, -1]], "sort(%0, axis=0)"),
     (
         &[&[-1, -1, -1]],
@@ -66,7 +66,7 @@ const CALLS: &[(&[&[i64]], &str)] = &[
         "cast(argmax(%0, axis=[1]), dtype=\"float32\")",
     ),
     (&[&[-1, -1]], "cumsum(%0, axis=0)"),
-    // Elements that are picked, and borders.
+    // Gathers, and padding.
     (
         &[&[-1, -1]],
         "nn.pad(%0, 0f, pad_width=[[1, 2], [0, 1]], pad_mode=\"reflect\")",
@@ -79,7 +79,7 @@ const CALLS: &[(&[&[i64]], &str)] = &[
         &[&[-1, -1, -1, -1]],
         "nn.upsampling(%0, scale_h=2f, scale_w=2f)",
     ),
-    // Sums of products of any form, and small integers.
+    // Contractions of any form, and small integers.
     (
         &[&[-1, -1, -1], &[-1, -1, -1]],
         "nn.conv1d(%0, %1, channels=3, kernel_size=[2])",
@@ -108,7 +108,7 @@ fn text(params: &[&[i64]], body: &str) -> String {
     format!("def @main({}) {{ {body} }}", types.join(", "))
 }
 
-/// The lowered program without the checks that relations asked for.
+/// Returns the lowered program without the checks required by relations.
 fn lowered(text: &str, pipeline: &str) -> Lowered {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, diagnostics) = session.read("guards.relay", text.as_bytes().to_vec());
@@ -149,7 +149,7 @@ fn kernels_never_leave_their_operands() {
             let checked = native::jit(&lowered).expect("code that is checked");
             let mut fine = 0;
             for round in 0..60 {
-                // Some extents are equal, so that all is well now and then.
+                // Some extents are equal, so that calls succeed now and then.
                 let common = 1 + random.below(6) as i64;
                 let mut extent = |d: &i64| match *d {
                     -1 if round % 3 == 0 || random.chance(60) => common,
@@ -185,8 +185,8 @@ fn kernels_never_leave_their_operands() {
     }
 }
 
-/// What a kernel is told it may touch is held against tensors, not types: a call whose output was
-/// made too small fails.
+/// In checked mode, the extents a kernel may access are compared with the tensors, not the types: a
+/// call whose output buffer is too small fails.
 #[test]
 fn checked_code_holds_what_is_touched_against_tensors() {
     let mut lowered = lowered(

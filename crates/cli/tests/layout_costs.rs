@@ -1,12 +1,11 @@
-//! The model of costs by which layouts are chosen knows when the kernel of a convolution filters
-//! minimally.
+//! The cost model for choosing layouts knows when a convolution uses a Winograd kernel.
 #![cfg(feature = "native")]
 
 use relax_ops::{AttrValue, Known, Priced, registry};
 use relax_runtime::kernels::conv::{RxConv2dSizes, filters_minimally};
 use relax_tensor::DType;
 
-/// Returns what a window of 3 by 3 with its padding costs, channels first, with taps so far apart.
+/// Returns the cost of a padded 3 by 3 convolution, channels first, with this dilation.
 fn cost(c: i64, o: i64, size: i64, apart: i64) -> f64 {
     let op = registry()
         .find("nn.conv2d")
@@ -54,7 +53,7 @@ fn the_model_knows_when_the_kernel_filters_minimally() {
                     dilation_w: 1,
                     groups: 1,
                 };
-                // Taps that lie apart take the plain way.
+                // Dilated convolutions do not use Winograd.
                 let model = cost(c, o, size, 1) < cost(c, o, size, 2);
                 let kernel = filters_minimally(&sizes, 0);
                 assert_eq!(model, kernel, "{c} to {o} channels, {size} by {size}");

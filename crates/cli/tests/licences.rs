@@ -1,9 +1,9 @@
-//! Whose code is linked: every crate that the tools are made of has a licence that lets anybody
-//! use, change and pass them on.
+//! Licences of linked code: every crate in the tools has a licence that permits use, modification
+//! and redistribution.
 
 use std::process::Command;
 
-/// Licences that ask for no more than their text.
+/// Licences that only require their text to be included.
 const FREE: &[&str] = &[
     "0BSD",
     "Apache-2.0",
@@ -20,12 +20,11 @@ const FREE: &[&str] = &[
     "Zlib",
 ];
 
-/// Returns whether one of the alternatives of an expression asks for free licences only.
+/// Returns whether one alternative of a licence expression requires permissive licences only.
 fn is_free(expression: &str) -> bool {
     let expression = expression.replace(['(', ')'], " ").replace('/', " OR ");
     let free = |l: &str| FREE.contains(&l.trim());
-    // Alternatives within what must hold together are enough too:
-    // `(MIT OR Apache-2.0) AND Unicode-3.0`.
+    // Alternatives within a conjunction count too: `(MIT OR Apache-2.0) AND Unicode-3.0`.
     let both = (expression.split(" AND ")).all(|part| part.split(" OR ").any(free));
     both || (expression.split(" OR ")).any(|part| part.split(" AND ").all(free))
 }
@@ -50,7 +49,7 @@ fn every_dependency_is_free() {
         .output()
         .expect("cargo runs");
     if !out.status.success() {
-        // Crates that nothing built here needs are not at hand.
+        // Crates that nothing built here needs are not downloaded.
         eprintln!("skipped: {}", String::from_utf8_lossy(&out.stderr));
         return;
     }

@@ -1,4 +1,4 @@
-//! What goes wrong at run time is an error with a message, and nothing is left behind.
+//! Run-time failures are errors with a message, and leak nothing.
 #![cfg(feature = "native")]
 
 use relax::{InferOptions, ReadOptions, Session};
@@ -6,7 +6,7 @@ use relax_cli::native;
 use relax_codegen::{Host, Value};
 use relax_tensor::Tensor;
 
-/// Runs `@main` of a text natively with a stack of so many bytes.
+/// Runs `@main` of a text natively with this stack size in bytes.
 fn run(text: &str, inputs: &[Tensor], stack: u64) -> (Result<Value, String>, u64) {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, diagnostics) = session.read("test.relay", text.as_bytes().to_vec());

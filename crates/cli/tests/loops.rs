@@ -1,6 +1,5 @@
-//! Loops in vectors, on threads and written out compute what the reference computes, to the bit,
-//! for every element type; their errors are the same for any number of threads, and leave no memory
-//! behind.
+//! Vectorised, parallel and unrolled loops compute exactly what the reference computes, for every
+//! element type; their errors are independent of the number of threads, and leak no memory.
 #![cfg(feature = "native")]
 
 use std::fmt::Write as _;
@@ -48,7 +47,7 @@ fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Compares both engines on one and on three threads; nothing may be left.
+/// Compares both engines on one and on three threads; nothing may leak.
 fn agree(text: &str, inputs: &[Tensor]) -> Made {
     let made = make(text, inputs);
     for threads in [1, 3] {
@@ -103,7 +102,7 @@ fn dtype(name: &str) -> DType {
     name.parse().expect("an element type")
 }
 
-/// Expressions over `%X[%i]` and `%Y[%i]`, with their own type (`=`) or `bool`.
+/// Returns expressions over `%X[%i]` and `%Y[%i]`, of their own type (`=`) or `bool`.
 fn expressions(t: DType) -> Vec<(&'static str, bool)> {
     let compare = [
         ("X < Y", true),
@@ -156,7 +155,7 @@ fn expressions(t: DType) -> Vec<(&'static str, bool)> {
     all
 }
 
-/// A module with one program per expression, its loops marked so.
+/// Returns a module with one program per expression, its loops annotated.
 fn module(t: &str, mark: &str) -> String {
     let mut text = String::new();
     let mut calls = Vec::new();
@@ -236,7 +235,7 @@ fn long_loops_are_shared_among_threads() {
     }
 }
 
-/// Nests of several loops, reductions, guards, elements that lie apart.
+/// Nests of several loops, reductions, guards, strided elements.
 const NESTS: &str = r#"
 prim_func @product(%A: Buffer[(m, k), ELEM], %B: Buffer[(k, n), ELEM], %C: Buffer[(m, n), ELEM]) {
   for %i, %j, %p in grid(m, n, k) {
@@ -304,7 +303,7 @@ fn nests_are_the_same() {
             let shaped = |a, b, seed| {
                 let mut x = numbers(dtype(t), a * b, seed);
                 for i in 0..x.len() {
-                    // Sums of few small numbers are exact in any order.
+                    // Sums of few small integers are exact in any order.
                     x.set_f64(i, (i * 7 % 11) as f64);
                 }
                 x.reshape(&[a, b]).expect("as many elements")
@@ -317,7 +316,7 @@ fn nests_are_the_same() {
     }
 }
 
-/// A shared loop reads at indices from a tensor; before, it takes a large local buffer.
+/// A parallel loop that gathers from a tensor; before it, a large local buffer is allocated.
 const GATHER: &str = r#"
 prim_func @gather(%X: Buffer[(n,), float64], %I: Buffer[(k,), int64], %Z: Buffer[(k,), float64]) {
   alloc %T: Buffer[(n,), float64];
@@ -341,8 +340,7 @@ fn the_first_failure_is_told_and_nothing_is_left() {
         for threads in [1, 4] {
             let host = Host::new(threads).expect("memory");
             let inputs = [x.clone(), index.clone()];
-            // What the host holds for its own arguments is there after a call that does not fail,
-            // too.
+            // What the host holds for its own arguments also exists after a successful call.
             let error = host
                 .call(&made.jit, "main", &inputs)
                 .expect_err("an index outside")

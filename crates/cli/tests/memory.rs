@@ -1,5 +1,5 @@
-//! Repeated calls allocate nothing: what a call gives back serves the next one of the same sizes.
-//! And a call that gets no memory says where, and leaves nothing behind.
+//! Repeated calls allocate nothing: memory freed by a call is reused by the next one of the same
+//! sizes. A call that runs out of memory reports where, and leaks nothing.
 #![cfg(feature = "native")]
 
 use std::path::Path;
@@ -24,8 +24,7 @@ fn compile(text: &str, pipeline: &str) -> Jit {
     native::jit(&lowered).expect("code")
 }
 
-/// Calls with each list of arguments in turn, round after round: the first round may allocate, no
-/// later one.
+/// Calls with each list of arguments in turn, round after round: only the first round may allocate.
 fn steady(text: &str, arguments: &[Vec<Tensor>]) {
     for pipeline in [
         "O0",

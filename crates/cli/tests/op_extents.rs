@@ -1,7 +1,6 @@
-//! Extents that typing knows as `?` are checked when a call is made: for every operator, the value
-//! cases of `tests/ops/` are called with random extents behind `?`. Where the operator refuses such
-//! extents as constants, both engines refuse them, with the same words; elsewhere both compute the
-//! same.
+//! Extents typed as `?` are checked at each call: for every operator, the value cases of
+//! `tests/ops/` are called with random extents behind `?`. If the operator rejects these extents as
+//! constants, both engines reject them with the same message; otherwise both compute the same.
 
 #[allow(dead_code)] // Each test file uses its part.
 #[path = "../../relax/tests/op_cases/mod.rs"]
@@ -17,12 +16,12 @@ use relax_ops::OpDef;
 use relax_tensor::DType;
 use relax_testkit::{Rng, alike};
 
-/// Operators whose relations ask for more than their computations need: extents that they refuse as
-/// constants are computed when they are `?`.
+/// Operators whose relations are stricter than their computations: extents that they reject as
+/// constants are accepted as `?`.
 const LENIENT: &[(&str, &str)] = &[];
 
-/// Operators of which some case has no native form once extents are `?`, and why. No other is left
-/// out.
+/// Operators with a case that has no native form once extents are `?`, and why. No others are
+/// exempt.
 const NOT_NATIVE: &[(&str, &str)] = &[
     ("bitwise_and", BITS),
     ("bitwise_or", BITS),
@@ -44,12 +43,12 @@ const LENGTH: &str =
     "a vector that stands for indices or extents has as many elements as the program has loops";
 const WINOGRAD: &str = "the matrices of the transform follow from the kernel's extents";
 
-/// What runs before code is made.
+/// The pipelines before code generation.
 const PIPELINES: [&str; 2] = ["O0", "O2"];
 
-/// How many random calls of each case are tried.
+/// The number of random calls of each case.
 const TRIES: usize = 10;
-/// No tensor of a random call has more elements than this.
+/// The limit on elements of tensors in random calls.
 const LARGEST: i64 = 5_000;
 
 fn main() {
@@ -73,7 +72,7 @@ impl Part {
     }
 }
 
-/// Code for a module, or why native code has no such form.
+/// Compiles a module; the error says why it has no native form.
 fn compiled(text: &str, pipeline: &str) -> Result<Jit, Diagnostics> {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, _) = session.read("case.relay", text.to_owned().into_bytes());
@@ -83,7 +82,7 @@ fn compiled(text: &str, pipeline: &str) -> Result<Jit, Diagnostics> {
     native::jit(&lowered)
 }
 
-/// Notes the modules that have no native form, and why.
+/// Records the modules without a native form, and why.
 fn check(
     op: &OpDef,
     items: &str,
@@ -192,8 +191,8 @@ fn check(
                 }
                 match (&expected, &found) {
                     (Ok(a), Ok(b)) if alike(a, b) => {}
-                    // What is about extents is said alike, unless passes have put other operators
-                    // there; other faults depend on the order of things.
+                    // Messages about extents are equal, unless passes have replaced operators;
+                    // other faults depend on the order of evaluation.
                     (Err(a), Err(b)) if a.code.0 != 1101 || b.ends_with(&a.message) => {}
                     (Err(_), Err(_)) if *pipeline != "O0" => {}
                     (Err(_), Err(_)) => {
@@ -210,7 +209,7 @@ fn check(
 fn run(op: &OpDef) -> Result<(), Failed> {
     let file = read(&path_of(op.name))?;
     let mut random = Rng::new(0x9E37_79B9);
-    // Which of two elements a maximum takes where one is NaN depends on their order.
+    // Which element a maximum returns if one is NaN depends on their order.
     let plain = |c: &&Case| {
         let nan = |e: &String| e.contains("nan");
         c.kind == Kind::Value && !c.params.iter().filter_map(|p| p.elements.as_ref()).any(nan)

@@ -1,4 +1,4 @@
-//! relax-opt's flags about files, and relax-bisect on a pass that is wrong on purpose.
+//! relax-opt's flags about files, and relax-bisect on deliberately broken passes.
 
 #[path = "common/folder.rs"]
 mod folder;
@@ -75,7 +75,7 @@ fn the_module_goes_to_stdout_and_everything_else_to_stderr() {
     );
 }
 
-/// Returns what goes to standard error for these flags.
+/// Returns the error output for these flags.
 fn said(dir: &Folder, flags: &[&str]) -> String {
     let o = dir.opt(&[&["a.relay", "-o", "out.relay"], flags].concat());
     assert_eq!(o.status.code(), Some(0), "{}", text(&o.stderr));
@@ -203,7 +203,7 @@ fn mistakes_of_a_pipeline_are_shown_at_their_places() {
     let o = dir.opt(&["a.relay", "--pipeline", "infer-type,fuse-ops{levl=1}"]);
     assert_eq!(o.status.code(), Some(2));
     let err = text(&o.stderr);
-    // Column 21 of the pipeline, where the option stands.
+    // Column 21 of the pipeline, the position of the option.
     assert!(err.contains(":1:21") && err.contains("level"), "{err}");
 }
 
@@ -327,7 +327,7 @@ fn tuples_and_constants_without_metadata_come_from_files_too() {
     relax_cli::npz::write(&dir.0.join("w.npz"), &all[1..]).expect("a file");
     let o = dir.opt(&["a.relay", "--params", "w.npz"]);
     assert!(text(&o.stderr).contains("%p.0 is missing: a tuple is bound as a whole"));
-    // The bisector takes fields by the same names.
+    // The bisector uses the same names for fields.
     dir.write(
         "b.relay",
         "def @main(%x: float32, %p: (float32, (float32, float32))) { add(multiply(%x, %p.0), divide(%p.1.0, %p.1.1)) }",
@@ -402,7 +402,7 @@ fn reproducers_run_again() {
 }
 
 impl Folder {
-    /// With the passes that are wrong on purpose.
+    /// Runs a tool with the deliberately broken passes enabled.
     fn wrong(&self, tool: &str, args: &[&str]) -> Output {
         let mut command = Command::new(tool);
         let command = command.args(args).current_dir(&self.0);
@@ -438,7 +438,7 @@ fn failures_write_reproducers_that_fail_again() {
             err.contains("`relax-opt --run-reproducer r.relay` repeats this"),
             "{err}"
         );
-        // The pipeline with all options, and the text as it was.
+        // The pipeline with all options, and the original text.
         let (first, rest) = dir
             .read("r.relay")
             .split_once('\n')
@@ -457,7 +457,7 @@ fn failures_write_reproducers_that_fail_again() {
             "{}",
             text(&again.stderr)
         );
-        // The bisector takes it too, names the pass and makes it smaller.
+        // The bisector accepts it too, names the pass and reduces the program.
         let bisect = env!("CARGO_BIN_EXE_relax-bisect");
         let o = dir.wrong(bisect, &["r.relay", "--reduce", "-o", "small.relay"]);
         let out = text(&o.stdout) + &text(&o.stderr);
@@ -602,7 +602,7 @@ fn printing_around_a_pass_that_is_not_run_is_said() {
     );
 }
 
-/// Subtractions lose their second operand: wrong unless it is zero.
+/// Drops the second operand of subtractions: wrong unless it is zero.
 static DROPS: PassDef = PassDef {
     name: "drops-second-operands",
     doc: "Wrong on purpose.",
@@ -617,7 +617,7 @@ static DROPS: PassDef = PassDef {
     },
 };
 
-/// Subtractions become references to a variable that nothing binds.
+/// Replaces subtractions by references to an unbound variable.
 static BREAKS: PassDef = PassDef {
     name: "breaks-the-module",
     doc: "Wrong on purpose.",
@@ -631,7 +631,7 @@ static BREAKS: PassDef = PassDef {
     },
 };
 
-/// Crashes where there is a subtraction.
+/// Crashes on a subtraction.
 static CRASHES: PassDef = PassDef {
     name: "crashes",
     doc: "Wrong on purpose.",
@@ -695,7 +695,7 @@ fn question(wrong: &'static PassDef) -> (Module, Question) {
     (module, question)
 }
 
-/// The reduced program of a wrong pass.
+/// Returns the reduced program for a broken pass.
 fn reduced(wrong: &'static PassDef, expected: impl Fn(&Kind) -> bool) -> String {
     let (module, question) = question(wrong);
     let Verdict::Wrong(finding) = search(&module, &question) else {

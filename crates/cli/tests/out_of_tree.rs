@@ -1,5 +1,4 @@
-//! The pass of `examples/out_of_tree`, a tool outside of the project, in pipelines and in what
-//! relax-opt says.
+//! The pass of `examples/out_of_tree`, in pipelines and in relax-opt's documentation.
 
 use relax::passes::Registry;
 use relax::{PassConfig, ReadOptions, Session, Silent, Style, run_pipeline};

@@ -1,4 +1,4 @@
-//! What all tools do alike: where their outputs go, how they end, what they say of themselves.
+//! Common behaviour of all tools: outputs, exit codes, help.
 #![cfg(all(feature = "native", unix))]
 
 #[path = "common/folder.rs"]
@@ -37,7 +37,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns what a call says that is wrong.
+/// Returns the error output of an invalid call.
 fn refused(dir: &Path, line: &str) -> String {
     let o = call(dir, line);
     assert_eq!(o.status.code(), Some(2), "{line}: {}", text(&o.stderr));
@@ -272,7 +272,7 @@ fn lists_and_options_are_taken_and_given_as_their_tensors() {
         };
         let same = ["out0 []", "out1 [1, 2]", "out2 [7]", "out3 [2]", "out4 [7]"];
         assert_eq!(run(&all), same, "{engine}");
-        // An option that is left out is none; so is a list without elements.
+        // An omitted option is absent; an omitted list is empty.
         assert_eq!(run(&list[..1]), ["out0 [1, 2]", "out1 [1]"], "{engine}");
         assert_eq!(run(&[]), ["out0 [0]"], "{engine}");
     }
@@ -338,7 +338,7 @@ fn every_tool_says_what_it_is() {
     }
 }
 
-/// Standard streams that nobody reads any more.
+/// Standard streams that were closed by their readers.
 #[test]
 fn closed_pipes_end_no_tool_badly() {
     let dir = Folder::new("closed");
@@ -379,15 +379,15 @@ fn an_interrupted_tool_leaves_nothing() {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = Folder::new("interrupted");
     dir.write("m.relay", TEXT).write("temporary/.keep", "");
-    // A C compiler that says when it is called, and does not end before the test.
+    // A C compiler that signals when it is called, and does not exit before the test.
     dir.write(
         "cc",
         "#!/bin/sh\n: > called\nwhile [ -e called ]; do sleep 0.05; done\n",
     );
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(dir.0.join("cc"), mode).expect("ours");
-    // A tool keeps ignoring a signal that it was started to ignore, as background jobs of a shell
-    // are.
+    // A tool that was started with a signal ignored keeps ignoring it, like background jobs of a
+    // shell.
     let mut child = Command::new("env")
         .arg("--default-signal=INT")
         .arg(tool("relaxc").get_program())

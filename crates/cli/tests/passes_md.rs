@@ -1,5 +1,6 @@
-//! `docs/passes.md`: what stands between `<!-- made: NAME -->` and `<!-- end -->` is made from the
-//! pass's entry and its file test. `RELAX_BLESS=1` writes it, otherwise it must be current.
+//! `docs/passes.md`: the text between `<!-- made: NAME -->` and `<!-- end -->` is generated from
+//! the pass's entry and its file test. `RELAX_BLESS=1` regenerates it, otherwise it must be up to
+//! date.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A program and what the pass makes of it.
+/// A program before and after a pass.
 struct Example {
     test: String,
     pipeline: String,
@@ -18,7 +19,7 @@ struct Example {
     after: String,
 }
 
-/// The example of a pass: the first run of its file test, or of a test that runs it alone.
+/// Returns the example of a pass: the first run in its file test, or in a test that runs it alone.
 fn example(pass: &str) -> Option<Example> {
     let dir = root().join("tests/passes");
     let mut names: Vec<String> = std::fs::read_dir(dir)
@@ -30,13 +31,14 @@ fn example(pass: &str) -> Option<Example> {
     names.sort();
     let own = format!("{pass}.relay");
     names.sort_by_key(|n| *n != own);
-    // A run of the pass alone (or after what prepares the program for it) shows it best.
+    // Preferably a run of the pass alone (or after passes that prepare the program for it).
     let mut alone = names.iter().map(|n| runs(n, pass, true));
     let found = alone.find_map(|e| e);
     found.or_else(|| names.iter().find_map(|n| runs(n, pass, false)))
 }
 
-/// The first good run of a pass in a file test; `last`: with nothing after it.
+/// Returns the first suitable run of a pass in a file test; with `last`, one with no passes after
+/// it.
 fn runs(name: &str, pass: &str, last: bool) -> Option<Example> {
     let path = root().join("tests/passes").join(name);
     let text = std::fs::read_to_string(path).expect("a test");
@@ -76,7 +78,7 @@ fn runs(name: &str, pass: &str, last: bool) -> Option<Example> {
     None
 }
 
-/// The steps of a pipeline.
+/// Splits a pipeline into its steps.
 fn top_level(pipeline: &str) -> Vec<&str> {
     let (mut out, mut depth, mut start) = (Vec::new(), 0i32, 0);
     for (i, c) in pipeline.char_indices() {

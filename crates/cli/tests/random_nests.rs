@@ -1,6 +1,6 @@
-//! Random tensor programs written by hand: outputs of computed extents, inputs whose extents are
-//! `?`, elements that nothing writes, booleans. Both engines compute the same, or fail with the
-//! same words; code that is checked too.
+//! Random hand-written tensor programs: outputs of computed extents, inputs of extent `?`,
+//! unwritten elements, booleans. Both engines compute the same or fail with the same message, also
+//! with checked code.
 #![cfg(feature = "native")]
 
 use relax::{InferOptions, ReadOptions, Session};
@@ -27,7 +27,7 @@ impl Nest {
         (*self.random.pick(of)).to_owned()
     }
 
-    /// An index into an axis: mostly inside.
+    /// Generates an index into an axis, usually in bounds.
     fn index(&mut self, extent: &str) -> String {
         let fitting: Vec<String> = (self.loops.iter())
             .filter(|l| l.1 == extent)
@@ -115,7 +115,7 @@ impl Nest {
     }
 }
 
-/// A program with its inputs, and what the call says of its output.
+/// Generates a program with its inputs, and the output type of the call.
 fn made(seed: u64) -> (String, Vec<Tensor>) {
     let mut nest = Nest {
         random: Rng::new(seed),
@@ -156,7 +156,7 @@ fn made(seed: u64) -> (String, Vec<Tensor>) {
     let x: Vec<f32> = (0..n)
         .map(|_| (r.unit() as f32 * 8.0 - 4.0).round())
         .collect();
-    // Bytes as they may come from elsewhere.
+    // Arbitrary bytes, as they may come from elsewhere.
     let b: Vec<u8> = (0..m).map(|_| *r.pick(&[0, 1, 2, 255])).collect();
     let flags = Tensor::from_bytes(DType::BOOL, &[m], &b).expect("a byte for each");
     (text, vec![Tensor::from_slice(&[n], &x), flags])
@@ -172,7 +172,7 @@ fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// Returns what is wrong with a program, if anything; nothing where it is refused before it runs.
+/// Returns a disagreement, if any; nothing if the program is rejected before it runs.
 fn trouble(seed: u64, ran: &mut usize) -> Option<String> {
     let (text, inputs) = made(seed);
     let mut session = Session::new(ReadOptions::default());
@@ -203,7 +203,7 @@ fn trouble(seed: u64, ran: &mut usize) -> Option<String> {
         let found = Host::new(1).expect("memory").call(&jit, "main", &inputs);
         let fine = match (&expected, &found) {
             (Ok(a), Ok(b)) => match (a, b) {
-                // Sums of floats may be taken in another order.
+                // Sums of floats may be reordered.
                 (Value::Tuple(a), Value::Tuple(b)) => equal(&a[0], &b[0]),
                 _ => false,
             },

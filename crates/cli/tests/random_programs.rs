@@ -1,5 +1,4 @@
-//! Random well-typed programs give the same values natively and in the evaluator, and leave nothing
-//! behind.
+//! Random well-typed programs give the same values natively and in the evaluator, and leak nothing.
 #![cfg(feature = "native")]
 
 use relax::{InferOptions, ReadOptions, Session};
@@ -24,13 +23,13 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Returns how many programs for each pipeline: `RELAX_PROGRAMS`, or three thousand in all where
-/// code is optimised and enough for a quick look where not.
+/// Returns the number of programs for each pipeline: `RELAX_PROGRAMS`, or three thousand in total
+/// in optimised builds and a few otherwise.
 fn count() -> u64 {
     number("RELAX_PROGRAMS").unwrap_or(if cfg!(debug_assertions) { 60 } else { 500 })
 }
 
-/// The program of a listing, once more as listing and as file.
+/// Reads a listing, serialises the program, and reads it again.
 fn through_text_and_file(listing: &str) -> Result<Executable, String> {
     let program =
         relax_vm::read_listing(listing).map_err(|e| format!("the listing does not read: {e}"))?;
@@ -40,7 +39,7 @@ fn through_text_and_file(listing: &str) -> Result<Executable, String> {
     through_file(&program)
 }
 
-/// The program once more, from a file.
+/// Serialises a program and reads it again.
 fn through_file(program: &Executable) -> Result<Executable, String> {
     let bytes = relax_vm::write(program).map_err(|e| e.0)?;
     let program = relax_vm::read(Arc::new(bytes.clone()))
@@ -51,13 +50,12 @@ fn through_file(program: &Executable) -> Result<Executable, String> {
     }
 }
 
-/// Leaves the virtual machine out. Its translation is safe code, which the optimiser lets compare
-/// the bytes of an enum before it looks at the variant; valgrind takes that for a decision over
-/// bytes that nobody wrote.
+/// Skips the virtual machine. The optimiser makes its (safe) code compare the bytes of an enum
+/// before checking the variant; valgrind reports that as a decision on uninitialised bytes.
 const NATIVE_ONLY: &str = "RELAX_NATIVE_ONLY";
 
-/// Returns what goes wrong with a program on the virtual machine, after it went through the listing
-/// and the file.
+/// Returns a failure of a program on the virtual machine, after a round trip through listing and
+/// file.
 fn machine_trouble(
     lowered: &Lowered,
     module: &Module,
@@ -83,7 +81,7 @@ fn machine_trouble(
     let inputs: Vec<Value> = inputs.iter().cloned().map(Value::Tensor).collect();
     let ways = [
         (again, KernelsBy::Loops),
-        // With all that lowering knew.
+        // With all information from lowering.
         (same_file, KernelsBy::Native),
     ];
     ways.into_iter().find_map(|(program, by)| {
@@ -101,8 +99,8 @@ fn machine_trouble(
     })
 }
 
-/// Returns what went wrong with a program, if anything. `pipeline` runs before native code is
-/// generated. What can be shrunk is shrunk.
+/// Returns a failure of a program, if any. `pipeline` runs before native code is generated. Failing
+/// programs are shrunk where possible.
 fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     let made = program(seed, features);
     let mut session = Session::new(ReadOptions::default());
@@ -130,7 +128,7 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     Some(format!("{what}\nIn less of it: {last:?}\n{text}"))
 }
 
-/// Returns what the engines do not agree about, or what a program leaves behind.
+/// Returns a disagreement between the engines, or a leak.
 fn disagreement(
     session: &mut Session,
     module: &Module,
@@ -241,9 +239,9 @@ fn code_whose_memory_is_planned_agrees_with_the_evaluator() {
     );
 }
 
-/// Programs run under valgrind, which sees reads and writes of memory that nobody owns and
-/// decisions over bytes that nobody wrote; the ledger counts what is left and what is freed twice,
-/// there as elsewhere. `RELAX_VALGRIND=300 cargo test --release --workspace --test random_programs
+/// Runs programs under valgrind, which detects invalid accesses and decisions on uninitialised
+/// bytes; the ledger counts leaks and double frees, as elsewhere.
+/// `RELAX_VALGRIND=300 cargo test --release --workspace --test random_programs
 /// valgrind` runs some hundreds.
 #[test]
 fn memory_is_used_well_under_valgrind() {
@@ -271,8 +269,8 @@ fn memory_is_used_well_under_valgrind() {
     }
 }
 
-/// What fails is shrunk before it is shown: here what "fails" is each program that calls an
-/// operator of a name.
+/// Failing programs are shrunk before they are reported: here, "failing" means calling a particular
+/// operator.
 #[test]
 fn reproducers_are_short() {
     let (mut all, mut short) = (0, 0);
@@ -288,11 +286,11 @@ fn reproducers_are_short() {
         let less = shrink(&module, "main", &mut 3000, &mut |m| calls(m));
         assert!(calls(&less), "seed {seed}");
         let text = relax::print(&less, Style::Pretty, None);
-        // Data types that nothing uses any more are declared all the same.
+        // Unused data types are still declared.
         let functions = text.lines().skip_while(|l| !l.starts_with("def "));
         all += 1;
         short += usize::from(functions.count() < 20);
     }
-    // Some hang on extents that only a run knows, and stay longer.
+    // Some depend on run-time extents, and stay longer.
     assert!(all > 6 && short * 3 >= all * 2, "{short} of {all}");
 }

@@ -1,8 +1,8 @@
-//! The README's tour and the examples of docs/tools.md are what the tools really print. Every line
-//! `$ command` of their `text` blocks runs, in a folder where `examples/` is; `$ cat FILE` makes
+//! The README's tour and the examples in docs/tools.md show the tools' actual output. Every line
+//! `$ command` of their `text` blocks is run, in a folder with `examples/`; `$ cat FILE` creates
 //! the file that it shows.
 //!
-//! `RELAX_BLESS=1` writes what the tools print now into the pages.
+//! `RELAX_BLESS=1` updates the pages with the current output.
 
 #![cfg(feature = "native")]
 
@@ -18,7 +18,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("relaxc", env!("CARGO_BIN_EXE_relaxc")),
 ];
 
-/// Returns what a command prints, standard output first.
+/// Returns the output of a command, standard output first.
 fn output(command: &str, folder: &Path) -> String {
     let mut words = command.split_whitespace();
     let name = words.next().expect("a command");
@@ -34,12 +34,12 @@ fn output(command: &str, folder: &Path) -> String {
     String::from_utf8(text).expect("text")
 }
 
-/// A `text` block with its commands' output as it is now.
+/// Returns a `text` block with its commands' current output.
 fn replay(block: &str, folder: &Path) -> String {
     let mut replayed = String::new();
     for session in block.split("$ ").filter(|s| !s.is_empty()) {
         let (command, shown) = session.split_once('\n').unwrap_or((session, ""));
-        // A blank line before the next command is layout.
+        // A blank line before the next command is formatting.
         let gap = if shown.ends_with("\n\n") { "\n" } else { "" };
         let printed = match command.strip_prefix("cat ") {
             Some(file) => {

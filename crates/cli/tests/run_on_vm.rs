@@ -1,11 +1,11 @@
-//! Programs of `tests/run` on the other engines: the virtual machine and the evaluator print what
-//! native code prints.
+//! Programs of `tests/run` on the other engines: the virtual machine and the evaluator print the
+//! same as native code.
 #![cfg(feature = "native")]
 
 use std::path::Path;
 use std::process::Command;
 
-/// Options that are about an engine, about time, or about files that the test before wrote.
+/// Options that concern an engine, timing, or files from a preceding step.
 const OTHER: &[&str] = &[
     "--engine",
     "--bench",
@@ -17,11 +17,11 @@ const OTHER: &[&str] = &[
     "%t",
 ];
 
-/// Ten million cells of a list: the evaluator takes minutes.
+/// A list of ten million cells takes the evaluator minutes.
 const LARGE: &[&str] = &["long_list.relay"];
 
-/// Returns whether two texts differ in numbers only, and these no more than by the order in which
-/// float32 are added.
+/// Returns whether two texts differ only in numbers, within the error of reordering float32
+/// additions.
 fn alike(a: &str, b: &str) -> bool {
     let words = |text: &str| -> Vec<String> {
         let cut = |c: char| !(c.is_alphanumeric() || "._-".contains(c));
@@ -52,7 +52,7 @@ fn other_engines_print_what_native_code_prints() {
             .lines()
             .filter_map(|l| l.strip_prefix("// run: relax-run "));
         for run in runs.filter(|r| r.contains("%s") && !OTHER.iter().any(|o| r.contains(o))) {
-            // No word of these lines has blanks in it.
+            // No word of these lines contains blanks.
             if run.contains('\'') {
                 continue;
             }

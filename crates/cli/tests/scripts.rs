@@ -1,4 +1,4 @@
-//! The tools on Relax in TVMScript: each takes it as it takes our text, or says why not.
+//! The tools on Relax in TVMScript: each accepts it like Relay text, or says why not.
 #![cfg(feature = "native")]
 
 #[path = "common/folder.rs"]
@@ -63,7 +63,7 @@ fn tools_take_tvmscript() {
         let o = call(dir, tool, args);
         assert_eq!(o.status.code(), Some(0), "{args:?}: {}", said(&o));
     }
-    // By the output's name, and as it came.
+    // By the output's extension, and unchanged.
     let out = std::fs::read_to_string(dir.join("out.py")).expect("a text");
     assert_eq!(out.trim_end(), SCRIPT.trim_end());
 }

@@ -1,5 +1,4 @@
-//! A program that is called again asks the system for no memory: everything comes from what the
-//! context has kept.
+//! Repeated calls allocate no system memory: everything comes from what the context has cached.
 #![cfg(feature = "native")]
 
 use std::path::Path;
@@ -9,7 +8,7 @@ use relax_cli::random::Random;
 use relax_cli::{inputs, load, native};
 use relax_codegen::{Host, Value};
 
-/// Allocations by the system during calls three to five.
+/// Returns the number of system allocations in calls three to five.
 fn later_allocations(example: &str, threads: usize) -> u64 {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../examples")

@@ -1,4 +1,4 @@
-//! relax-fmt and relax-check as they are called: streams, exit codes, forms of output.
+//! Invocation of relax-fmt and relax-check: streams, exit codes, output formats.
 
 #[path = "common/folder.rs"]
 mod folder;
@@ -36,7 +36,7 @@ fn run(tool: &str, args: &[&str], input: &str, dir: &Path) -> Outcome {
         .spawn()
         .expect("the tool starts");
     let written = (child.stdin.take().expect("a pipe")).write_all(input.as_bytes());
-    // A tool that is called wrongly may end before it reads.
+    // A tool that is used incorrectly may exit before it reads its input.
     let left = |e: &std::io::Error| e.kind() == std::io::ErrorKind::BrokenPipe;
     assert!(written.as_ref().err().is_none_or(left), "{written:?}");
     let out = child.wait_with_output().expect("it ends");
@@ -165,7 +165,7 @@ fn fmt_keeps_the_ends_of_lines() {
     let crlf = |text: &str| text.replace('\n', "\r\n");
     let text = "/* over\n   lines */\ndef @main(%x:float32){\n  // fmt: off\n  let %a   = 1;\n  // fmt: on\n  %x }\n";
     dir.write("lf.relay", text).write("crlf.relay", crlf(text));
-    // One line of another kind.
+    // One line with another terminator.
     dir.write("mixed.relay", crlf(text).replacen("\r\n", "\n", 1));
     let o = dir.run(FMT, &["."]);
     assert_eq!((o.code, o.err.as_str()), (0, ""));

@@ -1,8 +1,7 @@
-//! Programs of the virtual machine that somebody changed: they read, or do not; what reads is
-//! written and read again, and runs to a value or a fault.
+//! Mutated bytecode programs: each is rejected, or is accepted, round-trips, and runs to a value or
+//! a fault.
 //!
-//! The changes are the same on every machine. `RELAX_FUZZ=1000000` makes more, `RELAX_FUZZ_FROM`
-//! others:
+//! The mutations are deterministic. `RELAX_FUZZ=1000000` makes more, `RELAX_FUZZ_FROM` others:
 //!
 //!     RELAX_FUZZ=1000000 cargo test --release --workspace --test vm_damaged
 #![cfg(feature = "native")]
@@ -16,7 +15,8 @@ use std::sync::Arc;
 use relax_tensor::Tensor;
 use relax_vm::{Executable, Kernel, KernelError, Kernels, Machine, Value};
 
-/// Programs with constants, data, closures, branches, and kernels with and without a text.
+/// Programs with constants, data types, closures, branches, and kernels with and without a text
+/// form.
 const PROGRAMS: &[&str] = &[
     "def @main() { (stack((1f, 2f), axis=0), stack((True, False), axis=0)) }",
     "def @f(%l: List[int32]) -> int32 {
@@ -34,7 +34,7 @@ const PROGRAMS: &[&str] = &[
      }",
 ];
 
-/// Numbers that a seed stands for.
+/// A random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -48,7 +48,7 @@ impl Dice {
     }
 }
 
-/// A file with some of its bytes changed, left out or doubled.
+/// Changes, removes or duplicates some bytes of a file.
 fn changed_bytes(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
     const ODD: [u32; 8] = [0, 1, 2, 0x7fff_ffff, 0x8000_0000, u32::MAX, 255, 1 << 24];
     let mut out = bytes.to_vec();
@@ -84,7 +84,7 @@ fn changed_bytes(bytes: &[u8], dice: &mut Dice) -> Vec<u8> {
     out
 }
 
-/// A listing with some of its words changed for others of it, left out or doubled.
+/// Replaces, removes or duplicates some words of a listing.
 fn changed_words(text: &str, dice: &mut Dice) -> String {
     let mut words: Vec<&str> = text
         .split_inclusive([' ', '\n', ',', ';', '(', ')'])
@@ -104,8 +104,7 @@ fn changed_words(text: &str, dice: &mut Dice) -> String {
     words.concat()
 }
 
-/// A file whose checksum is right whatever was changed: else nothing behind it would ever be looked
-/// at.
+/// Corrects the checksum of a mutated file: otherwise nothing after it would ever be read.
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut out = bytes.to_vec();
     let length = out.get(16..24).and_then(|b| b.try_into().ok());
@@ -129,7 +128,7 @@ fn crc32(bytes: &[u8]) -> u32 {
     !bytes.iter().fold(!0, step)
 }
 
-/// Kernels that do not run: loops of a program that was changed may take years.
+/// Kernels that do not run: loops of a mutated program may take years.
 struct Few;
 
 impl Kernels for Few {
@@ -148,7 +147,7 @@ impl Kernels for Few {
     }
 }
 
-/// Writes a program, reads it, and runs its functions that take no more than two parameters.
+/// Writes a program, reads it, and runs its functions with at most two parameters.
 fn run(program: Option<Executable>) {
     let Some(program) = program else { return };
     let bytes = relax_vm::write(&program).expect("it has a form");

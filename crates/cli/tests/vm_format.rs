@@ -1,12 +1,12 @@
-//! `docs/vm.md` is true of the files that `relaxc` writes: they are read here by its table and its
-//! rules alone.
+//! The specification in `docs/vm.md` matches the files that `relaxc` writes: they are parsed here
+//! using only its tables and rules.
 #![cfg(feature = "native")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 
-/// What a word of a rule stands for.
+/// The meaning of a word in a rule.
 enum Part {
     Byte,
     Word,
@@ -42,7 +42,7 @@ fn parts(text: &str) -> Vec<Part> {
     text.split_whitespace().map(part).collect()
 }
 
-/// The rules in the document.
+/// Parses the rules in the document.
 fn rules(document: &str) -> BTreeMap<String, Rule> {
     let block = document
         .split("```format\n")
@@ -72,7 +72,7 @@ struct Walk<'f> {
     rules: &'f BTreeMap<String, Rule>,
     bytes: &'f [u8],
     at: usize,
-    /// How often each rule was used.
+    /// The number of times each rule was used.
     used: BTreeMap<&'f str, usize>,
 }
 
@@ -186,7 +186,7 @@ fn files_are_as_the_document_says() {
             left.iter().all(|r| rare.contains(&r.as_str())),
             "not in the file: {left:?}"
         );
-        // The elements of the weight are there, at a multiple of 64 bytes.
+        // The elements of the weight are present, aligned to 64 bytes.
         let weight: Vec<u8> = (1..=8u8).flat_map(|i| f32::from(i).to_le_bytes()).collect();
         let mut places = (end.next_multiple_of(64)..bytes.len()).step_by(64);
         assert!(places.any(|at| bytes[at..].starts_with(&weight)));

@@ -1,8 +1,8 @@
-//! Programs of our virtual machine beside those of TVM's, for the same modules in TVMScript.
+//! Our bytecode programs compared with those of TVM, for the same modules in TVMScript.
 //!
-//! `tests/vm/tvm/record.py` wrote what TVM 0.27 makes of them. On each way through a function both
-//! machines call the same kernels and functions in the same order; `docs/vm.md` says in what else
-//! they differ.
+//! `tests/vm/tvm/record.py` recorded the output of TVM 0.27. On each path through a function both
+//! machines call the same kernels and functions in the same order; `docs/vm.md` documents other
+//! differences.
 #![cfg(feature = "native")]
 
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use relax_vm::{Callee, Executable, Function, Inst};
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Step {
     Call(String),
-    /// Where it goes on if the register does not hold a true value.
+    /// The jump target if the register is not true.
     If(usize),
     Goto(usize),
     Ret,
-    /// Something that is the machine's own.
+    /// A machine-specific instruction.
     Other,
 }
 
-/// The ways through code: on each what is decided at tests, and what is called.
+/// Returns the paths through code: for each, the outcomes of conditions, and the calls.
 fn ways(code: &[Step]) -> Vec<Vec<String>> {
     let mut ways = Vec::new();
     let mut work = vec![(0, Vec::new())];
@@ -56,7 +56,7 @@ fn ways(code: &[Step]) -> Vec<Vec<String>> {
     ways
 }
 
-/// Functions of TVM's listing. Jumps are relative there.
+/// Parses the functions of TVM's listing, where jumps are relative.
 fn theirs(text: &str) -> BTreeMap<String, Vec<Step>> {
     let mut functions = BTreeMap::new();
     let mut name = String::new();
@@ -88,7 +88,7 @@ fn theirs(text: &str) -> BTreeMap<String, Vec<Step>> {
     functions
 }
 
-/// Returns what a kernel is called without what makes its name another than those of others.
+/// Returns a kernel's name without the suffix that makes it unique.
 fn plain(name: &str) -> String {
     let name = name.strip_prefix("tir_").unwrap_or(name);
     let name = name.strip_prefix("relax_").unwrap_or(name);
@@ -97,8 +97,7 @@ fn plain(name: &str) -> String {
     name.trim_end_matches('_').to_owned()
 }
 
-/// The same of a function of ours. What computes with elements alone is no kernel here, but
-/// instructions.
+/// Converts one of our functions. Scalar computations are instructions here, not kernels.
 fn ours(program: &Executable, f: &Function) -> Vec<Step> {
     let step = |inst: &Inst| match inst {
         Inst::Call { callee, args, .. } => match callee {

@@ -1,4 +1,4 @@
-//! Files of weights: converted into each other, given to programs, taken out of them.
+//! Weight files: conversion, binding, extraction.
 
 #[path = "common/folder.rs"]
 mod folder;
@@ -53,7 +53,7 @@ fn every_format_converts_into_every_other() {
         ("d.params", "safetensors", "e.safetensors"),
     ];
     for (from, emit, to) in ways {
-        // The extension says as much.
+        // The extension implies the format.
         for args in [&[from, "--emit", emit, "-o", to][..], &[from, "-o", to]] {
             let o = opt(&dir, args);
             let said = String::from_utf8_lossy(&o.stderr);
@@ -62,7 +62,7 @@ fn every_format_converts_into_every_other() {
             assert_eq!(sorted(arrays), sorted(sample()), "{to}");
         }
     }
-    // Only NumPy has no bfloat16.
+    // Only NumPy lacks bfloat16.
     let again = weights::read(&path("a.params")).expect("arrays");
     assert_eq!(again[2].1.dtype(), DType::BF16);
     let npz = weights::read(&path("b.npz")).expect("arrays");
@@ -109,7 +109,7 @@ fn constants_are_taken_out_and_given_back() {
     );
     let arrays = weights::read(&dir.0.join("out.npz")).expect("arrays");
     assert_eq!(sorted(arrays), sorted(w.to_vec()));
-    // A constant of the file's own has the name of its place.
+    // A constant of the file itself is named by its index.
     let o = opt(
         &dir,
         &["a.relay", "--params", "w.params", "-o", "bound.relay"],

@@ -1,4 +1,4 @@
-//! Weights bound from files give the answers that weights given as arguments give.
+//! Weights bound from files give the same results as weights given as arguments.
 #![cfg(feature = "native")]
 
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ const WEIGHTS: &[(&str, &[i64])] = &[
 
 type Named = Vec<(String, Tensor)>;
 
-/// The model's parameters: the data, then the weights.
+/// Returns the model's parameters: the data, then the weights.
 fn arrays() -> (Named, Named) {
     let wave = |shape: &[i64], step: f32| {
         let n = shape.iter().product::<i64>() as usize;
@@ -49,7 +49,7 @@ fn run(args: &[&Path], flags: &[&str]) -> Output {
     command.output().expect("relax-run runs")
 }
 
-/// The tensors as a safetensors file: its header padded so that the data are aligned.
+/// Writes tensors as a safetensors file, with the header padded so that the data is aligned.
 fn safetensors(path: &Path, arrays: &[(String, Tensor)]) {
     let (mut entries, mut data) = (Vec::new(), Vec::new());
     for (name, t) in arrays {
@@ -128,7 +128,7 @@ fn what_does_not_fit_is_listed_together() {
     ] {
         assert!(text.contains(&part), "{part}\nin:\n{text}");
     }
-    // Nothing but weights: the data is missing.
+    // Only the weights: the data is missing.
     let (_, weights) = arrays();
     npz::write(&path, &weights).expect("writable");
     let ran = run(&[&path], &["--params"]);
@@ -144,7 +144,7 @@ fn write_npy(path: &Path, t: &Tensor) {
     std::fs::write(path, file).expect("writable");
 }
 
-/// Compiles a model with its weights into a program.
+/// Compiles a model with its weights into an executable.
 fn program(model: &Path, weights: &Path, mode: &str, out: &Path) {
     let ran = Command::new(env!("CARGO_BIN_EXE_relaxc"))
         .arg(model)
@@ -197,7 +197,7 @@ fn weights_in_a_file_of_their_own_are_mapped() {
     std::fs::remove_file(&file).expect("removable");
     fails("the weights `external.weights` are missing");
 
-    // Elsewhere, named by its folder or itself.
+    // In another location, given by its folder or its path.
     let away = at("away");
     std::fs::create_dir(&away).expect("a folder");
     std::fs::write(away.join("external.weights"), &good).expect("writable");
@@ -223,7 +223,8 @@ fn threads_do_not_change_the_answer() {
     assert_eq!(answer("1"), answer("2"));
 }
 
-/// ResNet-18 with weights bound by relax-run, in a program, and beside it, on one and two threads.
+/// ResNet-18 with weights bound by relax-run, in an executable, and in a separate file, on one and
+/// two threads.
 #[test]
 #[cfg(unix)]
 fn a_real_model_gives_one_answer_in_every_mode() {

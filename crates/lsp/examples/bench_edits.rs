@@ -1,12 +1,12 @@
-//! How long an edit of a large file takes:
+//! Measures the latency of edits to a large file:
 //! `cargo run --release -p relax-lsp --example bench_edits`.
 //!
-//! Two files of 10,000 lines: one of many functions, one that is a single function (what TVM prints
-//! for a network). Each edit changes one operand in the middle; the time is that of the answer with
-//! all diagnostics, then of a hover. An argument FILE takes that file instead.
+//! Two files of 10,000 lines: one with many functions, one with a single function (as TVM prints a
+//! network). Each edit changes one operand in the middle; measured are the reply with all
+//! diagnostics, then that of a hover. An argument FILE uses that file instead.
 //!
-//! Then a function of 20,000 bindings, at whose end a name is begun: what is offered for `%`, first
-//! after the letter was typed, then again.
+//! Then a function of 20,000 bindings with an incomplete name at its end: completion after `%`,
+//! first right after typing, then again.
 
 use std::time::Instant;
 
@@ -73,7 +73,7 @@ fn bench(name: &str, text: String) {
         let from = text.len() * (i % 7 + 1) / 9;
         let at = from + text[from..].find("relu").expect("an operator") + 4;
         let begun = Instant::now();
-        // A letter too many, then away with it.
+        // Insert a letter, then delete it.
         match i % 2 {
             0 => doc.edit(at..at, "x"),
             _ => doc.edit(at..at, " "),
@@ -100,8 +100,8 @@ fn bench(name: &str, text: String) {
     );
 }
 
-/// The time of a completion at the end of a function of many bindings, with and without the reading
-/// of what was typed.
+/// Measures completion at the end of a function with many bindings, with and without the analysis
+/// of the edit.
 fn completion() {
     let lets: String = (0..LETS)
         .map(|i| match i {

@@ -1,8 +1,8 @@
-//! Addresses of texts: files, and what the server makes itself.
+//! URIs of texts: files, and the server's virtual documents.
 
 use std::path::{Path, PathBuf};
 
-/// A text with its `%20`-like escapes resolved; `None` where that is no UTF-8.
+/// Resolves percent escapes; `None` if the result is not UTF-8.
 pub fn unescape(text: &str) -> Option<String> {
     let mut plain = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -22,16 +22,17 @@ pub fn unescape(text: &str) -> Option<String> {
     String::from_utf8(plain).ok()
 }
 
-/// The path of a `file:` address. Editors escape differently: paths are what is compared.
+/// Returns the path of a `file:` URI. Editors escape differently, so paths are compared rather than
+/// URIs.
 pub fn path(address: &str) -> Option<PathBuf> {
     let rest = address.strip_prefix("file://")?;
-    // Before the path a host may stand; it is this one.
+    // A host name before the path is ignored.
     let plain = unescape(&rest[rest.find('/')?..])?;
     let drive = plain.as_bytes().get(2) == Some(&b':');
     Some(PathBuf::from(if drive { &plain[1..] } else { &plain }))
 }
 
-/// The `file:` address of an absolute path; `None` where the path is no UTF-8.
+/// Returns the `file:` URI of an absolute path; `None` if the path is not UTF-8.
 pub fn of_path(path: &Path) -> Option<String> {
     let text = path.to_str()?.replace('\\', "/");
     let mut out = String::from("file://");

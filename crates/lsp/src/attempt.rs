@@ -1,7 +1,7 @@
-//! What machines try on the server: changes of a document with all questions in between, and
-//! messages of any kind.
+//! Entry points for fuzzing the server: edits of a document with all requests in between, and
+//! arbitrary messages.
 //!
-//! Both panic where the server does something wrong, and never because of what an editor says.
+//! Both panic on a defect of the server, and never because of what an editor sends.
 
 use std::ops::ControlFlow;
 
@@ -14,12 +14,12 @@ use crate::features;
 use crate::server::serve;
 use crate::text::Encoding;
 
-/// Changes of one document.
+/// The number of edits to one document.
 const CHANGES: usize = 4;
-/// Messages of one input.
+/// The limit on messages in one input.
 const MESSAGES: usize = 64;
 
-/// A generator of numbers (xorshift64*).
+/// A random number generator (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -37,13 +37,13 @@ impl Random {
     }
 }
 
-/// The last place that is no middle of a character.
+/// Returns the last character boundary at or before an offset.
 fn whole(text: &str, at: usize) -> usize {
     text.floor_char_boundary(at)
 }
 
-/// Opens a document, changes it, and asks everything at some place after each change: what is said
-/// of it is what a fresh document says. The text chooses the changes.
+/// Opens a document, edits it, and makes every request at some position after each edit: the
+/// document's diagnostics must equal those of a fresh one. The text determines the edits.
 ///
 /// # Panics
 /// The two differ.
@@ -75,7 +75,7 @@ pub fn edits(text: &str) {
     }
 }
 
-/// Everything there is to ask at a place.
+/// Makes every request at a position.
 fn ask(doc: &mut Document, at: Position) {
     let range = Range::new(at, Position::new(at.line + 20, 0));
     let uri = "file:///t.relay".parse().expect("an address");
@@ -94,11 +94,11 @@ fn ask(doc: &mut Document, at: Position) {
     features::format::format(doc, Some(range));
 }
 
-/// Sends a server the messages of a text, one a line: objects with `method` and `params`, and `id`
-/// for questions. What runs programs or walks over folders is left out.
+/// Sends a server the messages in a text, one per line: objects with `method` and `params`, and
+/// `id` for requests. Methods that run programs or walk folders are left out.
 ///
 /// # Panics
-/// A step of the server failed, or it ended.
+/// A step of the server failed, or the server exited.
 pub fn messages(lines: &str) {
     let (server, client) = Connection::memory();
     let serving = std::thread::spawn(move || serve(&server));
@@ -148,7 +148,8 @@ pub fn messages(lines: &str) {
         .expect("the server ends well");
 }
 
-/// Returns whether a method is tried: not what starts processes, reads folders, or ends the talk.
+/// Returns whether a method is tried: not one that starts processes, reads folders, or ends the
+/// session.
 fn is_tried(method: &str) -> bool {
     let left_out = [
         "workspace/executeCommand",

@@ -1,58 +1,58 @@
-//! A file cut into chunks that are analysed on their own.
+//! Splitting of a file into chunks that are analysed separately.
 //!
-//! `def`, `type` and `extern` end whatever is open before them (the parser sees to that), so a file
-//! of items can be cut there; the other items begin where the one before them is closed. A file
-//! that is an expression, or has something between its items, stays in one piece.
+//! `def`, `type` and `extern` close everything that is open before them (as in the parser), so a
+//! file of items can be split there; other items start where the preceding one is closed. A file
+//! that is an expression, or has anything between its items, stays in one piece.
 //!
-//! Invariant: the chunks are the file, in order and without gaps, up to the metadata section.
+//! Invariant: up to the metadata section, the chunks cover the file in order and without gaps.
 
 use relax_base::{SourceFile, Symbol};
 use relax_syntax::{Tok, Token};
 use rustc_hash::FxHashSet;
 
-/// A stretch of a file.
+/// A range of a file.
 #[derive(Clone, Debug, Default)]
 pub struct Chunk {
-    /// Its first byte in the file.
+    /// The offset of its first byte.
     pub start: usize,
-    /// One past its last byte.
+    /// The offset after its last byte.
     pub end: usize,
-    /// The names it declares for the whole file.
+    /// The file-wide names that it declares.
     pub provides: Vec<Symbol>,
-    /// The names it may refer to.
+    /// The names that it may refer to.
     pub wants: Vec<Symbol>,
-    /// For a single function whose signature says all that callers need: the end of the signature,
-    /// from the chunk's start, and the names in it.
+    /// For a single function whose signature suffices for callers: the end of the signature,
+    /// relative to the chunk's start, and the names in it.
     pub header: Option<Header>,
-    /// Whether brackets are open at its end: what comes next matters.
+    /// Whether brackets are open at its end, so that the following text matters.
     pub open: bool,
     /// Whether it refers to the metadata section.
     pub metadata: bool,
-    /// Whether effects of what it calls matter to it.
+    /// Whether it depends on the effects of its callees.
     pub dataflow: bool,
 }
 
 /// The signature of a function.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// Its end, from the start of the chunk: where the body begins.
+    /// The offset of the body, relative to the chunk's start.
     pub end: usize,
-    /// The names it refers to.
+    /// The names that it refers to.
     pub wants: Vec<Symbol>,
-    /// A body that has the type the signature promises.
+    /// A placeholder body of the declared type.
     pub stub: String,
 }
 
-/// A file in chunks.
+/// A file split into chunks.
 #[derive(Clone, Debug, Default)]
 pub struct Chunks {
     /// The chunks.
     pub list: Vec<Chunk>,
-    /// Where the metadata section stands.
+    /// The range of the metadata section.
     pub metadata: Option<std::ops::Range<usize>>,
 }
 
-/// Cuts a file.
+/// Splits a file.
 pub fn split(file: &SourceFile, tokens: &[Token]) -> Chunks {
     let end = file.text.len();
     let metadata = (tokens.iter().find(|t| t.tok == Tok::Metadata))
@@ -75,7 +75,7 @@ pub fn split(file: &SourceFile, tokens: &[Token]) -> Chunks {
     Chunks { list, metadata }
 }
 
-/// The whole file as one chunk.
+/// Returns the whole file as one chunk.
 pub fn whole(file: &SourceFile, tokens: &[Token]) -> Chunks {
     let metadata = (tokens.iter().find(|t| t.tok == Tok::Metadata))
         .map(|t| (t.start - file.start) as usize..(t.end - file.start) as usize);
@@ -86,11 +86,11 @@ pub fn whole(file: &SourceFile, tokens: &[Token]) -> Chunks {
     }
 }
 
-/// The tokens at which items begin; `None` where the file is not a row of items.
+/// Returns the tokens at which items start; `None` if the file is not a sequence of items.
 fn cuts(file: &SourceFile, tokens: &[Token]) -> Option<Vec<usize>> {
     let mut cuts = Vec::new();
     let mut depth = 0usize;
-    // Whether the item that is open ended right before this token.
+    // Whether the current item ended right before this token.
     let mut closed = true;
     let mut versions = 0;
     for (i, t) in tokens.iter().enumerate() {
@@ -148,7 +148,7 @@ fn cuts(file: &SourceFile, tokens: &[Token]) -> Option<Vec<usize>> {
     Some(cuts)
 }
 
-/// One chunk. Names do not matter where it is `alone`: there is nothing else to refer to.
+/// Creates a chunk. Names are not collected if it is `alone`: there is nothing else to refer to.
 fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize, alone: bool) -> Chunk {
     let mut out = Chunk {
         start,
@@ -157,7 +157,7 @@ fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize, alone: b
     };
     let mut wants = FxHashSet::default();
     let mut open: Vec<Tok> = Vec::new();
-    // The sort of item whose name comes next, and whether all names of the item are declared by it.
+    // The kind of item whose name comes next, and whether it declares all its names.
     let mut item: Option<Tok> = None;
     let mut declares = false;
     for (i, t) in tokens.iter().enumerate() {
@@ -196,7 +196,7 @@ fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize, alone: b
                 out.dataflow |= text() == "dataflow";
                 let name = Symbol::new(text());
                 if item.take().is_some() || declares && !built_in(text()) {
-                    // Names inside a data type are constructors or types: both are taken.
+                    // Names inside a data type are constructors or types: both are recorded.
                     out.provides.push(name);
                 }
                 wants.insert(name);
@@ -224,12 +224,12 @@ fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize, alone: b
     out
 }
 
-/// Returns whether a name in a type is one of the language's own.
+/// Returns whether a name in a type is built in.
 fn built_in(text: &str) -> bool {
     matches!(text, "Tensor" | "Shape" | "Object") || text.parse::<relax_tensor::DType>().is_ok()
 }
 
-/// The signature of a chunk that is one function with a complete one.
+/// Returns the signature of a chunk that is a single function with a complete signature.
 fn header(file: &SourceFile, tokens: &[Token], start: usize) -> Option<Header> {
     let skip = usize::from(tokens.first().is_some_and(|t| t.tok == Tok::Version));
     let tokens = &tokens[skip..];
@@ -263,7 +263,7 @@ fn header(file: &SourceFile, tokens: &[Token], start: usize) -> Option<Header> {
             Tok::LParen | Tok::LSquare => depth += 1,
             Tok::RParen | Tok::RSquare => depth -= 1,
             Tok::Arrow if depth == 0 => arrow = true,
-            // Holes are filled from the body; braces hold attributes; `<` opens parameters.
+            // Holes are inferred from the body; braces contain attributes; `<` opens parameters.
             Tok::Underscore | Tok::LBrace | Tok::RBrace | Tok::Lt | Tok::Meta => return None,
             Tok::Local => {
                 if tokens.get(i + 1).map(|t| t.tok) != Some(Tok::Colon) {
@@ -273,7 +273,8 @@ fn header(file: &SourceFile, tokens: &[Token], start: usize) -> Option<Header> {
             }
             Tok::Name => {
                 let text = file.slice(t.span());
-                // Relations over the signature are proven in the body, attributes may say anything.
+                // Relations over the signature are proved in the body, and attributes may have any
+                // meaning.
                 if text == "where" || tokens.get(i + 1).is_some_and(|t| t.tok == Tok::Eq) {
                     return None;
                 }

@@ -1,10 +1,10 @@
-//! A document that is being edited: its text, its chunks and what is known of each.
+//! An open document: its text, its chunks and their analysis results.
 //!
-//! After an edit, chunks whose text and whose needs are as before keep their units; the others are
-//! read and typed again. Positions inside a unit are the unit's own, so they stay right when text
+//! After an edit, chunks whose text and dependencies are unchanged keep their units; the others are
+//! parsed and type-checked again. Spans in a unit are relative to it, so they stay valid when text
 //! before the chunk grows or shrinks.
 //!
-//! Invariant: what a document says depends on its text only, not on how it came to be.
+//! Invariant: the results for a document depend only on its text, not on its editing history.
 
 use std::sync::Arc;
 
@@ -16,34 +16,34 @@ use crate::chunk::{self, Chunk, Chunks};
 use crate::text::{Encoding, Text};
 use crate::unit::{self, Piece, Unit};
 
-/// A chunk with its unit.
+/// A chunk with its analysis unit.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The stretch of the file.
+    /// The range of the file.
     pub chunk: Chunk,
-    /// The pieces of the unit, by chunk.
+    /// The pieces of the unit, as chunk indices.
     pub pieces: Vec<Piece>,
     key: u64,
-    /// The key of what it was read with at first, where a name was lacking.
+    /// The key of the first attempt, if it lacked a name.
     lacking: Option<u64>,
-    /// What is known of it.
+    /// The analysis unit.
     pub unit: Arc<Unit>,
 }
 
-/// A document.
+/// An open document.
 #[derive(Debug)]
 pub struct Document {
-    /// The version the editor gave it.
+    /// The editor's version number.
     pub version: i32,
     /// The text.
     pub text: Text,
-    /// Whether it is Relax in TVMScript, as the editor said.
+    /// Whether its language is Relax in TVMScript, according to the editor.
     pub script: bool,
     strict: bool,
     state: Option<State>,
-    /// Units by key, of the last analysis.
+    /// The units of the last analysis, by key.
     cache: FxHashMap<u64, Arc<Unit>>,
-    /// Keys of pieces that lacked a name.
+    /// Keys of sets of pieces that lacked a name.
     lacking: FxHashSet<u64>,
 }
 
@@ -55,11 +55,12 @@ struct State {
     metadata: Option<std::ops::Range<usize>>,
 }
 
-/// More diagnostics than this are not told apart by chunk: the front half has bounds of its own.
+/// Above this number, diagnostics are not computed per chunk, as the front end has limits of its
+/// own.
 const MOST: usize = 150;
 
 impl Document {
-    /// A document.
+    /// Creates a document.
     pub fn new(text: String, version: i32, encoding: Encoding, strict: bool) -> Document {
         Document {
             version,
@@ -72,14 +73,14 @@ impl Document {
         }
     }
 
-    /// The same as Relax in TVMScript, where that is so.
+    /// Sets whether the document is Relax in TVMScript.
     #[must_use]
     pub fn in_tvmscript(mut self, script: bool) -> Document {
         self.script = script;
         self
     }
 
-    /// Replaces bytes of the text.
+    /// Replaces a byte range of the text.
     pub fn edit(&mut self, range: std::ops::Range<usize>, with: &str) {
         self.text.replace(range, with);
         self.state = None;
@@ -91,7 +92,7 @@ impl Document {
         self.state = None;
     }
 
-    /// Changes how strictly shapes are checked.
+    /// Sets whether undecidable shape equalities are errors.
     pub fn set_strict(&mut self, strict: bool) {
         if self.strict != strict {
             self.strict = strict;
@@ -113,18 +114,19 @@ impl Document {
         self.state.as_ref().expect("just made")
     }
 
-    /// The chunks with their units.
+    /// Returns the chunks with their units.
     pub fn parts(&mut self) -> &[Part] {
         &self.state().parts
     }
 
-    /// The text with its tokens, as a file of a session of its own: positions are bytes plus one.
+    /// Returns the text with its tokens, as a file in a source map of its own: positions are byte
+    /// offsets plus one.
     pub fn lexed(&mut self) -> (&Arc<SourceFile>, &Lexed) {
         let s = self.state();
         (&s.file, &s.lexed)
     }
 
-    /// Returns where the metadata section stands.
+    /// Returns the range of the metadata section.
     pub fn metadata(&mut self) -> Option<std::ops::Range<usize>> {
         self.state().metadata.clone()
     }
@@ -144,8 +146,7 @@ impl Document {
             parts
                 .iter()
                 .flat_map(|p| &p.unit.diagnostics)
-                // Of what is hardly meant there may be any number: it has no bound that chunks
-                // would count otherwise.
+                // Lints are not limited in number, so they are not counted.
                 .filter(|d| !relax::is_unnecessary(d.code))
                 .count()
         };
@@ -167,7 +168,7 @@ impl Document {
         }
     }
 
-    /// A text in TVMScript, as one chunk without tokens.
+    /// Analyses a text in TVMScript, as a single chunk without tokens.
     fn whole_script(&self, file: Arc<SourceFile>) -> State {
         let text: &str = &file.text;
         let key = unit::key(&[text], 0, self.strict);
@@ -193,7 +194,8 @@ impl Document {
         }
     }
 
-    /// The units of all chunks; `None` when they share so much that one unit is less work.
+    /// Returns the units of all chunks; `None` if they overlap so much that a single unit is less
+    /// work.
     fn units(&self, file: &SourceFile, chunks: &Chunks) -> Option<Vec<Part>> {
         let needs = Needs::new(chunks);
         let mut budget = 8 * file.text.len() + 100_000;
@@ -233,7 +235,7 @@ impl Document {
         Some(out)
     }
 
-    /// The texts of pieces.
+    /// Returns the texts of pieces.
     fn source<'a>(
         &self,
         file: &'a SourceFile,
@@ -265,7 +267,8 @@ impl Document {
         }
     }
 
-    /// The unit of a source, `None` in it where a name is lacking; `None` when it is too much work.
+    /// Analyses a source; the inner `None` means that a name is missing, the outer one that it is
+    /// too much work.
     fn unit(
         &self,
         source: &Source,
@@ -285,7 +288,7 @@ impl Document {
         Some(unit.map(Arc::new))
     }
 
-    /// Everything there is to say, with places in bytes of the text.
+    /// Returns all diagnostics, with spans as byte offsets in the text.
     pub fn diagnostics(&mut self) -> Vec<Diagnostic> {
         let state = self.state();
         let mut out = Vec::new();
@@ -309,14 +312,14 @@ impl Document {
         out
     }
 
-    /// The place in the text of a place of a part's unit, as positions of [`Document::lexed`]'s
-    /// file.
+    /// Converts a span in a part's unit to a span in the text, as positions of
+    /// [`Document::lexed`]'s file.
     pub fn place(&mut self, part: usize, span: Span) -> Span {
         let state = self.state();
         state.place(&state.parts[part], span)
     }
 
-    /// The part at a byte of the text, and the position in its unit.
+    /// Returns the part at a byte offset, and the position in its unit.
     pub fn at(&mut self, offset: usize) -> Option<(usize, u32)> {
         let parts = self.parts();
         let i = parts.partition_point(|p| p.chunk.end <= offset);
@@ -339,7 +342,7 @@ impl State {
                 .placed
                 .partition_point(|p| p.at <= offset)
                 .saturating_sub(1);
-            // A border between pieces belongs to the chunk itself.
+            // The boundary between pieces belongs to the chunk itself.
             let own = u.placed[u.own];
             let i = if own.at <= offset && offset <= own.at + own.len {
                 u.own
@@ -358,22 +361,22 @@ impl State {
     }
 }
 
-/// What a unit is made of.
+/// The input of a unit.
 struct Source<'a> {
-    /// For each piece the file's part and what is added.
+    /// For each piece, its text in the file, and the text added to it.
     texts: Vec<(&'a str, &'a str)>,
     key: u64,
-    /// Whether the metadata section is among them.
+    /// Whether it includes the metadata section.
     metadata: bool,
     /// Whether it is the only chunk of the file.
     alone: bool,
 }
 
-/// Which chunks need which.
+/// The dependencies between chunks.
 struct Needs<'a> {
     chunks: &'a Chunks,
     providers: FxHashMap<Symbol, Vec<usize>>,
-    /// How many chunks declare something.
+    /// The number of chunks that declare something.
     declaring: usize,
 }
 
@@ -397,7 +400,7 @@ impl<'a> Needs<'a> {
         }
     }
 
-    /// Returns whether chunks that declare something are not among the pieces.
+    /// Returns whether some declaring chunks are not among the pieces.
     fn has_more(&self, pieces: &[Piece]) -> bool {
         let list = &self.chunks.list;
         let declare = |c: &&chunk::Chunk| !c.provides.is_empty();
@@ -405,12 +408,12 @@ impl<'a> Needs<'a> {
         here.filter(declare).count() < self.declaring
     }
 
-    /// The pieces of a chunk's unit in the file's order, and which of them is the chunk. With
-    /// `all`, every chunk of the file that declares something is among them.
+    /// Returns the pieces of a chunk's unit in file order, and which of them is the chunk. With
+    /// `all`, every declaring chunk of the file is included.
     fn of(&self, own: usize, all: bool) -> (Vec<Piece>, usize) {
         let list = &self.chunks.list;
         let deep = list[own].dataflow;
-        // Whether each chunk that is needed stands there by its signature only.
+        // For each required chunk, whether its signature suffices.
         let mut found: FxHashMap<usize, bool> = FxHashMap::default();
         let mut metadata = own == 0;
         let mut left = vec![(own, false)];

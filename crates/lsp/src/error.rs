@@ -1,14 +1,14 @@
-//! Why the server cannot do what it is asked.
+//! The server's errors.
 
 use std::fmt;
 
-/// Why the server cannot do what it is asked: a sentence for who asks.
+/// The reason why a request fails, as a message for the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The peer breaks the protocol, or is gone.
+    /// The peer violated the protocol, or disconnected.
     Protocol(String),
-    /// What is asked for cannot be done with this text.
+    /// The request cannot be fulfilled for this text.
     Refused(String),
 }
 

@@ -1,5 +1,5 @@
-//! What is known of a file that no editor has open: its items, and where it speaks of names that it
-//! does not declare. Found from the tree alone, without types.
+//! The index of a file that is not open: its items, and its uses of names that it does not declare.
+//! Computed from the syntax tree alone, without types.
 
 use lsp_types::{DocumentSymbol, Range};
 use relax_base::{SourceMap, Span, Symbol};
@@ -9,22 +9,22 @@ use crate::features::refs::{Space, Target, target};
 use crate::features::symbols;
 use crate::text::{Encoding, Text};
 
-/// A name of a whole file.
+/// A file-wide name.
 pub type Global = (Space, Symbol);
 
 /// A file's items and names.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
-    /// The items, as an editor lists them.
+    /// The items, as document symbols.
     pub symbols: Vec<DocumentSymbol>,
-    /// Where the names stand that the file declares.
+    /// The ranges of the names that the file declares.
     pub declared: FxHashMap<Global, Range>,
-    /// Where the file uses names that it does not declare.
+    /// The ranges of uses of names that the file does not declare.
     pub used: FxHashMap<Global, Vec<Range>>,
 }
 
 impl Index {
-    /// Reads a text. Broken texts are read as far as that goes.
+    /// Indexes a text, as far as it parses.
     pub fn new(text: &str, encoding: Encoding) -> Index {
         let mut map = SourceMap::new();
         let Some(file) = map.add("", text) else {

@@ -1,8 +1,7 @@
-//! The language server: what an editor asks about `.relay` files, answered by the same library as
-//! the command-line tools.
+//! The language server for `.relay` files, based on the same library as the command-line tools.
 //!
-//! Invariant: no answer depends on anything but the texts (of documents, and of files nobody has
-//! open) and the settings; a request that cannot be answered is an empty answer, never a crash.
+//! Invariant: replies depend only on the texts (of open documents, and of files on disk) and the
+//! settings; a request that cannot be answered gets an empty reply, never a crash.
 
 pub mod address;
 pub mod attempt;

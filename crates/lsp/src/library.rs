@@ -1,5 +1,5 @@
-//! What every file may use without declaring it: the prelude and the built-in operators, as places
-//! an editor can go to.
+//! Definitions available in every file: the prelude and the built-in operators, as locations that
+//! an editor can open.
 
 use std::path::PathBuf;
 
@@ -12,20 +12,20 @@ use crate::features::refs::Space;
 use crate::index::{Global, Index};
 use crate::text::Encoding;
 
-/// Where a name comes from.
+/// The origin of a name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Origin {
-    /// A file of the prelude, and the place in it.
+    /// A file of the prelude, and the range in it.
     Prelude(&'static str, Range),
     /// A built-in operator.
     Operator(&'static str),
-    /// A built-in type relation, which is written nowhere.
+    /// A built-in type relation, which has no source.
     Relation,
 }
 
-/// Returns where a name comes from that a file does not declare.
+/// Returns the origin of a name that a file does not declare.
 pub fn origin((space, name): Global, encoding: Encoding) -> Option<Origin> {
-    // As the resolver looks for them: what is built in, then the prelude.
+    // In the resolver's order: built-in names, then the prelude.
     let operator = registry().find(name.as_str());
     if let Some(def) = operator.and_then(|op| registry().get(op))
         && space == Space::Callee
@@ -43,7 +43,7 @@ pub fn origin((space, name): Global, encoding: Encoding) -> Option<Origin> {
 }
 
 impl Origin {
-    /// The place in a virtual document of the scheme `relax`.
+    /// Returns the location in a virtual document with the scheme `relax`.
     pub fn place(self) -> Option<(String, Range)> {
         match self {
             Origin::Prelude(file, range) => Some((format!("relax:prelude/{file}"), range)),
@@ -53,19 +53,20 @@ impl Origin {
     }
 }
 
-/// The text of a file of the prelude.
+/// Returns the text of a file of the prelude.
 pub fn prelude(file: &str) -> Option<&'static str> {
     let found = prelude_files().iter().find(|f| f.0 == file);
     found.map(|f| f.1)
 }
 
-/// The page of a built-in operator, Markdown.
+/// Returns the documentation of a built-in operator, in Markdown.
 pub fn operator(name: &str) -> Option<String> {
     let def = registry().get(registry().find(name)?)?;
     Some(format!("# {}\n\n{}\n", def.name, op_text(def)))
 }
 
-/// Writes one of these texts to the user's cache, for editors that open files only; its path.
+/// Writes one of these texts to the user's cache, for editors without virtual documents; returns
+/// its path.
 pub fn on_disk(virtual_address: &str) -> Option<PathBuf> {
     let name = virtual_address.strip_prefix("relax:")?;
     let text = match name.split_once('/')? {

@@ -1,5 +1,5 @@
-//! Which bindings are in scope at a position, for completion: found from the tree's nesting, so
-//! that an incomplete line in between does no harm.
+//! The bindings in scope at a position, for completion: derived from the nesting of the tree, so
+//! that incomplete lines in between do no harm.
 
 use relax_base::Span;
 use relax_resolve::names::Name;
@@ -10,16 +10,16 @@ use crate::unit::Unit;
 /// The scopes of a unit as seen from a position.
 pub struct Scopes {
     pos: u32,
-    /// Scopes that do not hold the position: what is bound in them is not seen.
+    /// Scopes that do not contain the position: bindings in them are invisible.
     closed: Vec<Span>,
-    /// Values that hold the position: their own binder is not in scope yet.
+    /// Values that contain the position: their own binder is not in scope yet.
     within: Vec<Span>,
-    /// What dataflow blocks give out, with the blocks.
+    /// Outputs of dataflow blocks, with the blocks.
     outputs: Vec<(Span, Span)>,
 }
 
 impl Scopes {
-    /// The scopes seen from a position of a unit.
+    /// Computes the scopes visible from a position of a unit.
     pub fn at(unit: &Unit, pos: u32) -> Scopes {
         let ast = &unit.ast;
         let own = unit.range();
@@ -67,7 +67,7 @@ impl Scopes {
                 _ => {}
             }
         }
-        // Items other than functions, prim_funcs and ops among them.
+        // Items other than functions, including prim_funcs and ops.
         for i in &ast.items {
             add(i.span);
         }
@@ -79,7 +79,7 @@ impl Scopes {
         }
     }
 
-    /// Returns whether what is bound at a place is in scope.
+    /// Returns whether a binding is in scope.
     pub fn sees(&self, binding: Span) -> bool {
         let inside = |s: &Span| {
             s.start <= binding.start

@@ -1,9 +1,8 @@
-//! The server: messages in, messages out.
+//! The server's main loop.
 //!
-//! One thread owns the documents and answers in order. Changes only change text; what is known of
-//! it is found when it is asked for, so a burst of changes costs one analysis. Diagnostics are sent
-//! when no message waits. What may take long (passes, runs) has a thread of its own and a copy of
-//! the text.
+//! One thread owns the documents and replies in order. Changes only update the text; analysis is on
+//! demand, so that a burst of changes costs one analysis. Diagnostics are sent when no message is
+//! pending. Long-running work (passes, runs) has a thread of its own, with a copy of the text.
 
 mod capabilities;
 mod jobs;
@@ -31,26 +30,26 @@ use crate::features;
 use crate::text::Encoding;
 use crate::workspace::Workspace;
 
-/// What can be set: `initializationOptions`, or the section `relax` of the editor's settings.
+/// The settings: `initializationOptions`, or the section `relax` of the editor's settings.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 pub struct Settings {
-    /// Types that are not written, as inlay hints.
+    /// Inlay hints for inferred types.
     pub inlay_hints: Switch,
-    /// Commands above functions.
+    /// Code lenses above functions.
     pub code_lens: Switch,
-    /// Equalities of dimensions that cannot be decided are errors.
+    /// Whether undecidable equalities of dimensions are errors.
     pub strict_shapes: bool,
-    /// The tool that runs functions; looked for beside the server when it is not given.
+    /// The tool that runs functions; by default it is looked for beside the server.
     pub run_tool: Option<String>,
 }
 
-/// On or off.
+/// An on/off setting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(default)]
 pub struct Switch {
-    /// On.
+    /// Whether it is on.
     pub enable: bool,
 }
 
@@ -60,7 +59,7 @@ impl Default for Switch {
     }
 }
 
-/// Texts the server shows that are no files: explanations, modules after a pass.
+/// The request for the content of virtual documents: explanations, modules after a pass.
 enum TextContent {}
 
 #[derive(Deserialize)]
@@ -74,8 +73,7 @@ impl ask::Request for TextContent {
     const METHOD: &'static str = "workspace/textDocumentContent";
 }
 
-/// What an editor calls the language of a text in TVMScript: without that, a Python file is none of
-/// ours.
+/// The language id of a text in TVMScript: a Python file with another one is ignored.
 const TVMSCRIPT: &str = "tvmscript";
 
 struct Server {
@@ -90,39 +88,40 @@ struct Server {
     cancelled: FxHashSet<RequestId>,
     jobs: Sender<Message>,
     next_request: i32,
-    /// The files of the folders that are open.
+    /// The files of the open folders.
     workspace: Workspace,
-    /// Where they come from while they are being read.
+    /// The channel for the initial scan of the folders, while it runs.
     reading: Option<Receiver<Workspace>>,
-    /// Files that were written since they were last looked at.
+    /// Files that changed on disk since the last scan.
     changed: Vec<PathBuf>,
-    /// Whether the editor says when files change.
+    /// Whether the editor notifies about file changes.
     watches: bool,
-    /// Whether the editor can show documents of the scheme `relax`.
+    /// Whether the editor supports virtual documents with the scheme `relax`.
     virtual_documents: bool,
-    /// What the editor asks again when it is told to: hints, lenses.
+    /// Whether the editor supports refreshing inlay hints, and code lenses.
     refreshes: (bool, bool),
-    /// The tokens that were last told of each document, with their number.
+    /// The tokens last sent for each document, with their result id.
     tokens: FxHashMap<String, (String, Vec<SemanticToken>)>,
     next_tokens: u64,
 }
 
-/// An error of a request: its code and what it says.
+/// The error of a request: its code and message.
 type Refusal = (ErrorCode, String);
 type Answer = Result<Value, Refusal>;
 
-/// Why a connection ends early.
+/// Returns the error for a broken connection.
 fn broken(e: impl std::fmt::Display) -> Error {
     Error::Protocol(e.to_string())
 }
 
-/// Serves a connection until it is shut down.
+/// Serves a connection until shutdown.
 ///
 /// # Errors
-/// The peer breaks the protocol, or is gone.
+/// The peer violated the protocol, or disconnected.
 pub fn serve(connection: &Connection) -> Result<(), Error> {
     let (id, params) = connection.initialize_start().map_err(broken)?;
-    // Newer than the types: virtual documents. An older editor says by an option that it has them.
+    // Virtual documents are newer than the protocol types. Older editors announce them by an
+    // option.
     let virtual_documents = params
         .pointer("/capabilities/workspace/textDocumentContent")
         .is_some_and(Value::is_object)
@@ -179,7 +178,7 @@ pub fn serve(connection: &Connection) -> Result<(), Error> {
     server.run(connection, &done).map_err(Error::Protocol)
 }
 
-/// The folders the editor has open.
+/// Returns the folders the editor has open.
 #[allow(deprecated)] // Older editors know one folder only.
 fn folders(params: &InitializeParams) -> Vec<PathBuf> {
     let many = params.workspace_folders.iter().flatten();
@@ -204,8 +203,8 @@ impl Server {
     fn run(&mut self, connection: &Connection, done: &Receiver<Message>) -> Result<(), String> {
         let mut queue: VecDeque<Message> = VecDeque::new();
         loop {
-            // Everything that waits is looked at before anything is answered, so that what was
-            // cancelled meanwhile costs nothing.
+            // All pending messages are read before any is answered, so that requests cancelled
+            // meanwhile cost nothing.
             self.gather(connection, done, &mut queue);
             let Some(message) = queue.pop_front() else {
                 if self.send_diagnostics() {
@@ -243,7 +242,7 @@ impl Server {
         done: &Receiver<Message>,
         queue: &mut VecDeque<Message>,
     ) {
-        // What follows a shutdown is the connection's to read.
+        // Messages after a shutdown are read by the connection itself.
         let ends = |queue: &VecDeque<Message>| matches!(queue.back(), Some(Message::Request(r)) if r.method == "shutdown");
         while !ends(queue)
             && let Ok(m) = connection.receiver.try_recv()
@@ -274,7 +273,7 @@ impl Server {
         queue.push_back(m);
     }
 
-    /// Runs a step; a defect in it is logged and costs the analyses, not the server.
+    /// Runs a step; a panic is logged and drops the analysis results, not the server.
     fn guarded<T>(&mut self, step: impl FnOnce(&mut Self) -> T) -> Result<T, String> {
         let result = catch_unwind(AssertUnwindSafe(|| step(self)));
         result.map_err(|panic| {
@@ -330,7 +329,7 @@ impl Server {
                 doc.set_strict(strict);
                 self.stale.insert(key.clone());
             }
-            // What is shown is asked for again.
+            // Makes the editor request them again.
             if self.refreshes.0 && old.inlay_hints != self.settings.inlay_hints {
                 self.ask::<ask::InlayHintRefreshRequest>(());
             }
@@ -340,7 +339,7 @@ impl Server {
         }
     }
 
-    /// The only answers the server waits for are settings.
+    /// The server's only requests are for settings.
     fn response(&mut self, r: Response) {
         if let Ok(Value::Array(list)) = r.response_result
             && let Some(first) = list.into_iter().next()
@@ -422,7 +421,7 @@ impl Server {
         });
     }
 
-    /// Sends the diagnostics of one document that changed; whether there was one.
+    /// Sends the diagnostics of one changed document; returns whether there was one.
     fn send_diagnostics(&mut self) -> bool {
         let Some(key) = self.stale.iter().next().cloned() else {
             return false;
@@ -451,7 +450,7 @@ impl Server {
         let response = match answer {
             Ok(Some(Ok(value))) => Response::new_ok(id, value),
             Ok(Some(Err((code, said)))) => Response::new_err(id, code as i32, said),
-            // A job answers later.
+            // A job replies later.
             Ok(None) => return,
             Err(said) => Response::new_err(id, ErrorCode::InternalError as i32, said),
         };
@@ -472,7 +471,7 @@ impl Server {
         Ok((self.doc(&p.text_document.uri)?, p.position))
     }
 
-    /// The answer to a request; `None` when a job gives it later.
+    /// Returns the reply to a request; `None` if a job replies later.
     fn answer(&mut self, r: Request) -> Option<Answer> {
         use ask::Request as _;
         let Request {

@@ -1,21 +1,21 @@
-//! Positions: bytes of a text, and the lines and columns that editors speak of.
+//! Positions: byte offsets, and editors' lines and columns.
 
 use lsp_types::{Position, PositionEncodingKind, Range};
 
-/// How an editor counts columns.
+/// The unit in which an editor counts columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Encoding {
     /// Bytes.
     Utf8,
-    /// UTF-16 code units, what every editor knows.
+    /// UTF-16 code units, which every editor supports.
     #[default]
     Utf16,
-    /// Characters.
+    /// Characters (code points).
     Utf32,
 }
 
 impl Encoding {
-    /// The best of what a client offers: bytes need no counting.
+    /// Returns the preferred encoding of those a client offers: bytes need no conversion.
     pub fn choose(offered: &[PositionEncodingKind]) -> Encoding {
         if offered.contains(&PositionEncodingKind::UTF8) {
             Encoding::Utf8
@@ -28,7 +28,7 @@ impl Encoding {
         }
     }
 
-    /// Its name in the protocol.
+    /// Returns the encoding's name in the protocol.
     pub fn kind(self) -> PositionEncodingKind {
         match self {
             Encoding::Utf8 => PositionEncodingKind::UTF8,
@@ -37,7 +37,7 @@ impl Encoding {
         }
     }
 
-    /// The number of columns of a text without line ends.
+    /// Returns the width of a text without line terminators, in columns.
     pub fn width(self, text: &str) -> u32 {
         let n = match self {
             Encoding::Utf8 => text.len(),
@@ -48,7 +48,8 @@ impl Encoding {
         n as u32
     }
 
-    /// The byte at a column; the end where the line is shorter, the character's start inside one.
+    /// Returns the byte offset of a column; the end of the line if it is shorter, and the start of
+    /// a character inside it.
     fn byte(self, line: &str, col: u32) -> usize {
         if self == Encoding::Utf8 || line.is_ascii() {
             let mut at = (col as usize).min(line.len());
@@ -73,17 +74,17 @@ impl Encoding {
     }
 }
 
-/// A text with its lines.
+/// A text with its line starts.
 #[derive(Clone, Debug, Default)]
 pub struct Text {
     text: String,
-    /// Where each line starts.
+    /// The offset of each line.
     lines: Vec<u32>,
     encoding: Encoding,
 }
 
 impl Text {
-    /// A text.
+    /// Creates a text.
     pub fn new(text: String, encoding: Encoding) -> Text {
         let mut out = Text {
             text,
@@ -102,12 +103,12 @@ impl Text {
         self.lines.extend(starts);
     }
 
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Replaces bytes. The range is cut to the text and to whole characters.
+    /// Replaces a byte range, clamped to the text and to character boundaries.
     pub fn replace(&mut self, range: std::ops::Range<usize>, with: &str) {
         let mut start = range.start.min(self.text.len());
         let mut end = range.end.clamp(start, self.text.len());
@@ -128,7 +129,7 @@ impl Text {
         self.text[from..to].trim_end_matches(['\n', '\r'])
     }
 
-    /// The byte at a position; the nearest one before where there is none.
+    /// Returns the byte offset of a position, or of the nearest one before.
     pub fn offset(&self, p: Position) -> usize {
         let line = p.line as usize;
         if line >= self.lines.len() {
@@ -138,7 +139,7 @@ impl Text {
         self.lines[line] as usize + self.encoding.byte(text, p.character)
     }
 
-    /// The position of a byte.
+    /// Returns the position of a byte offset.
     pub fn position(&self, offset: usize) -> Position {
         let mut offset = offset.min(self.text.len());
         while !self.text.is_char_boundary(offset) {
@@ -149,12 +150,12 @@ impl Text {
         Position::new(line as u32, self.encoding.width(before))
     }
 
-    /// The range of bytes.
+    /// Returns the range of a byte range.
     pub fn range(&self, from: usize, to: usize) -> Range {
         Range::new(self.position(from), self.position(to))
     }
 
-    /// Returns how columns are counted.
+    /// Returns the encoding of columns.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
@@ -178,7 +179,7 @@ mod tests {
             assert_eq!(t.offset(Position::new(0, 99)), 1);
             assert_eq!(t.offset(Position::new(9, 0)), t.as_str().len());
         }
-        // Inside the pair of surrogates: before the character.
+        // Inside a surrogate pair: before the character.
         let t = Text::new("😀".into(), Encoding::Utf16);
         assert_eq!(t.offset(Position::new(0, 1)), 0);
     }

@@ -24,17 +24,17 @@ struct Args {
     man: bool,
 }
 
-/// What completions and manual are listed under, as in the other tools.
+/// The help heading of the completion and manual options, as in the other tools.
 const HEADING: &str = "Other forms of this help";
 
-/// Returns what is printed instead of serving, if that was asked for.
+/// Returns the output that replaces serving, if any was requested.
 fn asked(args: &Args) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     let mut command = Args::command();
     if let Some(shell) = args.completions {
         clap_complete::generate(shell, &mut command, "relax-lsp", &mut text);
     } else if args.man {
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = clap_mangen::Man::new(command).render(&mut text);
     } else {
         return None;
@@ -42,19 +42,19 @@ fn asked(args: &Args) -> Option<Vec<u8>> {
     Some(text)
 }
 
-/// The tool, with its arguments, the first of which is its name: its exit code.
+/// Runs the tool with its arguments, the first of which is its name; returns the exit code.
 #[allow(clippy::print_stderr)]
 pub fn main(arguments: Vec<OsString>) -> u8 {
     let args = match Args::try_parse_from(arguments) {
         Ok(args) => args,
         Err(said) => {
-            // Nothing can be told to whoever closed the stream.
+            // The stream was closed: there is no one to report to.
             let _ = said.print();
             return u8::try_from(said.exit_code()).unwrap_or(2);
         }
     };
     if let Some(text) = asked(&args) {
-        // Nothing can be told to whoever closed the stream.
+        // The stream was closed: there is no one to report to.
         let _ = std::io::stdout().write_all(&text);
         return 0;
     }

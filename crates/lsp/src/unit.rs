@@ -1,9 +1,10 @@
-//! A unit: a chunk with what it needs of the others, read and typed.
+//! An analysis unit: a chunk with the parts of other chunks that it depends on, parsed and
+//! type-checked.
 //!
-//! The unit's text is made of pieces of the file in the file's order: the chunk itself, and of each
-//! chunk it refers to the signature (with a body that only calls itself) or, where the signature
-//! does not say all, the whole. So the ordinary front half reads it, and what it finds is what it
-//! would find in the whole file.
+//! The unit's text consists of pieces of the file in file order: the chunk itself, and for each
+//! chunk it refers to either the signature (with a body that only calls itself) or, if the
+//! signature is incomplete, the whole chunk. The ordinary front end reads this text, and finds the
+//! same as in the whole file.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -19,58 +20,57 @@ use rustc_hash::FxHashMap;
 /// A piece of the file in a unit's text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// The chunk it is of; the number of chunks for the metadata section.
+    /// The index of its chunk; the number of chunks for the metadata section.
     pub chunk: usize,
-    /// Whether it is the signature only.
+    /// Whether it is only the signature.
     pub signature: bool,
 }
 
-/// Where a piece stands in the unit's text.
+/// The position of a piece in the unit's text.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    /// Its first byte in the unit's text.
+    /// Its offset in the unit's text.
     pub at: u32,
-    /// How many bytes of it are the file's.
+    /// The number of its bytes that come from the file.
     pub len: u32,
 }
 
-/// A chunk that was analysed.
+/// An analysed chunk.
 #[derive(Debug)]
 pub struct Unit {
     /// The unit's text.
     pub file: Arc<SourceFile>,
-    /// Where the pieces stand, in order.
+    /// The positions of the pieces, in order.
     pub placed: Vec<Placed>,
-    /// Which of them is the chunk itself.
+    /// The index of the chunk's own piece.
     pub own: usize,
     /// The tree.
     pub ast: Ast,
     /// The comments.
     pub comments: Vec<Comment>,
-    /// The names, of the chunk itself.
+    /// The name occurrences in the chunk itself.
     pub names: Vec<Name>,
     /// The module.
     pub module: Module,
-    /// Its types; complete even where there are errors.
+    /// Its types; complete even if there are errors.
     pub typing: Typing,
-    /// What there is to say about the chunk, in places of the unit.
+    /// The diagnostics of the chunk, with spans in the unit.
     pub diagnostics: Vec<Diagnostic>,
     /// The number of syntax errors.
     pub syntax_errors: usize,
-    /// Variables by the place where they are bound.
+    /// Variables by the span of their binding.
     pub vars: FxHashMap<Span, VarId>,
-    /// Expressions by their place: start, then the longest first.
+    /// Expressions by span, sorted by start, then longest first.
     pub exprs: Vec<(Span, ExprId)>,
 }
 
-/// An empty file. Editors do not open files of 4 GiB; it stands for such.
+/// Returns an empty file. It stands for files of 4 GiB, which editors do not open.
 pub fn nothing() -> Arc<SourceFile> {
     let mut map = relax_base::SourceMap::new();
     map.add("", "").expect("an empty file has a place")
 }
 
-/// Variables and expressions with where they stand, of those places that are asked for: outer
-/// expressions first.
+/// Variables and expressions by span, for the spans of interest: outer expressions first.
 type Standing = (FxHashMap<Span, VarId>, Vec<(Span, ExprId)>);
 
 fn standing(module: &Module, asked: impl Fn(Span) -> bool) -> Standing {
@@ -88,7 +88,7 @@ fn standing(module: &Module, asked: impl Fn(Span) -> bool) -> Standing {
     (vars, exprs)
 }
 
-/// Returns what decides a unit: the texts of its pieces.
+/// Returns the cache key of a unit: a hash of its pieces' texts.
 pub fn key(texts: &[&str], own: usize, strict: bool) -> u64 {
     let mut h = std::hash::DefaultHasher::new();
     (texts, own, strict).hash(&mut h);
@@ -96,10 +96,11 @@ pub fn key(texts: &[&str], own: usize, strict: bool) -> u64 {
 }
 
 impl Unit {
-    /// Reads and types the pieces; `texts` holds for each the file's part and what is added.
+    /// Parses and type-checks the pieces; `texts` holds for each the text in the file, and the text
+    /// added to it.
     ///
-    /// With `more`, the file has names beside those of the pieces: where the chunk speaks of a name
-    /// that is unknown, there is no unit, and it is to be read with all of them.
+    /// With `more`, the file has names besides those of the pieces: if the chunk uses an unknown
+    /// name, no unit is created, and it must be analysed with all of them.
     pub fn new(
         texts: &[(&str, &str)],
         own: usize,
@@ -138,13 +139,13 @@ impl Unit {
         diagnostics.extend(more);
         let names = relax_resolve::names::names(&ast);
         if !diagnostics.has_errors() {
-            // Of other chunks only the signatures are there.
+            // Other chunks are only represented by their signatures.
             let whole = texts.len() == 1;
             let unmeant = relax::lint(&ast, &names, &module, &typing, whole);
             diagnostics.extend(unmeant);
         }
         diagnostics.sort();
-        // What the metadata section has wrong is said once, by the first chunk.
+        // Errors in the metadata section are reported only once, by the first chunk.
         let meta = (metadata && own == 0).then(|| {
             let last = placed[placed.len() - 1];
             Span::new(file.start + last.at, file.span().end)
@@ -172,7 +173,7 @@ impl Unit {
         })
     }
 
-    /// A whole text in TVMScript: its module with types and places, without a tree.
+    /// Analyses a whole text in TVMScript: its module with types and spans, without a syntax tree.
     pub fn script(text: &str, strict: bool) -> Unit {
         let mut session = Session::new(ReadOptions {
             format: Some(Format::TvmScript),
@@ -185,8 +186,7 @@ impl Unit {
         let options = InferOptions {
             strict_shapes: strict,
         };
-        // Of a text with mistakes the module is not whole: more would be said of what follows from
-        // them.
+        // The module of a text with errors is incomplete: checking it would report consequences.
         let (typing, more) = relax::check(&mut module, &options);
         if !diagnostics.has_errors() {
             diagnostics.extend(more);
@@ -212,14 +212,14 @@ impl Unit {
         }
     }
 
-    /// The place of the chunk itself in the unit's space of positions.
+    /// Returns the span of the chunk itself in the unit.
     pub fn range(&self) -> Span {
         let p = self.placed[self.own];
         let base = self.file.start + p.at;
         Span::new(base, base + p.len)
     }
 
-    /// The module with its types.
+    /// Returns the module with its types.
     pub fn typed(&self) -> TypedModule<'_> {
         TypedModule {
             module: &self.module,
@@ -227,13 +227,13 @@ impl Unit {
         }
     }
 
-    /// The name at a position of the unit, or right before it.
+    /// Returns the name at a position of the unit, or right before it.
     pub fn name_at(&self, pos: u32) -> Option<&Name> {
         let after = self.names.partition_point(|n| n.span.start <= pos);
         self.names[..after].last().filter(|n| n.span.touches(pos))
     }
 
-    /// The expressions around a position, the innermost first.
+    /// Returns the expressions around a position, innermost first.
     pub fn exprs_at(&self, pos: u32) -> Vec<ExprId> {
         let after = self.exprs.partition_point(|e| e.0.start <= pos);
         let mut found: Vec<_> = (self.exprs[..after].iter())
@@ -245,7 +245,7 @@ impl Unit {
 }
 
 impl Unit {
-    /// The type of the expression that stands at exactly this place.
+    /// Returns the type of the expression with exactly this span.
     pub fn type_id_at(&self, span: Span) -> Option<TypeId> {
         let from = self.exprs.partition_point(|e| e.0.start < span.start);
         let here = self.exprs[from..]
@@ -256,7 +256,7 @@ impl Unit {
         found.filter(known).last()
     }
 
-    /// The same, as text.
+    /// Returns the type of the expression with exactly this span, as text.
     pub fn type_at(&self, span: Span) -> Option<String> {
         Some(self.module.show_type(self.type_id_at(span)?))
     }

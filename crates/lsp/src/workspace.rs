@@ -1,7 +1,7 @@
 //! The `.relay` files of the folders that an editor has open.
 //!
-//! A file is a program of its own, so what is asked across files is what they share: the prelude
-//! and the built-in operators, and the names of items in a list of all of them.
+//! Each file is a program of its own, so requests across files concern what they share: the
+//! prelude, the built-in operators, and the list of all item names.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,14 @@ use std::time::SystemTime;
 use crate::index::Index;
 use crate::text::Encoding;
 
-/// Larger files are data, not something to look names up in.
+/// Larger files are considered data and not indexed.
 const LARGEST: u64 = 32 << 20;
-/// More files than this are not looked at.
+/// The limit on files that are indexed.
 const MOST: usize = 20_000;
-/// Folders of what tools make.
+/// Folders of generated files, which are skipped.
 const MADE: &[&str] = &["target", "node_modules"];
 
-/// When a file was written, and its size.
+/// The modification time and size of a file.
 type Stamp = (Option<SystemTime>, u64);
 
 /// The files of some folders, by path.
@@ -30,7 +30,7 @@ pub struct Workspace {
 }
 
 impl Workspace {
-    /// The workspace of some folders; nothing is read yet.
+    /// Creates the workspace of some folders, without reading any file.
     pub fn new(folders: Vec<PathBuf>, encoding: Encoding) -> Workspace {
         Workspace {
             folders,
@@ -39,12 +39,12 @@ impl Workspace {
         }
     }
 
-    /// The files.
+    /// Iterates over the files.
     pub fn files(&self) -> impl Iterator<Item = (&Path, &Index)> {
         self.files.iter().map(|(path, f)| (path.as_path(), &f.1))
     }
 
-    /// Looks at the folders again: reads what is new or changed, forgets what is gone.
+    /// Scans the folders again: indexes new and changed files, drops removed ones.
     pub fn scan(&mut self) {
         let mut found = BTreeMap::new();
         let mut left = self.folders.clone();
@@ -55,7 +55,7 @@ impl Workspace {
             for entry in entries.filter_map(Result::ok) {
                 let (path, name) = (entry.path(), entry.file_name());
                 let name = name.to_string_lossy();
-                // Links are not followed: they may lead in circles.
+                // Symbolic links are not followed, as they may form cycles.
                 let Ok(kind) = entry.file_type() else {
                     continue;
                 };
@@ -72,7 +72,7 @@ impl Workspace {
         self.files = found;
     }
 
-    /// One file was written, made or removed.
+    /// Handles a file that was written, created or removed.
     pub fn changed(&mut self, path: &Path) {
         let old = self.files.remove(path);
         let inside = self.folders.iter().any(|f| path.starts_with(f));
@@ -89,7 +89,7 @@ fn is_ours(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "relay")
 }
 
-/// Returns what a file holds; what is known of it where it has not changed.
+/// Returns the index of a file; the existing one if the file is unchanged.
 fn read(path: &Path, old: Option<(Stamp, Index)>, encoding: Encoding) -> Option<(Stamp, Index)> {
     let about = std::fs::metadata(path).ok()?;
     let stamp = (about.modified().ok(), about.len());

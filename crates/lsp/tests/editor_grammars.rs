@@ -1,7 +1,7 @@
 //! `editors/vscode/syntaxes/relay.tmLanguage.json`, `editors/sublime/relay.sublime-syntax` and
-//! `editors/vim/syntax/relay.vim` are made from the lexer's token table:
-//! `RELAX_BLESS=1 cargo test -p relax-lsp --test editor_grammars` writes them, otherwise they must
-//! be current.
+//! `editors/vim/syntax/relay.vim` are generated from the lexer's token table:
+//! `RELAX_BLESS=1 cargo test -p relax-lsp --test editor_grammars` regenerates them, otherwise they
+//! must be up to date.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use relax_base::SourceMap;
 use relax_syntax::{HighlightClass, TOKENS, TokenInfo};
 use serde_json::{Value, json};
 
-/// What follows a word that is a keyword in its place only.
+/// The text that follows a contextual keyword.
 const SOFT: &[(&str, &str)] = &[
     ("data", r"\s+[A-Za-z_]"),
     ("rel", r"\s+[A-Za-z_]"),
@@ -29,7 +29,7 @@ const SOFT: &[(&str, &str)] = &[
     ("compute", r"\s"),
 ];
 
-/// The words of the table that are keywords wherever they stand, and those that are so in places.
+/// Returns the unconditional keywords of the token table, and the contextual ones.
 fn keywords() -> (Vec<&'static str>, Vec<(&'static str, &'static str)>) {
     let (mut hard, mut soft) = (Vec::new(), Vec::new());
     for t in TOKENS
@@ -60,12 +60,13 @@ fn escape(text: &str) -> String {
         .collect()
 }
 
-/// The operators, the longest first.
+/// Returns the operators, longest first.
 fn operators() -> Vec<&'static str> {
     let mut all: Vec<_> = of(HighlightClass::Operator).map(|t| t.example).collect();
     all.sort_by_key(|o| (std::cmp::Reverse(o.len()), *o));
     all.dedup();
-    // Where `//` divides, the text around it says so; a grammar of lines takes it as a comment.
+    // Whether `//` is a division depends on the context; a line-based grammar takes it as a
+    // comment.
     all.retain(|o| *o != "//");
     all
 }
@@ -156,7 +157,7 @@ fn textmate() -> String {
     serde_json::to_string_pretty(&grammar).expect("it is JSON") + "\n"
 }
 
-/// The same patterns in the form of Sublime Text and bat.
+/// Returns the same patterns in the format of Sublime Text and bat.
 fn sublime() -> String {
     let grammar: Value = serde_json::from_str(&textmate()).expect("it is JSON");
     let quote = |v: &Value| format!("'{}'", v.as_str().unwrap_or_default().replace('\'', "''"));
@@ -260,7 +261,7 @@ syntax match relaySymbol /"#,
         .collect();
     out.push_str(&list.join(r"\|"));
     out.push_str(
-        // Of two that begin at one place the later one counts.
+        // If two start at the same position, the later one takes precedence.
         r#"/
 syntax match relayLocal /%\h\w*\(\/\w\+\)*\(\(\.\d\+\)*\.\h\w*\)*/
 syntax match relayGraph /%\d\+/

@@ -1,8 +1,8 @@
-//! Random edits on real files: the server's view of a document never differs from that of a fresh
-//! one, nor, where the text can be read, from relax-check's.
+//! Random edits on real files: the server's view of a document always equals that of a fresh one,
+//! and, where the text parses, that of relax-check.
 //!
-//! `RELAX_LSP_EDITS` sets how many edits are made (the release check makes 100,000), and then the
-//! memory in use is looked at too.
+//! `RELAX_LSP_EDITS` sets the number of edits (the release check makes 100,000), and enables a
+//! check of the memory in use.
 
 use std::path::{Path, PathBuf};
 
@@ -13,12 +13,12 @@ use relax_lsp::document::Document;
 use relax_lsp::features;
 use relax_lsp::text::Encoding;
 
-/// Edits of the ordinary test.
+/// The number of edits in the ordinary test.
 const EDITS: usize = 2000;
-/// After so many edits a file is taken as it was.
+/// After this many edits, a file is reset.
 const ROUND: usize = 25;
 
-/// A generator of numbers (xorshift64*).
+/// A random number generator (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -129,7 +129,7 @@ fn edit(doc: &mut Document, random: &mut Random) {
     }
 }
 
-/// Returns what relax-check says about a text, where it can be read at all.
+/// Returns the diagnostics of relax-check for a text, if it parses.
 fn whole(text: &str) -> Option<Vec<Diagnostic>> {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, mut all) = session.read("", text.as_bytes().to_vec());
@@ -144,7 +144,7 @@ fn whole(text: &str) -> Option<Vec<Diagnostic>> {
     Some(kept.filter(|d| !relax::is_allowed(file, d)).collect())
 }
 
-/// Asks everything there is to ask at a place.
+/// Makes every request at a position.
 fn ask(doc: &mut Document, at: Position) {
     let range = Range::new(at, Position::new(at.line + 20, 0));
     let uri = "file:///t.relay".parse().expect("an address");
@@ -163,7 +163,7 @@ fn ask(doc: &mut Document, at: Position) {
     features::format::format(doc, Some(range));
 }
 
-/// Pages in use by this process.
+/// Returns the number of resident pages of this process.
 fn resident() -> Option<usize> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     text.split(' ').nth(1)?.parse().ok()
@@ -208,7 +208,7 @@ fn random_edits_never_desynchronise() {
         }
     }
     if let (Some(_), Some(before), Some(after)) = (wanted, early, resident()) {
-        // Names stay interned, and random text makes new ones: a little is allowed.
+        // Names stay interned, and random text creates new ones: a small increase is allowed.
         let more = after.saturating_sub(before) * 4096;
         assert!(
             more < 64 << 20,
@@ -217,8 +217,7 @@ fn random_edits_never_desynchronise() {
     }
 }
 
-/// Without what is hardly meant: that is said per chunk, where calls of other functions may have
-/// effects.
+/// Removes lints: these are computed per chunk, where calls of other functions may have effects.
 fn meant(said: &[Diagnostic]) -> Vec<Diagnostic> {
     let kept = said.iter().filter(|d| !relax::is_unnecessary(d.code));
     kept.cloned().collect()
@@ -236,7 +235,7 @@ fn unedited_files_are_as_checked() {
     }
 }
 
-/// The walk over names agrees with the resolver on every variable.
+/// The traversal of names agrees with the resolver on every variable.
 #[test]
 fn names_are_the_resolvers() {
     for text in texts() {

@@ -1,5 +1,5 @@
-//! Headless Neovim with the set-up of `editors/nvim` and the real server. Without `nvim` on the
-//! path the test says so and passes.
+//! Headless Neovim with the configuration in `editors/nvim` and the real server. If `nvim` is not
+//! on the path, the test reports so and passes.
 
 use std::path::Path;
 use std::process::Command;

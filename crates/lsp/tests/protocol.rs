@@ -1,4 +1,4 @@
-//! The server over its real protocol.
+//! Tests of the server over the real protocol.
 
 mod support;
 
@@ -154,7 +154,7 @@ fn diagnostics_come_with_places_and_fixes() {
     );
     c.change(2, 11, 13, "add");
     assert_eq!(c.wait_diagnostics(), json!([]));
-    // A wrong shape names the place the other shape came from.
+    // A wrong shape refers to the location that the other shape came from.
     c.change(8, 22, 26, "5, 6");
     let said = c.wait_diagnostics();
     assert!(!said.as_array().expect("a list").is_empty());
@@ -197,7 +197,7 @@ fn completion_knows_its_place() {
             .is_some_and(|d| d.contains("nn.relu(")),
         "{resolved}"
     );
-    // While the line is being written.
+    // While the line is incomplete.
     c.change(3, 2, 13, "nn.batch_flatten(%");
     let half = c.at("textDocument/completion", (3, 20));
     assert!(labels(&half).contains(&"%y"), "{half}");
@@ -334,7 +334,7 @@ fn formatting_edits_only_what_changes() {
     assert_eq!(edits.as_array().map(Vec::len), Some(1), "{edits}");
     assert_eq!(edits[0]["newText"], "  %x\n");
     assert_eq!(starts(&edits), [(1, 0)]);
-    // The first function is broken: the second one is still formatted.
+    // The first function has errors: the second one is still formatted.
     c.change(1, 0, 6, "  let = ");
     c.change(5, 0, 4, "        %x");
     let edits = c.whole("textDocument/formatting");

@@ -1,4 +1,4 @@
-//! Questions about whole and broken files, over the real protocol: what `protocol.rs` does not ask.
+//! Requests on complete and damaged files, over the real protocol, beyond those in `protocol.rs`.
 
 mod support;
 
@@ -56,12 +56,12 @@ fn completion_offers_the_attributes_that_are_not_there() {
     for there in ["strides=", "padding="] {
         assert!(!all.contains(&there), "{there} is there already: {all:?}");
     }
-    // Not where the value of one is written, nor in comments.
+    // Not inside an attribute's value, nor in comments.
     let value = c.at("textDocument/completion", (4, 33));
     assert!(!labels(&value).contains(&"groups="), "{value}");
     let comment = c.at("textDocument/completion", (6, 18));
     assert_eq!(comment, json!([]));
-    // Those of an operator of the file, while its call is being written.
+    // Those of an operator of the file, while its call is incomplete.
     c.change(6, 2, 13, "my.scale(%1, ");
     let list = c.at("textDocument/completion", (6, 15));
     assert!(labels(&list).contains(&"factor="), "{list}");
@@ -156,7 +156,7 @@ fn a_part_is_formatted_alone() {
     c.close();
 }
 
-/// The tool that runs is a script here: what it is given comes back.
+/// The tool that runs functions is a script here, which echoes its input.
 #[cfg(unix)]
 #[test]
 fn a_lens_runs_its_function() {
@@ -297,7 +297,7 @@ fn texts_in_tvmscript_are_known_when_the_editor_says_so() {
         text_of(&used).contains("x: Tensor[(2, 3), float32]"),
         "{used}"
     );
-    // The text is Python's: it is not rewritten as one of ours.
+    // The text is Python: it is not formatted as Relay.
     let uri = json!({ "textDocument": { "uri": "file:///right.py" }, "options": { "tabSize": 4, "insertSpaces": true } });
     assert_eq!(c.ask("textDocument/formatting", uri), Value::Null);
     c.close();

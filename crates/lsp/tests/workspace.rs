@@ -1,5 +1,5 @@
-//! What goes beyond one document, over the real protocol: files nobody has open, the prelude,
-//! tokens told as changes, settings that change.
+//! Features that concern several documents, over the real protocol: files that are not open, the
+//! prelude, token deltas, changes of settings.
 
 mod support;
 
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use support::Client;
 
-/// A folder of files for one test.
+/// Creates a folder of files for one test.
 fn folder(name: &str, files: &[(&str, &str)]) -> PathBuf {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("workspace {name}"));
     let _ = std::fs::remove_dir_all(&dir);
@@ -32,7 +32,7 @@ fn capabilities() -> Value {
     } })
 }
 
-/// The files of places, with their lines.
+/// Returns the files of locations, with their lines.
 fn places(list: &Value) -> Vec<(String, u64)> {
     let file = |l: &Value| {
         let uri = l["uri"].as_str().unwrap_or_default();
@@ -71,7 +71,7 @@ def @other(%x: Tensor[(4,), float32], %l: List[float32]) -> Tensor[(4,), float32
   nn.relu(%x)
 }
 ";
-/// What can be read of a broken file counts.
+/// A damaged file is indexed as far as it parses.
 const BROKEN: &str = "def @broken(%x: float32) { let = 1; nn.relu(%x) }\ndef @help() { 1 }\n";
 
 #[test]
@@ -94,7 +94,7 @@ fn references_and_symbols_of_all_files() {
         found(&mut c, "help"),
         ["@help in broken.relay", "@help in open.relay"]
     );
-    // What is built in means the same everywhere.
+    // Built-in names have the same meaning everywhere.
     let relu = c.at("textDocument/references", (1, 4));
     assert_eq!(
         places(&relu),
@@ -106,14 +106,14 @@ fn references_and_symbols_of_all_files() {
             ("open.relay".to_owned(), 3),
         ]
     );
-    // What a file declares is its own.
+    // Declared names are local to their file.
     let help = c.at("textDocument/references", (1, 13));
     assert_eq!(
         places(&help),
         [("open.relay".to_owned(), 1), ("open.relay".to_owned(), 3)]
     );
 
-    // The editor says what happens to files.
+    // The editor notifies about file changes.
     let closed = dir.join("sub dir/closed.relay");
     std::fs::write(&closed, CLOSED.replace("@other", "@renamed")).expect("written");
     std::fs::remove_file(dir.join("broken.relay")).expect("removed");
@@ -128,7 +128,7 @@ fn references_and_symbols_of_all_files() {
     assert_eq!(found(&mut c, "renamed"), ["@renamed in closed.relay"]);
     assert_eq!(found(&mut c, "help"), ["@help in open.relay"]);
 
-    // What is open counts as it is in the editor.
+    // For open files, the editor's text takes precedence.
     c.open_document(&uri(&closed), "def @typed() { 1 }\n");
     assert_eq!(found(&mut c, "renamed"), Vec::<String>::new());
     assert_eq!(found(&mut c, "typed"), ["@typed in closed.relay"]);
@@ -198,7 +198,7 @@ fn definitions_lead_into_the_prelude() {
             .is_some_and(|m| m.contains("defined in the prelude")),
         "{refused}"
     );
-    // The prelude is a text like others, with references into it.
+    // The prelude is an ordinary text, with references into it.
     let text = c.ask(
         "workspace/textDocumentContent",
         json!({ "uri": "relax:op/nn.relu.md" }),
@@ -257,7 +257,7 @@ fn tokens_are_told_as_changes() {
         assert_eq!(list(&whole["data"]), data);
         id = whole["resultId"].clone();
     }
-    // Nothing changed; and an answer nobody remembers is told whole.
+    // No changes; and an unknown result id gets the full tokens.
     let p = json!({ "textDocument": document, "previousResultId": id });
     let delta = c.ask("textDocument/semanticTokens/full/delta", p);
     assert_eq!(delta["edits"], json!([]));

@@ -1,4 +1,4 @@
-//! What programs are run on.
+//! The inputs that programs are run on.
 
 use relax::Typing;
 use relax_interp::Value;
@@ -9,24 +9,25 @@ use crate::fit::{Taking, fit};
 use crate::inputs::{Param, assemble, bind, params, slots};
 use crate::random::Random;
 
-/// What a program is run on.
+/// The inputs of a program.
 #[derive(Clone, Debug)]
 pub struct Inputs {
-    /// Tensors by the names of parameters, fields of tuples as `p.0`. Others get random numbers.
+    /// Tensors by parameter name, with `p.0` for fields of tuples. Other parameters get random
+    /// numbers.
     pub given: Vec<(String, Tensor)>,
-    /// The first seed of the random numbers.
+    /// The first seed.
     pub seed: u64,
-    /// How many runs with different seeds.
+    /// The number of runs with different seeds.
     pub runs: u64,
-    /// What symbolic extents are.
+    /// The value of symbolic extents.
     pub extent: i64,
-    /// Whether NaN, infinities and zeros of both signs are among the random numbers.
+    /// Whether random numbers include NaN, infinities and signed zeros.
     pub special: bool,
-    /// How many steps of the evaluator a run may take.
+    /// The limit on evaluator steps per run.
     pub max_steps: u64,
 }
 
-/// How many steps a run may take unless said otherwise: some seconds for the evaluator.
+/// The default limit on steps: a few seconds of evaluation.
 pub const MAX_STEPS: u64 = 10_000_000;
 
 impl Default for Inputs {
@@ -43,7 +44,8 @@ impl Default for Inputs {
 }
 
 impl Inputs {
-    /// The arguments of one run. The error lists parameters that no tensor can stand for.
+    /// Returns the arguments of one run. The error lists parameters for which no tensor can be
+    /// generated.
     pub(super) fn of_run(
         &self,
         run: u64,
@@ -58,10 +60,10 @@ impl Inputs {
         Ok(whole.iter().filter_map(value).collect())
     }
 
-    /// The tensors of one run: one for each parameter, or field of one that is a tuple.
+    /// Returns the tensors of one run: one for each parameter, or field of a tuple parameter.
     ///
     /// # Errors
-    /// The parameters that no tensor can stand for.
+    /// The parameters for which no tensor can be generated.
     pub fn tensors(
         &self,
         run: u64,
@@ -74,7 +76,7 @@ impl Inputs {
         let how = Random {
             seed,
             extent: self.extent,
-            // The same before a pass and after it.
+            // The inputs must be the same before a pass and after it.
             typing: None,
         };
         // A reduced program has fewer parameters, and smaller ones.
@@ -94,7 +96,7 @@ impl Inputs {
     }
 }
 
-/// Every fifth number becomes one that careless rewriting gets wrong.
+/// Replaces every fifth number by one that incorrect rewriting is likely to get wrong.
 fn odd(tensor: &mut Tensor, seed: u64) {
     const ODD: &[f64] = &[f64::NAN, -0.0, f64::INFINITY, 0.0, f64::NEG_INFINITY];
     let first = seed as usize % 5;

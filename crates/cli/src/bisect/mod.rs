@@ -1,9 +1,9 @@
-//! Finding the pass that breaks a program, and a smaller program that it breaks.
+//! Bisection: finds the pass that breaks a program, and a reduced program that it breaks.
 //!
 //! [`search`] runs a pipeline, evaluates the program before it and after each pass that changed it,
-//! and says which pass was the first whose output computes something else, fails verification, or
-//! that crashed. [`reduce`] shrinks program and pipeline while that stays so; [`shrink`] a program
-//! of which anything is wrong.
+//! and returns the first pass whose output computes something else or fails verification, or that
+//! crashed. [`reduce`] shrinks program and pipeline while the failure persists; [`shrink`] shrinks
+//! a program under any predicate.
 
 mod inputs;
 mod reduce;

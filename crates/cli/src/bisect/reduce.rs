@@ -1,4 +1,4 @@
-//! A smaller program, and fewer passes, that go wrong in the same way.
+//! Reduction of a program and pipeline while they fail in the same way.
 
 use relax::Pipeline;
 use relax_ir::Module;
@@ -6,23 +6,23 @@ use relax_passes::{PassRun, Step};
 
 use super::{Finding, Question, Verdict, search, shrink};
 
-/// Tries more than this end the search: it is good enough then.
+/// The limit on attempts: the reduction is good enough then.
 const TRIES: usize = 3000;
 
-/// What is left.
+/// The result of a reduction.
 #[derive(Clone, Debug)]
 pub struct Reduced {
     /// The program.
     pub module: Module,
-    /// The passes that it takes.
+    /// The passes.
     pub pipeline: Pipeline,
-    /// What goes wrong with it.
+    /// The failure.
     pub finding: Box<Finding>,
-    /// How many programs were tried.
+    /// The number of programs tried.
     pub tries: usize,
 }
 
-/// Shrinks a program and a pipeline while the same pass goes wrong in the same way.
+/// Shrinks a program and a pipeline while the same pass fails in the same way.
 pub fn reduce(module: &Module, question: &Question, finding: &Finding) -> Reduced {
     let mut this = Reducer {
         question: question.clone(),
@@ -48,7 +48,7 @@ pub fn reduce(module: &Module, question: &Question, finding: &Finding) -> Reduce
     }
 }
 
-/// Returns what goes wrong with a program, where that is the same as before.
+/// Returns the failure of a program, if it is the same as before.
 fn search_for(m: &Module, question: &Question, before: &Finding) -> Option<Box<Finding>> {
     match search(m, question) {
         Verdict::Wrong(f) if f.pass == before.pass && f.kind.alike(&before.kind) => Some(f),
@@ -75,7 +75,7 @@ impl Reducer {
         search_for(module, &question, &self.finding)
     }
 
-    /// Fewer passes: the one that goes wrong alone, else without those that are not needed.
+    /// Shrinks the pipeline: to the failing pass alone, or by dropping passes that are not needed.
     fn passes(&mut self, module: &Module) {
         let all: Vec<PassRun> = self
             .question

@@ -1,4 +1,4 @@
-//! Which pass is it?
+//! The search for the failing pass.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -18,45 +18,45 @@ use super::{Inputs, Tolerance};
 
 use crate::stop::Stop;
 
-/// What is asked.
+/// The parameters of a search.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The passes.
     pub pipeline: Pipeline,
-    /// How they are run.
+    /// The configuration of the pass manager.
     pub config: PassConfig,
     /// The function that is evaluated, by name.
     pub entry: String,
-    /// On what.
+    /// The inputs.
     pub inputs: Inputs,
-    /// What counts as equal.
+    /// The tolerance for comparing results.
     pub tolerance: Tolerance,
 }
 
-/// What is wrong with the output of a pass.
+/// A defect in the output of a pass.
 #[derive(Clone, Debug)]
 pub enum Kind {
     /// It computes something else.
     Differs(Difference),
-    /// It does not verify, or its types do not fit.
+    /// It fails verification or type checking.
     Broken(Diagnostics),
-    /// There is none: the pass panicked.
+    /// The pass panicked.
     Crashed(Crash),
 }
 
 /// A panic.
 #[derive(Clone, Debug)]
 pub struct Crash {
-    /// What it says.
+    /// The panic message.
     pub text: String,
-    /// Where in the sources of the tool it began, when [`watch_panics`] was called.
+    /// The location of the panic in the tool's sources, if [`watch_panics`] was called.
     pub place: Option<String>,
 }
 
-/// Where the last panic began.
+/// The location of the last panic.
 static PANICKED: Mutex<Option<String>> = Mutex::new(None);
 
-/// Has panics say nothing, and notes where they begin: passes that crash are what is looked for.
+/// Silences panic messages, and records their locations: crashing passes are what is searched for.
 pub fn watch_panics() {
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(ToString::to_string);
@@ -65,7 +65,7 @@ pub fn watch_panics() {
 }
 
 impl Kind {
-    /// Returns whether two are the same failure, whatever it says of names and numbers.
+    /// Returns whether two failures are the same, ignoring names and numbers.
     pub fn alike(&self, other: &Kind) -> bool {
         match (self, other) {
             (Kind::Differs(a), Kind::Differs(b)) => a.sort == b.sort,
@@ -84,7 +84,7 @@ impl Kind {
     }
 }
 
-/// A message without the names and numbers in it.
+/// Returns a message without the names and numbers in it.
 fn skeleton(text: &str) -> String {
     let mut out = String::new();
     let (mut quoted, mut named) = (false, false);
@@ -101,39 +101,39 @@ fn skeleton(text: &str) -> String {
     out
 }
 
-/// The first pass that goes wrong.
+/// The first failing pass.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Which run of a pass it is, from 0.
+    /// The index of the pass run, from 0.
     pub index: usize,
     /// The pass.
     pub pass: &'static str,
     /// The pass with its options.
     pub run: String,
-    /// What is wrong.
+    /// The defect.
     pub kind: Kind,
-    /// The module that it was given.
+    /// The pass's input.
     pub before: Module,
-    /// What it made of it, when it computes something else.
+    /// The pass's output, if it computes something else.
     pub after: Option<Module>,
 }
 
-/// The answer.
+/// The result of a search.
 #[derive(Clone, Debug)]
 pub enum Verdict {
-    /// So many runs of passes, all of which keep the meaning.
+    /// All pass runs preserve the semantics; their number.
     Same(usize),
-    /// A pass goes wrong.
+    /// A pass fails.
     Wrong(Box<Finding>),
-    /// A pass says that it cannot treat the program: its right.
+    /// A pass rejects the program, which it may.
     Refused(String, Diagnostics),
-    /// The program takes more steps than it may before any pass.
+    /// The program exceeds the step limit before any pass.
     Endless(Box<Diagnostic>),
-    /// The question makes no sense: no such function, no inputs for it.
+    /// The parameters are invalid: no such function, or no inputs for it.
     Unclear(String),
 }
 
-/// Finds the first pass that goes wrong.
+/// Finds the first failing pass.
 pub fn search(module: &Module, question: &Question) -> Verdict {
     let mut start = module.clone();
     let (typed, diagnostics) = check_typed(&mut start, &question.config.infer);
@@ -206,14 +206,14 @@ pub fn search(module: &Module, question: &Question) -> Verdict {
     }
 }
 
-/// Returns what a panic says.
+/// Returns the message of a panic.
 fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
     text.unwrap_or("no message").to_owned()
 }
 
-/// What one run gives: a value, or the error that ends it.
+/// The outcome of one run: a value, or an error.
 type Outcome = Result<Value, Failure>;
 
 #[derive(Debug)]
@@ -221,11 +221,11 @@ struct Failure {
     /// The error's code.
     code: String,
     text: String,
-    /// It did not end by itself: the place where it was then.
+    /// The step limit was exceeded, at this location.
     endless: Option<Box<Diagnostic>>,
 }
 
-/// Runs the entry on all inputs. The error says why that makes no sense.
+/// Runs the entry on all inputs. The error says why that is impossible.
 fn outcomes(
     m: &Module,
     typing: &Typing,
@@ -243,7 +243,7 @@ fn outcomes(
     for run in 0..question.inputs.runs {
         let inputs = question.inputs.of_run(run, m, typing, func);
         let inputs = inputs.map_err(|problems| problems.join("; "))?;
-        // A crash of the evaluator is a result like an error: the other side must have it too.
+        // A crash of the evaluator is an outcome like an error: the other side must crash too.
         let value = catch_unwind(AssertUnwindSafe(|| interp.run(entry, inputs)));
         all.push(match value {
             Ok(value) => value.map_err(|d| Failure {
@@ -265,7 +265,7 @@ struct Watch<'q> {
     start: &'q Module,
     question: &'q Question,
     wanted: Vec<Outcome>,
-    /// The pass that runs.
+    /// The current pass.
     current: Option<(usize, &'static str, String)>,
     passes: usize,
     before: Module,
@@ -273,7 +273,7 @@ struct Watch<'q> {
 }
 
 impl Watch<'_> {
-    /// Returns how the module computes something else than the program that was given.
+    /// Returns how the module's results differ from those of the original program.
     fn compare(&self, event: &PassEvent<'_>) -> Option<Difference> {
         let mut module = event.module.clone();
         let made: Rc<Typing>;
@@ -284,7 +284,7 @@ impl Watch<'_> {
                 &made
             }
         };
-        // A pass may make a program slower, but not that much.
+        // A pass may slow a program down, but not by this factor.
         let steps = self.question.inputs.max_steps.saturating_mul(10);
         let now = match outcomes(&module, typing, self.question, steps) {
             Ok(all) => all,
@@ -303,7 +303,7 @@ impl Watch<'_> {
                     let text = format!("it failed before ({}) and does not now", e.text);
                     Some(Difference::new(Sort::Failed(e.code.clone()), text))
                 }
-                // Which check fails first may change.
+                // Passes may reorder checks.
                 (Err(_), Err(_)) => None,
             };
             if let Some(mut found) = difference {

@@ -1,11 +1,11 @@
-//! The same program with smaller tensors.
+//! Reduction of tensor shapes.
 
 use relax_ir::{AttrValue, Expr, GlobalKind, Module, Shape, TensorType, Type, TypeId};
 use relax_sym::Dim;
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
-/// The extents above 1 that the parameters of functions have, largest first.
+/// Returns the extents above 1 of the functions' parameters, largest first.
 pub(super) fn extents(m: &Module) -> Vec<i64> {
     let mut out = Vec::new();
     for v in m.vars.values() {
@@ -20,8 +20,8 @@ pub(super) fn extents(m: &Module) -> Vec<i64> {
     out
 }
 
-/// The module with `new` in place of the extent `old` in all annotations and constants, and with
-/// `attrs` in lists of attributes, too. Whether the types still fit is for the caller to find out.
+/// Returns the module with `new` in place of the extent `old` in all annotations and constants, and
+/// with `attrs`, also in list attributes. The caller checks whether the types still match.
 pub(super) fn shrink(m: &Module, old: i64, new: i64, attrs: bool) -> Module {
     let mut m = m.clone();
     let mut memo = FxHashMap::default();
@@ -72,7 +72,7 @@ pub(super) fn shrink(m: &Module, old: i64, new: i64, attrs: bool) -> Module {
         }
         _ => node,
     });
-    // Results are inferred anew: what they were declared to be speaks of the old extents.
+    // Result types are inferred again: the declared ones have the old extents.
     for g in globals {
         if let GlobalKind::Func(f) = m.globals[g].kind {
             let mut function = m.funcs[f].clone();
@@ -83,7 +83,7 @@ pub(super) fn shrink(m: &Module, old: i64, new: i64, attrs: bool) -> Module {
     m
 }
 
-/// Recursion is as deep as the type.
+/// The recursion depth is that of the type.
 fn mapped(
     m: &mut Module,
     ty: TypeId,
@@ -122,7 +122,7 @@ fn mapped(
     made
 }
 
-/// The leading elements along each axis of that extent.
+/// Returns the leading elements along each axis of this extent.
 fn cut(t: &Tensor, old: i64, new: i64) -> Tensor {
     let shape: Vec<i64> = t
         .shape()

@@ -1,5 +1,5 @@
-//! A smaller program of which something is still true: delta debugging (Zeller, Hildebrandt, 2002)
-//! over functions, expressions and shapes.
+//! Reduction of a program while a predicate holds: delta debugging (Zeller, Hildebrandt, 2002) over
+//! functions, expressions and shapes.
 
 use relax::{InferOptions, check};
 use relax_ir::{Expr, ExprId, FuncId, Function, GlobalKind, Memo, Module, TypeId, VarId, VarStyle};
@@ -7,8 +7,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::shapes;
 
-/// Shrinks a program as long as `wrong` says so of what is left, which verifies and types. `left`
-/// is how many programs may be tried, and counts down.
+/// Shrinks a program while `wrong` holds for the result, which also verifies and type-checks.
+/// `left` is the number of programs that may be tried; it is decremented.
 pub fn shrink(
     module: &Module,
     entry: &str,
@@ -46,7 +46,7 @@ struct Shrinker<'w> {
 }
 
 impl Shrinker<'_> {
-    /// Returns what is to become less: nodes, then elements.
+    /// Returns the measure to be minimised: nodes, then elements.
     fn size(&self) -> (usize, i64) {
         let m = &self.best;
         let bodies = m.global_bodies();
@@ -81,7 +81,7 @@ impl Shrinker<'_> {
         self.best.global_func(global)
     }
 
-    /// Without the functions that the entry does not reach.
+    /// Drops functions that are unreachable from the entry.
     fn functions(&mut self) {
         let m = &self.best;
         let Some(entry) = m.global(self.entry) else {
@@ -107,7 +107,7 @@ impl Shrinker<'_> {
         self.accept(fewer);
     }
 
-    /// A function within the entry takes its place: its parameters become the entry's.
+    /// Replaces the entry by a function nested in it, whose parameters become the entry's.
     fn open(&mut self) {
         let mut skip = 0;
         while let Some(func) = self.function() {
@@ -138,13 +138,13 @@ impl Shrinker<'_> {
         }
     }
 
-    /// The entry returns less: a part of what it returns, or an earlier binding.
+    /// Returns less: a part of the result, or an earlier binding.
     fn hoist(&mut self) {
         loop {
             let Some(func) = self.function() else { return };
             let m = &self.best;
             let function = m.funcs[func].clone();
-            // What takes the place of what.
+            // Replacements as pairs of an expression and its replacement.
             let mut candidates: Vec<(ExprId, ExprId)> = Vec::new();
             let mut chain = Vec::new();
             let mut at = function.body;
@@ -152,7 +152,7 @@ impl Shrinker<'_> {
                 chain.push(at);
                 at = body;
             }
-            // A part of the whole that needs no binding, small ones first.
+            // Any subexpression without free bindings, small ones first.
             for e in m.post_order([function.body]) {
                 let computes = matches!(
                     m.exprs[e],
@@ -162,13 +162,13 @@ impl Shrinker<'_> {
                     candidates.push((function.body, e));
                 }
             }
-            // A part of the result, under the same bindings.
+            // An operand of the result, under the same bindings.
             m.for_each_child(at, |c| {
                 if !matches!(m.exprs[c], Expr::Op(_) | Expr::Global(_)) {
                     candidates.push((at, c));
                 }
             });
-            // The chain of bindings, cut off after one of them.
+            // The chain of bindings, truncated after one of them.
             let mut cuts = Vec::new();
             for e in chain {
                 if let Expr::Let { var, body, .. } = m.exprs[e]
@@ -205,7 +205,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Values that are computed become parameters: as many at once as possible.
+    /// Turns computed values into parameters, as many at once as possible.
     fn cut(&mut self) {
         let mut chunk = usize::MAX;
         loop {
@@ -218,7 +218,7 @@ impl Shrinker<'_> {
             for part in all.chunks(chunk.max(1)) {
                 let mut less = self.best.clone();
                 if self.with_params(&mut less, part) && self.accept(less) {
-                    // Ids are new now.
+                    // Ids have changed.
                     accepted = true;
                     break;
                 }
@@ -232,13 +232,13 @@ impl Shrinker<'_> {
         }
     }
 
-    /// The nodes of the entry that a parameter could stand for: tensors of known types, not within
-    /// functions that call themselves, whose end may hang on them.
+    /// Returns the nodes of the entry that can be replaced by a parameter: tensors of known types,
+    /// outside of recursive functions, whose termination may depend on them.
     fn computed(&mut self) -> Vec<(ExprId, TypeId)> {
         let Some(func) = self.function() else {
             return Vec::new();
         };
-        // The types have to be in the arena of the module that is cut.
+        // The types must be in the arena of the module being cut.
         let (typing, _) = check(&mut self.best, &InferOptions::default());
         let m = &self.best;
         let function = &m.funcs[func];
@@ -263,7 +263,7 @@ impl Shrinker<'_> {
                 out.push((e, ty));
             }
         }
-        // Users first: what they use goes with them.
+        // Users first: their operands become dead with them.
         out.reverse();
         out
     }
@@ -293,7 +293,8 @@ impl Shrinker<'_> {
         true
     }
 
-    /// Calls become one of their operands, branches one of their arms, where the types agree.
+    /// Replaces calls by one of their operands, and branches by one of their arms, where the types
+    /// agree.
     fn collapse(&mut self) {
         let mut skip = 0;
         while self.left > 0 {
@@ -328,7 +329,7 @@ impl Shrinker<'_> {
         }
     }
 
-    /// Without bindings and parameters that nothing uses, and without bindings to names.
+    /// Drops unused bindings and parameters, and bindings to names.
     fn drop_unused(&mut self) {
         let mut less = self.best.clone();
         let mut names: FxHashMap<VarId, ExprId> = FxHashMap::default();
@@ -367,7 +368,7 @@ impl Shrinker<'_> {
         self.accept(less);
     }
 
-    /// Smaller tensors.
+    /// Shrinks tensors.
     fn shapes(&mut self) {
         for old in shapes::extents(&self.best) {
             for new in [1, 2, old / 2] {
@@ -385,7 +386,7 @@ impl Shrinker<'_> {
     }
 }
 
-/// Returns whether an expression needs nothing but the parameters of a function.
+/// Returns whether an expression's only free variables are the parameters of a function.
 fn closed(m: &Module, e: ExprId, function: &Function) -> bool {
     let free = m.free_vars(e);
     free.iter().all(|v| function.params.contains(v))

@@ -1,4 +1,4 @@
-//! Comparing what two programs compute.
+//! Comparison of results.
 
 use std::rc::Rc;
 
@@ -9,44 +9,44 @@ use rustc_hash::FxHashSet;
 
 use crate::words;
 
-/// How far apart numbers may be that count as equal.
+/// Tolerances for numbers that count as equal.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Tolerance {
     /// Relative to the larger one.
     pub relative: f64,
-    /// Absolute.
+    /// The absolute tolerance.
     pub absolute: f64,
-    /// Whether zeros must have the same sign.
+    /// Whether the sign of zeros matters.
     pub zeros: bool,
 }
 
-/// How two results differ.
+/// A difference between two results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Difference {
-    /// In which way.
+    /// The kind of difference.
     pub sort: Sort,
-    /// What and where, as a sentence.
+    /// What differs and where, as a sentence.
     pub text: String,
 }
 
-/// In which way two results differ.
+/// The kind of a difference.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Sort {
-    /// Numbers of another size.
+    /// Numbers differ.
     Numbers,
-    /// A NaN where there was none, or the other way round.
+    /// A NaN on one side only.
     Nan,
-    /// An infinity where there was none, or the other way round.
+    /// An infinity on one side only.
     Infinity,
-    /// Zeros of another sign.
+    /// Zeros of different signs.
     Zero,
-    /// Another shape or element type.
+    /// Different shapes or element types.
     Type,
-    /// Another constructor, another number of fields, another kind of value.
+    /// Different constructors, numbers of fields, or kinds of values.
     Structure,
-    /// It fails now, with this code.
+    /// Only the new program fails, with this code.
     Fails(String),
-    /// It failed before, with this code, and does not now.
+    /// Only the old program fails, with this code.
     Failed(String),
     /// It cannot be run on the same arguments.
     Arguments,
@@ -59,13 +59,13 @@ impl Difference {
     }
 }
 
-/// A place in a result: the one around it, and the number of the field in that.
+/// A position in a result: its parent, and the field index in that.
 struct Place {
     around: usize,
     field: usize,
 }
 
-/// As words, the whole result being place 0.
+/// Formats a position; the whole result is position 0.
 fn shown(places: &[Place], mut at: usize) -> String {
     let mut fields = Vec::new();
     while at > 0 {
@@ -76,8 +76,8 @@ fn shown(places: &[Place], mut at: usize) -> String {
     format!("the result{}", fields.concat())
 }
 
-/// Returns whether all of a value can be compared: a function could only be run, on what nobody
-/// knows.
+/// Returns whether a value can be compared in full: functions cannot, as no arguments for them are
+/// known.
 pub(super) fn comparable(value: &Value) -> bool {
     let (mut open, mut seen) = (vec![value.clone()], FxHashSet::default());
     while let Some(value) = open.pop() {
@@ -98,8 +98,7 @@ pub(super) fn comparable(value: &Value) -> bool {
     true
 }
 
-/// The first difference between two values, with where in them it is. Functions are equal to each
-/// other.
+/// Returns the first difference between two values, with its position. Functions compare equal.
 pub(super) fn difference(
     (lm, left): (&Module, &Value),
     (rm, right): (&Module, &Value),
@@ -110,7 +109,7 @@ pub(super) fn difference(
         field: 0,
     }];
     let mut open = vec![(left.clone(), right.clone(), 0)];
-    // What several places share is compared once.
+    // Shared parts are compared once.
     let mut seen = FxHashSet::default();
     while let Some((left, right, at)) = open.pop() {
         let differ = |sort, text: String| {
@@ -204,7 +203,7 @@ fn tensors(a: &Tensor, b: &Tensor, tolerance: Tolerance) -> Option<(Sort, String
     Some((sort, text))
 }
 
-/// Returns how two numbers differ; `None` when they count as equal.
+/// Returns how two numbers differ; `None` if they count as equal.
 fn numbers(x: f64, y: f64, t: Tolerance) -> Option<Sort> {
     if x == 0.0 && y == 0.0 {
         let same = !t.zeros || x.is_sign_negative() == y.is_sign_negative();

@@ -1,24 +1,24 @@
-//! Applying suggested edits.
+//! Application of suggested fixes.
 
 use relax_base::{Diagnostic, Diagnostics, Edit, SourceFile, Span};
 
 use super::{Checked, Options, check};
 
-/// How often a text is checked at most while it is mended.
+/// The limit on rounds of checking and fixing.
 const ROUNDS: usize = 64;
 
-/// Applies the certain edits of a text until none is left, and checks what came out. The text is
-/// `None` where nothing was changed.
+/// Applies the machine-applicable fixes of a text until none is left, and checks the result. The
+/// text is `None` if nothing changed.
 ///
-/// Invariant: an edit stays only if what it was suggested for is gone after it, and the text can be
-/// read further than before. Edits that are made together are told apart where that does not hold
-/// of all of them.
+/// Invariant: an edit is kept only if the diagnostic that suggested it is gone afterwards, and the
+/// text parses at least as far as before. If that does not hold for edits applied together, they
+/// are tried separately.
 pub fn mend(name: &str, bytes: Vec<u8>, options: &Options) -> (Checked, Option<String>) {
     let readable = std::str::from_utf8(&bytes).is_ok();
     let mut checked = check(name, bytes, options);
     let (mut text, mut fixed) = (None, 0);
     if !readable {
-        // The text held is not the file's: writing it back would lose bytes.
+        // The text was decoded lossily: writing it back would lose bytes.
         return (checked, None);
     }
     let mut refused: Vec<(String, u32)> = Vec::new();
@@ -54,13 +54,12 @@ pub fn mend(name: &str, bytes: Vec<u8>, options: &Options) -> (Checked, Option<S
     (checked, text)
 }
 
-/// Returns what a suggestion is known by: its message and the place in the file.
+/// Returns the key of a suggestion: its message and position in the file.
 fn key(file: &SourceFile, d: &Diagnostic) -> (String, u32) {
     (d.message.clone(), d.span().start.saturating_sub(file.start))
 }
 
-/// The diagnostics whose certain edits are made next: those of them that touch no other, at most so
-/// many.
+/// Selects the diagnostics whose fixes are applied next: those that do not overlap, up to a limit.
 fn choose<'d>(
     file: &SourceFile,
     diagnostics: &'d Diagnostics,
@@ -87,7 +86,7 @@ fn choose<'d>(
     chosen
 }
 
-/// The edits of some diagnostics, in order.
+/// Returns the edits of some diagnostics, in order.
 fn edits<'d>(chosen: &[&'d Diagnostic]) -> Vec<&'d Edit> {
     let fixes = chosen
         .iter()
@@ -97,7 +96,7 @@ fn edits<'d>(chosen: &[&'d Diagnostic]) -> Vec<&'d Edit> {
     edits
 }
 
-/// The text with the edits made; `None` where they change nothing.
+/// Returns the text with the edits applied; `None` if they change nothing.
 fn apply(file: &SourceFile, chosen: &[&Diagnostic]) -> Option<String> {
     let mut text = String::with_capacity(file.text.len());
     let mut from = 0;
@@ -110,7 +109,7 @@ fn apply(file: &SourceFile, chosen: &[&Diagnostic]) -> Option<String> {
     (*text != *file.text).then_some(text)
 }
 
-/// Returns where a place stands after edits.
+/// Maps a position through edits.
 fn moved(edits: &[Edit], at: u32) -> u32 {
     let mut to = i64::from(at);
     for e in edits.iter().take_while(|e| e.span.end <= at) {
@@ -119,7 +118,7 @@ fn moved(edits: &[Edit], at: u32) -> u32 {
     u32::try_from(to).unwrap_or(at)
 }
 
-/// Returns whether edits did what they were made for, and no harm.
+/// Returns whether edits fixed their diagnostics, and did no harm.
 fn is_better(before: &Checked, after: &Checked, chosen: &[&Diagnostic]) -> bool {
     let made: Vec<Edit> = edits(chosen).into_iter().cloned().collect();
     let place = |s: Span| Span::new(moved(&made, s.start), moved(&made, s.end));
@@ -136,7 +135,7 @@ fn is_better(before: &Checked, after: &Checked, chosen: &[&Diagnostic]) -> bool 
     if is.len() + mended <= was.len() {
         return true;
     }
-    // The text may be read further, and its next mistake be seen.
+    // The parser may get further, and find the next error.
     let last = chosen.iter().map(|d| place(d.span()).start).max();
     is.len() <= was.len() && is.first() > last.as_ref()
 }
@@ -145,7 +144,7 @@ fn is_syntax(d: &Diagnostic) -> bool {
     d.is_error() && d.code.0 / 100 == 1
 }
 
-/// The places of the syntax errors, in order.
+/// Returns the positions of the syntax errors, in order.
 fn syntax(diagnostics: &Diagnostics) -> Vec<u32> {
     let errors = diagnostics.iter().filter(|d| is_syntax(d));
     errors.map(|d| d.span().start).collect()
@@ -199,7 +198,7 @@ mod tests {
     fn makes_edits_that_help_and_no_others() {
         let text = "def @main(%x: int32) { var %y = add(%x, 1); %y }";
         assert_eq!(mended(text), Some(text.replace("var", "let")));
-        // A log line is never repaired.
+        // Log lines are never repaired.
         let log = "INFO (building) x = 1\ndef @main(%x: int32) { %x }\nDone in 3 s\n";
         assert_eq!(mended(log), None);
     }

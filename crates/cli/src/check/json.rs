@@ -1,4 +1,4 @@
-//! Diagnostics as one JSON object; `docs/diagnostics.md` describes it.
+//! Diagnostics as a JSON object, as documented in `docs/diagnostics.md`.
 
 use relax_base::{Severity, Span};
 use serde::Serialize;
@@ -54,15 +54,15 @@ struct Place<'a> {
 
 #[derive(Serialize)]
 struct Position {
-    /// From 1.
+    /// The one-based line.
     line: u32,
-    /// From 1, in characters.
+    /// The one-based column, in characters.
     column: u32,
-    /// From 0, in bytes of the file.
+    /// The byte offset in the file.
     offset: u32,
 }
 
-/// All that was found, as one object.
+/// Returns all findings as one object.
 pub fn json(all: &[Checked]) -> String {
     let sum = |s| all.iter().map(|c| c.count(s)).sum();
     let report = Report {

@@ -1,4 +1,4 @@
-//! What diagnostics count as: `--allow`, `--warn` and `--deny`.
+//! Severity overrides: `--allow`, `--warn` and `--deny`.
 
 pub use relax::code;
 use relax_base::{Code, Diagnostics, Severity};
@@ -7,31 +7,31 @@ use super::Checked;
 
 use crate::stop::Stop;
 
-/// What a diagnostic is made of. Where several are asked for one code, the strictest counts.
+/// An override. If several are given for one code, the strictest takes precedence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Level {
-    /// Nothing: it is not said.
+    /// Suppress the diagnostic.
     Allow,
-    /// A warning.
+    /// Make it a warning.
     Warn,
-    /// An error.
+    /// Make it an error.
     Deny,
 }
 
-/// What is asked for, by code.
+/// The overrides by code.
 #[derive(Clone, Default, Debug)]
 pub struct Levels {
     codes: Vec<(Code, Level)>,
-    /// Whether warnings count as errors.
+    /// Whether warnings are errors.
     pub deny_warnings: bool,
 }
 
 impl Levels {
-    /// Returns what is asked for by three lists of codes; `warnings` in the last stands for all of
-    /// them.
+    /// Creates the overrides from three lists of codes; `warnings` in the last stands for all
+    /// warnings.
     ///
     /// # Errors
-    /// A code that no diagnostic has.
+    /// A code does not exist.
     pub fn new(allow: &[String], warn: &[String], deny: &[String]) -> Result<Levels, Stop> {
         let mut levels = Levels::default();
         let lists = [
@@ -57,7 +57,7 @@ impl Levels {
         own.map(|c| c.1).max()
     }
 
-    /// The diagnostics of a file as they count.
+    /// Applies the overrides to a file's diagnostics.
     pub fn apply(&self, checked: &mut Checked) {
         let all = std::mem::take(&mut checked.diagnostics);
         let mut out = Diagnostics::new();

@@ -1,4 +1,4 @@
-//! One line for each diagnostic.
+//! Single-line output formats.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use relax_base::Severity;
 
 use super::{Checked, word};
 
-/// `file:line:column: error[RX0301]: message`, as compilers write it.
+/// Appends `file:line:column: error[RX0301]: message`, the usual format of compilers.
 pub fn short(checked: &Checked, out: &mut String) {
-    // What cannot be read is said on standard error, with the file's name in it.
+    // Unreadable files are reported on standard error, with their name.
     for d in checked
         .diagnostics
         .iter()
@@ -22,7 +22,8 @@ pub fn short(checked: &Checked, out: &mut String) {
     }
 }
 
-/// The workflow commands of GitHub Actions, which show a diagnostic at its line of a change.
+/// Appends workflow commands of GitHub Actions, which show diagnostics in the diff of a pull
+/// request.
 pub fn github(checked: &Checked, out: &mut String) {
     for d in checked.diagnostics.iter() {
         let command = match d.severity {
@@ -34,7 +35,7 @@ pub fn github(checked: &Checked, out: &mut String) {
             let (from, to) = (file.line_col(d.span().start), file.line_col(d.span().end));
             let _ = write!(out, "file={},line={},", property(&file.name), from.line);
             let _ = write!(out, "endLine={},col={},", to.line, from.col);
-            // The columns of a place over several lines would be columns of different lines.
+            // Columns are only meaningful on a single line.
             if from.line == to.line {
                 let _ = write!(out, "endColumn={},", to.col);
             }

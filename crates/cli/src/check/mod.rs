@@ -1,4 +1,4 @@
-//! What `relax-check` does with a file, and the forms in which it tells.
+//! Checking of files by `relax-check`, and its output formats.
 
 pub mod fix;
 mod json;
@@ -18,25 +18,25 @@ pub use json::json;
 pub use lines::{github, short};
 pub use sarif::sarif;
 
-/// How files are read and checked.
+/// Options for reading and checking files.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Whether equalities of dimensions that cannot be decided are errors.
+    /// Whether undecidable equalities of dimensions are errors.
     pub strict_shapes: bool,
-    /// How they are read.
+    /// The reading options.
     pub reading: ReadOptions,
 }
 
-/// A file, and what there is to say about it, in the order of the source.
+/// A file with its diagnostics, in source order.
 #[derive(Debug)]
 pub struct Checked {
-    /// The file's text is in here.
+    /// The source map with the file's text.
     pub sources: SourceMap,
-    /// What is wrong with it.
+    /// The diagnostics.
     pub diagnostics: Diagnostics,
-    /// How many suggested edits were applied.
+    /// The number of fixes applied.
     pub fixed: usize,
-    /// Why nothing is known of it, where it cannot be read or written.
+    /// The reason, if the file cannot be read or written.
     pub failed: Option<String>,
 }
 
@@ -44,7 +44,7 @@ pub struct Checked {
 const UNREADABLE: Code = Code(150);
 
 impl Checked {
-    /// A file of which nothing but a reason is known.
+    /// Creates the result for an unreadable file.
     pub fn failed(name: &str, reason: String) -> Checked {
         let mut sources = SourceMap::new();
         let file = sources.add(name, "");
@@ -58,7 +58,7 @@ impl Checked {
         }
     }
 
-    /// Number of diagnostics of a severity.
+    /// Returns the number of diagnostics of a severity.
     pub fn count(&self, severity: Severity) -> usize {
         self.diagnostics
             .iter()
@@ -66,13 +66,13 @@ impl Checked {
             .count()
     }
 
-    /// The file a span lies in, unless it is no place at all.
+    /// Returns the file that a span lies in, if any.
     fn file(&self, span: Span) -> Option<&Arc<SourceFile>> {
         self.sources.file(span).filter(|_| !span.is_none())
     }
 }
 
-/// Checks a text: syntax, names, types and what follows from them.
+/// Checks a text: syntax, names, types, and everything that follows from them.
 pub fn check(name: &str, bytes: impl Into<Contents>, options: &Options) -> Checked {
     let mut session = Session::new(options.reading);
     session.beside = Some(crate::model::beside);
@@ -88,8 +88,8 @@ pub fn check(name: &str, bytes: impl Into<Contents>, options: &Options) -> Check
     }
 }
 
-/// Checks a file, after applying its certain edits when `fix` is asked for: a file is rewritten in
-/// place, standard input goes to standard output as mended.
+/// Checks a file; with `fix`, its machine-applicable fixes are applied first: a file is rewritten
+/// in place, fixed standard input is written to standard output.
 ///
 /// # Errors
 /// The file cannot be read or written.
@@ -109,7 +109,7 @@ pub fn check_file(path: &Path, options: &Options, fix: bool) -> Result<Checked, 
     Ok(checked)
 }
 
-/// The word for a severity.
+/// Returns the word for a severity.
 fn word(severity: Severity) -> &'static str {
     match severity {
         Severity::Error => "error",

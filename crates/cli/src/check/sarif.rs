@@ -1,4 +1,4 @@
-//! Diagnostics as a SARIF 2.1.0 log, the form that code scanning services and editors read.
+//! Diagnostics as a SARIF 2.1.0 log, the format of code scanning services and editors.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,9 +12,9 @@ use serde_sarif::sarif::{
 
 use super::Checked;
 
-/// All that was found, as one log with one run.
+/// Returns all findings as one log with one run.
 pub fn sarif(all: &[Checked]) -> String {
-    // The rules: every code that occurs, with its page.
+    // The rules: every code that occurs, with its documentation.
     let mut rules: BTreeMap<Code, i64> = all
         .iter()
         .flat_map(|c| c.diagnostics.iter())
@@ -50,7 +50,7 @@ pub fn sarif(all: &[Checked]) -> String {
 
 fn rule(code: Code) -> ReportingDescriptor {
     let page = explain::explain(code).unwrap_or_default();
-    // A page begins with `# RX0101: title`.
+    // A page starts with `# RX0101: title`.
     let title = page
         .lines()
         .next()
@@ -104,7 +104,7 @@ fn artifact(name: &str) -> ArtifactLocation {
     ArtifactLocation::builder().uri(uri(name)).build()
 }
 
-/// A path as an address: relative where the path is. What has a meaning in addresses is escaped.
+/// Converts a path to a URI, relative if the path is; reserved characters are escaped.
 fn uri(path: &str) -> String {
     let path = path.replace('\\', "/");
     let mut out = String::with_capacity(path.len());

@@ -1,4 +1,4 @@
-//! Native kernels beside the file of a program of the machine.
+//! Native kernels in a file that accompanies a bytecode program.
 
 use std::path::{Path, PathBuf};
 
@@ -8,17 +8,17 @@ use relax_vm::{Executable, Kernels};
 use crate::stop::Stop;
 use crate::{io, progress};
 
-/// The file of the native kernels of a program in a file: `model.vmbin.native`.
+/// Returns the path of the native kernels for a program's file: `model.vmbin.native`.
 pub fn native_path(program: &Path) -> PathBuf {
     let mut name = program.as_os_str().to_owned();
     name.push(".native");
     PathBuf::from(name)
 }
 
-/// Compiles a program's kernels into a file.
+/// Compiles a program's kernels to a file.
 ///
 /// # Errors
-/// A kernel asks for something that native code does not do, or the file cannot be written.
+/// A kernel uses something that has no native code, or the file cannot be written.
 #[cfg(all(target_arch = "x86_64", unix))]
 pub fn write_native(
     program: &Executable,
@@ -32,7 +32,7 @@ pub fn write_native(
     io::write(path, &bytes)
 }
 
-/// As elsewhere, for machines whose code is not kept.
+/// The fallback for machines whose code is not cached.
 #[cfg(not(all(target_arch = "x86_64", unix)))]
 pub fn write_native(_: &Executable, _: [u8; 32], _: &Path, _: &SourceMap) -> Result<(), Stop> {
     Err(Stop::Usage(
@@ -40,11 +40,11 @@ pub fn write_native(_: &Executable, _: [u8; 32], _: &Path, _: &SourceMap) -> Res
     ))
 }
 
-/// The native kernels beside the file `path` of a program; made and written where they are missing,
-/// or those of another program or machine.
+/// Returns the native kernels from the file that accompanies the program `path`; they are compiled
+/// and written if the file is missing, or belongs to another program or machine.
 ///
 /// # Errors
-/// They are damaged, cannot be made, or cannot be written.
+/// They are damaged, cannot be compiled, or cannot be written.
 #[cfg(all(target_arch = "x86_64", unix))]
 pub fn cached(
     program: &Executable,
@@ -77,7 +77,7 @@ pub fn cached(
     }
 }
 
-/// As elsewhere, for machines whose code is not kept.
+/// The fallback for machines whose code is not cached.
 #[cfg(not(all(target_arch = "x86_64", unix)))]
 pub fn cached(_: &Executable, _: [u8; 32], _: &Path, _: u16) -> Result<Box<dyn Kernels>, Stop> {
     Err(Stop::Usage(

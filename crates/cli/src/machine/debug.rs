@@ -1,4 +1,4 @@
-//! A run of the virtual machine, instruction by instruction: `relax-run --engine vm --debug`.
+//! Interactive debugging of a run: `relax-run --engine vm --debug`.
 
 use std::io::BufRead;
 
@@ -11,15 +11,15 @@ use crate::io;
 /// When the run stops next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Until {
-    /// After so many instructions.
+    /// After this many instructions.
     Steps(u64),
-    /// At an instruction of a call that is nested no deeper.
+    /// At an instruction of a frame at most this deep.
     Depth(usize),
-    /// At a break.
+    /// At a breakpoint.
     Break,
 }
 
-/// A function, and an instruction of it if not its first.
+/// A breakpoint: a function, and an instruction of it other than the first.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Break {
     function: String,
@@ -41,8 +41,8 @@ list                the instructions of the function
 quit                ends the run
 ";
 
-/// Steps through a run as commands say, a line each; an empty one repeats the last. Where they end,
-/// the run ends.
+/// Steps through a run under commands, one per line; an empty line repeats the last one. The run
+/// ends at the end of the commands.
 pub struct Debugger<R> {
     commands: R,
     until: Until,
@@ -51,7 +51,7 @@ pub struct Debugger<R> {
 }
 
 impl<R: BufRead> Debugger<R> {
-    /// One that reads its commands there. It stops at the first instruction.
+    /// Creates a debugger that reads commands from `commands`. It stops at the first instruction.
     pub fn new(commands: R) -> Debugger<R> {
         Debugger {
             commands,
@@ -77,7 +77,7 @@ impl<R: BufRead> Debugger<R> {
         }
     }
 
-    /// Carries a command out; whether the run goes on, where it does.
+    /// Executes a command; returns whether the run continues, if the command resumes it.
     fn command(&mut self, text: &str, moment: &Moment<'_>) -> Option<bool> {
         let (word, rest) = match text.split_once(char::is_whitespace) {
             Some((word, rest)) => (word, rest.trim()),
@@ -156,7 +156,7 @@ fn say<T>(text: &str) -> Option<T> {
     None
 }
 
-/// A place of the program: `f`, `@f`, `f:3`.
+/// Parses a location in the program: `f`, `@f`, `f:3`.
 fn place(text: &str, moment: &Moment<'_>) -> Result<Break, String> {
     let text = text.strip_prefix('@').unwrap_or(text);
     let (name, at) = match text.rsplit_once(':') {
@@ -190,8 +190,8 @@ fn registers(moment: &Moment<'_>) {
     }
 }
 
-/// What a register holds: tensors with their elements, what holds others in a few words, a line
-/// each.
+/// Prints the contents of registers, one per line: tensors with their elements, composite values
+/// summarised.
 fn print(text: &str, moment: &Moment<'_>) {
     let number = text.strip_prefix('%').unwrap_or(text).parse::<usize>();
     let Some(value) = number.ok().and_then(|r| moment.registers.get(r)) else {
@@ -212,7 +212,7 @@ fn print(text: &str, moment: &Moment<'_>) {
     }
 }
 
-/// The instructions around the one that comes next.
+/// Prints the instructions around the next one.
 fn list(moment: &Moment<'_>) {
     const AROUND: usize = 8;
     let at = moment.at as usize;

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-/// The runtime library, within this program.
+/// The embedded runtime library.
 #[cfg(relax_carried)]
 mod carried {
-    // The library is there when this is assembled, for a program is made after everything it is
-    // linked with; it is not there when the program is only checked, which `include_bytes!` would
-    // ask for.
+    // The library exists when this is assembled, as a program is built after everything it is
+    // linked with; it does not exist when the program is only checked, where `include_bytes!` would
+    // require it.
     std::arch::global_asm!(
         ".pushsection .rodata.relax_carried,\"a\"",
         ".balign 16",
@@ -25,7 +25,7 @@ mod carried {
         static relax_carried_end: u8;
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn library() -> &'static [u8] {
         let (begin, end) = (&raw const relax_carried_begin, &raw const relax_carried_end);
         // SAFETY: the two symbols are the borders of one read-only range.
@@ -35,7 +35,7 @@ mod carried {
 
 #[cfg(not(relax_carried))]
 mod carried {
-    /// None.
+    /// Returns `None`.
     pub fn library() -> &'static [u8] {
         &[]
     }

@@ -1,4 +1,4 @@
-//! The flags that print modules between passes.
+//! Flags that print modules between passes.
 
 use std::path::PathBuf;
 
@@ -48,7 +48,7 @@ impl Around {
     }
 
     /// # Errors
-    /// A name is none of a pass.
+    /// A name is not that of a pass.
     pub fn check(&self, passes: &Registry) -> Result<(), Stop> {
         for (when, name) in self.named() {
             if passes.find(name).is_none() {
@@ -59,7 +59,7 @@ impl Around {
         Ok(())
     }
 
-    /// Returns which passes are named and are not run, a line each.
+    /// Returns the named passes that the pipeline does not run, one per line.
     pub fn missing(&self, pipeline: &Pipeline) -> String {
         let runs = pipeline.passes();
         let absent = |n: &&(&str, &String)| runs.iter().all(|r| r.pass.name != *n.1);

@@ -1,4 +1,4 @@
-//! What `relax-opt` writes beside texts: weights, JSON graphs, ONNX models, pictures.
+//! Outputs of `relax-opt` other than texts: weights, JSON graphs, ONNX models, pictures.
 
 use std::path::Path;
 
@@ -39,7 +39,7 @@ pub enum Emit {
 }
 
 impl Emit {
-    /// Returns what goes to a place whose name is all that was said.
+    /// Returns the kind of output implied by a path.
     pub fn by_name(output: &Path) -> Emit {
         match Format::of(output).filter(|_| !crate::io::is_stream(output)) {
             Some(Format::Json) => Emit::Json,
@@ -54,7 +54,7 @@ impl Emit {
         }
     }
 
-    /// The format of weights that is meant.
+    /// Returns the weight format, if it is one.
     pub fn weights(self) -> Option<Format> {
         match self {
             Emit::Text | Emit::Json | Emit::Onnx | Emit::Svg | Emit::Dot | Emit::Mermaid => None,
@@ -64,7 +64,7 @@ impl Emit {
         }
     }
 
-    /// The format of pictures that is meant.
+    /// Returns the picture format, if it is one.
     pub fn picture(self) -> Option<Format> {
         match self {
             Emit::Svg => Some(Format::Svg),
@@ -74,10 +74,10 @@ impl Emit {
         }
     }
 
-    /// Returns whether this may go where it is to go.
+    /// Checks that the output's path does not contradict its kind.
     ///
     /// # Errors
-    /// The name says that something else is there.
+    /// The extension is that of another format.
     pub fn fits(self, output: &Path) -> Result<(), Stop> {
         if let Some(format) = self.picture() {
             Format::allow(output, "a picture", &[format])?;
@@ -101,22 +101,22 @@ impl Emit {
     }
 }
 
-/// Writes a file of weights in another format.
+/// Converts a weight file to another format.
 ///
 /// # Errors
-/// The file is damaged; or it cannot be read, or the other not written.
+/// The file is damaged or cannot be read, or the output cannot be written.
 pub fn convert(from: &Path, format: Format, to: &Path) -> Result<(), Stop> {
     std::fs::File::open(from).map_err(|e| format!("cannot read {}: {e}", from.display()))?;
     let arrays = weights::read(from).map_err(|stop| Stop::Failed(stop.text()))?;
     save::arrays(to, format, &arrays)
 }
 
-/// A function as a picture: the one of that name, or `main`, or the only one; repeated layers once,
-/// unless the `whole` is wanted. Without `types` they are found, unless `untyped` says that none
-/// are wanted.
+/// Renders a function as a picture: the named one, or `main`, or the only one; repeated layers are
+/// drawn once, unless the `whole` is requested. Without `types`, types are inferred, unless
+/// `untyped` says that none are needed.
 ///
 /// # Errors
-/// There is no such function.
+/// The function does not exist.
 pub fn picture(
     module: &Module,
     types: Option<&dyn TypeSource>,
@@ -153,7 +153,7 @@ pub fn picture(
 /// Writes a module as a JSON graph.
 ///
 /// # Errors
-/// What has no form in one, or the file cannot be written.
+/// Part of the module has no JSON form, or the file cannot be written.
 pub fn json(
     module: &Module,
     types: Option<&dyn TypeSource>,
@@ -173,7 +173,7 @@ pub fn json(
 /// Writes `@main` as an ONNX model.
 ///
 /// # Errors
-/// What has no form in one, or the file cannot be written.
+/// Part of the module has no ONNX form, or the file cannot be written.
 pub fn onnx(module: &Module, output: &Path) -> Result<(), Result<Diagnostics, Stop>> {
     let Some(main) = module.global("main") else {
         return Err(Err("there is no `@main` to be a model's graph".into()));
@@ -182,9 +182,9 @@ pub fn onnx(module: &Module, output: &Path) -> Result<(), Result<Diagnostics, St
     output::write(output, &bytes).map_err(Err)
 }
 
-/// The constants of a module that its text has in the metadata section, named as there
-/// (`meta[relay.Constant][0]`), or as the array in `bound` that they were made of. Arrays that were
-/// bound and stand in the text in place follow.
+/// Returns the constants in the metadata section of a module's text, named as there
+/// (`meta[relay.Constant][0]`), or like the array in `bound` that they were bound to. Bound arrays
+/// that are printed inline follow.
 pub fn constants(module: &Module, bound: Vec<(String, Tensor)>) -> Vec<(String, Tensor)> {
     let same = |a: &Tensor, b: &Tensor| {
         a.dtype() == b.dtype() && a.shape() == b.shape() && a.bytes() == b.bytes()

@@ -1,8 +1,8 @@
 //! Expected diagnostics: `--verify-diagnostics`.
 //!
-//! `// expected-error@+1 {{text}}` says that a diagnostic whose code and message hold the text is
-//! reported on the next line; `@-1`, `@above`, `@below` and no place at all work likewise, and so
-//! do `expected-warning` and `expected-note`.
+//! `// expected-error@+1 {{text}}` expects a diagnostic on the next line whose code and message
+//! contain the text; `@-1`, `@above`, `@below` and no offset at all work likewise, and so do
+//! `expected-warning` and `expected-note`.
 
 use relax_base::{Diagnostic, Diagnostics, Severity, SourceFile};
 
@@ -12,10 +12,10 @@ use crate::stop::Stop;
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Expected {
     severity: Severity,
-    /// The line of the diagnostic, from 1; 0 for one without a place.
+    /// The line of the diagnostic, from 1; 0 for one without a location.
     line: u32,
     text: String,
-    /// The line of the comment itself, from 1.
+    /// The line of the comment, from 1.
     at: u32,
 }
 
@@ -76,10 +76,11 @@ fn line_of(file: &SourceFile, d: &Diagnostic) -> u32 {
     file.line_col(span.start).line
 }
 
-/// Compares what was expected in a text with what was reported.
+/// Compares the expectations in a text with its diagnostics.
 ///
 /// # Errors
-/// [`Stop::Failed`]: expectations without a diagnostic, and diagnostics without an expectation, a line each.
+/// [`Stop::Failed`]: expectations without a diagnostic, and diagnostics without an expectation, one
+/// per line.
 pub fn compare(file: &SourceFile, diagnostics: &Diagnostics) -> Result<(), Stop> {
     let mut open = parse(&file.text);
     let mut problems = String::new();
@@ -114,7 +115,7 @@ pub fn compare(file: &SourceFile, diagnostics: &Diagnostics) -> Result<(), Stop>
     }
 }
 
-/// The text with its expectations replaced by what was reported.
+/// Returns the text with its expectations replaced by the actual diagnostics.
 pub fn update(file: &SourceFile, diagnostics: &Diagnostics) -> String {
     let old: Vec<u32> = parse(&file.text).iter().map(|e| e.at).collect();
     let mut found: Vec<(u32, &Diagnostic)> =

@@ -1,4 +1,4 @@
-//! What relax-opt says about passes.
+//! relax-opt's documentation of passes.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use relax_passes::{PassDef, Registry};
 
 use crate::stop::Stop;
 
-/// All passes with their options, and the pipelines that have a name.
+/// Returns the list of all passes with their options, and of the named pipelines.
 pub fn list(passes: &Registry) -> String {
     let mut text = String::new();
     for pass in passes.all().into_iter().chain(relax_passes::of_relax()) {
@@ -21,10 +21,11 @@ pub fn list(passes: &Registry) -> String {
     text
 }
 
-/// Returns what a pass does, needs, gives and takes, or what a named pipeline consists of.
+/// Returns the description, requirements, guarantees and options of a pass, or the passes of a
+/// named pipeline.
 ///
 /// # Errors
-/// There is none of that name.
+/// There is none of this name.
 pub fn of(passes: &Registry, name: &str) -> Result<String, Stop> {
     if let Some(pass) = passes.find(name) {
         return Ok(of_pass(pass));
@@ -74,7 +75,7 @@ fn of_pass(pass: &PassDef) -> String {
     text
 }
 
-/// A value of a pass's first option.
+/// Returns an example value for a pass's first option.
 fn example(pass: &PassDef) -> String {
     match pass.options[0].default {
         "" => "…".to_owned(),
@@ -83,7 +84,7 @@ fn example(pass: &PassDef) -> String {
     }
 }
 
-/// That there is no such pass, and which may be meant.
+/// Returns the error for an unknown pass, with suggestions.
 pub fn unknown(passes: &Registry, name: &str) -> String {
     let meant = passes.meant(name);
     let hint = meant.map_or(String::new(), |n| format!("; did you mean `{n}`?"));

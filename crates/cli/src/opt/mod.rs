@@ -1,5 +1,5 @@
-//! What relax-opt does beside running passes: watching them, saying what they are, splitting
-//! inputs, expected diagnostics, reproducers.
+//! relax-opt's features besides running passes: observers, documentation, split inputs, expected
+//! diagnostics, reproducers.
 
 pub mod around;
 pub mod emit;

@@ -1,12 +1,12 @@
-//! Reproducers: pipeline and input in one file.
+//! Reproducers: a pipeline and its input in one file.
 
-/// The first line of a reproducer; the pipeline follows.
+/// The start of a reproducer's first line; the pipeline follows.
 const HEAD: &str = "// relax-opt pipeline: ";
 
-/// What a file that is none lacks.
+/// The explanation for a file that is not a reproducer.
 pub const EXPECTED: &str = "its first line would be `// relax-opt pipeline: …`";
 
-/// A reproducer of a pipeline over a text.
+/// Returns a reproducer of a pipeline and a text.
 pub fn write(pipeline: &str, text: &str) -> String {
     // Patterns from a file may have several lines and comments.
     let lines: Vec<&str> = match pipeline.contains('\n') {
@@ -19,7 +19,7 @@ pub fn write(pipeline: &str, text: &str) -> String {
     format!("{HEAD}{}\n{text}", lines.join(" "))
 }
 
-/// The pipeline of a reproducer. Its text is read as it is: the first line is a comment.
+/// Returns the pipeline of a reproducer. The text is read as it is, as the first line is a comment.
 pub fn pipeline(text: &str) -> Option<&str> {
     text.lines().next()?.strip_prefix(HEAD)
 }

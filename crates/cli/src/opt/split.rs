@@ -1,18 +1,19 @@
 //! Several modules in one file: `--split-input-file`.
 
-/// The line between two modules.
+/// The separator between two modules.
 pub const MARK: &str = "// -----";
 
 /// A module of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// How many lines of the file stand before it.
+    /// The number of lines of the file before it.
     pub before: usize,
-    /// Its text, after as many empty lines, so that line numbers in messages are those of the file.
+    /// Its text, preceded by as many empty lines, so that line numbers in messages are those of the
+    /// file.
     pub text: String,
 }
 
-/// The parts of a text.
+/// Splits a text into parts.
 pub fn split(text: &str) -> Vec<Part> {
     let part = |before: usize| Part {
         before,
@@ -29,7 +30,7 @@ pub fn split(text: &str) -> Vec<Part> {
     parts
 }
 
-/// The text that parts make together, whatever became of them.
+/// Joins (possibly changed) parts to a text.
 pub fn join(parts: &[Part]) -> String {
     let mut out = String::new();
     for (i, part) in parts.iter().enumerate() {

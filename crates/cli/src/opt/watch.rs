@@ -1,4 +1,4 @@
-//! Watching a pipeline: printing between passes, timing, counting.
+//! Observers of a pipeline: printing between passes, timing, statistics.
 
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
@@ -8,18 +8,18 @@ use crate::stop::Stop;
 use crate::{output, places, say};
 use relax::{Found, PassEvent, PassObserver, Style, TypeSource, TypedModule};
 
-/// What is to be shown.
+/// What to show.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
-    /// What is printed between passes.
+    /// The modules to print between passes.
     pub around: Around,
-    /// With `/* ty=… */` comments.
+    /// Whether to print `/* ty=… */` comments.
     pub types: bool,
-    /// Colours in differences.
+    /// Whether diffs are coloured.
     pub color: bool,
 }
 
-/// A pass that ran.
+/// A pass run.
 #[derive(Clone, Debug)]
 struct Ran {
     name: String,
@@ -36,22 +36,23 @@ pub struct Watch {
     last: String,
     ran: Vec<Ran>,
     starting: Duration,
-    /// How long reading, the checks between passes, and printing took.
+    /// The time of reading, of verification between passes, and of printing.
     pub reading: Duration,
     typing: Duration,
     checking: Duration,
     /// See `reading`.
     pub printing: Duration,
-    /// What was found out while passes ran.
+    /// The analyses computed while passes ran.
     pub found: Found,
-    /// Which module of the input it is, from 1, when there are several: it has a folder of its own.
+    /// The index of the module in the input, from 1, if there are several: each has a folder of its
+    /// own.
     pub part: Option<usize>,
-    /// What could not be written.
+    /// Errors in writing files.
     pub troubles: Vec<Stop>,
 }
 
 impl Watch {
-    /// An observer with these wishes.
+    /// Creates an observer.
     pub fn new(wishes: Wishes, style: Style) -> Watch {
         Watch {
             wishes,
@@ -81,7 +82,7 @@ impl Watch {
         crate::io::say(&out);
     }
 
-    /// Writes the module into a file of the folder.
+    /// Writes the module to a file in the folder.
     fn file(&mut self, name: &str, event: &PassEvent<'_>) {
         let Some(dir) = &self.wishes.around.print_ir_tree_dir else {
             return;
@@ -99,15 +100,15 @@ impl Watch {
         self.troubles.extend(written.err());
     }
 
-    /// Starts the threads that passes share, so that the first that needs them is not told to be
-    /// slow.
+    /// Starts the shared worker threads, so that their start-up is not attributed to the first pass
+    /// that needs them.
     pub fn threads(&mut self) {
         let begin = Instant::now();
         rayon::broadcast(|_| ());
         self.starting = begin.elapsed();
     }
 
-    /// Times of all passes and of what is done around them, slowest first, as a table.
+    /// Returns the time of all passes and of the work around them as a table, slowest first.
     pub fn timing(&self) -> String {
         let mut rows: Vec<(Duration, &str)> =
             (self.ran.iter().map(|r| (r.time, r.name.as_str()))).collect();
@@ -128,7 +129,7 @@ impl Watch {
         out
     }
 
-    /// Returns what the passes counted.
+    /// Returns the passes' statistics.
     pub fn stats(&self) -> String {
         let mut out = String::from("// ---- statistics ----\n");
         for r in &self.ran {

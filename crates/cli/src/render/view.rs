@@ -1,18 +1,19 @@
-//! The lines that a diagnostic shows, made fit to be seen: clipped to the width there is, with the
-//! marked places in view, and characters that cannot be seen by their code points.
+//! The source lines shown in a diagnostic: clipped to the available width such that the marked
+//! spans are visible, with invisible characters replaced by their code points.
 
 use std::fmt::Write as _;
 
 use relax_base::{SourceFile, Span};
 
-/// The lines of a file up to the last that is marked. Those that are not marked are empty.
+/// The lines of a file up to the last marked one. Unmarked ones are empty.
 pub(super) struct View {
     pub(super) text: String,
-    /// For the marked lines: places of the file, in bytes, and what they are in the text, in order.
+    /// For the marked lines: byte offsets in the file, and the corresponding ones in the text, in
+    /// order.
     places: Vec<(usize, usize)>,
 }
 
-/// Returns whether a character shows nothing, or changes how others are shown.
+/// Returns whether a character is invisible, or changes how others are displayed.
 fn is_invisible(c: char) -> bool {
     let space = c.is_whitespace() && !matches!(c, ' ' | '\t');
     let formats = matches!(c,
@@ -23,7 +24,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 impl View {
-    /// The lines that some places of a file, the most important first, stand in.
+    /// Creates a view of the lines that contain the spans of a file, most important first.
     pub(super) fn new(file: &SourceFile, places: &[Span], width: usize) -> View {
         let mut ends: Vec<(u32, usize)> = Vec::new();
         for place in places {
@@ -50,7 +51,7 @@ impl View {
         view
     }
 
-    /// Adds a line with marked places in it.
+    /// Adds a line with marked positions in it.
     fn line(&mut self, file: &SourceFile, line: u32, here: &[usize], width: usize) {
         let text = file.line(line);
         let base = text.as_ptr() as usize - file.text.as_ptr() as usize;
@@ -74,22 +75,22 @@ impl View {
         self.places.push((base + text.len(), self.text.len()));
     }
 
-    /// The place in the text for one of the file, in bytes; the nearest that is shown.
+    /// Maps a byte offset in the file to the nearest displayed one in the text.
     pub(super) fn at(&self, offset: usize) -> usize {
         let after = self.places.partition_point(|p| p.0 <= offset);
         let shown = after.checked_sub(1).and_then(|i| self.places.get(i));
         shown.map_or(0, |p| p.1)
     }
 
-    /// The column, from 1, of a place of the text.
+    /// Returns the one-based column of a byte offset in the text.
     pub(super) fn column(&self, at: usize) -> usize {
         let line = self.text[..at].rfind('\n').map_or(0, |i| i + 1);
         self.text[line..at].chars().count() + 1
     }
 }
 
-/// The part of a line that is shown, in bytes: all of it where there is room, else what is around
-/// the first of the marked places, and all of them where they are not too far apart.
+/// Returns the byte range of a line that is shown: all of it if it fits, otherwise the part around
+/// the first marked position, and all marked ones if they are close enough.
 fn window(text: &str, marked: &[usize], width: usize) -> (usize, usize) {
     let count = |t: &str| t.chars().take(width + 1).count();
     if text.len() <= width || count(text) <= width {
@@ -111,7 +112,7 @@ fn window(text: &str, marked: &[usize], width: usize) -> (usize, usize) {
             (first, first)
         }
     };
-    // What is marked stands in the middle, with more of the line where an end is near.
+    // The marked part is centred, with more of the line where an end is near.
     let room = width - 2 - count(&text[low..high]).min(width - 2);
     let before = text[..low].chars().rev().take(room / 2);
     let mut from = low - before.map(char::len_utf8).sum::<usize>();

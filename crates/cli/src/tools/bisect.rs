@@ -176,7 +176,7 @@ fn run(args: &Args) -> Result<(), Stop> {
                 let to = args.output.clone().unwrap_or_else(|| "-".into());
                 write(&to, &less.pipeline.to_string(), &less.module)?;
             } else if let Some(to) = &args.output {
-                // The program as it was before the pass, and the pass alone.
+                // The program before the pass, and the pass alone.
                 write(to, &finding.run, &finding.before)?;
             }
             Err(Stop::Shown)
@@ -184,7 +184,7 @@ fn run(args: &Args) -> Result<(), Stop> {
     }
 }
 
-/// The arguments in a file, which have to be parameters of the entry.
+/// Reads the arguments from a file; they must be parameters of the entry.
 fn given(
     path: &Path,
     module: &Module,
@@ -215,7 +215,7 @@ fn given(
     Ok(tensors)
 }
 
-/// A number that is none too small to be a distance.
+/// Parses a non-negative number.
 fn distance(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(x) if x >= 0.0 => Ok(x),
@@ -228,7 +228,7 @@ fn write(to: &Path, pipeline: &str, module: &Module) -> Result<(), Stop> {
     io::write(to, reproducer::write(pipeline, &text).as_bytes())
 }
 
-/// Says which pass it is, and what it did.
+/// Reports which pass it is, and what it did.
 fn report(finding: &Finding, session: &Session) {
     let (number, run) = (finding.index + 1, &finding.run);
     match &finding.kind {

@@ -1,4 +1,4 @@
-//! `relax-check FILE…`: reads modules and reports what is wrong with them.
+//! `relax-check FILE…`: reads modules and reports errors in them.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ fn run(args: &Args) -> Result<u8, Stop> {
     })
 }
 
-/// Why there is nothing to check.
+/// Returns the reason why there is nothing to check.
 fn nothing_found(files: &[PathBuf], all: bool) -> String {
     let names = Vec::from_iter(files.iter().map(|f| f.display().to_string())).join(", ");
     match all {
@@ -159,7 +159,7 @@ fn report(args: &Args, all: &[Checked]) -> Result<(), Stop> {
     io::write(Path::new("-"), text.as_bytes())
 }
 
-/// One line at the end, on standard error.
+/// Prints a summary line on standard error.
 fn summary(files: usize, errors: usize, warnings: usize, fixed: usize) {
     let fixed = match fixed {
         0 => String::new(),

@@ -1,4 +1,4 @@
-//! `relax-fmt PATH…`: lays out Relay and Relax texts.
+//! `relax-fmt PATH…`: formats Relay and Relax texts.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -42,18 +42,18 @@ struct Args {
     jobs: usize,
 }
 
-/// The tool: its exit code.
+/// Runs the tool; returns its exit code.
 pub fn main(arguments: Vec<OsString>) -> u8 {
     tool::main(arguments, |args: &Args| Stop::unless_well(run(args)?))
 }
 
-/// What became of one text.
+/// The outcome for one text.
 enum Outcome {
     /// It cannot be read or written.
     Failed(String),
-    /// It has syntax errors; they are rendered.
+    /// It has syntax errors, which are rendered.
     Bad(String),
-    /// The text before and after.
+    /// The texts before and after formatting.
     Formatted(String, String),
 }
 
@@ -66,7 +66,7 @@ fn run(args: &Args) -> Result<u8, Stop> {
     }
     let outcomes = files::map(&paths, args.jobs, |path| {
         let outcome = format(args, path);
-        // Files are written where they are formatted, so that this happens at once as well.
+        // Files are written right after formatting, to do that in parallel as well.
         match outcome {
             Outcome::Formatted(before, after) if writes(args, path) && before != after => {
                 match io::write(path, after.as_bytes()) {
@@ -83,7 +83,7 @@ fn run(args: &Args) -> Result<u8, Stop> {
     Ok(code)
 }
 
-/// Returns whether the result goes back to the file it came from.
+/// Returns whether the result is written back to its file.
 fn writes(args: &Args, path: &Path) -> bool {
     !args.check && !args.diff && path != Path::new("-")
 }
@@ -104,7 +104,7 @@ fn format(args: &Args, path: &Path) -> Outcome {
     if let Some(reason) = other_language(Format::detect(&name, &bytes)) {
         return Outcome::Failed(format!("{name} stays as it is: {reason}"));
     }
-    // As it stands: reading takes the text for what it means.
+    // The raw text: reading normalises line terminators.
     let ends = LineEnds::of(&bytes);
     let original = String::from_utf8(bytes.clone()).ok();
     let mut session = Session::new(ReadOptions::default());
@@ -131,7 +131,7 @@ fn format(args: &Args, path: &Path) -> Outcome {
     }
 }
 
-/// Why a file in another language than ours is not laid out.
+/// Returns why a file in another language is not formatted.
 fn other_language(format: Format) -> Option<&'static str> {
     match format {
         Format::Relay => None,
@@ -148,7 +148,7 @@ fn rendered(diagnostics: &Diagnostics, sources: &SourceMap) -> String {
     render::to_string(diagnostics, sources, render::Style::for_stderr())
 }
 
-/// Says what became of one text; the exit code it asks for.
+/// Reports the outcome for one text; returns its exit code.
 fn show(args: &Args, path: &Path, outcome: Outcome) -> Result<u8, Stop> {
     let (before, after) = match outcome {
         Outcome::Failed(message) => {

@@ -1,4 +1,4 @@
-//! `relax-import MODEL`: ONNX models as text and weights.
+//! `relax-import MODEL`: converts ONNX models to text and weights.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,7 +36,7 @@ Examples:
 Exit codes: 0 it was translated; 1 the model is invalid or uses what is not supported, each such node is named; 2 wrongly
 called, or a file cannot be read or written.";
 
-/// The tool: its exit code.
+/// Runs the tool; returns its exit code.
 pub fn main(arguments: Vec<OsString>) -> u8 {
     tool::main(arguments, run)
 }

@@ -1,5 +1,5 @@
-//! The tools themselves. Each takes its arguments, the first of which is its name, and gives its
-//! exit code: programs of their own call them, and whoever has them within another program.
+//! The tools. Each takes its arguments, the first of which is its name, and returns its exit code:
+//! they are called by their own programs, and by programs that embed them.
 
 pub mod bisect;
 pub mod check;
@@ -14,7 +14,7 @@ pub mod run;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Runs the tool that the first argument names; `None` where there is none of that name.
+/// Runs the tool named by the first argument; `None` if there is none of this name.
 pub fn run(arguments: Vec<OsString>) -> Option<u8> {
     let name = arguments.first().map(Path::new).and_then(Path::file_stem)?;
     let tool = match name.to_str()? {

@@ -1,7 +1,7 @@
-//! `relax-opt FILE --pipeline …`: reads a module, runs passes over it and prints it.
+//! `relax-opt FILE --pipeline …`: reads a module, runs passes on it and prints it.
 //!
-//! The whole tool is a function of a [`Registry`], so that a program of three lines is a relax-opt
-//! with passes of its own.
+//! The whole tool is parameterised by a [`Registry`], so that a three-line program is a relax-opt
+//! with out-of-tree passes.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -164,13 +164,13 @@ fn run(args: &Args, passes: Registry) -> Result<(), Stop> {
 
 const NO_ERRORS: u8 = 0;
 
-/// What became of one module.
+/// The outcome for one module.
 enum Outcome {
-    /// It came through; the text of it, if one is to be printed.
+    /// Success; with the text to be printed, if any.
     Done(String),
-    /// It came through, and what was asked for is written.
+    /// Success, with the requested output written.
     Written,
-    /// Its expected diagnostics were rewritten: the new text.
+    /// Its expected diagnostics were updated: the new text.
     Updated(String),
     /// It has errors, or differs.
     Failed,
@@ -226,7 +226,7 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Converts a file of weights; `None` where the file is none.
+    /// Converts a weight file; `None` if the input is not one.
     fn weights(&self) -> Result<Option<()>, Stop> {
         if self.args.reading.from.is_some() || weights::kind(self.path).is_none() {
             return Ok(None);
@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
                 .to_owned(),
             (None, None) => String::new(),
         };
-        // The first line of a file says what to do with it: nothing with files elsewhere.
+        // The first line of a file is untrusted: it must not refer to files elsewhere.
         let folder = (self.args.run_reproducer && self.args.pipeline.is_none()).then(|| {
             let folder = self.path.parent().filter(|f| !f.as_os_str().is_empty());
             folder.unwrap_or(Path::new("."))
@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
         let mut diagnostics = Diagnostics::new();
         let name = io::display_name(self.path);
         let begin = Instant::now();
-        // What else is read, to compare with, has a format of its own.
+        // The other file, which is compared with, has its own format.
         self.session.options.format = self.args.reading.from;
         let input = self.session.input(&name, contents, &mut diagnostics);
         self.session.options.format = None;
@@ -407,7 +407,7 @@ impl<'a> Run<'a> {
             module: &module,
             typing,
         });
-        // What the file says of types holds as long as no pass has changed anything.
+        // Types in the file are valid as long as no pass has changed anything.
         let unchanged = pipeline.steps.is_empty() && !self.args.no_types;
         let given = given.as_ref().filter(|_| unchanged);
         let types = match &typed {
@@ -454,15 +454,13 @@ impl<'a> Run<'a> {
         };
         self.watch.printing += begin.elapsed();
         if !self.args.split_input_file {
-            // The process is about to end: taking the module apart node by node would be for
-            // nothing.
+            // The process is about to exit: freeing the module node by node would be pointless.
             std::mem::forget(module);
         }
         Ok(Outcome::Done(text))
     }
 
-    /// Writes the reproducer that was asked for. Before anything runs: a pass may end the whole
-    /// process.
+    /// Writes the requested reproducer before anything runs, as a pass may abort the whole process.
     fn reproducer<T: AsRef<str>>(
         &self,
         pipeline: &Pipeline,
@@ -477,7 +475,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Says how what went wrong can be repeated.
+    /// Prints how to reproduce the failure.
     fn reproducible(&self) {
         if let Some(path) = &self.args.reproducer {
             let path = path.display();
@@ -497,9 +495,8 @@ impl<'a> Run<'a> {
         !diagnostics.has_errors() && difference.is_none()
     }
 
-    /// Compares with the module of another file. After passes, the places on the left are those of
-    /// the module as it would be printed: the text that was read may show nothing of the
-    /// difference.
+    /// Compares with the module of another file. After passes, locations on the left are those of
+    /// the module as it would be printed: the original text may not show the difference.
     fn compare(&mut self, module: &Module, other: &Path, rewritten: bool) -> Result<Outcome, Stop> {
         let contents = io::contents(other)?;
         let (other_module, diagnostics) = self.session.read(&io::display_name(other), contents);
@@ -507,7 +504,7 @@ impl<'a> Run<'a> {
             render::to_stderr(&diagnostics, &self.session.sources);
             return Err(format!("{} has errors", other.display()).into());
         }
-        // Whether a pass writes down what types it found is no difference between programs.
+        // Annotations with inferred types are no difference between programs.
         let options = EqualOptions {
             annotations: false,
             close_floats: true,
@@ -537,7 +534,7 @@ fn bind(module: &mut Module, path: &Path, how: (bool, bool, Taking)) -> Result<(
     let main = main.ok_or("--params needs a function @main")?;
     let func = module.global_func(main);
     let func = func.ok_or("--params needs a function, and @main is none")?;
-    // What is wrong with types is for the passes to say.
+    // Type errors are left to the passes to report.
     let (typing, errors) = relax::check(module, &InferOptions::default());
     let mut params = inputs::annotated(module, func);
     if !errors.has_errors() {

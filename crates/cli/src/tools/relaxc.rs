@@ -139,7 +139,7 @@ impl Emit {
         }
     }
 
-    /// Returns what is asked for: by its name, or by that of the output.
+    /// Returns the kind of output: as named, or by the output's extension.
     fn of(args: &Args) -> Result<Emit, Stop> {
         if let Some(emit) = args.emit {
             let name = emit.to_possible_value();
@@ -163,13 +163,13 @@ impl Emit {
         Ok(*meant.unwrap_or(&Emit::Obj))
     }
 
-    /// Returns whether machine code comes out.
+    /// Returns whether the output is machine code.
     fn is_code(self) -> bool {
         matches!(self, Emit::Obj | Emit::Static | Emit::Shared | Emit::Exe)
     }
 }
 
-/// The tool: its exit code.
+/// Runs the tool; returns its exit code.
 pub fn main(arguments: Vec<OsString>) -> u8 {
     tool::main(arguments, run)
 }
@@ -202,7 +202,7 @@ fn roots(module: &Module, args: &Args) -> Result<Vec<GlobalId>, Stop> {
     }
 }
 
-/// Returns what cannot be asked for together.
+/// Checks for incompatible options.
 fn possible(args: &Args, emit: Emit, target: &Target) -> Result<(), Stop> {
     let standard_output = io::is_stream(&args.output);
     let linked = matches!(emit, Emit::Static | Emit::Shared | Emit::Exe);
@@ -230,7 +230,7 @@ fn possible(args: &Args, emit: Emit, target: &Target) -> Result<(), Stop> {
     Ok(())
 }
 
-/// The beginning of C names.
+/// Parses the prefix of C names.
 fn prefix(text: &str) -> Result<String, String> {
     let first = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
     let name = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -307,12 +307,12 @@ fn run(args: &Args) -> Result<(), Stop> {
     io::write(&args.output, text.as_bytes())
 }
 
-/// The file of the weights where they are beside the code.
+/// Returns the path of the weight file, if weights are separate from the code.
 fn weights_file(args: &Args) -> PathBuf {
     args.output.with_extension("weights")
 }
 
-/// The name of that file, which the code knows; `None` where weights are in the object.
+/// Returns the name of that file as recorded in the code; `None` if weights are in the object.
 fn weights_name(args: &Args) -> Result<Option<String>, Stop> {
     if args.weights == Weights::Embed {
         return Ok(None);
@@ -324,7 +324,7 @@ fn weights_name(args: &Args) -> Result<Option<String>, Stop> {
     }
 }
 
-/// Writes code, and the file of its weights where they are beside it.
+/// Writes code, and the weight file if weights are separate.
 fn binary(args: &Args, emit: Emit, object: Object, lowered: &Lowered) -> Result<(), Stop> {
     if let Some(weights) = object.weights() {
         io::write_by(&weights_file(args), |out| weights.write(out))?;

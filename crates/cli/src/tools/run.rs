@@ -177,7 +177,7 @@ fn run(args: &Args) -> Result<(), Stop> {
         Some(o) => (Some(o.file), o.shown),
         None => (None, args.source.read()?),
     };
-    // The process ends soon: what it takes apart before, nobody has any use for.
+    // The process exits soon: freeing the program would be pointless.
     let mut program = ManuallyDrop::new(program);
     let mut entry = load::sole_entry(&program.module, args.entry.as_deref())?;
     let name = program.module.globals[entry].name;
@@ -242,7 +242,7 @@ fn run(args: &Args) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Returns what cannot be asked of an engine.
+/// Checks for options that an engine does not support.
 fn possible(args: &Args, engine: Engine, opened: bool) -> Result<(), Stop> {
     let refused = [
         (
@@ -288,7 +288,7 @@ fn possible(args: &Args, engine: Engine, opened: bool) -> Result<(), Stop> {
     }
 }
 
-/// The tensors of the call, and how they become its arguments.
+/// Returns the tensors of the call, and how they are assembled into its arguments.
 fn arguments(
     args: &Args,
     program: &Program,
@@ -361,7 +361,7 @@ fn evaluate(
     Ok(value)
 }
 
-/// Runs a program of the virtual machine: that of a file, or what the text is compiled to.
+/// Runs a program on the virtual machine: from a file, or compiled from the text.
 fn executed(
     args: &Args,
     program: &mut Program,

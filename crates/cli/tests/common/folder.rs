@@ -1,10 +1,10 @@
-//! A folder for the files of one test.
+//! A temporary folder for one test.
 
 #![allow(dead_code)] // each test uses a part
 
 use std::path::PathBuf;
 
-/// A folder that is removed afterwards.
+/// A folder that is removed on drop.
 pub struct Folder(pub PathBuf);
 
 impl Folder {

@@ -1,4 +1,4 @@
-//! An allocator that counts and remembers what it gave out, for the hooks of the runtime.
+//! An allocator that counts and records its allocations, for the runtime's hooks.
 
 #![allow(dead_code)] // each test uses a part
 
@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use relax_runtime::heap::RxAllocator;
 
-/// What an allocator has seen.
+/// The record of an allocator.
 #[derive(Default)]
 pub struct Ledger(Mutex<Book>);
 
@@ -18,12 +18,12 @@ struct Book {
     live: HashMap<usize, Layout>,
     calls: u64,
     wrong: u64,
-    /// How many calls are answered; all, where nothing is said.
+    /// The number of allocations that succeed; unlimited if `None`.
     most: Option<u64>,
 }
 
 impl Ledger {
-    /// The hooks; they refer to the ledger, which outlives every context that uses them.
+    /// Returns the hooks; they refer to the ledger, which outlives every context that uses them.
     pub fn hooks(&'static self) -> RxAllocator {
         RxAllocator {
             user: std::ptr::from_ref(self).cast_mut().cast(),
@@ -32,22 +32,22 @@ impl Ledger {
         }
     }
 
-    /// Gives nothing after so many calls.
+    /// Makes allocations fail after this number.
     pub fn give_only(&self, calls: u64) {
         self.0.lock().expect("no panic inside").most = Some(calls);
     }
 
-    /// Blocks that are out.
+    /// Returns the number of live blocks.
     pub fn live(&self) -> usize {
         self.0.lock().expect("no panic inside").live.len()
     }
 
-    /// Calls for memory so far.
+    /// Returns the number of allocations so far.
     pub fn calls(&self) -> u64 {
         self.0.lock().expect("no panic inside").calls
     }
 
-    /// Blocks that came back twice, or never were out.
+    /// Returns the number of double or invalid frees.
     pub fn wrong(&self) -> u64 {
         self.0.lock().expect("no panic inside").wrong
     }

@@ -1,4 +1,4 @@
-//! Suggested edits as code actions, and the explanation of a code.
+//! Code actions: suggested edits, and explanations of error codes.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use relax_base::Fix;
 use super::diagnostics::range;
 use crate::document::Document;
 
-/// Returns what can be done about what is said in a range.
+/// Returns the actions for the diagnostics in a range.
 pub fn actions(doc: &mut Document, uri: &Uri, at: Range) -> Vec<CodeActionOrCommand> {
     let said = super::diagnostics::all(doc, uri);
     let found = doc.diagnostics();
@@ -57,7 +57,7 @@ pub fn actions(doc: &mut Document, uri: &Uri, at: Range) -> Vec<CodeActionOrComm
     out
 }
 
-/// Adds the edits of a fix where they touch none that is there already.
+/// Adds the edits of a fix if they do not overlap existing ones.
 fn add_apart(all: &mut Vec<TextEdit>, more: Vec<TextEdit>) {
     let apart = |a: &Range, b: &Range| a.end < b.start || b.end < a.start;
     if more
@@ -73,7 +73,7 @@ fn edits(doc: &Document, fix: &Fix) -> Vec<TextEdit> {
     fix.edits.iter().map(edit).collect()
 }
 
-/// Edits of one document.
+/// Returns a workspace edit of one document.
 #[allow(clippy::mutable_key_type)] // The protocol's map is keyed by `Uri`, which caches a parse.
 pub fn workspace(uri: &Uri, edits: Vec<TextEdit>) -> WorkspaceEdit {
     WorkspaceEdit::new(HashMap::from([(uri.clone(), edits)]))

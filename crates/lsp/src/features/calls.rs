@@ -1,4 +1,4 @@
-//! Who calls a function, and whom it calls.
+//! The call hierarchy: callers and callees of a function.
 
 use lsp_types::{
     CallHierarchyIncomingCall, CallHierarchyItem, CallHierarchyOutgoingCall, Position, Range,
@@ -35,7 +35,7 @@ impl Global {
     }
 }
 
-/// All of a document, in places of it.
+/// Returns all globals of a document, with spans in it.
 fn globals(doc: &mut Document) -> Vec<Global> {
     let mut out = Vec::new();
     for i in 0..doc.parts().len() {
@@ -60,7 +60,7 @@ fn globals(doc: &mut Document) -> Vec<Global> {
     out
 }
 
-/// The function whose name stands at a position.
+/// Returns the function whose name is at a position.
 pub fn prepare(doc: &mut Document, uri: &Uri, at: Position) -> Vec<CallHierarchyItem> {
     let Some((_, name)) = name_at(doc, at).filter(|n| n.1.kind == NameKind::Global) else {
         return Vec::new();
@@ -70,12 +70,12 @@ pub fn prepare(doc: &mut Document, uri: &Uri, at: Position) -> Vec<CallHierarchy
     found.map(|g| g.item(doc, uri)).collect()
 }
 
-/// The name of an item that was given out by [`prepare`].
+/// Returns the name of an item created by [`prepare`].
 fn name_of(item: &CallHierarchyItem) -> Symbol {
     Symbol::new(item.name.trim_start_matches('@'))
 }
 
-/// The functions that refer to one.
+/// Returns the callers of a function.
 pub fn incoming(
     doc: &mut Document,
     uri: &Uri,
@@ -95,7 +95,7 @@ pub fn incoming(
     out
 }
 
-/// The functions of the document that one refers to.
+/// Returns the functions in the document that a function refers to.
 pub fn outgoing(
     doc: &mut Document,
     uri: &Uri,

@@ -1,4 +1,4 @@
-//! Completion: what can stand at a position.
+//! Completion.
 
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionList, CompletionResponse, CompletionTextEdit,
@@ -14,7 +14,7 @@ use super::hover::{attr_text, op_signature, op_text};
 use super::signature::{OpenCall, builtin, open_call};
 use crate::document::Document;
 
-/// Pieces of text with places to fill in: label, text, what it is.
+/// Snippets with placeholders: label, text, description.
 const SNIPPETS: &[(&str, &str, &str)] = &[
     (
         "def",
@@ -60,11 +60,10 @@ const SNIPPETS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// More variables than this are not offered at once: the editor asks again when more of the name is
-/// there.
+/// The limit on variables offered at once: the editor asks again when more of the name is typed.
 const MOST: usize = 500;
 
-/// The completions at a position. With `snippets`, texts may have places to fill in.
+/// Returns the completions at a position. With `snippets`, texts may have placeholders.
 pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> CompletionResponse {
     let offset = doc.text.offset(at);
     if in_words(doc, offset) {
@@ -92,7 +91,7 @@ pub fn complete(doc: &mut Document, at: Position, snippets: bool) -> CompletionR
             let before = text[..start].trim_end();
             // After a colon or an arrow, or inside the brackets of a type.
             let types = before.ends_with(':') || before.ends_with("->") || in_type(before);
-            // The value of an attribute is being written: no key can stand here.
+            // In an attribute's value, where no key is allowed.
             let value = before.ends_with('=');
             let call = open_call(doc, start);
             if types {
@@ -126,7 +125,7 @@ fn in_words(doc: &mut Document, offset: usize) -> bool {
         })
 }
 
-/// The attributes of the operator that is called, without those that are there already.
+/// Adds the attributes of the called operator, except those already present.
 fn attributes(doc: &mut Document, call: &OpenCall, list: &mut List) {
     let mut add = |name: &str, detail: String, said: &str| {
         if call.keys.iter().any(|k| k == name) {
@@ -176,9 +175,9 @@ struct List {
     range: Range,
     items: Vec<CompletionItem>,
     seen: FxHashSet<String>,
-    /// What of the name is there, in small letters.
+    /// The typed prefix, in lower case.
     typed: String,
-    /// Whether something was left out.
+    /// Whether the list is incomplete.
     cut: bool,
 }
 
@@ -192,7 +191,7 @@ impl List {
             false => CompletionResponse::Array(self.items),
         }
     }
-    /// Returns whether an editor would show a name for what is there of it: its letters, in order.
+    /// Returns whether an editor would show a name for the typed text: its letters occur in order.
     fn fits(&self, name: &str) -> bool {
         let mut letters = name.chars().flat_map(char::to_lowercase);
         self.typed.chars().all(|c| letters.any(|l| l == c))
@@ -216,7 +215,7 @@ impl List {
     }
 }
 
-/// The locals in scope at a byte, the latest first.
+/// Adds the locals in scope at a byte offset, latest first.
 fn locals(doc: &mut Document, offset: usize, list: &mut List) {
     let Some((part, pos)) = doc.at(offset) else {
         return;
@@ -247,8 +246,8 @@ fn locals(doc: &mut Document, offset: usize, list: &mut List) {
     }
 }
 
-/// The variable in whose value a byte stands, where the tokens before it show one: the statement
-/// need not be whole. A closure's body is a block of its own, which sees it.
+/// Returns the binder of the value that contains a byte offset, found in the tokens, as the
+/// statement may be incomplete. It is visible in a closure's body, which is a block of its own.
 fn own_binder(doc: &mut Document, offset: usize) -> Option<Span> {
     let (file, lexed) = doc.lexed();
     let pos = file.start + offset as u32;

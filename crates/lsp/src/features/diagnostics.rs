@@ -1,4 +1,4 @@
-//! Diagnostics in the form of the protocol.
+//! Conversion of diagnostics to the protocol.
 
 use lsp_types::{
     CodeDescription, Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, DiagnosticTag,
@@ -8,17 +8,17 @@ use relax_base::{Severity, Span};
 
 use crate::document::Document;
 
-/// The name the server goes by beside a diagnostic.
+/// The source name of the server's diagnostics.
 pub const SOURCE: &str = "relax";
 
-/// The range of a place of the document's own file.
+/// Returns the range of a span in the document's own file.
 pub fn range(doc: &Document, span: Span) -> Range {
-    // Positions begin at 1; `NONE`, which is 0, becomes the start of the file.
+    // Positions start at 1; `NONE`, which is 0, maps to the start of the file.
     let at = |p: u32| p.saturating_sub(1) as usize;
     doc.text.range(at(span.start), at(span.end))
 }
 
-/// All diagnostics of a document.
+/// Returns all diagnostics of a document.
 pub fn all(doc: &mut Document, uri: &Uri) -> Vec<Diagnostic> {
     let found = doc.diagnostics();
     (found.iter()).map(|d| one(doc, uri, d)).collect()

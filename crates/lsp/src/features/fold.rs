@@ -1,14 +1,15 @@
-//! Folding: brackets over several lines, long comments, the metadata section.
+//! Folding ranges: multi-line brackets, long comments, the metadata section.
 
 use lsp_types::{FoldingRange, FoldingRangeKind};
 use relax_syntax::Tok;
 
 use crate::document::Document;
 
-/// A bracket of more lines than this that holds data is folded by the editors that fold on opening.
+/// Brackets of data with more lines than this are folded by editors that fold on opening.
 const LARGE: u32 = 20;
 
-/// The foldable ranges. Those of kind `region` are data: the metadata section and long constants.
+/// Returns the folding ranges. Those of kind `region` are data: the metadata section and large
+/// constants.
 pub fn folds(doc: &mut Document) -> Vec<FoldingRange> {
     let (file, lexed) = doc.lexed();
     let line = |pos: u32| file.line_col(pos).line - 1;
@@ -23,7 +24,7 @@ pub fn folds(doc: &mut Document) -> Vec<FoldingRange> {
             });
         }
     };
-    // Position, and whether only numbers and strings have been seen since.
+    // The position, and whether only numbers and strings have followed since.
     let mut open: Vec<(u32, bool)> = Vec::new();
     for t in &lexed.tokens {
         match t.tok {

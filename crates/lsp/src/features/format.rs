@@ -34,7 +34,7 @@ fn piecewise(doc: &mut Document, old: &str) -> String {
         let text = &old[c.start..c.end];
         let sound = part.unit.syntax_errors == 0;
         match sound.then(|| layout(text)).flatten() {
-            // The space around it is its neighbours' matter too.
+            // The surrounding white space also affects its neighbours.
             Some(new) => {
                 let body = text.trim();
                 let at = text.len() - text.trim_start().len();

@@ -1,4 +1,4 @@
-//! Inlay hints: the types that are not written.
+//! Inlay hints: inferred types.
 
 use lsp_types::{InlayHint, InlayHintKind, InlayHintLabel, Position, Range};
 use relax_base::Span;
@@ -8,10 +8,10 @@ use relax_syntax::ast::StmtKind;
 use crate::document::Document;
 use crate::unit::Unit;
 
-/// Longer types are cut in hints.
+/// Longer types are truncated in hints.
 const LONGEST: usize = 60;
 
-/// The hints in a range.
+/// Returns the hints in a range.
 pub fn hints(doc: &mut Document, only: Range) -> Vec<InlayHint> {
     let (from, to) = (doc.text.offset(only.start), doc.text.offset(only.end));
     let mut out = Vec::new();

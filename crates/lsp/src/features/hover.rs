@@ -1,4 +1,4 @@
-//! Hover: what stands here, its type, and where what is known of its shape comes from.
+//! Hover: the entity at a position, its type, and the origin of its shape.
 
 use lsp_types::{Hover, HoverContents, MarkupContent, MarkupKind, Position};
 use relax::CheckKind;
@@ -13,10 +13,10 @@ use super::diagnostics::range;
 use crate::document::Document;
 use crate::unit::Unit;
 
-/// A constant of at most so many elements is shown whole.
+/// Constants of at most this many elements are shown in full.
 const SMALL: usize = 16;
 
-/// Returns what there is to say about a position.
+/// Returns the hover at a position.
 pub fn hover(doc: &mut Document, at: Position) -> Option<Hover> {
     let (part, text, span) = match super::refs::name_at(doc, at) {
         Some((part, name)) => {
@@ -34,7 +34,7 @@ pub fn hover(doc: &mut Document, at: Position) -> Option<Hover> {
     Some(shown(doc, place, text))
 }
 
-/// Returns what is shown at a place, in Markdown.
+/// Returns a hover for a span, in Markdown.
 pub fn shown(doc: &Document, place: Span, value: String) -> Hover {
     Hover {
         contents: HoverContents::Markup(MarkupContent {
@@ -45,7 +45,7 @@ pub fn shown(doc: &Document, place: Span, value: String) -> Hover {
     }
 }
 
-/// A fenced piece of the language.
+/// Returns a fenced code block.
 pub fn fence(code: &str) -> String {
     format!("```relay\n{code}\n```")
 }
@@ -171,7 +171,7 @@ fn of_name(doc: &mut Document, part: usize, unit: &Unit, name: &Name) -> Option<
     })
 }
 
-/// The value of the graph binding whose variable stands at a place.
+/// Returns the value of the graph binding whose variable is at a span.
 pub fn graph_value(unit: &Unit, binding: Span) -> Option<ast::ExprId> {
     unit.ast.stmts.values().find_map(|s| match s.kind {
         StmtKind::Graph { value, .. } if s.span.start == binding.start => Some(value),
@@ -217,7 +217,7 @@ fn callee(unit: &Unit, name: &Name) -> Option<String> {
     } else {
         op_text(registry().get(registry().find(text.as_str())?)?)
     };
-    // What this very call gives.
+    // The result type of this call.
     let mut call = unit
         .exprs
         .iter()
@@ -237,7 +237,7 @@ fn callee(unit: &Unit, name: &Name) -> Option<String> {
     Some(out)
 }
 
-/// The declaration of an item whose name stands at a place: its text up to the body.
+/// Returns the declaration of the item whose name is at a span: its text up to the body.
 fn declaration(unit: &Unit, name: Span) -> Option<&str> {
     let item = unit.ast.items.iter().find(|i| i.name_span == name)?;
     let text = unit.file.slice(item.span);
@@ -245,10 +245,9 @@ fn declaration(unit: &Unit, name: Span) -> Option<&str> {
     Some(text[..brace].trim_end())
 }
 
-/// The comment lines right above an item.
+/// Returns the comment lines right above an item.
 fn comment(unit: &Unit, name: Span) -> Option<String> {
-    // What the compiler made, and what is left of an item that no parser understood, may have no
-    // place.
+    // Generated items, and those that did not parse, may have no span.
     let item = unit.ast.items.iter().find(|i| i.name_span == name)?;
     if item.span == Span::NONE {
         return None;
@@ -269,7 +268,7 @@ fn comment(unit: &Unit, name: Span) -> Option<String> {
     (!lines.is_empty()).then(|| lines.join("\n"))
 }
 
-/// A signature line of an operator.
+/// Returns the signature line of an operator.
 pub fn op_signature(def: &OpDef) -> String {
     let mut parts: Vec<String> = def.inputs.iter().map(|i| format!("%{}", i.name)).collect();
     if def.arity == Arity::AtLeast {
@@ -279,7 +278,7 @@ pub fn op_signature(def: &OpDef) -> String {
     format!("{}({})", def.name, parts.join(", "))
 }
 
-/// `axis: int = -1`
+/// Formats an attribute: `axis: int = -1`
 pub fn attr_text(a: &AttrDef) -> String {
     let ty = format!("{:?}", a.ty).to_lowercase();
     match a.default {
@@ -295,7 +294,7 @@ pub fn attr_text(a: &AttrDef) -> String {
     }
 }
 
-/// Signature and documentation of an operator.
+/// Returns the signature and documentation of an operator.
 pub fn op_text(def: &OpDef) -> String {
     let mut out = format!("{}\n\n{}", fence(&op_signature(def)), def.doc);
     if !def.sugar.is_empty() {
@@ -313,7 +312,7 @@ pub fn op_text(def: &OpDef) -> String {
     out
 }
 
-/// The operator of the call that has an attribute at a place.
+/// Returns the operator of the call whose attribute key is at a span.
 fn called(unit: &Unit, key: Span) -> Option<&'static OpDef> {
     for e in unit.ast.exprs.values() {
         if let ExprKind::Call { callee, attrs, .. } = e.kind
@@ -335,7 +334,7 @@ fn line(doc: &Document, place: Span) -> u32 {
     range(doc, place).start.line + 1
 }
 
-/// Returns where the dimensions of a type come from.
+/// Returns the origins of the dimensions in a type.
 fn facts(doc: &mut Document, part: usize, unit: &Unit, ty: TypeId) -> String {
     let mut dims: Vec<DimVar> = Vec::new();
     if let Type::Tensor(t) = &unit.module.types[ty]
@@ -368,7 +367,7 @@ fn facts(doc: &mut Document, part: usize, unit: &Unit, ty: TypeId) -> String {
     }
 }
 
-/// Returns what the compiled program checks at an expression.
+/// Returns the run-time checks at an expression.
 fn checks(unit: &Unit, e: ExprId) -> String {
     let m = &unit.module;
     let mut out = String::new();
@@ -396,7 +395,7 @@ fn of_expr(doc: &mut Document, part: usize, unit: &Unit, pos: u32) -> Option<(St
     let m = &unit.module;
     let span = m.spans[e];
     if span.len() > 4096 {
-        // Between the parts of something large: nothing in particular.
+        // Between the parts of a large expression: nothing to show.
         return None;
     }
     let ty = unit.typing.exprs[e];

@@ -1,4 +1,4 @@
-//! Code lenses, and the virtual documents behind them: the module after a pass, explanations.
+//! Code lenses, and the virtual documents they open: the module after a pass, explanations.
 
 use lsp_types::{CodeLens, Command, Uri};
 use relax::{PassConfig, Session, Silent, Style};
@@ -15,15 +15,15 @@ pub const EXPLAIN: &str = "relax.explain";
 pub const RUN: &str = "relax.run";
 /// The command that shows the module after a pass.
 pub const AFTER: &str = "relax.showAfter";
-/// The command that gives the passes and pipelines there are.
+/// The command that returns the available passes and pipelines.
 pub const PASSES: &str = "relax.passes";
 
-/// The address of the explanation of a code.
+/// Returns the URI of the explanation of a code.
 pub fn explain_uri(code: &str) -> Option<Uri> {
     format!("relax:explain/{code}.md").parse().ok()
 }
 
-/// The lenses of a document: above every function.
+/// Returns the lenses of a document: above every function.
 pub fn lenses(doc: &mut Document, uri: &Uri) -> Vec<CodeLens> {
     let mut out = Vec::new();
     for i in 0..doc.parts().len() {
@@ -59,13 +59,13 @@ pub fn lenses(doc: &mut Document, uri: &Uri) -> Vec<CodeLens> {
     out
 }
 
-/// The explanation of a code, as Markdown.
+/// Returns the explanation of a code, as Markdown.
 pub fn explain(code: &str) -> Option<&'static str> {
     let number = code.strip_prefix("RX")?.parse().ok()?;
     relax_base::explain::explain(Code(number))
 }
 
-/// The names of all passes and pipelines.
+/// Returns the names of all passes and pipelines.
 pub fn passes() -> Vec<String> {
     let passes = relax_passes::all().into_iter().map(|p| p.name.to_owned());
     let named = relax_passes::named_pipelines()
@@ -74,10 +74,10 @@ pub fn passes() -> Vec<String> {
     named.chain(passes).collect()
 }
 
-/// The text of the module after a pipeline.
+/// Returns the text of the module after a pipeline.
 ///
 /// # Errors
-/// The text or the pipeline has errors: their messages.
+/// The messages, if the text or the pipeline has errors.
 pub fn after(text: &str, pipeline: &str) -> Result<String, Error> {
     let said = |all: &relax_base::Diagnostics| {
         let lines = all.iter().filter(|d| d.is_error());

@@ -1,4 +1,5 @@
-//! What the server answers, a file per question. Each takes a document and gives protocol values.
+//! The server's features, one file per request type. Each takes a document and returns protocol
+//! values.
 
 pub mod actions;
 pub mod calls;

@@ -10,17 +10,17 @@ use crate::Error;
 use crate::document::Document;
 use crate::library::{self, Origin};
 
-/// What a name means, so that occurrences in different chunks can be compared.
+/// The entity that a name refers to, comparable across chunks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// Bound at a place of a chunk.
+    /// A local, by its binding in a chunk.
     Here(usize, Span),
-    /// Known in the whole file: functions, types, relations, constructors and operators have spaces
-    /// of names of their own.
+    /// A file-wide entity: functions, types, relations, and constructors with operators have
+    /// separate namespaces.
     Item(Space, Symbol),
 }
 
-/// A space of names.
+/// A namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Space {
     /// `@f`
@@ -33,7 +33,7 @@ pub enum Space {
     Callee,
 }
 
-/// Returns what a name of a chunk means; `None` for keys and names that are bound nowhere.
+/// Returns the entity that a name in a chunk refers to; `None` for keys and unbound names.
 pub fn target(part: usize, name: &Name) -> Option<Target> {
     let space = match name.kind {
         NameKind::Global => Space::Global,
@@ -45,7 +45,7 @@ pub fn target(part: usize, name: &Name) -> Option<Target> {
     Some(Target::Item(space, name.text))
 }
 
-/// The name at a position: its part and itself.
+/// Returns the name at a position, and its part.
 pub fn name_at(doc: &mut Document, at: Position) -> Option<(usize, Name)> {
     let offset = doc.text.offset(at);
     let (part, pos) = doc.at(offset)?;
@@ -53,15 +53,14 @@ pub fn name_at(doc: &mut Document, at: Position) -> Option<(usize, Name)> {
     if found.is_some() || offset == 0 {
         return found.map(|n| (part, n));
     }
-    // At the border of two chunks the name may end the first.
+    // At the boundary of two chunks, the name may end the first one.
     let (before, pos) = doc.at(offset - 1)?;
     let unit = &doc.parts()[before].unit;
     let n = unit.name_at(pos + 1).copied()?;
     Some((before, n))
 }
 
-/// The places of all occurrences of what is meant, in the order of the text, with whether each
-/// binds it.
+/// Returns all occurrences of an entity, in source order, each with whether it is a binding.
 pub fn occurrences(doc: &mut Document, what: Target) -> Vec<(Span, bool)> {
     let parts = match what {
         Target::Here(part, _) => part..part + 1,
@@ -74,19 +73,19 @@ pub fn occurrences(doc: &mut Document, what: Target) -> Vec<(Span, bool)> {
             out.push((doc.place(i, n.span), n.binds));
         }
     }
-    // A name may be noted twice where the text has errors.
+    // A name may be recorded twice if the text has errors.
     out.sort_by_key(|&(place, binds)| (place.start, place.end, !binds));
     out.dedup_by_key(|o| o.0);
     out
 }
 
-/// Returns what the name at a position means.
+/// Returns the entity that the name at a position refers to.
 pub fn target_at(doc: &mut Document, at: Position) -> Option<Target> {
     let (part, name) = name_at(doc, at)?;
     target(part, &name)
 }
 
-/// All occurrences of the name at a position, with whether each binds it.
+/// Returns all occurrences of the name at a position, each with whether it is a binding.
 pub fn references(doc: &mut Document, at: Position) -> Vec<(Range, bool)> {
     let Some(what) = target_at(doc, at) else {
         return Vec::new();
@@ -95,10 +94,10 @@ pub fn references(doc: &mut Document, at: Position) -> Vec<(Range, bool)> {
     found.iter().map(|o| (range(doc, o.0), o.1)).collect()
 }
 
-/// The part of a name that renaming replaces, without the sigil, and how it reads now.
+/// Returns the part of a name that renaming replaces, without the sigil, and its current text.
 ///
 /// # Errors
-/// There is no name, or it is not this file's to change.
+/// There is no name, or it is not declared in this file.
 pub fn rename_range(doc: &mut Document, at: Position) -> Result<(Range, String), Error> {
     let (part, name) = named(doc, at)?;
     let what = meant(part, &name)?;
@@ -131,17 +130,17 @@ fn meant(part: usize, name: &Name) -> Result<Target, Error> {
     found.ok_or_else(|| Error::refused("this name is bound nowhere"))
 }
 
-/// The place of a name without its sigil.
+/// Returns the span of a name without its sigil.
 fn bare(name: &Name) -> Span {
     let sigil = name.span.len() > name.text.as_str().len()
         && matches!(name.kind, NameKind::Local | NameKind::Global);
     Span::new(name.span.start + u32::from(sigil), name.span.end)
 }
 
-/// The edits that rename what is meant at a position.
+/// Returns the edits that rename the entity at a position.
 ///
 /// # Errors
-/// The new name is none, or the program would mean something else.
+/// The new name is invalid, or would change the program's meaning.
 pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdit>, Error> {
     rename_range(doc, at)?;
     let (part, name) = named(doc, at)?;
@@ -166,7 +165,7 @@ pub fn rename(doc: &mut Document, at: Position, new: &str) -> Result<Vec<TextEdi
     let mut text = doc.text.as_str().to_owned();
     for p in places.iter().rev() {
         let (from, to) = ((p.start - 1 + skip) as usize, (p.end - 1) as usize);
-        // Where the text has errors, a name may be made of several pieces of it.
+        // If the text has errors, a name may consist of several pieces of text.
         if text.get(from..to) != Some(name.text.as_str()) {
             return Err(Error::Refused(format!(
                 "`{}` is not written in one piece at some of these places",
@@ -198,8 +197,8 @@ fn is_token(text: &str, tok: Tok) -> bool {
     lexed.diagnostics.is_empty() && matches!(&lexed.tokens[..], [t] if whole(t))
 }
 
-/// For each name of a document, in order: the number of the name that binds it, or of the first
-/// that means the same.
+/// Returns, for each name of a document in order, the index of its binding name, or of the first
+/// name of the same entity.
 fn structure(doc: &mut Document) -> Vec<usize> {
     let mut first: rustc_hash::FxHashMap<(usize, u32, &'static str, u8), usize> =
         rustc_hash::FxHashMap::default();
@@ -209,7 +208,7 @@ fn structure(doc: &mut Document) -> Vec<usize> {
         for n in &unit.names {
             let me = out.len();
             let key = match target(i, n) {
-                // Binding places stand at other bytes after a renaming: their number counts.
+                // Byte offsets of bindings change with a renaming: indices do not.
                 Some(Target::Here(part, span)) => {
                     let at = unit.names.partition_point(|m| m.span < span);
                     (part, at as u32, "", 0)

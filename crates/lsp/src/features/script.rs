@@ -1,4 +1,4 @@
-//! Texts in TVMScript: the type of what stands at a position.
+//! Hover in TVMScript: types.
 
 use lsp_types::{Hover, Position};
 use relax_ir::{Expr, Type};
@@ -6,7 +6,7 @@ use relax_ir::{Expr, Type};
 use super::hover::{fence, shown};
 use crate::document::Document;
 
-/// The type of the variable or of the innermost value at a position.
+/// Returns the type of the variable or the innermost value at a position.
 pub fn hover(doc: &mut Document, at: Position) -> Option<Hover> {
     let (part, pos) = doc.at(doc.text.offset(at))?;
     let unit = doc.parts()[part].unit.clone();

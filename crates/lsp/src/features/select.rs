@@ -1,11 +1,11 @@
-//! Selections that grow: token, expression, statement, item, file.
+//! Selection ranges: token, expression, statement, item, file.
 
 use lsp_types::{Position, SelectionRange};
 use relax_base::Span;
 
 use crate::document::Document;
 
-/// The ranges around a position, each in the next.
+/// Returns the nested ranges around a position.
 pub fn select(doc: &mut Document, at: Position) -> SelectionRange {
     let offset = doc.text.offset(at);
     let mut places: Vec<Span> = Vec::new();

@@ -1,5 +1,5 @@
-//! Signature help: the call around a position. Found in the tokens, so that it works while the call
-//! is being written.
+//! Signature help: the call around a position. It is found in the tokens, so that it works on
+//! incomplete calls.
 
 use lsp_types::{
     Documentation, MarkupContent, MarkupKind, ParameterInformation, ParameterLabel, Position,
@@ -15,22 +15,22 @@ use crate::document::Document;
 /// A call that is open at a position.
 #[derive(Debug)]
 pub struct OpenCall {
-    /// What is called, as written.
+    /// The callee, as written.
     pub callee: String,
-    /// Where that stands, in the document's file.
+    /// The callee's span, in the document's file.
     pub place: Span,
-    /// How many arguments stand before the position.
+    /// The number of arguments before the position.
     pub before: usize,
-    /// The key of the attribute that is being written.
+    /// The key of the current attribute.
     pub key: Option<String>,
-    /// The keys of the attributes that are there, before and after the position.
+    /// The keys of the attributes present, before and after the position.
     pub keys: Vec<String>,
 }
 
-/// How far back a call may begin, in tokens.
+/// The number of tokens searched backwards for the start of a call.
 const HORIZON: usize = 2000;
 
-/// The innermost call around a byte.
+/// Returns the innermost call around a byte offset.
 pub fn open_call(doc: &mut Document, offset: usize) -> Option<OpenCall> {
     let file = doc.lexed().0.clone();
     let tokens = &doc.lexed().1.tokens;
@@ -75,7 +75,7 @@ pub fn open_call(doc: &mut Document, offset: usize) -> Option<OpenCall> {
     None
 }
 
-/// The keys of attributes up to the bracket that closes, but for the one at a position.
+/// Returns the keys of attributes up to the closing bracket, except for the one at a position.
 fn keys(file: &SourceFile, tokens: &[Token], pos: u32) -> Vec<String> {
     let mut depth = 0usize;
     let mut out = Vec::new();
@@ -99,12 +99,12 @@ fn keys(file: &SourceFile, tokens: &[Token], pos: u32) -> Vec<String> {
     out
 }
 
-/// The built-in operator of that name.
+/// Returns the built-in operator of this name.
 pub fn builtin(name: &str) -> Option<&'static OpDef> {
     registry().get(registry().find(name)?)
 }
 
-/// The signature of the call around a position.
+/// Returns the signature of the call around a position.
 pub fn help(doc: &mut Document, at: Position) -> Option<SignatureHelp> {
     let offset = doc.text.offset(at);
     let call = open_call(doc, offset)?;
@@ -166,7 +166,8 @@ pub fn help(doc: &mut Document, at: Position) -> Option<SignatureHelp> {
     })
 }
 
-/// The parameters of a function, constructor or `op` item of the file or the prelude, as text.
+/// Returns the parameters of a function, constructor or `op` item of the file or the prelude, as
+/// text.
 fn other(doc: &mut Document, call: &OpenCall) -> Option<Vec<String>> {
     let name = call.callee.trim_start_matches(['@', '%']);
     for i in 0..doc.parts().len() {

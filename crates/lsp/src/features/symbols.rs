@@ -1,4 +1,4 @@
-//! Symbols: the items of a document, with their constructors.
+//! Document symbols: the items, with their constructors.
 
 use lsp_types::{DocumentSymbol, Range, SymbolKind};
 use relax_base::Span;
@@ -7,12 +7,12 @@ use relax_syntax::ast::{Ast, ItemKind};
 use super::diagnostics::range;
 use crate::document::Document;
 
-/// The items.
+/// Returns the items.
 pub fn symbols(doc: &mut Document) -> Vec<DocumentSymbol> {
     let mut out = Vec::new();
     for i in 0..doc.parts().len() {
         let unit = doc.parts()[i].unit.clone();
-        // Places of the unit, then of the document.
+        // Converts spans in the unit to ranges in the document.
         let cell = std::cell::RefCell::new(&mut *doc);
         let at = |s: Span| {
             let doc = &mut **cell.borrow_mut();
@@ -24,7 +24,7 @@ pub fn symbols(doc: &mut Document) -> Vec<DocumentSymbol> {
     out
 }
 
-/// The items of a tree that stand inside `own`; `range` gives the places an editor is told.
+/// Returns the items of a syntax tree inside `own`; `range` converts spans to the editor's ranges.
 pub fn listed(ast: &Ast, own: Span, range: &dyn Fn(Span) -> Range) -> Vec<DocumentSymbol> {
     let mut out = Vec::new();
     for item in &ast.items {
@@ -78,7 +78,7 @@ fn symbol(
     }
 }
 
-/// Returns whether a name is what a query looks for: its letters in order, in any case.
+/// Returns whether a name matches a query: its letters occur in order, ignoring case.
 pub fn matches(name: &str, query: &str) -> bool {
     let mut chars = name.chars().flat_map(char::to_lowercase);
     (query.chars().flat_map(char::to_lowercase)).all(|q| chars.any(|c| c == q))

@@ -1,4 +1,4 @@
-//! Semantic tokens: what each token is, seen with the names.
+//! Semantic tokens, classified with the resolved names.
 
 use lsp_types::{
     Range, SemanticToken, SemanticTokenModifier, SemanticTokenType, SemanticTokensLegend,
@@ -26,7 +26,7 @@ const METHOD: u32 = 12;
 const DECLARATION: u32 = 1;
 const LIBRARY: u32 = 2;
 
-/// The sorts and marks of tokens, in the order of their numbers.
+/// Returns the token types and modifiers, in the order of their indices.
 pub fn legend() -> SemanticTokensLegend {
     use SemanticTokenType as T;
     SemanticTokensLegend {
@@ -52,7 +52,7 @@ pub fn legend() -> SemanticTokensLegend {
     }
 }
 
-/// The tokens of a document, or of a part of it.
+/// Returns the tokens of a document, or of a part of it.
 pub fn tokens(doc: &mut Document, only: Option<Range>) -> Vec<SemanticToken> {
     let (from, to) = match only {
         Some(r) => (doc.text.offset(r.start), doc.text.offset(r.end)),
@@ -131,7 +131,7 @@ fn class(tok: Tok, text: &str, name: Option<Name>, next: Option<Tok>) -> Option<
     })
 }
 
-/// Returns whether a word is a keyword in some places.
+/// Returns whether a word is a contextual keyword.
 pub fn is_soft_keyword(text: &str) -> bool {
     let keyword = |t: &&relax_syntax::TokenInfo| t.class == HighlightClass::Keyword;
     TOKENS.iter().filter(keyword).any(|t| t.example == text)
@@ -150,7 +150,7 @@ fn encode(
     let mut last = lsp_types::Position::new(0, 0);
     for &(span, sort, marks) in found {
         let mut offset = (span.start - file.start) as usize;
-        // No token goes over a line's end.
+        // Tokens must not span lines.
         for line in file.slice(span).split_inclusive('\n') {
             let text = line.trim_end_matches(['\n', '\r']);
             let at = doc.text.position(offset);
@@ -168,7 +168,7 @@ fn encode(
             });
             last = at;
             if span.len() > 100_000 {
-                // The metadata section: its first line says what it is.
+                // The metadata section: only its first line is classified.
                 break;
             }
         }
@@ -176,8 +176,8 @@ fn encode(
     out
 }
 
-/// The one stretch in which two lists of tokens differ: its start and length in the old one, and
-/// what stands there now.
+/// Returns the smallest range in which two lists of tokens differ: its start and length in the old
+/// one, and its replacement.
 pub fn change(old: &[SemanticToken], new: &[SemanticToken]) -> (usize, usize, Vec<SemanticToken>) {
     let same = |pair: &(&SemanticToken, &SemanticToken)| pair.0 == pair.1;
     let head = old.iter().zip(new).take_while(same).count();

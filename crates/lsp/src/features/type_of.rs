@@ -1,4 +1,4 @@
-//! The data type of what stands at a position.
+//! The data type of the entity at a position.
 
 use lsp_types::Position;
 use relax_base::Symbol;
@@ -9,8 +9,8 @@ use super::refs::name_at;
 use crate::document::Document;
 use crate::unit::Unit;
 
-/// The name of the data type that a value at a position has, or holds: of a reference what is in
-/// it, of a function what it gives, of a tuple its first field that has one.
+/// Returns the name of the data type that a value at a position has or contains: the content of a
+/// reference, the result of a function, the first field of a tuple that has one.
 pub fn data_type_at(doc: &mut Document, at: Position) -> Option<Symbol> {
     let named = name_at(doc, at);
     if let Some((part, name)) = named {
@@ -44,7 +44,7 @@ pub fn data_type_at(doc: &mut Document, at: Position) -> Option<Symbol> {
 
 fn data_type(unit: &Unit, ty: TypeId) -> Option<Symbol> {
     let mut left = vec![ty];
-    // Types share their parts; none that an editor shows is larger than this.
+    // Types are DAGs; none that an editor shows is larger than this.
     for _ in 0..256 {
         match &unit.module.types[left.pop()?] {
             Type::Adt(adt, _) => return Some(unit.module.adts[*adt].name),

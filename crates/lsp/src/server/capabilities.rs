@@ -1,4 +1,4 @@
-//! What the server says it can do.
+//! The server's capabilities.
 
 use lsp_types::*;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::features::{self, lens};
 use crate::text::Encoding;
 
-/// The capabilities, with positions counted in an encoding.
+/// Returns the capabilities, for a position encoding.
 pub(super) fn capabilities(encoding: Encoding) -> Value {
     let mut all = serde_json::to_value(ServerCapabilities {
         position_encoding: Some(encoding.kind()),
@@ -71,7 +71,7 @@ pub(super) fn capabilities(encoding: Encoding) -> Value {
         ..ServerCapabilities::default()
     })
     .unwrap_or_default();
-    // Newer than the types: virtual documents.
+    // Newer than the protocol types: virtual documents.
     all["workspace"] = serde_json::json!({
         "textDocumentContent": { "schemes": ["relax"] },
         "workspaceFolders": { "supported": true, "changeNotifications": true },

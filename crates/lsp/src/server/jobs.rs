@@ -1,4 +1,4 @@
-//! Commands, and the texts behind them: what may take long runs in a thread of its own.
+//! Commands and virtual documents; long-running ones run in a thread of their own.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -14,13 +14,13 @@ use crate::Error;
 use crate::features::lens;
 use crate::{address, library};
 
-/// A run is ended after this time.
+/// The timeout of a run.
 const LONGEST: Duration = Duration::from_secs(30);
-/// More output than this is not shown.
+/// The limit on output that is shown.
 const MOST: u64 = 1 << 20;
 
 impl Server {
-    /// Does something in a thread of its own and answers with the text it gives.
+    /// Runs work in a thread of its own, and replies with the text it returns.
     fn job(&self, id: RequestId, work: impl FnOnce() -> Result<String, Error> + Send + 'static) {
         let jobs = self.jobs.clone();
         std::thread::spawn(move || {
@@ -30,12 +30,12 @@ impl Server {
                 Ok(text) => Response::new_ok(id, json!({ "text": text })),
                 Err(e) => Response::new_err(id, ErrorCode::RequestFailed as i32, e.to_string()),
             };
-            // The receiver is gone only when the server is.
+            // The receiver lives as long as the server.
             let _ = jobs.send(response.into());
         });
     }
 
-    /// Runs a command; `None` when a job answers.
+    /// Executes a command; `None` if a job replies.
     pub(super) fn command(&mut self, id: RequestId, p: Value) -> Option<Answer> {
         let p: ExecuteCommandParams = match params(p) {
             Ok(p) => p,
@@ -59,7 +59,7 @@ impl Server {
             },
             lens::AFTER => {
                 let source = self.source(text(0));
-                // A lens gives the function second; the pass is asked for by the editor.
+                // A lens passes the function second; the editor asks the user for the pass.
                 let (Some(source), Some(pass)) = (source, text(2).or(text(1))) else {
                     return bad("the arguments are an open document and a pipeline");
                 };
@@ -86,7 +86,7 @@ impl Server {
         Some(doc.text.as_str().to_owned())
     }
 
-    /// The text of a virtual document: `relax:explain/RX0301.md`,
+    /// Returns the text of a virtual document: `relax:explain/RX0301.md`,
     /// `relax:after/<pipeline>?<document>`, `relax:prelude/lists.relay`, `relax:op/nn.relu.md`.
     pub(super) fn content(&mut self, id: RequestId, p: Value) -> Option<Answer> {
         let p: TextContentParams = match params(p) {
@@ -131,7 +131,7 @@ impl Server {
     }
 }
 
-/// The sort of a virtual document and the rest of its address, escapes resolved.
+/// Splits the URI of a virtual document into its kind and the rest, with escapes resolved.
 fn virtual_address(uri: &Uri) -> Option<(String, String)> {
     let text = uri.as_str().strip_prefix("relax:")?.trim_start_matches('/');
     let plain = address::unescape(text)?;
@@ -139,8 +139,8 @@ fn virtual_address(uri: &Uri) -> Option<(String, String)> {
     Some((kind.to_owned(), rest.to_owned()))
 }
 
-/// Runs a function on random arguments with `relax-run`, which has the code generator that the
-/// server does without, and gives what it prints.
+/// Runs a function on random arguments with `relax-run`, as the server itself has no code
+/// generator, and returns the output.
 fn run(tool: Option<String>, source: &str, entry: Option<String>) -> Result<String, String> {
     let beside = || -> Option<PathBuf> {
         let tool = std::env::current_exe().ok()?.with_file_name("relax-run");
@@ -160,7 +160,7 @@ fn run(tool: Option<String>, source: &str, entry: Option<String>) -> Result<Stri
     let mut child = (pipes.spawn()).map_err(|e| format!("cannot run {}: {e}", tool.display()))?;
     let source = source.to_owned();
     let mut stdin = child.stdin.take().ok_or("no standard input")?;
-    // Writing and reading at once: neither pipe may fill up while the other waits.
+    // Writes and reads concurrently: neither pipe may fill up while the other waits.
     let writer = std::thread::spawn(move || {
         let _ = stdin.write_all(source.as_bytes());
     });

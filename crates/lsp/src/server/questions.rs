@@ -1,4 +1,4 @@
-//! Questions about a document, and their answers.
+//! Requests about a document.
 
 use lsp_server::ErrorCode;
 use lsp_types::request as ask;
@@ -9,7 +9,7 @@ use super::{Answer, Server, json, params};
 use crate::features::{self, lens};
 
 impl Server {
-    /// Returns whether a question is about a text in TVMScript.
+    /// Returns whether a request is about a text in TVMScript.
     fn is_script(&self, p: &Value) -> bool {
         let uri = p["textDocument"]["uri"].as_str();
         uri.and_then(|uri| self.documents.get(uri))
@@ -25,7 +25,7 @@ impl Server {
                     let (doc, at) = self.at(&p.text_document_position_params)?;
                     json(features::script::hover(doc, at))
                 }
-                // All else is about the text of the language itself.
+                // Everything else only applies to the text format.
                 _ => Ok(Value::Null),
             };
         }

@@ -1,4 +1,4 @@
-//! Questions that go beyond one document.
+//! Requests that concern several documents.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::workspace::Workspace;
 use crate::{address, features};
 
 impl Server {
-    /// Begins to read the files of the folders, beside everything else.
+    /// Starts scanning the files of the folders in the background.
     pub(super) fn read_workspace(&mut self, folders: Vec<PathBuf>) {
         let mut workspace = Workspace::new(folders, self.encoding);
         if workspace.folders.is_empty() {
@@ -24,7 +24,7 @@ impl Server {
         self.reading = Some(done);
         std::thread::spawn(move || {
             workspace.scan();
-            // The receiver is gone only when the server is.
+            // The receiver lives as long as the server.
             let _ = out.send(workspace);
         });
         if self.watches {
@@ -46,7 +46,7 @@ impl Server {
         }
     }
 
-    /// The files of the folders as they are now.
+    /// Returns the current files of the folders.
     pub(super) fn workspace(&mut self) -> &mut Workspace {
         if let Some(done) = self.reading.take()
             && let Ok(workspace) = done.recv()
@@ -64,7 +64,7 @@ impl Server {
         &mut self.workspace
     }
 
-    /// The files were written, made or removed.
+    /// Handles files that were written, created or removed.
     pub(super) fn files_changed(&mut self, p: DidChangeWatchedFilesParams) {
         let paths = p
             .changes
@@ -73,7 +73,7 @@ impl Server {
         self.changed.extend(paths);
     }
 
-    /// Other folders are open now.
+    /// Handles a change of the open folders.
     pub(super) fn folders_changed(&mut self, p: DidChangeWorkspaceFoldersParams) {
         let paths = |list: &[WorkspaceFolder]| -> Vec<PathBuf> {
             let all = list.iter().filter_map(|f| address::path(f.uri.as_str()));
@@ -86,7 +86,8 @@ impl Server {
         workspace.scan();
     }
 
-    /// The place of a name in a virtual document; in a file where the editor has no such documents.
+    /// Returns the location of a name in a virtual document, or in a file if the editor does not
+    /// support these.
     fn library_place(&self, origin: Origin) -> Option<Location> {
         let (uri, range) = origin.place()?;
         let uri = match self.virtual_documents {
@@ -96,7 +97,7 @@ impl Server {
         Some(Location::new(uri.parse().ok()?, range))
     }
 
-    /// Returns where the name at a position is declared.
+    /// Returns the declaration of the name at a position.
     pub(super) fn definition(
         &mut self,
         p: &TextDocumentPositionParams,
@@ -109,7 +110,7 @@ impl Server {
         }
     }
 
-    /// Returns where the data type of what stands at a position is declared.
+    /// Returns the declaration of the data type of the entity at a position.
     pub(super) fn type_definition(
         &mut self,
         p: &TextDocumentPositionParams,
@@ -122,7 +123,7 @@ impl Server {
         }
     }
 
-    /// Returns where something is declared, in its file or in the library.
+    /// Returns the declaration of an entity, in its file or in the library.
     fn declared(&mut self, uri: &Uri, what: Target) -> Result<Vec<Location>, Refusal> {
         let doc = self.doc(uri)?;
         let found = refs::occurrences(doc, what).into_iter().filter(|o| o.1);
@@ -139,8 +140,8 @@ impl Server {
         Ok(found)
     }
 
-    /// The occurrences of the name at a position: in its file, and where the file does not declare
-    /// it in all others, too.
+    /// Returns the occurrences of the name at a position: in its file, and if the file does not
+    /// declare it, in all others too.
     pub(super) fn references(
         &mut self,
         p: &TextDocumentPositionParams,
@@ -169,7 +170,7 @@ impl Server {
         Ok(out)
     }
 
-    /// Returns where other files use a name that they do not declare.
+    /// Returns the uses of an undeclared name in other files.
     fn elsewhere(&mut self, but: &Uri, space: Space, name: Symbol) -> Vec<Location> {
         let mut out = Vec::new();
         for (uri, doc) in self.open_documents() {
@@ -186,7 +187,7 @@ impl Server {
         out
     }
 
-    /// The open documents, by address.
+    /// Iterates over the open documents, by URI.
     fn open_documents(&mut self) -> Vec<(Uri, &mut crate::document::Document)> {
         let all = self.documents.iter_mut();
         let mut all: Vec<_> = all
@@ -213,7 +214,7 @@ impl Server {
         }
     }
 
-    /// The items of all files that a query looks for.
+    /// Returns the items of all files that match a query.
     pub(super) fn workspace_symbols(&mut self, query: &str) -> Vec<WorkspaceSymbol> {
         let mut out = Vec::new();
         for (uri, doc) in self.open_documents() {
@@ -225,7 +226,7 @@ impl Server {
         out
     }
 
-    /// The tokens of a document, kept so that changes can be told.
+    /// Returns the tokens of a document, and keeps them to send only changes later.
     pub(super) fn tokens(&mut self, uri: &Uri) -> Result<SemanticTokens, Refusal> {
         let data = tokens::tokens(self.doc(uri)?, None);
         self.next_tokens += 1;
@@ -238,7 +239,7 @@ impl Server {
         })
     }
 
-    /// Returns what is different from the tokens that were told last.
+    /// Returns the changes relative to the tokens last sent.
     pub(super) fn token_changes(
         &mut self,
         uri: &Uri,
@@ -251,7 +252,7 @@ impl Server {
         };
         let (start, deleted, data) = tokens::change(&old, &new.data);
         let edit = SemanticTokensEdit {
-            // Counted in numbers, of which a token has five.
+            // Counted in integers, of which a token has five.
             start: 5 * start as u32,
             delete_count: 5 * deleted as u32,
             data: Some(data),

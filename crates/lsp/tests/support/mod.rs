@@ -1,4 +1,4 @@
-//! A client that speaks the protocol with the real server over its pipes.
+//! A client that speaks the protocol with the real server over pipes.
 #![allow(dead_code)] // Each test takes the part it needs.
 
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,13 +12,13 @@ pub struct Client {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     next: i64,
-    /// The document that was opened last: questions are about it.
+    /// The document opened last, which requests refer to.
     last: String,
-    /// Diagnostics as they were last sent.
+    /// The diagnostics last received.
     pub diagnostics: Value,
 }
 
-/// The address of the document.
+/// The URI of the document.
 pub const URI: &str = "file:///test.relay";
 
 impl Client {
@@ -36,7 +36,7 @@ impl Client {
         Client::start_with(folder, capabilities, options, |_| {})
     }
 
-    /// The same, with something to add to the command.
+    /// Starts a server with additional command-line configuration.
     pub fn start_with(
         folder: Value,
         capabilities: Value,
@@ -136,7 +136,7 @@ impl Client {
         answer["result"].clone()
     }
 
-    /// Asks about a position of the document.
+    /// Sends a request about a position of the document.
     pub fn at(&mut self, method: &str, (line, character): (u32, u32)) -> Value {
         let position = json!({ "line": line, "character": character });
         let params = json!({
@@ -147,7 +147,7 @@ impl Client {
         self.ask(method, params)
     }
 
-    /// Asks about the document.
+    /// Sends a request about the document.
     pub fn whole(&mut self, method: &str) -> Value {
         let range = json!({
             "start": { "line": 0, "character": 0 }, "end": { "line": 9999, "character": 0 },
@@ -161,7 +161,7 @@ impl Client {
         self.ask(method, params)
     }
 
-    /// Replaces a stretch of one line.
+    /// Replaces a range of one line.
     pub fn change(&mut self, line: u32, from: u32, to: u32, text: &str) {
         let range = json!({
             "start": { "line": line, "character": from }, "end": { "line": line, "character": to },
@@ -172,7 +172,7 @@ impl Client {
         self.tell("textDocument/didChange", params);
     }
 
-    /// Waits until diagnostics come.
+    /// Waits for diagnostics.
     pub fn wait_diagnostics(&mut self) -> Value {
         loop {
             let message = self.receive();
@@ -182,12 +182,12 @@ impl Client {
         }
     }
 
-    /// Waits until the server says or asks something.
+    /// Waits for a notification or request from the server.
     pub fn wait_for(&mut self, method: &str) {
         while self.receive()["method"] != method {}
     }
 
-    /// Shuts the server down; its exit code.
+    /// Shuts the server down; returns its exit code.
     pub fn close(mut self) -> Option<i32> {
         self.ask("shutdown", Value::Null);
         self.tell("exit", Value::Null);
