@@ -5,8 +5,11 @@
 //! repository too:
 //!
 //!     RELAX_FUZZ=100000 RELAX_FUZZ_FROM=1000000 cargo test --release -p relax-fuzzing --test tried -- --nocapture
+//!
+//! `RELAX_FUZZ_SECONDS` bounds the time of each target instead of the number of changes.
 
 use std::panic::catch_unwind;
+use std::time::{Duration, Instant};
 
 use relax_fuzzing::{Target, corpus, files, mutate, target, texts};
 
@@ -14,15 +17,18 @@ fn number(name: &str) -> Option<u32> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Returns what went wrong with these inputs: their names.
+/// Runs a target on inputs, which have names, and returns those on which it panics.
 fn found(target: &Target, inputs: impl Iterator<Item = (String, Vec<u8>)>) -> Vec<String> {
     let mut found = Vec::new();
+    let mut executions = 0;
     for (name, data) in inputs {
+        executions += 1;
         let (run, input) = (target.run, data.clone());
         if catch_unwind(move || run(&input)).is_err() {
             found.push(format!("{name}:\n{}", String::from_utf8_lossy(&data)));
         }
     }
+    println!("{}: {executions} executions", target.name);
     found
 }
 
@@ -37,6 +43,19 @@ fn usual(changes: u32) -> u32 {
     changes / if cfg!(debug_assertions) { 20 } else { 1 }
 }
 
+/// The numbers of the inputs to make: as many as the environment asks for, or as fit into its time.
+fn wanted(changes: u32) -> impl Iterator<Item = u32> {
+    let from = number("RELAX_FUZZ_FROM").unwrap_or(0);
+    let time = number("RELAX_FUZZ_SECONDS").map(|s| Duration::from_secs(s.into()));
+    let count = number("RELAX_FUZZ").unwrap_or(match time {
+        Some(_) => u32::MAX,
+        None => usual(changes),
+    });
+    let start = Instant::now();
+    (from..from.saturating_add(count))
+        .take_while(move |_| time.is_none_or(|time| start.elapsed() < time))
+}
+
 /// Tries the kept inputs of a target, others, and some changes of all.
 fn hold(name: &str, others: Vec<(String, Vec<u8>)>, changes: u32) {
     let target = target(name).expect("a target");
@@ -44,9 +63,7 @@ fn hold(name: &str, others: Vec<(String, Vec<u8>)>, changes: u32) {
     inputs.extend(others);
     assert!(!inputs.is_empty(), "there are no inputs for {name}");
     none(&found(target, inputs.iter().cloned()));
-    let from = number("RELAX_FUZZ_FROM").unwrap_or(0);
-    let to = from + number("RELAX_FUZZ").unwrap_or(usual(changes));
-    let changed = (from..to).map(|n| {
+    let changed = wanted(changes).map(|n| {
         let (_, base) = &inputs[n as usize % inputs.len()];
         mutate::remember(base);
         (n.to_string(), target.change(base, n))
@@ -97,9 +114,7 @@ fn editors_break_nothing() {
 #[test]
 #[cfg(feature = "native")]
 fn engines_agree() {
-    let from = number("RELAX_FUZZ_FROM").unwrap_or(0);
-    let seeds = from..from + number("RELAX_FUZZ").unwrap_or(usual(100));
-    let seeds = seeds.map(|n| (n.to_string(), format!("seed {n}").into_bytes()));
+    let seeds = wanted(100).map(|n| (n.to_string(), format!("seed {n}").into_bytes()));
     let target = target("engines").expect("a target");
     none(&found(target, corpus("engines").into_iter().chain(seeds)));
 }
