@@ -1,4 +1,4 @@
-//! Modules.
+//! The class `Module`.
 
 use std::path::PathBuf;
 
@@ -90,7 +90,7 @@ pub fn together(py: Python<'_>, text: &str, constants: &Bound<'_, PyAny>) -> PyR
     module.map(Module).map_err(|e| error(py, &e))
 }
 
-/// A tensor with elements of its own, of what has that name in errors.
+/// Converts an array to a tensor that owns its elements; `name` is used in errors.
 pub fn owned(given: &Bound<'_, PyAny>, name: &str) -> PyResult<Tensor> {
     let py = given.py();
     let refused = || {
@@ -119,8 +119,8 @@ pub fn explain(code: &str) -> Option<&'static str> {
     relax::explain(relax::Code(digits.parse().ok()?))
 }
 
-/// An operator as Python gets it: its name, what it computes, its inputs, whether it takes more of
-/// them, its attributes.
+/// An operator's data for Python: its name, what it computes, its inputs, whether it is variadic,
+/// its attributes.
 type Operator = (
     &'static str,
     &'static str,
@@ -443,7 +443,7 @@ impl Module {
         of_package(slf.py(), "_tree", "rewrite")?.call1((slf, change, function))
     }
 
-    /// Returns what ``walk`` is made of.
+    /// Returns the data for ``walk``.
     fn expressions<'py>(
         &self,
         py: Python<'py>,
@@ -454,7 +454,7 @@ impl Module {
         PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Returns what ``rewrite`` is made of.
+    /// Applies the result of ``rewrite``.
     fn rebuild(
         slf: &Bound<'_, Self>,
         function: Option<&str>,

@@ -31,28 +31,28 @@ use crate::watch::{Effort, SLOW, Watch};
 #[pyclass(frozen, module = "relax_ir")]
 pub struct Program {
     program: Arc<relax::Program>,
-    /// What it was compiled from, and how: a program that was pickled is compiled again. Of a
-    /// library nobody knows.
+    /// The module and options it was compiled from: a pickled program is compiled again. Unknown
+    /// for a loaded library.
     recipe: Option<Recipe>,
-    /// How entries are called whose arguments are arrays.
+    /// The fast paths of entries.
     quick: Vec<Option<Quick>>,
     watch: Watch,
 }
 
-/// What a program was compiled from, and how.
+/// The module and options of a program.
 struct Recipe {
     module: relax::Module,
     options: CompileOptions,
     target: Option<String>,
 }
 
-/// How often an interruption of a long call is looked for.
+/// The interval at which long calls check for interrupts.
 const LOOK: Duration = Duration::from_millis(50);
-/// Where calls always cost about the same, and so little, the interpreter is held: to free it would
-/// cost as much.
+/// Calls of constant cost below this limit keep the interpreter attached: detaching would cost as
+/// much.
 const SHORT: u64 = 10_000;
 
-/// A machine that code is made for: a triple, and features behind `+`; this machine without either.
+/// Parses a target: a triple, and features after `+`; without either, this machine.
 pub fn target(text: Option<&str>) -> Result<Target, relax::Error> {
     let mut parts = text.unwrap_or("").split('+').map(str::trim);
     let triple = parts.next().filter(|t| !t.is_empty() && *t != "host");
@@ -75,7 +75,8 @@ pub fn load_library(py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<P
     Program::of(py, program.with_packed(Arc::new(Registered)), None)
 }
 
-/// A row of a profile: kernel, calls, nanoseconds of all and of the shortest, operations, bytes.
+/// A row of a profile: kernel, calls, total nanoseconds, those of the fastest call, operations,
+/// bytes.
 type Row = (String, u64, u64, u64, u64, u64);
 
 /// A profile as a picture, beside what the machine can do, which is measured where it is not given.
@@ -153,8 +154,7 @@ impl Program {
         })
     }
 
-    /// A call with arrays that need no second look, and that is expected to take little time;
-    /// `None` where the call is another.
+    /// Takes the fast path, for plain arrays and an expected short time; `None` otherwise.
     fn quickly<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
@@ -202,8 +202,7 @@ impl Program {
     }
 
     fn run(&self, py: Python<'_>, entry: usize, values: Vec<Value>) -> PyResult<Value> {
-        // Functions of Python look for interruptions themselves, and stay on the thread of the
-        // caller.
+        // Python functions check for interrupts themselves, and must stay on the caller's thread.
         let own = self.program.packed_names().is_empty();
         let effort = Effort::of_values(&values);
         if own && self.watch.expects_long(effort) && is_main(py)? {
@@ -215,9 +214,8 @@ impl Program {
         result.map_err(|e| failed(py, &e, raised()))
     }
 
-    /// The same on another thread, while this one waits for the result or an interruption. Code
-    /// that runs cannot be stopped: after an interruption it goes on until its end, which nobody
-    /// waits for.
+    /// Calls on another thread, while this one waits for the result or an interrupt. Running code
+    /// cannot be stopped: after an interrupt it continues to its end, which nobody waits for.
     fn watched(
         &self,
         py: Python<'_>,
@@ -229,7 +227,7 @@ impl Program {
         let receive = Mutex::new(receive);
         let program = Arc::clone(&self.program);
         let start = Instant::now();
-        // The arguments come back: they go where the interpreter is.
+        // The arguments are returned, to be dropped with the interpreter attached.
         let body = move || {
             let result = program.call_at(entry, &values);
             let _ = send.send((result, raised(), values));
@@ -259,14 +257,14 @@ impl Program {
     }
 }
 
-/// Returns whether this thread is the one that signals come to.
+/// Returns whether this is the thread that receives signals.
 fn is_main(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     main.eq(threading.call_method0("get_ident")?)
 }
 
-/// What a call says besides its arguments.
+/// The options of a call.
 #[derive(Default)]
 struct Wishes<'py> {
     out: Option<Bound<'py, PyAny>>,
@@ -275,7 +273,7 @@ struct Wishes<'py> {
 }
 
 impl<'py> Wishes<'py> {
-    /// Takes what is no parameter out of the keyword arguments.
+    /// Removes the options from the keyword arguments.
     fn take(kwargs: &Bound<'py, PyDict>, entries: &[Signature]) -> PyResult<Wishes<'py>> {
         let mut wishes = Wishes::default();
         let param = |name: &str| {
@@ -300,7 +298,7 @@ impl<'py> Wishes<'py> {
     }
 }
 
-/// The arguments of a call in the order of the parameters of the entry `at`.
+/// Returns the arguments of a call in the order of the parameters of the entry `at`.
 fn ordered<'py>(
     (entry, at): (&Signature, usize),
     args: &Bound<'py, PyTuple>,
@@ -359,7 +357,7 @@ impl Program {
             return Ok(result);
         }
         let (entries, types) = (self.program.entries(), self.program.types());
-        // Whoever calls may still need the dictionary.
+        // The caller may still need the dictionary.
         let kwargs = kwargs.map(|k| k.copy()).transpose()?;
         let kwargs = kwargs.as_ref();
         let wishes = match kwargs {
