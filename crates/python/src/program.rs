@@ -18,16 +18,16 @@ use crate::results::{Owner, python};
 use crate::signature::functions;
 use crate::watch::{Effort, SLOW, Watch};
 
-/// Native code in memory. Any number of threads may call it at once; the interpreter is free while
-/// it runs.
+/// Native code in memory. Any number of threads may call it at once; the interpreter is released
+/// while it runs.
 ///
-/// ``Module.compile`` makes one. A call takes the arguments in the order of the parameters, or by
-/// their names, and returns an array, a tuple, or an instance of a data type. Arrays that are
-/// compact are not copied; neither are large results.
+/// ``Module.compile`` returns one. A call takes the arguments in the order of the parameters, or by
+/// name, and returns an array, a tuple, or an instance of a data type. Contiguous arrays are not
+/// copied, nor are large results.
 ///
-/// Besides parameters a call knows ``out=`` (arrays that the result is written to), ``cast=True``
-/// (arrays of another element type are converted) and ``entry=`` (the function, where several can
-/// be called).
+/// Besides the parameters, a call accepts ``out=`` (arrays that the result is written to),
+/// ``cast=True`` (arrays of another element type are converted) and ``entry=`` (the function, if
+/// there are several entries).
 #[pyclass(frozen, module = "relax_ir")]
 pub struct Program {
     program: Arc<relax::Program>,
@@ -65,7 +65,7 @@ pub fn target(text: Option<&str>) -> Result<Target, relax::Error> {
     target.check().map_err(relax::Error::from).map(|()| target)
 }
 
-/// A program of a shared library that ``Program.save`` has written.
+/// Load a program from a shared library written by ``Program.save``.
 #[pyfunction]
 #[pyo3(signature = (path, threads = 1))]
 pub fn load_library(py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<Program> {
@@ -79,7 +79,7 @@ pub fn load_library(py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<P
 /// bytes.
 type Row = (String, u64, u64, u64, u64, u64);
 
-/// A profile as a picture, beside what the machine can do, which is measured where it is not given.
+/// Plot a profile with the peak performance of the machine, which is measured unless it is given.
 #[pyfunction]
 #[pyo3(signature = (rows, threads = 1, gflops = None, gbytes = None))]
 pub fn roofline(
@@ -116,7 +116,7 @@ pub fn roofline(
 }
 
 impl Program {
-    /// A program that was compiled from a module.
+    /// Wraps a program that was compiled from a module.
     pub fn new(
         py: Python<'_>,
         program: relax::Program,
@@ -375,24 +375,24 @@ impl Program {
         deliver(py, result, wishes.out.as_ref())
     }
 
-    /// The functions that can be called.
+    /// The entry functions.
     #[getter]
     fn entries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         functions(py, self.program.entries())
     }
 
-    /// Returns what the program consists of: entries, kernels, bytes of constants.
+    /// Summarise the program: entries, kernels, bytes of constants.
     fn summary(&self) -> String {
         self.program.summary()
     }
 
-    /// Returns what each kernel has cost over all calls, the dearest first, where the program was
+    /// Return the accumulated cost of each kernel, the most expensive first; requires a program
     /// compiled with ``profile=True``.
     ///
     /// Returns
     /// -------
     /// Profile
-    ///     Rows; ``to_pandas()`` makes a data frame of them, ``roofline()`` a picture.
+    ///     Its rows; ``to_pandas()`` returns them as a data frame, ``roofline()`` plots them.
     fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if !self.recipe(py)?.options.profile {
             let text = "the program was compiled without `profile=True`";
@@ -405,18 +405,18 @@ impl Program {
         of_package(py, "_profile", "Profile")?.call1((rows.collect::<Vec<_>>(), table, threads))
     }
 
-    /// The object file of the program: for this machine, or for the ``target`` that it was compiled
-    /// for.
+    /// Return the program as an object file, for the ``target`` it was compiled for or this
+    /// machine.
     ///
     /// Parameters
     /// ----------
     /// name : str
-    ///     What the object is called within a debugger.
+    ///     The name of the object in debuggers.
     ///
     /// Returns
     /// -------
     /// bytes
-    ///     For a linker; ``relaxc`` writes headers, and says what to link with.
+    ///     Input for a linker; ``relaxc`` can write headers, and print what to link with.
     #[pyo3(signature = (name = "model"))]
     fn object<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
         let target = target(self.recipe(py)?.target.as_deref()).map_err(|e| error(py, &e))?;
@@ -424,7 +424,7 @@ impl Program {
         Ok(PyBytes::new(py, &bytes.map_err(|e| error(py, &e))?))
     }
 
-    /// Returns what a shared library of the program is linked with: its own description, and the
+    /// Returns what a shared library of the program is linked with: its self-description, and the
     /// symbols of its entries.
     fn interface(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
         let text = self.recipe(py)?.module.description(&self.program);
@@ -434,7 +434,7 @@ impl Program {
         Ok((text, symbols.chain([description]).collect()))
     }
 
-    /// Returns what the program was compiled from: the text, its large constants, and the arguments
+    /// Returns what the program was compiled from: the text, its large constants, and the options
     /// of ``Module.compile``.
     #[pyo3(name = "recipe")]
     fn recipe_of<'py>(
@@ -455,18 +455,19 @@ impl Program {
         Ok((text, constants, options))
     }
 
-    /// Writes the program into a file.
+    /// Write the program to a file.
     ///
     /// Parameters
     /// ----------
     /// path : str or os.PathLike
-    ///     ``.relaxprog`` for ``load_program``, which compiles it for its machine; ``.so`` is code for this machine, which
-    ///     ``load_program`` loads as it is (a C compiler links it); ``.o`` is an object file for a linker.
+    ///     ``.relaxprog`` for ``load_program``, which compiles it for its machine; ``.so`` is code
+    ///     for this machine, which ``load_program`` loads as it is (linking it requires a C
+    ///     compiler); ``.o`` is an object file for a linker.
     ///
     /// Raises
     /// ------
     /// UsageError
-    ///     The name says none of these, or there is no C compiler.
+    ///     The extension is none of these, or there is no C compiler.
     fn save<'py>(slf: &Bound<'py, Self>, path: &Bound<'py, PyAny>) -> PyResult<()> {
         of_package(slf.py(), "_files", "save")?
             .call1((slf, path))
