@@ -1,7 +1,7 @@
 //! Exported ONNX models read back and compute the same: the value cases of `tests/ops/` of all
 //! operators with an ONNX form, and programs with branches, loops, functions and symbolic extents.
 
-#[allow(dead_code)] // Each test file uses its part.
+#[allow(dead_code)] // Each test file uses a part of it.
 mod op_cases;
 
 use libtest_mimic::{Arguments, Failed, Trial};

@@ -5,7 +5,7 @@
 //! distinct; those that the relation only accepts as constants are kept. Extents are then drawn at
 //! random, and the call is inferred with constants (which rejects invalid inputs), and evaluated.
 
-#[allow(dead_code)] // Each test file uses its part.
+#[allow(dead_code)] // Each test file uses a part of it.
 mod op_cases;
 
 use std::collections::BTreeMap;

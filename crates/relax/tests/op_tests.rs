@@ -2,7 +2,7 @@
 //!
 //! `RELAX_BLESS=1 cargo test -p relax --test op_tests` regenerates the results; review every line.
 
-#[allow(dead_code)] // Each test file uses its part.
+#[allow(dead_code)] // Each test file uses a part of it.
 mod op_cases;
 
 use libtest_mimic::{Arguments, Failed, Trial};
