@@ -1,5 +1,4 @@
-//! The name by which libraries of compiled programs, which `Program.save` links, find the package's
-//! runtime.
+//! Sets the name by which libraries written by `Program.save` find the package's runtime.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

@@ -67,7 +67,8 @@ impl Bench {
         self.bench.unwrap_or(0) as usize + self.warmup()
     }
 
-    /// Formats the times of the runs, warm-up included; empty if none is measured.
+    /// Formats the statistics of the measured runs; `times` also has the warm-up runs, which come
+    /// first. Empty if no run is measured.
     pub fn report(&self, name: &str, times: &[Duration]) -> String {
         let mut times = times.get(self.warmup()..).unwrap_or_default().to_vec();
         times.sort();

@@ -23,12 +23,13 @@ pub const SYSTEM: &[&str] = &["pthread", "dl", "m"];
 /// The file name of the static runtime library.
 const LIBRARY: &str = "librelax_runtime.a";
 
-/// The static runtime library: `RELAX_RUNTIME`, or the first that was built from this tool's own
-/// sources of those beside the tool, in `deps/` (as Cargo builds it) and in `lib/` beside the
-/// tool's folder; else the one that the tool carries, written out (see [`crate::kit`]).
+/// Returns the path of the static runtime library: `RELAX_RUNTIME`, or the first one built from the
+/// same sources as this tool among those beside the tool, in `deps/` (where Cargo builds it) and in
+/// `lib/` beside the tool's folder; otherwise the embedded one, written to a file (see
+/// [`crate::kit`]).
 ///
 /// # Errors
-/// It is nowhere, or belongs to another version.
+/// It is not found, or belongs to another version.
 pub fn runtime_library() -> Result<PathBuf, Stop> {
     let fix = "build it with `cargo build --release` in the sources of this relaxc";
     if let Some(path) = std::env::var_os("RELAX_RUNTIME") {
@@ -65,8 +66,8 @@ pub fn runtime_library() -> Result<PathBuf, Stop> {
     })
 }
 
-/// The first runtime library in these folders that was built from this tool's sources; else one
-/// that was not.
+/// Returns the first runtime library in these folders that was built from the same sources as this
+/// tool; otherwise one that was not, as the error.
 fn first_of_ours(places: &[PathBuf]) -> Result<PathBuf, Option<PathBuf>> {
     let mut other = None;
     for path in places.iter().map(|d| d.join(LIBRARY)) {
@@ -79,13 +80,13 @@ fn first_of_ours(places: &[PathBuf]) -> Result<PathBuf, Option<PathBuf>> {
     Err(other)
 }
 
-/// Returns whether a library carries the mark of the sources that this tool was built with.
+/// Returns whether a library carries the source fingerprint that this tool was built with.
 fn is_ours(path: &Path) -> std::io::Result<bool> {
     let bytes = std::fs::read(path)?;
     Ok(memchr::memmem::find(&bytes, relax_runtime::SOURCES.as_bytes()).is_some())
 }
 
-/// Runs the C compiler (`CC`, else `cc`).
+/// Runs the C compiler (`CC`, or `cc`).
 ///
 /// # Errors
 /// There is no compiler, or it fails.

@@ -2,7 +2,7 @@
 //! `tests/ops/` are called with random extents behind `?`. If the operator rejects these extents as
 //! constants, both engines reject them with the same message; otherwise both compute the same.
 
-#[allow(dead_code)] // Each test file uses its part.
+#[allow(dead_code)] // Each test file uses a part of it.
 #[path = "../../relax/tests/op_cases/mod.rs"]
 mod op_cases;
 

@@ -1,7 +1,7 @@
-//! A program in C that holds the interface wrongly: calls of the runtime and of compiled entries
-//! with values of all kinds, null among them.
+//! A target that misuses the C interface: calls of the runtime and of compiled entries with values
+//! of all kinds, including null.
 //!
-//! What the interface cannot tell (a pointer to something else than its type says) is not tried.
+//! Misuse that the interface cannot detect (a pointer to something of another type) is not tried.
 
 #![allow(
     clippy::undocumented_unsafe_blocks,
@@ -35,7 +35,7 @@ use relax_runtime::values::{
     rx_ref_set, rx_shape_dims, rx_string_bytes, rx_tag,
 };
 
-/// Entries that take values of all kinds.
+/// Entries with parameters of all kinds.
 const ENTRIES: &str = r#"
 type Tree { Leaf, Node(Tree, Tensor[(2,), float32], Tree) }
 def @list(%l: List[Tensor[(2,), float32]]) -> Tensor[(2,), float32] {
@@ -79,9 +79,9 @@ fn entries() -> &'static [Entry] {
     entries
 }
 
-/// Most values that are held at a time.
+/// The limit on values held at a time.
 const HELD: usize = 48;
-/// Most calls of one input.
+/// The limit on calls per input.
 const CALLS: usize = 200;
 const DTYPES: [DLDataType; 6] = [
     DLDataType::F32,
@@ -103,13 +103,13 @@ struct Block([u8; 1024]);
 
 struct Caller<'d> {
     ctx: *mut RxContext,
-    /// Owned, or null.
+    /// Owned references, or null.
     held: Vec<*mut RxObject>,
     choices: std::slice::Iter<'d, u8>,
     block: Box<Block>,
 }
 
-/// Each byte chooses a call, or what it is given.
+/// Runs the calls and arguments chosen by the bytes.
 pub(crate) fn capi(data: &[u8]) {
     let mut caller = Caller {
         ctx: rx_context_create(),
@@ -127,18 +127,18 @@ pub(crate) fn capi(data: &[u8]) {
 }
 
 impl Caller<'_> {
-    /// A number below `n`; 0 when all choices are made.
+    /// Returns a number below `n`; 0 at the end of the input.
     fn below(&mut self, n: usize) -> usize {
         self.choices.next().map_or(0, |&b| usize::from(b) % n)
     }
 
-    /// Some value, or null; still owned by the list.
+    /// Returns some value, or null; still owned by the list.
     fn any(&mut self) -> *mut RxObject {
         let k = self.below(self.held.len());
         self.held[k]
     }
 
-    /// Some values, each with a reference of its own.
+    /// Returns some values, each with its own reference.
     fn owned(&mut self) -> Vec<*mut RxObject> {
         let n = self.below(4);
         let values: Vec<_> = (0..n).map(|_| self.any()).collect();
@@ -166,7 +166,7 @@ impl Caller<'_> {
         }
     }
 
-    /// The last call failed: the context says why.
+    /// Checks that after a failed call the context has the reason.
     fn failed(&mut self) {
         // SAFETY: the context lives.
         let (status, said) = unsafe {
@@ -277,7 +277,7 @@ impl Caller<'_> {
                 unsafe { rx_retain(value) };
                 unsafe { rx_alloc_ref(self.ctx, value) }
             }
-            // What is no cell cannot become part of a cycle.
+            // A value that is not a cell cannot become part of a cycle.
             _ => {
                 let cell = self.held.iter().find(|&&v| unsafe { rx_kind(v) } != 5);
                 let cell = cell.copied().unwrap_or_default();
@@ -306,7 +306,7 @@ impl Caller<'_> {
         self.keep(made);
     }
 
-    /// Out to another library, and perhaps in again.
+    /// Exports a value via DLPack, and possibly imports it again.
     fn shared(&mut self) {
         let value = self.any();
         unsafe { rx_retain(value) };
@@ -371,7 +371,7 @@ impl Caller<'_> {
         self.settled(status);
     }
 
-    /// Everything that can be asked of a value.
+    /// Calls every query on a value.
     fn looked(&mut self) {
         let (value, k) = (self.any(), self.below(4) as u32);
         let status = unsafe {
@@ -397,7 +397,7 @@ impl Caller<'_> {
         self.settled(status);
     }
 
-    /// Releases everything: nothing is left.
+    /// Releases everything; checks that nothing leaks.
     fn end(mut self) {
         for value in self.held.drain(..) {
             unsafe { rx_release(self.ctx, value) };

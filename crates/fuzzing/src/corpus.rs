@@ -1,15 +1,14 @@
-//! Inputs to begin with.
+//! Seed inputs.
 
 use std::path::Path;
 
-/// The files of the repository, from this crate on.
+/// The root of the repository, relative to this crate.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-/// Longer texts say nothing that shorter ones do not.
+/// Longer texts add no coverage.
 const LONGEST: usize = 3000;
 
-/// The kept inputs of a target with their names, and the findings that were mended: files of
-/// `fuzz/corpus/NAME` and `fuzz/findings/NAME`. Texts of `front` are texts for `passes` and
-/// `protocol` too.
+/// Returns the named corpus inputs of a target, and its fixed findings: files of `fuzz/corpus/NAME`
+/// and `fuzz/findings/NAME`. Texts of `front` are also used for `passes` and `protocol`.
 pub fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     let texts = matches!(target, "passes" | "protocol").then_some("front");
@@ -35,7 +34,7 @@ fn read(folder: &Path, to: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// The short texts of the repository with their names: tests, examples, the prelude.
+/// Returns the short texts of the repository with their names: tests, examples, the prelude.
 pub fn texts() -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for dir in ["tests", "examples", "prelude"] {

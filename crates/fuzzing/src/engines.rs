@@ -1,5 +1,5 @@
-//! Programs on every engine: the evaluator, native code at each level on one and more threads, the
-//! virtual machine.
+//! Differential testing of the engines: the evaluator, native code at each level on one and more
+//! threads, the virtual machine.
 
 use relax::random::{Random, random};
 use relax::{InferOptions, ReadOptions, Session, native, values, vm};
@@ -12,19 +12,19 @@ use relax_tensor::{Tensor, Value};
 use relax_testkit::{Features, alike, program};
 use relax_vm::{Loops, Machine};
 
-/// What stands before the number of a program that is generated; anything else is a text.
+/// The prefix of a generated program's seed; any other input is a text.
 const SEED: &[u8] = b"seed ";
-/// Longer texts take long and say nothing new.
+/// Longer texts take long and add no coverage.
 const LONGEST: usize = 3000;
-/// Steps that the evaluator may take: what does not end there is not run natively, where nothing
-/// ends it.
+/// The evaluator's step limit: programs that exceed it are not run natively, where nothing stops
+/// them.
 const STEPS: u64 = 20_000;
-/// Extents that a text does not say.
+/// The value of symbolic extents.
 const EXTENT: i64 = 3;
 const LEVELS: [&str; 4] = ["O0", "O1", "O2", "O3"];
 
-/// A generated program (`seed NUMBER`), or a text, whose `@main` is called with tensors made up:
-/// all engines give the same or fail.
+/// Runs a generated program (`seed NUMBER`), or a text, whose `@main` is called with random
+/// tensors: all engines give the same result or fail.
 pub(crate) fn engines(data: &[u8]) {
     if data.len() > LONGEST {
         return;
@@ -50,8 +50,8 @@ struct Case {
 }
 
 impl Case {
-    /// A text with what it gives; nothing where it has errors, takes other things than tensors, or
-    /// takes too long.
+    /// Evaluates a text; `None` if it has errors, has parameters other than tensors, or takes too
+    /// long.
     fn of(text: &[u8], inputs: Option<&[Tensor]>) -> Option<Case> {
         let mut session = Session::new(ReadOptions::default());
         let (mut module, diagnostics) = session.read("input.relay", text.to_vec());
@@ -96,8 +96,7 @@ impl Case {
         })
     }
 
-    /// Compiles the module after a pipeline; `None` where a pass or the lowering refuses with a
-    /// reason.
+    /// Compiles the module after a pipeline; `None` if a pass or the lowering rejects it.
     fn lowered(&mut self, pipeline: &str) -> Option<(Lowered, Module)> {
         let mut module = self.module.clone();
         let typing = match native::optimise(&mut self.session, &mut module, pipeline) {

@@ -1,16 +1,15 @@
-//! Bytes of others: weights, graphs, models and programs of the machine in every format that the
-//! tools read.
+//! Untrusted files: weights, graphs, models and bytecode in every format that the tools read.
 //!
-//! A panic is a finding, and so are bytes that are promised and not there.
+//! A panic is a finding, and so is a claim of bytes that do not exist.
 
 use relax::{Format, InferOptions, ReadOptions, Session, Style, check};
 use relax_tensor::{DType, Tensor};
 use relax_testkit::{archive, npy};
 
-/// Formats that are texts.
+/// Text-based formats.
 const TEXTS: [&str; 4] = ["json", "tvmscript", "metadata", "listing"];
 
-/// The format that an input's first line names, and the file behind it.
+/// Splits an input into the format named in its first line, and the file.
 pub(crate) fn parts(data: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = data.iter().position(|&b| b == b'\n')?;
     Some((&data[..at], &data[at + 1..]))
@@ -20,8 +19,8 @@ pub(crate) fn is_text(kind: &[u8]) -> bool {
     TEXTS.iter().any(|t| t.as_bytes() == kind)
 }
 
-/// Reads the bytes behind the first line as a file of the format that the line names; a module that
-/// comes out types and prints.
+/// Reads the bytes after the first line as a file of the named format; a resulting module must
+/// type-check and print.
 pub(crate) fn file(data: &[u8]) {
     let Some((kind, bytes)) = parts(data) else {
         return;
@@ -52,7 +51,7 @@ pub(crate) fn file(data: &[u8]) {
     }
 }
 
-/// Arrays in a file, which is mapped: it needs a path.
+/// Reads an array file, which is mapped and so needs a path.
 fn arrays(kind: &[u8], bytes: &[u8]) {
     thread_local! {
         static FOLDER: tempfile::TempDir = tempfile::tempdir().expect("a folder");
@@ -68,7 +67,7 @@ fn arrays(kind: &[u8], bytes: &[u8]) {
             Some(t.bytes().len()),
             Tensor::byte_len(t.dtype(), t.shape())
         );
-        // All bytes are there, to be read.
+        // All bytes must be readable.
         let sum = t.bytes().iter().fold(0u8, |a, b| a.wrapping_add(*b));
         std::hint::black_box(sum);
         if t.dtype() == DType::BOOL {
@@ -81,7 +80,7 @@ fn arrays(kind: &[u8], bytes: &[u8]) {
     }
 }
 
-/// The same file as an argument of a linked program, whose own reader takes it.
+/// Passes the same file to the reader of compiled executables.
 #[cfg(feature = "native")]
 fn argument(bytes: &[u8]) {
     use relax_runtime::program::{npy, zip};
@@ -128,14 +127,14 @@ const CONSTANTS: &str = "def @main() {
   (stack((1f, 2f), axis=0), stack((True, False), axis=0), stack((1i64, 2i64, 3i64), axis=0))
 }";
 
-/// Data, recursion and closures.
+/// Data types, recursion and closures.
 #[cfg(feature = "native")]
 const LIST: &str = "def @f(%l: List[int32]) -> int32 {
   match (%l) { Nil => 0, Cons(%h, %t) => add(%h, @f(%t)) }
 }
 def @main(%n: int32) { let %g = fn (%x: int32) { @f(Cons(%x, Cons(%n, Nil))) }; %g(3) }";
 
-/// A sound input for each format, made here.
+/// Returns a valid input for each format, generated here.
 pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     let mut add = |kind: &str, bytes: Vec<u8>| {
@@ -186,7 +185,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// The constants, folded.
+/// Returns the module with constants folded.
 fn folded() -> relax_ir::Module {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, _) = session.read("constants", CONSTANTS.as_bytes().to_vec());
@@ -214,7 +213,7 @@ fn program(text: &str) -> relax_vm::Executable {
     relax::vm::program(&lowered, &module).expect("it has a form")
 }
 
-/// A field of a message.
+/// Encodes a field of a message.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     let mut out = vec![number << 3 | 2];
     let mut length = bytes.len();
@@ -231,7 +230,7 @@ fn number(number: u8, value: u8) -> Vec<u8> {
     vec![number << 3, value]
 }
 
-/// A model of a product, a sum and a reshape, with weights.
+/// Returns a model with a product, a sum and a reshape, with weights.
 fn onnx() -> Vec<u8> {
     let node = |op: &str, inputs: &[&str], output: &str| {
         let mut n: Vec<u8> = inputs.iter().flat_map(|i| field(1, i.as_bytes())).collect();

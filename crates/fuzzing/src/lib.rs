@@ -1,10 +1,10 @@
-//! What fuzzers try, whoever starts them: `cargo test` replays the corpora and makes some changes
-//! of them, and `fuzz/` gives the same functions to libFuzzer.
+//! Fuzz targets, shared by all drivers: `cargo test` replays the corpora with some mutations, and
+//! `fuzz/` passes the same functions to libFuzzer.
 //!
-//! A target takes any bytes. It panics where something is wrong with the project, and never because
-//! the bytes are.
+//! A target accepts any bytes. It panics on a defect of the project, and never because of the
+//! bytes.
 //!
-//! Invariant: a target does the same with the same bytes, whatever was tried before.
+//! Invariant: a target is deterministic: its behaviour does not depend on earlier inputs.
 
 mod corpus;
 mod files;
@@ -20,26 +20,25 @@ mod engines;
 pub use corpus::{corpus, texts};
 pub use files::seeds as files;
 
-/// What is tried with bytes.
+/// A fuzz target.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, which is that of its folder in `fuzz/corpus` too.
+    /// The name, which is also that of its folder in `fuzz/corpus`.
     pub name: &'static str,
-    /// Tries some bytes.
+    /// Runs the target on some bytes.
     pub run: fn(&[u8]),
-    /// What the bytes are, so that changes of them are no noise.
+    /// The structure of the input, to guide mutations.
     pub form: Form,
 }
 
-/// What an input is.
+/// The structure of an input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// Tokens.
+    /// A text of tokens.
     Text,
-    /// A first line that names a format, and a file of it: tokens where the format is a text, else
-    /// bytes.
+    /// A first line that names a format, then a file: tokens for a text format, bytes otherwise.
     File,
-    /// Bytes that each choose something.
+    /// Bytes that each make a choice.
     Choices,
 }
 
@@ -79,14 +78,14 @@ pub const TARGETS: &[Target] = &[
     },
 ];
 
-/// The target of a name.
+/// Returns the target with this name.
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|t| t.name == name)
 }
 
 impl Target {
-    /// A changed input: three of four by tokens where it has some, else by bytes. The same number
-    /// makes the same change.
+    /// Mutates an input: in three of four cases by tokens, if it has some, otherwise by bytes. The
+    /// mutation is determined by its number.
     pub fn change(&self, data: &[u8], number: u32) -> Vec<u8> {
         let by_tokens = !number.is_multiple_of(4);
         match self.form {

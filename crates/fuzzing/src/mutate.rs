@@ -1,9 +1,9 @@
-//! Changes of inputs, by tokens and by bytes.
+//! Mutations of inputs, by tokens and by bytes.
 
 use std::cell::RefCell;
 use std::ops::Range;
 
-/// A generator of numbers (xorshift64*).
+/// A random number generator (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -23,16 +23,16 @@ impl Random {
     }
 }
 
-/// Stretches of inputs seen before, to be spliced into others.
+/// The limit on remembered pieces of inputs, for splicing.
 const KEPT: usize = 2048;
-/// The longest of them, in bytes.
+/// The maximum length of a piece, in bytes.
 const STRETCH: usize = 300;
 
 thread_local! {
     static SEEN: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Keeps a stretch of an input.
+/// Remembers a piece of an input.
 pub fn remember(data: &[u8]) {
     if data.is_empty() {
         return;
@@ -61,7 +61,7 @@ pub fn remember(data: &[u8]) {
     });
 }
 
-/// What is written in many texts; the corpus has the rest.
+/// Frequent tokens; the corpus supplies the rest.
 const WORDS: &[&str] = &[
     "def",
     "let",
@@ -126,11 +126,11 @@ const WORDS: &[&str] = &[
     "shape(n, 4)",
 ];
 
-/// Most bytes that changes of tokens add.
+/// The limit on bytes added by token mutations.
 const GROWTH: usize = 600;
 
-/// A text with some tokens changed; the same number makes the same change, among the same
-/// [`remember`]ed stretches.
+/// Mutates some tokens of a text; the mutation is determined by its number, given the same
+/// [`remember`]ed pieces.
 pub fn tokens(text: &[u8], number: u32) -> Vec<u8> {
     let mut random = Random::new(number);
     let mut changed_text = text.to_vec();
@@ -141,7 +141,7 @@ pub fn tokens(text: &[u8], number: u32) -> Vec<u8> {
     changed_text
 }
 
-/// Numbers that programs trip over.
+/// Numbers that often cause defects.
 const NUMBERS: [u64; 8] = [
     0,
     1,
@@ -153,8 +153,8 @@ const NUMBERS: [u64; 8] = [
     u64::MAX,
 ];
 
-/// Changes bytes: some are left out, doubled, set, or made a number; the same number makes the same
-/// change.
+/// Mutates bytes: some are removed, duplicated, set, or replaced by a number; the mutation is
+/// determined by its number.
 pub fn bytes(data: &[u8], number: u32) -> Vec<u8> {
     let mut random = Random::new(number);
     let mut data = data.to_vec();
@@ -183,7 +183,8 @@ pub fn bytes(data: &[u8], number: u32) -> Vec<u8> {
     data
 }
 
-/// One change: something is left out, doubled, moved, taken from elsewhere or from another input.
+/// Applies one mutation: something is removed, duplicated, moved, or spliced in from elsewhere or
+/// another input.
 fn changed(text: &[u8], random: &mut Random) -> Vec<u8> {
     let tokens = split(text);
     let count = tokens.len();
@@ -233,8 +234,8 @@ fn changed(text: &[u8], random: &mut Random) -> Vec<u8> {
     }
 }
 
-/// The tokens of a text, as a mutation needs them: words with their sigils, numbers, strings, and
-/// all else alone.
+/// Splits a text into tokens for mutation: words with their sigils, numbers, strings, and single
+/// characters otherwise.
 fn split(text: &[u8]) -> Vec<Range<usize>> {
     let word = |b: u8| b.is_ascii_alphanumeric() || b == b'_' || b == b'.' || b >= 0x80;
     let mut out = Vec::new();

@@ -1,13 +1,12 @@
-//! An editor: messages to the language server, or a text and changes of it with questions in
-//! between.
+//! A simulated editor: messages to the language server, or a text with edits and requests.
 
-/// The line before messages; anything else is a text.
+/// The line before messages; any other input is a text.
 const MESSAGES: &[u8] = b"#messages\n";
-/// Longer inputs take long and say nothing new.
+/// Longer inputs take long and add no coverage.
 const LONGEST: usize = 4000;
 
-/// Messages of an editor, one a line, where the first line says so; else a document that is
-/// changed.
+/// Sends messages of an editor, one per line, if the first line says so; otherwise edits a
+/// document.
 pub fn protocol(data: &[u8]) {
     if data.len() > LONGEST {
         return;

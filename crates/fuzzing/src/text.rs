@@ -1,5 +1,5 @@
-//! Texts: whatever is read prints, formats and reads back, with types and without, and after
-//! passes.
+//! Text round trips: whatever parses also prints, formats and re-reads, with and without types, and
+//! after passes.
 //!
 //! A panic is a finding.
 
@@ -10,7 +10,7 @@ use relax::{
 use relax_ir::{EqualOptions, Module};
 use relax_syntax::{FmtOptions, format_source};
 
-/// Longer inputs say nothing that shorter ones do not.
+/// Longer inputs add no coverage.
 const LONGEST: usize = 1 << 14;
 
 fn session() -> Session {
@@ -20,7 +20,7 @@ fn session() -> Session {
     })
 }
 
-/// Reads, formats twice, prints, reads, compares, types, prints with types, reads.
+/// Reads, formats twice, prints, re-reads, compares, type-checks, prints with types, and re-reads.
 pub fn front(data: &[u8]) {
     if data.len() > LONGEST {
         return;
@@ -33,7 +33,7 @@ pub fn front(data: &[u8]) {
     }
 }
 
-/// Formatting a text that can be read keeps it readable, and a second time changes nothing.
+/// Checks that formatting preserves validity, and is idempotent.
 fn formatted(session: &Session) {
     let Some(file) = session.sources.files().first() else {
         return;
@@ -52,15 +52,15 @@ fn formatted(session: &Session) {
     }
 }
 
-/// What types is sound.
+/// Checks that a type-checked module verifies.
 fn sound(m: &Module) {
     if let Err(breach) = m.verify() {
         panic!("the module is not sound: {breach}");
     }
 }
 
-/// A module that types is the same when it is printed and read again, exactly without the types
-/// that were found, up to which types are written down with them.
+/// Checks that printing round-trips: exactly without inferred types, and up to annotations with
+/// them.
 fn reads_back(m: &Module) {
     let mut typed = m.clone();
     let (typing, errors) = check(&mut typed, &InferOptions::default());
@@ -93,7 +93,8 @@ fn reads_back(m: &Module) {
     }
 }
 
-/// Pipelines beside the passes: what the last pass treats, the others make.
+/// Pipelines, besides single passes: combinations where the last pass acts on the output of the
+/// others.
 const TOGETHER: [&str; 8] = [
     "legalize,lower-shapes,plan-memory",
     "legalize,schedule",
@@ -105,12 +106,11 @@ const TOGETHER: [&str; 8] = [
     "gradient{mode=higher-order}",
 ];
 
-/// The first line of an input that says itself which passes are run: their names behind this, apart
-/// by `;`.
+/// The prefix of a first line that selects the passes, whose names follow, separated by `;`.
 const CHOSEN: &str = "// passes: ";
 
-/// The passes or pipelines that an input asks for in its first line, else one to three that its
-/// bytes choose.
+/// Returns the passes or pipelines selected in the first line of an input, or else one to three
+/// chosen by its bytes.
 fn chosen(text: &[u8]) -> Vec<String> {
     let first = text.split(|&b| b == b'\n').next().unwrap_or_default();
     let first = String::from_utf8_lossy(first);
@@ -133,8 +133,8 @@ fn chosen(text: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Passes or pipelines on a text: each refuses with a reason, or leaves a module that verifies,
-/// types and reads back.
+/// Runs passes or pipelines on a text: each rejects it with a reason, or leaves a module that
+/// verifies, type-checks and round-trips.
 pub fn passes(text: &[u8]) {
     if text.len() > LONGEST {
         return;

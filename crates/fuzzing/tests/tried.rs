@@ -1,12 +1,12 @@
-//! The kept inputs of all targets, and some changes of them: whatever is tried, nothing breaks.
+//! Replays the corpora of all targets, with some mutations.
 //!
-//! The changes are the same on every machine, and depend on `fuzz/corpus` only. `RELAX_FUZZ=100000`
-//! makes more, `RELAX_FUZZ_FROM` others, and `RELAX_FUZZ_TEXTS=1` changes all texts of the
-//! repository too:
+//! The mutations are deterministic, and depend only on `fuzz/corpus`. `RELAX_FUZZ=100000` makes
+//! more, `RELAX_FUZZ_FROM` others, and `RELAX_FUZZ_TEXTS=1` also mutates all texts of the
+//! repository:
 //!
 //!     RELAX_FUZZ=100000 RELAX_FUZZ_FROM=1000000 cargo test --release -p relax-fuzzing --test tried -- --nocapture
 //!
-//! `RELAX_FUZZ_SECONDS` bounds the time of each target instead of the number of changes.
+//! `RELAX_FUZZ_SECONDS` limits the time of each target instead of the number of mutations.
 
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ fn number(name: &str) -> Option<u32> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Runs a target on inputs, which have names, and returns those on which it panics.
+/// Runs a target on named inputs and returns those on which it panics.
 fn found(target: &Target, inputs: impl Iterator<Item = (String, Vec<u8>)>) -> Vec<String> {
     let mut found = Vec::new();
     let mut executions = 0;
@@ -37,13 +37,13 @@ fn none(found: &[String]) {
     assert!(found.is_empty(), "{n} findings:\n{all}");
 }
 
-/// Returns how many changes are made where nothing else is said: about ten seconds of them, fewer
-/// where code is not optimised.
+/// Returns the default number of mutations: about ten seconds' worth, fewer in debug builds.
 fn usual(changes: u32) -> u32 {
     changes / if cfg!(debug_assertions) { 20 } else { 1 }
 }
 
-/// The numbers of the inputs to make: as many as the environment asks for, or as fit into its time.
+/// The numbers of the mutations to try: as many as the environment asks for, or as fit its time
+/// limit.
 fn wanted(changes: u32) -> impl Iterator<Item = u32> {
     let from = number("RELAX_FUZZ_FROM").unwrap_or(0);
     let time = number("RELAX_FUZZ_SECONDS").map(|s| Duration::from_secs(s.into()));
@@ -56,7 +56,7 @@ fn wanted(changes: u32) -> impl Iterator<Item = u32> {
         .take_while(move |_| time.is_none_or(|time| start.elapsed() < time))
 }
 
-/// Tries the kept inputs of a target, others, and some changes of all.
+/// Runs the corpus of a target, other inputs, and some mutations of all.
 fn hold(name: &str, others: Vec<(String, Vec<u8>)>, changes: u32) {
     let target = target(name).expect("a target");
     let mut inputs = corpus(name);
@@ -71,7 +71,7 @@ fn hold(name: &str, others: Vec<(String, Vec<u8>)>, changes: u32) {
     none(&found(target, changed));
 }
 
-/// The texts of the repository, where they are asked for.
+/// Returns the texts of the repository, if requested.
 fn wanted_texts() -> Vec<(String, Vec<u8>)> {
     match number("RELAX_FUZZ_TEXTS") {
         Some(1) => texts(),
@@ -122,7 +122,7 @@ fn engines_agree() {
 #[test]
 #[cfg(feature = "native")]
 fn callers_break_nothing() {
-    // Bytes that choose anything.
+    // Bytes that make arbitrary choices.
     let some = (0..64).map(|n| {
         let mut state = n + 1u32;
         let mut next = || {

@@ -1,9 +1,8 @@
-//! Functions to code.
+//! Compilation of functions to code.
 //!
-//! A scope's nodes are evaluated in order where the scope is entered, parts before wholes; a node
-//! with several users belongs to the innermost scope that holds all of them. Closures become code
-//! of their own; what they use from outside is resolved when all code of a global is made, inner
-//! closures first.
+//! A scope's nodes are evaluated in order on entry to the scope, operands first; a node with
+//! several users belongs to the innermost scope that encloses all of them. Closures become separate
+//! code; their captures are resolved once all code of a global exists, inner closures first.
 
 use std::rc::Rc;
 
@@ -19,11 +18,11 @@ enum Outer {
     Node(ExprId),
 }
 
-/// A function in the making.
+/// A function being compiled.
 struct Draft {
     func: FuncId,
     parent: usize,
-    /// Where its body is.
+    /// The scope of its body.
     scope: ScopeId,
     vars: FxHashMap<VarId, Src>,
     nodes: FxHashMap<ExprId, Src>,
@@ -43,15 +42,15 @@ enum Then {
 }
 
 enum Task {
-    /// The nodes of a scope from a position on, then its result.
+    /// Compile the nodes of a scope from an index on, then its result.
     Nodes(ScopeId, usize, ExprId, Then),
     Bind(VarId, ExprId),
     Check(ExprId, Slot),
-    /// End of the first branch: patch the test, jump over the other where values meet.
+    /// End the first branch: patch the test, and jump over the other branch if values are joined.
     Else(usize, Then),
     /// Patch a jump (none after a return).
     Join(Option<usize>),
-    /// Clause `i` of a match; jumps that lead here, jumps to the end.
+    /// Compile clause `i` of a match; with the jumps to here, and the jumps to the end.
     Clause(ExprId, usize, Src, Vec<usize>, Vec<usize>, Then),
 }
 
@@ -59,18 +58,18 @@ struct Maker<'m> {
     m: &'m Module,
     typing: &'m Typing,
     scopes: Scopes,
-    /// Nodes evaluated in each scope.
+    /// The nodes evaluated in each scope.
     lists: FxHashMap<ScopeId, Vec<ExprId>>,
     /// The scopes that a node opens.
     opened: FxHashMap<ExprId, Vec<ScopeId>>,
     /// The variable that a closure is bound to.
     bound: FxHashMap<ExprId, VarId>,
     drafts: Vec<Draft>,
-    /// Positions in `codes` are those in `drafts`, from here on.
+    /// The offset of `codes` indices relative to `drafts`.
     first: usize,
 }
 
-/// Compiles a function and the closures inside. The new codes are numbered from `first` on, the
+/// Compiles a function and its nested closures. The new codes are numbered from `first` on, the
 /// function itself first.
 pub(crate) fn compile(m: &Module, typing: &Typing, func: FuncId, first: usize) -> Vec<Rc<Code>> {
     let body = m.funcs[func].body;
@@ -164,7 +163,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Something from outside gets a slot of this function.
+    /// Allocates a slot of this function for a captured value.
     fn outer(&mut self, d: usize, outer: Outer) -> Src {
         let draft = &mut self.drafts[d];
         let found = match outer {
@@ -206,7 +205,7 @@ impl Maker<'_> {
         self.typing.checks_of(e).next().is_some()
     }
 
-    /// Makes the instructions of a draft.
+    /// Emits the instructions of a draft.
     fn fill(&mut self, d: usize) {
         let body = self.m.funcs[self.drafts[d].func].body;
         let mut work = vec![Task::Nodes(self.drafts[d].scope, 0, body, Then::Return)];
@@ -236,8 +235,8 @@ impl Maker<'_> {
                 Task::Else(test, then) => {
                     let over = (then != Then::Return).then(|| self.emit(d, Ins::Jump(0)));
                     self.patch(d, test);
-                    // The other branch's task lies below, and below it the join, which gets to know
-                    // the jump here.
+                    // The task of the other branch lies below, and below that the join, which gets
+                    // this jump to patch.
                     let at = work.len() - 2;
                     if let Task::Join(jump) = &mut work[at] {
                         *jump = over;
@@ -284,14 +283,14 @@ impl Maker<'_> {
         }
     }
 
-    /// Code for one node. In tail position its value is returned.
+    /// Emits the code of a node. In tail position its value is returned.
     fn node(&mut self, d: usize, e: ExprId, tail: bool, work: &mut Vec<Task>) {
         let m = self.m;
         let dst = self.slot(d);
         let then = if tail { Then::Return } else { Then::Store(dst) };
         self.drafts[d].nodes.insert(e, Src::Slot(dst));
         if self.checked(e) {
-            // Runs after whatever the node itself pushes.
+            // Runs after everything the node itself pushes.
             work.push(Task::Check(e, dst));
         }
         match &m.exprs[e] {
@@ -342,7 +341,7 @@ impl Maker<'_> {
             }
             other => {
                 self.simple(d, e, other, dst, tail);
-                // Calls in tail position return by themselves.
+                // Tail calls return by themselves.
                 if tail && !matches!(other, Expr::Call { .. }) {
                     self.emit(d, Ins::Ret(Src::Slot(dst)));
                 }
@@ -399,7 +398,7 @@ impl Maker<'_> {
         self.emit(d, ins);
     }
 
-    /// Tests and bindings of a pattern; the jumps taken when it does not fit.
+    /// Emits the tests and bindings of a pattern; returns the jumps taken on a mismatch.
     fn pattern(&mut self, d: usize, root: PatId, src: Src) -> Vec<usize> {
         let m = self.m;
         let mut fails = Vec::new();
@@ -413,7 +412,7 @@ impl Maker<'_> {
                 }
                 Pattern::Ctor(c, parts) => {
                     let ctor = *c;
-                    // The only constructor of its type needs no test.
+                    // A type's only constructor needs no test.
                     if m.adts[m.ctors[ctor].adt].ctors.len() > 1 {
                         fails.push(self.emit(d, Ins::IfCtor(src, ctor, 0)));
                     }

@@ -1,11 +1,12 @@
-//! The reference evaluator: whole modules, by the operators' own computations.
+//! The reference evaluator: runs whole modules with the operators' reference computations.
 //!
-//! Functions are compiled to short instruction lists, one per closure, and run by a machine with
-//! its own list of frames; operators become tensor programs for the shapes at hand, which are
-//! kept and run by the reference execution of [`relax_loops`].
+//! Functions are compiled to short instruction lists, one per closure, and run by a machine with an
+//! explicit frame stack; operators are instantiated as tensor programs for the shapes at hand,
+//! which are cached and run by the reference interpreter of [`relax_loops`].
 //!
-//! Invariant: neither deep programs nor deep recursion nor deep values use the stack of the
-//! evaluator; calls in tail position use no memory.
+//! Invariant: neither deep programs nor deep recursion nor deep values use the native stack; tail
+//! calls use no memory.
+//!
 //! Invariant: whatever the module and the inputs, the outcome is a value or a diagnostic.
 
 mod code;
@@ -27,7 +28,7 @@ use rustc_hash::FxHashMap;
 pub use packed::{NoPacked, Packed};
 pub use value::{Closure, Node, Value};
 
-/// An evaluator of one typed module. It keeps what it compiles, so that later runs are quicker.
+/// An evaluator of a typed module. It caches what it compiles, so that later runs are faster.
 pub struct Interp<'m> {
     m: &'m Module,
     typing: &'m Typing,
@@ -38,12 +39,12 @@ pub struct Interp<'m> {
     plans: FxHashMap<machine::PlanKey, Rc<plan::Plan>>,
     places: machine::memory::Places,
     unit: Value,
-    /// How many instructions a run may take.
+    /// The limit on instructions per run.
     max_steps: Option<u64>,
 }
 
 impl<'m> Interp<'m> {
-    /// An evaluator without packed functions.
+    /// Creates an evaluator without packed functions.
     pub fn new(m: &'m Module, typing: &'m Typing) -> Interp<'m> {
         Interp {
             m,
@@ -58,23 +59,23 @@ impl<'m> Interp<'m> {
             max_steps: None,
         }
     }
-    /// With these packed functions.
+    /// Sets the packed functions.
     pub fn with_packed(mut self, packed: impl Packed + 'm) -> Self {
         self.packed = Box::new(packed);
         self
     }
-    /// A run that takes more than so many steps ends with an error at the call that it has come to.
-    /// A step is an instruction of the evaluator: a call, a branch, a tuple. Without a limit a
-    /// program that does not end runs on.
+    /// Limits the steps of a run; exceeding it is an error at the current call. A step is an
+    /// instruction of the evaluator: a call, a branch, a tuple. Without a limit, a non-terminating
+    /// program runs forever.
     pub fn with_max_steps(mut self, steps: Option<u64>) -> Self {
         self.max_steps = steps;
         self
     }
-    /// Calls a global function. Arguments are checked against its parameters' types, where symbolic
-    /// dimensions take their values from them.
+    /// Calls a global function. Arguments are checked against the types of its parameters, which
+    /// bind symbolic dimensions.
     ///
     /// # Errors
-    /// The program fails, or takes more steps than it may: with the place.
+    /// The program fails, or exceeds the step limit; with the location.
     pub fn run(&mut self, entry: GlobalId, inputs: Vec<Value>) -> Result<Value, Diagnostic> {
         self.start(entry, inputs).map_err(|d| *d)
     }

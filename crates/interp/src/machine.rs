@@ -1,5 +1,5 @@
-//! The machine: frames on a list of its own, so that recursion of a program never is recursion
-//! of the evaluator.
+//! The machine: an explicit frame stack, so that recursion in a program is never recursion of the
+//! evaluator.
 
 mod checks;
 pub(crate) mod memory;
@@ -17,32 +17,32 @@ use crate::types::{Dims, match_type};
 use crate::value::{Closure, Node, Value};
 use crate::{Interp, codes, compile};
 
-/// Values of all frames together: 2 GiB of them.
+/// The limit on values of all frames: 2 GiB of them.
 const MOST_VALUES: usize = 1 << 27;
 
-/// Errors are large, results are many.
+/// Boxed, as errors are large and results frequent.
 pub(crate) type Result<T> = std::result::Result<T, Box<Diagnostic>>;
 
 struct Frame {
     code: Rc<Code>,
     pc: usize,
     base: usize,
-    /// Where the caller wants the result.
+    /// The caller's slot for the result.
     dst: Slot,
     dims: Dims,
 }
 
-/// What a run works on.
+/// The state of a run.
 struct Run {
     frames: Vec<Frame>,
     values: Vec<Value>,
 }
 
-/// What an operator call's program depends on: the call, the operator, forms and dimensions.
+/// The cache key of an operator call's program: the call, the operator, shapes and dimensions.
 pub(crate) type PlanKey = (ExprId, OpId, Vec<i64>);
 
 impl Interp<'_> {
-    /// The code of a function that is not a closure.
+    /// Returns the code of a function that is not a closure.
     fn code_of(&mut self, func: FuncId) -> Rc<Code> {
         if let Some(&at) = self.funcs.get(&func) {
             return self.codes[at].clone();
@@ -102,7 +102,7 @@ impl Interp<'_> {
         self.go(&mut run)
     }
 
-    /// A new frame.
+    /// Pushes a frame.
     fn enter(
         &mut self,
         run: &mut Run,
@@ -243,7 +243,7 @@ impl Interp<'_> {
                     args,
                     tail,
                 } => {
-                    // Without calls code only goes forward, and ends.
+                    // Without calls, code only moves forward, and terminates.
                     if steps > most {
                         let text = format!("the program has not ended after {most} steps");
                         return self.error(codes::STEPS, *at, text);
@@ -352,7 +352,8 @@ impl Interp<'_> {
         }
     }
 
-    /// A value for a slot of the running frame, or for its caller; the last caller's is returned.
+    /// Stores a value in a slot of the current frame, or returns it to its caller; the last frame's
+    /// value is returned.
     fn give(run: &mut Run, base: usize, dst: Slot, value: Value, ret: bool) -> Option<Value> {
         if !ret {
             run.values[base + dst as usize] = value;
@@ -369,13 +370,13 @@ impl Interp<'_> {
         }
     }
 
-    /// Something that inference makes impossible.
+    /// Creates an error for a case that inference rules out.
     fn broken<T>(&self, code: &Code, text: String) -> Result<T> {
         let span = self.m.funcs[code.func].span;
         Err(Box::new(Diagnostic::error(codes::TYPE, span, text)))
     }
 
-    /// A call: the value, or `None` when a frame was entered for it.
+    /// Executes a call; returns the value, or `None` if a frame was pushed for it.
     fn call(
         &mut self,
         run: &mut Run,
@@ -412,7 +413,7 @@ impl Interp<'_> {
                 let mut args = args;
                 let result = self.packed.call(name.as_str(), &mut args);
                 let result = result.or_else(|e| self.error(codes::PACKED, at, e.to_string()))?;
-                // Whoever of this frame holds a tensor that was changed in place sees the change.
+                // All slots of this frame with a tensor that was updated in place see the update.
                 let base = run.frames.last().map_or(0, |f| f.base);
                 for (old, new) in before.iter().zip(&args) {
                     let (Value::Tensor(old), Value::Tensor(new)) = (old, new) else {

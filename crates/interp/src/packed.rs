@@ -1,22 +1,22 @@
-//! Functions registered at run time.
+//! Packed functions, registered at run time.
 
 use relax_base::BoxError;
 use relax_tensor::Tensor;
 
 use crate::Value;
 
-/// What `call_packed` and `call_dps_packed` reach, by name.
+/// A resolver of `call_packed` and `call_dps_packed` by name.
 pub trait Packed {
-    /// Calls a function. It may change its arguments in place (put another tensor in their place):
-    /// the variables of the calling function that hold an argument see the change.
+    /// Calls a function. It may update its arguments in place (by replacing tensors): the caller's
+    /// variables that hold an argument see the update.
     ///
     /// # Errors
-    /// There is none of that name, or it failed.
+    /// No function has this name, or it failed.
     fn call(&mut self, name: &str, args: &mut [Value]) -> Result<Value, BoxError>;
-    /// Calls a function that writes its results to the tensors given, which come zeroed.
+    /// Calls a function that writes its results to the given, zero-initialised tensors.
     ///
     /// # Errors
-    /// As [`Packed::call`].
+    /// As for [`Packed::call`].
     fn call_dps(
         &mut self,
         name: &str,
@@ -25,7 +25,7 @@ pub trait Packed {
     ) -> Result<(), BoxError>;
 }
 
-/// No function at all.
+/// A resolver without any function.
 pub struct NoPacked;
 
 impl Packed for NoPacked {

@@ -5,27 +5,27 @@ use relax_sym::{Atom, Dim, DimVar};
 
 use crate::value::{Node, Value};
 
-/// The dimension variables of a frame. Few, so a list.
+/// The dimension variables of a frame. A list, as they are few.
 pub(crate) type Dims = Vec<(DimVar, i64)>;
 
 pub(crate) fn lookup(dims: &Dims, var: DimVar) -> Option<i64> {
     dims.iter().rev().find(|d| d.0 == var).map(|d| d.1)
 }
 
-/// The value of a dimension; `None` where it is `?`, has a free variable or no value.
+/// Evaluates a dimension; `None` if it is `?`, has an unbound variable or no value.
 pub(crate) fn eval(dims: &Dims, dim: &Dim) -> Option<i64> {
     dim.eval(&|v| lookup(dims, v)).ok().flatten()
 }
 
-/// Why a value does not have a type.
+/// The reason why a value does not have a type.
 pub(crate) enum Misfit {
-    /// Axis, what is there, what is asked for, the dimension as written.
+    /// The axis, the actual and the expected extent, and the dimension as written.
     Dim(usize, i64, i64, Dim),
-    /// What is there, what is asked for.
+    /// The actual and the expected form.
     Other(String, String),
 }
 
-/// Extents against dimensions. Binds variables that have no value yet.
+/// Matches extents against dimensions, binding unbound variables.
 pub(crate) fn match_dims(dims: &mut Dims, found: &[i64], wanted: &[Dim]) -> Result<(), Misfit> {
     if found.len() != wanted.len() {
         let (f, w) = (found.len(), wanted.len());
@@ -48,8 +48,8 @@ pub(crate) fn match_dims(dims: &mut Dims, found: &[i64], wanted: &[Dim]) -> Resu
     Ok(())
 }
 
-/// Returns whether a value has a type. Binds dimension variables that have no value yet. What lies
-/// inside data values and functions is not looked at: inference has seen to it.
+/// Checks whether a value has a type, binding unbound dimension variables. The contents of data
+/// type instances and functions are not checked: inference guarantees them.
 pub(crate) fn match_type(
     m: &Module,
     dims: &mut Dims,

@@ -10,16 +10,16 @@ use relax_tensor::Tensor;
 
 use crate::code::Code;
 
-/// A value of the language. Cloning shares it.
+/// A value. Cloning is shallow.
 ///
-/// Invariant: dropping a value runs in bounded stack, however deep it is.
+/// Invariant: dropping a value takes bounded stack, however deep it is.
 #[derive(Clone)]
 pub enum Value {
     /// A tensor.
     Tensor(Rc<Tensor>),
     /// A shape value.
     Shape(Rc<[i64]>),
-    /// A tuple, an ADT instance, a closure or a reference cell.
+    /// A tuple, a data type instance, a closure or a reference cell.
     Node(Rc<Node>),
     /// A global function or tensor program.
     Global(GlobalId),
@@ -27,15 +27,15 @@ pub enum Value {
     Op(OpId),
     /// A constructor as a value.
     Ctor(CtorId),
-    /// A function registered at run time.
+    /// A packed function.
     Extern(Symbol),
 }
 
-/// A value that holds others.
+/// A composite value.
 pub enum Node {
     /// A tuple.
     Tuple(Vec<Value>),
-    /// An ADT instance.
+    /// A data type instance.
     Adt(CtorId, Vec<Value>),
     /// A closure.
     Closure(Closure),
@@ -43,7 +43,7 @@ pub enum Node {
     Ref(RefCell<Value>),
 }
 
-/// A function with what it uses from outside.
+/// A function with its captured values.
 pub struct Closure {
     pub(crate) code: Rc<Code>,
     pub(crate) captured: Vec<Value>,
@@ -72,11 +72,11 @@ impl Drop for Node {
 }
 
 impl Value {
-    /// A tuple.
+    /// Creates a tuple.
     pub fn tuple(fields: Vec<Value>) -> Value {
         Value::Node(Rc::new(Node::Tuple(fields)))
     }
-    /// The fields of a tuple or an ADT instance.
+    /// Returns the fields of a tuple or a data type instance.
     pub fn fields(&self) -> Option<&[Value]> {
         match self {
             Value::Node(n) => match &**n {
@@ -86,7 +86,7 @@ impl Value {
             _ => None,
         }
     }
-    /// The constructor of an ADT instance.
+    /// Returns the constructor of a data type instance.
     pub fn ctor(&self) -> Option<CtorId> {
         match self {
             Value::Node(n) => match &**n {
@@ -96,7 +96,7 @@ impl Value {
             _ => None,
         }
     }
-    /// The tensor.
+    /// Returns the tensor, if it is one.
     pub fn as_tensor(&self) -> Option<&Tensor> {
         if let Value::Tensor(t) = self {
             Some(t)
@@ -104,7 +104,7 @@ impl Value {
             None
         }
     }
-    /// Returns what kind of value this is, in words.
+    /// Describes the kind of value.
     pub fn kind(&self) -> &'static str {
         match self {
             Value::Tensor(_) => "a tensor",
@@ -118,7 +118,8 @@ impl Value {
             },
         }
     }
-    /// The tensors of a value, tuples flattened in order. `None` when something else is in it.
+    /// Returns the tensors of a value, tuples flattened in order; `None` if it contains anything
+    /// else.
     pub fn flatten(&self) -> Option<Vec<Tensor>> {
         let mut out = Vec::new();
         let mut work = vec![self];
@@ -143,7 +144,7 @@ impl From<Tensor> for Value {
 }
 
 impl std::fmt::Debug for Value {
-    /// One level only: values may be deep.
+    /// One level only, as values may be deep.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Value::Tensor(t) => write!(f, "{t:?}"),

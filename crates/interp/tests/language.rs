@@ -1,4 +1,4 @@
-//! The language by the reference evaluator.
+//! Language semantics in the reference evaluator.
 
 use relax_base::{BoxError, Diagnostic, SourceMap};
 use relax_infer::{InferOptions, Typing, infer};
@@ -92,7 +92,7 @@ fn lists_and_higher_order_functions() {
 
 #[test]
 fn deep_recursion_and_deep_values_need_no_stack() {
-    // A list of 200,000 cells, made by a call that is not in tail position, folded by one that is.
+    // A list of 200,000 cells, built by non-tail calls, folded by tail calls.
     let text = format!(
         "{LIST}
         def @make(%n: int32) -> List[int32] {{

@@ -1,4 +1,4 @@
-//! The prelude: its functions and operators check and compute what they say.
+//! The functions and operators of the prelude check, and compute what they document.
 
 mod common;
 

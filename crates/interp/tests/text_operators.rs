@@ -1,12 +1,12 @@
-//! Operators written in the text format: those of the prelude by their definitions, and others
-//! against the built-in operators of the same meaning.
+//! Operators defined in the text format: those of the prelude against their definitions, and others
+//! against equivalent built-in operators.
 
 mod common;
 
 use common::{numbers, run};
 use relax_tensor::Tensor;
 
-/// Numbers in [-4, 4), the same for the same seed, zero among them.
+/// Returns random numbers in [-4, 4), determined by the seed, including zero.
 fn random(shape: &[i64], seed: u64) -> Tensor {
     let n = shape.iter().product::<i64>() as usize;
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -200,7 +200,7 @@ fn rows_of_the_prelude() {
     );
 }
 
-/// Operators in the text, each with a call of the built-in operator that does the same.
+/// User-defined operators, each with a call of the equivalent built-in operator.
 const TWINS: &[(&str, &str, &str)] = &[
     ("op my.relu[s: Shape](%x: Tensor[s, float32]) -> Tensor[s, float32] { compute max(%x, 0) }",
      "my.relu(%x)", "nn.relu(%x)"),

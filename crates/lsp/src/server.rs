@@ -179,7 +179,7 @@ pub fn serve(connection: &Connection) -> Result<(), Error> {
 }
 
 /// Returns the folders the editor has open.
-#[allow(deprecated)] // Older editors know one folder only.
+#[allow(deprecated)] // Older editors support only one folder.
 fn folders(params: &InitializeParams) -> Vec<PathBuf> {
     let many = params.workspace_folders.iter().flatten();
     let mut all: Vec<PathBuf> = many.filter_map(|f| address::path(f.uri.as_str())).collect();

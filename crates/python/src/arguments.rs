@@ -1,4 +1,4 @@
-//! What Python gives, as values of a program.
+//! Conversion of Python arguments to values.
 
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -13,29 +13,29 @@ use crate::of_package;
 
 /// The arguments of one call.
 pub struct Arguments<'t> {
-    /// What types the parameters have.
+    /// The types of the parameters.
     pub types: &'t Types,
     /// Whether element types are converted.
     pub cast: bool,
 }
 
-/// What an argument is for.
+/// The destination of an argument, for errors.
 #[derive(Clone, Copy)]
 struct Place<'a> {
-    /// `x`, `x.0`.
+    /// The name: `x`, `x.0`.
     name: &'a str,
-    /// The type as a text, which errors need.
+    /// The type as text, computed on demand.
     ty: &'a dyn Fn() -> String,
 }
 
-/// A step of a walk over an argument.
+/// A step of the traversal of an argument.
 enum Step<'py> {
     See(Bound<'py, PyAny>, Ty, String),
     Join(Option<u32>, usize),
 }
 
 impl Arguments<'_> {
-    /// The value of an argument for a parameter, which has that type.
+    /// Converts an argument for a parameter of this type.
     pub fn value(
         &self,
         given: &Bound<'_, PyAny>,
@@ -53,12 +53,12 @@ impl Arguments<'_> {
         }
     }
 
-    /// Tuples, lists, options and data. However deep they are, this takes no stack.
+    /// Converts tuples, lists, options and data type instances, with an explicit stack.
     fn compound(&self, given: &Bound<'_, PyAny>, param: &Param, ty: Ty) -> PyResult<Value> {
         let mut walk = self.types.walk();
         let mut done: Vec<Value> = Vec::new();
         let mut work = vec![Step::See(given.clone(), ty, param.name.clone())];
-        // The last type, and the tensor type that it is: most values of many parts have few types.
+        // The last type and its tensor type: most composite values have few types.
         let mut seen: Option<(Ty, Option<TensorType>)> = None;
         while let Some(step) = work.pop() {
             let (given, ty, name) = match step {
@@ -112,7 +112,7 @@ impl Arguments<'_> {
         self.array(array.cast::<PyUntypedArray>()?, place, want)
     }
 
-    /// An array as a tensor that borrows from it, where it lies as tensors do.
+    /// Converts an array to a tensor, which borrows from it if it has a tensor's layout.
     fn array(
         &self,
         array: &Bound<'_, PyUntypedArray>,
@@ -122,7 +122,7 @@ impl Arguments<'_> {
         let py = array.py();
         let descr = array.dtype();
         let have = dtype(&descr);
-        // Masks and the like are looked at by those who know them.
+        // Subclasses such as masked arrays are left to the Python part.
         let exact = array.as_any().is_exact_instance_of::<PyUntypedArray>();
         if let Some(have) = have
             && want.dtype.is_none_or(|want| want == have)
@@ -139,7 +139,7 @@ impl Arguments<'_> {
         let fitted = fitted.call1((array, place.name, (place.ty)(), to, from, self.cast))?;
         let fitted = fitted.cast::<PyUntypedArray>()?;
         match dtype(&fitted.dtype()) {
-            // The bits of what numpy has no type for.
+            // The bits of a type that NumPy lacks.
             Some(DType::U16) if want.dtype == Some(DType::BF16) => borrowed(fitted, DType::BF16),
             Some(have) => borrowed(fitted, have),
             None => Err(refused(array.as_any(), place)),
@@ -147,7 +147,7 @@ impl Arguments<'_> {
     }
 }
 
-/// Puts the steps for the parts of a value on the stack; whether the value is one of its type.
+/// Pushes the steps for the components of a value; returns whether the value has the right type.
 fn open<'py>(
     walk: &mut Walk<'_>,
     work: &mut Vec<Step<'py>>,
@@ -196,7 +196,7 @@ fn open<'py>(
     Ok(true)
 }
 
-/// What an instance of `relax_ir.Adt` is: its type's name, its constructor's number, its fields.
+/// The parts of a `relax_ir.Adt`: its type's name, its constructor's tag, its fields.
 pub type Data<'py> = (String, u32, Vec<Bound<'py, PyAny>>);
 
 pub fn data<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Data<'py>>> {
@@ -213,7 +213,7 @@ pub fn data<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Data<'py>>> {
     )))
 }
 
-/// The exception for an argument of another kind.
+/// Returns the exception for an argument of the wrong kind.
 fn refused(given: &Bound<'_, PyAny>, place: Place<'_>) -> PyErr {
     let py = given.py();
     let shown = of_package(py, "_arrays", "shown").and_then(|f| f.call1((given,))?.extract());
@@ -222,7 +222,7 @@ fn refused(given: &Bound<'_, PyAny>, place: Place<'_>) -> PyErr {
     argument(py, &format!("%{name} must be {ty}, and {shown} is given"))
 }
 
-/// A number as a tensor of rank 0, where the parameter's type takes it.
+/// Converts a number to a tensor of rank 0, if the parameter's type accepts it.
 fn scalar(given: &Bound<'_, PyAny>, want: &TensorType) -> Option<Tensor> {
     if want.shape.as_ref().is_some_and(|s| !s.is_empty()) {
         return None;

@@ -1,4 +1,4 @@
-//! Tensors and numpy's arrays, each over the memory of the other.
+//! Tensors and NumPy arrays over each other's memory.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use relax::{DType, Tensor};
 use crate::errors::argument;
 use crate::of_package;
 
-/// What a tensor in an array borrows from: the array.
+/// The array that a tensor borrows from.
 struct Borrowed {
     _array: Py<PyUntypedArray>,
     data: *const u8,
     len: usize,
 }
 
-// SAFETY: the bytes are read only while the array is kept; the array itself is touched with the
-// interpreter attached.
+// SAFETY: the bytes are read only while the array is kept alive; the array object itself is only
+// touched with the interpreter attached.
 unsafe impl Send for Borrowed {}
 // SAFETY: as above.
 unsafe impl Sync for Borrowed {}
 
 impl AsRef<[u8]> for Borrowed {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: a compact array has so many bytes, and lives as long as this keeps it.
+        // SAFETY: a contiguous array has this many bytes, and is kept alive by this.
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
     }
 }
 
-/// What an array borrows from: a tensor.
+/// The tensor that an array borrows from.
 #[pyclass(frozen, module = "relax_ir._native")]
 pub struct Elements {
     tensor: Tensor,
 }
 
-/// The element type of an array; `None` for objects, records and others that no tensor holds.
+/// Returns the element type of an array; `None` for objects, records and other unsupported types.
 pub fn dtype(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
     Some(match (descr.kind(), descr.itemsize()) {
         (b'f', 2) => DType::F16,
@@ -60,13 +60,13 @@ pub fn dtype(descr: &Bound<'_, PyArrayDescr>) -> Option<DType> {
     })
 }
 
-/// Returns whether the elements of an array lie as those of tensors do: compact, row by row,
-/// aligned, in the machine's order of bytes.
+/// Returns whether an array has the layout of a tensor: contiguous, row-major, aligned, in native
+/// byte order.
 pub fn is_plain(array: &Bound<'_, PyUntypedArray>, descr: &Bound<'_, PyArrayDescr>) -> bool {
     array.is_c_contiguous() && array.is_aligned() && descr.is_native_byteorder() != Some(false)
 }
 
-/// A tensor over a plain array.
+/// Creates a tensor over a plain array.
 pub fn borrowed(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Tensor> {
     let py = array.py();
     let refused = || argument(py, "an array has elements that no tensor holds");
@@ -85,7 +85,7 @@ pub fn borrowed(array: &Bound<'_, PyUntypedArray>, dtype: DType) -> PyResult<Ten
     Tensor::from_owner(dtype, &shape, Arc::new(owner), 0).ok_or_else(refused)
 }
 
-/// The element types that numpy has descriptions of.
+/// The element types with a NumPy descriptor.
 const KNOWN: [DType; 13] = [
     DType::F32,
     DType::F64,
@@ -102,8 +102,7 @@ const KNOWN: [DType; 13] = [
     DType::U64,
 ];
 
-/// The description of an element type in numpy: the one object that arrays in the machine's byte
-/// order share.
+/// Returns NumPy's descriptor of an element type: the shared object for the native byte order.
 pub fn descr<'py>(py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayDescr>> {
     static DESCRIPTIONS: [PyOnceLock<Py<PyArrayDescr>>; KNOWN.len()] =
         [const { PyOnceLock::new() }; KNOWN.len()];
@@ -123,7 +122,7 @@ pub fn descr<'py>(py: Python<'py>, dtype: DType) -> PyResult<Bound<'py, PyArrayD
     }
 }
 
-/// A new array of an element type, whose bytes are these.
+/// Creates an array of an element type with a copy of these bytes.
 pub fn copied<'py>(
     py: Python<'py>,
     dtype: DType,
@@ -131,9 +130,9 @@ pub fn copied<'py>(
     bytes: &[u8],
 ) -> PyResult<Bound<'py, PyAny>> {
     let descr = descr(py, dtype)?;
-    // SAFETY: numpy makes an array of this type and these extents, which are as wide as its own; it
-    // has as many bytes as the tensor, and nobody else has it yet. The call takes the description's
-    // reference.
+    // SAFETY: NumPy creates an array of this type and these extents, which have the width of its
+    // own; it has as many bytes as the tensor, and is not shared yet. The call consumes the
+    // descriptor's reference.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -153,10 +152,11 @@ pub fn copied<'py>(
     }
 }
 
-// The extents of tensors and arrays are the same words.
+// Tensors and arrays have the same representation of extents.
 const _: () = assert!(size_of::<isize>() == size_of::<i64>());
 
-/// A tensor as an array over its elements. Only elements that nobody else holds may be written.
+/// Creates an array over a tensor's elements. It may only be writable if nothing else holds the
+/// elements.
 pub fn array<'py>(py: Python<'py>, tensor: &Tensor, writable: bool) -> PyResult<Bound<'py, PyAny>> {
     let descr = descr(py, tensor.dtype())?;
     let mut shape: Vec<isize> = tensor.shape().iter().map(|&d| d as isize).collect();
@@ -166,8 +166,8 @@ pub fn array<'py>(py: Python<'py>, tensor: &Tensor, writable: bool) -> PyResult<
     let owner = Bound::new(py, elements)?;
     let data = owner.get().tensor.bytes().as_ptr().cast_mut();
     let flags = if writable { NPY_ARRAY_WRITEABLE } else { 0 };
-    // SAFETY: the array has the tensor's type, extents and elements, and keeps what these lie in.
-    // The call takes the description's reference, and the second one the owner's.
+    // SAFETY: the array has the tensor's type, extents and elements, and keeps their owner alive.
+    // The call consumes the descriptor's reference, and the second one the owner's.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,

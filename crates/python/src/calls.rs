@@ -1,4 +1,4 @@
-//! Calls with arrays that need no second look: nothing is made for them but the result.
+//! The fast path of calls with plain arrays, which allocates nothing but the result.
 
 use numpy::npyffi::{
     NPY_ARRAY_ALIGNED, NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_WRITEABLE, NpyTypes, PyArray_Descr,
@@ -16,9 +16,9 @@ use crate::results::{Owner, python};
 /// An entry whose parameters are all tensors of known element types.
 pub struct Quick {
     params: Vec<Param>,
-    /// Whether a parameter is called `out`.
+    /// Whether a parameter is named `out`.
     has_out: bool,
-    /// Whether calls always cost about the same.
+    /// Whether the cost of calls is about constant.
     steady: bool,
 }
 
@@ -28,21 +28,21 @@ struct Param {
     descr: Py<PyArrayDescr>,
 }
 
-/// So many parameters need no memory of their own.
+/// Up to this many parameters need no heap allocation.
 const FEW: usize = 8;
 const PLAIN: i32 = NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED;
 
-/// What a call left, while the interpreter was free.
+/// The outcome of a call while the interpreter was detached.
 enum Kept {
     Small(DType, Vec<i64>, Vec<u8>),
     Value(relax::Value),
 }
 
-/// Arguments as views, and what `out=` says.
+/// Arguments as views, and the value of `out=`.
 type Looked<'a, 'py> = (&'a [View<'a>], Option<Bound<'py, PyAny>>);
 
 impl Quick {
-    /// Returns how an entry is called; `None` where its arguments need more than a look.
+    /// Returns the fast path of an entry; `None` if its arguments need conversion.
     pub fn new(
         py: Python<'_>,
         program: &Program,
@@ -52,7 +52,7 @@ impl Quick {
         let mut params = Vec::with_capacity(entry.params.len());
         for param in &entry.params {
             let dtype = param.tensor.as_ref().and_then(|t| t.dtype);
-            // What numpy has no description of comes as bits.
+            // Types without a NumPy descriptor are passed as bits.
             let Some(dtype) = dtype.filter(|&d| d != DType::BF16) else {
                 return Ok(None);
             };
@@ -69,13 +69,13 @@ impl Quick {
         }))
     }
 
-    /// Returns whether calls of this entry always cost about the same.
+    /// Returns whether the cost of calls of this entry is about constant.
     pub fn steady(&self) -> bool {
         self.steady
     }
 
-    /// The arguments as views of arrays, and what `out=` says; `None` where somebody else has to
-    /// look at them. The views live as long as the arrays, which `args` and `kwargs` hold.
+    /// Returns the arguments as views of arrays, and the value of `out=`; `None` if the general
+    /// path must be taken. The views live as long as the arrays, which `args` and `kwargs` hold.
     pub fn views<'a, 'py>(
         &self,
         args: &'a Bound<'py, PyTuple>,
@@ -95,7 +95,7 @@ impl Quick {
         {
             return Ok(None);
         }
-        // SAFETY: the type of arrays, which numpy keeps.
+        // SAFETY: the array type is a static object of NumPy.
         let class = unsafe { get_type_object(py, NpyTypes::PyArray_Type) };
         let space = views.space(self.params.len());
         for (i, param) in self.params.iter().enumerate() {
@@ -111,7 +111,7 @@ impl Quick {
                 },
             };
             let descr = param.descr.as_ptr().cast::<PyArray_Descr>();
-            // SAFETY: what holds the arguments holds them for longer than the views live.
+            // SAFETY: the holder of the arguments outlives the views.
             match unsafe { view(&argument, class, descr, param.dtype) } {
                 Some(view) => space[i] = view,
                 None => return Ok(None),
@@ -121,14 +121,14 @@ impl Quick {
     }
 }
 
-/// Room for the arguments of a call.
+/// Storage for the arguments of a call.
 pub struct Views<'a> {
     few: [View<'a>; FEW],
     many: Vec<View<'a>>,
 }
 
 impl<'a> Views<'a> {
-    /// Empty.
+    /// Creates empty storage.
     pub fn new() -> Views<'a> {
         Views {
             few: [NOTHING; FEW],
@@ -151,17 +151,17 @@ const NOTHING: View<'static> = View {
     bytes: &[],
 };
 
-/// An array as a view, if it is one of just this description, and plain.
+/// Returns a view of an array, if it has exactly this descriptor and is plain.
 ///
 /// # Safety
-/// Somebody holds the array as long as the view lives.
+/// The array must be kept alive as long as the view.
 unsafe fn view<'a>(
     argument: &Bound<'_, PyAny>,
     class: *mut pyo3::ffi::PyTypeObject,
     descr: *mut PyArray_Descr,
     dtype: DType,
 ) -> Option<View<'a>> {
-    // SAFETY: the type is looked at first; then the fields are those of an array.
+    // SAFETY: the type is checked first; then the fields are those of an array.
     unsafe {
         if argument.get_type_ptr() != class {
             return None;
@@ -187,7 +187,7 @@ unsafe fn view<'a>(
     }
 }
 
-/// Calls an entry, with the interpreter held.
+/// Calls an entry with the interpreter attached.
 pub fn held<'py>(
     py: Python<'py>,
     (program, at): (&Program, usize),
@@ -200,7 +200,7 @@ pub fn held<'py>(
     })
 }
 
-/// The same while others run. Arrays are made afterwards.
+/// Calls an entry with the interpreter detached. Arrays are created afterwards.
 pub fn free<'py>(
     py: Python<'py>,
     (program, at): (&Program, usize),
@@ -230,7 +230,7 @@ fn whole<'py>(
     deliver(py, result, out)
 }
 
-/// A result, or the arrays that it was written to.
+/// Returns the result, or the arrays that it was written to.
 pub fn deliver<'py>(
     py: Python<'py>,
     result: Bound<'py, PyAny>,
@@ -242,7 +242,7 @@ pub fn deliver<'py>(
     }
 }
 
-/// A small result as a new array, or in the one that the caller has for it.
+/// Returns a small result as a new array, or in the caller's.
 fn small<'py>(
     py: Python<'py>,
     dtype: DType,
@@ -253,7 +253,7 @@ fn small<'py>(
     let Some(out) = out.filter(|out| !out.is_none()) else {
         return copied(py, dtype, shape, bytes);
     };
-    // SAFETY: the type is looked at first; a plain array of these extents has so many bytes, which
+    // SAFETY: the type is checked first; a plain array of these extents has this many bytes, which
     // may be written.
     unsafe {
         if out.get_type_ptr() == get_type_object(py, NpyTypes::PyArray_Type) {

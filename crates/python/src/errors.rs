@@ -1,4 +1,5 @@
-//! The library's errors as exceptions. Their classes stand in `relax_ir/errors.py`.
+//! Conversion of the library's errors to exceptions. Their classes are defined in
+//! `relax_ir/errors.py`.
 
 use pyo3::prelude::*;
 use relax::{Error, Report};
@@ -7,7 +8,7 @@ use crate::findings::all;
 use crate::of_package;
 use crate::packed::caused;
 
-/// An exception of a class, with its message and findings.
+/// Returns an exception of a class, with its message and findings.
 fn raised(py: Python<'_>, class: &str, message: &str, report: Option<&Report>) -> PyErr {
     let none = Report::default();
     let made = of_package(py, "errors", class)
@@ -18,7 +19,7 @@ fn raised(py: Python<'_>, class: &str, message: &str, report: Option<&Report>) -
     }
 }
 
-/// The exception for an error.
+/// Returns the exception for an error.
 pub fn error(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error {
         Error::Invalid(_) => "InvalidError",
@@ -30,17 +31,17 @@ pub fn error(py: Python<'_>, error: &Error) -> PyErr {
     raised(py, class, &error.to_string(), error.report())
 }
 
-/// The exception for a call that failed, with that of a function of Python that failed in it.
+/// Returns the exception for a failed call, caused by that of a Python function it called.
 pub fn failed(py: Python<'_>, failure: &Error, cause: Option<PyErr>) -> PyErr {
     caused(py, error(py, failure), cause)
 }
 
-/// The exception for arguments that do not fit.
+/// Returns the exception for mismatched arguments.
 pub fn argument(py: Python<'_>, message: &str) -> PyErr {
     raised(py, "ArgumentError", message, None)
 }
 
-/// The exception for something that is not there, or that cannot be done.
+/// Returns the exception for a request that names something missing, or cannot be fulfilled.
 pub fn misused(py: Python<'_>, message: String) -> PyErr {
     error(py, &Error::Misused(message))
 }

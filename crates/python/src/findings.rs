@@ -1,4 +1,4 @@
-//! Diagnostics. Their classes stand in `relax_ir/_diagnostics.py`.
+//! Conversion of diagnostics. Their classes are defined in `relax_ir/_diagnostics.py`.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -33,7 +33,7 @@ fn one<'py>(py: Python<'py>, finding: &Finding) -> PyResult<Bound<'py, PyAny>> {
     ))
 }
 
-/// All findings of a report, as a list.
+/// Returns all findings of a report as a list.
 pub fn all<'py>(py: Python<'py>, report: &Report) -> PyResult<Bound<'py, PyAny>> {
     let findings = report.findings().iter().map(|f| one(py, f));
     let findings: Vec<_> = findings.collect::<PyResult<_>>()?;

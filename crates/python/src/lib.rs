@@ -1,4 +1,4 @@
-//! The Python package `relax-ir`: the façade crate `relax` for Python, and nothing deeper.
+//! The Python package `relax-ir`: bindings to the façade crate `relax`, and nothing deeper.
 
 mod arguments;
 mod arrays;
@@ -31,11 +31,11 @@ mod _native {
     #[pymodule_export]
     use super::tools::run_tool;
 
-    /// Returns what the module keeps is the interpreter's that imported it, and there is one of it
-    /// in a process.
+    /// Checks that only one interpreter per process imports the module, as its state belongs to
+    /// that interpreter.
     #[pymodule_init]
     fn init(_module: &pyo3::Bound<'_, pyo3::types::PyModule>) -> pyo3::PyResult<()> {
-        // SAFETY: the interpreter that runs this.
+        // SAFETY: the current interpreter is valid.
         let id =
             unsafe { pyo3::ffi::PyInterpreterState_GetID(pyo3::ffi::PyInterpreterState_Get()) };
         match id {
@@ -47,7 +47,7 @@ mod _native {
     }
 }
 
-/// A class or function of the package's Python part.
+/// Returns a class or function of the package's Python part.
 pub(crate) fn of_package<'py>(
     py: Python<'py>,
     module: &str,

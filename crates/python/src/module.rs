@@ -1,4 +1,4 @@
-//! Modules.
+//! The class `Module`.
 
 use std::path::PathBuf;
 
@@ -20,9 +20,9 @@ use crate::results::{Owner, python};
 use crate::signature::functions;
 use crate::{program, tree};
 
-/// A module without errors: functions, their types, and what can be done with them.
+/// A module without errors: its functions and their types.
 ///
-/// `parse`, `load` and `from_onnx` make one.
+/// `parse`, `load` and `from_onnx` return one.
 #[pyclass(module = "relax_ir")]
 pub struct Module(relax::Module);
 
@@ -81,7 +81,7 @@ fn options(py: Python<'_>, format: Option<&str>, stubs: Option<&str>) -> PyResul
     })
 }
 
-/// A module of what `Module.apart` gave.
+/// Rebuilds a module from the output of `Module.apart`.
 #[pyfunction]
 pub fn together(py: Python<'_>, text: &str, constants: &Bound<'_, PyAny>) -> PyResult<Module> {
     let given = constants.try_iter()?.map(|c| owned(&c?, "constants"));
@@ -90,7 +90,7 @@ pub fn together(py: Python<'_>, text: &str, constants: &Bound<'_, PyAny>) -> PyR
     module.map(Module).map_err(|e| error(py, &e))
 }
 
-/// A tensor with elements of its own, of what has that name in errors.
+/// Converts an array to a tensor that owns its elements; `name` is used in errors.
 pub fn owned(given: &Bound<'_, PyAny>, name: &str) -> PyResult<Tensor> {
     let py = given.py();
     let refused = || {
@@ -106,21 +106,21 @@ pub fn owned(given: &Bound<'_, PyAny>, name: &str) -> PyResult<Tensor> {
     own.ok_or_else(refused)
 }
 
-/// All that there is to say about a text.
+/// Returns the diagnostics of a text.
 #[pyfunction]
 pub fn check<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
     all(py, &py.detach(|| relax::Module::check(text)))
 }
 
-/// The page about an error code; `None` for an unknown one.
+/// Returns the documentation of an error code; `None` for an unknown one.
 #[pyfunction]
 pub fn explain(code: &str) -> Option<&'static str> {
     let digits = code.strip_prefix("RX").unwrap_or(code);
     relax::explain(relax::Code(digits.parse().ok()?))
 }
 
-/// An operator as Python gets it: its name, what it computes, its inputs, whether it takes more of
-/// them, its attributes.
+/// An operator's data for Python: its name, what it computes, its inputs, whether it is variadic,
+/// its attributes.
 type Operator = (
     &'static str,
     &'static str,
@@ -129,7 +129,7 @@ type Operator = (
     Vec<(&'static str, &'static str, Option<String>, &'static str)>,
 );
 
-/// All built-in operators.
+/// Returns the data of all built-in operators.
 #[pyfunction]
 pub fn operators() -> Vec<Operator> {
     let all = relax::operators().into_iter();
@@ -141,9 +141,9 @@ pub fn operators() -> Vec<Operator> {
     .collect()
 }
 
-/// The arrays of a `.npz`, `.npy`, `.safetensors` or `.params` file, by name.
+/// Read the arrays of a `.npz`, `.npy`, `.safetensors` or `.params` file, by name.
 ///
-/// They lie in the file's own memory where it has them as they are, and cannot be written.
+/// They are read-only, and borrow from the mapped file where it stores them uncompressed.
 #[pyfunction]
 pub fn load_params(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
     let file = |e: relax::Error| error(py, &e);
@@ -169,7 +169,7 @@ impl Module {
 
 #[pymethods]
 impl Module {
-    /// The functions that the text defines, in its order.
+    /// The functions that the text defines, in source order.
     #[getter]
     fn functions<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         functions(py, &self.0.functions())
@@ -186,33 +186,33 @@ impl Module {
         of_package(py, "_values", "DataTypes")?.call1((all,))
     }
 
-    /// Warnings and remarks of reading and checking.
+    /// The warnings and notes from reading and checking.
     ///
     /// Returns
     /// -------
     /// Diagnostics
-    ///     A list, empty where there is nothing to say.
+    ///     A list; empty if there are none.
     fn check<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         all(py, self.0.report())
     }
 
-    /// The text of the module.
+    /// Print the module.
     ///
     /// Parameters
     /// ----------
     /// style : {"pretty", "tvm", "tvmscript"}
-    ///     The language's own style, TVM's ``astext()`` byte for byte, or Relax for today's TVM.
+    ///     The default style, TVM's ``astext()`` byte for byte, or TVMScript for current TVM.
     /// types : bool
-    ///     Whether every expression says its type, in a comment.
+    ///     Whether the type of every expression is printed in a comment.
     /// elide : int, optional
-    ///     Constants of more elements stand there as references to nothing.
+    ///     Constants of more elements are printed as dangling references.
     /// metadata : bool
-    ///     Whether the section with the constants stands below.
+    ///     Whether the metadata section with the constants is included.
     ///
     /// Raises
     /// ------
     /// InvalidError
-    ///     Something in the module has no form in TVMScript.
+    ///     Part of the module has no TVMScript form.
     #[pyo3(signature = (style = "pretty", types = false, elide = None, metadata = true))]
     fn print(
         &self,
@@ -240,21 +240,21 @@ impl Module {
         Ok(self.0.print_as(mode, types))
     }
 
-    /// A function as a picture: operators, what flows between them, groups as boxes.
+    /// Draw a function: operators, the data flow between them, groups as boxes.
     ///
     /// Parameters
     /// ----------
     /// function : str, optional
-    ///     ``main``, or the only one, without it.
+    ///     Its name; ``main`` or the only function by default.
     /// format : {"svg", "dot", "mermaid"}
-    ///     A picture, the language of Graphviz, or that of pages in Markdown.
+    ///     An image, Graphviz's DOT language, or a Mermaid flowchart for Markdown pages.
     /// fold : bool
-    ///     Whether repeated layers are drawn once, in a box that says how often they come.
+    ///     Whether repeated layers are drawn once, in a box labelled with their number.
     ///
     /// Raises
     /// ------
     /// UsageError
-    ///     There is no such function, or no such format.
+    ///     The function or the format does not exist.
     #[pyo3(signature = (function = None, format = "svg", fold = true))]
     fn graph(
         &self,
@@ -290,7 +290,7 @@ impl Module {
         of_package(slf.py(), "_html", "module")?.call1((slf,))
     }
 
-    /// A copy that changes by itself.
+    /// Return an independent copy.
     fn copy(&self) -> Module {
         Module(self.0.clone())
     }
@@ -303,12 +303,12 @@ impl Module {
         self.copy()
     }
 
-    /// The text, and the large constants that it refers to.
+    /// Split the module into its text and the large constants that it refers to.
     ///
     /// Returns
     /// -------
     /// tuple of (str, list of numpy.ndarray)
-    ///     What pickles and ``.relaxprog`` files are made of.
+    ///     The content of pickles and ``.relaxprog`` files.
     fn apart<'py>(&self, py: Python<'py>) -> PyResult<(String, Bound<'py, PyList>)> {
         let (text, constants) = py.detach(|| self.0.apart());
         let constants = constants.iter().map(|c| array(py, c, false));
@@ -323,26 +323,26 @@ impl Module {
         Ok(PyTuple::new(py, [again, apart.into_any()])?.into_any())
     }
 
-    /// Runs passes over the module, which changes.
+    /// Run passes on the module, in place.
     ///
     /// Parameters
     /// ----------
     /// pipeline : str, or iterable of str, Pass and callables
-    ///     Passes by name with options (``"infer-type,fuse-ops{level=2}"``), a level (``"O2"``), and functions that
-    ///     take a module and return one, or change theirs and return nothing. Functions that are registered have names
-    ///     too, see ``register_pass``.
+    ///     Passes by name with options (``"infer-type,fuse-ops{level=2}"``), a level (``"O2"``), or
+    ///     functions that return a new module, or change theirs and return nothing. Registered
+    ///     functions also have names, see ``register_pass``.
     /// progress : bool or callable, optional
     ///     As for ``compile``.
     ///
     /// Returns
     /// -------
     /// Diagnostics
-    ///     What passes had to say.
+    ///     The diagnostics of the passes.
     ///
     /// Raises
     /// ------
     /// InvalidError
-    ///     The pipeline names what there is not, or a pass refuses the module, which is then as that pass left it.
+    ///     The pipeline is invalid, or a pass rejects the module, which keeps the earlier changes.
     #[pyo3(signature = (pipeline = None, *, progress = None))]
     fn optimise<'py>(
         slf: &Bound<'py, Self>,
@@ -381,7 +381,7 @@ impl Module {
         Ok(found)
     }
 
-    /// The same as ``optimise``.
+    /// An alias of ``optimise``.
     #[pyo3(signature = (pipeline = None, *, progress = None))]
     fn optimize<'py>(
         slf: &Bound<'py, Self>,
@@ -391,18 +391,18 @@ impl Module {
         Module::optimise(slf, pipeline, progress)
     }
 
-    /// The expressions of a function's body, each once, after those that it consists of: the body
-    /// is the last.
+    /// Return the expressions of a function's body in post-order: each once, after its operands,
+    /// and the body last.
     ///
     /// Parameters
     /// ----------
     /// function : str, optional
-    ///     ``main``, or the only one, without it.
+    ///     Its name; ``main`` or the only function by default.
     ///
     /// Returns
     /// -------
     /// list of Node
-    ///     ``kind`` says what each is, ``args`` are those it consists of.
+    ///     ``kind`` is the kind of each, ``args`` are its operands.
     ///
     /// Examples
     /// --------
@@ -414,16 +414,17 @@ impl Module {
         of_package(slf.py(), "_tree", "walk")?.call1((slf, function))
     }
 
-    /// Gives a function another body: each expression, after those that it consists of, is replaced
-    /// by what `change` makes of it.
+    /// Rewrite a function's body: each expression is, after its operands, replaced by the result of
+    /// `change`.
     ///
     /// Parameters
     /// ----------
     /// change : callable
-    ///     Takes an expression, over the new parts, and returns what stands in its place: itself, one of its parts, or one that
-    ///     is built of them (``rx.op.nn.relu(e)``). `Mutator` has a method for each kind of expression.
+    ///     Takes an expression with new operands, and returns its replacement: itself, an operand,
+    ///     or an expression built from these (``rx.op.nn.relu(e)``). `Mutator` has a method for
+    ///     each kind of expression.
     /// function : str, optional
-    ///     ``main``, or the only one, without it.
+    ///     Its name; ``main`` or the only function by default.
     ///
     /// Returns
     /// -------
@@ -433,7 +434,7 @@ impl Module {
     /// Raises
     /// ------
     /// InvalidError, UsageError
-    ///     The new body has errors; the module is as it was.
+    ///     The new body has errors; the module is unchanged.
     #[pyo3(signature = (change, function = None))]
     fn rewrite<'py>(
         slf: &Bound<'py, Self>,
@@ -443,7 +444,7 @@ impl Module {
         of_package(slf.py(), "_tree", "rewrite")?.call1((slf, change, function))
     }
 
-    /// Returns what ``walk`` is made of.
+    /// Returns the data for ``walk``.
     fn expressions<'py>(
         &self,
         py: Python<'py>,
@@ -454,7 +455,7 @@ impl Module {
         PyList::new(py, all.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// Returns what ``rewrite`` is made of.
+    /// Applies the result of ``rewrite``.
     fn rebuild(
         slf: &Bound<'_, Self>,
         function: Option<&str>,
@@ -465,22 +466,22 @@ impl Module {
         Module::change(slf, |m| m.rebuild(function, &made))
     }
 
-    /// Returns whether the other module is the same up to names and places.
+    /// Return whether the other module is equal up to names and source positions.
     fn structural_equal(&self, other: &Module) -> bool {
         self.0.structural_equal(&other.0)
     }
 
-    /// The first difference to another module as text; ``None`` where there is none.
+    /// Describe the first difference to another module; ``None`` if there is none.
     fn diff(&self, other: &Module) -> Option<String> {
         self.0.difference(&other.0).map(|d| d.text)
     }
 
-    /// Gives parameters of a function values: they are constants then, and parameters no longer.
+    /// Bind parameters of a function to values: they become constants of the function.
     ///
     /// Parameters
     /// ----------
     /// params : dict of str to array
-    ///     By the names of parameters; ``p.0`` is a field of ``%p``. Arrays are copied.
+    ///     Values by parameter name; ``p.0`` is a field of ``%p``. Arrays are copied.
     /// function : str
     /// cast : bool
     ///     Whether arrays of another element type are converted.
@@ -488,7 +489,7 @@ impl Module {
     /// Raises
     /// ------
     /// ArgumentError
-    ///     Arrays do not fit; the message has a line for each.
+    ///     Arrays do not match; the message has a line for each.
     #[pyo3(signature = (params, function = "main", *, cast = false))]
     fn bind(
         slf: &Bound<'_, Self>,
@@ -505,7 +506,7 @@ impl Module {
         Module::change(slf, |m| m.bind(function, values, Taking { cast }))
     }
 
-    /// Calls a function by the reference evaluator: slow, and what native code is held against.
+    /// Call a function in the reference evaluator: slow, and the reference for native code.
     ///
     /// Parameters
     /// ----------
@@ -518,7 +519,7 @@ impl Module {
     /// Raises
     /// ------
     /// ArgumentError
-    ///     Arguments do not fit.
+    ///     Arguments do not match the parameters.
     /// ExecutionError
     ///     The program failed.
     #[pyo3(signature = (*args, function = "main", cast = false))]
@@ -560,33 +561,33 @@ impl Module {
         python(py, &value, &types, types.result(at), Owner::Shared)
     }
 
-    /// Compiles functions into memory. The module stays as it is.
+    /// Compile functions in memory. The module is not changed.
     ///
     /// Parameters
     /// ----------
     /// threads : int
-    ///     Threads of parallel loops, the caller's included; 0 for one per processor.
+    ///     Threads for parallel loops, including the caller's; 0 for one per processor.
     /// opt : int
-    ///     How much is optimised, 0 to 3.
+    ///     The optimisation level, 0 to 3.
     /// target : str, optional
-    ///     The machine that ``object`` and ``save`` make code for, as ``"aarch64-unknown-linux-gnu"``; features may
-    ///     follow, as ``"x86_64+avx2+fma"`` or ``"+native"``. Calls run on this machine whatever it is.
+    ///     The target of ``object`` and ``save``, such as ``"aarch64-unknown-linux-gnu"``, with
+    ///     features as in ``"x86_64+avx2+fma"`` or ``"+native"``. Calls always run on this machine.
     /// pipeline : str, optional
-    ///     The passes that run before code is generated, instead of those of the level.
+    ///     The passes before code generation, overriding the optimisation level.
     /// entries : list of str, optional
-    ///     The functions that can be called; ``main``, or the only one, where none is named.
+    ///     The entry functions; ``main`` or the only function by default.
     /// profile : bool
-    ///     Whether the code measures its kernels, see ``Program.profile``.
+    ///     Whether to time kernels, see ``Program.profile``.
     /// progress : bool or callable, optional
-    ///     How far it is: ``tqdm.tqdm`` or another class of such bars, ``True`` for the one that is installed, or a
-    ///     function of what is done next, how many steps are done, and of how many.
+    ///     ``tqdm.tqdm`` or a compatible class, ``True`` for the installed one, or a function of
+    ///     the next step, the number of finished steps, and their total.
     ///
     /// Raises
     /// ------
     /// InvalidError
-    ///     The pipeline is wrong, or native code does not have what the module uses.
+    ///     The pipeline is invalid, or the module uses something without native code.
     /// UsageError
-    ///     A function is not there, there cannot be so many threads, or the target is unknown.
+    ///     A function does not exist, the threads cannot be started, or the target is unknown.
     #[pyo3(signature = (
         *, threads = 1, opt = 2, target = None, pipeline = None, entries = None, profile = false, progress = None
     ))]

@@ -1,4 +1,4 @@
-//! Functions of Python that programs call by name. They stand in `relax_ir/_packed.py`.
+//! Python functions that programs call by name. They are registered in `relax_ir/_packed.py`.
 
 use std::cell::RefCell;
 
@@ -15,17 +15,17 @@ use crate::of_package;
 use crate::results::{Owner, python};
 
 thread_local! {
-    /// The exception that ended the last call of this thread.
+    /// The exception that ended the last call on this thread.
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// Takes the exception of a function that the last call of this thread has called.
+/// Takes the exception raised by a Python function during the last call on this thread.
 pub fn raised() -> Option<PyErr> {
     RAISED.with_borrow_mut(Option::take)
 }
 
-/// An exception for a call that failed, with that of the function that failed behind it. What ends
-/// a program (`KeyboardInterrupt`) is raised itself.
+/// Returns the exception for a failed call, caused by that of the function that failed. Exceptions
+/// that end a program (`KeyboardInterrupt`) are returned themselves.
 pub fn caused(py: Python<'_>, failure: PyErr, cause: Option<PyErr>) -> PyErr {
     match cause {
         None => failure,
@@ -37,7 +37,7 @@ pub fn caused(py: Python<'_>, failure: PyErr, cause: Option<PyErr>) -> PyErr {
     }
 }
 
-/// The functions that are registered.
+/// The registered functions.
 pub struct Registered;
 
 impl Packed for Registered {
@@ -61,7 +61,7 @@ impl Packed for Registered {
     }
 }
 
-/// Runs something with the interpreter; an exception is kept, and said.
+/// Runs work with the interpreter attached; an exception is stored, and reported as the error.
 fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxError> {
     Python::attach(|py| {
         work(py).map_err(|e| {
@@ -72,13 +72,13 @@ fn attached<T>(work: impl FnOnce(Python<'_>) -> PyResult<T>) -> Result<T, BoxErr
     })
 }
 
-/// A step of a walk over what a function returned.
+/// A step of the traversal of a returned value.
 enum Step<'py> {
     See(Bound<'py, PyAny>),
     Join(Option<u32>, usize),
 }
 
-/// Returns what a function returned as a value. However deep it is, this takes no stack.
+/// Converts a returned value, with an explicit stack.
 fn value(given: &Bound<'_, PyAny>) -> PyResult<Value> {
     let py = given.py();
     let mut work = vec![Step::See(given.clone())];
@@ -114,7 +114,7 @@ fn value(given: &Bound<'_, PyAny>) -> PyResult<Value> {
     done.pop().ok_or_else(none)
 }
 
-/// An array, or a number, as a tensor that lives as long as it is needed.
+/// Converts an array or a number to a tensor that owns its elements.
 fn own(given: &Bound<'_, PyAny>) -> PyResult<Tensor> {
     let py = given.py();
     if given.is_instance_of::<PyBool>() {

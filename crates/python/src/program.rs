@@ -18,41 +18,41 @@ use crate::results::{Owner, python};
 use crate::signature::functions;
 use crate::watch::{Effort, SLOW, Watch};
 
-/// Native code in memory. Any number of threads may call it at once; the interpreter is free while
-/// it runs.
+/// Native code in memory. Any number of threads may call it at once; the interpreter is released
+/// while it runs.
 ///
-/// ``Module.compile`` makes one. A call takes the arguments in the order of the parameters, or by
-/// their names, and returns an array, a tuple, or an instance of a data type. Arrays that are
-/// compact are not copied; neither are large results.
+/// ``Module.compile`` returns one. A call takes the arguments in the order of the parameters, or by
+/// name, and returns an array, a tuple, or an instance of a data type. Contiguous arrays are not
+/// copied, nor are large results.
 ///
-/// Besides parameters a call knows ``out=`` (arrays that the result is written to), ``cast=True``
-/// (arrays of another element type are converted) and ``entry=`` (the function, where several can
-/// be called).
+/// Besides the parameters, a call accepts ``out=`` (arrays that the result is written to),
+/// ``cast=True`` (arrays of another element type are converted) and ``entry=`` (the function, if
+/// there are several entries).
 #[pyclass(frozen, module = "relax_ir")]
 pub struct Program {
     program: Arc<relax::Program>,
-    /// What it was compiled from, and how: a program that was pickled is compiled again. Of a
-    /// library nobody knows.
+    /// The module and options it was compiled from: a pickled program is compiled again. Unknown
+    /// for a loaded library.
     recipe: Option<Recipe>,
-    /// How entries are called whose arguments are arrays.
+    /// The fast paths of entries.
     quick: Vec<Option<Quick>>,
     watch: Watch,
 }
 
-/// What a program was compiled from, and how.
+/// The module and options of a program.
 struct Recipe {
     module: relax::Module,
     options: CompileOptions,
     target: Option<String>,
 }
 
-/// How often an interruption of a long call is looked for.
+/// The interval at which long calls check for interrupts.
 const LOOK: Duration = Duration::from_millis(50);
-/// Where calls always cost about the same, and so little, the interpreter is held: to free it would
-/// cost as much.
+/// Calls of constant cost below this limit keep the interpreter attached: detaching would cost as
+/// much.
 const SHORT: u64 = 10_000;
 
-/// A machine that code is made for: a triple, and features behind `+`; this machine without either.
+/// Parses a target: a triple, and features after `+`; without either, this machine.
 pub fn target(text: Option<&str>) -> Result<Target, relax::Error> {
     let mut parts = text.unwrap_or("").split('+').map(str::trim);
     let triple = parts.next().filter(|t| !t.is_empty() && *t != "host");
@@ -65,7 +65,7 @@ pub fn target(text: Option<&str>) -> Result<Target, relax::Error> {
     target.check().map_err(relax::Error::from).map(|()| target)
 }
 
-/// A program of a shared library that ``Program.save`` has written.
+/// Load a program from a shared library written by ``Program.save``.
 #[pyfunction]
 #[pyo3(signature = (path, threads = 1))]
 pub fn load_library(py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<Program> {
@@ -75,10 +75,11 @@ pub fn load_library(py: Python<'_>, path: PathBuf, threads: usize) -> PyResult<P
     Program::of(py, program.with_packed(Arc::new(Registered)), None)
 }
 
-/// A row of a profile: kernel, calls, nanoseconds of all and of the shortest, operations, bytes.
+/// A row of a profile: kernel, calls, total nanoseconds, those of the fastest call, operations,
+/// bytes.
 type Row = (String, u64, u64, u64, u64, u64);
 
-/// A profile as a picture, beside what the machine can do, which is measured where it is not given.
+/// Plot a profile with the peak performance of the machine, which is measured unless it is given.
 #[pyfunction]
 #[pyo3(signature = (rows, threads = 1, gflops = None, gbytes = None))]
 pub fn roofline(
@@ -115,7 +116,7 @@ pub fn roofline(
 }
 
 impl Program {
-    /// A program that was compiled from a module.
+    /// Wraps a program that was compiled from a module.
     pub fn new(
         py: Python<'_>,
         program: relax::Program,
@@ -153,8 +154,7 @@ impl Program {
         })
     }
 
-    /// A call with arrays that need no second look, and that is expected to take little time;
-    /// `None` where the call is another.
+    /// Takes the fast path, for plain arrays and an expected short time; `None` otherwise.
     fn quickly<'py>(
         &self,
         args: &Bound<'py, PyTuple>,
@@ -202,8 +202,7 @@ impl Program {
     }
 
     fn run(&self, py: Python<'_>, entry: usize, values: Vec<Value>) -> PyResult<Value> {
-        // Functions of Python look for interruptions themselves, and stay on the thread of the
-        // caller.
+        // Python functions check for interrupts themselves, and must stay on the caller's thread.
         let own = self.program.packed_names().is_empty();
         let effort = Effort::of_values(&values);
         if own && self.watch.expects_long(effort) && is_main(py)? {
@@ -215,9 +214,8 @@ impl Program {
         result.map_err(|e| failed(py, &e, raised()))
     }
 
-    /// The same on another thread, while this one waits for the result or an interruption. Code
-    /// that runs cannot be stopped: after an interruption it goes on until its end, which nobody
-    /// waits for.
+    /// Calls on another thread, while this one waits for the result or an interrupt. Running code
+    /// cannot be stopped: after an interrupt it continues to its end, which nobody waits for.
     fn watched(
         &self,
         py: Python<'_>,
@@ -229,7 +227,7 @@ impl Program {
         let receive = Mutex::new(receive);
         let program = Arc::clone(&self.program);
         let start = Instant::now();
-        // The arguments come back: they go where the interpreter is.
+        // The arguments are returned, to be dropped with the interpreter attached.
         let body = move || {
             let result = program.call_at(entry, &values);
             let _ = send.send((result, raised(), values));
@@ -259,14 +257,14 @@ impl Program {
     }
 }
 
-/// Returns whether this thread is the one that signals come to.
+/// Returns whether this is the thread that receives signals.
 fn is_main(py: Python<'_>) -> PyResult<bool> {
     let threading = py.import("threading")?;
     let main = threading.call_method0("main_thread")?.getattr("ident")?;
     main.eq(threading.call_method0("get_ident")?)
 }
 
-/// What a call says besides its arguments.
+/// The options of a call.
 #[derive(Default)]
 struct Wishes<'py> {
     out: Option<Bound<'py, PyAny>>,
@@ -275,7 +273,7 @@ struct Wishes<'py> {
 }
 
 impl<'py> Wishes<'py> {
-    /// Takes what is no parameter out of the keyword arguments.
+    /// Removes the options from the keyword arguments.
     fn take(kwargs: &Bound<'py, PyDict>, entries: &[Signature]) -> PyResult<Wishes<'py>> {
         let mut wishes = Wishes::default();
         let param = |name: &str| {
@@ -300,7 +298,7 @@ impl<'py> Wishes<'py> {
     }
 }
 
-/// The arguments of a call in the order of the parameters of the entry `at`.
+/// Returns the arguments of a call in the order of the parameters of the entry `at`.
 fn ordered<'py>(
     (entry, at): (&Signature, usize),
     args: &Bound<'py, PyTuple>,
@@ -359,7 +357,7 @@ impl Program {
             return Ok(result);
         }
         let (entries, types) = (self.program.entries(), self.program.types());
-        // Whoever calls may still need the dictionary.
+        // The caller may still need the dictionary.
         let kwargs = kwargs.map(|k| k.copy()).transpose()?;
         let kwargs = kwargs.as_ref();
         let wishes = match kwargs {
@@ -377,24 +375,24 @@ impl Program {
         deliver(py, result, wishes.out.as_ref())
     }
 
-    /// The functions that can be called.
+    /// The entry functions.
     #[getter]
     fn entries<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         functions(py, self.program.entries())
     }
 
-    /// Returns what the program consists of: entries, kernels, bytes of constants.
+    /// Summarise the program: entries, kernels, bytes of constants.
     fn summary(&self) -> String {
         self.program.summary()
     }
 
-    /// Returns what each kernel has cost over all calls, the dearest first, where the program was
+    /// Return the accumulated cost of each kernel, the most expensive first; requires a program
     /// compiled with ``profile=True``.
     ///
     /// Returns
     /// -------
     /// Profile
-    ///     Rows; ``to_pandas()`` makes a data frame of them, ``roofline()`` a picture.
+    ///     Its rows; ``to_pandas()`` returns them as a data frame, ``roofline()`` plots them.
     fn profile<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if !self.recipe(py)?.options.profile {
             let text = "the program was compiled without `profile=True`";
@@ -407,18 +405,18 @@ impl Program {
         of_package(py, "_profile", "Profile")?.call1((rows.collect::<Vec<_>>(), table, threads))
     }
 
-    /// The object file of the program: for this machine, or for the ``target`` that it was compiled
-    /// for.
+    /// Return the program as an object file, for the ``target`` it was compiled for or this
+    /// machine.
     ///
     /// Parameters
     /// ----------
     /// name : str
-    ///     What the object is called within a debugger.
+    ///     The name of the object in debuggers.
     ///
     /// Returns
     /// -------
     /// bytes
-    ///     For a linker; ``relaxc`` writes headers, and says what to link with.
+    ///     Input for a linker; ``relaxc`` can write headers, and print what to link with.
     #[pyo3(signature = (name = "model"))]
     fn object<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
         let target = target(self.recipe(py)?.target.as_deref()).map_err(|e| error(py, &e))?;
@@ -426,7 +424,7 @@ impl Program {
         Ok(PyBytes::new(py, &bytes.map_err(|e| error(py, &e))?))
     }
 
-    /// Returns what a shared library of the program is linked with: its own description, and the
+    /// Returns what a shared library of the program is linked with: its self-description, and the
     /// symbols of its entries.
     fn interface(&self, py: Python<'_>) -> PyResult<(String, Vec<String>)> {
         let text = self.recipe(py)?.module.description(&self.program);
@@ -436,7 +434,7 @@ impl Program {
         Ok((text, symbols.chain([description]).collect()))
     }
 
-    /// Returns what the program was compiled from: the text, its large constants, and the arguments
+    /// Returns what the program was compiled from: the text, its large constants, and the options
     /// of ``Module.compile``.
     #[pyo3(name = "recipe")]
     fn recipe_of<'py>(
@@ -457,18 +455,19 @@ impl Program {
         Ok((text, constants, options))
     }
 
-    /// Writes the program into a file.
+    /// Write the program to a file.
     ///
     /// Parameters
     /// ----------
     /// path : str or os.PathLike
-    ///     ``.relaxprog`` for ``load_program``, which compiles it for its machine; ``.so`` is code for this machine, which
-    ///     ``load_program`` loads as it is (a C compiler links it); ``.o`` is an object file for a linker.
+    ///     ``.relaxprog`` for ``load_program``, which compiles it for its machine; ``.so`` is code
+    ///     for this machine, which ``load_program`` loads as it is (linking it requires a C
+    ///     compiler); ``.o`` is an object file for a linker.
     ///
     /// Raises
     /// ------
     /// UsageError
-    ///     The name says none of these, or there is no C compiler.
+    ///     The extension is none of these, or there is no C compiler.
     fn save<'py>(slf: &Bound<'py, Self>, path: &Bound<'py, PyAny>) -> PyResult<()> {
         of_package(slf.py(), "_files", "save")?
             .call1((slf, path))

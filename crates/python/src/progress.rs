@@ -1,17 +1,17 @@
-//! How far something is, told to a function of Python.
+//! Progress reports to a Python function.
 
 use pyo3::prelude::*;
 
 use crate::of_package;
 
-/// A function that is told, until it raises.
+/// A function that gets progress reports, until it raises.
 pub struct Progress {
     function: Option<Py<PyAny>>,
     raised: Option<PyErr>,
 }
 
 impl Progress {
-    /// Tells it to a function, if there is one.
+    /// Creates the reporter of a function, if there is one.
     pub fn new(function: Option<Py<PyAny>>) -> Progress {
         Progress {
             function,
@@ -19,7 +19,7 @@ impl Progress {
         }
     }
 
-    /// What is done next, how many steps are done, and of how many.
+    /// Reports the next step, the number of finished steps, and their total.
     pub fn tell(&mut self, what: &str, done: usize, total: usize) {
         let Some(function) = self.function.take() else {
             return;
@@ -30,13 +30,13 @@ impl Progress {
         });
     }
 
-    /// Returns what it raised.
+    /// Returns the exception it raised.
     pub fn ended(self) -> PyResult<()> {
         self.raised.map_or(Ok(()), Err)
     }
 }
 
-/// A function that is told how far something is.
+/// Returns the function that gets progress reports.
 pub fn bar(
     py: Python<'_>,
     progress: Option<&Bound<'_, PyAny>>,
@@ -49,7 +49,7 @@ pub fn bar(
     Ok((!bar.is_none()).then(|| bar.unbind()))
 }
 
-/// Tells a function of passes.
+/// Reports the progress of passes.
 pub struct Watched<'p>(pub &'p mut Progress);
 
 impl relax::PassObserver for Watched<'_> {

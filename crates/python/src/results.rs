@@ -1,4 +1,4 @@
-//! Values of a program as Python has them.
+//! Conversion of a program's values to Python.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -8,25 +8,25 @@ use crate::arrays::array;
 use crate::errors::argument;
 use crate::of_package;
 
-/// Whose the elements of a value are.
+/// The ownership of a value's elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The value's own: arrays are over them.
+    /// The value's own: arrays are views of them.
     Value,
-    /// Perhaps somebody else's as well: arrays have copies.
+    /// Possibly shared: arrays are copies.
     Shared,
-    /// The program's, which goes on with them: arrays are over them, and cannot be written.
+    /// Still used by the program: arrays are read-only views.
     Lent,
 }
 
-/// A step of a walk over a value.
+/// A step of the traversal of a value.
 enum Step<'v> {
     See(&'v Value, Option<Ty>),
     Join(Option<(u32, Option<Ty>)>, usize),
 }
 
-/// A value as arrays, tuples, and instances of `relax_ir.Adt`, which its type has the names of.
-/// However deep it is, this takes no stack.
+/// Converts a value to arrays, tuples, and instances of `relax_ir.Adt`, named by its type, with an
+/// explicit stack.
 pub fn python<'py>(
     py: Python<'py>,
     value: &Value,
@@ -82,7 +82,7 @@ fn leaf<'py>(py: Python<'py>, tensor: &Tensor, owner: Owner) -> PyResult<Bound<'
     array(py, copy.as_ref().unwrap_or(tensor), owner != Owner::Lent)
 }
 
-/// The classes of constructors that a walk has met.
+/// The classes of constructors seen in a traversal.
 struct Classes<'py, 't> {
     py: Python<'py>,
     walk: Walk<'t>,

@@ -1,4 +1,4 @@
-//! Functions, their parameters and results. Their classes stand in `relax_ir/_signature.py`.
+//! Functions, their parameters and results. Their classes are defined in `relax_ir/_signature.py`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
@@ -24,7 +24,7 @@ fn param<'py>(py: Python<'py>, param: &relax::Param) -> PyResult<Bound<'py, PyAn
     class.call1((&param.name, &param.ty, shape, dtype))
 }
 
-/// A function of a module, or an entry of a program.
+/// Converts a function of a module, or an entry of a program.
 fn function<'py>(py: Python<'py>, signature: &Signature) -> PyResult<Bound<'py, PyAny>> {
     let params: Vec<_> =
         (signature.params.iter().map(|p| param(py, p))).collect::<PyResult<_>>()?;
@@ -33,7 +33,7 @@ fn function<'py>(py: Python<'py>, signature: &Signature) -> PyResult<Bound<'py, 
     class.call1((&signature.name, params, param(py, &signature.result)?))
 }
 
-/// Functions as a list.
+/// Converts functions to a list.
 pub fn functions<'py>(py: Python<'py>, signatures: &[Signature]) -> PyResult<Bound<'py, PyList>> {
     let all: Vec<_> = (signatures.iter().map(|s| function(py, s))).collect::<PyResult<_>>()?;
     PyList::new(py, all)

@@ -1,4 +1,4 @@
-//! The command-line tools, which the package installs beside itself.
+//! The command-line tools, which the package also installs.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -15,8 +15,7 @@ pub fn run_tool(py: Python<'_>, arguments: Vec<OsString>) -> Option<u8> {
             true => Some(relax_lsp::tool::main(arguments)),
             false => relax_cli::tools::run(arguments),
         };
-        // What waits for the end of a line is written by a program of Rust when it ends, which this
-        // is not.
+        // Line-buffered output is flushed by a Rust program at exit, which this is not.
         let _ = std::io::stdout().flush();
         code
     })

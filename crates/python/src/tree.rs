@@ -9,8 +9,8 @@ use crate::errors::misused;
 use crate::module::owned;
 use crate::of_package;
 
-/// An expression as Python gets it: kind, name, variable, parts, attributes, type, extents, element
-/// type, constant.
+/// Converts an expression: kind, name, variable, operands, attributes, type, extents, element type,
+/// constant.
 pub fn node<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyTuple>> {
     let attributes = PyDict::new(py);
     for (name, value) in &node.attributes {
@@ -45,7 +45,7 @@ pub fn node<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyTuple>> 
         .into_pyobject(py)
 }
 
-/// A value of an attribute; lists nest little.
+/// Converts an attribute value; the nesting of lists is bounded.
 fn attribute<'py>(py: Python<'py>, value: &Attr) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Attr::None => py.None().into_bound(py),
@@ -62,7 +62,7 @@ fn attribute<'py>(py: Python<'py>, value: &Attr) -> PyResult<Bound<'py, PyAny>> 
     })
 }
 
-/// Lists of attributes nest no deeper.
+/// The limit on the nesting of attribute lists.
 const DEEPEST: usize = 8;
 
 fn given(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Attr> {
@@ -87,7 +87,7 @@ fn given(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<Attr> {
     })
 }
 
-/// An expression of a new body, as `relax_ir/_tree.py` writes it.
+/// Converts an expression of a new body, as created by `relax_ir/_tree.py`.
 pub fn made(given_: &Bound<'_, PyAny>) -> PyResult<Made> {
     let py = given_.py();
     let (what, rest): (String, Bound<'_, PyTuple>) = given_.extract()?;

@@ -1,15 +1,14 @@
-//! How long reading and checking takes, by the size of the module:
+//! Measures the time of reading and checking by module size:
 //! `cargo run --release -p relax --example check_scale`
 //!
-//! A module of one function is made whose body is a chain of operators on tensors of symbolic
-//! length (`nn.dense`, `nn.relu`, a residual `add`, a `multiply`), as text, and brought from bytes
-//! to checked types on one thread with a small stack. Printed are the times of the steps, the
-//! operators of a second, and how the time grows from the smaller to the larger module. Times are
-//! those that the thread had a processor for, where the system tells: what else the machine does
-//! does not count.
+//! The module has one function whose body is a chain of operators on tensors of symbolic length
+//! (`nn.dense`, `nn.relu`, a residual `add`, a `multiply`); it is parsed from text and type-checked
+//! on one thread with a small stack. Printed are the times of the steps, the operators per second,
+//! and the growth of the time from the smaller to the larger module. Times are CPU time of the
+//! thread where available, independent of other load.
 //!
-//! Arguments: sizes (default `100000 1000000`). `--rounds N` takes the least of N runs (default 3).
-//! `--beside PYTHON` lets a Python with apache-tvm 0.27 build and normalise the same chain with
+//! Arguments: sizes (default `100000 1000000`). `--rounds N` takes the minimum of N runs (default
+//! 3). `--beside PYTHON` has a Python with apache-tvm 0.27 build and normalise the same chain with
 //! Relax's block builder, at the smaller size, in the same run, and prints the ratio. `--text N`
 //! writes the text of N operators to standard output instead.
 
@@ -19,7 +18,7 @@ use std::time::{Duration, Instant};
 
 use relax::{InferOptions, ReadOptions, Session};
 
-/// Nothing may recurse over the program: this is all the stack there is.
+/// The stack size: nothing may recurse over the program.
 const STACK: usize = 1 << 20;
 
 fn text(operators: usize) -> String {
@@ -46,7 +45,7 @@ struct Times {
     check: Duration,
 }
 
-/// The time that this thread had a processor for; the time that went by where that is not known.
+/// Returns the CPU time of this thread, or the elapsed time where that is unavailable.
 fn clock(start: Instant) -> Duration {
     let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let nanos = stat.split(' ').next().and_then(|n| n.parse().ok());

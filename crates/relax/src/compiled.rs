@@ -242,8 +242,8 @@ impl Program {
         &self.types
     }
 
-    /// Returns how many times types were inferred while the module was compiled; later runs cover
-    /// only what passes changed.
+    /// Returns how many analyses were computed, rather than reused, while the module was compiled:
+    /// types only of what passes have changed.
     #[must_use]
     pub fn found(&self) -> Found {
         self.found

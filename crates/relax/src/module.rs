@@ -171,8 +171,8 @@ impl Module {
         })
     }
 
-    /// Returns how many times the module's types were inferred so far, reading included: once in
-    /// full, and incrementally after passes.
+    /// Returns how many analyses of the module were computed so far, reading included: types are
+    /// inferred once in full, and then for what passes change.
     ///
     /// ```
     /// let mut module = relax::Module::parse("def @main(%x: int32) { %x }")?;

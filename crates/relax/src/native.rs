@@ -162,7 +162,7 @@ pub fn passes(
     passes_with(session, module, typed, asked, &mut Silent).map(|o| o.0)
 }
 
-/// Like [`passes`], with an observer; also returns how many times types were inferred.
+/// Like [`passes`], with an observer; also returns how many analyses were computed.
 ///
 /// # Errors
 /// As for [`passes`].

@@ -79,7 +79,7 @@ struct Words(Arc<[u64]>, usize);
 
 impl AsRef<[u8]> for Words {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: so many words have at least so many bytes.
+        // SAFETY: the words were allocated to hold at least `self.1` bytes.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.1) }
     }
 }

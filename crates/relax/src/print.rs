@@ -26,7 +26,7 @@ pub fn print(module: &Module, style: Style, types: Option<&dyn TypeSource>) -> S
     print_as(module, &mode)
 }
 
-/// Like [`print`], with all options.
+/// Like [`print()`], with all options.
 pub fn print_as(module: &Module, mode: &PrintMode<'_>) -> String {
     let ast = module_to_ast(module, mode);
     let options = PrintOptions {

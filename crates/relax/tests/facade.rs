@@ -1,5 +1,5 @@
-//! The library as its users see it: what goes wrong is said, results outlive programs, threads
-//! share one.
+//! The library from its users' point of view: errors are reported, results outlive programs,
+//! threads share a program.
 #![cfg(feature = "native")]
 
 use relax::fit::Taking;
@@ -129,7 +129,7 @@ fn parameters_become_constants() {
     assert_eq!(elements(&result), [10.0, 21.0]);
 }
 
-/// A list of numbers, as `Cons` (1) and `Nil` (0) make it.
+/// Builds a list of numbers with the tags of `Cons` and `Nil`.
 fn list(numbers: &[f32], cons: u32, nil: u32) -> Value {
     let cell = |rest, &x: &f32| {
         let first = Value::Tensor(Tensor::from_slice(&[], &[x]));
@@ -235,7 +235,7 @@ fn kernels_have_costs() {
     assert_eq!(program.costs()[0].calls, 1);
 }
 
-/// Returns whether every element of a picture is closed, in order.
+/// Returns whether every element of an SVG image is closed, in order.
 fn well_formed(svg: &str) -> bool {
     let mut open = Vec::new();
     let tags = svg
@@ -317,7 +317,7 @@ fn a_function_that_calls_itself_can_be_given_its_weights() -> Result<(), Error> 
         panic!()
     };
     assert_eq!(y.slice::<f32>(), [9.0, 18.0]);
-    // Others call it as before.
+    // Other threads call it as before.
     given = vec![x, Value::Tensor(weight)];
     let Value::Tensor(y) = &module.evaluate("twice", &given)? else {
         panic!()
@@ -326,7 +326,7 @@ fn a_function_that_calls_itself_can_be_given_its_weights() -> Result<(), Error> 
     Ok(())
 }
 
-/// The rectangles of a picture: boxes of groups, and nodes.
+/// Returns the rectangles of a picture: boxes of groups, and nodes.
 fn rectangles(svg: &str) -> (Vec<[f64; 4]>, Vec<[f64; 4]>) {
     let number = |tag: &str, name: &str| -> f64 {
         let at = tag.find(&format!(" {name}=\"")).expect("an attribute") + name.len() + 3;
@@ -416,7 +416,7 @@ fn repeated_layers_are_drawn_once() {
         assert!(folded.edges.iter().all(|e| e.from < e.to));
         assert!(well_formed(&folded.svg()));
     }
-    // What comes but twice, or is small, stays.
+    // Short or infrequent repetitions are not folded.
     let module = Module::parse("def @main(%x: float32) { exp(exp(exp(%x))) }").expect("right");
     let graph = module.graph(None).expect("there is a function");
     assert_eq!(graph.folded(), graph);

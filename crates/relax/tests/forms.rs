@@ -1,7 +1,7 @@
-//! A text in any form that people have it in is the same module: line ends, encodings, colours,
-//! marks of loggers, headers of earlier versions, names of other frameworks.
+//! A text reads as the same module in any of its common forms: line terminators, encodings,
+//! colours, logger prefixes, headers of earlier versions, names from other frameworks.
 //!
-//! The texts are those of `tests/` and `examples/`, and, where they are beside the repository, a
+//! The texts are those of `tests/` and `examples/`, and, if they are next to the repository, a
 //! sample of the conformance cases.
 
 use std::fmt::Write;
@@ -16,7 +16,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The texts of the repository, and every `step`th conformance case.
+/// Returns the texts of the repository, and every `step`th conformance case.
 fn texts() -> Vec<(String, String)> {
     let mut paths = Vec::new();
     for folder in ["tests/types", "tests/run", "tests/passes", "examples"] {
@@ -48,7 +48,7 @@ fn read(name: &str, bytes: Vec<u8>, text: TextOptions) -> (Module, Diagnostics) 
     session.read(name, bytes)
 }
 
-/// Reads every text and its form, and compares.
+/// Reads every text and its form, and compares the modules.
 fn same(form: impl Fn(&str) -> Option<Vec<u8>>, options: TextOptions) {
     let (mut failed, mut count) = (Vec::new(), 0);
     for (name, text) in texts() {
@@ -122,7 +122,7 @@ fn spans_in_comments() {
     let with_spans = |text: &str| {
         let (text, metadata) = text.split_at(text.find("#[metadata]").unwrap_or(text.len()));
         let text = text.replace(" */", " span=/m/conv1.Conv/a:12:3 */");
-        // Statements of a dump are followed by their place.
+        // Statements of a dump are followed by their location.
         let text = text.replace(");\n", ") /* aten::add_0:0:0 */;\n");
         plain(text + metadata)
     };
@@ -155,7 +155,7 @@ fn one_function() {
     same(sole, TextOptions::default());
 }
 
-/// The text with every local variable under another name.
+/// Renames every local variable in a text.
 fn renamed(text: &str, name: impl Fn(&str) -> String) -> Option<Vec<u8>> {
     let file = SourceMap::new().add("test.relay", text)?;
     let parsed = relax_syntax::parse(&file);
@@ -218,7 +218,7 @@ fn logs() {
     same(logged, options);
 }
 
-/// Devices on parameters and functions are kept and printed back; all else stays as it is.
+/// Devices of parameters and functions are preserved; everything else is unchanged.
 #[test]
 fn devices() {
     const DEVICE: &str = "VirtualDevice(device_type=1, virtual_device_id=0, target=Target(kind='llvm', keys={'cpu'}))";
@@ -255,7 +255,7 @@ fn devices() {
     assert!(count > 30, "only {count} texts have the form");
 }
 
-/// What quotations, tests, listings and pages put around a text is found without being asked for.
+/// What quotations, tests, listings and web pages put around a text is recognised automatically.
 #[test]
 fn pasted() {
     type Paste = fn(&str) -> String;
@@ -281,7 +281,7 @@ fn pasted() {
             let begins = ["#[version", "def @", "fn (%"];
             let first = text.trim_start();
             let known = begins.iter().any(|b| first.starts_with(b));
-            // A comment that goes on behind the leads would have them in it.
+            // A multi-line comment would contain the prefixes.
             let plain = known && !text.contains("/*\n") && form(text) != text;
             plain.then(|| form(text).into_bytes())
         };
@@ -293,7 +293,7 @@ fn pasted() {
     }
 }
 
-/// A text with something before each line.
+/// Adds a prefix to each line of a text.
 fn led(text: &str, lead: fn(usize) -> String) -> String {
     let lines = text.trim_start().lines().enumerate();
     lines

@@ -1,4 +1,4 @@
-//! Gradients against finite differences: of every operator that has one, and of programs.
+//! Gradients against finite differences: of every operator that has one, and of whole programs.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const ROW: &str = "%x: Tensor[(2, 3), float64], %y: Tensor[(3,), float64]";
 const IMAGE: &str = "%x: Tensor[(1, 2, 4, 4), float64]";
 
 /// Operators with their parameters and a call: elements lie between 0.2 and 0.9, where all of them
-/// are smooth. Each operator that has a gradient has to stand here.
+/// are smooth. Every operator with a gradient must be listed.
 const CALLS: &[(&str, &str, &str)] = &[
     ("log", X, "log(%x)"),
     ("log2", X, "log2(%x)"),
@@ -239,7 +239,7 @@ const CALLS: &[(&str, &str, &str)] = &[
     ),
 ];
 
-/// Operators whose gradient is nothing: their results are no function of floats.
+/// Operators with zero gradient: their results are not functions of floats.
 const NOTHING: &[&str] = &[
     "less",
     "greater",
@@ -248,7 +248,7 @@ const NOTHING: &[&str] = &[
     "less_equal",
     "greater_equal",
     "shape_of",
-    // Their operand gives the extents.
+    // The operand only provides the extents.
     "dyn.zeros",
     "dyn.ones",
 ];
@@ -333,7 +333,7 @@ fn sum(tensors: &[Tensor]) -> f64 {
     all.sum()
 }
 
-/// Returns what differs between the gradients of a program and its finite differences.
+/// Returns the difference between the gradients of a program and its finite differences.
 fn compare(text: &str, pipeline: &str) -> Option<String> {
     let mut p = match read_or(text) {
         Ok(p) => p,
@@ -408,7 +408,7 @@ fn every_operator_with_a_gradient_is_tried() {
     assert!(missing.is_empty(), "no call of {missing:?}");
 }
 
-/// Programs that only higher order can treat.
+/// Programs that require higher-order differentiation.
 const PROGRAMS: &[(&str, &str)] = &[
     (
         "recursion and a branch",
@@ -491,7 +491,7 @@ fn what_has_no_gradient_is_refused_with_a_reason() {
     }
 }
 
-/// The gradient of a gradient: by name, as a program would use it.
+/// The gradient of a gradient, by name, as a program would use it.
 #[test]
 fn a_gradient_can_be_differentiated_again() {
     let mut p = read("def @main(%x: float64) { multiply(multiply(%x, %x), %x) }");
@@ -503,7 +503,7 @@ fn a_gradient_can_be_differentiated_again() {
     let twice = differentiate(&mut again, "gradient{mode=higher-order}").expect("has a gradient");
     let x = Tensor::scalar_f64(relax_tensor::DType::F64, 0.5);
     let values: Vec<f64> = run(&twice, &[x]).iter().map(|t| t.get_f64(0)).collect();
-    // The value, the gradient, and the gradient of the value once more: only the first tensor of a
+    // The value, the gradient, and the gradient of the value again: only the first tensor of a
     // result is differentiated.
     assert_eq!(values, [0.125, 0.75, 0.75]);
 }

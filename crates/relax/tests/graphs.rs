@@ -1,4 +1,5 @@
-//! JSON graphs of TVM: each of `tests/graphs` beside the text that TVM's printer would make of it.
+//! TVM's JSON graphs: each in `tests/graphs` is compared with the text that TVM's printer would
+//! produce.
 
 use std::path::{Path, PathBuf};
 
@@ -73,7 +74,7 @@ fn types_of_a_graph_are_printed_without_any_pass() {
     }
 }
 
-/// The bytes of a graph with one changed, left out or put in: read or refused, whatever comes out.
+/// Graphs with one byte changed, removed or inserted are read or rejected, without a crash.
 #[test]
 fn damaged_graphs_are_read_or_refused() {
     for path in graphs() {
@@ -102,7 +103,7 @@ fn node(kind: &str, fields: &str, data: &str) -> String {
     format!("{{\"type_key\": \"{kind}\", \"attrs\": {{{fields}}}, \"data\": [{data}]}}")
 }
 
-/// A tuple of a tuple of … a hundred thousand deep, and of as many uses of the one before.
+/// Tuples nested a hundred thousand deep, also with shared operands.
 #[test]
 fn what_is_deep_or_used_often_takes_little() {
     const DEEP: usize = 100_000;
@@ -124,7 +125,7 @@ fn what_is_deep_or_used_often_takes_little() {
     }
 }
 
-/// Types and values stand in place wherever they are used: what would be too large is refused.
+/// Types and values are expanded at each use: what would become too large is rejected.
 #[test]
 fn what_would_take_too_much_room_is_refused() {
     let doubled = |kind: &str, list: &str| {
@@ -145,7 +146,7 @@ fn what_would_take_too_much_room_is_refused() {
     };
     let error = doubled("TupleType", "fields").expect_err("too large");
     assert!(error.starts_with("RX1216"), "{error}");
-    // Expressions are shared instead.
+    // Expressions remain shared instead.
     doubled("relay.Tuple", "fields").expect("a graph");
 }
 
@@ -163,7 +164,7 @@ fn a_node_that_is_a_part_of_itself_is_refused() {
     }
 }
 
-/// The conformance cases, where they are beside the project.
+/// The conformance cases, if they are next to the project.
 #[test]
 fn conformance_cases_are_read() {
     let cases = folder().join("../../../shared/conformance/relay-json");
@@ -185,7 +186,7 @@ fn conformance_cases_are_read() {
     }
 }
 
-/// Reading gives the module its variables' own names back.
+/// Variables keep their names in the graph.
 #[test]
 fn names_are_those_of_the_graph() {
     let module: Module = read(&folder().join("control.json"))
@@ -195,10 +196,10 @@ fn names_are_those_of_the_graph() {
     assert_eq!(names, 2);
 }
 
-/// The texts that a graph has a form for, with the types that were inferred where `typed`.
+/// Writes the graphs of texts that have a form in it, with inferred types if `typed`.
 fn written(path: &Path, typed: bool) -> Option<(Module, Vec<u8>)> {
     let mut module = read(path).ok()?.module;
-    // What comes from the prelude stands in a graph, as TVM has it.
+    // Items from the prelude are in the graph, as in TVM.
     if module.adts.values().any(|a| a.prelude) {
         return None;
     }
@@ -218,7 +219,7 @@ fn written(path: &Path, typed: bool) -> Option<(Module, Vec<u8>)> {
     Some((module, bytes))
 }
 
-/// What is written as a graph is the same module when it is read again.
+/// Written graphs read back as the same module.
 #[test]
 fn written_graphs_read_back() {
     let root = folder().join("../..");
@@ -255,7 +256,8 @@ fn written_graphs_read_back() {
     );
 }
 
-/// Graphs that TVM wrote come out as graphs of the same module, types and constants with them.
+/// Graphs written by TVM are written back as graphs of the same module, including types and
+/// constants.
 #[test]
 fn graphs_are_written_as_they_were_read() {
     for path in graphs() {

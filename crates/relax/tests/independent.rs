@@ -1,5 +1,5 @@
-//! One mistake, one error; independent mistakes, all of them: a name is broken in texts that are
-//! right otherwise.
+//! Each mistake gives one error, and independent mistakes are all reported: names are broken in
+//! otherwise correct texts.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use relax_base::{Diagnostic, Severity, Span};
 use relax_resolve::names::{Name, NameKind, names};
 use relax_syntax::ast::{FileForm, ItemKind};
 
-/// How many names of a text are broken, of each kind.
+/// The number of names of each kind broken in a text.
 const EACH: usize = 4;
 
-/// Returns what is said about a text, notes aside.
+/// Returns the diagnostics of a text, except for notes.
 fn said(text: &str) -> Vec<Diagnostic> {
     let mut session = Session::new(ReadOptions::default());
     let (_, _, all) = session.check("", text.as_bytes().to_vec(), &InferOptions::default());
@@ -20,7 +20,7 @@ fn said(text: &str) -> Vec<Diagnostic> {
         .collect()
 }
 
-/// The texts of the repository that nothing is wrong with.
+/// Returns the texts of the repository without errors.
 fn texts() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     ["tests/types", "tests/run", "examples"]
@@ -35,7 +35,7 @@ fn texts() -> Vec<String> {
         .collect()
 }
 
-/// The uses of names, a few of each kind, and the number of the item each stands in.
+/// Returns some uses of names, a few of each kind, with the index of the item that contains each.
 fn uses(text: &str) -> Vec<(usize, Name)> {
     let mut session = Session::new(ReadOptions::default());
     let mut diagnostics = relax_base::Diagnostics::new();
@@ -71,7 +71,7 @@ fn unknown(kind: NameKind) -> &'static str {
     }
 }
 
-/// The text with other names at some places, and where these stand then.
+/// Replaces names in a text; returns it with the new spans.
 fn broken(text: &str, names: &[Name]) -> (String, Vec<Span>) {
     let (mut out, mut from, mut places) = (String::new(), 0, Vec::new());
     for n in names {

@@ -1,4 +1,4 @@
-//! How often types are found on the way from a text to code: once, and again for what passes
+//! The number of type inferences from a text to code: one, and incremental ones for what passes
 //! change.
 #![cfg(feature = "native")]
 
@@ -27,7 +27,7 @@ fn passes_that_change_nothing_find_no_types() {
     module.optimise(passes).expect("passes");
     module.optimise(passes).expect("passes");
     assert_eq!(module.found().types, 1);
-    // A copy knows what the module knows.
+    // A copy shares the module's analysis results.
     let mut copy = module.clone();
     copy.optimise(passes).expect("passes");
     assert_eq!(copy.found().types, 1);
@@ -55,7 +55,7 @@ fn compiling_finds_the_types_of_what_changes_only() {
             ..CompileOptions::default()
         });
         let found = program.expect("a program").found();
-        // If nothing were known to begin with: once more, for all functions.
+        // Without previous results, there is one more for all functions.
         let all = module.ir().global_bodies().len();
         let fresh = {
             let text = module.to_string();

@@ -1,10 +1,10 @@
-//! The examples of `docs/language.md` are read and checked as the page says.
+//! The examples in `docs/language.md` have the documented results.
 
 use relax::{InferOptions, ReadOptions, Session, check};
 
 const PAGE: &str = include_str!("../../../docs/language.md");
 
-/// The messages of the errors that reading and checking find.
+/// Returns the messages of the errors found by reading and checking.
 fn errors(text: &str) -> Vec<String> {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, mut all) = session.read("example.relay", text.as_bytes().to_vec());
@@ -20,7 +20,7 @@ fn errors(text: &str) -> Vec<String> {
 #[test]
 fn examples_mean_what_the_page_says() {
     let (mut good, mut bad) = (0, 0);
-    // Every other part is within a fence.
+    // Every other part is inside a fence.
     for part in PAGE.split("```").skip(1).step_by(2) {
         let (head, text) = part.split_once('\n').expect("a fence has lines");
         let errors = errors(text);

@@ -1,5 +1,5 @@
-//! The pass manager: what is found once and kept, what is in order whatever the number of threads,
-//! what is refused.
+//! The pass manager: caching of analyses, results independent of the number of threads, rejected
+//! passes.
 
 use relax::{PassConfig, Pipeline, ReadOptions, Session, Silent, Style, run_pipeline};
 use relax_ir::{Expr, GlobalKind, Module};
@@ -13,7 +13,7 @@ fn read(text: &str) -> (Session, Module) {
     (session, module)
 }
 
-/// Returns how often types are found while a pipeline runs.
+/// Returns the number of type inferences during a pipeline.
 fn inferred(text: &str, pipeline: &str) -> usize {
     let (mut session, mut module) = read(text);
     let pipeline = session.pipeline(pipeline).expect("a pipeline");
@@ -39,8 +39,8 @@ fn types_are_found_again_after_a_change() {
     assert_eq!(inferred(text, "fold-constant,fuse-ops,infer-type"), 3);
 }
 
-/// The result of a pipeline with so many threads, each function on its own where a pass allows it,
-/// or all functions at once.
+/// Returns the result of a pipeline with `n` threads, either function by function where a pass
+/// allows it, or on all functions at once.
 fn with_threads(n: usize, shares: bool, text: &str, pipeline: &str) -> String {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(n).build();
     pool.expect("threads").install(|| {
@@ -124,7 +124,7 @@ fn passes_over_each_function_make_the_same_of_it_among_others_and_alone() {
 
 #[test]
 fn what_is_known_of_functions_that_stay_is_kept() {
-    // Dead code is in @f alone; @g and @h stay what they are.
+    // Only @f has dead code; @g and @h are unchanged.
     let text = "def @f(%x: float32) { let %y = exp(%x); %x }
                 def @g(%x: float32) { let %y = exp(%x); %y }
                 def @h(%x: float32) { let %y = @g(%x); tanh(%y) }";
@@ -133,9 +133,9 @@ fn what_is_known_of_functions_that_stay_is_kept() {
     let pipeline = session.pipeline(passes).expect("a pipeline");
     let outcome = run_pipeline(&pipeline, &mut module, &PassConfig::default(), &mut Silent);
     assert!(outcome.failure.is_none());
-    // Effects once: the pass declares that it preserves them. The second run of the pass has
-    // nothing to do. Types before and after it, and of all functions for `infer-type`, which says
-    // the warnings of all.
+    // Effects are computed once, as the pass declares that it preserves them. The second run of the
+    // pass has nothing to do. Types are inferred before and after it, and for all functions by
+    // `infer-type`, which reports all warnings.
     assert_eq!((outcome.found.types, outcome.found.effects), (3, 1));
     assert_eq!(outcome.found.of_functions, 3);
     let (mut session, mut module) = read(text);
@@ -147,7 +147,7 @@ fn what_is_known_of_functions_that_stay_is_kept() {
     assert_eq!(outcome.found.effects, 1);
 }
 
-/// Runs passes of the library, then one of the test. What was found out, and what went wrong.
+/// Runs passes of the library, then one of this test; returns the computed analyses, and the error.
 fn and_then(text: &str, passes: &str, pass: &'static PassDef) -> (Found, Option<String>) {
     let (mut session, mut module) = read(text);
     let mut pipeline = session.pipeline(passes).expect("a pipeline");
@@ -167,7 +167,7 @@ fn and_then(text: &str, passes: &str, pass: &'static PassDef) -> (Found, Option<
     (outcome.found, outcome.failure.map(said))
 }
 
-/// Makes @f give a pair.
+/// Makes @f return a pair.
 static PAIRS: PassDef = PassDef {
     name: "pairs",
     doc: "Makes @f give its result twice.",
@@ -201,7 +201,7 @@ fn only_functions_that_changed_are_typed_and_verified_again() {
     let Found {
         typed, verified, ..
     } = outcome.found;
-    // All four once, then @f, then @g: their types stay, so @h and @k are not looked at.
+    // All four once, then @f, then @g: their types are unchanged, so @h and @k are skipped.
     assert_eq!((typed, verified), (4 + 1 + 1, 4 + 1));
 }
 
@@ -214,10 +214,10 @@ fn functions_that_refer_to_one_of_another_type_are_typed_again() {
                 def @l(%x: float32) { @k(%x) }";
     let (found, failure) = and_then(text, "infer-type", &PAIRS);
     assert_eq!(failure, None);
-    // `infer-type` looks at all five and is not counted. Then @f; its type is another, so @g and
-    // with it @h are typed, in one go with @f.
+    // `infer-type` visits all five and is not counted. Then @f; its type changes, so @g and
+    // therefore @h are inferred again together with @f.
     assert_eq!(found.typed, 5 + 1 + 3);
-    // Where the types do not fit any more, that is found too.
+    // Type errors that arise are detected too.
     let text = "def @f(%x: float32) { exp(%x) }
                 def @g(%x: float32) -> float32 { @f(%x) }";
     let (_, failure) = and_then(text, "infer-type", &PAIRS);
@@ -227,7 +227,7 @@ fn functions_that_refer_to_one_of_another_type_are_typed_again() {
     );
 }
 
-/// A pass over dataflow blocks that binds other values to what leaves them.
+/// A pass over dataflow blocks that changes the types of outputs.
 static OTHER_TYPES: PassDef = PassDef {
     name: "other-types",
     doc: "Binds a pair last.",
@@ -244,7 +244,7 @@ static OTHER_TYPES: PassDef = PassDef {
     },
 };
 
-/// A pass that says it sees dataflow blocks only, and changes what follows them.
+/// A pass that claims to change only dataflow blocks, and changes code after them.
 static OUTSIDE: PassDef = PassDef {
     name: "outside",
     doc: "Makes all functions give pairs.",
@@ -260,7 +260,7 @@ static OUTSIDE: PassDef = PassDef {
     },
 };
 
-/// One that forgets what leaves the block.
+/// A pass that drops an output of the block.
 static FORGETS: PassDef = PassDef {
     name: "forgets",
     doc: "Drops the last binding.",
@@ -299,7 +299,7 @@ fn what_leaves_dataflow_blocks_stays_what_it_is() {
     }
 }
 
-/// A pass that says it preserves effects, and adds one.
+/// A pass that claims to preserve effects, and adds one.
 static LIES: PassDef = PassDef {
     name: "lies",
     doc: "Puts a write to memory into functions.",
@@ -335,7 +335,7 @@ fn what_a_pass_declares_to_preserve_is_checked() {
     run_pipeline(&pipeline, &mut module, &config, &mut Silent);
 }
 
-/// A pass that needs a form.
+/// A pass that requires a form.
 static NEEDS: PassDef = PassDef {
     name: "needs-names",
     doc: "Does nothing.",
@@ -344,7 +344,7 @@ static NEEDS: PassDef = PassDef {
     run: |_| Ok(()),
 };
 
-/// Runs passes, then [`NEEDS`]; the code of the error, and its note.
+/// Runs passes, then [`NEEDS`]; returns the code of the error, and its note.
 fn then_needs(before: &str) -> Option<(relax_base::Code, String)> {
     let (mut session, mut module) = read("def @main(%x: float32) { tanh(exp(%x)) }");
     let mut pipeline: Pipeline = session.pipeline(before).expect("a pipeline");
@@ -366,7 +366,7 @@ fn a_form_that_no_pass_gave_is_asked_for() {
     assert_eq!(code, codes::FORM);
     assert!(notes.contains("`to-a-normal-form,needs-names`"), "{notes}");
     assert_eq!(then_needs("to-a-normal-form"), None);
-    // What keeps the form keeps it; what does not, and changes something, loses it.
+    // Passes that preserve the form keep it valid; others invalidate it when they change something.
     assert_eq!(then_needs("to-a-normal-form,infer-type"), None);
     let lost = then_needs("to-a-normal-form,to-graph-normal-form");
     assert_eq!(lost.map(|l| l.0), Some(codes::FORM));

@@ -1,8 +1,9 @@
-//! Long and deep texts: memory stays a small multiple of the text, and nothing overflows.
+//! Long and deep texts: memory is a small multiple of the text, and nothing overflows.
 //!
-//! The allocator counts, so that the numbers do not depend on the machine or its load. With
-//! optimisation, as CI runs it, the texts have the sizes promised: 1,000,000 bindings, 100,000
-//! nested brackets, a constant of 100 MB. Without, bindings and constant are a tenth of that.
+//! The allocator counts, so that the numbers are independent of the machine and its load. In
+//! optimised builds, as in CI, the texts have the promised sizes: 1,000,000 bindings, 100,000
+//! nested brackets, a constant of 100 MB. In debug builds, bindings and constant are a tenth of
+//! that.
 
 #![allow(unsafe_code, reason = "an allocator that counts")]
 
@@ -39,7 +40,8 @@ unsafe impl GlobalAlloc for Counting {
         unsafe { System.dealloc(at, layout) }
     }
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // The pages of large blocks are moved, so the old and the new do not exist at once.
+        // The pages of large blocks are remapped, so the old and the new block do not exist at
+        // once.
         NOW.fetch_sub(layout.size(), Relaxed);
         grew(size);
         // SAFETY: the caller's promises are passed on.
@@ -50,12 +52,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What the long texts are divided by.
+/// The divisor of the texts' sizes.
 const FRACTION: usize = if cfg!(debug_assertions) { 10 } else { 1 };
-/// Nothing may recurse over the text: this is all the stack there is.
+/// The stack size: nothing may recurse over the text.
 const STACK: usize = 1 << 20;
 
-/// Whether a text comes back at about its length.
+/// Whether a text prints at about its original length.
 #[derive(PartialEq)]
 enum Printed {
     Whole,
@@ -63,9 +65,9 @@ enum Printed {
     Less,
 }
 
-/// The most that reading, printing in both styles and dropping holds at once, in multiples of the
-/// text (which counts itself), or of what is printed where that is longer: TVM's style gives every
-/// tuple in a tuple a line and a number.
+/// Checks the peak memory of reading, printing in both styles and dropping, as a multiple of the
+/// text (including the text), or of the printed text if that is longer: TVM's style gives every
+/// nested tuple a line and a number.
 fn check(what: &str, text: String, most: f64, back: Printed) {
     let size = text.len();
     let mut longest = size;
@@ -95,10 +97,10 @@ fn check(what: &str, text: String, most: f64, back: Printed) {
     }
 }
 
-/// Promises that were not kept.
+/// Violated promises.
 static BROKEN: std::sync::Mutex<Vec<String>> = std::sync::Mutex::new(Vec::new());
 
-/// One test, since the counters are the process's.
+/// A single test, as the counters are global.
 #[test]
 fn memory_is_a_small_multiple_of_the_text() {
     let thread = std::thread::Builder::new().stack_size(STACK);
@@ -110,7 +112,7 @@ fn memory_is_a_small_multiple_of_the_text() {
 }
 
 fn texts() {
-    // What is made once, whatever the text.
+    // Allocations that are made once, independent of the text.
     let warm = format!(
         "def @main(%x: int32) {{ nn.relu(%x) {} }}",
         " ".repeat(1 << 10)
@@ -168,7 +170,7 @@ fn texts() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// A text of about `size` bytes that is one constant.
+/// Returns a text of about `size` bytes with a single constant.
 fn constant(size: usize) -> String {
     let mut session = Session::new(ReadOptions::default());
     let small = b"#[version = \"0.0.5\"]\ndef @main() { 1f }".to_vec();
@@ -181,7 +183,7 @@ fn constant(size: usize) -> String {
     print(&module, Style::Tvm, None)
 }
 
-/// What is promised for bindings and constants.
+/// The promise for bindings and constants.
 const FLAT: f64 = 20.0;
-/// What is promised for nested constructs.
+/// The promise for nested constructs.
 const NESTED: f64 = 40.0;

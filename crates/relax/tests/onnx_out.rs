@@ -1,8 +1,7 @@
-//! What is written as ONNX and read back computes the same: the value cases of `tests/ops/` of all
-//! operators that have a form there, and programs with branches, loops, functions and symbolic
-//! extents.
+//! Exported ONNX models read back and compute the same: the value cases of `tests/ops/` of all
+//! operators with an ONNX form, and programs with branches, loops, functions and symbolic extents.
 
-#[allow(dead_code)] // Each test file uses its part.
+#[allow(dead_code)] // Each test file uses a part of it.
 mod op_cases;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -27,7 +26,7 @@ fn main() {
     libtest_mimic::run(&args, trials).exit();
 }
 
-/// Operators none of whose value cases can be written, and why.
+/// Operators without an exportable value case, and why.
 const NO_CASE: &[(&str, &str)] = &[("device_copy", "has no value case: it names devices")];
 
 fn operator(name: &str) -> Result<(), Failed> {
@@ -58,7 +57,7 @@ enum Unequal {
     Differs(String),
 }
 
-/// Writes a program, reads it back, and compares the results.
+/// Exports a program, reads it back, and compares the results.
 fn again(text: &str, inputs: Vec<Tensor>) -> Result<(), Unequal> {
     let module = Module::parse(text).map_err(|e| Unequal::Differs(e.to_string()))?;
     let bytes = module
@@ -72,7 +71,7 @@ fn again(text: &str, inputs: Vec<Tensor>) -> Result<(), Unequal> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     leaves(&wanted, &mut a);
     leaves(&found, &mut b);
-    // One output is no tuple.
+    // A single output is not a tuple.
     match a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| close(a, b)) {
         true => Ok(()),
         false => Err(Unequal::Differs(format!("{wanted:?}\nis not\n{found:?}"))),
@@ -87,12 +86,12 @@ fn leaves(v: &Value, out: &mut Vec<Tensor>) {
     }
 }
 
-/// Returns whether two tensors are near each other. ONNX's `Clip` passes on what is no number.
+/// Returns whether two tensors are close. ONNX's `Clip` propagates NaN.
 fn close(a: &Tensor, b: &Tensor) -> bool {
     if a.dtype() != b.dtype() || a.shape() != b.shape() {
         return false;
     }
-    // Other operators round elsewhere: halves are compared coarsely.
+    // Other operators round elsewhere: half-precision floats are compared coarsely.
     let share = if a.dtype().size() == 2 { 4e-3 } else { 1e-4 };
     let near = |x: f64, y: f64| x == y || (x - y).abs() <= share * (1.0 + y.abs());
     (0..a.len()).all(|i| {
@@ -101,7 +100,7 @@ fn close(a: &Tensor, b: &Tensor) -> bool {
     })
 }
 
-/// Programs of one parameter, a vector of three.
+/// Programs with one parameter, a vector of three elements.
 const PROGRAMS: &[(&str, &str)] = &[
     (
         "branches in branches",
@@ -172,7 +171,7 @@ fn program(text: &str) -> Result<(), Failed> {
     }
 }
 
-/// Programs that have no form, and what is said of them.
+/// Programs without an ONNX form, and their errors.
 const REFUSED: &[(&str, &str, &str)] = &[
     (
         "a reference",

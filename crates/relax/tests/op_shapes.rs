@@ -1,11 +1,11 @@
-//! For random shapes and the attributes of the cases of `tests/ops/`: the shape that an operator's
-//! relation infers symbolically, evaluated, is the shape that its computation produces.
+//! For random shapes and the attributes of the cases in `tests/ops/`: the symbolically inferred
+//! shape of an operator, evaluated, is the shape that its computation produces.
 //!
-//! The extents of a case become dimension variables, equal ones the same and each its own; those
-//! that the relation only takes as constants stay. Extents are then drawn at random, and the call
-//! is inferred with constants (which refuses what is no valid input), and evaluated.
+//! The extents of a case become dimension variables, both with equal ones shared and with all
+//! distinct; those that the relation only accepts as constants are kept. Extents are then drawn at
+//! random, and the call is inferred with constants (which rejects invalid inputs), and evaluated.
 
-#[allow(dead_code)] // Each test file uses its part.
+#[allow(dead_code)] // Each test file uses a part of it.
 mod op_cases;
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use relax_ops::OpDef;
 use relax_sym::DimVar;
 use relax_tensor::{DType, Tensor};
 
-/// Operators of which no call with other extents than those of the cases is checked, and why.
+/// Operators that are not checked with other extents than those of the cases, and why.
 const FIXED: &[(&str, &str)] = &[
     (
         "arange",
@@ -50,9 +50,9 @@ const FIXED: &[(&str, &str)] = &[
     ("random.uniform", "takes a key of ten words and scalars"),
 ];
 
-/// How many random calls of each case are tried.
+/// The number of random calls of each case.
 const TRIES: usize = 12;
-/// No tensor of a random call has more elements than this.
+/// The limit on elements of tensors in random calls.
 const LARGEST: i64 = 20_000;
 
 fn main() {
@@ -70,7 +70,7 @@ impl Random {
         ((self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33) as usize) % n
     }
 
-    /// A small extent, or a multiple of the one that the case has.
+    /// Returns a small extent, or a multiple of the one in the case.
     fn extent(&mut self, own: i64) -> i64 {
         match self.below(3) {
             0 if own > 0 => own * (1 + self.below(3) as i64),
@@ -79,16 +79,16 @@ impl Random {
     }
 }
 
-/// A parameter with its extents, the group of each, and what its elements are made of.
+/// A parameter with its extents, the group of each, and the source of its elements.
 struct Part<'a> {
     name: &'a str,
     dtype: DType,
-    /// Groups share one variable, and one extent.
+    /// Extents of a group share one variable and value.
     shape: Vec<(i64, usize)>,
     elements: &'a str,
 }
 
-/// The type of a parameter, where each extent is written by `dim`.
+/// Formats the type of a parameter, with each extent printed by `dim`.
 fn type_text(p: &Part<'_>, dim: &Dims<'_>) -> String {
     let dims: String = p.shape.iter().map(|&n| format!("{}, ", dim(n))).collect();
     format!("Tensor[({dims}), {}]", p.dtype)
@@ -103,7 +103,7 @@ fn module(items: &str, case: &Case, parts: &[Part<'_>], dim: &Dims<'_>) -> Check
     checked(module_of(items, &case.call, &params))
 }
 
-/// The extents of a type with tensors in tuples: `None` for one that is not known.
+/// The extents of a type with tensors in tuples; `None` for unknown ones.
 type Extents = Vec<Option<Vec<Option<i64>>>>;
 
 fn extents(m: &Module, ty: TypeId, value: &dyn Fn(DimVar) -> Option<i64>) -> Extents {
@@ -123,7 +123,7 @@ fn extents(m: &Module, ty: TypeId, value: &dyn Fn(DimVar) -> Option<i64>) -> Ext
     out
 }
 
-/// Returns whether extents that were found are those that were inferred, as far as these are known.
+/// Returns whether actual extents match the inferred ones, as far as these are known.
 fn fit(inferred: &Extents, found: &[Tensor]) -> bool {
     let axes = |a: &[Option<i64>], b: &[i64]| {
         a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.is_none_or(|a| a == *b))
@@ -132,8 +132,8 @@ fn fit(inferred: &Extents, found: &[Tensor]) -> bool {
         && (inferred.iter().zip(found)).all(|(a, b)| a.as_ref().is_none_or(|a| axes(a, b.shape())))
 }
 
-/// Checks one case with equal extents as one variable, and with a variable for each; the number of
-/// random calls that were evaluated.
+/// Checks one case with a variable per distinct extent, and with a variable for each extent;
+/// returns the number of random calls that were evaluated.
 fn check(items: &str, case: &Case, random: &mut Random) -> Result<usize, String> {
     let fixed = checked(module_of(items, &case.call, &case.typed()));
     if fixed.has_errors() {
@@ -176,7 +176,7 @@ fn check_parts(
     groups: usize,
     random: &mut Random,
 ) -> Result<usize, String> {
-    // Which extents may be variables: those with which the relation neither refuses nor warns.
+    // The extents that may be variables: those for which the relation neither rejects nor warns.
     let mut free: Vec<usize> = Vec::new();
     for group in 0..groups {
         free.push(group);
@@ -211,7 +211,7 @@ fn check_parts(
         let inputs = (parts.iter().zip(&shapes))
             .map(|(p, s)| filled(p.dtype, s, p.elements))
             .collect::<Result<Vec<_>, _>>()?;
-        // The elements may not fit other extents: indices out of range, and the like.
+        // The elements may be invalid for other extents: indices out of range, and the like.
         let Some(found) = constant.run(&inputs).ok().as_ref().and_then(Value::flatten) else {
             continue;
         };
@@ -236,7 +236,7 @@ fn check_parts(
     Ok(done)
 }
 
-/// An extent as the symbolic program writes it.
+/// Returns an extent as in the symbolic program.
 fn name(free: &[usize], (n, group): (i64, usize)) -> String {
     if free.contains(&group) {
         format!("d{group}")

@@ -1,8 +1,8 @@
-//! The types, refusals and values of every operator, as `tests/ops/` states them.
+//! The types, errors and values of every operator, as recorded in `tests/ops/`.
 //!
-//! `RELAX_BLESS=1 cargo test -p relax --test op_tests` writes the results anew; review every line.
+//! `RELAX_BLESS=1 cargo test -p relax --test op_tests` regenerates the results; review every line.
 
-#[allow(dead_code)] // Each test file uses its part.
+#[allow(dead_code)] // Each test file uses a part of it.
 mod op_cases;
 
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -50,7 +50,7 @@ fn missing(op: &OpDef, kinds: &[Kind]) -> Vec<String> {
     };
     need(Kind::Static, 1);
     need(Kind::Refused, 2);
-    // Without inputs there is nothing to be symbolic or unknown.
+    // Without inputs, nothing can be symbolic or unknown.
     if !op.inputs.is_empty() {
         need(Kind::Symbolic, 1);
         need(Kind::Unknown, 1);

@@ -1,9 +1,9 @@
-//! Relax's own passes: the texts of `tests/relax-passes/`, one for each, with what becomes of them,
-//! and the page `docs/relax-passes.md`, where each has a section.
+//! Relax's own passes: the texts of `tests/relax-passes/`, one for each, with their results, and
+//! the page `docs/relax-passes.md`, with a section for each.
 //!
 //! The first line of a text names the pipeline.
-//! `RELAX_BLESS=1 cargo test -p relax --test relax_passes` writes the results anew; review every
-//! line, and let TVM 0.27 read what changed.
+//! `RELAX_BLESS=1 cargo test -p relax --test relax_passes` regenerates the results; review every
+//! line, and check that TVM 0.27 reads what changed.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ fn read(name: &str, text: &str) -> Module {
     module.unwrap_or_else(|e| panic!("{name}: {e}\n{text}"))
 }
 
-/// Returns what the pipeline of a text makes of it.
+/// Returns the result of a text's pipeline.
 fn outcome(name: &str, text: &str) -> String {
     let first = text.lines().next().unwrap_or_default();
     let pipeline = first.strip_prefix("# run: ").expect("a pipeline");
@@ -42,7 +42,7 @@ fn passes_make_what_is_blessed() {
         let text =
             text.unwrap_or_else(|_| panic!("`{}` has no text in tests/relax-passes", pass.name));
         let found = outcome(pass.name, &text);
-        // It is a module again, and printed the same.
+        // It is a valid module, and prints the same.
         assert_eq!(
             read(pass.name, &found).to_tvmscript().ok(),
             Some(found.clone()),

@@ -1,8 +1,7 @@
-//! Programs of Relay as Relax that TVM runs: the texts of `tests/rescue/`, each with what becomes
-//! of it.
+//! Relay programs as Relax that TVM can run: the texts of `tests/rescue/`, each with its result.
 //!
-//! `RELAX_BLESS=1 cargo test -p relax --test rescue` writes the results anew; review every line,
-//! and let TVM 0.27 build and run what changed.
+//! `RELAX_BLESS=1 cargo test -p relax --test rescue` regenerates the results; review every line,
+//! and check that TVM 0.27 builds and runs what changed.
 
 use std::path::{Path, PathBuf};
 
@@ -23,7 +22,7 @@ fn texts() -> Vec<PathBuf> {
     all
 }
 
-/// The text in TVMScript, or the errors, a line each.
+/// Returns the TVMScript, or the errors, one per line.
 fn outcome(name: &str, text: String) -> String {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, _, found) = session.check(name, text.into_bytes(), &InferOptions::default());
@@ -70,7 +69,7 @@ fn programs_become_what_is_blessed() {
     }
 }
 
-/// What is written is read again, and has a form again.
+/// The output can be read, and printed again.
 #[test]
 fn what_is_written_is_read() {
     for path in texts() {

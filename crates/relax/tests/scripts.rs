@@ -1,8 +1,9 @@
-//! Our own programs as Relax in TVMScript, and back: what was read of the text prints to a text of
-//! the same module, and computes what the program computes.
+//! Round trips of our own programs through TVMScript: the module that is read prints as a text of
+//! the same module, and computes the same results.
 //!
-//! What has no form there is listed with its reason in `tests/tvmscript/out-of-reach.txt`;
-//! `RELAX_BLESS=1 cargo test -p relax --test scripts` writes the list anew.
+//! Programs without a TVMScript form are listed with the reason in
+//! `tests/tvmscript/out-of-reach.txt`; `RELAX_BLESS=1 cargo test -p relax --test scripts`
+//! regenerates the list.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -14,7 +15,8 @@ fn read(name: &str, text: String) -> Result<Module, relax::Error> {
     Module::read(name, text.into_bytes(), Default::default())
 }
 
-/// A program in Relax's form and what is read of it in TVMScript; or why there is no such text.
+/// Returns a program in Relax's form, and after a round trip through TVMScript; or why there is no
+/// such text.
 fn through(name: &str, text: &str) -> Result<(Module, Module), String> {
     let mut module = read(name, text.to_owned()).expect("programs check");
     if let Err(e) = module.optimise("relay-to-relax") {
@@ -27,7 +29,7 @@ fn through(name: &str, text: &str) -> Result<(Module, Module), String> {
     }
 }
 
-/// The first line of what is wrong, without its place.
+/// Returns the first line of an error, without its location.
 fn reason(e: &relax::Error) -> String {
     let text = e.to_string();
     let found = text.lines().find(|l| l.contains("RX"));
@@ -35,7 +37,7 @@ fn reason(e: &relax::Error) -> String {
     line.trim().to_owned()
 }
 
-/// What was read prints, and what is read of that is the same.
+/// Checks that the module that was read prints and reads back as the same module.
 fn settled(name: &str, again: &Module) {
     let script = again
         .to_tvmscript()
@@ -73,7 +75,7 @@ fn our_programs_come_back_equal() {
     assert_eq!(out, std::fs::read_to_string(&list).unwrap_or_default());
 }
 
-/// Returns how many seeds are tried: `RELAX_SEEDS` overrules.
+/// Returns the number of seeds: `RELAX_SEEDS`, or the default.
 fn seeds(default: u64) -> u64 {
     let set = std::env::var("RELAX_SEEDS").ok();
     set.and_then(|s| s.parse().ok()).unwrap_or(default)

@@ -1,10 +1,9 @@
-//! TensorIR of TVMScript runs: blocks with axes and reductions, programs that change what they are
-//! given, memory.
+//! TVMScript's TensorIR runs: blocks with axes and reductions, in-place programs, memory.
 #![cfg(feature = "native")]
 
 use relax::{CompileOptions, Module, Tensor, Value};
 
-/// Returns what native code gives for `@main` on vectors of these elements.
+/// Returns the native results of `@main` on vectors of these elements.
 fn run(text: &str, arguments: &[&[f32]]) -> Vec<f32> {
     let module = Module::parse(text).expect("it reads");
     let program = module.compile(&CompileOptions::default());

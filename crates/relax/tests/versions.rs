@@ -1,4 +1,4 @@
-//! Every operator with every attribute that a release of TVM wrote is read:
+//! Every operator with every attribute that a release of TVM wrote can be read:
 //! `tests/versions/attributes.tsv` lists them by release. `tests/versions/constructs.tsv` lists the
 //! other forms, each with a file test.
 
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use relax::{ReadOptions, Release, Session, TextOptions};
 use relax_base::{Code, Diagnostics};
 
-/// An operator, an attribute, or the number of arguments is not as it is written.
+/// The operator, an attribute, or the number of arguments is not accepted.
 const NOT_READ: &[Code] = &[Code(203), Code(510), Code(511)];
 
-/// Operators that are not read, and why.
+/// Operators that cannot be read, and why.
 const NOT_THERE: &[(&str, &str)] = &[(
     "nn.contrib_conv2d_winograd_nnpack_without_weight_transform",
     "its weight is in the layout of a library of its time",
@@ -33,11 +33,11 @@ fn table(name: &str) -> Vec<[String; 4]> {
     rows.map(row).collect()
 }
 
-/// A call in which nothing is wrong but, perhaps, types and values.
+/// Returns whether a call is accepted, apart from types and values.
 fn is_read(release: Release, op: &str, attrs: &[&str]) -> bool {
     let mut given = String::new();
     for attr in attrs {
-        // What was written otherwise for a true value is another operator now.
+        // With a true value it is another operator now.
         let value = if *attr == "reverse" { "False" } else { "1" };
         given.push_str(&format!(", {attr}={value}"));
     }

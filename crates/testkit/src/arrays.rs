@@ -1,6 +1,6 @@
-//! Files of arrays, byte by byte: also such as no library would write.
+//! Array files built byte by byte, including ones that no library would write.
 
-/// A `.npy` file: element type, order, and shape as NumPy writes them.
+/// Builds a `.npy` file: element type, order, and shape in NumPy's notation.
 pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     let order = if fortran { "True" } else { "False" };
     let mut header =
@@ -16,7 +16,7 @@ pub fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A zip archive of members that are stored as they are.
+/// Builds a zip archive with uncompressed members.
 pub fn archive(members: &[(&str, Vec<u8>)]) -> Vec<u8> {
     let (mut out, mut list) = (Vec::new(), Vec::new());
     for (name, data) in members {

@@ -1,4 +1,4 @@
-//! Whether two results are the same.
+//! Comparison of results.
 
 use relax_tensor::{Tensor, Value};
 
@@ -6,7 +6,8 @@ fn kind(a: &Tensor, b: &Tensor) -> bool {
     a.dtype() == b.dtype() && a.shape() == b.shape()
 }
 
-/// Equal element by element: signs of zeros count, all NaNs are one.
+/// Returns whether tensors are equal element by element; the sign of zeros counts, all NaNs are
+/// equal.
 pub fn same(a: &Tensor, b: &Tensor) -> bool {
     let equal = |i: usize| {
         if a.dtype().is_float() {
@@ -19,8 +20,8 @@ pub fn same(a: &Tensor, b: &Tensor) -> bool {
     kind(a, b) && (0..a.len()).all(equal)
 }
 
-/// Equal up to `relative` of the larger magnitude or `absolute`, whichever is more; NaN and
-/// infinities only to themselves.
+/// Returns whether tensors are equal up to `relative` of the larger magnitude or `absolute`,
+/// whichever is larger; NaN and infinities only equal themselves.
 pub fn agree(a: &Tensor, b: &Tensor, relative: f64, absolute: f64) -> bool {
     let near = |i: usize| {
         if !a.dtype().is_float() {
@@ -35,7 +36,7 @@ pub fn agree(a: &Tensor, b: &Tensor, relative: f64, absolute: f64) -> bool {
     kind(a, b) && (0..a.len()).all(near)
 }
 
-/// Equal up to what another order of roundings may change.
+/// Returns whether values are equal up to reordered rounding.
 pub fn alike(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Tensor(a), Value::Tensor(b)) => {

@@ -1,4 +1,4 @@
-//! Data types: the program's own, instances, patterns, recursion over what they hold.
+//! Data types: user-defined ones, instances, patterns, recursion over their contents.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::expr::{Gen, Global};
 use crate::types::{Elem, Ty};
 
 impl Gen {
-    /// A data type of the program's own: its first constructor holds no other instance of it.
+    /// Generates a user-defined data type, whose first constructor is not recursive.
     pub fn data_type(&mut self) -> String {
         let at = self.data.len();
         let mut constructors = Vec::new();
@@ -39,7 +39,7 @@ impl Gen {
         text
     }
 
-    /// An instance of the program's own type `k`.
+    /// Generates an instance of the user-defined type `k`.
     pub fn instance(&mut self, k: usize, depth: u32) -> String {
         let which = match depth {
             0 => 0,
@@ -50,7 +50,7 @@ impl Gen {
         applied(&format!("C{k}x{which}"), &shown)
     }
 
-    /// A pattern for values of a type; what it binds goes into the scope.
+    /// Generates a pattern for values of a type; its variables are added to the scope.
     fn pattern(&mut self, ty: &Ty, depth: u32) -> String {
         if depth > 0 && self.rng.chance(75) {
             let of = |c: &str, fields: &[&Ty]| {
@@ -91,7 +91,7 @@ impl Gen {
         v
     }
 
-    /// A `match` whose last clause takes whatever the others leave.
+    /// Generates a `match` whose last clause covers everything the others leave.
     pub fn matching(&mut self, ty: &Ty, depth: u32) -> String {
         let symbolic = !self.bases.is_empty();
         let mut of = self.value_ty(symbolic, 2);
@@ -113,8 +113,8 @@ impl Gen {
         format!("match ({value}) {{{clauses} _ => {{\n{rest}}} }}")
     }
 
-    /// A recursive function over a list: of each element and of what the rest gives. Not a tail
-    /// call, or one with the result so far.
+    /// Generates a recursive function over a list that combines each element with the result for
+    /// the rest; either without tail calls, or with an accumulator.
     pub fn folding(&mut self, k: usize, fuel: usize) -> String {
         let (of, ret) = (self.value_ty(false, 1), self.value_ty(false, 1));
         let list = Ty::List(Box::new(of.clone()));
@@ -143,7 +143,7 @@ impl Gen {
         )
     }
 
-    /// A scalar truth value.
+    /// Generates a boolean scalar.
     pub fn condition(&mut self, depth: u32) -> String {
         self.expr(&Ty::scalar(Elem::Bool), depth)
     }

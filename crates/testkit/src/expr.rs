@@ -5,39 +5,39 @@ use crate::programs::Programs;
 use crate::rng::Rng;
 use crate::types::{Dim, Dims, Elem, Ty};
 
-/// A global function that may be called.
+/// A global function that can be called.
 pub struct Global {
     pub name: String,
     pub args: Vec<Ty>,
     pub ret: Ty,
-    /// Whether the first argument is how many steps it makes.
+    /// Whether the first argument is the number of its steps.
     pub counted: bool,
 }
 
-/// The state of generation.
+/// The state of the generator.
 pub struct Gen {
     pub rng: Rng,
     pub features: Features,
     pub globals: Vec<Global>,
-    /// What is in scope, innermost last: text of a reference, and type.
+    /// The variables in scope, innermost last: the text of a reference, and the type.
     pub env: Vec<(String, Ty)>,
-    /// How many nodes the function may still get.
+    /// The number of nodes the function may still get.
     pub fuel: i64,
-    /// The dimension variables in scope, each with a variable of one axis of that extent.
+    /// The dimension variables in scope, each with a one-axis variable of that extent.
     pub bases: Vec<(u32, String)>,
     /// Local functions in scope that apply a function `fn (A) -> A` to an `A`, for any `A`.
     pub appliers: Vec<String>,
-    /// The program's own data types: the fields of each constructor.
+    /// The user-defined data types: the fields of each constructor.
     pub data: Vec<Vec<Vec<Ty>>>,
-    /// Items that expressions asked for.
+    /// Items required by expressions.
     pub programs: Programs,
-    /// How deep in closures and loops: what runs often stays small.
+    /// The nesting depth of closures and loops: code that runs often stays small.
     pub inner: u32,
-    /// Within dataflow blocks and graph bindings: operators only.
+    /// Whether inside dataflow blocks and graph bindings: operators only.
     pub plain: bool,
-    /// Operands may go through a function that hides their extents.
+    /// Whether operands may go through a function that hides their extents.
     pub hiding: bool,
-    /// How many dimension variables matches have bound.
+    /// The number of dimension variables bound by matches.
     pub matched: u32,
     pub graph: u32,
     fresh: u32,
@@ -64,7 +64,7 @@ impl Gen {
         }
     }
 
-    /// A name of its own.
+    /// Returns a unique name.
     pub fn name(&mut self) -> String {
         self.fresh += 1;
         format!("%v{}", self.fresh)
@@ -85,7 +85,7 @@ impl Gen {
         *self.rng.pick(all)
     }
 
-    /// A tensor type.
+    /// Generates a tensor type.
     pub fn tensor_ty(&mut self, symbolic: bool) -> Ty {
         let elem = self.elem();
         let rank = *self.rng.pick(&[0, 0, 1, 1, 2, 2, 2, 3, 4]);
@@ -101,7 +101,7 @@ impl Gen {
         Ty::Tensor(dims, elem)
     }
 
-    /// A type of values that can be passed around.
+    /// Generates a type of first-class values.
     pub fn value_ty(&mut self, symbolic: bool, depth: u32) -> Ty {
         let f = self.features;
         if depth == 0 {
@@ -126,7 +126,7 @@ impl Gen {
         }
     }
 
-    /// A function of these types.
+    /// Generates a function of these types.
     pub fn closure(&mut self, args: &[Ty], ret: &Ty) -> String {
         let mark = self.env.len();
         let mut shown = Vec::new();
@@ -144,7 +144,7 @@ impl Gen {
         format!("fn ({}) -> {ret} {{\n{body}}}", shown.join(", "))
     }
 
-    /// An expression of that type.
+    /// Generates an expression of this type.
     pub fn expr(&mut self, ty: &Ty, depth: u32) -> String {
         self.fuel -= 1;
         if depth == 0 || self.fuel <= 0 {
@@ -174,7 +174,7 @@ impl Gen {
         (!fitting.is_empty()).then(|| self.rng.pick(&fitting).clone())
     }
 
-    /// The smallest expression of that type.
+    /// Generates the smallest expression of this type.
     pub fn leaf(&mut self, ty: &Ty) -> String {
         if self.rng.chance(75)
             && let Some(v) = self.variable(ty)
@@ -187,7 +187,7 @@ impl Gen {
         }
     }
 
-    /// A constructor's application, a tuple, a closure.
+    /// Generates a constructor application, a tuple, or a closure.
     fn construct(&mut self, ty: &Ty, depth: u32) -> String {
         let depth = depth.saturating_sub(1);
         match ty {
@@ -200,7 +200,7 @@ impl Gen {
                 }
             }
             Ty::Func(args, ret) => {
-                // Without fuel a function returns its argument or something as small.
+                // Without fuel, a function returns its argument or something equally small.
                 self.closure(args, ret)
             }
             Ty::Ref(t) => format!("ref({})", self.expr(t, depth)),
@@ -225,7 +225,7 @@ impl Gen {
         }
     }
 
-    /// Returns what makes a value of any type: control flow, calls, projections.
+    /// Generates an expression that works for any type: control flow, calls, projections.
     fn general(&mut self, ty: &Ty, depth: u32) -> Option<String> {
         let f = self.features;
         let below = depth - 1;
@@ -286,7 +286,7 @@ impl Gen {
         let (at, mut dims) = self.rng.pick(&found).clone();
         let g = &self.globals[at];
         let (name, args, counted) = (g.name.clone(), g.args.clone(), g.counted);
-        // Extents that the result does not decide: sizes of this call's own.
+        // Extents not determined by the result: chosen for this call.
         let mut open = Vec::new();
         args.iter().for_each(|t| t.vars(&mut open));
         for v in open {
@@ -309,7 +309,7 @@ impl Gen {
         Some(format!("@{name}({})", shown.join(", ")))
     }
 
-    /// Polymorphic functions of the prelude and of the program.
+    /// Generates a call of a polymorphic function of the prelude or the program.
     fn library(&mut self, ty: &Ty, depth: u32) -> Option<String> {
         let other = self.value_ty(!self.bases.is_empty(), 1);
         let list = |t: &Ty| Ty::List(Box::new(t.clone()));

@@ -1,9 +1,9 @@
-//! Files that tests walk over.
+//! Files used by tests.
 
 use std::path::{Path, PathBuf};
 
-/// The files under a folder, at any depth, whose name ends in `.ext`, sorted; none where there is
-/// no such folder.
+/// Returns the files under a folder, recursively, with the extension `.ext`, sorted; none if the
+/// folder does not exist.
 pub fn files(dir: &Path, ext: &str) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(dir) = folders.pop() {

@@ -1,4 +1,4 @@
-//! Tensors to call programs with.
+//! Random tensors as program inputs.
 
 use relax_tensor::{DType, Tensor};
 
@@ -23,8 +23,8 @@ impl Elem {
     }
 }
 
-/// A tensor of random elements; with `special`, a quarter of the floats are NaN, infinities and
-/// zeros of both signs.
+/// Generates a tensor of random elements; with `special`, a quarter of the floats are NaN,
+/// infinities and signed zeros.
 pub fn tensor(rng: &mut Rng, elem: Elem, shape: &[i64], special: bool) -> Tensor {
     let mut out = Tensor::zeros(elem.dtype(), shape);
     let odd = [
@@ -42,13 +42,13 @@ pub fn tensor(rng: &mut Rng, elem: Elem, shape: &[i64], special: bool) -> Tensor
                 let value = if special && rng.chance(25) {
                     *rng.pick(&odd)
                 } else {
-                    // Sixteenths are exact in every element type.
+                    // Multiples of 1/16 are exact in every element type.
                     (rng.below(97) as f64 - 48.0) / 16.0
                 };
                 out.set_f64(i, value);
             }
             Elem::U8 | Elem::U16 => out.set_i64(i, rng.below(9) as i64),
-            // Near the ends now and then: arithmetic wraps.
+            // Near the ends of the range now and then, as arithmetic wraps.
             Elem::I8 if rng.chance(10) => out.set_i64(i, *rng.pick(&[-128, 127, 100])),
             Elem::I8 | Elem::I16 | Elem::I32 | Elem::I64 => {
                 out.set_i64(i, rng.below(9) as i64 - 3);

@@ -1,15 +1,15 @@
-//! Random well-typed programs with inputs, for the tests of every room.
+//! Random well-typed programs with inputs, for the tests of every crate.
 //!
-//! [`program`] makes a text from a number: closures, recursion, data types, tuples, references,
+//! [`program`] generates a text from a seed: closures, recursion, data types, tuples, references,
 //! dataflow blocks, shared graph nodes, symbolic dimensions, and tensors with NaN, infinities and
-//! signed zeros among their elements. The same number gives the same program on any machine, so
-//! a failure is reported by its seed.
+//! signed zeros among their elements. The same seed gives the same program on any machine, so
+//! failures are reported by seed.
 //!
-//! The room knows no compiler: a program is text, its inputs are tensors. It is a dependency of
-//! tests only.
+//! The crate knows no compiler: a program is text, its inputs are tensors. It is only a
+//! dev-dependency.
 //!
-//! Invariant: a program checks without errors and its evaluation ends, with results only of
-//! tensors and tuples of tensors.
+//! Invariant: a program checks without errors and its evaluation terminates, with results that
+//! consist only of tensors and tuples of tensors.
 
 mod arrays;
 mod compare;

@@ -9,10 +9,10 @@ use crate::inputs;
 use crate::rng::Rng;
 use crate::types::{Dim, Elem, Ty};
 
-/// What programs may contain.
+/// The features that programs may use.
 #[derive(Clone, Copy, Debug)]
 pub struct Features {
-    /// Functions as values.
+    /// First-class functions.
     pub closures: bool,
     /// `if`, `match`, recursion, lists and other data.
     pub control: bool,
@@ -20,30 +20,30 @@ pub struct Features {
     pub references: bool,
     /// Dimension variables.
     pub symbolic: bool,
-    /// Extents that typing does not know: hidden, found again by matches, or dependent on data.
+    /// Extents unknown to type inference: hidden, recovered by matches, or data-dependent.
     pub unknown: bool,
     /// Tensor programs and calls of them.
     pub programs: bool,
-    /// The program's own data types with functions and references in them, patterns within
-    /// patterns, local functions for any type.
+    /// User-defined data types with functions and references in them, nested patterns, polymorphic
+    /// local functions.
     pub data: bool,
     /// All element types.
     pub elements: bool,
     /// Relax's dataflow blocks.
     pub dataflow: bool,
-    /// Graph bindings that several places use, in different scopes too.
+    /// Graph bindings with several uses, also in different scopes.
     pub sharing: bool,
     /// NaN, infinities and signed zeros among the inputs.
     pub special: bool,
-    /// Only functions that take near arguments to near results, on float32: for what may round
-    /// differently. No comparisons of floats, no steps, no quotients.
+    /// Only continuous functions, on float32, for comparisons under different rounding: no
+    /// comparisons of floats, no step functions, no quotients.
     pub smooth: bool,
-    /// About how many nodes a program has.
+    /// The approximate number of nodes of a program.
     pub size: usize,
 }
 
 impl Features {
-    /// Everything.
+    /// All features.
     pub const ALL: Features = Features {
         closures: true,
         control: true,
@@ -75,13 +75,13 @@ impl Features {
         smooth: false,
         size: 40,
     };
-    /// What compilation with other rounding keeps up to a tolerance.
+    /// Features whose results are preserved up to a tolerance under different rounding.
     pub const SMOOTH: Features = Features {
         special: false,
         smooth: true,
         ..Features::ALL
     };
-    /// All that native code has to do.
+    /// Features supported by native code.
     pub const NATIVE: Features = Features {
         unknown: true,
         programs: true,
@@ -92,7 +92,7 @@ impl Features {
     };
 }
 
-/// A program and what to call its `@main` with.
+/// A program, and the inputs of its `@main`.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// The text.
@@ -101,7 +101,7 @@ pub struct Program {
     pub inputs: Vec<(String, Tensor)>,
 }
 
-/// The program of that seed.
+/// Generates the program of a seed.
 pub fn program(seed: u64, features: &Features) -> Program {
     let mut rng = Rng::new(seed);
     let size = features.size;
@@ -146,7 +146,7 @@ pub fn program(seed: u64, features: &Features) -> Program {
     };
     let body = gen_.function(&params, &ret, size as i64);
     let shown: Vec<String> = params.iter().map(|(n, t)| format!("%{n}: {t}")).collect();
-    // An annotated result now and then; otherwise it is found.
+    // The result is annotated now and then; otherwise it is inferred.
     let annotated = if gen_.rng.chance(60) {
         format!(" -> {ret}")
     } else {
@@ -181,7 +181,7 @@ pub fn program(seed: u64, features: &Features) -> Program {
 }
 
 impl Gen {
-    /// Parameters of one axis each that bind the dimension variables of a signature.
+    /// Generates one-axis parameters that bind the dimension variables of a signature.
     fn bases(&mut self, percent: usize, name: &str) -> Vec<(String, Ty)> {
         self.bases.clear();
         let mut params = Vec::new();
@@ -220,7 +220,7 @@ impl Gen {
         format!("def @{name}({}) -> {ret} {{\n{body}}}\n", shown.join(", "))
     }
 
-    /// `@r(k, acc)`: k steps over an accumulator, in tail position or not.
+    /// Generates `@r(k, acc)`: k steps over an accumulator, tail-recursive or not.
     fn recursive(&mut self, k: usize, fuel: usize) -> String {
         let ty = self.value_ty(false, 1);
         let name = format!("r{k}");
@@ -229,7 +229,7 @@ impl Gen {
         text
     }
 
-    /// Two functions that call each other.
+    /// Generates two mutually recursive functions.
     fn mutual(&mut self, k: usize, fuel: usize) -> String {
         let ty = self.value_ty(false, 1);
         let (a, b) = (format!("even{k}"), format!("odd{k}"));

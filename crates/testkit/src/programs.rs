@@ -1,4 +1,4 @@
-//! Items that expressions ask for: tensor programs, and functions that hide extents.
+//! Items required by expressions: tensor programs, and functions that hide extents.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::expr::Gen;
 use crate::types::{Dim, Elem, Ty};
 
-/// The items asked for so far.
+/// The items required so far.
 #[derive(Default)]
 pub struct Programs {
     items: String,
@@ -15,12 +15,13 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Their text.
+    /// Returns their text.
     pub fn text(&self) -> &str {
         &self.items
     }
 
-    /// A call of the function through which typing loses the extents of a tensor of that rank.
+    /// Returns a call of the function that hides the extents of a tensor of this rank from type
+    /// inference.
     pub fn hidden(&mut self, value: &str, rank: usize, elem: Elem) -> String {
         let name = format!("hide_{}_{rank}", elem.name());
         if self.hiding.insert(name.clone(), ()).is_none() {
@@ -37,7 +38,7 @@ impl Programs {
 }
 
 impl Gen {
-    /// A scalar expression over elements.
+    /// Generates a scalar expression over elements.
     fn scalar(&mut self, of: &[String], elem: Elem, depth: u32) -> String {
         if depth == 0 || self.rng.chance(20) {
             if self.rng.chance(20) {
@@ -58,9 +59,9 @@ impl Gen {
         }
     }
 
-    /// A call of a tensor program written for it: element by element from one or two operands of
-    /// which one may be transposed or a single row, or a reduction of the last axis. Its extents
-    /// are variables of its own, or the numbers.
+    /// Generates a call of a new tensor program: elementwise over one or two operands, possibly
+    /// transposed or broadcast, or a reduction of the last axis. Its extents are variables of its
+    /// own, or constants.
     pub fn call_tir(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> Option<String> {
         let rank = dims.len();
         if rank == 0 || rank > 3 || elem == Elem::Bool {
@@ -75,7 +76,7 @@ impl Gen {
         let loops: Vec<String> = (0..rank).map(|k| format!("%i{k}")).collect();
         let buffer = |of: &[String]| format!("Buffer[({},), {}]", of.join(", "), elem.name());
         let at = |v: &str, of: &[String]| format!("{v}[{}]", of.join(", "));
-        // Operands: axes in the order in which they have them.
+        // Operands, as the order of their axes.
         let mut operands: Vec<Vec<usize>> = vec![(0..rank).collect()];
         match self.rng.below(4) {
             0 if rank > 1 => operands.push((1..rank).collect()),

@@ -6,7 +6,7 @@ use crate::expr::Gen;
 use crate::types::{Dim, Elem, Ty};
 
 impl Gen {
-    /// The body of a global function: a block of its own.
+    /// Generates the body of a global function.
     pub fn function(&mut self, params: &[(String, Ty)], ret: &Ty, fuel: i64) -> String {
         let params = params.iter().map(|(n, t)| (format!("%{n}"), t.clone()));
         self.env = params.collect();
@@ -22,7 +22,7 @@ impl Gen {
         self.block(ret, 5)
     }
 
-    /// `if (k <= 0) { acc } else { … step(k - 1, …) … }`, over `%k` and `%acc`.
+    /// Generates `if (k <= 0) { acc } else { … step(k - 1, …) … }`, over `%k` and `%acc`.
     pub fn countdown(&mut self, step: &str, ty: &Ty, fuel: i64) -> String {
         self.env = vec![
             ("%k".into(), Ty::scalar(Elem::I32)),
@@ -50,7 +50,7 @@ impl Gen {
         format!("if (less_equal({k}, 0)) {{ {acc} }} else {{ {last} }}\n")
     }
 
-    /// Statements and a last expression.
+    /// Generates statements and a final expression.
     pub fn block(&mut self, ty: &Ty, depth: u32) -> String {
         let marks = (self.env.len(), self.bases.len(), self.appliers.len());
         let mut out = String::new();
@@ -126,7 +126,7 @@ impl Gen {
         out
     }
 
-    /// A tensor by operators alone: what a dataflow block and a shared node may hold.
+    /// Generates a tensor with operators alone, as allowed in a dataflow block or a shared node.
     pub fn operators(&mut self, ty: &Ty) -> String {
         let was = std::mem::replace(&mut self.plain, true);
         let value = self.expr(ty, 3);
@@ -147,7 +147,7 @@ impl Gen {
             made.push((v, t));
         }
         self.env.truncate(mark);
-        // The last one, and some of the others, are seen outside.
+        // The last one, and some of the others, are outputs.
         let last = made.len() - 1;
         let mut index = 0;
         made.retain(|_| {
@@ -175,7 +175,7 @@ impl Gen {
             return format!("let {v} = ref({value});");
         }
         let (cell, t) = self.rng.pick(&cells).clone();
-        // What can hold the cell itself would close a cycle, which reference counts never free
+        // A cell that can contain itself would form a cycle, which reference counting never frees
         // (docs/values.md).
         if t.holds_cells() || self.rng.chance(50) {
             self.env.push((v.clone(), t));
@@ -192,7 +192,7 @@ impl Gen {
         let start = self.expr(&ty, 2);
         let (steps, name, result) = (self.steps(), self.name(), self.name());
         let mark = self.env.len();
-        // Names of their own: an inner loop must not hide the variables of an outer one.
+        // Unique names: an inner loop must not shadow the variables of an outer one.
         let (k, acc) = (self.name(), self.name());
         self.env.push((k.clone(), Ty::scalar(Elem::I32)));
         self.env.push((acc.clone(), ty.clone()));
@@ -207,7 +207,7 @@ impl Gen {
         )
     }
 
-    /// A number of steps: a literal, or something that is found at run time, at most 3.
+    /// Generates a number of steps: a literal, or a run-time value of at most 3.
     pub fn steps(&mut self) -> String {
         if self.rng.chance(60) {
             format!("{}", self.rng.below(4))
@@ -217,7 +217,7 @@ impl Gen {
         }
     }
 
-    /// A tensor whose extents typing loses on the way and is told again.
+    /// Generates a tensor whose extents are hidden and recovered.
     fn known_again(&mut self) -> String {
         let ty = self.tensor_ty(!self.bases.is_empty());
         let was = std::mem::replace(&mut self.hiding, true);
@@ -228,8 +228,7 @@ impl Gen {
         format!("{v} = match_cast({value}, {ty});")
     }
 
-    /// A dimension variable that a match binds: an extent that depends on data, or one that was
-    /// hidden.
+    /// Generates a dimension variable bound by a match: a data-dependent or hidden extent.
     fn matched(&mut self) -> String {
         self.matched += 1;
         let dim = Dim::Var(self.matched);

@@ -1,4 +1,4 @@
-//! Tensors, by operators.
+//! Tensor operators.
 
 use crate::expr::Gen;
 use crate::types::{Dim, Elem, Ty};
@@ -8,13 +8,13 @@ fn list<T: ToString>(of: &[T]) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// Returns whether all extents are numbers.
+/// Returns whether all extents are constant.
 fn known(dims: &[Dim]) -> bool {
     dims.iter().all(|d| matches!(d, Dim::Const(_)))
 }
 
 impl Gen {
-    /// A tensor without operands of note.
+    /// Generates a tensor without significant operands.
     pub fn fill(&mut self, dims: &[Dim], elem: Elem) -> String {
         if dims.is_empty() {
             return elem.literal(&mut self.rng);
@@ -31,8 +31,7 @@ impl Gen {
                 }
             };
         }
-        // Only its base has the extent of a dimension variable: bases are put in place and
-        // broadcast.
+        // Only its base has the extent of a dimension variable: bases are reshaped and broadcast.
         let mut rest = dims.to_vec();
         let mut placed = Vec::new();
         for (at, dim) in dims.iter().enumerate() {
@@ -54,7 +53,7 @@ impl Gen {
         if elem == Elem::F32 {
             return sum;
         }
-        // True unless the bases hold NaN or infinities, whatever was rounded before.
+        // True unless the bases contain NaN or infinities, whatever was rounded before.
         let truth = format!("equal(multiply({sum}, 0f), {zeros})");
         match elem {
             Elem::Bool => truth,
@@ -70,7 +69,7 @@ impl Gen {
         }
     }
 
-    /// An operand that broadcasts to these dimensions.
+    /// Generates an operand that broadcasts to these dimensions.
     fn operand(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> String {
         let mut dims = dims.to_vec();
         match self.rng.below(6) {
@@ -88,7 +87,7 @@ impl Gen {
         self.arg(&dims, elem, depth)
     }
 
-    /// A tensor by an operator.
+    /// Generates a tensor with an operator.
     pub fn tensor(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> String {
         let below = depth - 1;
         for _ in 0..4 {
@@ -236,7 +235,7 @@ impl Gen {
         Some(format!("{name}({x}, axis=[{axis}])"))
     }
 
-    /// The same elements in another order or shape.
+    /// Generates a reordering or reshape of elements.
     fn movement(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> Option<String> {
         let rank = dims.len();
         match self.rng.below(8) {
@@ -319,7 +318,7 @@ impl Gen {
         }
     }
 
-    /// Parts put together and taken apart.
+    /// Generates concatenations, and their inverse.
     fn join(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> Option<String> {
         let consts: Vec<(usize, i64)> = (dims.iter().enumerate())
             .filter_map(|(i, d)| match d {
@@ -375,7 +374,7 @@ impl Gen {
         }
     }
 
-    /// Products, convolutions, poolings, normalisations.
+    /// Generates matrix products, convolutions, poolings, normalisations.
     fn product(&mut self, dims: &[Dim], elem: Elem, depth: u32) -> Option<String> {
         let inner = Dim::Const(2 + self.rng.below(2) as i64);
         if !elem.is_float() {
@@ -397,7 +396,7 @@ impl Gen {
                 let y = self.arg(&[a, c, inner], elem, depth);
                 Some(format!("nn.batch_matmul({x}, {y}, transpose_b=True)"))
             }
-            // Windows of three want an extent of one at least.
+            // Windows of three require extents of at least one.
             (&[a, Dim::Const(c), h @ Dim::Const(_), w @ Dim::Const(_)], 0) => {
                 let x = self.arg(&[a, inner, h, w], elem, depth);
                 let k = self.arg(
@@ -431,7 +430,7 @@ impl Gen {
         }
     }
 
-    /// Products and convolutions of small integers, into 32 bits.
+    /// Generates products and convolutions of small integers with 32-bit results.
     fn integer_product(
         &mut self,
         dims: &[Dim],

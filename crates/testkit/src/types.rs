@@ -10,8 +10,8 @@ use crate::rng::Rng;
 pub enum Dim {
     /// A number.
     Const(i64),
-    /// A dimension variable; a function has those that its parameters name, and more that a match
-    /// binds.
+    /// A dimension variable; a function has those in its parameters, and further ones bound by
+    /// matches.
     Var(u32),
 }
 
@@ -61,7 +61,7 @@ impl Elem {
             Elem::Bool => "bool",
         }
     }
-    /// A literal of this type.
+    /// Generates a literal of this type.
     pub fn literal(self, rng: &mut Rng) -> String {
         let halves = [-2.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.25];
         let float = *rng.pick(&halves);
@@ -89,21 +89,22 @@ pub enum Ty {
     Tuple(Vec<Ty>),
     Func(Vec<Ty>, Box<Ty>),
     Ref(Box<Ty>),
-    /// `List[T]` of the prelude.
+    /// The prelude's `List[T]`.
     List(Box<Ty>),
-    /// `Option[T]` of the prelude.
+    /// The prelude's `Option[T]`.
     Option(Box<Ty>),
     /// `Choice[T]`, which every program defines.
     Choice(Box<Ty>),
-    /// A data type of the program's own, by number.
+    /// A user-defined data type, by index.
     Data(usize),
 }
 
-/// What stands for the dimension variables of a signature where it is called.
+/// The dimensions substituted for the variables of a signature at a call.
 pub type Dims = BTreeMap<u32, Dim>;
 
 impl Ty {
-    /// Returns whether a value may hold a reference cell: in its fields, or captured by a function.
+    /// Returns whether a value may contain a reference cell: in its fields, or captured by a
+    /// function.
     pub fn holds_cells(&self) -> bool {
         match self {
             Ty::Tensor(..) => false,
@@ -115,7 +116,7 @@ impl Ty {
     pub fn scalar(elem: Elem) -> Ty {
         Ty::Tensor(Vec::new(), elem)
     }
-    /// The type with other extents for its dimension variables; those without one stay.
+    /// Substitutes extents for dimension variables; others are kept.
     pub fn with(&self, dims: &Dims) -> Ty {
         let all = |of: &[Ty]| of.iter().map(|t| t.with(dims)).collect();
         let one = |t: &Ty| Box::new(t.with(dims));
@@ -136,7 +137,7 @@ impl Ty {
             Ty::Data(_) => self.clone(),
         }
     }
-    /// Extents for the dimension variables with which it is `other`; false where there are none.
+    /// Finds the extents for which the type equals `other`; returns false if there are none.
     pub fn unify(&self, other: &Ty, dims: &mut Dims) -> bool {
         let mut all = |a: &[Ty], b: &[Ty]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.unify(b, dims))
@@ -158,7 +159,7 @@ impl Ty {
             (a, b) => a == b,
         }
     }
-    /// The dimension variables in it, each once.
+    /// Collects the dimension variables in it, each once.
     pub fn vars(&self, out: &mut Vec<u32>) {
         match self {
             Ty::Tensor(dims, _) => {

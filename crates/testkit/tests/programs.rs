@@ -1,11 +1,11 @@
-//! Generated programs check, and their evaluation ends well.
+//! Generated programs check, and their evaluation terminates without failure.
 
 use relax::{InferOptions, ReadOptions, Session, check};
 use relax_base::Diagnostics;
 use relax_interp::{Interp, Value};
 use relax_testkit::{Features, program};
 
-/// Returns how many seeds are tried: `RELAX_SEEDS` overrules.
+/// Returns the number of seeds: `RELAX_SEEDS`, or the default.
 fn seeds(default: u64) -> u64 {
     let set = std::env::var("RELAX_SEEDS").ok();
     set.and_then(|s| s.parse().ok()).unwrap_or(default)

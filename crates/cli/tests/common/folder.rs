@@ -1,6 +1,6 @@
 //! A temporary folder for one test.
 
-#![allow(dead_code)] // each test uses a part
+#![allow(dead_code)] // each test uses a part of it
 
 use std::path::PathBuf;
 

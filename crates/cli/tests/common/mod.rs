@@ -1,6 +1,6 @@
 //! An allocator that counts and records its allocations, for the runtime's hooks.
 
-#![allow(dead_code)] // each test uses a part
+#![allow(dead_code)] // each test uses a part of it
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::HashMap;

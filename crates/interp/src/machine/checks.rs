@@ -1,4 +1,4 @@
-//! Values against types and dimensions: what inference left to be checked.
+//! Checks of values against types and dimensions that inference left to run time.
 
 use relax_base::{Diagnostic, Span};
 use relax_infer::CheckKind;
@@ -10,7 +10,7 @@ use crate::types::{Dims, Misfit, eval, match_dims, match_type};
 use crate::value::Value;
 use crate::{Interp, codes};
 
-/// What a cast or a match looks at.
+/// The subject of a cast or match, in messages.
 const VALUE: &str = "the value";
 
 impl Interp<'_> {
@@ -69,10 +69,10 @@ impl Interp<'_> {
             match &check.kind {
                 CheckKind::Equal(a, b) | CheckKind::Broadcast(a, b) => {
                     let (Some(x), Some(y)) = (eval(dims, a), eval(dims, b)) else {
-                        // An extent that only the value has; its program checks it.
+                        // An extent that only the value has; checked by its program.
                         continue;
                     };
-                    // 0 against 1 would give 0, where the type says the greater of both.
+                    // 0 against 1 would give 0, where the type says the maximum of the two.
                     let one = matches!(check.kind, CheckKind::Broadcast(..)) && x.min(y) == 1;
                     if x != y && !one {
                         let (a, b) = (self.m.show_dim(a), self.m.show_dim(b));

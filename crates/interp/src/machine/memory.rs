@@ -1,8 +1,8 @@
-//! Explicit memory: blocks, tensors in them, calls that write into these.
+//! Explicit memory: storage blocks, tensors in them, and destination-passing calls.
 //!
-//! Values are values here too: a write gives a new tensor. What the evaluator keeps beside is where
-//! each tensor lies, so that a wrong plan is an error instead of other numbers: a tensor whose
-//! bytes were given to another one, or that was killed, can no longer be read.
+//! Values are immutable here too: a write produces a new tensor. The evaluator additionally tracks
+//! the location of each tensor, so that an incorrect memory plan is an error rather than a wrong
+//! result: a tensor whose bytes were reused, or that was killed, can no longer be read.
 
 use std::ops::Range;
 use std::rc::{Rc, Weak};
@@ -18,24 +18,24 @@ use crate::types::{Dims, eval};
 use crate::value::{Node, Value};
 use crate::{Interp, codes, plan};
 
-/// A tensor in a block.
+/// A tensor in a storage block.
 struct Place {
-    /// Holds the address, so that no other tensor has it.
+    /// Keeps the address, so that no other tensor can have it.
     tensor: Weak<Tensor>,
-    /// The block: the shape value that stands for it.
+    /// The block, represented by a shape value.
     block: Rc<[i64]>,
     bytes: Range<i64>,
-    /// Why it can no longer be read.
+    /// The reason why it can no longer be read.
     dead: Option<&'static str>,
 }
 
-/// Where tensors lie.
+/// The locations of tensors.
 #[derive(Default)]
 pub(crate) struct Places {
     of: FxHashMap<*const Tensor, Place>,
-    /// Tensors that can be read, by block.
+    /// The live tensors of each block.
     live: FxHashMap<*const i64, Vec<*const Tensor>>,
-    /// How many places there may be before those of dropped tensors are forgotten.
+    /// The number of entries at which those of dropped tensors are purged.
     limit: usize,
 }
 
@@ -65,7 +65,7 @@ impl Places {
         self.of.insert(key, place);
     }
 
-    /// Ends the tensors that share bytes with these.
+    /// Kills the tensors that overlap these bytes.
     fn end(&mut self, block: &Rc<[i64]>, bytes: &Range<i64>, why: &'static str) {
         let Some(all) = self.live.get_mut(&block.as_ptr()) else {
             return;
@@ -91,7 +91,7 @@ impl Places {
         Some((place.block.clone(), place.bytes.clone()))
     }
 
-    /// `memory.kill`: of a tensor, or of a block with all that is in it.
+    /// Executes `memory.kill` on a tensor, or on a block with all tensors in it.
     pub(super) fn kill(&mut self, value: &Value) {
         match value {
             Value::Tensor(t) => {
@@ -104,7 +104,7 @@ impl Places {
         }
     }
 
-    /// Why a tensor of a value can no longer be read.
+    /// Returns the reason why a tensor of a value can no longer be read.
     pub(super) fn dead(&self, value: &Value) -> Option<&'static str> {
         if self.of.is_empty() {
             return None;
@@ -130,7 +130,7 @@ impl Places {
 }
 
 impl Interp<'_> {
-    /// A number of bytes: a shape value with one extent, or an integer scalar.
+    /// Reads a byte count: a shape value with one extent, or an integer scalar.
     fn bytes(&self, at: ExprId, value: Option<&Value>, what: &str) -> Result<i64> {
         let found = match value {
             Some(Value::Shape(s)) if s.len() == 1 => Some(s[0]),
@@ -143,7 +143,7 @@ impl Interp<'_> {
         }
     }
 
-    /// A block: the shape value that says its size, known by its address.
+    /// Allocates a block: a shape value with its size, identified by address.
     pub(super) fn alloc_storage(&self, at: ExprId, args: &[Value]) -> Result<Value> {
         let size = self.bytes(at, args.first(), "the size")?;
         Ok(Value::Shape(Rc::from([size])))
@@ -246,7 +246,7 @@ impl Interp<'_> {
         })
     }
 
-    /// Refuses values whose memory is no longer theirs.
+    /// Checks that a value's memory has not been reused.
     pub(super) fn readable(&self, at: ExprId, value: &Value) -> Result<()> {
         match self.places.dead(value) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Calls of operators, of tensor programs and of the host's functions on tensors.
+//! Calls of operators, tensor programs, and packed functions on tensors.
 
 use std::rc::Rc;
 
@@ -20,7 +20,7 @@ impl Interp<'_> {
         }
     }
 
-    /// The tensors of one argument: of a tensor, a shape, or a tuple of them.
+    /// Returns the tensors of an argument: of a tensor, a shape, or a tuple of them.
     pub(super) fn tensors(&self, at: ExprId, value: &Value) -> Result<Vec<Tensor>> {
         self.readable(at, value)?;
         if let Value::Shape(s) = value {
@@ -95,7 +95,7 @@ impl Interp<'_> {
         Ok(plan::build(&plan.form, outs))
     }
 
-    /// Returns which arguments of a call are constants in the text.
+    /// Returns which arguments of a call are constants in the program.
     fn constants(&self, at: ExprId, n: usize) -> Vec<bool> {
         match &self.m.exprs[at] {
             Expr::Call { args, .. } if args.len() == n => (self.m.list(*args).iter())
@@ -105,7 +105,7 @@ impl Interp<'_> {
         }
     }
 
-    /// The shapes of `call_tir`'s third argument, and whether there are several.
+    /// Returns the shapes in `call_tir`'s third argument, and whether the result is a tuple.
     pub(super) fn wanted(&self, at: ExprId, value: &Value) -> Result<(Vec<Vec<i64>>, bool)> {
         let shape = |v: &Value| match v {
             Value::Shape(s) => Some(s.to_vec()),

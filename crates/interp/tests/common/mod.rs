@@ -1,4 +1,4 @@
-//! What the tests of this room share.
+//! Helpers shared by the tests of this crate.
 
 use relax_base::SourceMap;
 use relax_infer::InferOptions;
@@ -40,7 +40,7 @@ pub fn run(text: &str, inputs: &[Tensor]) -> Value {
     }
 }
 
-/// The numbers of all tensors in a value, in order.
+/// Returns the numbers of all tensors in a value, in order.
 pub fn numbers(value: &Value) -> Vec<f64> {
     let (mut out, mut work) = (Vec::new(), vec![value.clone()]);
     while let Some(v) = work.pop() {

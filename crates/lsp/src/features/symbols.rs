@@ -57,7 +57,7 @@ pub fn listed(ast: &Ast, own: Span, range: &dyn Fn(Span) -> Range) -> Vec<Docume
     out
 }
 
-#[allow(deprecated)] // A field that must be given although it is.
+#[allow(deprecated)] // A deprecated field that must still be set.
 fn symbol(
     name: String,
     kind: SymbolKind,

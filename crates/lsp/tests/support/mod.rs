@@ -1,5 +1,5 @@
 //! A client that speaks the protocol with the real server over pipes.
-#![allow(dead_code)] // Each test takes the part it needs.
+#![allow(dead_code)] // Each test uses a part of it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

@@ -28,7 +28,7 @@ struct Search {
 }
 
 impl Extents {
-    /// Chooses the extents of parameters that are still open: `extent`, or the value nearest to it
+    /// Chooses the extents of parameters that are still open: `extent`, or the next candidate
     /// that satisfies the most of the program's checks found by the search while keeping
     /// intermediate tensors non-empty (an `extent` of zero asks for empty ones).
     pub(crate) fn settle(&mut self, m: &Module, params: &[Param], how: Random<'_>) {

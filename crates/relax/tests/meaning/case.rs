@@ -1,4 +1,4 @@
-//! A program, what it computes, and what a pipeline makes of both.
+//! Test cases: a program, its results, and both after a pipeline.
 
 use relax::{
     InferOptions, PassConfig, ReadOptions, Session, Silent, Style, TypeSource, TypedModule, check,
@@ -10,7 +10,7 @@ use relax_tensor::Tensor;
 
 use crate::kept::{Among, Kept};
 
-/// A module that checks.
+/// A module without errors.
 pub struct Case {
     pub name: String,
     pub session: Session,
@@ -18,12 +18,11 @@ pub struct Case {
     main: Option<String>,
 }
 
-/// Steps of the evaluator that a program may take: those that take more, or do not end, are not
-/// evaluated. A pass may make a program slower, but not ten times.
+/// The evaluator's step limit: programs that exceed it are not evaluated. A pass may slow a program
+/// down, but not by a factor of ten.
 const STEPS: u64 = 200_000;
 
-/// Inputs with what the program gives for them; nothing where it fails, which is an outcome that a
-/// pass need not keep.
+/// Inputs with the program's results; `None` if it fails, which a pass need not preserve.
 pub struct Runs(Vec<Run>);
 
 struct Run {
@@ -47,7 +46,7 @@ impl Runs {
 }
 
 impl Case {
-    /// Reads and checks a text; `None` when it has errors.
+    /// Reads and checks a text; `None` if it has errors.
     pub fn read(name: &str, text: &str) -> Option<Case> {
         let mut session = Session::new(ReadOptions::default());
         let (mut module, diagnostics) = session.read(name, text.as_bytes().to_vec());
@@ -63,7 +62,7 @@ impl Case {
         })
     }
 
-    /// After a pipeline.
+    /// Runs a pipeline.
     pub fn after(&mut self, pipeline: &str) -> Result<Module, String> {
         let steps = self
             .session
@@ -77,7 +76,7 @@ impl Case {
         };
         let outcome = run_pipeline(&steps, &mut m, &config, &mut Silent);
         match outcome.failure {
-            // A refusal with a reason is an answer; a broken module is not.
+            // Rejecting a program with a reason is allowed; producing a broken module is not.
             Some((_, errors))
                 if errors
                     .iter()
@@ -90,7 +89,7 @@ impl Case {
         }
     }
 
-    /// Returns what is wrong with a pipeline on this program.
+    /// Returns a violation by a pipeline on this program.
     pub fn mistake(&mut self, pipeline: &str, kept: Kept, runs: &Runs) -> Option<String> {
         let after = match self.after(pipeline) {
             Ok(after) => after,
@@ -105,7 +104,7 @@ impl Case {
             })
     }
 
-    /// Returns what is wrong with what a pipeline made of this program.
+    /// Returns a violation in the result of a pipeline on this program.
     pub fn mistake_after(&self, after: &Module, kept: Kept, runs: &Runs) -> Option<String> {
         let (old, new) = (
             self.main.as_deref().unwrap_or(""),
@@ -144,8 +143,8 @@ impl Case {
     }
 }
 
-/// Returns what is lost of a module when it is printed and read again: without the types that were
-/// found, exactly; with them, all but which types are written down. What is read types too.
+/// Returns what is lost when a module is printed and read again: nothing without inferred types;
+/// with them, only which types are annotated. The result must type-check as well.
 pub fn roundtrip(m: &Module) -> Option<String> {
     let mut typed = m.clone();
     let (typing, errors) = check(&mut typed, &InferOptions::default());
@@ -185,7 +184,7 @@ pub fn roundtrip(m: &Module) -> Option<String> {
     None
 }
 
-/// Returns what `@main` gives; errors of the program at run time are outcomes too.
+/// Returns the results of `@main`; run-time errors are outcomes too.
 fn outcome(m: &Module, inputs: &[Tensor], steps: u64) -> Result<Vec<Tensor>, String> {
     let mut m = m.clone();
     let (typing, diagnostics) = check(&mut m, &InferOptions::default());
@@ -201,13 +200,13 @@ fn outcome(m: &Module, inputs: &[Tensor], steps: u64) -> Result<Vec<Tensor>, Str
     value.flatten().ok_or_else(|| "no tensors".to_owned())
 }
 
-/// Returns whether a type says all that another one says: it is the same, or has extents where that
-/// has `?`.
+/// Returns whether a type is at least as precise as another: equal, or with extents in place of
+/// `?`.
 fn says(new: &str, old: &str) -> bool {
     let mut rest = new;
     for (i, part) in old.split('?').enumerate() {
         if i > 0 {
-            // Extents end at a comma or a parenthesis; their own parentheses hold neither.
+            // Extents end at a comma or a parenthesis; nested parentheses contain neither.
             let end = rest.find([',', ')']).unwrap_or(rest.len());
             rest = &rest[end..];
         }

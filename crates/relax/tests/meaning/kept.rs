@@ -1,4 +1,4 @@
-//! What a pipeline keeps, and when two results are the same under that.
+//! The guarantees of a pipeline, and the comparison of results under them.
 
 use relax_passes::Floats;
 use relax_tensor::Tensor;
@@ -6,36 +6,36 @@ use relax_testkit::{agree, same};
 
 use crate::case::Case;
 
-/// What stands among the inputs.
+/// The floats among the inputs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Among {
-    /// Numbers.
+    /// Finite numbers.
     Finite,
-    /// NaN and zeros of both signs too. Laws of real numbers keep a NaN where it was; they may make
-    /// one of an infinity, which then is no number where it was one (`nn.relu` of NaN is 0).
+    /// NaN and signed zeros too. Algebraic rewrites preserve NaN; they may turn an infinity into a
+    /// NaN, which then is not preserved (`nn.relu` of NaN is 0).
     Nan,
     /// Infinities too.
     All,
 }
 
-/// Of the type of `@main` and what it gives.
+/// How the type of `@main` and its results may change.
 #[derive(Clone, Copy, PartialEq, PartialOrd, Debug)]
 enum Results {
-    /// The same.
+    /// Unchanged.
     Same,
-    /// The same, and types may say less.
+    /// Unchanged, with possibly less precise types.
     Coarser,
-    /// The same, and types may say more.
+    /// Unchanged, with possibly more precise types.
     Finer,
-    /// In another element type.
+    /// Converted to another element type.
     Other,
-    /// They are followed by others.
+    /// Followed by additional ones.
     More,
 }
 
-/// Passes that change types, on purpose.
+/// Passes that intentionally change types.
 const RESULTS: [(&str, Results); 5] = [
-    // A constant that has a name says less of the extents of `arange(%x, %y, %z)`, in TVM too.
+    // Naming a constant loses the extents of `arange(%x, %y, %z)`, as in TVM.
     ("to-a-normal-form", Results::Coarser),
     ("dynamic-to-static", Results::Finer),
     ("relay-to-relax", Results::Finer),
@@ -43,18 +43,18 @@ const RESULTS: [(&str, Results); 5] = [
     ("to-mixed-precision", Results::Other),
 ];
 
-/// What a pipeline keeps.
+/// The guarantees of a pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Kept {
     results: Results,
     finer: bool,
     floats: Floats,
-    /// Whether a second run changes nothing, as it claims.
+    /// Whether it is idempotent, as it claims.
     pub idempotent: bool,
 }
 
-/// Pipelines that are held like passes: what the last pass treats, the others make; other options;
-/// and what the tools run.
+/// Pipelines that are tested like passes: combinations where the last pass acts on the output of
+/// the others; other options; and those that the tools run.
 const TOGETHER: [&str; 14] = [
     "legalize,lower-shapes,plan-memory",
     "legalize,schedule",
@@ -72,7 +72,7 @@ const TOGETHER: [&str; 14] = [
     "native3",
 ];
 
-/// All passes alone and the pipelines; `RELAX_PASS` picks one.
+/// Returns all single passes and the pipelines; `RELAX_PASS` selects one.
 pub fn pipelines() -> Vec<String> {
     if let Ok(only) = std::env::var("RELAX_PASS") {
         return vec![only];
@@ -82,7 +82,7 @@ pub fn pipelines() -> Vec<String> {
 }
 
 impl Kept {
-    /// Returns what all passes of a pipeline keep.
+    /// Returns the combined guarantees of a pipeline's passes.
     pub fn of(case: &mut Case, pipeline: &str) -> Kept {
         let pipeline = case.session.pipeline(pipeline).expect("a pipeline");
         let passes = pipeline.passes();
@@ -109,7 +109,7 @@ impl Kept {
         kept
     }
 
-    /// Returns whether results are kept for such inputs.
+    /// Returns whether results are preserved for such inputs.
     pub fn for_inputs(self, among: Among) -> bool {
         match self.floats {
             Floats::Exact => true,
@@ -118,8 +118,8 @@ impl Kept {
         }
     }
 
-    /// Returns whether the type of `@main` may take the place of an old one, `says(a, b)` being
-    /// whether `a` says all that `b` does.
+    /// Returns whether the type of `@main` may replace an old one; `says(a, b)` is whether `a` is
+    /// at least as precise as `b`.
     pub fn types(self, old: &str, new: &str, says: impl Fn(&str, &str) -> bool) -> bool {
         match self.results {
             Results::Same => says(new, old),
@@ -128,12 +128,12 @@ impl Kept {
         }
     }
 
-    /// Returns whether the program may find that extents do not fit where the old one did not look.
+    /// Returns whether the program may reject extents that the old one did not check.
     pub fn may_refuse(self) -> bool {
         self.finer
     }
 
-    /// Why `new` may not take the place of `old`.
+    /// Returns why `new` is not an acceptable replacement of `old`.
     pub fn difference(self, old: &[Tensor], new: &[Tensor]) -> Option<String> {
         let fits = match self.results {
             Results::More => new.len() >= old.len(),
@@ -152,7 +152,7 @@ impl Kept {
     }
 }
 
-/// The first element that is another one.
+/// Describes the first differing element.
 fn first(a: &Tensor, b: &Tensor) -> String {
     if a.dtype() != b.dtype() || a.shape() != b.shape() {
         return format!("{a:?} and {b:?}");
@@ -166,7 +166,8 @@ fn first(a: &Tensor, b: &Tensor) -> String {
     format!("{} of {} differ: {}", all.len(), a.len(), shown.join(", "))
 }
 
-/// Up to the rounding of the element type, where sums are of numbers near the largest.
+/// Returns whether tensors are equal up to the rounding of the element type, for sums of numbers
+/// near the largest.
 fn rounded(a: &Tensor, b: &Tensor) -> bool {
     let unit = match (a.dtype().is_float(), a.dtype().bits) {
         (true, 16) => 0.05,
@@ -177,13 +178,13 @@ fn rounded(a: &Tensor, b: &Tensor) -> bool {
     agree(a, b, unit, if unit > 1e-3 { unit * largest } else { unit })
 }
 
-/// The largest finite float16: from there on narrow results are infinite.
+/// The largest finite float16: above it, narrow results are infinite.
 const F16_MAX: f64 = 65504.0;
 
-/// Within a fifth of the largest number (sums of terms that cancel, in eight bits), in whatever
-/// float type, as long as nothing overflows. A tenth of the elements may be elsewhere, where a
-/// comparison of near numbers tips over. Integers may depend on which of two near numbers is
-/// larger: only their shape is held.
+/// Returns whether tensors agree within a fifth of the largest number (for cancelling sums in eight
+/// bits), in any float type, as long as nothing overflows. A tenth of the elements may differ,
+/// where a comparison of close numbers flips. Integers may depend on such comparisons: only their
+/// shape is compared.
 fn near(a: &Tensor, b: &Tensor) -> bool {
     if a.shape() != b.shape() || !a.dtype().is_float() || !b.dtype().is_float() {
         return a.shape() == b.shape();

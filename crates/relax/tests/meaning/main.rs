@@ -1,12 +1,12 @@
-//! What every pass has to hold, on programs that nobody wrote and on the modules of `tests/`: the
-//! result verifies and types, `@main` keeps its type, the evaluator computes what it computed (as
-//! far as the pass's contract says, with NaN, infinities and zeros of both signs among the inputs),
-//! and a second run changes nothing where the pass claims so. What a pass leaves prints, and reads
-//! back as the same module.
+//! The contract of every pass, tested on random programs and on the modules of `tests/`: the result
+//! verifies and type-checks, `@main` keeps its type, the evaluator computes the same results (as
+//! far as the pass's contract says, with NaN, infinities and signed zeros among the inputs), and
+//! passes declared idempotent change nothing in a second run. The result of a pass round-trips
+//! through printing.
 //!
-//! `RELAX_SEEDS=N` tries more programs, `RELAX_PASS=PIPELINE` one pass or pipeline only, and
-//! `RELAX_MODULES=DIR` runs over the modules under a folder too (`RELAX_SAMPLE=K`: every K-th,
-//! `K:R` from the R-th on).
+//! `RELAX_SEEDS=N` tries more programs, `RELAX_PASS=PIPELINE` only one pass or pipeline, and
+//! `RELAX_MODULES=DIR` also the modules under a folder (`RELAX_SAMPLE=K`: every K-th, `K:R`
+//! starting at the R-th).
 
 mod case;
 mod kept;
@@ -21,13 +21,13 @@ use relax_testkit::{Features, program};
 use case::{Case, Runs};
 use kept::{Among, Kept, pipelines};
 
-/// Returns how many seeds are tried: `RELAX_SEEDS` overrules.
+/// Returns the number of seeds: `RELAX_SEEDS`, or the default.
 fn seeds(default: u64) -> u64 {
     let set = std::env::var("RELAX_SEEDS").ok();
     set.and_then(|s| s.parse().ok()).unwrap_or(default)
 }
 
-/// A random program with its inputs, and its text.
+/// Returns a random program with its inputs, and its text.
 fn seeded(seed: u64, features: &Features) -> (Case, Runs, String) {
     let p = program(seed, features);
     let case = Case::read(&format!("seed {seed}"), &p.text).expect("programs check");

@@ -1,4 +1,4 @@
-//! Modules of files, as far as they check; those whose `@main` takes tensors are evaluated.
+//! Modules from files, as far as they check; those whose `@main` takes tensors are evaluated.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use relax_testkit::{Rng, files};
 use crate::case::{Case, Runs};
 use crate::kept::{Among, Kept, pipelines};
 
-/// Programs made to be long: lists of millions of cells, recursion to great depths.
+/// Intentionally long-running programs: lists of millions of cells, deep recursion.
 const LONG: [&str; 5] = [
     "e0dc64a53608.before.relay",
     "e0dc64a53608.after.relay",
@@ -23,10 +23,9 @@ const LONG: [&str; 5] = [
     "tree_lstm_large.relay",
 ];
 
-/// Inputs for a `@main` of tensors; `None` where it takes others. Dimension variables are 2, and
-/// unknown extents what another parameter has at that place from the end, as far as one does:
-/// operands broadcast. Every third float is one of those that may be among them, beside finite
-/// ones.
+/// Returns inputs for a `@main` of tensors; `None` if it has other parameters. Dimension variables
+/// are 2, and unknown extents are those of another parameter at the same position from the end, if
+/// any: operands broadcast. Every third float is one of the special ones allowed.
 fn inputs(m: &Module, seed: u64, among: Among) -> Option<Vec<Tensor>> {
     let specials: &[f64] = match among {
         Among::Finite => &[],
@@ -83,7 +82,7 @@ fn inputs(m: &Module, seed: u64, among: Among) -> Option<Vec<Tensor>> {
     Some(all)
 }
 
-/// The files that `RELAX_SAMPLE` asks for, of those with a text of their own.
+/// Returns the files selected by `RELAX_SAMPLE`, without duplicates.
 fn sample(dir: &Path) -> Vec<PathBuf> {
     let mut files = files(dir, "relay");
     let mut seen = HashSet::new();
@@ -95,14 +94,14 @@ fn sample(dir: &Path) -> Vec<PathBuf> {
     files.into_iter().skip(from).step_by(step).collect()
 }
 
-/// Returns whether the evaluator takes seconds for a file, once per pass: only its form and types
-/// are held.
+/// Returns whether the evaluator takes seconds for a file, once per pass: then only form and types
+/// are tested.
 pub fn long(file: &Path) -> bool {
     file.components().any(|c| c.as_os_str() == "models")
         || LONG.iter().any(|name| file.ends_with(name))
 }
 
-/// The module of a file, if it checks, and what it computes.
+/// Returns the module of a file, if it checks, and its results.
 pub fn case(file: &Path) -> Option<(Case, Runs)> {
     let text = std::fs::read_to_string(file).ok()?;
     let source = text
@@ -119,7 +118,7 @@ pub fn case(file: &Path) -> Option<(Case, Runs)> {
     Some((case, runs))
 }
 
-/// Returns what is wrong on one file.
+/// Returns the violations on one file.
 fn mistakes(file: &Path) -> Vec<String> {
     let Some((mut case, runs)) = case(file) else {
         return Vec::new();
@@ -137,7 +136,7 @@ fn mistakes(file: &Path) -> Vec<String> {
     wrong
 }
 
-/// Holds all passes on the modules under a folder.
+/// Tests all passes on the modules under a folder.
 pub fn hold(dir: &Path) {
     let files = sample(dir);
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -8,11 +8,11 @@
 //! | f32[3] [0, nan, 2]
 //! ```
 //!
-//! A case is a call in which parameters are declared where they stand: `%x: f32[n, 3]` is a
-//! parameter of type `Tensor[(n, 3), float32]`, `f32[*]` one of unknown rank, `*[2]` one of unknown
-//! element type; any other type is written as in a program. `= [1, 2]` gives its elements, `...` as
-//! the last one repeats those before it, and `= ramp(a, b)` is a, a + b, a + 2b, … Lines that start
-//! with `> ` stand before the function in every module of the file.
+//! A case is a call with parameters declared in place: `%x: f32[n, 3]` is a parameter of type
+//! `Tensor[(n, 3), float32]`, `f32[*]` one of unknown rank, `*[2]` one of unknown element type; any
+//! other type is written as in a program. `= [1, 2]` gives its elements, a final `...` repeats the
+//! preceding ones, and `= ramp(a, b)` is a, a + b, a + 2b, … Lines that start with `> ` precede the
+//! function in every module of the file.
 //!
 //! | kind | what stands in the lines `| …` |
 //! |---|---|
@@ -31,7 +31,7 @@ use relax_ir::{DTy, GlobalKind, Module, Shape, Type, TypeId};
 use relax_ops::{OpDef, registry};
 use relax_tensor::{DType, Tensor};
 
-/// What a case is about.
+/// The kind of a case.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
     Static,
@@ -56,7 +56,7 @@ pub struct Case {
     pub kind: Kind,
     /// The line it starts on.
     pub line: usize,
-    /// The call, parameters without their types.
+    /// The call, with parameters without their types.
     pub call: String,
     /// The parameters, in order.
     pub params: Vec<Param>,
@@ -66,9 +66,9 @@ pub struct Case {
 #[derive(Clone, Debug)]
 pub struct Param {
     pub name: String,
-    /// Its type as a program writes it.
+    /// The type in the text format.
     pub ty: String,
-    /// Its elements as the case writes them.
+    /// The elements in the notation of cases.
     pub elements: Option<String>,
 }
 
@@ -77,10 +77,10 @@ pub struct Param {
 pub struct Cases {
     pub op: String,
     pub path: PathBuf,
-    /// Items that stand before `@main`.
+    /// Items that precede `@main`.
     pub items: String,
     pub cases: Vec<Case>,
-    /// The lines of the file that are no results.
+    /// The lines of the file except for results.
     lines: Vec<String>,
     text: String,
 }
@@ -102,18 +102,18 @@ const DTYPES: &[(&str, &str)] = &[
     ("*", "_"),
 ];
 
-/// The folder of the case files.
+/// Returns the folder of the case files.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/ops")
 }
 
-/// The file of an operator.
+/// Returns the file of an operator.
 pub fn path_of(op: &str) -> PathBuf {
     let space = op.split_once('.').map_or("core", |n| n.0);
     folder().join(space).join(format!("{op}.cases"))
 }
 
-/// The type that stands at the start of `text`, expanded, and what follows it.
+/// Expands the type at the start of `text`; returns it with the rest.
 fn expand_type(text: &str) -> String {
     let text = text.trim();
     for (short, long) in DTYPES {
@@ -133,8 +133,7 @@ fn expand_type(text: &str) -> String {
     text.to_owned()
 }
 
-/// Returns how many bytes of `text` come before a `,` or `)` (or one of `more`) that no bracket
-/// opens.
+/// Returns the number of bytes of `text` before an unmatched `,` or `)` (or one of `more`).
 fn until(text: &str, more: &[char]) -> usize {
     let mut depth = 0;
     for (at, c) in text.char_indices() {
@@ -150,7 +149,7 @@ fn until(text: &str, more: &[char]) -> usize {
     text.len()
 }
 
-/// Takes the types and elements out of a call.
+/// Splits a call into its text, and the types and elements of parameters.
 fn parse_call(text: &str) -> (String, Vec<Param>) {
     let (mut call, mut params) = (String::new(), Vec::new());
     let mut rest = text;
@@ -222,11 +221,11 @@ pub fn read(path: &Path) -> Result<Cases, String> {
 }
 
 impl Cases {
-    /// The file's text as it is.
+    /// Returns the file's text unchanged.
     pub fn text(&self) -> &str {
         &self.text
     }
-    /// The file's text with these results, one per case.
+    /// Returns the file's text with these results, one per case.
     pub fn with_results(&self, results: &[String]) -> String {
         let mut out = String::new();
         for (number, line) in self.lines.iter().enumerate() {
@@ -271,14 +270,14 @@ pub fn checked(text: String) -> Checked {
     }
 }
 
-/// The module of a case: a function `@main` with its parameters and its call.
+/// Returns the module of a case: a function `@main` with its parameters and its call.
 pub fn module_of(items: &str, call: &str, params: &[(String, String)]) -> String {
     let params: Vec<String> = params.iter().map(|(n, t)| format!("%{n}: {t}")).collect();
     format!("{items}def @main({}) {{ {call} }}", params.join(", "))
 }
 
 impl Case {
-    /// Its parameters with their types.
+    /// Returns its parameters with their types.
     pub fn typed(&self) -> Vec<(String, String)> {
         self.params
             .iter()
@@ -291,7 +290,7 @@ impl Checked {
     pub fn has_errors(&self) -> bool {
         self.diagnostics.iter().any(Diagnostic::is_error)
     }
-    /// The type of `@main`'s result.
+    /// Returns the type of `@main`'s result.
     pub fn result(&self) -> Option<TypeId> {
         let entry = self.module.global("main")?;
         let GlobalKind::Func(f) = self.module.globals[entry].kind else {
@@ -302,7 +301,7 @@ impl Checked {
             _ => None,
         }
     }
-    /// The types of `@main`'s parameters.
+    /// Returns the types of `@main`'s parameters.
     pub fn params(&self) -> Vec<TypeId> {
         let entry = self.module.global("main").expect("@main");
         let GlobalKind::Func(f) = self.module.globals[entry].kind else {
@@ -315,7 +314,7 @@ impl Checked {
             .map(|v| typing.vars[*v])
             .collect()
     }
-    /// A diagnostic in few lines: a place is shown by the text that stands there.
+    /// Formats a diagnostic concisely: a span is represented by its text.
     pub fn shown(&self, d: &Diagnostic) -> String {
         let mut out = String::new();
         let word = if d.is_error() { "error" } else { "warning" };
@@ -328,7 +327,7 @@ impl Checked {
                 }
                 None => "nowhere",
             };
-            // All of the call or function is as good as its beginning.
+            // For a whole call or function, the beginning suffices.
             let short: String = place.chars().take(60).collect();
             let dots = if short.len() < place.len() { "…" } else { "" };
             let words = if label.text.is_empty() { "" } else { ": " };
@@ -342,7 +341,7 @@ impl Checked {
         }
         out
     }
-    /// All that was found, errors before warnings.
+    /// Formats all findings, errors before warnings.
     pub fn all_shown(&self) -> String {
         self.diagnostics.iter().map(|d| self.shown(d)).collect()
     }
@@ -355,7 +354,7 @@ impl Checked {
     }
 }
 
-/// The elements that a case writes, for a tensor of that shape.
+/// Parses the elements of a case, for a tensor of this shape.
 pub fn tensor(dtype: DType, shape: &[i64], text: &str) -> Result<Tensor, String> {
     let mut out = Tensor::zeros(dtype, shape);
     let number = |s: &str| -> Result<f64, String> {
@@ -402,7 +401,7 @@ fn put(t: &mut Tensor, i: usize, v: f64) {
     }
 }
 
-/// A number in six digits, as short as can be.
+/// Formats a number with six significant digits, as short as possible.
 fn digits(v: f64) -> String {
     if !v.is_finite() {
         return format!("{v}").to_lowercase();
@@ -416,7 +415,7 @@ fn digits(v: f64) -> String {
     }
 }
 
-/// A value as a case writes it.
+/// Formats a value in the notation of cases.
 pub fn show_value(value: &Value) -> String {
     match (value.as_tensor(), value.fields(), value) {
         (Some(t), ..) => show_tensor(t),
@@ -435,7 +434,7 @@ fn show_tensor(t: &Tensor) -> String {
     let name = t.dtype().to_string();
     let short = DTYPES.iter().find(|d| d.1 == name).map_or(&*name, |d| d.0);
     let shape: Vec<String> = t.shape().iter().map(i64::to_string).collect();
-    // What is left of numbers that cancel is not the same on every machine.
+    // The remainders of cancelling sums vary between machines.
     let finite = (0..t.len())
         .map(|i| t.get_f64(i).abs())
         .filter(|v| v.is_finite());
@@ -451,7 +450,7 @@ fn show_tensor(t: &Tensor) -> String {
     format!("{short}[{}] [{}]", shape.join(", "), elements.join(", "))
 }
 
-/// The constant extents and element type of a parameter's type.
+/// Returns the constant extents and element type of a parameter's type.
 pub fn known(m: &Module, ty: TypeId) -> Option<(DType, Vec<i64>)> {
     let Type::Tensor(t) = &m.types[ty] else {
         return None;
@@ -464,7 +463,7 @@ pub fn known(m: &Module, ty: TypeId) -> Option<(DType, Vec<i64>)> {
     }
 }
 
-/// The tensors that a value case gives its parameters.
+/// Returns the tensors that a value case gives its parameters.
 pub fn inputs(case: &Case, checked: &Checked) -> Result<Vec<Tensor>, String> {
     (case.params.iter().zip(checked.params()))
         .map(|(p, ty)| {
@@ -477,7 +476,7 @@ pub fn inputs(case: &Case, checked: &Checked) -> Result<Vec<Tensor>, String> {
         .collect()
 }
 
-/// Returns what comes out of a case, and what is wrong with it as a case of its kind.
+/// Returns the result of a case; the error says how it contradicts the case's kind.
 pub fn outcome(items: &str, case: &Case) -> Result<String, String> {
     let c = checked(module_of(items, &case.call, &case.typed()));
     let refused = c.has_errors();
@@ -496,12 +495,12 @@ pub fn outcome(items: &str, case: &Case) -> Result<String, String> {
     let inputs = inputs(case, &c)?;
     match c.run(&inputs) {
         Ok(value) => Ok(show_value(&value)),
-        // A computation may refuse what only values show.
+        // A computation may reject values.
         Err(d) => Ok(c.shown(&d)),
     }
 }
 
-/// A test of each operator that has a computation and inputs.
+/// Creates a test of each operator that has a computation and inputs.
 pub fn each_operator(run: fn(&OpDef) -> Result<(), Failed>) -> ! {
     let args = Arguments::from_args();
     let ops = registry().iter().map(|(_, op)| op);
@@ -512,7 +511,7 @@ pub fn each_operator(run: fn(&OpDef) -> Result<(), Failed>) -> ! {
     libtest_mimic::run(&args, trials).exit()
 }
 
-/// A tensor of another shape than its case has: the case's elements, again and again.
+/// Returns a tensor of another shape than in its case, with the case's elements repeated.
 pub fn filled(dtype: DType, shape: &[i64], elements: &str) -> Result<Tensor, String> {
     if let Some(inner) = (elements.strip_prefix('[')).and_then(|t| t.strip_suffix(']'))
         && !inner.ends_with("...")

@@ -222,7 +222,7 @@ impl Resolver<'_> {
         self.module.add(call, place)
     }
 
-    /// Reports a call whose callee cannot be called in this form.
+    /// Returns a placeholder for a call that is invalid for its callee.
     fn broken_call(&mut self, base: usize, callee: Span, span: Span) -> ExprId {
         let parts = self.values.split_off(base + 1);
         let call = self.broken(callee, &parts);

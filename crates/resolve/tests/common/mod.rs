@@ -1,6 +1,6 @@
 //! Helpers shared by the tests of this crate.
 
-#![allow(dead_code)] // each test file uses some of it
+#![allow(dead_code)] // each test file uses a part of it
 
 use relax_base::{Diagnostics, SourceMap};
 use relax_ir::{Expr, ExprId, Function, GlobalKind, Module};
