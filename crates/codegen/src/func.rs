@@ -12,6 +12,7 @@ use cranelift_frontend::FunctionBuilder;
 use cranelift_module::{DataId as ClifData, FuncId as ClifFunc};
 use relax_base::{SideTable, Symbol};
 use relax_lower::lir::{self, FnId, Hold, LFunc, Reg};
+use relax_runtime::abi;
 use rustc_hash::FxHashMap;
 
 use crate::env::Env;
@@ -175,7 +176,7 @@ pub(crate) fn emit(
     // What failed without a place of its own (an allocation) failed in this function.
     let place = e.place();
     let (place, also) = (e.text(&place), e.int32(0));
-    e.call("rx_fail_at", &[e.ctx, place, also]);
+    e.call(abi::rx_fail_at, &[e.ctx, place, also]);
     let mut nothing = vec![e.b.ins().iconst(types::I64, 0)];
     if let Some(dtype) = f.result {
         nothing.push(e.scalars().int(dtype, 0));

@@ -19,9 +19,10 @@ use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
 use crate::Error;
-use crate::jit::{outside, trouble};
+use crate::jit::trouble;
 use crate::kernels::{Kernels, Memory, Packed, Plan, Signature, Site, Variant};
 use crate::module::compile_kernels;
+use crate::outside::outside;
 use crate::target::Target;
 
 /// Where an address goes: 8 bytes at an offset of the image.

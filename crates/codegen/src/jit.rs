@@ -7,6 +7,7 @@ use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
 use crate::module::{Extras, compile, elements_symbol};
+use crate::outside::outside;
 use crate::prepack::plan;
 use crate::target::Target;
 
@@ -34,70 +35,6 @@ unsafe impl Send for Jit {}
 // SAFETY: as above.
 unsafe impl Sync for Jit {}
 
-unsafe extern "C" {
-    fn memcpy(
-        to: *mut std::ffi::c_void,
-        from: *const std::ffi::c_void,
-        bytes: usize,
-    ) -> *mut std::ffi::c_void;
-    fn memset(to: *mut std::ffi::c_void, byte: i32, bytes: usize) -> *mut std::ffi::c_void;
-    fn expf(x: f32) -> f32;
-    fn exp(x: f64) -> f64;
-    fn logf(x: f32) -> f32;
-    fn log(x: f64) -> f64;
-    fn log2f(x: f32) -> f32;
-    fn log2(x: f64) -> f64;
-    fn log10f(x: f32) -> f32;
-    fn log10(x: f64) -> f64;
-    fn sinf(x: f32) -> f32;
-    fn sin(x: f64) -> f64;
-    fn cosf(x: f32) -> f32;
-    fn cos(x: f64) -> f64;
-    fn tanf(x: f32) -> f32;
-    fn tan(x: f64) -> f64;
-    fn asinf(x: f32) -> f32;
-    fn asin(x: f64) -> f64;
-    fn acosf(x: f32) -> f32;
-    fn acos(x: f64) -> f64;
-    fn atanf(x: f32) -> f32;
-    fn atan(x: f64) -> f64;
-    fn sinhf(x: f32) -> f32;
-    fn sinh(x: f64) -> f64;
-    fn coshf(x: f32) -> f32;
-    fn cosh(x: f64) -> f64;
-    fn tanhf(x: f32) -> f32;
-    fn tanh(x: f64) -> f64;
-    fn asinhf(x: f32) -> f32;
-    fn asinh(x: f64) -> f64;
-    fn acoshf(x: f32) -> f32;
-    fn acosh(x: f64) -> f64;
-    fn atanhf(x: f32) -> f32;
-    fn atanh(x: f64) -> f64;
-    fn erff(x: f32) -> f32;
-    fn erf(x: f64) -> f64;
-    fn roundf(x: f32) -> f32;
-    fn round(x: f64) -> f64;
-    fn powf(x: f32, y: f32) -> f32;
-    fn pow(x: f64, y: f64) -> f64;
-    fn atan2f(x: f32, y: f32) -> f32;
-    fn atan2(x: f64, y: f64) -> f64;
-    fn fmodf(x: f32, y: f32) -> f32;
-    fn fmod(x: f64, y: f64) -> f64;
-}
-
-macro_rules! addresses {
-    ($($name:ident)*) => { &[$((stringify!($name), $name as *const u8)),*] };
-}
-
-fn libm() -> Vec<(&'static str, *const u8)> {
-    let table: &[(&str, *const u8)] = addresses!(
-        memcpy memset expf exp logf log log2f log2 log10f log10 sinf sin cosf cos tanf tan asinf asin acosf acos
-        atanf atan sinhf sinh coshf cosh tanhf tanh asinhf asinh acoshf acosh atanhf atanh erff erf
-        roundf round powf pow atan2f atan2 fmodf fmod
-    );
-    table.to_vec()
-}
-
 pub(crate) fn trouble(text: &str) -> Box<Diagnostic> {
     let none = relax_base::Span::NONE;
     Box::new(Diagnostic::error(
@@ -115,11 +52,6 @@ pub(crate) fn in_memory() -> Result<JITBuilder, Box<Diagnostic>> {
     let mut builder = JITBuilder::with_isa(isa, cranelift_module::default_libcall_names());
     builder.symbols(outside());
     Ok(builder)
-}
-
-/// What code reaches outside itself, by name.
-pub(crate) fn outside() -> impl Iterator<Item = (&'static str, *const u8)> {
-    relax_runtime::symbols().into_iter().chain(libm())
 }
 
 impl Jit {

@@ -12,6 +12,7 @@ use cranelift_codegen::ir::{
 use cranelift_frontend::FunctionBuilder;
 use relax_loops::{Buf, Ex, Program, Role, Stage, Stmt, Var, statements};
 use relax_lower::lir::KernelDef;
+use relax_runtime::abi::{self, Function};
 use relax_runtime::context::Status;
 use relax_runtime::object::RxTensor;
 use relax_tensor::{DType, TypeCode};
@@ -269,7 +270,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         };
         let text = self.text(text);
         let args = [status, place, text, slot, n];
-        let status = self.scalars_call("rx_fail_values", &args, true);
+        let status = self.scalars_call(abi::rx_fail_values, &args, true);
         self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
     }
 
@@ -304,10 +305,10 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.b.switch_to_block(ok);
     }
 
-    fn scalars_call(&mut self, name: &'static str, args: &[Value], with_ctx: bool) -> Value {
+    fn scalars_call(&mut self, function: Function, args: &[Value], with_ctx: bool) -> Value {
         let mut all = if with_ctx { vec![self.ctx] } else { vec![] };
         all.extend(args);
-        self.scalars().call(name, &all)
+        self.scalars().call(function, &all)
     }
 
     /// The ends of checks that failed.
@@ -355,7 +356,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         if !self.temps.is_empty() {
             let frame = self.b.ins().stack_addr(types::I64, self.frame, 0);
             let n = self.b.ins().iconst(types::I64, self.temps.len() as i64);
-            let free = self.env.import("rx_scratch_free_all", self.b.func);
+            let free = self.env.import(abi::rx_scratch_free_all, self.b.func);
             self.b.ins().call(free, &[self.ctx, frame, n]);
         }
         self.b.ins().return_(&[status]);

@@ -18,6 +18,7 @@ mod kernels;
 mod library;
 mod module;
 mod object;
+mod outside;
 mod prepack;
 mod profile;
 mod scalar;

@@ -10,6 +10,7 @@ use relax_base::{Diagnostic, Symbol};
 use relax_loops::Buf;
 use relax_lower::codes;
 use relax_lower::lir::{DataId as DataIdOf, FnId, Inst, KernelDef, LFunc};
+use relax_runtime::abi;
 use relax_runtime::object::{IMMORTAL, Kind};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -463,7 +464,7 @@ impl<'m> Build<'m> {
             }
             checked_arguments(b, env, &program.lowered.funcs[id], &all);
             // The code gives up the function that runs, which stays the caller's.
-            let retain = env.import("rx_retain", b.func);
+            let retain = env.import(abi::rx_retain, b.func);
             b.ins().call(retain, &[given[1]]);
             finish_entry(b, env, program, id, &all, given[4]);
             Ok(())
@@ -490,7 +491,7 @@ impl<'m> Build<'m> {
             let args = b.ins().load(types::I64, MemFlagsData::trusted(), frame, 0);
             let out = b.ins().load(types::I64, MemFlagsData::trusted(), frame, 8);
             let mut all = vec![ctx];
-            let retain = env.import("rx_retain", b.func);
+            let retain = env.import(abi::rx_retain, b.func);
             for i in 0..n {
                 let v = b
                     .ins()
@@ -524,7 +525,7 @@ impl<'m> Build<'m> {
             let place = env.text(&format!("@{name}"), b.func);
             let place = b.ins().symbol_value(types::I64, place);
             let wanted = b.ins().iconst(types::I32, n as i64);
-            let check = env.import("rx_check_call", b.func);
+            let check = env.import(abi::rx_check_call, b.func);
             let call = (b.ins()).call(check, &[ctx, place, args, count, wanted, out]);
             let status = b.inst_results(call)[0];
             b.set_cold_block(bad);
@@ -535,7 +536,7 @@ impl<'m> Build<'m> {
             if let Some(table) = table {
                 let gv = env.module.declare_data_in_func(table, b.func);
                 let table = b.ins().symbol_value(types::I64, gv);
-                let map = env.import("rx_weights_map", b.func);
+                let map = env.import(abi::rx_weights_map, b.func);
                 let call = b.ins().call(map, &[ctx, table]);
                 let status = b.inst_results(call)[0];
                 let (mapped, failed) = (b.create_block(), b.create_block());
@@ -552,7 +553,7 @@ impl<'m> Build<'m> {
             let frame = b.ins().stack_addr(types::I64, slot, 0);
             let f = env.module.declare_func_in_func(inner, b.func);
             let code = b.ins().func_addr(types::I64, f);
-            let run = env.import("rx_call_on_stack", b.func);
+            let run = env.import(abi::rx_call_on_stack, b.func);
             let call = b.ins().call(run, &[ctx, code, frame]);
             let status = b.inst_results(call)[0];
             b.ins().return_(&[status]);
@@ -578,7 +579,7 @@ fn checked_arguments(
         let words = crate::described::data(env, given);
         let words = env.module.declare_data_in_func(words, b.func);
         let words = b.ins().symbol_value(types::I64, words);
-        let check = env.import("rx_check_value", b.func);
+        let check = env.import(abi::rx_check_value, b.func);
         let call = b.ins().call(check, &[all[0], argument, words, place]);
         let status = b.inst_results(call)[0];
         let fine = b.create_block();
@@ -588,7 +589,7 @@ fn checked_arguments(
     let fine = b.create_block();
     b.ins().jump(fine, &[]);
     b.switch_to_block(bad);
-    let release = env.import("rx_release", b.func);
+    let release = env.import(abi::rx_release, b.func);
     for &argument in &all[2..] {
         b.ins().call(release, &[all[0], argument]);
     }

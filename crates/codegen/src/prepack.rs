@@ -22,7 +22,7 @@ use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
 use crate::kernel::tuned::hint_of;
-use crate::kernel::windows::Conv;
+use crate::kernel::windows::{Conv, layout_of};
 
 /// A program with packed weights.
 pub(crate) struct Prepacked {
@@ -417,7 +417,7 @@ fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes
         dilation_w,
         groups,
     };
-    Some((sizes, c.nhwc.into()))
+    Some((sizes, layout_of(c.nhwc) as i32))
 }
 
 /// Whether a kernel that was said to write its result over an argument does so: a convolution has to write each element

@@ -9,11 +9,13 @@ use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
 };
 use cranelift_frontend::FunctionBuilder;
-use relax_loops::{BinOp, Ex, ExKind, UnOp};
+use relax_loops::{BinOp, Ex, ExKind, Libm, UnOp};
+use relax_runtime::abi::{self, Function};
 use relax_tensor::{DType, TypeCode};
 
 use crate::env::Env;
 use crate::kernel::Unsupported;
+use crate::outside::{self, libm};
 
 /// The register type of an element type.
 pub(crate) fn register(dtype: DType) -> Type {
@@ -136,25 +138,15 @@ impl Scalars<'_, '_, '_> {
     }
 
     /// Calls an imported function that returns one value.
-    pub fn call(&mut self, name: &'static str, args: &[Value]) -> Value {
-        let f = self.env.import(name, self.b.func);
+    pub fn call(&mut self, function: Function, args: &[Value]) -> Value {
+        let f = self.env.import(function, self.b.func);
         let call = self.b.ins().call(f, args);
         self.b.inst_results(call)[0]
     }
 
-    fn math(
-        &mut self,
-        dtype: DType,
-        single: &'static str,
-        double: &'static str,
-        args: &[Value],
-    ) -> Value {
-        let name = if register(dtype) == types::F64 {
-            double
-        } else {
-            single
-        };
-        let v = self.call(name, args);
+    fn math(&mut self, dtype: DType, function: Libm, args: &[Value]) -> Value {
+        let function = libm(function, register(dtype) == types::F64);
+        let v = self.call(function, args);
         self.rounded(dtype, v)
     }
 
@@ -162,8 +154,8 @@ impl Scalars<'_, '_, '_> {
     /// narrower than their storage are wrapped.
     pub fn rounded(&mut self, dtype: DType, v: Value) -> Value {
         if is_f16(dtype) {
-            let bits = self.call("rx_f32_to_f16", &[v]);
-            return self.call("rx_f16_to_f32", &[bits]);
+            let bits = self.call(abi::rx_f32_to_f16, &[v]);
+            return self.call(abi::rx_f16_to_f32, &[bits]);
         }
         if is_bf16(dtype) {
             let bits = self.bf16_bits(v);
@@ -202,7 +194,7 @@ impl Scalars<'_, '_, '_> {
         let flags = MemFlagsData::trusted();
         if is_f16(dtype) {
             let bits = self.b.ins().uload16(types::I32, flags, address, 0);
-            return self.call("rx_f16_to_f32", &[bits]);
+            return self.call(abi::rx_f16_to_f32, &[bits]);
         }
         if is_bf16(dtype) {
             let bits = self.b.ins().uload16(types::I32, flags, address, 0);
@@ -225,7 +217,7 @@ impl Scalars<'_, '_, '_> {
     pub fn store(&mut self, dtype: DType, value: Value, address: Value) {
         let flags = MemFlagsData::trusted();
         if is_f16(dtype) {
-            let bits = self.call("rx_f32_to_f16", &[value]);
+            let bits = self.call(abi::rx_f32_to_f16, &[value]);
             self.b.ins().istore16(flags, bits, address, 0);
         } else if is_bf16(dtype) {
             let bits = self.bf16_bits(value);
@@ -390,7 +382,7 @@ impl Scalars<'_, '_, '_> {
     /// The bits of a value of two bytes, the others 0.
     fn short_bits(&mut self, dtype: DType, v: Value) -> Value {
         match dtype {
-            d if is_f16(d) => self.call("rx_f32_to_f16", &[v]),
+            d if is_f16(d) => self.call(abi::rx_f32_to_f16, &[v]),
             d if is_bf16(d) => self.bf16_bits(v),
             _ => self.b.ins().uextend(types::I32, v),
         }
@@ -399,7 +391,7 @@ impl Scalars<'_, '_, '_> {
     /// The value of two bytes that has these bits.
     fn of_short_bits(&mut self, dtype: DType, bits: Value) -> Value {
         match dtype {
-            d if is_f16(d) => self.call("rx_f16_to_f32", &[bits]),
+            d if is_f16(d) => self.call(abi::rx_f16_to_f32, &[bits]),
             d if is_bf16(d) => {
                 let wide = self.b.ins().ishl_imm_s(bits, 16);
                 self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide)
@@ -450,9 +442,9 @@ impl Scalars<'_, '_, '_> {
             UnOp::Sigmoid => {
                 let n = self.b.ins().fneg(v);
                 let exp = if register(dtype) == types::F64 {
-                    "exp"
+                    outside::exp
                 } else {
-                    "expf"
+                    outside::expf
                 };
                 let e = self.call(exp, &[n]);
                 let one = self.float(dtype, 1.0);
@@ -463,25 +455,7 @@ impl Scalars<'_, '_, '_> {
             UnOp::Ceil => self.b.ins().ceil(v),
             UnOp::Trunc => self.b.ins().trunc(v),
             UnOp::RoundEven => self.b.ins().nearest(v),
-            UnOp::Round => return Some(self.math(dtype, "roundf", "round", &[v])),
-            UnOp::Exp => return Some(self.math(dtype, "expf", "exp", &[v])),
-            UnOp::Log => return Some(self.math(dtype, "logf", "log", &[v])),
-            UnOp::Log2 => return Some(self.math(dtype, "log2f", "log2", &[v])),
-            UnOp::Log10 => return Some(self.math(dtype, "log10f", "log10", &[v])),
-            UnOp::Sin => return Some(self.math(dtype, "sinf", "sin", &[v])),
-            UnOp::Cos => return Some(self.math(dtype, "cosf", "cos", &[v])),
-            UnOp::Tan => return Some(self.math(dtype, "tanf", "tan", &[v])),
-            UnOp::Asin => return Some(self.math(dtype, "asinf", "asin", &[v])),
-            UnOp::Acos => return Some(self.math(dtype, "acosf", "acos", &[v])),
-            UnOp::Atan => return Some(self.math(dtype, "atanf", "atan", &[v])),
-            UnOp::Sinh => return Some(self.math(dtype, "sinhf", "sinh", &[v])),
-            UnOp::Cosh => return Some(self.math(dtype, "coshf", "cosh", &[v])),
-            UnOp::Tanh => return Some(self.math(dtype, "tanhf", "tanh", &[v])),
-            UnOp::Asinh => return Some(self.math(dtype, "asinhf", "asinh", &[v])),
-            UnOp::Acosh => return Some(self.math(dtype, "acoshf", "acosh", &[v])),
-            UnOp::Atanh => return Some(self.math(dtype, "atanhf", "atanh", &[v])),
-            UnOp::Erf => return Some(self.math(dtype, "erff", "erf", &[v])),
-            UnOp::Not | UnOp::Popcount | UnOp::Clz => return None,
+            op => return op.libm().map(|f| self.math(dtype, f, &[v])),
         };
         let kept = matches!(op, UnOp::IsNan | UnOp::IsInf | UnOp::IsFinite);
         Some(if kept { r } else { self.rounded(dtype, r) })
@@ -522,14 +496,11 @@ impl Scalars<'_, '_, '_> {
                 let p = self.rounded(dtype, p);
                 self.b.ins().fsub(a, p)
             }
-            BinOp::Rem => self.math(dtype, "fmodf", "fmod", &[a, b]),
             BinOp::Min | BinOp::Max => {
                 let first = takes_first(self.b, op, a, b);
                 self.b.ins().select(first, a, b)
             }
-            BinOp::Pow => self.math(dtype, "powf", "pow", &[a, b]),
-            BinOp::Atan2 => self.math(dtype, "atan2f", "atan2", &[a, b]),
-            _ => return None,
+            op => self.math(dtype, op.libm()?, &[a, b]),
         })
     }
 
@@ -544,7 +515,7 @@ impl Scalars<'_, '_, '_> {
                     self.widen(dtype, a, types::I64),
                     self.widen(dtype, b, types::I64),
                 );
-                let r = self.call("rx_ipow", &[x, y]);
+                let r = self.call(abi::rx_ipow, &[x, y]);
                 let ty = register(dtype);
                 if ty == types::I64 {
                     r

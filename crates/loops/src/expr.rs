@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use relax_tensor::DType;
 
-use crate::Buf;
+use crate::{Buf, UnOp};
 
 mod operand;
 
@@ -16,70 +16,6 @@ pub use operand::Operand;
 relax_base::define_id! {
     /// A scalar variable of one [`Program`](crate::Program): a loop index, a dimension, a `let`.
     pub struct Var("v");
-}
-
-/// Unary scalar functions.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-#[allow(missing_docs)] // named as in C's <math.h>
-pub enum UnOp {
-    /// Arithmetic negation.
-    Neg,
-    /// Absolute value; of the least integer, that integer.
-    Abs,
-    /// Logical not of a `bool`, bitwise complement of an integer.
-    Not,
-    Exp,
-    Log,
-    Log2,
-    Log10,
-    Sqrt,
-    /// `1 / sqrt(x)`.
-    Rsqrt,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Erf,
-    /// `1 / (1 + exp(-x))`.
-    Sigmoid,
-    Floor,
-    Ceil,
-    Trunc,
-    /// Nearest, halves away from zero (C `round`).
-    Round,
-    /// Nearest, halves to even (C `rint`).
-    RoundEven,
-    /// Result `bool`.
-    IsNan,
-    /// Result `bool`.
-    IsInf,
-    /// Result `bool`.
-    IsFinite,
-    /// Number of one bits.
-    Popcount,
-    /// Number of leading zero bits.
-    Clz,
-}
-
-impl UnOp {
-    /// Whether it is a function of real numbers, which integers are converted for.
-    pub fn is_real(self) -> bool {
-        use UnOp::*;
-        match self {
-            Exp | Log | Log2 | Log10 | Sqrt | Rsqrt | Sin | Cos | Tan | Asin | Acos | Atan
-            | Sinh | Cosh | Tanh | Asinh | Acosh | Atanh | Erf | Sigmoid => true,
-            Neg | Abs | Not | Floor | Ceil | Trunc | Round | RoundEven | IsNan | IsInf
-            | IsFinite | Popcount | Clz => false,
-        }
-    }
 }
 
 /// Binary scalar functions. Both operands have the same element type.

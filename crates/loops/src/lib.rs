@@ -18,6 +18,7 @@ mod exec;
 mod expr;
 pub mod extents;
 pub mod fits;
+mod functions;
 mod hint;
 mod lower;
 mod outside;
@@ -37,7 +38,8 @@ pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
 pub use digits::Digits;
 pub use exec::{ExecError, ExecFault, execute, execute_for, scalar};
-pub use expr::{BinOp, Ex, ExKind, Operand, UnOp, Var};
+pub use expr::{BinOp, Ex, ExKind, Operand, Var};
+pub use functions::{Libm, UnOp};
 pub use hint::{Hint, Lines};
 pub use lower::{
     NoInline, Readers, drop_unused, inline_compute, inline_compute_into, lower_stage, reads_buffer,

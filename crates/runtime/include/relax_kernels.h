@@ -32,7 +32,7 @@ typedef struct RxEpilogue {
   const float *residual; /*  8: NULL: none; laid out as the result; may be the result itself */
   int64_t residual_ld;   /* 16: its row stride (matrix products only) */
   int32_t bias_axis;     /* 24: RX_BIAS_ROW or RX_BIAS_COLUMN (matrix products only) */
-  int32_t activation;    /* 28 */
+  int32_t activation;    /* 28: RX_ACT_* */
   float lo, hi;          /* 32, 36: RX_ACT_CLIP's bounds */
   const float *scale;    /* 40: NULL: none; along bias_axis */
 } RxEpilogue;            /* 48 bytes */
@@ -149,7 +149,7 @@ typedef struct RxConv2dF32 {
   int64_t pad_t, pad_l;           /*  88, 96 */
   int64_t dilation_h, dilation_w; /* 104, 112 */
   int64_t groups;                 /* 120 */
-  int32_t layout;                 /* 128 */
+  int32_t layout;                 /* 128: RX_NCHW or RX_NHWC */
   int32_t reserved;               /* 132 */
   const float *x;                 /* 136 */
   const float *weight;            /* 144 */
@@ -179,7 +179,7 @@ typedef struct RxConv2dI32 {
   int64_t pad_t, pad_l;           /*  88, 96 */
   int64_t dilation_h, dilation_w; /* 104, 112 */
   int64_t groups;                 /* 120 */
-  int32_t layout;                 /* 128 */
+  int32_t layout;                 /* 128: RX_NCHW or RX_NHWC */
   int32_t x_type, weight_type;    /* 132, 136: RX_INT8, … */
   int32_t reserved;               /* 140 */
   const void *x;                  /* 144 */
@@ -195,7 +195,7 @@ typedef struct RxPool2dF32 {
   int64_t stride_h, stride_w;     /*  64, 72 */
   int64_t pad_t, pad_l;           /*  80, 88 */
   int64_t dilation_h, dilation_w; /*  96, 104 */
-  int32_t layout;                 /* 112 */
+  int32_t layout;                 /* 112: RX_NCHW or RX_NHWC */
   int32_t op;                     /* 116: RX_POOL_* */
   const float *x;                 /* 120 */
   float *y;                       /* 128 */
@@ -241,6 +241,12 @@ void rx_vmath_f64(int32_t fn, int64_t n, const double *x, const double *y, doubl
 
 /* ---- element-wise expressions --------------------------------------------------------- */
 
+/* What reductions combine elements with; the last two by rx_sweep only. */
+enum {
+  RX_COMBINE_SUM = 0, RX_COMBINE_PRODUCT = 1, RX_COMBINE_MAX = 2, RX_COMBINE_MIN = 3, RX_COMBINE_AND = 4,
+  RX_COMBINE_OR = 5
+};
+
 /* Operations of rx_strips_f32: what they do stands in src/kernels/strips.rs, in this order. */
 typedef struct RxStripOp {
   int32_t code;    /*  0 */
@@ -254,7 +260,7 @@ typedef struct RxStrips {
   int32_t axes, reduced;            /*  0, 4: axes of the result; axes reduced, after them */
   int32_t inputs, constants;        /*  8, 12 */
   int32_t ops, temps;               /* 16, 20 */
-  int32_t combiner;                 /* 24: 0 sum, 1 product, 2 maximum, 3 minimum */
+  int32_t combiner;                 /* 24: RX_COMBINE_* */
   int32_t reserved;                 /* 28: zero */
   const int64_t *extents;           /* 32 */
   const float *const *data;         /* 40: the inputs */
@@ -274,13 +280,16 @@ typedef struct RxSweepOp {
   int32_t args[4];  /* 16: operands: inputs, then constants, then temporaries; or numbers */
 } RxSweepOp;        /* 32 bytes */
 
-/* What is done along all lines of an array: 0 sorting (stable; the first `keep` elements and their indices), the index of
- * 1 the greatest, 2 the least element, 3 running sums, 4 running products. */
+/* What is done along all lines of an array: sorting (stable; the first `keep` elements and their indices), the index of
+ * the greatest or the least element, running sums, running products. */
+enum {
+  RX_LINES_SORT = 0, RX_LINES_GREATEST = 1, RX_LINES_LEAST = 2, RX_LINES_SUM = 3, RX_LINES_PRODUCT = 4
+};
 typedef struct RxLines {
   int64_t outer, extent, inner; /*  0..16: extents before, of and behind the axis */
   int64_t keep;                 /* 24 */
   int32_t kind, index_kind;     /* 32, 36: RX_INT8, ... of elements; RX_INT32 or RX_INT64 */
-  int32_t work;                 /* 40 */
+  int32_t work;                 /* 40: RX_LINES_* */
   int32_t flag;                 /* 44: ascending; the last one of equals; without the element itself */
   const void *x;                /* 48 */
   void *values, *indices;       /* 56, 64: or NULL */
@@ -303,7 +312,7 @@ typedef struct RxSweep {
   int32_t axes, reduced;        /*  0, 4 */
   int32_t inputs, constants;    /*  8, 12 */
   int32_t ops, temps;           /* 16, 20 */
-  int32_t combiner;             /* 24: 0 sum, 1 product, 2 maximum, 3 minimum, 4 and, 5 or */
+  int32_t combiner;             /* 24: RX_COMBINE_* */
   int32_t out_type;             /* 28: RX_INT8, ... */
   const int64_t *extents;       /* 32 */
   const void *const *data;      /* 40: the inputs; of an index its first number */
@@ -320,7 +329,7 @@ int32_t rx_sweep(RxContext *ctx, const RxSweep *sweep);
 /* out = softmax(q k * scale + mask) v for each batch, without the matrix of scores. A mask of bytes chooses instead of
  * being added: where it is 0 (RX_MASK_KEEP) or is not 0 (RX_MASK_REPLACE), `fill` stands for the scaled score. */
 enum { RX_MASK_ADD = 0, RX_MASK_KEEP = 1, RX_MASK_REPLACE = 2 };
-typedef struct {
+typedef struct RxAttentionF32 {
   int64_t batch, rows, keys;        /*  0 */
   int64_t depth, width;             /* 24: elements of a key, of a value */
   const float *q;                   /* 40: [batch, rows, depth] */

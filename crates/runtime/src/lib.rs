@@ -6,6 +6,7 @@
 //! Invariant: this crate depends on no compiler room, no panic crosses the C interface, and a
 //! failed allocation is an error of the context.
 
+pub mod abi;
 pub mod context;
 pub mod dlpack;
 pub mod extents;

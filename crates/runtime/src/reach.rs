@@ -9,6 +9,7 @@
 
 use std::ffi::{c_char, c_void};
 
+use crate::abi::{FUNCTIONS, Word};
 use crate::context::{RxContext, Status, guard, text};
 use crate::kernels::attention::RxAttentionF32;
 use crate::kernels::contract::RxContract;
@@ -18,7 +19,7 @@ use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::other::RxGemmI32;
 use crate::kernels::integer::conv::RxConv2dI32;
 use crate::kernels::kinds::Kind;
-use crate::kernels::lines::{RxLines, work};
+use crate::kernels::lines::{RxLines, Work};
 use crate::kernels::pick::RxPick;
 use crate::kernels::pool2d::RxPool2dF32;
 use crate::kernels::requantize::RxRequantize;
@@ -45,7 +46,7 @@ struct Touched {
 
 /// What a call touches.
 #[derive(Default)]
-struct Reach(Vec<Touched>);
+pub struct Reach(Vec<Touched>);
 
 /// Extents along which an array is walked, with the steps.
 type Axes<'a> = &'a [(i64, i64)];
@@ -135,7 +136,7 @@ impl Reach {
         self.walk("keys", a.k, 4, &k);
         let v = [(a.batch, a.v_step), (a.keys, a.v_rs), (a.width, a.v_cs)];
         self.walk("values", a.v, 4, &v);
-        let size = if a.mask_kind == 0 { 4 } else { 1 };
+        let size = a.masking().size();
         let mask = [
             (a.batch, a.mask_step),
             (a.rows, a.mask_rs),
@@ -231,111 +232,185 @@ impl Reach {
         }
         self.all("result", r.y, element(r.y_type), &all);
     }
+}
 
-    /// What a call of a kernel touches; false for one that is not known here.
-    ///
-    /// # Safety
-    /// `args` are those of a call of the kernel, behind the context; descriptors and arrays of numbers are live.
-    unsafe fn of(&mut self, kernel: &str, args: &[i64]) -> bool {
-        let pointer = |i: usize| std::ptr::with_exposed_provenance::<c_void>(args[i] as usize);
-        // SAFETY: the caller's promise.
-        unsafe {
-            match (kernel, args.len()) {
-                ("rx_gemm_f32", 1) => self.gemm(&*pointer(0).cast(), [1, 0, 0, 0]),
-                ("rx_batch_gemm_f32", 5) => {
-                    self.gemm(&*pointer(0).cast(), [args[1], args[2], args[3], args[4]]);
-                }
-                ("rx_gemm_i32", 1) => {
-                    let g = &*pointer(0).cast::<RxGemmI32>();
-                    let (p, a, b) = (&g.gemm, element(g.a_type), element(g.b_type));
-                    self.walk("left operand", p.a, a, &[(p.m, p.a_rs), (p.k, p.a_cs)]);
-                    self.walk("right operand", p.b, b, &[(p.k, p.b_rs), (p.n, p.b_cs)]);
-                    self.walk("result", p.c, 4, &[(p.m, p.c_ld), (p.n, 1)]);
-                }
-                ("rx_conv2d_f32" | "rx_conv2d_transpose_f32", 1) => {
-                    self.conv(&*pointer(0).cast());
-                }
-                ("rx_conv2d_i32", 1) => {
-                    let v = &*pointer(0).cast::<RxConv2dI32>();
-                    let image = self.image(&v.sizes);
-                    self.all("image", v.x, element(v.x_type), &image);
-                    let s = &v.sizes;
-                    let size = element(v.weight_type);
-                    self.all("weight", v.weight, size, &[weights(s), s.kh, s.kw]);
-                    self.all("result", v.y, 4, &[s.n, s.o, s.oh, s.ow]);
-                }
-                ("rx_conv2d_pool2d_f32", 2) => {
-                    self.conv(&*pointer(0).cast());
-                    let p = &*pointer(1).cast::<RxPool2dF32>();
-                    self.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
-                }
-                ("rx_pool2d_f32", 1) => {
-                    let p = &*pointer(0).cast::<RxPool2dF32>();
-                    self.all("image", p.x, 4, &[p.n, p.c, p.h, p.w]);
-                    self.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
-                }
-                ("rx_softmax_f32" | "rx_log_softmax_f32", 4) => {
-                    self.all("operand", pointer(2), 4, &args[..2]);
-                    self.all("result", pointer(3), 4, &args[..2]);
-                }
-                // The summand of the variance is no word.
-                ("rx_layer_norm_f32", 6) => {
-                    self.all("operand", pointer(2), 4, &args[..2]);
-                    self.all("scale", pointer(3), 4, &args[1..2]);
-                    self.all("shift", pointer(4), 4, &args[1..2]);
-                    self.all("result", pointer(5), 4, &args[..2]);
-                }
-                ("rx_requantize_i32", 1) => self.requantize(&*pointer(0).cast()),
-                ("rx_attention_f32", 1) => self.attention(&*pointer(0).cast()),
-                ("rx_strips_f32", 1) => self.strips(&*pointer(0).cast()),
-                ("rx_lines", 1) => {
-                    let l = &*pointer(0).cast::<RxLines>();
-                    let size = Kind::of(l.kind).map_or(8, Kind::size);
-                    self.all("array", l.x, size, &[l.outer, l.extent, l.inner]);
-                    let along = match l.work {
-                        work::SORT => l.keep,
-                        work::GREATEST | work::LEAST => 1,
-                        _ => l.extent,
-                    };
-                    let result = [l.outer, along, l.inner];
-                    self.all("values", l.values.cast_const(), size, &result);
-                    let size = Kind::of(l.index_kind).map_or(8, Kind::size);
-                    self.all("indices", l.indices.cast_const(), size, &result);
-                }
-                ("rx_pick", 1) => self.pick(&*pointer(0).cast()),
-                ("rx_sweep", 1) => self.sweep(&*pointer(0).cast()),
-                ("rx_contract", 1) => {
-                    let g = &*pointer(0).cast::<RxContract>();
-                    let n = g.axes.max(0) as usize;
-                    let (extents, steps) = (words(g.extents, n), words(g.steps, 3 * n));
-                    for (k, (what, data, kind)) in [
-                        ("left operand", g.a, g.a_type),
-                        ("right operand", g.b, g.b_type),
-                        ("result", g.c.cast_const(), g.c_type),
-                    ]
-                    .into_iter()
-                    .enumerate()
-                    {
-                        let steps = steps[k * n..][..n].iter().copied();
-                        let size = Kind::of(kind).map_or(8, Kind::size);
-                        let axes: Vec<_> = extents.iter().copied().zip(steps).collect();
-                        self.walk(what, data, size, &axes);
-                    }
-                }
-                ("rx_copy_strided", 7) => {
-                    let (size, rank) = (args[0] as i32 as usize, (args[1] as i32).max(0) as usize);
-                    let extents = words(pointer(2).cast(), rank);
-                    for (what, data, steps) in [("operand", 3, 4), ("result", 5, 6)] {
-                        let steps = words(pointer(steps).cast(), rank);
-                        let axes = extents.iter().copied().zip(steps.iter().copied());
-                        self.walk(what, pointer(data), size, &axes.collect::<Vec<_>>());
-                    }
-                }
-                _ => return false,
+/// The arguments of a call behind the context that are words.
+type Args<'a> = &'a [i64];
+
+/// Says what a call of a kernel touches.
+///
+/// # Safety
+/// The arguments are those of a call of the kernel, of which none but numbers of floats are left out; descriptors and arrays of
+/// numbers are live.
+pub type Touches = unsafe fn(&mut Reach, &[i64]);
+
+/// The address among the arguments, of a structure or of elements.
+fn pointer<T>(args: Args<'_>, i: usize) -> *const T {
+    std::ptr::with_exposed_provenance(args[i] as usize)
+}
+
+/// Makes [`Touches`] of methods that take a descriptor.
+macro_rules! described {
+    ($($(#[$doc:meta])* $name:ident = |$reach:ident, $d:ident: $ty:ty| $body:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As [`Touches`].
+        pub(crate) unsafe fn $name($reach: &mut Reach, args: Args<'_>) {
+            // SAFETY: the caller's promise: the first argument is the kernel's descriptor, which is live.
+            unsafe {
+                let $d = &*pointer::<$ty>(args, 0);
+                $body
             }
         }
-        true
+    )*};
+}
+
+described! {
+    /// `rx_gemm_f32`.
+    gemm = |reach, g: RxGemmF32| reach.gemm(g, [1, 0, 0, 0]);
+    /// `rx_gemm_i32`.
+    gemm_i32 = |reach, g: RxGemmI32| {
+        let (p, a, b) = (&g.gemm, element(g.a_type), element(g.b_type));
+        reach.walk("left operand", p.a, a, &[(p.m, p.a_rs), (p.k, p.a_cs)]);
+        reach.walk("right operand", p.b, b, &[(p.k, p.b_rs), (p.n, p.b_cs)]);
+        reach.walk("result", p.c, 4, &[(p.m, p.c_ld), (p.n, 1)]);
+    };
+    /// `rx_conv2d_f32` and `rx_conv2d_transpose_f32`.
+    conv = |reach, v: RxConv2dF32| reach.conv(v);
+    /// `rx_conv2d_i32`.
+    conv_i32 = |reach, v: RxConv2dI32| {
+        let s = &v.sizes;
+        let image = reach.image(s);
+        reach.all("image", v.x, element(v.x_type), &image);
+        let size = element(v.weight_type);
+        reach.all("weight", v.weight, size, &[weights(s), s.kh, s.kw]);
+        reach.all("result", v.y, 4, &[s.n, s.o, s.oh, s.ow]);
+    };
+    /// `rx_pool2d_f32`.
+    pool = |reach, p: RxPool2dF32| {
+        reach.all("image", p.x, 4, &[p.n, p.c, p.h, p.w]);
+        reach.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
+    };
+    /// `rx_requantize_i32`.
+    requantize = |reach, r: RxRequantize| reach.requantize(r);
+    /// `rx_attention_f32`.
+    attention = |reach, a: RxAttentionF32| reach.attention(a);
+    /// `rx_strips_f32`.
+    strips = |reach, s: RxStrips| reach.strips(s);
+    /// `rx_lines`.
+    lines = |reach, l: RxLines| {
+        let size = element(l.kind);
+        reach.all("array", l.x, size, &[l.outer, l.extent, l.inner]);
+        let along = match Work::of(l.work) {
+            Some(Work::Sort) => l.keep,
+            Some(Work::Greatest | Work::Least) => 1,
+            Some(Work::Sum | Work::Product) | None => l.extent,
+        };
+        let result = [l.outer, along, l.inner];
+        reach.all("values", l.values.cast_const(), size, &result);
+        let size = element(l.index_kind);
+        reach.all("indices", l.indices.cast_const(), size, &result);
+    };
+    /// `rx_pick`.
+    pick = |reach, p: RxPick| reach.pick(p);
+    /// `rx_sweep`.
+    sweep = |reach, s: RxSweep| reach.sweep(s);
+    /// `rx_contract`.
+    contract = |reach, g: RxContract| {
+        let n = g.axes.max(0) as usize;
+        let (extents, steps) = (words(g.extents, n), words(g.steps, 3 * n));
+        for (k, (what, data, kind)) in [
+            ("left operand", g.a, g.a_type),
+            ("right operand", g.b, g.b_type),
+            ("result", g.c.cast_const(), g.c_type),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let steps = steps[k * n..][..n].iter().copied();
+            let axes: Vec<_> = extents.iter().copied().zip(steps).collect();
+            reach.walk(what, data, element(kind), &axes);
+        }
+    };
+}
+
+/// `rx_batch_gemm_f32`.
+///
+/// # Safety
+/// As [`Touches`].
+pub(crate) unsafe fn batch_gemm(reach: &mut Reach, args: Args<'_>) {
+    // SAFETY: the caller's promise: the first argument is a descriptor, which is live.
+    let g = unsafe { &*pointer::<RxGemmF32>(args, 0) };
+    reach.gemm(g, [args[1], args[2], args[3], args[4]]);
+}
+
+/// `rx_conv2d_pool2d_f32`.
+///
+/// # Safety
+/// As [`Touches`].
+pub(crate) unsafe fn pooled(reach: &mut Reach, args: Args<'_>) {
+    // SAFETY: the caller's promise: both arguments are descriptors, which are live.
+    let (v, p) = unsafe { (&*pointer(args, 0), &*pointer::<RxPool2dF32>(args, 1)) };
+    reach.conv(v);
+    reach.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
+}
+
+/// `rx_softmax_f32` and `rx_log_softmax_f32`.
+///
+/// # Safety
+/// As [`Touches`]; nothing is read.
+pub(crate) unsafe fn softmax(reach: &mut Reach, args: Args<'_>) {
+    reach.all("operand", pointer::<f32>(args, 2), 4, &args[..2]);
+    reach.all("result", pointer::<f32>(args, 3), 4, &args[..2]);
+}
+
+/// `rx_layer_norm_f32`; the summand of the variance is no word.
+///
+/// # Safety
+/// As [`Touches`]; nothing is read.
+pub(crate) unsafe fn layer_norm(reach: &mut Reach, args: Args<'_>) {
+    reach.all("operand", pointer::<f32>(args, 2), 4, &args[..2]);
+    reach.all("scale", pointer::<f32>(args, 3), 4, &args[1..2]);
+    reach.all("shift", pointer::<f32>(args, 4), 4, &args[1..2]);
+    reach.all("result", pointer::<f32>(args, 5), 4, &args[..2]);
+}
+
+/// `rx_copy_strided`.
+///
+/// # Safety
+/// As [`Touches`].
+pub(crate) unsafe fn copy(reach: &mut Reach, args: Args<'_>) {
+    let (size, rank) = (args[0] as i32 as usize, (args[1] as i32).max(0) as usize);
+    // SAFETY: the caller's promise: extents and steps have as many numbers as the rank says.
+    let numbers = |i: usize| unsafe { words(pointer(args, i), rank) };
+    let extents = numbers(2);
+    for (what, data, steps) in [("operand", 3, 4), ("result", 5, 6)] {
+        let axes = extents.iter().copied().zip(numbers(steps).iter().copied());
+        reach.walk(
+            what,
+            pointer::<c_void>(args, data),
+            size,
+            &axes.collect::<Vec<_>>(),
+        );
     }
+}
+
+/// What a call of a kernel touches; nothing for one of which it is not known.
+///
+/// # Safety
+/// As [`Touches`].
+unsafe fn reach_of(kernel: &str, args: Args<'_>) -> Option<Reach> {
+    let function = FUNCTIONS.iter().find(|f| f.name == kernel)?;
+    let words = function.signature.params.iter().skip(1).filter(|p| {
+        let word = p.word.unwrap_or(Word::Int64);
+        !matches!(word, Word::Float32 | Word::Float64)
+    });
+    let touches = function.touches.filter(|_| words.count() == args.len())?;
+    let mut reach = Reach::default();
+    // SAFETY: the caller's promise.
+    unsafe { touches(&mut reach, args) };
+    Some(reach)
 }
 
 /// Pairs of channels that a convolution's weight has a window for.
@@ -345,11 +420,7 @@ fn weights(s: &RxConv2dSizes) -> i64 {
 
 /// The bytes of an element by the numbers that descriptors have for types.
 fn element(number: i32) -> usize {
-    match number {
-        0 | 1 => 1,
-        2 => 2,
-        _ => 4,
-    }
+    Kind::of(number).map_or(8, Kind::size)
 }
 
 /// # Safety
@@ -386,11 +457,10 @@ pub unsafe extern "C" fn rx_check_reach(
         // SAFETY: the caller's promise.
         unsafe {
             let kernel = text(kernel);
-            let mut reach = Reach::default();
-            if !reach.of(&kernel, words(args, nargs.max(0) as usize)) {
+            let Some(reach) = reach_of(&kernel, words(args, nargs.max(0) as usize)) else {
                 let text = format!("what `{kernel}` touches is not known, so it cannot be checked");
                 return context.fail(Status::Internal, &text);
-            }
+            };
             let arrays = std::slice::from_raw_parts(arrays, n.max(0) as usize);
             for t in &reach.0 {
                 if !arrays.iter().any(|a| holds(a, t)) {
@@ -419,10 +489,9 @@ mod tests {
 
     /// Whether a call of `kernel` stays in `arrays`.
     fn inside(kernel: &str, args: &[i64], arrays: &[RxArray]) -> bool {
-        let mut reach = Reach::default();
         // SAFETY: the tests' descriptors are live.
-        let known = unsafe { reach.of(kernel, args) };
-        assert!(known && !reach.0.is_empty(), "{kernel} is not known");
+        let reach = unsafe { reach_of(kernel, args) }.expect("known");
+        assert!(!reach.0.is_empty(), "{kernel} touches something");
         reach.0.iter().all(|t| arrays.iter().any(|a| holds(a, t)))
     }
 

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Random, everywhere};
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::lines::{RxLines, rx_lines, work};
+use relax_runtime::kernels::lines::{RxLines, Work, rx_lines};
 use std::ptr::null_mut;
 
 /// Numbers with ties, and a NaN here and there where `lost`.
@@ -65,7 +65,7 @@ fn lines_are_sorted_searched_and_summed() {
                 keep: keep as i64,
                 kind: Kind::F32 as i32,
                 index_kind: Kind::I32 as i32,
-                work: work::SORT,
+                work: Work::Sort as i32,
                 flag,
                 x: x.as_ptr().cast(),
                 values: values.as_mut_ptr().cast(),
@@ -78,11 +78,11 @@ fn lines_are_sorted_searched_and_summed() {
                 assert_eq!(rx_lines(ctx, &lines), 0);
                 lines.values = null_mut();
                 lines.indices = places.as_mut_ptr().cast();
-                lines.work = work::GREATEST;
+                lines.work = Work::Greatest as i32;
                 assert_eq!(rx_lines(ctx, &lines), 0);
                 lines.values = sums.as_mut_ptr().cast();
                 lines.indices = null_mut();
-                lines.work = work::SUM;
+                lines.work = Work::Sum as i32;
                 assert_eq!(rx_lines(ctx, &lines), 0);
             }
             for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {
@@ -131,7 +131,7 @@ fn every_type_is_sorted() {
             keep: keep as i64,
             kind: kind as i32,
             index_kind: Kind::I64 as i32,
-            work: work::SORT,
+            work: Work::Sort as i32,
             flag: ascend.into(),
             x: x.as_ptr().cast(),
             values: values.as_mut_ptr().cast(),
@@ -228,7 +228,7 @@ fn extremes_of_every_type() {
     everywhere(|ctx, _| {
         let mut random = Random(5);
         for round in 0..16 {
-            for kind in Kind::ALL {
+            for &kind in Kind::ALL {
                 let (outer, inner) = (1 + random.below(3), [1, 1, 5, 300][random.below(4)]);
                 let n: usize = [0, 1, 3, 31, 64, 1024, 1025, 2500][random.below(8)];
                 let x = elements(&mut random, kind, outer * n * inner, round % 4 == 0);
@@ -242,10 +242,10 @@ fn extremes_of_every_type() {
                     kind: x.kind as i32,
                     index_kind: Kind::I64 as i32,
                     work: if greatest {
-                        work::GREATEST
+                        Work::Greatest
                     } else {
-                        work::LEAST
-                    },
+                        Work::Least
+                    } as i32,
                     flag: last.into(),
                     x: x.bytes.as_ptr().cast(),
                     values: null_mut(),
@@ -334,7 +334,7 @@ macro_rules! sorted_as_by_comparisons {
                             keep: keep as i64,
                             kind: Kind::$kind as i32,
                             index_kind: Kind::I64 as i32,
-                            work: work::SORT,
+                            work: Work::Sort as i32,
                             flag: ascend as i32,
                             x: x.as_ptr().cast(),
                             values: values.as_mut_ptr().cast(),
@@ -415,7 +415,7 @@ fn narrow_floats_run_up_rounded_at_every_step() {
                 keep: 0,
                 kind: if brain { Kind::BF16 } else { Kind::F16 } as i32,
                 index_kind: Kind::I32 as i32,
-                work: if product { work::PRODUCT } else { work::SUM },
+                work: if product { Work::Product } else { Work::Sum } as i32,
                 flag: i32::from(outside),
                 x: given.as_ptr().cast(),
                 values: found.as_mut_ptr().cast(),

@@ -204,7 +204,7 @@ fn scalar(code: i32, [a, b, c, d]: [f32; 4]) -> f32 {
         _ if is(Op::Abs) => a.abs(),
         _ if is(Op::Sqrt) => a.sqrt(),
         _ if is(Op::Floor) => a.floor(),
-        _ if is(Op::Round) => a.round_ties_even(),
+        _ if is(Op::RoundEven) => a.round_ties_even(),
         _ if is(Op::Copy) => a,
         _ => {
             if a < b {
@@ -230,7 +230,7 @@ fn random_programs_are_their_loops() {
         Op::Neg,
         Op::Abs,
         Op::Sqrt,
-        Op::Round,
+        Op::RoundEven,
         Op::Floor,
         Op::Copy,
         Op::SelectLt,

@@ -110,49 +110,9 @@ plain! {
 /// The common prefix of builtins' names, as in TVM.
 const PREFIX: &str = "vm.builtin.";
 
-macro_rules! scalar_names {
-    ($($op:ident = $text:literal),*) => { &[$(($text, UnOp::$op)),*] };
-}
 macro_rules! pair_names {
     ($($op:ident = $text:literal),*) => { &[$(($text, BinOp::$op)),*] };
 }
-
-/// Unary scalar functions; the index is the code in the file format.
-pub(crate) const UNARY: &[(&str, UnOp)] = scalar_names!(
-    Neg = "neg",
-    Abs = "abs",
-    Not = "not",
-    Exp = "exp",
-    Log = "log",
-    Log2 = "log2",
-    Log10 = "log10",
-    Sqrt = "sqrt",
-    Rsqrt = "rsqrt",
-    Sin = "sin",
-    Cos = "cos",
-    Tan = "tan",
-    Asin = "asin",
-    Acos = "acos",
-    Atan = "atan",
-    Sinh = "sinh",
-    Cosh = "cosh",
-    Tanh = "tanh",
-    Asinh = "asinh",
-    Acosh = "acosh",
-    Atanh = "atanh",
-    Erf = "erf",
-    Sigmoid = "sigmoid",
-    Floor = "floor",
-    Ceil = "ceil",
-    Trunc = "trunc",
-    Round = "round",
-    RoundEven = "round_even",
-    IsNan = "isnan",
-    IsInf = "isinf",
-    IsFinite = "isfinite",
-    Popcount = "popcount",
-    Clz = "clz"
-);
 
 /// Binary scalar functions; the index is the code in the file format.
 pub(crate) const BINARY: &[(&str, BinOp)] = pair_names!(
@@ -194,11 +154,10 @@ impl Builtin {
 impl fmt::Display for Builtin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
-        let unary = |op: &UnOp| UNARY.iter().find(|n| n.1 == *op).map_or("?", |n| n.0);
         let binary = |op: &BinOp| BINARY.iter().find(|n| n.1 == *op).map_or("?", |n| n.0);
         match self {
             Builtin::Plain(p) => f.write_str(p.name()),
-            Builtin::Unary(op, t) => write!(f, "scalar.{}.{t}", unary(op)),
+            Builtin::Unary(op, t) => write!(f, "scalar.{}.{t}", op.name()),
             Builtin::Binary(op, t) => write!(f, "scalar.{}.{t}", binary(op)),
             Builtin::Cast(from, to) => write!(f, "scalar.cast.{from}.{to}"),
             Builtin::Bits(from, to) => write!(f, "scalar.bits.{from}.{to}"),
@@ -221,10 +180,10 @@ impl FromStr for Builtin {
             ("cast", 3) => Ok(Builtin::Cast(dtype(1)?, dtype(2)?)),
             ("bits", 3) => Ok(Builtin::Bits(dtype(1)?, dtype(2)?)),
             (op, 2) => {
-                let unary = UNARY.iter().find(|n| n.0 == op);
+                let unary = UnOp::named(op);
                 let binary = BINARY.iter().find(|n| n.0 == op);
                 match (unary, binary) {
-                    (Some(u), _) => Ok(Builtin::Unary(u.1, dtype(1)?)),
+                    (Some(op), _) => Ok(Builtin::Unary(op, dtype(1)?)),
                     (None, Some(b)) => Ok(Builtin::Binary(b.1, dtype(1)?)),
                     (None, None) => Err(()),
                 }
@@ -241,7 +200,7 @@ mod tests {
     #[test]
     fn every_name_reads_back() {
         let plain = Plain::ALL.iter().map(|&p| Builtin::Plain(p));
-        let unary = UNARY.iter().map(|u| Builtin::Unary(u.1, DType::F32));
+        let unary = UnOp::ALL.iter().map(|&op| Builtin::Unary(op, DType::F32));
         let binary = BINARY.iter().map(|b| Builtin::Binary(b.1, DType::I64));
         let more = [
             Builtin::Cast(DType::BOOL, DType::BF16),

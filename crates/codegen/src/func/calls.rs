@@ -3,6 +3,7 @@
 use cranelift_codegen::ir::{InstBuilder, SigRef, Value, types};
 use relax_base::Symbol;
 use relax_lower::lir::{Alloc, KernelId, Reg};
+use relax_runtime::abi;
 
 use super::objects::at;
 use super::{Emit, closure_signature};
@@ -40,7 +41,8 @@ impl Emit<'_, '_, '_, '_> {
             }
         }
         let outs = words(self.b, &outs);
-        let start = (self.program.profile).then(|| self.value_of("rx_profile_begin", &[self.ctx]));
+        let start =
+            (self.program.profile).then(|| self.value_of(abi::rx_profile_begin, &[self.ctx]));
         let f = self.func(self.program.kernels[&kernel]);
         let call = self.b.ins().call(f, &[self.ctx, inputs, outs]);
         let status = self.b.inst_results(call)[0];
@@ -51,7 +53,7 @@ impl Emit<'_, '_, '_, '_> {
             let n = self.int32(tensors.len() as i64);
             let m = self.int32(dsts.len() as i64);
             let args = [self.ctx, index, start, inputs, n, outs, m, flops];
-            self.call("rx_profile_end", &args);
+            self.call(abi::rx_profile_end, &args);
         }
         let (ok, bad) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(bad);
@@ -60,11 +62,11 @@ impl Emit<'_, '_, '_, '_> {
         // A program written by hand names its own line, and where it was called.
         let by_hand = self.program.lowered.kernels[kernel].by_hand;
         let (at, also) = (self.text(place.as_str()), self.int32(by_hand.into()));
-        self.call("rx_fail_at", &[self.ctx, at, also]);
+        self.call(abi::rx_fail_at, &[self.ctx, at, also]);
         for i in 0..dsts.len() {
             // What was given, and what the kernel had allocated by then; null else.
             let v = self.load(outs, 8 * i as i32);
-            self.call("rx_release", &[self.ctx, v]);
+            self.call(abi::rx_release, &[self.ctx, v]);
         }
         let cleanup = self.cleanup();
         self.b.ins().jump(cleanup, &[]);
@@ -78,7 +80,7 @@ impl Emit<'_, '_, '_, '_> {
                 // The kernel still read the argument's extents.
                 let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
                 let dims = words(self.b, &extents);
-                self.call("rx_tensor_grown", &[v, dims]);
+                self.call(abi::rx_tensor_grown, &[v, dims]);
             }
             self.set(dst, v);
         }
@@ -91,7 +93,7 @@ impl Emit<'_, '_, '_, '_> {
         let zero = self.b.ins().iconst(types::I64, 0);
         let out = words(self.b, &[zero]);
         let (name, n) = (self.text(name.as_str()), self.int32(args.len() as i64));
-        let status = self.value_of("rx_call_packed", &[self.ctx, name, args_at, n, out]);
+        let status = self.value_of(abi::rx_call_packed, &[self.ctx, name, args_at, n, out]);
         self.checked_status(status);
         let v = self.load(out, 0);
         self.set(dst, v);
@@ -108,7 +110,7 @@ impl Emit<'_, '_, '_, '_> {
         }
         let n = self.int32(values.len() as i64);
         let (args_at, name) = (words(self.b, &values), self.text(name.as_str()));
-        let status = self.value_of("rx_call_dps_packed", &[self.ctx, name, args_at, n]);
+        let status = self.value_of(abi::rx_call_dps_packed, &[self.ctx, name, args_at, n]);
         self.checked_status(status);
         dsts.iter().for_each(|&dst| self.owned.give(dst));
     }

@@ -6,6 +6,7 @@ use relax_base::Symbol;
 use relax_loops::Ex;
 use relax_lower::described::Described;
 use relax_lower::lir::{self, Reg};
+use relax_runtime::abi;
 use relax_runtime::context::Status;
 use relax_runtime::object::Kind;
 use relax_tensor::DType;
@@ -80,7 +81,7 @@ impl Emit<'_, '_, '_, '_> {
                 let wide = e.b.ins().sextend(types::I64, found);
                 let expected = e.b.ins().iconst(types::I64, i64::from(rank));
                 let (place, what) = (e.text(place.as_str()), e.text("the rank"));
-                e.call("rx_fail_dim", &[e.ctx, place, what, expected, wide]);
+                e.call(abi::rx_fail_dim, &[e.ctx, place, what, expected, wide]);
             });
         }
         if let Some(dtype) = dtype {
@@ -93,7 +94,7 @@ impl Emit<'_, '_, '_, '_> {
                 let status = e.int32(ERR_DTYPE);
                 let what = e.text(&format!("the element type is not {dtype}"));
                 let place = e.text(place.as_str());
-                e.call("rx_fail", &[e.ctx, status, place, what]);
+                e.call(abi::rx_fail, &[e.ctx, status, place, what]);
             });
         }
     }
@@ -117,7 +118,7 @@ impl Emit<'_, '_, '_, '_> {
         self.require(fine, |e| {
             let status = e.int32(ERR_DTYPE);
             let (place, what) = (e.text(place.as_str()), e.text(&what));
-            e.call("rx_fail", &[e.ctx, status, place, what]);
+            e.call(abi::rx_fail, &[e.ctx, status, place, what]);
         });
     }
 
@@ -126,7 +127,7 @@ impl Emit<'_, '_, '_, '_> {
         let v = self.reg(src);
         let words = described::data(self.env, described);
         let (words, place) = (self.object(words), self.text(place.as_str()));
-        let status = self.value_of("rx_check_value", &[self.ctx, v, words, place]);
+        let status = self.value_of(abi::rx_check_value, &[self.ctx, v, words, place]);
         self.checked_status(status);
     }
 
@@ -148,7 +149,10 @@ impl Emit<'_, '_, '_, '_> {
         self.require(fine, |e| {
             let (place, text) = (e.text(place.as_str()), e.text(message.as_str()));
             let (status, values, n) = (e.int32(ERR_SHAPE), words(e.b, &[a, b]), e.int32(2));
-            e.call("rx_fail_values", &[e.ctx, status, place, text, values, n]);
+            e.call(
+                abi::rx_fail_values,
+                &[e.ctx, status, place, text, values, n],
+            );
         });
     }
 }

@@ -3,6 +3,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
 use relax_lower::lir::Inst;
+use relax_runtime::abi;
 
 use super::Emit;
 use crate::unwind;
@@ -47,7 +48,7 @@ impl Emit<'_, '_, '_, '_> {
     pub(super) fn emit_cleanups(&mut self) {
         for (block, value, rest) in std::mem::take(&mut self.pads) {
             self.b.switch_to_block(block);
-            self.call("rx_release", &[self.ctx, value]);
+            self.call(abi::rx_release, &[self.ctx, value]);
             self.b.ins().jump(rest, &[]);
         }
     }
@@ -88,7 +89,7 @@ impl Emit<'_, '_, '_, '_> {
         let place = self.place();
         self.require(fine, |e| {
             let place = e.text(&place);
-            e.call("rx_fail_stack", &[e.ctx, place]);
+            e.call(abi::rx_fail_stack, &[e.ctx, place]);
         });
     }
 

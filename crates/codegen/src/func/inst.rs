@@ -3,6 +3,7 @@
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::Switch;
 use relax_lower::lir::{self, Hold, Inst, Term};
+use relax_runtime::abi;
 use relax_tensor::DType;
 
 use super::Emit;
@@ -46,10 +47,10 @@ impl Emit<'_, '_, '_, '_> {
             } => self.kernel(dsts, *kernel, args, given, *place),
             Inst::Tuple { dst, fields } => {
                 let v = if fields.is_empty() {
-                    self.value_of("rx_unit", &[])
+                    self.value_of(abi::rx_unit, &[])
                 } else {
                     let n = self.int32(fields.len() as i64);
-                    let v = self.value_of("rx_alloc_tuple", &[self.ctx, n]);
+                    let v = self.value_of(abi::rx_alloc_tuple, &[self.ctx, n]);
                     self.checked(v)
                 };
                 self.fill(v, at::FIELDS, fields);
@@ -60,7 +61,7 @@ impl Emit<'_, '_, '_, '_> {
                     self.object(self.program.ctors[tag])
                 } else {
                     let (t, n) = (self.int32(i64::from(*tag)), self.int32(fields.len() as i64));
-                    let v = self.value_of("rx_alloc_adt", &[self.ctx, t, n]);
+                    let v = self.value_of(abi::rx_alloc_adt, &[self.ctx, t, n]);
                     self.checked(v)
                 };
                 self.fill(v, at::FIELDS, fields);
@@ -136,24 +137,24 @@ impl Emit<'_, '_, '_, '_> {
                 let code = self.int32(dl_dtype(tensor.dtype));
                 let storage = self.reg(*storage);
                 let args = [self.ctx, storage, offset, code, rank, dims];
-                let v = self.value_of("rx_place_tensor", &args);
+                let v = self.value_of(abi::rx_place_tensor, &args);
                 let v = self.checked(v);
                 self.set(*dst, v);
             }
             Inst::Kill { .. } => {}
             Inst::RefNew { dst, value } => {
                 let value = self.reg(*value);
-                let v = self.value_of("rx_alloc_ref", &[self.ctx, value]);
+                let v = self.value_of(abi::rx_alloc_ref, &[self.ctx, value]);
                 let v = self.checked_after(inst, v);
                 self.set(*dst, v);
             }
             Inst::RefWrite { cell, value } => {
                 let (cell, value) = (self.reg(*cell), self.reg(*value));
-                self.call("rx_ref_set", &[self.ctx, cell, value]);
+                self.call(abi::rx_ref_set, &[self.ctx, cell, value]);
             }
             Inst::Shape { dst, dims } => {
                 let n = self.int32(dims.len() as i64);
-                let v = self.value_of("rx_alloc_shape", &[self.ctx, n]);
+                let v = self.value_of(abi::rx_alloc_shape, &[self.ctx, n]);
                 let v = self.checked(v);
                 for (i, d) in dims.iter().enumerate() {
                     let d = self.dim(d);
@@ -258,7 +259,7 @@ impl Emit<'_, '_, '_, '_> {
             }
             Term::NoMatch(place) => {
                 let place = self.text(place.as_str());
-                self.call("rx_fail_match", &[self.ctx, place]);
+                self.call(abi::rx_fail_match, &[self.ctx, place]);
                 let cleanup = self.cleanup();
                 self.b.ins().jump(cleanup, &[]);
             }

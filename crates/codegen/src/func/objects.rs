@@ -4,6 +4,7 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_base::Symbol;
 use relax_lower::lir::{self, FnId, Inst, Reg};
+use relax_runtime::abi;
 use relax_tensor::DType;
 
 use super::Emit;
@@ -30,7 +31,7 @@ impl Emit<'_, '_, '_, '_> {
     /// One owner more; immortal objects are not counted.
     pub(super) fn retain(&mut self, v: Value) {
         if self.brief {
-            self.call("rx_retain", &[v]);
+            self.call(abi::rx_retain, &[v]);
             return;
         }
         let refs = self.load32(v, 0);
@@ -50,7 +51,7 @@ impl Emit<'_, '_, '_, '_> {
     /// One owner less; the last one gives the object up.
     pub(super) fn release(&mut self, v: Value) {
         if self.brief {
-            self.call("rx_release", &[self.ctx, v]);
+            self.call(abi::rx_release, &[self.ctx, v]);
             return;
         }
         let refs = self.load32(v, 0);
@@ -58,7 +59,7 @@ impl Emit<'_, '_, '_, '_> {
         let [drop, shared, less, done] = [(); 4].map(|()| self.b.create_block());
         self.b.ins().brif(last, drop, &[], shared, &[]);
         self.b.switch_to_block(drop);
-        self.call("rx_drop", &[self.ctx, v]);
+        self.call(abi::rx_drop, &[self.ctx, v]);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(shared);
         let counted = self.b.ins().icmp_imm_s(IntCC::SignedGreaterThan, refs, 0);
@@ -74,7 +75,7 @@ impl Emit<'_, '_, '_, '_> {
     pub(super) fn boxed(&mut self, dtype: DType, v: Value) -> Value {
         let (code, rank) = (self.int32(dl_dtype(dtype)), self.int32(0));
         let none = self.b.ins().iconst(types::I64, 0);
-        let t = self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, none]);
+        let t = self.value_of(abi::rx_alloc_tensor, &[self.ctx, code, rank, none]);
         let t = self.checked(t);
         let data = self.load(t, at::DATA);
         self.scalars().store(dtype, v, data);
@@ -93,13 +94,13 @@ impl Emit<'_, '_, '_, '_> {
         // A tensor that grows has its old extents until it is written, which a kernel that checks does not take.
         let reuse = out.reuse.filter(|_| !(out.grows && self.env.checks));
         let t = match reuse {
-            None => self.value_of("rx_alloc_tensor", &[self.ctx, code, rank, dims]),
+            None => self.value_of(abi::rx_alloc_tensor, &[self.ctx, code, rank, dims]),
             Some(dead) => {
                 let dead = self.reg(dead);
                 let name = if out.grows {
-                    "rx_grow_tensor"
+                    abi::rx_grow_tensor
                 } else {
-                    "rx_reuse_tensor"
+                    abi::rx_reuse_tensor
                 };
                 self.value_of(name, &[self.ctx, dead, code, rank, dims])
             }
@@ -109,7 +110,7 @@ impl Emit<'_, '_, '_, '_> {
         };
         self.require(t, |e| {
             let (at, also) = (e.text(place.as_str()), e.int32(0));
-            e.call("rx_fail_at", &[e.ctx, at, also]);
+            e.call(abi::rx_fail_at, &[e.ctx, at, also]);
         });
         t
     }
@@ -129,7 +130,7 @@ impl Emit<'_, '_, '_, '_> {
         }
         let arity = self.program.lowered.funcs[func].params.len() as i64;
         let (arity, n) = (self.int32(arity), self.int32(captures.len() as i64));
-        let v = self.value_of("rx_alloc_closure", &[self.ctx, arity, n]);
+        let v = self.value_of(abi::rx_alloc_closure, &[self.ctx, arity, n]);
         let v = self.checked(v);
         for (id, offset) in [
             (self.program.funcs[&func], at::CODE),

@@ -4,6 +4,7 @@ use cranelift_codegen::ir::{FuncRef, InstBuilder, MemFlagsData, Value, types};
 use cranelift_module::{DataId as ClifData, FuncId as ClifFunc, Module};
 use relax_loops::{Ex, ExKind, visit_expr};
 use relax_lower::lir::Reg;
+use relax_runtime::abi::Function;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
@@ -62,14 +63,14 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
         self.b.ins().iconst(types::I32, v)
     }
 
-    pub(super) fn call(&mut self, name: &'static str, args: &[Value]) -> Option<Value> {
-        let f = self.env.import(name, self.b.func);
+    pub(super) fn call(&mut self, function: Function, args: &[Value]) -> Option<Value> {
+        let f = self.env.import(function, self.b.func);
         let call = self.b.ins().call(f, args);
         self.b.inst_results(call).first().copied()
     }
 
-    pub(super) fn value_of(&mut self, name: &'static str, args: &[Value]) -> Value {
-        self.call(name, args).expect("returns a value")
+    pub(super) fn value_of(&mut self, function: Function, args: &[Value]) -> Value {
+        self.call(function, args).expect("returns a value")
     }
 
     pub(super) fn text(&mut self, text: &str) -> Value {

@@ -5,6 +5,8 @@ use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::Buf;
 use relax_loops::attention::{Attention, Masking};
 use relax_loops::fits;
+use relax_runtime::kernels::attention::{self as kernel, RxAttentionF32};
+use relax_runtime::{abi, field, fields};
 
 use super::{Kernel, Result};
 
@@ -16,7 +18,7 @@ impl Kernel<'_, '_, '_> {
         let (key, depth) = if a.keys_in_rows { (1, 2) } else { (2, 1) };
         let (value, width) = if a.values_in_rows { (1, 2) } else { (2, 1) };
         self.require_fits(fits::of_attention(self.program, a))?;
-        let f = self.structure(176);
+        let f = self.structure::<RxAttentionF32>();
         let (out, shape) = self.of(a.out);
         let [(q, q_of), (k, k_of), (v, v_of)] = [a.q, a.k, a.v].map(|b| self.of(b));
         let one = self.b.ins().iconst(types::I64, 1);
@@ -24,46 +26,57 @@ impl Kernel<'_, '_, '_> {
         let (k_rs, k_cs) = strides(depth, k_of[2]);
         let (v_rs, v_cs) = strides(value, v_of[2]);
         let steps = [a.q, a.k, a.v].map(|b| self.batch_step(b));
-        for (at, value) in [
-            (0, shape[0]),
-            (8, shape[1]),
-            (16, k_of[key]),
-            (24, q_of[2]),
-            (32, v_of[width]),
-            (40, q),
-            (48, steps[0]),
-            (56, k),
-            (64, steps[1]),
-            (72, k_rs),
-            (80, k_cs),
-            (88, v),
-            (96, steps[2]),
-            (104, v_rs),
-            (112, v_cs),
-            (152, out),
-        ] {
-            self.put(&f, at, value);
-        }
+        self.put(
+            &f,
+            fields!(RxAttentionF32 {
+                batch: shape[0],
+                rows: shape[1],
+                keys: k_of[key],
+                depth: q_of[2],
+                width: v_of[width],
+                q: q,
+                q_step: steps[0],
+                k: k,
+                k_step: steps[1],
+                k_rs: k_rs,
+                k_cs: k_cs,
+                v: v,
+                v_step: steps[2],
+                v_rs: v_rs,
+                v_cs: v_cs,
+                out: out,
+            }),
+        );
         if let Some(mask) = &a.mask {
             let (data, extents) = self.of(mask.buf);
-            self.put(&f, 120, data);
+            self.put(&f, fields!(RxAttentionF32 { mask: data }));
             let (kind, fill) = match mask.how {
-                Masking::Add => (0, 0.0),
-                Masking::Keep(fill) => (1, fill),
-                Masking::Replace(fill) => (2, fill),
+                Masking::Add => (kernel::Masking::Add, 0.0),
+                Masking::Keep(fill) => (kernel::Masking::Keep, fill),
+                Masking::Replace(fill) => (kernel::Masking::Replace, fill),
             };
-            self.put_int32(&f, 164, kind);
+            self.put_ints(
+                &f,
+                fields!(RxAttentionF32 {
+                    mask_kind: kind as i64
+                }),
+            );
             let fill = self.b.ins().f32const(fill);
-            self.put(&f, 168, fill);
-            for (i, axis) in mask.axes.iter().enumerate() {
-                let Some(axis) = *axis else { continue };
+            self.put(&f, fields!(RxAttentionF32 { fill: fill }));
+            let steps = [
+                field!(RxAttentionF32, mask_step),
+                field!(RxAttentionF32, mask_rs),
+                field!(RxAttentionF32, mask_cs),
+            ];
+            for (field, axis) in steps.into_iter().zip(mask.axes) {
+                let Some(axis) = axis else { continue };
                 let step = self.product(&extents[axis + 1..]);
-                self.put(&f, 128 + 8 * i as i32, step);
+                self.put(&f, [(field, step)]);
             }
         }
         let scale = self.b.ins().f32const(a.scale);
-        self.put(&f, 160, scale);
-        self.run_with("rx_attention_f32", &[f]);
+        self.put(&f, fields!(RxAttentionF32 { scale: scale }));
+        self.run_with(abi::rx_attention_f32, f);
         Ok(())
     }
 

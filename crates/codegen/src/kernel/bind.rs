@@ -7,6 +7,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
 use relax_loops::{Buf, Ex, ExKind, Var, visit_expr};
+use relax_runtime::abi;
 use rustc_hash::FxHashMap;
 
 use super::{DATA, ERR_EXTENT, Kernel, Place, Result, SHAPE};
@@ -99,7 +100,7 @@ impl Kernel<'_, '_, '_> {
         let table = self.env.numbers(table, self.b.func);
         let table = self.b.ins().symbol_value(types::I64, table);
         let n = self.b.ins().iconst(types::I64, checks.len() as i64);
-        let status = self.scalars_call("rx_fail_extents", &[inputs, outputs, table, n], true);
+        let status = self.scalars_call(abi::rx_fail_extents, &[inputs, outputs, table, n], true);
         self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
         self.b.switch_to_block(ok);
     }

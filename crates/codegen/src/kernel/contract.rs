@@ -4,8 +4,9 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var};
-use relax_runtime::kernels::contract::AXES;
+use relax_runtime::kernels::contract::{AXES, RxContract};
 use relax_runtime::kernels::kinds::Kind;
+use relax_runtime::{abi, fields};
 use relax_tensor::{DType, TypeCode};
 
 use super::strips::{Input, affine};
@@ -125,19 +126,31 @@ impl Kernel<'_, '_, '_> {
             },
         };
         let out = self.places[&c.out].data;
-        let f = self.structure(56);
+        let f = self.structure::<RxContract>();
         let rank = walked.extents.len();
-        self.put_int32(&f, 0, rank as i64);
-        for (at, kind) in [4, 8, 12].into_iter().zip(kinds) {
-            self.put_int32(&f, at, kind as i64);
-        }
+        self.put_ints(
+            &f,
+            fields!(RxContract {
+                axes: rank as i64,
+                a_type: kinds[0] as i64,
+                b_type: kinds[1] as i64,
+                c_type: kinds[2] as i64,
+            }),
+        );
         let [(a, of_a), (b, of_b)] = walked.operands;
         let steps = [of_a, of_b, walked.out].concat();
         let (extents, steps) = (words(self.b, &walked.extents), words(self.b, &steps));
-        for (at, v) in [(16, extents), (24, steps), (32, a), (40, b), (48, out)] {
-            self.put(&f, at, v);
-        }
-        self.run_with("rx_contract", &[f]);
+        self.put(
+            &f,
+            fields!(RxContract {
+                extents: extents,
+                steps: steps,
+                a: a,
+                b: b,
+                c: out,
+            }),
+        );
+        self.run_with(abi::rx_contract, f);
         Ok(true)
     }
 

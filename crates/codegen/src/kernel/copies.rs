@@ -3,6 +3,7 @@
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
+use relax_runtime::abi;
 
 use super::strips::{affine, inside};
 use super::{Access, Kernel, Result, digits};
@@ -158,7 +159,7 @@ impl Kernel<'_, '_, '_> {
                 self.constant(&bytes)
             });
             let args = [width, rank, extents, from, steps, to, out_steps];
-            self.run("rx_copy_strided", &args);
+            self.run(abi::rx_copy_strided, &args);
         }
         Ok(true)
     }
@@ -231,7 +232,7 @@ impl Kernel<'_, '_, '_> {
                 words(self.b, &out_steps),
             );
             let args = [width, rank, part, from, steps, to, out_steps];
-            self.run("rx_copy_strided", &args);
+            self.run(abi::rx_copy_strided, &args);
             begin = end;
         }
         Ok(())

@@ -3,19 +3,23 @@
 //! A structure is drafted field by field, and written when its address is taken: what is known is copied from
 //! read-only data at once, the rest is stored over it.
 
+use std::marker::PhantomData;
+
 use cranelift_codegen::ir::{
     Function, InstBuilder, InstructionData, StackSlot, StackSlotData, StackSlotKind, Value,
     ValueDef, types,
 };
+use relax_runtime::abi::{CStructure, Field};
 
 use super::Kernel;
+use crate::env::clif_type;
 use crate::settle::constant;
 
 /// Words up to which each is stored by itself.
 const FEW: usize = 6;
 
-/// A structure, whose fields are 0 until they are put.
-pub(super) struct Fields(StackSlot);
+/// A structure `S` of the runtime, whose fields are 0 until they are put.
+pub(super) struct Descriptor<S>(StackSlot, PhantomData<S>);
 
 /// What was put into a structure since its address was taken last.
 pub(super) struct Draft {
@@ -26,17 +30,33 @@ pub(super) struct Draft {
 }
 
 impl Kernel<'_, '_, '_> {
-    pub(super) fn structure(&mut self, bytes: u32) -> Fields {
-        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 3);
+    pub(super) fn structure<S: CStructure>(&mut self) -> Descriptor<S> {
+        let bytes = size_of::<S>();
+        let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes as u32, 3);
         let slot = self.b.create_sized_stack_slot(slot);
-        let known = Some(vec![0; bytes.next_multiple_of(8) as usize]);
+        let known = Some(vec![0; bytes.next_multiple_of(8)]);
         let others = Vec::new();
         self.drafts.insert(slot, Draft { known, others });
-        Fields(slot)
+        Descriptor(slot, PhantomData)
     }
 
-    /// Puts a number of any type.
-    pub(super) fn put(&mut self, f: &Fields, at: i32, v: Value) {
+    /// Puts numbers and pointers, in this order.
+    ///
+    /// # Panics
+    /// A value has another type than its field.
+    pub(super) fn put<S>(
+        &mut self,
+        f: &Descriptor<S>,
+        fields: impl IntoIterator<Item = (Field<S>, Value)>,
+    ) {
+        for (field, v) in fields {
+            let found = self.b.func.dfg.value_type(v);
+            assert_eq!(clif_type(field.word), found, "a field of another type");
+            self.put_at(f, field.offset as i32, v);
+        }
+    }
+
+    fn put_at<S>(&mut self, f: &Descriptor<S>, at: i32, v: Value) {
         let bytes = known_bytes(self.b.func, v);
         let Some(draft) = self.drafts.get_mut(&f.0) else {
             return;
@@ -50,30 +70,20 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    pub(super) fn put_int(&mut self, f: &Fields, at: i32, v: i64) {
-        let v = self.b.ins().iconst(types::I64, v);
-        self.put(f, at, v);
-    }
-
-    pub(super) fn put_int32(&mut self, f: &Fields, at: i32, v: i64) {
-        let v = self.b.ins().iconst(types::I32, v);
-        self.put(f, at, v);
-    }
-
-    /// Eight numbers of 32 bits, then pointers: how the kernels of strips are told what to do.
-    pub(super) fn counts_and_pointers(&mut self, counts: [i64; 8], pointers: &[Value]) -> Fields {
-        let f = self.structure(32 + 8 * pointers.len() as u32);
-        for (k, n) in counts.into_iter().enumerate() {
-            self.put_int32(&f, 4 * k as i32, n);
+    /// Puts integers.
+    pub(super) fn put_ints<S>(
+        &mut self,
+        f: &Descriptor<S>,
+        fields: impl IntoIterator<Item = (Field<S>, i64)>,
+    ) {
+        for (field, n) in fields {
+            let v = self.b.ins().iconst(clif_type(field.word), n);
+            self.put(f, [(field, v)]);
         }
-        for (k, &v) in pointers.iter().enumerate() {
-            self.put(&f, 32 + 8 * k as i32, v);
-        }
-        f
     }
 
     /// The address of a structure with all that was put into it.
-    pub(super) fn address_of(&mut self, f: &Fields) -> Value {
+    pub(super) fn address_of<S>(&mut self, f: &Descriptor<S>) -> Value {
         let Some(draft) = self.drafts.get_mut(&f.0) else {
             return self.b.ins().stack_addr(types::I64, f.0, 0);
         };
@@ -88,7 +98,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// Writes the words that are known, but for those that are written over as a whole.
-    fn write_known(&mut self, f: &Fields, known: Vec<u8>, others: &[(i32, Value)]) {
+    fn write_known<S>(&mut self, f: &Descriptor<S>, known: Vec<u8>, others: &[(i32, Value)]) {
         let dfg = &self.b.func.dfg;
         let whole =
             |at: i32| (others.iter()).any(|&(o, v)| o == at && dfg.value_type(v).bytes() == 8);
@@ -107,7 +117,7 @@ impl Kernel<'_, '_, '_> {
         let from = self.env.numbers(known, self.b.func);
         let from = self.b.ins().symbol_value(types::I64, from);
         let to = self.b.ins().stack_addr(types::I64, f.0, 0);
-        self.scalars().call("memcpy", &[to, from, n]);
+        self.scalars().call(crate::outside::memcpy, &[to, from, n]);
     }
 }
 

@@ -3,7 +3,8 @@
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{Buf, Hint, Lines, Stmt, fits};
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::lines::{knows, work};
+use relax_runtime::kernels::lines::{RxLines, Work as Along, knows};
+use relax_runtime::{abi, fields};
 
 use super::contract::kind;
 use super::{Kernel, Result, written};
@@ -12,7 +13,7 @@ use super::{Kernel, Result, written};
 struct Work {
     data: Buf,
     axis: usize,
-    work: i32,
+    work: Along,
     flag: bool,
     values: Option<Buf>,
     indices: Option<Buf>,
@@ -35,23 +36,23 @@ impl Kernel<'_, '_, '_> {
                 return None;
             };
             let (number, flag, indices) = match *w {
-                Lines::Sorted { ascend, indices } => (work::SORT, ascend, indices),
+                Lines::Sorted { ascend, indices } => (Along::Sort, ascend, indices),
                 Lines::Extreme {
                     greatest: true,
                     last,
-                } => (work::GREATEST, last, true),
+                } => (Along::Greatest, last, true),
                 Lines::Extreme {
                     greatest: false,
                     last,
-                } => (work::LEAST, last, true),
+                } => (Along::Least, last, true),
                 Lines::Running {
                     product: false,
                     exclusive,
-                } => (work::SUM, exclusive, false),
+                } => (Along::Sum, exclusive, false),
                 Lines::Running {
                     product: true,
                     exclusive,
-                } => (work::PRODUCT, exclusive, false),
+                } => (Along::Product, exclusive, false),
             };
             let found = all.get_or_insert(Work {
                 data: *data,
@@ -105,36 +106,43 @@ impl Kernel<'_, '_, '_> {
             self.require_fits(vec![fit])?;
         }
         let (x, extents) = self.of(w.data);
-        let f = self.structure(72);
+        let f = self.structure::<RxLines>();
         let (before, behind) = (&extents[..w.axis], &extents[w.axis + 1..]);
         let (outer, inner) = (self.product(before), self.product(behind));
         let keep = match (w.work, w.values.or(w.indices)) {
-            (work::SORT, Some(out)) => self.of(out).1[w.axis],
+            (Along::Sort, Some(out)) => self.of(out).1[w.axis],
             _ => self.b.ins().iconst(types::I64, 1),
         };
-        for (at, v) in [
-            (0, outer),
-            (8, extents[w.axis]),
-            (16, inner),
-            (24, keep),
-            (48, x),
-        ] {
-            self.put(&f, at, v);
-        }
+        self.put(
+            &f,
+            fields!(RxLines {
+                outer: outer,
+                extent: extents[w.axis],
+                inner: inner,
+                keep: keep,
+                x: x,
+            }),
+        );
         let number = |k: &Self, b: Buf| kind(k.program.bufs[b].dtype).map_or(0, |k| k as i64);
         let elements = number(self, w.data);
-        let index = w.indices.map_or(Kind::I32 as i64, |b| number(self, b));
-        let words = [elements, index, w.work.into(), i64::from(w.flag)];
-        for (at, n) in [32, 36, 40, 44].into_iter().zip(words) {
-            self.put_int32(&f, at, n);
+        self.put_ints(
+            &f,
+            fields!(RxLines {
+                kind: elements,
+                index_kind: w.indices.map_or(Kind::I32 as i64, |b| number(self, b)),
+                work: w.work as i64,
+                flag: i64::from(w.flag),
+            }),
+        );
+        if let Some(values) = w.values {
+            let data: Value = self.of(values).0;
+            self.put(&f, fields!(RxLines { values: data }));
         }
-        for (at, buf) in [(56, w.values), (64, w.indices)] {
-            if let Some(buf) = buf {
-                let data: Value = self.of(buf).0;
-                self.put(&f, at, data);
-            }
+        if let Some(indices) = w.indices {
+            let data: Value = self.of(indices).0;
+            self.put(&f, fields!(RxLines { indices: data }));
         }
-        self.run_with("rx_lines", &[f]);
+        self.run_with(abi::rx_lines, f);
         Ok(true)
     }
 }

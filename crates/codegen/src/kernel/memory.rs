@@ -9,6 +9,7 @@ use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Value, types,
 };
 use relax_loops::{Buf, Ex, Program, Role, interval};
+use relax_runtime::abi::{self, Function};
 use relax_tensor::DType;
 
 use super::{DATA, ERR_MEMORY, Kernel, NBYTES, Place, Result, dl_dtype};
@@ -61,7 +62,7 @@ impl Kernel<'_, '_, '_> {
     /// Memory for a buffer from the heap, and where it is kept to be given back.
     fn scratch(&mut self, buf: Buf, extents: &[Value]) -> (Value, usize) {
         let bytes = self.scratch_size(buf, extents);
-        let data = self.scalars_call("rx_scratch_alloc", &[bytes], true);
+        let data = self.scalars_call(abi::rx_scratch_alloc, &[bytes], true);
         self.fail_if_null(data);
         (data, self.keep(buf, data))
     }
@@ -76,7 +77,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// Has the runtime hold what a call of one of its kernels touches against the memory that there is.
-    pub(super) fn check_reach(&mut self, name: &'static str, args: &[Value]) {
+    pub(super) fn check_reach(&mut self, function: Function, args: &[Value]) {
         let mut words_of = Vec::with_capacity(args.len());
         for &v in args {
             words_of.push(match self.b.func.dfg.value_type(v) {
@@ -97,11 +98,11 @@ impl Kernel<'_, '_, '_> {
             };
             arrays.extend([data, bytes]);
         }
-        let name = self.text(name);
+        let name = self.text(function.name);
         let count = |k: &mut Self, n: usize| k.b.ins().iconst(types::I32, n as i64);
         let (n, m) = (count(self, words_of.len()), count(self, arrays.len() / 2));
         let (words_of, arrays) = (words(self.b, &words_of), words(self.b, &arrays));
-        let status = self.scalars_call("rx_check_reach", &[name, words_of, n, arrays, m], true);
+        let status = self.scalars_call(abi::rx_check_reach, &[name, words_of, n, arrays, m], true);
         self.fail_unless_zero(status);
     }
 
@@ -115,7 +116,8 @@ impl Kernel<'_, '_, '_> {
 
     fn zero(&mut self, data: Value, bytes: Value) {
         let zero = self.b.ins().iconst(types::I32, 0);
-        self.scalars().call("memset", &[data, zero, bytes]);
+        self.scalars()
+            .call(crate::outside::memset, &[data, zero, bytes]);
     }
 
     /// The bytes of a buffer; all that there are where they are more than a number holds.
@@ -210,7 +212,7 @@ impl Kernel<'_, '_, '_> {
         let dims = self.scalars().numbers(extents);
         let code = self.b.ins().iconst(types::I32, dl_dtype(dtype));
         let rank = self.b.ins().iconst(types::I32, extents.len() as i64);
-        let made = self.scalars_call("rx_alloc_tensor", &[code, rank, dims], true);
+        let made = self.scalars_call(abi::rx_alloc_tensor, &[code, rank, dims], true);
         self.fail_if_null(made);
         self.b
             .ins()
@@ -247,7 +249,7 @@ impl Kernel<'_, '_, '_> {
         let [free, next] = [(); 2].map(|()| self.b.create_block());
         self.b.ins().brif(pointer, free, &[], next, &[]);
         self.b.switch_to_block(free);
-        let f = self.env.import("rx_scratch_free", self.b.func);
+        let f = self.env.import(abi::rx_scratch_free, self.b.func);
         self.b.ins().call(f, &[self.ctx, pointer]);
         let null = self.b.ins().iconst(types::I64, 0);
         self.b.ins().stack_store(types::I64, null, self.frame, at);

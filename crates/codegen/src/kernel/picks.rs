@@ -7,7 +7,8 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var, visit_expr};
-use relax_runtime::kernels::pick::AXES;
+use relax_runtime::kernels::pick::{AXES, RxPick};
+use relax_runtime::{abi, field, fields};
 
 use super::nest::Body;
 use super::{Kernel, Result};
@@ -199,7 +200,7 @@ impl Kernel<'_, '_, '_> {
             numbers = self.b.ins().iadd(numbers, n);
         }
         let bytes = self.b.ins().imul_imm_s(numbers, 8);
-        let tables = self.scalars_call("rx_scratch_alloc", &[bytes], true);
+        let tables = self.scalars_call(abi::rx_scratch_alloc, &[bytes], true);
         self.fail_if_null(tables);
         let outside = self.b.declare_var(types::I8);
         let none = self.b.ins().iconst(types::I8, 0);
@@ -314,35 +315,46 @@ impl Kernel<'_, '_, '_> {
         tables: Value,
     ) -> Result<()> {
         let dtype = self.program.bufs[c.out].dtype;
-        let f = self.structure(48);
+        let f = self.structure::<RxPick>();
         let mut fills = None;
         if let Some(fill) = chosen.fill {
             let fill = self.eval(fill)?;
             fills = Some(fill);
         }
-        self.put_int32(&f, 0, extents.len() as i64);
-        self.put_int32(&f, 4, dtype.size() as i64);
+        self.put_ints(
+            &f,
+            fields!(RxPick {
+                axes: extents.len() as i64,
+                size: dtype.size() as i64,
+            }),
+        );
         let (x, out) = (self.places[&chosen.buf].data, self.places[&c.out].data);
         let extents = self.scalars().numbers(extents);
-        for (at, v) in [(8, extents), (16, tables), (24, x), (40, out)] {
-            self.put(&f, at, v);
-        }
+        self.put(
+            &f,
+            fields!(RxPick {
+                extents: extents,
+                tables: tables,
+                x: x,
+                out: out,
+            }),
+        );
         let f = self.address_of(&f);
         if let Some(fill) = fills {
-            let at = self.b.ins().iadd_imm_s(f, 32);
+            let at = (self.b.ins()).iadd_imm_s(f, field!(RxPick, fill).offset as i64);
             self.scalars().store(dtype, fill, at);
         }
         if self.env.checks {
-            self.check_reach("rx_pick", &[f]);
+            self.check_reach(abi::rx_pick, &[f]);
         }
-        let status = self.scalars_call("rx_pick", &[f], true);
+        let status = self.scalars_call(abi::rx_pick, &[f], true);
         self.free_tables(tables);
         self.fail_unless_zero(status);
         Ok(())
     }
 
     fn free_tables(&mut self, tables: Value) {
-        let f = self.env.import("rx_scratch_free", self.b.func);
+        let f = self.env.import(abi::rx_scratch_free, self.b.func);
         self.b.ins().call(f, &[self.ctx, tables]);
     }
 }

@@ -26,6 +26,7 @@ use cranelift_module::Linkage;
 use relax_loops::{
     Buf, Ex, ExKind, Mark, Stmt, UnOp, Var, schedule, simplify, statements, visit_expr,
 };
+use relax_runtime::abi;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::memory::local_bytes;
@@ -201,7 +202,7 @@ impl Kernel<'_, '_, '_> {
         let cost = self.b.ins().smax(cost, one);
         let least = self.b.ins().iconst(types::I64, GRAIN);
         let grain = self.b.ins().udiv(least, cost);
-        let run = self.env.import("rx_parallel_for", self.b.func);
+        let run = self.env.import(abi::rx_parallel_for, self.b.func);
         self.b.ins().call(run, &[self.ctx, end, grain, code, frame]);
 
         // An iteration failed: once more, and aloud.
@@ -224,7 +225,7 @@ impl Kernel<'_, '_, '_> {
         let status = self.b.ins().iconst(types::I32, ERR_ARGUMENT);
         let place = self.text(&self.program.name.to_string());
         let what = self.text("an iteration of a parallel loop failed");
-        let status = self.scalars_call("rx_fail", &[status, place, what], true);
+        let status = self.scalars_call(abi::rx_fail, &[status, place, what], true);
         self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
         self.b.switch_to_block(done);
         self.forget_loads();

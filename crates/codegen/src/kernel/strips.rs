@@ -3,23 +3,22 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, UnOp, Var, visit_expr};
+use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var, visit_expr};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::cut::Cut;
+use super::sweep::combiner;
 use super::{Access, Kernel, Result};
 use crate::scalar::words;
-use relax_runtime::kernels::strips::{Op, RxStripOp};
+use relax_runtime::kernels::kinds::Combiner as How;
+use relax_runtime::kernels::strips::{AXES, INPUTS, OPS, Op, RxStripOp, RxStrips};
+use relax_runtime::{abi, fields};
 
 /// Stages of so few elements are not worth a call.
 const FEW: i64 = 16;
 /// No memory has more elements.
 const FARTHEST: i64 = 1 << 56;
-/// As the runtime's own limits.
-const AXES: usize = 12;
-const INPUTS: usize = 16;
-const OPS: usize = 64;
 
 /// An operand of an operation, before operands are numbered.
 #[derive(Clone, Copy, PartialEq)]
@@ -123,27 +122,6 @@ pub(super) fn inside((steps, rest): &(Vec<Ex>, Ex), extent: &Ex, axes: &[(Var, E
     low >= 0 && high < n
 }
 
-fn unary(op: UnOp) -> Option<Op> {
-    Some(match op {
-        UnOp::Neg => Op::Neg,
-        UnOp::Abs => Op::Abs,
-        UnOp::Exp => Op::Exp,
-        UnOp::Log => Op::Log,
-        UnOp::Sqrt => Op::Sqrt,
-        UnOp::Rsqrt => Op::Rsqrt,
-        UnOp::Sin => Op::Sin,
-        UnOp::Cos => Op::Cos,
-        UnOp::Tanh => Op::Tanh,
-        UnOp::Erf => Op::Erf,
-        UnOp::Sigmoid => Op::Sigmoid,
-        UnOp::Floor => Op::Floor,
-        UnOp::Ceil => Op::Ceil,
-        UnOp::Trunc => Op::Trunc,
-        UnOp::RoundEven => Op::Round,
-        _ => return None,
-    })
-}
-
 fn binary(op: BinOp) -> Option<Op> {
     Some(match op {
         BinOp::Add => Op::Add,
@@ -212,7 +190,7 @@ fn translate(value: &Ex, axes: &[Var], cut: Option<&Cut>) -> Option<Strips> {
                 Operand::Input(k)
             }
             ExKind::Unary(op, a) => {
-                let op = unary(*op)?;
+                let op = Op::named(op.source_name())?;
                 let Some(args) = operands(&known, &[a], e, ready, &mut work) else {
                     continue;
                 };
@@ -336,11 +314,9 @@ impl Kernel<'_, '_, '_> {
             return Ok(false);
         }
         let combiner = match c.reduce.as_ref().map(|r| r.combiner) {
-            None | Some(Combiner::Sum) => 0,
-            Some(Combiner::Prod) => 1,
-            Some(Combiner::Max) => 2,
-            Some(Combiner::Min) => 3,
-            _ => return Ok(false),
+            None => How::Sum,
+            Some(Combiner::And | Combiner::Or) => return Ok(false),
+            Some(numbers) => combiner(numbers),
         };
         let shape = self.program.bufs[c.out].shape.clone();
         let mut axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape).collect();
@@ -402,7 +378,7 @@ impl Kernel<'_, '_, '_> {
         axes: &[(Var, Ex)],
         result_axes: usize,
         strips: &Strips,
-        combiner: usize,
+        combiner: How,
     ) -> Result<()> {
         let reduced = axes.len() - result_axes;
         self.place(c.out)?;
@@ -434,20 +410,31 @@ impl Kernel<'_, '_, '_> {
             .collect();
         let (values, code) = (self.constant(&values), self.constant(&code));
         let [extents, data, steps] = [extents, data, steps].map(|x| words(self.b, &x));
-        let counts = [
-            result_axes,
-            reduced,
-            strips.inputs.len(),
-            strips.constants.len(),
-            ops.len(),
-            temps,
-            combiner,
-            0,
-        ];
-        let counts = counts.map(|n| n as i64);
-        let descriptor =
-            self.counts_and_pointers(counts, &[extents, data, steps, values, code, out]);
-        self.run_with("rx_strips_f32", &[descriptor]);
+        let f = self.structure::<RxStrips>();
+        self.put_ints(
+            &f,
+            fields!(RxStrips {
+                axes: result_axes as i64,
+                reduced: reduced as i64,
+                inputs: strips.inputs.len() as i64,
+                constants: strips.constants.len() as i64,
+                ops: ops.len() as i64,
+                temps: temps as i64,
+                combiner: combiner as i64,
+            }),
+        );
+        self.put(
+            &f,
+            fields!(RxStrips {
+                extents: extents,
+                data: data,
+                strides: steps,
+                values: values,
+                program: code,
+                out: out,
+            }),
+        );
+        self.run_with(abi::rx_strips_f32, f);
         Ok(())
     }
 

@@ -4,8 +4,9 @@
 
 use cranelift_codegen::ir::Value;
 use relax_loops::{Combiner, Compute, Ex, Var, visit_expr};
-use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::sweep::{AXES, INDEX, RxSweepOp};
+use relax_runtime::kernels::kinds::{Combiner as How, Kind};
+use relax_runtime::kernels::sweep::{AXES, INDEX, RxSweep, RxSweepOp};
+use relax_runtime::{abi, fields};
 
 use super::contract::kind;
 use super::nest::side_by_side;
@@ -33,14 +34,15 @@ fn least(c: &Compute, out: Kind, axes: &[(Var, Ex)]) -> i64 {
     }
 }
 
-fn combiner(c: Combiner) -> i64 {
+/// What the runtime calls a combiner.
+pub(super) fn combiner(c: Combiner) -> How {
     match c {
-        Combiner::Sum => 0,
-        Combiner::Prod => 1,
-        Combiner::Max => 2,
-        Combiner::Min => 3,
-        Combiner::And => 4,
-        Combiner::Or => 5,
+        Combiner::Sum => How::Sum,
+        Combiner::Prod => How::Product,
+        Combiner::Max => How::Max,
+        Combiner::Min => How::Min,
+        Combiner::And => How::And,
+        Combiner::Or => How::Or,
     }
 }
 
@@ -160,19 +162,33 @@ impl Kernel<'_, '_, '_> {
         let kinds: Vec<u8> = kinds.into_iter().flat_map(i32::to_le_bytes).collect();
         let [values, code, kinds] = [values, code, kinds].map(|bytes| self.constant(&bytes));
         let [extents, data, steps] = [extents, data, steps].map(|x| words(self.b, &x));
-        let counts = [
-            result_axes as i64,
-            (axes.len() - result_axes) as i64,
-            sweep.inputs.len() as i64,
-            sweep.constants.len() as i64,
-            ops.len() as i64,
-            temps as i64,
-            c.reduce.as_ref().map_or(0, |r| combiner(r.combiner)),
-            out_kind as i64,
-        ];
-        let pointers = [extents, data, kinds, steps, values, code, out];
-        let descriptor = self.counts_and_pointers(counts, &pointers);
-        self.run_with("rx_sweep", &[descriptor]);
+        let f = self.structure::<RxSweep>();
+        self.put_ints(
+            &f,
+            fields!(RxSweep {
+                axes: result_axes as i64,
+                reduced: (axes.len() - result_axes) as i64,
+                inputs: sweep.inputs.len() as i64,
+                constants: sweep.constants.len() as i64,
+                ops: ops.len() as i64,
+                temps: temps as i64,
+                combiner: c.reduce.as_ref().map_or(How::Sum, |r| combiner(r.combiner)) as i64,
+                out_type: out_kind as i64,
+            }),
+        );
+        self.put(
+            &f,
+            fields!(RxSweep {
+                extents: extents,
+                data: data,
+                kinds: kinds,
+                strides: steps,
+                values: values,
+                program: code,
+                out: out,
+            }),
+        );
+        self.run_with(abi::rx_sweep, f);
         Ok(())
     }
 

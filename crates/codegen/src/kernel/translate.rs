@@ -272,7 +272,7 @@ impl Translation<'_, '_, '_, '_> {
                 return Some(self.narrowed(own, y));
             }
             _ => {
-                let number = Operand::Number(math(op)? as i32);
+                let number = Operand::Number(Math::named(op.source_name())? as i32);
                 let y = self.out.push(Op::Math, r, r, vec![x, number]);
                 return Some(self.narrowed(own, y));
             }
@@ -325,31 +325,6 @@ impl Translation<'_, '_, '_, '_> {
         let exact = to == Kind::Bool || matches!(plain, Op::Min | Op::Max);
         Some(if exact { z } else { self.narrowed(own, z) })
     }
-}
-
-/// The kernels' number of a function of real numbers.
-fn math(op: UnOp) -> Option<Math> {
-    Some(match op {
-        UnOp::Exp => Math::Exp,
-        UnOp::Log => Math::Log,
-        UnOp::Log2 => Math::Log2,
-        UnOp::Log10 => Math::Log10,
-        UnOp::Sin => Math::Sin,
-        UnOp::Cos => Math::Cos,
-        UnOp::Tan => Math::Tan,
-        UnOp::Asin => Math::Asin,
-        UnOp::Acos => Math::Acos,
-        UnOp::Atan => Math::Atan,
-        UnOp::Sinh => Math::Sinh,
-        UnOp::Cosh => Math::Cosh,
-        UnOp::Tanh => Math::Tanh,
-        UnOp::Asinh => Math::Asinh,
-        UnOp::Acosh => Math::Acosh,
-        UnOp::Atanh => Math::Atanh,
-        UnOp::Erf => Math::Erf,
-        UnOp::Sigmoid => Math::Sigmoid,
-        _ => return None,
-    })
 }
 
 impl Sweep {

@@ -3,6 +3,13 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, statements, visit_expr};
+use relax_runtime::abi::{self, CStructure, Function, Part};
+use relax_runtime::kernels::gemm::RxGemmF32;
+use relax_runtime::kernels::gemm::epilogue::{Activation, BiasAxis, RxEpilogue};
+use relax_runtime::kernels::gemm::other::RxGemmI32;
+use relax_runtime::kernels::integer::Element;
+use relax_runtime::kernels::requantize::RxRequantize;
+use relax_runtime::{field, fields, part};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
 
@@ -11,7 +18,8 @@ use relax_loops::epilogue::Epilogue;
 use relax_loops::fits::{self, Fit};
 use relax_loops::quantised::shifted;
 
-use super::draft::Fields;
+use super::contract::kind;
+use super::draft::Descriptor;
 use super::{Kernel, Result};
 
 /// The hint of a stage, when a kernel takes it as it is.
@@ -47,15 +55,10 @@ fn looked_through(program: &Program, hint: &Hint) -> (Hint, Vec<Option<Ex>>) {
     (hint, zeros)
 }
 
-/// How `relax_kernels.h` numbers the types of small integers.
+/// How the runtime numbers an element type that its products of integers take.
 fn integer_code(dtype: DType) -> Option<i64> {
-    Some(match dtype {
-        DType::I8 => 0,
-        DType::U8 => 1,
-        DType::I16 => 2,
-        DType::I32 => 3,
-        _ => return None,
-    })
+    let kind = kind(dtype)?;
+    Element::of(kind as i32).map(|_| kind as i64)
 }
 
 /// Which stages contribute to the outputs. What only a computation replaced by a kernel has read
@@ -120,36 +123,66 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// Calls a kernel of the runtime. Code that is checked says first how large the arrays are that there are.
-    pub(super) fn run(&mut self, name: &'static str, args: &[Value]) {
+    pub(super) fn run(&mut self, kernel: Function, args: &[Value]) {
         if self.env.checks {
-            self.check_reach(name, args);
+            self.check_reach(kernel, args);
         }
         let mut all = vec![self.ctx];
         all.extend(args);
-        let status = self.scalars().call(name, &all);
+        let status = self.scalars().call(kernel, &all);
         self.fail_unless_zero(status);
     }
 
-    /// Calls a function of the runtime with descriptors.
-    pub(super) fn run_with(&mut self, name: &'static str, descriptors: &[Fields]) {
-        let args: Vec<Value> = (descriptors.iter()).map(|f| self.address_of(f)).collect();
-        self.run(name, &args);
+    /// Calls a function of the runtime with a descriptor.
+    ///
+    /// # Panics
+    /// The function takes another structure.
+    pub(super) fn run_with<S: CStructure>(&mut self, kernel: Function, f: Descriptor<S>) {
+        let [_, param] = kernel.signature.params else {
+            panic!("{} takes more than a descriptor", kernel.name)
+        };
+        assert_eq!(
+            (param.ty)().structure,
+            Some(S::STRUCTURE),
+            "{}",
+            kernel.name
+        );
+        let address = self.address_of(&f);
+        self.run(kernel, &[address]);
     }
 
-    /// Writes `RxEpilogue` at an offset of a descriptor. `axis`: whether bias and scale go along columns.
-    pub(super) fn put_epilogue(&mut self, f: &Fields, at: i32, axis: i64, e: &Epilogue) {
-        for (offset, buf) in [(0, e.bias), (8, e.residual), (40, e.scale)] {
+    /// Writes an epilogue into a descriptor.
+    pub(super) fn put_epilogue<S>(
+        &mut self,
+        f: &Descriptor<S>,
+        part: Part<S, RxEpilogue>,
+        axis: BiasAxis,
+        e: &Epilogue,
+    ) {
+        for (field, buf) in fields!(RxEpilogue {
+            bias: e.bias,
+            residual: e.residual,
+            scale: e.scale,
+        }) {
             if let Some(buf) = buf {
                 let (data, _) = self.of(buf);
-                self.put(f, at + offset, data);
+                self.put(f, [(part.field(field), data)]);
             }
         }
-        self.put_int32(f, at + 24, axis);
+        let mut ints = fields!(RxEpilogue {
+            bias_axis: axis as i64
+        })
+        .to_vec();
+        if e.bounds.is_some() {
+            ints.extend(fields!(RxEpilogue {
+                activation: Activation::Clip as i64
+            }));
+        }
+        self.put_ints(f, ints.into_iter().map(|(field, n)| (part.field(field), n)));
         if let Some((lo, hi)) = e.bounds {
-            self.put_int32(f, at + 28, 2);
-            for (offset, v) in [(32, lo), (36, hi)] {
+            for (field, v) in fields!(RxEpilogue { lo: lo, hi: hi }) {
                 let v = self.b.ins().f32const(v);
-                self.put(f, at + offset, v);
+                self.put(f, [(part.field(field), v)]);
             }
         }
     }
@@ -181,28 +214,50 @@ impl Kernel<'_, '_, '_> {
                 transpose_a,
                 transpose_b,
             } => {
-                let g = self.gemm(a, b, out, transpose_a, transpose_b, 0);
                 let code = |b: Buf| integer_code(self.program.bufs[b].dtype);
                 if let (Some(a_type), Some(b_type)) = (code(a), code(b)) {
-                    // `RxGemm`, with which `RxGemmI32` begins, has the result where `RxGemmF32` has packed operands.
-                    self.put(&g, 72, out);
-                    if let Some(ld) = shape.last() {
-                        self.put(&g, 80, *ld);
-                    }
-                    self.put_int(&g, 88, 0);
-                    self.put_int32(&g, 96, a_type);
-                    self.put_int32(&g, 100, b_type);
-                    for (at, zero) in [104, 108].into_iter().zip(taken_off) {
-                        self.put(&g, at, zero);
-                    }
-                    self.run_with("rx_gemm_i32", &[g]);
+                    let f = self.structure::<RxGemmI32>();
+                    let m = self.matrices(a, b, transpose_a, transpose_b, 0);
+                    self.put(
+                        &f,
+                        fields!(RxGemmI32 {
+                            gemm.m: m.m,
+                            gemm.n: m.n,
+                            gemm.k: m.k,
+                            gemm.a: m.a,
+                            gemm.a_rs: m.a_rs,
+                            gemm.a_cs: m.a_cs,
+                            gemm.b: m.b,
+                            gemm.b_rs: m.b_rs,
+                            gemm.b_cs: m.b_cs,
+                            gemm.c: out,
+                            gemm.c_ld: shape.last().copied().unwrap_or(m.n),
+                        }),
+                    );
+                    self.put_ints(
+                        &f,
+                        fields!(RxGemmI32 {
+                            a_type: a_type,
+                            b_type: b_type,
+                        }),
+                    );
+                    self.put(
+                        &f,
+                        fields!(RxGemmI32 {
+                            a_zero: taken_off[0],
+                            b_zero: taken_off[1],
+                        }),
+                    );
+                    self.run_with(abi::rx_gemm_i32, f);
                     return Ok(true);
                 }
-                if let Some(ld) = shape.last() {
-                    self.put(&g, 112 + 16, *ld);
+                let g = self.gemm(a, b, out, transpose_a, transpose_b, 0);
+                if let Some(&ld) = shape.last() {
+                    self.put(&g, fields!(RxGemmF32 { epilogue.residual_ld: ld }));
                 }
-                self.put_epilogue(&g, 112, 1, epilogue);
-                self.run_with("rx_gemm_f32", &[g]);
+                let part = part!(RxGemmF32, epilogue);
+                self.put_epilogue(&g, part, BiasAxis::Column, epilogue);
+                self.run_with(abi::rx_gemm_f32, g);
             }
             Hint::BatchGemm {
                 a,
@@ -211,8 +266,9 @@ impl Kernel<'_, '_, '_> {
                 transpose_b,
             } => {
                 let g = self.gemm(a, b, out, transpose_a, transpose_b, 1);
-                self.put(&g, 112 + 16, shape[2]);
-                self.put_epilogue(&g, 112, 1, epilogue);
+                self.put(&g, fields!(RxGemmF32 { epilogue.residual_ld: shape[2] }));
+                let part = part!(RxGemmF32, epilogue);
+                self.put_epilogue(&g, part, BiasAxis::Column, epilogue);
                 let mut steps = Vec::new();
                 for x in [a, b] {
                     steps.push(self.batch_step(x));
@@ -220,22 +276,23 @@ impl Kernel<'_, '_, '_> {
                 steps.push(self.product(&shape[1..]));
                 let g = self.address_of(&g);
                 self.run(
-                    "rx_batch_gemm_f32",
+                    abi::rx_batch_gemm_f32,
                     &[g, shape[0], steps[0], steps[1], steps[2]],
                 );
             }
             Hint::Conv2d { data, weight, .. } => {
                 let dtype = |b: Buf| integer_code(self.program.bufs[b].dtype);
                 if let (Some(x_type), Some(weight_type)) = (dtype(data), dtype(weight)) {
-                    self.conv_i32(&hint, &shape, [x_type, weight_type], taken_off, out);
+                    let zeros = [taken_off[0], taken_off[1]];
+                    self.conv_i32(&hint, &shape, [x_type, weight_type], zeros, out);
                 } else {
                     let f = self.conv_f32(&hint, &shape, Some(out), epilogue);
-                    self.run_with("rx_conv2d_f32", &[f]);
+                    self.run_with(abi::rx_conv2d_f32, f);
                 }
             }
             Hint::Conv2dTranspose { .. } => {
                 let f = self.conv_f32(&hint, &shape, Some(out), epilogue);
-                self.run_with("rx_conv2d_transpose_f32", &[f]);
+                self.run_with(abi::rx_conv2d_transpose_f32, f);
             }
             Hint::Requantize {
                 data,
@@ -243,37 +300,54 @@ impl Kernel<'_, '_, '_> {
                 axis,
                 bounds,
             } => {
-                let f = self.structure(104);
+                let f = self.structure::<RxRequantize>();
                 let (x, _) = self.of(data);
                 let (before, channel, behind) = match axis {
                     Some(axis) => (&shape[..axis], &shape[axis..=axis], &shape[axis + 1..]),
                     None => (&shape[..0], &shape[..0], &shape[..]),
                 };
-                for (at, extents) in [(0, before), (8, channel), (16, behind)] {
+                for (field, extents) in fields!(RxRequantize {
+                    outer: before,
+                    channels: channel,
+                    inner: behind,
+                }) {
                     let n = self.product(extents);
-                    self.put(&f, at, n);
+                    self.put(&f, [(field, n)]);
                 }
-                self.put(&f, 24, x);
-                for (i, table) in tables.into_iter().enumerate() {
-                    let (table, _) = self.of(table);
-                    self.put(&f, 32 + 8 * i as i32, table);
-                }
-                self.put_int32(&f, 80, bounds.0);
-                self.put_int32(&f, 84, bounds.1);
+                let [bias, left, factor, half, right, zero] = tables.map(|table| self.of(table).0);
+                self.put(
+                    &f,
+                    fields!(RxRequantize {
+                        x: x,
+                        bias: bias,
+                        left: left,
+                        factor: factor,
+                        half: half,
+                        right: right,
+                        zero: zero,
+                    }),
+                );
                 let dtype = self.program.bufs[c.out].dtype;
-                self.put_int32(&f, 88, integer_code(dtype).unwrap_or_default());
-                self.put(&f, 96, out);
-                self.run_with("rx_requantize_i32", &[f]);
+                self.put_ints(
+                    &f,
+                    fields!(RxRequantize {
+                        low: bounds.0,
+                        high: bounds.1,
+                        y_type: integer_code(dtype).unwrap_or_default(),
+                    }),
+                );
+                self.put(&f, fields!(RxRequantize { y: out }));
+                self.run_with(abi::rx_requantize_i32, f);
             }
             Hint::Softmax { data, log } => {
                 let (x, _) = self.of(data);
                 let (rows, cols) = self.rows(&shape);
-                let name = if log {
-                    "rx_log_softmax_f32"
+                let kernel = if log {
+                    abi::rx_log_softmax_f32
                 } else {
-                    "rx_softmax_f32"
+                    abi::rx_softmax_f32
                 };
-                self.run(name, &[rows, cols, x, out]);
+                self.run(kernel, &[rows, cols, x, out]);
             }
             Hint::LayerNorm {
                 data,
@@ -285,7 +359,7 @@ impl Kernel<'_, '_, '_> {
                 let (rows, cols) = self.rows(&shape);
                 let epsilon = self.b.ins().f32const(epsilon as f32);
                 self.run(
-                    "rx_layer_norm_f32",
+                    abi::rx_layer_norm_f32,
                     &[rows, cols, x, gamma, beta, epsilon, out],
                 );
             }
@@ -294,7 +368,7 @@ impl Kernel<'_, '_, '_> {
             Hint::Pool2d { data, .. } => {
                 let (x, d) = self.of(data);
                 let f = self.pool_f32(&hint, &d, Some(x), &shape, out);
-                self.run_with("rx_pool2d_f32", &[f]);
+                self.run_with(abi::rx_pool2d_f32, f);
             }
         }
         Ok(true)
@@ -328,10 +402,8 @@ impl Kernel<'_, '_, '_> {
         (self.product(lead), *cols)
     }
 
-    /// `RxGemmF32` for operands whose matrices start at axis `lead`.
-    fn gemm(&mut self, a: Buf, b: Buf, c: Value, ta: bool, tb: bool, lead: usize) -> Fields {
-        let f = self.structure(160);
-        let packed = self.packed.contains(&b);
+    /// Two operands whose matrices start at axis `lead`.
+    fn matrices(&mut self, a: Buf, b: Buf, ta: bool, tb: bool, lead: usize) -> Matrices {
         let ((a, ae), (b, be)) = (self.of(a), self.of(b));
         let (ae, be) = (&ae[lead..], &be[lead..]);
         let (rows, last) = ae.split_at(ae.len() - 1);
@@ -346,21 +418,69 @@ impl Kernel<'_, '_, '_> {
         } else {
             (be[1], be[1], one)
         };
-        for (at, v) in [
-            (0, m),
-            (8, n),
-            (16, k),
-            (24, a),
-            (32, a_rs),
-            (40, a_cs),
-            (if packed { 80 } else { 48 }, b),
-            (56, b_rs),
-            (64, b_cs),
-            (88, c),
-            (96, n),
-        ] {
-            self.put(&f, at, v);
+        Matrices {
+            m,
+            n,
+            k,
+            a,
+            a_rs,
+            a_cs,
+            b,
+            b_rs,
+            b_cs,
         }
+    }
+
+    /// The product of two operands whose matrices start at axis `lead`.
+    fn gemm(
+        &mut self,
+        a: Buf,
+        b: Buf,
+        c: Value,
+        ta: bool,
+        tb: bool,
+        lead: usize,
+    ) -> Descriptor<RxGemmF32> {
+        let f = self.structure::<RxGemmF32>();
+        let right = match self.packed.contains(&b) {
+            true => field!(RxGemmF32, b_packed),
+            false => field!(RxGemmF32, b),
+        };
+        let m = self.matrices(a, b, ta, tb, lead);
+        self.put(
+            &f,
+            fields!(RxGemmF32 {
+                m: m.m,
+                n: m.n,
+                k: m.k,
+                a: m.a,
+                a_rs: m.a_rs,
+                a_cs: m.a_cs,
+            }),
+        );
+        self.put(&f, [(right, m.b)]);
+        self.put(
+            &f,
+            fields!(RxGemmF32 {
+                b_rs: m.b_rs,
+                b_cs: m.b_cs,
+                c: c,
+                c_ld: m.n,
+            }),
+        );
         f
     }
+}
+
+/// Two matrices that are multiplied: sizes, and the operands with their steps.
+struct Matrices {
+    m: Value,
+    n: Value,
+    k: Value,
+    a: Value,
+    a_rs: Value,
+    a_cs: Value,
+    b: Value,
+    b_rs: Value,
+    b_cs: Value,
 }

@@ -5,8 +5,14 @@ use relax_loops::epilogue::Epilogue;
 use relax_loops::fits;
 use relax_loops::pooled::Pooled;
 use relax_loops::{Buf, Hint, Stage};
+use relax_runtime::abi::{self, Field, Part};
+use relax_runtime::kernels::conv::{Layout, RxConv2dF32, RxConv2dSizes};
+use relax_runtime::kernels::gemm::epilogue::BiasAxis;
+use relax_runtime::kernels::integer::conv::RxConv2dI32;
+use relax_runtime::kernels::pool2d::{Pooling, RxPool2dF32};
+use relax_runtime::{field, fields, part};
 
-use super::draft::Fields;
+use super::draft::Descriptor;
 use super::{Kernel, Result};
 
 /// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows and
@@ -16,6 +22,14 @@ fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
         ([0, 3, 1, 2], [0, 1])
     } else {
         ([0, 1, 2, 3], [2, 3])
+    }
+}
+
+/// How the runtime numbers the layouts that there are.
+pub(crate) fn layout_of(nhwc: bool) -> Layout {
+    match nhwc {
+        true => Layout::Nhwc,
+        false => Layout::Nchw,
     }
 }
 
@@ -48,7 +62,8 @@ impl Kernel<'_, '_, '_> {
             .collect::<Result<Vec<Value>>>()?;
         let conv = self.conv_f32(conv, &between, None, epilogue);
         let pool = self.pool_f32(pool, &between, None, &shape, y);
-        self.run_with("rx_conv2d_pool2d_f32", &[conv, pool]);
+        let args = [self.address_of(&conv), self.address_of(&pool)];
+        self.run(abi::rx_conv2d_pool2d_f32, &args);
         Ok(())
     }
 
@@ -59,18 +74,27 @@ impl Kernel<'_, '_, '_> {
         y: &[Value],
         out: Option<Value>,
         epilogue: &Epilogue,
-    ) -> Fields {
-        let f = self.structure(216);
+    ) -> Descriptor<RxConv2dF32> {
+        let f = self.structure::<RxConv2dF32>();
         let c = Conv::of(hint);
-        self.put_conv(&f, &c, y);
+        let layout = field!(RxConv2dF32, layout);
+        self.put_conv(&f, (part!(RxConv2dF32, sizes), layout), &c, y);
         let ((x, _), (w, _)) = (self.of(c.data), self.of(c.weight));
-        self.put(&f, 136, x);
-        let packed = self.packed.contains(&c.weight);
-        self.put(&f, if packed { 152 } else { 144 }, w);
+        self.put(&f, fields!(RxConv2dF32 { x: x }));
+        let weight = match self.packed.contains(&c.weight) {
+            true => field!(RxConv2dF32, weight_packed),
+            false => field!(RxConv2dF32, weight),
+        };
+        self.put(&f, [(weight, w)]);
         if let Some(out) = out {
-            self.put(&f, 160, out);
+            self.put(&f, fields!(RxConv2dF32 { y: out }));
         }
-        self.put_epilogue(&f, 168, c.nhwc.into(), epilogue);
+        // As in a product of pixels and channels, or of channels and pixels.
+        let axis = match c.nhwc {
+            true => BiasAxis::Column,
+            false => BiasAxis::Row,
+        };
+        self.put_epilogue(&f, part!(RxConv2dF32, epilogue), axis, epilogue);
         f
     }
 
@@ -80,35 +104,77 @@ impl Kernel<'_, '_, '_> {
         hint: &Hint,
         y: &[Value],
         [x_type, weight_type]: [i64; 2],
-        zeros: Vec<Value>,
+        zeros: [Value; 2],
         out: Value,
     ) {
-        let f = self.structure(176);
+        let f = self.structure::<RxConv2dI32>();
         let c = Conv::of(hint);
-        self.put_conv(&f, &c, y);
-        self.put_int32(&f, 132, x_type);
-        self.put_int32(&f, 136, weight_type);
+        let layout = field!(RxConv2dI32, layout);
+        self.put_conv(&f, (part!(RxConv2dI32, sizes), layout), &c, y);
+        self.put_ints(
+            &f,
+            fields!(RxConv2dI32 {
+                x_type: x_type,
+                weight_type: weight_type,
+            }),
+        );
         let ((x, _), (w, _)) = (self.of(c.data), self.of(c.weight));
-        for (at, v) in [(144, x), (152, w), (160, out)] {
-            self.put(&f, at, v);
-        }
-        for (at, zero) in [168, 172].into_iter().zip(zeros) {
-            self.put(&f, at, zero);
-        }
-        self.run_with("rx_conv2d_i32", &[f]);
+        self.put(
+            &f,
+            fields!(RxConv2dI32 {
+                x: x,
+                weight: w,
+                y: out,
+                x_zero: zeros[0],
+                weight_zero: zeros[1],
+            }),
+        );
+        self.run_with(abi::rx_conv2d_i32, f);
     }
 
-    /// Writes the sizes and the layout of a convolution with which its descriptors begin.
-    fn put_conv(&mut self, f: &Fields, c: &Conv, y: &[Value]) {
+    /// Writes the sizes and the layout of a convolution.
+    fn put_conv<S>(
+        &mut self,
+        f: &Descriptor<S>,
+        (sizes, layout): (Part<S, RxConv2dSizes>, Field<S>),
+        c: &Conv,
+        y: &[Value],
+    ) {
         let ((_, x), (_, k)) = (self.of(c.data), self.of(c.weight));
         let one = self.b.ins().iconst(types::I64, 1);
-        for (i, v) in c.extents(&x, &k, y, one).into_iter().enumerate() {
-            self.put(f, 8 * i as i32, v);
-        }
-        for (i, v) in c.numbers().into_iter().enumerate() {
-            self.put_int(f, 72 + 8 * i as i32, v);
-        }
-        self.put_int32(f, 128, c.nhwc.into());
+        let [n, channels, h, w, o, kh, kw, oh, ow] = c.extents(&x, &k, y, one);
+        let extents = fields!(RxConv2dSizes {
+            n: n,
+            c: channels,
+            h: h,
+            w: w,
+            o: o,
+            kh: kh,
+            kw: kw,
+            oh: oh,
+            ow: ow,
+        });
+        self.put(f, extents.map(|(field, v)| (sizes.field(field), v)));
+        let [
+            stride_h,
+            stride_w,
+            pad_t,
+            pad_l,
+            dilation_h,
+            dilation_w,
+            groups,
+        ] = c.numbers();
+        let numbers = fields!(RxConv2dSizes {
+            stride_h: stride_h,
+            stride_w: stride_w,
+            pad_t: pad_t,
+            pad_l: pad_l,
+            dilation_h: dilation_h,
+            dilation_w: dilation_w,
+            groups: groups,
+        });
+        self.put_ints(f, numbers.map(|(field, n)| (sizes.field(field), n)));
+        self.put_ints(f, [(layout, layout_of(c.nhwc) as i64)]);
     }
 
     /// `RxPool2dF32` of a pooling of an array `x`, which may be none of memory, of extents `from`.
@@ -119,7 +185,7 @@ impl Kernel<'_, '_, '_> {
         x: Option<Value>,
         to: &[Value],
         y: Value,
-    ) -> Fields {
+    ) -> Descriptor<RxPool2dF32> {
         let Hint::Pool2d {
             nhwc,
             window,
@@ -133,39 +199,56 @@ impl Kernel<'_, '_, '_> {
         else {
             unreachable!("a hint about pooling")
         };
-        let f = self.structure(136);
+        let f = self.structure::<RxPool2dF32>();
         let (axes, _) = conv_axes(nhwc);
         let one = self.b.ins().iconst(types::I64, 1);
         let [from, to] = [from, to].map(|extents| with_row(extents, axes[2], one));
-        for (i, &axis) in axes.iter().enumerate() {
-            self.put(&f, 8 * i as i32, from[axis]);
-        }
-        self.put_int(&f, 32, window[0]);
-        self.put_int(&f, 40, window[1]);
-        self.put(&f, 48, to[axes[2]]);
-        self.put(&f, 56, to[axes[3]]);
-        let numbers = [
-            strides[0],
-            strides[1],
-            padding[0],
-            padding[1],
-            dilation[0],
-            dilation[1],
-        ];
-        for (i, v) in numbers.into_iter().enumerate() {
-            self.put_int(&f, 64 + 8 * i as i32, v);
-        }
+        let [n, c, h, w] = axes.map(|axis| from[axis]);
+        self.put(
+            &f,
+            fields!(RxPool2dF32 {
+                n: n,
+                c: c,
+                h: h,
+                w: w,
+            }),
+        );
+        self.put_ints(
+            &f,
+            fields!(RxPool2dF32 {
+                kh: window[0],
+                kw: window[1],
+            }),
+        );
+        self.put(
+            &f,
+            fields!(RxPool2dF32 {
+                oh: to[axes[2]],
+                ow: to[axes[3]],
+            }),
+        );
         let op = match (max, count_include_pad) {
-            (true, _) => 0,
-            (false, true) => 1,
-            (false, false) => 2,
+            (true, _) => Pooling::Max,
+            (false, true) => Pooling::Average,
+            (false, false) => Pooling::AverageValid,
         };
-        self.put_int32(&f, 112, nhwc.into());
-        self.put_int32(&f, 116, op);
+        self.put_ints(
+            &f,
+            fields!(RxPool2dF32 {
+                stride_h: strides[0],
+                stride_w: strides[1],
+                pad_t: padding[0],
+                pad_l: padding[1],
+                dilation_h: dilation[0],
+                dilation_w: dilation[1],
+                layout: layout_of(nhwc) as i64,
+                op: op as i64,
+            }),
+        );
         if let Some(x) = x {
-            self.put(&f, 120, x);
+            self.put(&f, fields!(RxPool2dF32 { x: x }));
         }
-        self.put(&f, 128, y);
+        self.put(&f, fields!(RxPool2dF32 { y: y }));
         f
     }
 }

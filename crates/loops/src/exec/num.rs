@@ -344,27 +344,7 @@ fn uint64_binary(op: BinOp, d: &mut [i64], a: &[i64], b: &[i64]) -> bool {
 }
 
 macro_rules! real {
-    ($t:ident $unary:ident $compare:ident $binary:ident $erf:ident; $($op:ident = $f:ident),*; $pow:ident $atan2:ident) => {
-        /// A unary function on float lanes, before rounding to narrow types.
-        pub(super) fn $unary(op: UnOp, d: &mut [$t], a: &[$t]) {
-            match op {
-                UnOp::Neg => map1(d, a, |v| -v),
-                UnOp::Abs => map1(d, a, $t::abs),
-                UnOp::Sqrt => map1(d, a, $t::sqrt),
-                UnOp::Rsqrt => map1(d, a, |v| 1.0 / v.sqrt()),
-                UnOp::Sigmoid => map1(d, a, |v| 1.0 / (1.0 + <$t as Libm>::exp(-v))),
-                UnOp::Floor => map1(d, a, $t::floor),
-                UnOp::Ceil => map1(d, a, $t::ceil),
-                UnOp::Trunc => map1(d, a, $t::trunc),
-                UnOp::Round => map1(d, a, $t::round),
-                UnOp::RoundEven => map1(d, a, $t::round_ties_even),
-                UnOp::Erf => map1(d, a, libm::$erf),
-                $(UnOp::$op => map1(d, a, libm::$f),)*
-                UnOp::Not | UnOp::Popcount | UnOp::Clz | UnOp::IsNan | UnOp::IsInf | UnOp::IsFinite => {
-                    unreachable!("refused when the program was compiled, or a test")
-                }
-            }
-        }
+    ($t:ident $compare:ident $binary:ident; $pow:ident $atan2:ident) => {
         /// A comparison of float lanes.
         pub(super) fn $compare(op: BinOp, d: &mut [i64], a: &[$t], b: &[$t]) {
             match op {
@@ -393,26 +373,39 @@ macro_rules! real {
                 _ => unreachable!("refused when the program was compiled, or a comparison"),
             }
         }
-        impl Libm for $t {
-            fn exp(self) -> $t { real!(@exp $t self) }
+    };
+}
+
+real!(f32 single_compare single_binary; powf atan2f);
+real!(f64 double_compare double_binary; pow atan2);
+
+macro_rules! unary {
+    (@of $name:ident $t:ident $exp:ident: $($op:ident $($f:ident)?;)*) => {
+        /// A unary function on float lanes, before rounding to narrow types.
+        pub(super) fn $name(op: UnOp, d: &mut [$t], a: &[$t]) {
+            match op {
+                UnOp::Neg => map1(d, a, |v| -v),
+                UnOp::Abs => map1(d, a, $t::abs),
+                UnOp::Sqrt => map1(d, a, $t::sqrt),
+                UnOp::Rsqrt => map1(d, a, |v| 1.0 / v.sqrt()),
+                UnOp::Sigmoid => map1(d, a, |v| 1.0 / (1.0 + libm::$exp(-v))),
+                UnOp::Floor => map1(d, a, $t::floor),
+                UnOp::Ceil => map1(d, a, $t::ceil),
+                UnOp::Trunc => map1(d, a, $t::trunc),
+                UnOp::RoundEven => map1(d, a, $t::round_ties_even),
+                $($(UnOp::$op => map1(d, a, libm::$f),)?)*
+                UnOp::Not | UnOp::Popcount | UnOp::Clz | UnOp::IsNan | UnOp::IsInf | UnOp::IsFinite => {
+                    unreachable!("refused when the program was compiled, or a test")
+                }
+            }
         }
     };
-    (@exp f32 $v:expr) => { libm::expf($v) };
-    (@exp f64 $v:expr) => { libm::exp($v) };
+    ($($(#[$meta:meta])* $op:ident $text:literal $takes:ident $($double:ident $single:ident)?;)*) => {
+        unary!(@of single_unary f32 expf: $($op $($single)?;)*);
+        unary!(@of double_unary f64 exp: $($op $($double)?;)*);
+    };
 }
-
-trait Libm {
-    fn exp(self) -> Self;
-}
-
-real!(f32 single_unary single_compare single_binary erff;
-    Exp = expf, Log = logf, Log2 = log2f, Log10 = log10f, Sin = sinf, Cos = cosf, Tan = tanf,
-    Asin = asinf, Acos = acosf, Atan = atanf, Sinh = sinhf, Cosh = coshf, Tanh = tanhf,
-    Asinh = asinhf, Acosh = acoshf, Atanh = atanhf; powf atan2f);
-real!(f64 double_unary double_compare double_binary erf;
-    Exp = exp, Log = log, Log2 = log2, Log10 = log10, Sin = sin, Cos = cos, Tan = tan,
-    Asin = asin, Acos = acos, Atan = atan, Sinh = sinh, Cosh = cosh, Tanh = tanh,
-    Asinh = asinh, Acosh = acosh, Atanh = atanh; pow atan2);
+crate::unary_functions!(unary);
 
 /// `isnan` and its like, on either float width.
 pub(super) fn float_test<T: Copy + Into<f64>>(op: UnOp, d: &mut [i64], a: &[T]) {

@@ -1,46 +1,9 @@
 //! Name environment of tensor programs, and the scalar functions available in them.
 
 use relax_base::{Span, Symbol};
-use relax_loops::{BinOp, Buf, Ex, Program, UnOp, Var};
+use relax_loops::{BinOp, Buf, Ex, Program, Var};
 use relax_syntax::ast;
 use rustc_hash::FxHashMap;
-
-/// Unary functions by name; the flag says whether they require floats.
-pub const UNARY: &[(&str, UnOp, bool)] = &[
-    ("neg", UnOp::Neg, false),
-    ("abs", UnOp::Abs, false),
-    ("not", UnOp::Not, false),
-    ("exp", UnOp::Exp, true),
-    ("log", UnOp::Log, true),
-    ("log2", UnOp::Log2, true),
-    ("log10", UnOp::Log10, true),
-    ("sqrt", UnOp::Sqrt, true),
-    ("rsqrt", UnOp::Rsqrt, true),
-    ("sin", UnOp::Sin, true),
-    ("cos", UnOp::Cos, true),
-    ("tan", UnOp::Tan, true),
-    ("asin", UnOp::Asin, true),
-    ("acos", UnOp::Acos, true),
-    ("atan", UnOp::Atan, true),
-    ("sinh", UnOp::Sinh, true),
-    ("cosh", UnOp::Cosh, true),
-    ("tanh", UnOp::Tanh, true),
-    ("asinh", UnOp::Asinh, true),
-    ("acosh", UnOp::Acosh, true),
-    ("atanh", UnOp::Atanh, true),
-    ("erf", UnOp::Erf, true),
-    ("sigmoid", UnOp::Sigmoid, true),
-    ("floor", UnOp::Floor, true),
-    ("ceil", UnOp::Ceil, true),
-    ("trunc", UnOp::Trunc, true),
-    ("round", UnOp::Round, true),
-    ("rint", UnOp::RoundEven, true),
-    ("isnan", UnOp::IsNan, true),
-    ("isinf", UnOp::IsInf, true),
-    ("isfinite", UnOp::IsFinite, true),
-    ("popcount", UnOp::Popcount, false),
-    ("clz", UnOp::Clz, false),
-];
 
 /// Binary functions by name. Those that also have an infix spelling are for positions where that
 /// does not parse: arithmetic on booleans, and `//` outside of brackets, where it starts a comment.

@@ -155,7 +155,7 @@ impl Resolver<'_> {
         spans: &[Span],
         whole: Span,
     ) -> Option<Val> {
-        let unary = UNARY.iter().find(|u| name == u.0);
+        let unary = UnOp::named(name.as_str());
         let binary = BINARY.iter().find(|b| name == b.0);
         let cast = self.dtype(name).filter(|d| d.lanes == 1);
         let bits = name.as_str().strip_prefix(REINTERPRET);
@@ -168,7 +168,8 @@ impl Resolver<'_> {
         } else if name == SELECT {
             3
         } else {
-            let names = UNARY.iter().map(|u| u.0).chain(BINARY.iter().map(|b| b.0));
+            let names = UnOp::ALL.iter().map(|op| op.name());
+            let names = names.chain(BINARY.iter().map(|b| b.0));
             let near = self.near(name, names.chain([SELECT]));
             let message = format!("tensor programs know no function `{name}`");
             let d = Diagnostic::error(codes::PROGRAM_NAME, place, message);
@@ -207,7 +208,8 @@ impl Resolver<'_> {
             }
             return Some(Val::Ex(ex.reinterpret(dtype)));
         }
-        if let Some(&(_, op, floats)) = unary {
+        if let Some(op) = unary {
+            let floats = op.asks_for_float();
             let arg = parts.next()?;
             let arg = match arg {
                 Val::Int(v) if floats => Ex::float(DType::F32, v as f64),

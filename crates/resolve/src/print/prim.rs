@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::Names;
 use super::{NO, Printer};
-use crate::build::program_cx::{BINARY, REINTERPRET, SELECT, UNARY};
+use crate::build::program_cx::{BINARY, REINTERPRET, SELECT};
 use crate::build::user_op::REDUCTIONS;
 
 /// The names in a program.
@@ -452,8 +452,7 @@ impl Printer<'_> {
                 ExprKind::Index { base, indices }
             }
             ExKind::Unary(op, _) => {
-                let known = UNARY.iter().find(|u| u.1 == *op);
-                return call(self, known.map_or("unknown", |u| u.0), parts);
+                return call(self, op.name(), parts);
             }
             ExKind::Binary(op, a, _) => {
                 let infix = match infix(*op, a.dtype()) {

@@ -14,6 +14,7 @@ use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath::exp;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::{c_enumeration, c_structure};
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
 
@@ -24,59 +25,70 @@ const KEYS: usize = 512;
 /// Multiplications one thread should at least do.
 const GRAIN: usize = 1 << 19;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxAttentionF32 {
-    /// Independent problems.
-    pub batch: i64,
-    /// Queries.
-    pub rows: i64,
-    /// Keys, and values.
-    pub keys: i64,
-    /// Elements of a query and of a key.
-    pub depth: i64,
-    /// Elements of a value.
-    pub width: i64,
-    /// `batch` times `rows` times `depth` elements.
-    pub q: *const f32,
-    /// From one batch to the next; 0 where all read the same.
-    pub q_step: i64,
-    /// The keys as a matrix of `depth` rows and `keys` columns.
-    pub k: *const f32,
-    /// From one batch to the next.
-    pub k_step: i64,
-    /// Its strides.
-    pub k_rs: i64,
-    /// Its strides.
-    pub k_cs: i64,
-    /// The values as a matrix of `keys` rows and `width` columns.
-    pub v: *const f32,
-    /// From one batch to the next.
-    pub v_step: i64,
-    /// Its strides.
-    pub v_rs: i64,
-    /// Its strides.
-    pub v_cs: i64,
-    /// What is done to the scaled scores, by `mask_kind`; may be null. Steps and strides are those of its elements.
-    pub mask: *const c_void,
-    /// From one batch to the next, 0 where all read the same.
-    pub mask_step: i64,
-    /// From one query to the next, 0 where all read the same.
-    pub mask_rs: i64,
-    /// From one key to the next, 0 or 1.
-    pub mask_cs: i64,
-    /// `batch` times `rows` times `width` elements.
-    pub out: *mut f32,
-    /// What scores are multiplied by.
-    pub scale: f32,
-    /// 0: the mask is float32, and added. 1: it is bytes, and where one is 0 `fill` stands for the score; 2: where it
-    /// is not 0.
-    pub mask_kind: i32,
-    /// See `mask_kind`.
-    pub fill: f32,
-    /// 0.
-    pub reserved: i32,
+c_enumeration! {
+    /// What a mask does to the scaled scores.
+    pub enum Masking {
+        /// Its elements are float32, and are added.
+        Add = "RX_MASK_ADD",
+        /// Its elements are bytes, and where one is 0 `fill` stands for the score.
+        Keep = "RX_MASK_KEEP",
+        /// The same where one is not 0.
+        Replace = "RX_MASK_REPLACE",
+    }
+}
+
+c_structure! {
+    /// As in the C header.
+    pub struct RxAttentionF32 {
+        /// Independent problems.
+        pub batch: i64,
+        /// Queries.
+        pub rows: i64,
+        /// Keys, and values.
+        pub keys: i64,
+        /// Elements of a query and of a key.
+        pub depth: i64,
+        /// Elements of a value.
+        pub width: i64,
+        /// `batch` times `rows` times `depth` elements.
+        pub q: *const f32,
+        /// From one batch to the next; 0 where all read the same.
+        pub q_step: i64,
+        /// The keys as a matrix of `depth` rows and `keys` columns.
+        pub k: *const f32,
+        /// From one batch to the next.
+        pub k_step: i64,
+        /// Its strides.
+        pub k_rs: i64,
+        /// Its strides.
+        pub k_cs: i64,
+        /// The values as a matrix of `keys` rows and `width` columns.
+        pub v: *const f32,
+        /// From one batch to the next.
+        pub v_step: i64,
+        /// Its strides.
+        pub v_rs: i64,
+        /// Its strides.
+        pub v_cs: i64,
+        /// What is done to the scaled scores, by `mask_kind`; may be null. Steps and strides are those of its elements.
+        pub mask: *const c_void,
+        /// From one batch to the next, 0 where all read the same.
+        pub mask_step: i64,
+        /// From one query to the next, 0 where all read the same.
+        pub mask_rs: i64,
+        /// From one key to the next, 0 or 1.
+        pub mask_cs: i64,
+        /// `batch` times `rows` times `width` elements.
+        pub out: *mut f32,
+        /// What scores are multiplied by.
+        pub scale: f32,
+        /// A [`Masking`].
+        pub mask_kind: i32,
+        /// See `mask_kind`.
+        pub fill: f32,
+        /// 0.
+        pub reserved: i32,
+    }
 }
 
 /// Floats of one thread's scratch memory.
@@ -90,15 +102,30 @@ struct Room {
     packed: usize,
 }
 
+impl Masking {
+    /// Bytes of an element of the mask.
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Masking::Add => 4,
+            Masking::Keep | Masking::Replace => 1,
+        }
+    }
+}
+
 impl RxAttentionF32 {
+    /// What the mask does.
+    pub(crate) fn masking(&self) -> Masking {
+        Masking::of(self.mask_kind).unwrap_or(Masking::Replace)
+    }
+
     /// So many elements of the mask further on.
     ///
     /// # Safety
     /// The mask has them.
     unsafe fn mask_at(&self, mask: *const c_void, elements: i64) -> *const c_void {
-        let size = if self.mask_kind == 0 { 4 } else { 1 };
+        let size = self.masking().size();
         // SAFETY: the caller's promise.
-        unsafe { mask.byte_offset(size * elements as isize) }
+        unsafe { mask.byte_offset(size as isize * elements as isize) }
     }
 
     /// Few queries read keys and values as they lie.
@@ -199,6 +226,7 @@ unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32,
         ..
     } = *row;
     let width = g.width as usize;
+    let masking = g.masking();
     // SAFETY: the callers' promise.
     unsafe {
         let factor = S::splat(g.scale);
@@ -206,7 +234,7 @@ unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32,
         while i < n {
             let part = (n - i).min(S::LANES);
             let mut x = load::<S>(scores, i, part).mul(factor);
-            if !mask.is_null() && g.mask_kind == 0 {
+            if !mask.is_null() && masking == Masking::Add {
                 let mask = mask.cast::<f32>();
                 x = x.add(if g.mask_cs == 0 {
                     S::splat(*mask)
@@ -221,7 +249,7 @@ unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32,
                     *byte = f32::from(*mask.add(at));
                 }
                 let (zero, fill) = (S::load(bytes.as_ptr()).eq(S::splat(0.0)), S::splat(g.fill));
-                let (at_zero, else_) = if g.mask_kind == 1 {
+                let (at_zero, else_) = if masking == Masking::Keep {
                     (fill, x)
                 } else {
                     (x, fill)

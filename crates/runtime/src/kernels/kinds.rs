@@ -1,50 +1,47 @@
 //! Element types as kernels number them, and whole arrays from one to another.
 
 use super::halves;
+use crate::c_enumeration;
 
-/// An element type; numbered as in the C header.
-#[repr(i32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
-#[allow(missing_docs)] // The names are the types'.
-pub enum Kind {
-    I8 = 0,
-    U8,
-    I16,
-    I32,
-    U16,
-    U32,
-    I64,
-    U64,
-    F16,
-    BF16,
-    F32,
-    F64,
-    Bool,
+c_enumeration! {
+    /// An element type.
+    #[allow(missing_docs)] // The names are the types'.
+    pub enum Kind {
+        I8 = "RX_INT8",
+        U8 = "RX_UINT8",
+        I16 = "RX_INT16",
+        I32 = "RX_INT32",
+        U16 = "RX_UINT16",
+        U32 = "RX_UINT32",
+        I64 = "RX_INT64",
+        U64 = "RX_UINT64",
+        F16 = "RX_FLOAT16",
+        BF16 = "RX_BFLOAT16",
+        F32 = "RX_FLOAT32",
+        F64 = "RX_FLOAT64",
+        Bool = "RX_BOOL",
+    }
+}
+
+c_enumeration! {
+    /// What reductions combine elements with.
+    pub enum Combiner {
+        /// The sum.
+        Sum = "RX_COMBINE_SUM",
+        /// The product.
+        Product = "RX_COMBINE_PRODUCT",
+        /// The greatest.
+        Max = "RX_COMBINE_MAX",
+        /// The least.
+        Min = "RX_COMBINE_MIN",
+        /// Bit by bit.
+        And = "RX_COMBINE_AND",
+        /// Bit by bit.
+        Or = "RX_COMBINE_OR",
+    }
 }
 
 impl Kind {
-    /// All types, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
-        Self::I8,
-        Self::U8,
-        Self::I16,
-        Self::I32,
-        Self::U16,
-        Self::U32,
-        Self::I64,
-        Self::U64,
-        Self::F16,
-        Self::BF16,
-        Self::F32,
-        Self::F64,
-        Self::Bool,
-    ];
-
-    /// The type of a number; `None` for other numbers.
-    pub fn of(number: i32) -> Option<Self> {
-        Self::ALL.get(usize::try_from(number).ok()?).copied()
-    }
-
     /// The bytes of an element.
     pub const fn size(self) -> usize {
         match self {

@@ -1,82 +1,45 @@
 //! Element-wise functions by number, for what has no vector kernel and for float64.
 
+use crate::c_enumeration;
 use crate::kernels::{by_double, doubles, vmath};
 
-/// A function of one or two numbers; numbered as in the C header.
-#[repr(i32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(missing_docs)] // The names are the functions'.
-pub enum Math {
-    Exp,
-    Log,
-    Log2,
-    Log10,
-    Log1p,
-    Expm1,
-    Sin,
-    Cos,
-    Tan,
-    Asin,
-    Acos,
-    Atan,
-    Sinh,
-    Cosh,
-    Tanh,
-    Asinh,
-    Acosh,
-    Atanh,
-    Erf,
-    Sigmoid,
-    Sqrt,
-    Rsqrt,
-    Cbrt,
-    Round,
-    Rint,
-    Pow,
-    Atan2,
-    Fmod,
-    Hypot,
+c_enumeration! {
+    /// A function of one or two numbers.
+    #[allow(missing_docs)] // The names are the functions'.
+    pub enum Math {
+        Exp = "RX_MATH_EXP",
+        Log = "RX_MATH_LOG",
+        Log2 = "RX_MATH_LOG2",
+        Log10 = "RX_MATH_LOG10",
+        Log1p = "RX_MATH_LOG1P",
+        Expm1 = "RX_MATH_EXPM1",
+        Sin = "RX_MATH_SIN",
+        Cos = "RX_MATH_COS",
+        Tan = "RX_MATH_TAN",
+        Asin = "RX_MATH_ASIN",
+        Acos = "RX_MATH_ACOS",
+        Atan = "RX_MATH_ATAN",
+        Sinh = "RX_MATH_SINH",
+        Cosh = "RX_MATH_COSH",
+        Tanh = "RX_MATH_TANH",
+        Asinh = "RX_MATH_ASINH",
+        Acosh = "RX_MATH_ACOSH",
+        Atanh = "RX_MATH_ATANH",
+        Erf = "RX_MATH_ERF",
+        Sigmoid = "RX_MATH_SIGMOID",
+        Sqrt = "RX_MATH_SQRT",
+        Rsqrt = "RX_MATH_RSQRT",
+        Cbrt = "RX_MATH_CBRT",
+        Round = "RX_MATH_ROUND",
+        Rint = "RX_MATH_RINT",
+        Pow = "RX_MATH_POW",
+        Atan2 = "RX_MATH_ATAN2",
+        Fmod = "RX_MATH_FMOD",
+        Hypot = "RX_MATH_HYPOT",
+    }
 }
 
 impl Math {
-    /// All functions, in the order of their numbers.
-    pub const ALL: [Self; 29] = [
-        Self::Exp,
-        Self::Log,
-        Self::Log2,
-        Self::Log10,
-        Self::Log1p,
-        Self::Expm1,
-        Self::Sin,
-        Self::Cos,
-        Self::Tan,
-        Self::Asin,
-        Self::Acos,
-        Self::Atan,
-        Self::Sinh,
-        Self::Cosh,
-        Self::Tanh,
-        Self::Asinh,
-        Self::Acosh,
-        Self::Atanh,
-        Self::Erf,
-        Self::Sigmoid,
-        Self::Sqrt,
-        Self::Rsqrt,
-        Self::Cbrt,
-        Self::Round,
-        Self::Rint,
-        Self::Pow,
-        Self::Atan2,
-        Self::Fmod,
-        Self::Hypot,
-    ];
-
-    /// The function of a number; `None` for other numbers.
-    pub fn of(number: i32) -> Option<Self> {
-        Self::ALL.get(usize::try_from(number).ok()?).copied()
-    }
-
     /// Reads a second argument.
     pub fn binary(self) -> bool {
         self as i32 >= Self::Pow as i32

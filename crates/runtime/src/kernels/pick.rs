@@ -5,6 +5,7 @@
 
 use std::ffi::c_void;
 
+use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::scratch::Scratch;
 use crate::threads::Share;
@@ -16,24 +17,24 @@ const JOINED: usize = 4096;
 /// Bytes that a thread should at least write.
 const GRAIN: usize = 64 << 10;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxPick {
-    /// Axes of the result.
-    pub axes: i32,
-    /// Bytes of an element: 1, 2, 4 or 8.
-    pub size: i32,
-    /// Their extents.
-    pub extents: *const i64,
-    /// For all axes, one behind the other, the offset that each index adds, in elements, or a negative number.
-    pub tables: *const i64,
-    /// The array.
-    pub x: *const c_void,
-    /// The bits of what stands where a table has a negative number.
-    pub fill: u64,
-    /// The result, contiguous.
-    pub out: *mut c_void,
+c_structure! {
+    /// As in the C header.
+    pub struct RxPick {
+        /// Axes of the result.
+        pub axes: i32,
+        /// Bytes of an element: 1, 2, 4 or 8.
+        pub size: i32,
+        /// Their extents.
+        pub extents: *const i64,
+        /// For all axes, one behind the other, the offset that each index adds, in elements, or a negative number.
+        pub tables: *const i64,
+        /// The array.
+        pub x: *const c_void,
+        /// The bits of what stands where a table has a negative number.
+        pub fill: u64,
+        /// The result, contiguous.
+        pub out: *mut c_void,
+    }
 }
 
 /// Elements of a row of the result that are copied as one.

@@ -1,11 +1,13 @@
 //! Two-dimensional pooling of float32.
 
+use super::conv::Layout;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::padded::{Padded, Window};
 use crate::kernels::pool_lanes;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::{c_enumeration, c_structure};
 
 /// Elements one thread should at least handle; several operations each (`--example bench_threads`).
 const GRAIN: usize = 16 << 10;
@@ -14,46 +16,58 @@ const TAPS: usize = 64;
 /// Vectors of an output row that are made together.
 const WIDE: usize = 2;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxPool2dF32 {
-    /// Images.
-    pub n: i64,
-    /// Channels.
-    pub c: i64,
-    /// Input height.
-    pub h: i64,
-    /// Input width.
-    pub w: i64,
-    /// Window height.
-    pub kh: i64,
-    /// Window width.
-    pub kw: i64,
-    /// Output height.
-    pub oh: i64,
-    /// Output width.
-    pub ow: i64,
-    /// Step of the window, down.
-    pub stride_h: i64,
-    /// Step of the window, right.
-    pub stride_w: i64,
-    /// Padding above.
-    pub pad_t: i64,
-    /// Padding to the left.
-    pub pad_l: i64,
-    /// Distance of the window's rows.
-    pub dilation_h: i64,
-    /// Distance of the window's columns.
-    pub dilation_w: i64,
-    /// 0 NCHW, 1 NHWC.
-    pub layout: i32,
-    /// 0 maximum, 1 average with the padding counted, 2 average of what lies in the image.
-    pub op: i32,
-    /// Input.
-    pub x: *const f32,
-    /// Output.
-    pub y: *mut f32,
+c_enumeration! {
+    /// What is made of a window's elements.
+    pub enum Pooling {
+        /// The greatest.
+        Max = "RX_POOL_MAX",
+        /// The average, with the padding counted.
+        Average = "RX_POOL_AVG",
+        /// The average of what lies in the image.
+        AverageValid = "RX_POOL_AVG_VALID",
+    }
+}
+
+c_structure! {
+    /// As in the C header.
+    pub struct RxPool2dF32 {
+        /// Images.
+        pub n: i64,
+        /// Channels.
+        pub c: i64,
+        /// Input height.
+        pub h: i64,
+        /// Input width.
+        pub w: i64,
+        /// Window height.
+        pub kh: i64,
+        /// Window width.
+        pub kw: i64,
+        /// Output height.
+        pub oh: i64,
+        /// Output width.
+        pub ow: i64,
+        /// Step of the window, down.
+        pub stride_h: i64,
+        /// Step of the window, right.
+        pub stride_w: i64,
+        /// Padding above.
+        pub pad_t: i64,
+        /// Padding to the left.
+        pub pad_l: i64,
+        /// Distance of the window's rows.
+        pub dilation_h: i64,
+        /// Distance of the window's columns.
+        pub dilation_w: i64,
+        /// A [`Layout`](super::conv::Layout).
+        pub layout: i32,
+        /// A [`Pooling`].
+        pub op: i32,
+        /// Input.
+        pub x: *const f32,
+        /// Output.
+        pub y: *mut f32,
+    }
 }
 
 /// Places `i` of the window, of `count`, whose input `start + i * step` lies in `[0, size)`.
@@ -124,12 +138,26 @@ impl RxPool2dF32 {
             self.dilation_h,
             self.dilation_w,
         ];
-        steps.iter().all(|&s| s >= 1) && matches!((self.layout, self.op), (0 | 1, 0..=2))
+        steps.iter().all(|&s| s >= 1)
+            && Layout::of(self.layout).is_some()
+            && Pooling::of(self.op).is_some()
+    }
+
+    /// What is made of a window; of a pooling that fits.
+    #[inline(always)]
+    pub(super) fn pooling(&self) -> Pooling {
+        Pooling::of(self.op).unwrap_or(Pooling::AverageValid)
+    }
+
+    /// Whether it is the greatest element.
+    #[inline(always)]
+    pub(super) fn greatest(&self) -> bool {
+        self.pooling() == Pooling::Max
     }
 
     /// The neutral element: a window of nothing but padding gives the least finite number, as in TVM.
     pub(super) fn start(&self) -> f32 {
-        if self.op == 0 { f32::MIN } else { 0.0 }
+        if self.greatest() { f32::MIN } else { 0.0 }
     }
 }
 
@@ -180,13 +208,13 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
                 for &at in &table[..tabulated] {
                     let at = from.add(at);
                     for v in 0..WIDE {
-                        acc[v] = take(p.op == 0, acc[v], S::load(at.add(v * S::LANES)));
+                        acc[v] = take(p.greatest(), acc[v], S::load(at.add(v * S::LANES)));
                     }
                 }
                 for tap in tabulated..kh * kw {
                     let at = from.add(padded.tap(tap / kw, tap % kw));
                     for v in 0..WIDE {
-                        acc[v] = take(p.op == 0, acc[v], S::load(at.add(v * S::LANES)));
+                        acc[v] = take(p.greatest(), acc[v], S::load(at.add(v * S::LANES)));
                     }
                 }
                 for (v, acc) in acc.into_iter().enumerate() {
@@ -194,7 +222,7 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
                     if column < ow {
                         let n = (ow - column).min(S::LANES);
                         let mut x = acc;
-                        if p.op != 0 {
+                        if !p.greatest() {
                             let taps = S::load(columns.add(column)).mul(rows);
                             // What is divided by nothing is 0.
                             x = x.div(S::select(taps.lt(one), one, taps));
@@ -211,7 +239,7 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
 impl RxPool2dF32 {
     /// Rows of a window that an average counts.
     pub(super) fn rows(&self, oy: i64) -> i64 {
-        if self.op == 1 {
+        if self.pooling() == Pooling::Average {
             return self.kh;
         }
         let (top, bottom) = inside(
@@ -225,7 +253,7 @@ impl RxPool2dF32 {
 
     /// Columns of a window that an average counts.
     pub(super) fn columns(&self, ox: i64) -> i64 {
-        if self.op == 1 {
+        if self.pooling() == Pooling::Average {
             return self.kw;
         }
         let (left, right) = inside(
@@ -263,10 +291,10 @@ unsafe fn row<S: Simd>(p: &RxPool2dF32, image: i64, oy: i64) {
                     for kx in left..right {
                         let place = (y0 + ky * p.dilation_h) * p.w + x0 + kx * p.dilation_w;
                         let v = S::load_part(x.add(place as usize * width + c), n);
-                        acc = take(p.op == 0, acc, v);
+                        acc = take(p.greatest(), acc, v);
                     }
                 }
-                let result = if p.op == 0 { acc } else { acc.div(taps) };
+                let result = if p.greatest() { acc } else { acc.div(taps) };
                 result.store_part(to.add(c), n);
                 c += n;
             }
@@ -323,10 +351,10 @@ pub unsafe extern "C" fn rx_pool2d_f32(ctx: *mut RxContext, pool: *const RxPool2
             if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
                 return 0;
             }
-            if p.layout == 0 && pool_lanes::pays(p) {
+            if p.layout == Layout::Nchw as i32 && pool_lanes::pays(p) {
                 return pool_lanes::run(context, p);
             }
-            if p.layout == 0 {
+            if p.layout == Layout::Nchw as i32 {
                 return channels_first(context, p);
             }
             let work = (p.ow * p.kh * p.kw * p.c).max(1) as usize;

@@ -75,10 +75,10 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, of: Channels, room: *mut f32) {
                     let line = (y0 + ky * p.dilation_h) * p.w + x0;
                     for kx in left..right {
                         let place = (line + kx * p.dilation_w) as usize;
-                        acc = take(p.op == 0, acc, S::load(room.add(place * S::LANES)));
+                        acc = take(p.greatest(), acc, S::load(room.add(place * S::LANES)));
                     }
                 }
-                if p.op != 0 {
+                if !p.greatest() {
                     // What is divided by nothing is 0.
                     acc = acc.div(S::splat((rows * counted).max(1) as f32));
                 }

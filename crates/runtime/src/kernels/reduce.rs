@@ -3,6 +3,7 @@
 //! Elements are combined in blocks of `BLOCK`, and the blocks pairwise, as the bits of a binary
 //! counter carry: the error grows with the logarithm of the length, and no memory is needed.
 
+use crate::c_enumeration;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
@@ -12,30 +13,25 @@ const BLOCK: usize = 64;
 /// Elements one thread should at least handle; several operations each (`--example bench_threads`).
 const GRAIN: usize = 32 << 10;
 
-/// What is computed; numbered as in the C header.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Op {
-    Sum,
-    Mean,
-    Max,
-    Min,
-    Prod,
-    SumSq,
+c_enumeration! {
+    /// What is computed.
+    pub enum Op {
+        /// The sum.
+        Sum = "RX_SUM",
+        /// The mean.
+        Mean = "RX_MEAN",
+        /// The greatest.
+        Max = "RX_MAX",
+        /// The least.
+        Min = "RX_MIN",
+        /// The product.
+        Prod = "RX_PROD",
+        /// The sum of squares.
+        SumSq = "RX_SUMSQ",
+    }
 }
 
 impl Op {
-    fn of(number: i32) -> Option<Self> {
-        let all = [
-            Self::Sum,
-            Self::Mean,
-            Self::Max,
-            Self::Min,
-            Self::Prod,
-            Self::SumSq,
-        ];
-        all.get(usize::try_from(number).ok()?).copied()
-    }
-
     /// The neutral element.
     fn start(self) -> f32 {
         match self {

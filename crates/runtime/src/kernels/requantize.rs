@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::integer::Element;
 use crate::kernels::simd::{Simd, dispatch};
@@ -10,40 +11,40 @@ use crate::threads::Share;
 /// Elements one thread should at least handle.
 const GRAIN: usize = 1 << 14;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxRequantize {
-    /// Elements before the axis of channels.
-    pub outer: i64,
-    /// Channels; every table has one number for each.
-    pub channels: i64,
-    /// Elements after that axis.
-    pub inner: i64,
-    /// The sums.
-    pub x: *const i32,
-    /// What is added to each sum.
-    pub bias: *const i32,
-    /// Places that it is shifted left by.
-    pub left: *const i64,
-    /// What it is multiplied with then.
-    pub factor: *const i64,
-    /// What is added to the product.
-    pub half: *const i64,
-    /// Places that this is shifted right by.
-    pub right: *const i64,
-    /// What is added to the low 32 bits of that.
-    pub zero: *const i32,
-    /// The least result.
-    pub low: i32,
-    /// The largest result.
-    pub high: i32,
-    /// The result's elements: 0 int8, 1 uint8, 2 int16, 3 int32; they hold both bounds.
-    pub y_type: i32,
-    /// 0.
-    pub reserved: i32,
-    /// The result.
-    pub y: *mut c_void,
+c_structure! {
+    /// As in the C header.
+    pub struct RxRequantize {
+        /// Elements before the axis of channels.
+        pub outer: i64,
+        /// Channels; every table has one number for each.
+        pub channels: i64,
+        /// Elements after that axis.
+        pub inner: i64,
+        /// The sums.
+        pub x: *const i32,
+        /// What is added to each sum.
+        pub bias: *const i32,
+        /// Places that it is shifted left by.
+        pub left: *const i64,
+        /// What it is multiplied with then.
+        pub factor: *const i64,
+        /// What is added to the product.
+        pub half: *const i64,
+        /// Places that this is shifted right by.
+        pub right: *const i64,
+        /// What is added to the low 32 bits of that.
+        pub zero: *const i32,
+        /// The least result.
+        pub low: i32,
+        /// The largest result.
+        pub high: i32,
+        /// The result's elements, a number of [`Element`]; they hold both bounds.
+        pub y_type: i32,
+        /// 0.
+        pub reserved: i32,
+        /// The result.
+        pub y: *mut c_void,
+    }
 }
 
 /// An element of a result.

@@ -100,7 +100,7 @@ unsafe fn expression<S: Simd>(v: &RxStrips, n: usize, lies: [Lies; OPERANDS]) {
                 room.add((inputs + constants + op.dst as usize) * MOST)
             };
             let arg = |i: usize| at[op.args[i] as usize];
-            apply::<S>(op.code, [arg(0), arg(1), arg(2), arg(3)], to, n);
+            apply::<S>(op.op(), [arg(0), arg(1), arg(2), arg(3)], to, n);
         }
     }
 }

@@ -4,13 +4,13 @@
 //! stack. Variables and buffers are indices; all are bounds-checked when they are read.
 
 use relax_loops::{
-    Buffer, Combiner, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Role, Stage, Stmt, VarInfo,
-    visit_expr,
+    Buffer, Combiner, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Role, Stage, Stmt, UnOp,
+    VarInfo, visit_expr,
 };
 use rustc_hash::FxHashMap;
 
 use super::bytes::Writer;
-use crate::builtin::{BINARY, UNARY};
+use crate::builtin::BINARY;
 
 mod read;
 
@@ -152,7 +152,7 @@ impl<'p> Nodes<'p> {
                 self.list_of(w, index);
             }
             ExKind::Unary(op, a) => {
-                w.byte(place(UNARY.iter().position(|u| u.1 == *op)));
+                w.byte(place(UnOp::ALL.iter().position(|u| u == op)));
                 self.number(w, a);
             }
             ExKind::Binary(op, a, b) => {

@@ -15,6 +15,7 @@ mod plan;
 
 use std::ffi::c_void;
 
+use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::gemm::{RxGemmF32, rx_batch_gemm_f32, rx_gemm_f32};
 use crate::kernels::kinds::{Kind, Sum};
@@ -28,28 +29,28 @@ pub const AXES: usize = 16;
 /// Elements that a thread converts at a time.
 const PIECE: usize = 1 << 14;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxContract {
-    /// Number of axes.
-    pub axes: i32,
-    /// The left operand's elements, a [`Kind`].
-    pub a_type: i32,
-    /// The right operand's elements.
-    pub b_type: i32,
-    /// The result's elements.
-    pub c_type: i32,
-    /// Extents of all axes.
-    pub extents: *const i64,
-    /// Steps along all axes of `a`, then of `b`, then of the result: 0 where an axis is summed over.
-    pub steps: *const i64,
-    /// The left operand's first element.
-    pub a: *const c_void,
-    /// The right operand's first element.
-    pub b: *const c_void,
-    /// The result's first element.
-    pub c: *mut c_void,
+c_structure! {
+    /// As in the C header.
+    pub struct RxContract {
+        /// Number of axes.
+        pub axes: i32,
+        /// The left operand's elements, a [`Kind`].
+        pub a_type: i32,
+        /// The right operand's elements.
+        pub b_type: i32,
+        /// The result's elements.
+        pub c_type: i32,
+        /// Extents of all axes.
+        pub extents: *const i64,
+        /// Steps along all axes of `a`, then of `b`, then of the result: 0 where an axis is summed over.
+        pub steps: *const i64,
+        /// The left operand's first element.
+        pub a: *const c_void,
+        /// The right operand's first element.
+        pub b: *const c_void,
+        /// The result's first element.
+        pub c: *mut c_void,
+    }
 }
 
 /// How sums are made in an instruction set, for a type of sums.

@@ -22,6 +22,7 @@ use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::{c_enumeration, c_structure};
 
 /// Longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
 const KC: usize = 640;
@@ -32,64 +33,75 @@ const BLOCK: usize = 32 << 10;
 /// Below this many multiplications a convolution stays on one thread.
 const SMALL: usize = 1 << 19;
 
-/// The sizes with which a convolution's descriptor begins.
-#[repr(C)]
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct RxConv2dSizes {
-    /// Images.
-    pub n: i64,
-    /// Input channels.
-    pub c: i64,
-    /// Input height.
-    pub h: i64,
-    /// Input width.
-    pub w: i64,
-    /// Output channels.
-    pub o: i64,
-    /// Window height.
-    pub kh: i64,
-    /// Window width.
-    pub kw: i64,
-    /// Output height.
-    pub oh: i64,
-    /// Output width.
-    pub ow: i64,
-    /// Step of the window, down.
-    pub stride_h: i64,
-    /// Step of the window, right.
-    pub stride_w: i64,
-    /// Zeros above the image.
-    pub pad_t: i64,
-    /// Zeros left of the image.
-    pub pad_l: i64,
-    /// Distance of the window's rows.
-    pub dilation_h: i64,
-    /// Distance of the window's columns.
-    pub dilation_w: i64,
-    /// Groups of channels.
-    pub groups: i64,
+c_enumeration! {
+    /// The order of the axes of images and weights.
+    pub enum Layout {
+        /// Channels before rows, and weights OIHW.
+        Nchw = "RX_NCHW",
+        /// Channels last, and weights HWIO.
+        Nhwc = "RX_NHWC",
+    }
 }
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxConv2dF32 {
-    /// What is convolved with what.
-    pub sizes: RxConv2dSizes,
-    /// 0 NCHW with OIHW, 1 NHWC with HWIO.
-    pub layout: i32,
-    /// 0.
-    pub reserved: i32,
-    /// Input.
-    pub x: *const f32,
-    /// Weight.
-    pub weight: *const f32,
-    /// The weight from [`rx_conv2d_f32_pack`], or null.
-    pub weight_packed: *const f32,
-    /// Output.
-    pub y: *mut f32,
-    /// What happens before storing.
-    pub epilogue: RxEpilogue,
+c_structure! {
+    /// The sizes with which a convolution's descriptor begins.
+    #[derive(PartialEq, Eq, Hash)]
+    pub struct RxConv2dSizes {
+        /// Images.
+        pub n: i64,
+        /// Input channels.
+        pub c: i64,
+        /// Input height.
+        pub h: i64,
+        /// Input width.
+        pub w: i64,
+        /// Output channels.
+        pub o: i64,
+        /// Window height.
+        pub kh: i64,
+        /// Window width.
+        pub kw: i64,
+        /// Output height.
+        pub oh: i64,
+        /// Output width.
+        pub ow: i64,
+        /// Step of the window, down.
+        pub stride_h: i64,
+        /// Step of the window, right.
+        pub stride_w: i64,
+        /// Zeros above the image.
+        pub pad_t: i64,
+        /// Zeros left of the image.
+        pub pad_l: i64,
+        /// Distance of the window's rows.
+        pub dilation_h: i64,
+        /// Distance of the window's columns.
+        pub dilation_w: i64,
+        /// Groups of channels.
+        pub groups: i64,
+    }
+}
+
+c_structure! {
+    /// As in the C header.
+    pub struct RxConv2dF32 {
+        /// What is convolved with what.
+        pub sizes: RxConv2dSizes,
+        /// A [`Layout`].
+        pub layout: i32,
+        /// 0.
+        pub reserved: i32,
+        /// Input.
+        pub x: *const f32,
+        /// Weight.
+        pub weight: *const f32,
+        /// The weight from [`rx_conv2d_f32_pack`], or null.
+        pub weight_packed: *const f32,
+        /// Output.
+        pub y: *mut f32,
+        /// What happens before storing.
+        pub epilogue: RxEpilogue,
+    }
 }
 
 /// The sizes of a convolution as indices.
@@ -147,7 +159,8 @@ impl Sizes {
         let positive = |x: i64| size(x).filter(|&x| x > 0);
         let groups = positive(v.groups)?;
         let (c, o, kh, kw) = (size(v.c)?, size(v.o)?, size(v.kh)?, size(v.kw)?);
-        if c % groups != 0 || o % groups != 0 || !matches!(layout, 0 | 1) {
+        let layout = Layout::of(layout)?;
+        if c % groups != 0 || o % groups != 0 {
             return None;
         }
         let (oh, ow) = (size(v.oh)?, size(v.ow)?);
@@ -172,7 +185,7 @@ impl Sizes {
             og: o / groups,
             k: c / groups * kh * kw,
             plane: oh * ow,
-            nhwc: layout == 1,
+            nhwc: layout == Layout::Nhwc,
         })
     }
 

@@ -2,28 +2,49 @@
 
 use super::tile::{COLS, ROWS};
 use crate::kernels::simd::{Simd, dispatch};
+use crate::{c_enumeration, c_structure};
 use std::ptr::null;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxEpilogue {
-    /// Added along `bias_axis`; may be null.
-    pub bias: *const f32,
-    /// Added element by element; may be null.
-    pub residual: *const f32,
-    /// The residual's row stride.
-    pub residual_ld: i64,
-    /// 0: a bias per row, 1: per column.
-    pub bias_axis: i32,
-    /// 0 none, 1 relu, 2 clip.
-    pub activation: i32,
-    /// Lower bound of clip.
-    pub lo: f32,
-    /// Upper bound of clip.
-    pub hi: f32,
-    /// The sum is multiplied by this first, along `bias_axis`; may be null.
-    pub scale: *const f32,
+c_enumeration! {
+    /// What is done to every element before it is stored.
+    pub enum Activation {
+        /// Nothing.
+        None = "RX_ACT_NONE",
+        /// What is negative becomes 0.
+        Relu = "RX_ACT_RELU",
+        /// Between two bounds.
+        Clip = "RX_ACT_CLIP",
+    }
+
+    /// What bias and scale have a number for.
+    pub enum BiasAxis {
+        /// Every row.
+        Row = "RX_BIAS_ROW",
+        /// Every column.
+        Column = "RX_BIAS_COLUMN",
+    }
+}
+
+c_structure! {
+    /// As in the C header.
+    pub struct RxEpilogue {
+        /// Added along `bias_axis`; may be null.
+        pub bias: *const f32,
+        /// Added element by element; may be null.
+        pub residual: *const f32,
+        /// The residual's row stride.
+        pub residual_ld: i64,
+        /// A [`BiasAxis`].
+        pub bias_axis: i32,
+        /// An [`Activation`].
+        pub activation: i32,
+        /// Lower bound of clip.
+        pub lo: f32,
+        /// Upper bound of clip.
+        pub hi: f32,
+        /// The sum is multiplied by this first, along `bias_axis`; may be null.
+        pub scale: *const f32,
+    }
 }
 
 impl Default for RxEpilogue {
@@ -42,12 +63,24 @@ impl Default for RxEpilogue {
 }
 
 impl RxEpilogue {
+    /// Whether there is an activation.
+    #[inline(always)]
+    pub(crate) fn activates(&self) -> bool {
+        self.activation != Activation::None as i32
+    }
+
+    /// Whether bias and scale have a number for every row.
+    #[inline(always)]
+    pub(crate) fn by_row(&self) -> bool {
+        self.bias_axis == BiasAxis::Row as i32
+    }
+
     /// Bounds of the activation.
     pub fn bounds(&self) -> (f32, f32) {
-        match self.activation {
-            1 => (0.0, f32::INFINITY),
-            2 => (self.lo, self.hi),
-            _ => (f32::NEG_INFINITY, f32::INFINITY),
+        match Activation::of(self.activation) {
+            Some(Activation::Relu) => (0.0, f32::INFINITY),
+            Some(Activation::Clip) => (self.lo, self.hi),
+            Some(Activation::None) | None => (f32::NEG_INFINITY, f32::INFINITY),
         }
     }
 
@@ -60,10 +93,7 @@ impl RxEpilogue {
 
     /// Nothing is to be done.
     pub fn none(&self) -> bool {
-        self.bias.is_null()
-            && self.scale.is_null()
-            && self.residual.is_null()
-            && self.activation == 0
+        self.bias.is_null() && self.scale.is_null() && self.residual.is_null() && !self.activates()
     }
 }
 
@@ -113,10 +143,10 @@ impl Target {
             to.c = to.c.add(down * self.ld + right);
             if let Some(e) = &mut to.epilogue {
                 if !e.bias.is_null() {
-                    e.bias = e.bias.add(if e.bias_axis == 0 { rows } else { columns });
+                    e.bias = e.bias.add(if e.by_row() { rows } else { columns });
                 }
                 if !e.scale.is_null() {
-                    e.scale = e.scale.add(if e.bias_axis == 0 { rows } else { columns });
+                    e.scale = e.scale.add(if e.by_row() { rows } else { columns });
                 }
                 if !e.residual.is_null() {
                     e.residual = e.residual.add(down * e.residual_ld as usize + right);
@@ -140,12 +170,12 @@ impl Target {
         if self.across || self.accumulate || !e.scale.is_null() || !e.residual.is_null() {
             return None;
         }
-        let bias = match e.bias_axis {
+        let bias = match e.by_row() {
             _ if e.bias.is_null() => Bias::None,
-            0 => Bias::Rows(e.bias),
-            _ => Bias::Columns(e.bias),
+            true => Bias::Rows(e.bias),
+            false => Bias::Columns(e.bias),
         };
-        Some((bias, (e.activation != 0).then(|| e.bounds())))
+        Some((bias, e.activates().then(|| e.bounds())))
     }
 
     /// Applies everything to a tile of `rows` by `vectors` and stores its first `columns`.
@@ -175,14 +205,14 @@ impl Target {
                         x = x.add(S::load_part(c, n));
                     }
                     if !e.scale.is_null() {
-                        x = x.mul(if e.bias_axis == 0 {
+                        x = x.mul(if e.by_row() {
                             S::splat(*e.scale.add(i))
                         } else {
                             S::load_part(e.scale.add(column), n)
                         });
                     }
                     if !e.bias.is_null() {
-                        x = x.add(if e.bias_axis == 0 {
+                        x = x.add(if e.by_row() {
                             S::splat(*e.bias.add(i))
                         } else {
                             S::load_part(e.bias.add(column), n)
@@ -192,7 +222,7 @@ impl Target {
                         let at = e.residual.add(i * e.residual_ld as usize + column);
                         x = x.add(S::load_part(at, n));
                     }
-                    if e.activation != 0 {
+                    if e.activates() {
                         // As `a > b ? a : b`: a NaN becomes the bound.
                         x = x.max(lo).min(hi);
                     }
@@ -266,7 +296,7 @@ unsafe fn turn<S: Simd>(
                         if early && !e.bias.is_null() {
                             x = x.add(S::load_part(e.bias.add(column), n));
                         }
-                        if !late && e.activation != 0 {
+                        if !late && e.activates() {
                             x = x.max(S::splat(lo)).min(S::splat(hi));
                         }
                         *part = x;
@@ -302,7 +332,7 @@ unsafe fn turn<S: Simd>(
                     if !e.residual.is_null() {
                         x += *e.residual.add(j * e.residual_ld as usize + i + k);
                     }
-                    if late && e.activation != 0 {
+                    if late && e.activates() {
                         x = RxEpilogue::bound(x, (lo, hi));
                     }
                     *c.add(k) = x;

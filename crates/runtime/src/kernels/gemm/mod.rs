@@ -10,6 +10,7 @@ pub mod other;
 pub mod pack;
 pub mod tile;
 
+use crate::c_structure;
 use crate::context::{RxContext, guard};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Claims, Share};
@@ -31,42 +32,42 @@ const SMALL_FEW: usize = 1 << 17;
 /// Up to this many rows, products with a B that is not packed read it as it lies.
 pub(crate) const FEW_ROWS: usize = 4;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxGemmF32 {
-    /// Rows of the result.
-    pub m: i64,
-    /// Columns of the result.
-    pub n: i64,
-    /// The common axis.
-    pub k: i64,
-    /// Left operand.
-    pub a: *const f32,
-    /// Its strides.
-    pub a_rs: i64,
-    /// Its strides.
-    pub a_cs: i64,
-    /// Right operand.
-    pub b: *const f32,
-    /// Its strides.
-    pub b_rs: i64,
-    /// Its strides.
-    pub b_cs: i64,
-    /// The left operand, packed; or null.
-    pub a_packed: *const f32,
-    /// The right operand, packed; or null.
-    pub b_packed: *const f32,
-    /// The result.
-    pub c: *mut f32,
-    /// Its row stride.
-    pub c_ld: i64,
-    /// Add to the result's old contents.
-    pub accumulate: i32,
-    /// 0.
-    pub reserved: i32,
-    /// What happens before storing.
-    pub epilogue: RxEpilogue,
+c_structure! {
+    /// As in the C header.
+    pub struct RxGemmF32 {
+        /// Rows of the result.
+        pub m: i64,
+        /// Columns of the result.
+        pub n: i64,
+        /// The common axis.
+        pub k: i64,
+        /// Left operand.
+        pub a: *const f32,
+        /// Its strides.
+        pub a_rs: i64,
+        /// Its strides.
+        pub a_cs: i64,
+        /// Right operand.
+        pub b: *const f32,
+        /// Its strides.
+        pub b_rs: i64,
+        /// Its strides.
+        pub b_cs: i64,
+        /// The left operand, packed; or null.
+        pub a_packed: *const f32,
+        /// The right operand, packed; or null.
+        pub b_packed: *const f32,
+        /// The result.
+        pub c: *mut f32,
+        /// Its row stride.
+        pub c_ld: i64,
+        /// Add to the result's old contents.
+        pub accumulate: i32,
+        /// 0.
+        pub reserved: i32,
+        /// What happens before storing.
+        pub epilogue: RxEpilogue,
+    }
 }
 
 impl Default for RxGemmF32 {

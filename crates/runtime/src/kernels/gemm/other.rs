@@ -2,6 +2,7 @@
 //! to rows of a block of sums, which compilers turn into vector code for each instruction set. Products
 //! of small integers go their own way (`kernels::integer`) where their operands fit 16 bits.
 
+use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::contract::{RxContract, rx_contract};
 use crate::kernels::integer::{Element, Matrices};
@@ -10,36 +11,36 @@ use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use std::ffi::c_void;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxGemm {
-    /// Rows of the result.
-    pub m: i64,
-    /// Columns of the result.
-    pub n: i64,
-    /// The common axis.
-    pub k: i64,
-    /// Left operand.
-    pub a: *const c_void,
-    /// Its strides.
-    pub a_rs: i64,
-    /// Its strides.
-    pub a_cs: i64,
-    /// Right operand.
-    pub b: *const c_void,
-    /// Its strides.
-    pub b_rs: i64,
-    /// Its strides.
-    pub b_cs: i64,
-    /// The result.
-    pub c: *mut c_void,
-    /// Its row stride.
-    pub c_ld: i64,
-    /// Add to the result's old contents.
-    pub accumulate: i32,
-    /// 0.
-    pub reserved: i32,
+c_structure! {
+    /// As in the C header.
+    pub struct RxGemm {
+        /// Rows of the result.
+        pub m: i64,
+        /// Columns of the result.
+        pub n: i64,
+        /// The common axis.
+        pub k: i64,
+        /// Left operand.
+        pub a: *const c_void,
+        /// Its strides.
+        pub a_rs: i64,
+        /// Its strides.
+        pub a_cs: i64,
+        /// Right operand.
+        pub b: *const c_void,
+        /// Its strides.
+        pub b_rs: i64,
+        /// Its strides.
+        pub b_cs: i64,
+        /// The result.
+        pub c: *mut c_void,
+        /// Its row stride.
+        pub c_ld: i64,
+        /// Add to the result's old contents.
+        pub accumulate: i32,
+        /// 0.
+        pub reserved: i32,
+    }
 }
 
 impl RxGemm {
@@ -62,36 +63,32 @@ impl RxGemm {
     }
 }
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxGemmI32 {
-    /// The product.
-    pub gemm: RxGemm,
-    /// The left operand's elements: 0 int8, 1 uint8, 2 int16, 3 int32.
-    pub a_type: i32,
-    /// The right operand's elements.
-    pub b_type: i32,
-    /// What is taken off every element of the left operand.
-    pub a_zero: i32,
-    /// What is taken off every element of the right operand.
-    pub b_zero: i32,
+c_structure! {
+    /// As in the C header.
+    pub struct RxGemmI32 {
+        /// The product.
+        pub gemm: RxGemm,
+        /// The left operand's elements, a [`Kind`] of at most 32 bits with a sign, or uint8.
+        pub a_type: i32,
+        /// The right operand's elements.
+        pub b_type: i32,
+        /// What is taken off every element of the left operand.
+        pub a_zero: i32,
+        /// What is taken off every element of the right operand.
+        pub b_zero: i32,
+    }
 }
 
 impl RxGemmI32 {
     /// The product of operands without zero points as a contraction, which takes elements of all 32 bits.
     unsafe fn contracted(&self, context: &mut RxContext) -> i32 {
         let g = &self.gemm;
-        let kind = |element: i32| {
-            let kinds = [Kind::I8, Kind::U8, Kind::I16, Kind::I32];
-            kinds[element as usize % kinds.len()] as i32
-        };
         let extents = [g.m, g.n, g.k];
         let steps = [g.a_rs, 0, g.a_cs, 0, g.b_cs, g.b_rs, g.c_ld, 1, 0];
         let contract = RxContract {
             axes: 3,
-            a_type: kind(self.a_type),
-            b_type: kind(self.b_type),
+            a_type: self.a_type,
+            b_type: self.b_type,
             c_type: Kind::I32 as i32,
             extents: extents.as_ptr(),
             steps: steps.as_ptr(),

@@ -9,35 +9,36 @@ use super::pairs::Product;
 use super::quads::Kernel;
 use super::tables::Tables;
 use super::{Element, Scratch};
+use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxConv2dI32 {
-    /// What is convolved with what.
-    pub sizes: RxConv2dSizes,
-    /// 0 NCHW with OIHW, 1 NHWC with HWIO.
-    pub layout: i32,
-    /// The input's elements: 0 int8, 1 uint8, 2 int16, 3 int32.
-    pub x_type: i32,
-    /// The weight's elements.
-    pub weight_type: i32,
-    /// 0.
-    pub reserved: i32,
-    /// Input.
-    pub x: *const c_void,
-    /// Weight.
-    pub weight: *const c_void,
-    /// Output.
-    pub y: *mut i32,
-    /// What is taken off every element of the input; padding is 0 after that.
-    pub x_zero: i32,
-    /// What is taken off every element of the weight.
-    pub weight_zero: i32,
+c_structure! {
+    /// As in the C header.
+    pub struct RxConv2dI32 {
+        /// What is convolved with what.
+        pub sizes: RxConv2dSizes,
+        /// A [`Layout`](crate::kernels::conv::Layout).
+        pub layout: i32,
+        /// The input's elements, a number of [`Element`].
+        pub x_type: i32,
+        /// The weight's elements.
+        pub weight_type: i32,
+        /// 0.
+        pub reserved: i32,
+        /// Input.
+        pub x: *const c_void,
+        /// Weight.
+        pub weight: *const c_void,
+        /// Output.
+        pub y: *mut i32,
+        /// What is taken off every element of the input; padding is 0 after that.
+        pub x_zero: i32,
+        /// What is taken off every element of the weight.
+        pub weight_zero: i32,
+    }
 }
 
 /// A convolution whose sizes were looked at.

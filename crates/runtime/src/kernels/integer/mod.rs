@@ -20,11 +20,12 @@ mod tile;
 use std::ffi::c_void;
 
 use crate::context::RxContext;
+use crate::kernels::kinds::Kind;
 use crate::kernels::scratch::Scratch;
 use pairs::Product;
 use share::Operand;
 
-/// Element types of operands, by their numbers in the C header.
+/// Element types of operands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
     /// int8
@@ -40,13 +41,13 @@ pub enum Element {
 impl Element {
     /// The type of a number of the C header.
     pub fn of(code: i32) -> Option<Element> {
-        Some(match code {
-            0 => Element::I8,
-            1 => Element::U8,
-            2 => Element::I16,
-            3 => Element::I32,
-            _ => return None,
-        })
+        match Kind::of(code)? {
+            Kind::I8 => Some(Element::I8),
+            Kind::U8 => Some(Element::U8),
+            Kind::I16 => Some(Element::I16),
+            Kind::I32 => Some(Element::I32),
+            _ => None,
+        }
     }
 
     /// Brings `n` elements, less a zero point, to 16 bits; `false` where one does not fit.

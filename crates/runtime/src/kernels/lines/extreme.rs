@@ -3,7 +3,7 @@
 //! Elements are compared in the four types that every instruction set has vectors of. Beside each best one so far stands
 //! its index, a number of the same type.
 
-use super::{RxLines, work};
+use super::{RxLines, Work};
 use crate::context::RxContext;
 use crate::kernels::contract::{Everywhere, Sums};
 use crate::kernels::kinds::{Kind, Sum};
@@ -96,7 +96,7 @@ unsafe fn tasks_of<S: Wide, T: Sums<S> + Compared>(
 ) {
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let strips = inner.div_ceil(STRIP);
-    let (greatest, last) = (lines.work == work::GREATEST, lines.flag != 0);
+    let (greatest, last) = (lines.work == Work::Greatest as i32, lines.flag != 0);
     let size = kind.size();
     // SAFETY: the caller's promise.
     unsafe {

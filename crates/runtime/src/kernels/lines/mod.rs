@@ -10,47 +10,50 @@ use half::{bf16, f16};
 
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::kinds::Kind;
+use crate::{c_enumeration, c_structure};
 
-/// What is done along each line.
-pub mod work {
-    /// The elements, or their indices, in order; the first `keep` of them.
-    pub const SORT: i32 = 0;
-    /// The index of the greatest element.
-    pub const GREATEST: i32 = 1;
-    /// The index of the least element.
-    pub const LEAST: i32 = 2;
-    /// The sum up to each element.
-    pub const SUM: i32 = 3;
-    /// The product up to each element.
-    pub const PRODUCT: i32 = 4;
+c_enumeration! {
+    /// What is done along each line.
+    pub enum Work {
+        /// The elements, or their indices, in order; the first `keep` of them.
+        Sort = "RX_LINES_SORT",
+        /// The index of the greatest element.
+        Greatest = "RX_LINES_GREATEST",
+        /// The index of the least element.
+        Least = "RX_LINES_LEAST",
+        /// The sum up to each element.
+        Sum = "RX_LINES_SUM",
+        /// The product up to each element.
+        Product = "RX_LINES_PRODUCT",
+    }
 }
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxLines {
-    /// Extents before the axis.
-    pub outer: i64,
-    /// The axis.
-    pub extent: i64,
-    /// Extents behind it.
-    pub inner: i64,
-    /// How many elements of a sorted line are kept.
-    pub keep: i64,
-    /// The elements, a [`Kind`]. Running sums have the same.
-    pub kind: i32,
-    /// The type of indices: int32 or int64.
-    pub index_kind: i32,
-    /// See [`work`].
-    pub work: i32,
-    /// Sorting: in ascending order. Greatest and least: the last one of equals. Running: without the element itself.
-    pub flag: i32,
-    /// The array.
-    pub x: *const c_void,
-    /// The elements that are kept, or what ran up; or null.
-    pub values: *mut c_void,
-    /// Indices; or null.
-    pub indices: *mut c_void,
+c_structure! {
+    /// As in the C header.
+    pub struct RxLines {
+        /// Extents before the axis.
+        pub outer: i64,
+        /// The axis.
+        pub extent: i64,
+        /// Extents behind it.
+        pub inner: i64,
+        /// How many elements of a sorted line are kept.
+        pub keep: i64,
+        /// The elements, a [`Kind`]. Running sums have the same.
+        pub kind: i32,
+        /// The type of indices: int32 or int64.
+        pub index_kind: i32,
+        /// A [`Work`].
+        pub work: i32,
+        /// Sorting: in ascending order. Greatest and least: the last one of equals. Running: without the element itself.
+        pub flag: i32,
+        /// The array.
+        pub x: *const c_void,
+        /// The elements that are kept, or what ran up; or null.
+        pub values: *mut c_void,
+        /// Indices; or null.
+        pub indices: *mut c_void,
+    }
 }
 
 impl RxLines {
@@ -179,9 +182,8 @@ floats! {
 }
 
 /// Whether there is a kernel for something done along lines of elements of a type.
-pub fn knows(kind: Kind, work: i32) -> bool {
-    let extreme = matches!(work, work::GREATEST | work::LEAST);
-    extreme || kind != Kind::Bool
+pub fn knows(kind: Kind, work: Work) -> bool {
+    matches!(work, Work::Greatest | Work::Least) || kind != Kind::Bool
 }
 
 unsafe fn extreme(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
@@ -196,11 +198,11 @@ unsafe fn extreme(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
     }
 }
 
-unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
+unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines, work: Work) -> i32 {
     // SAFETY: the caller's promise.
     unsafe {
-        match lines.work {
-            work::SORT => sort::run::<T>(context, lines),
+        match work {
+            Work::Sort => sort::run::<T>(context, lines),
             _ => running::run::<T>(context, lines),
         }
     }
@@ -220,25 +222,28 @@ pub unsafe extern "C" fn rx_lines(ctx: *mut RxContext, lines: *const RxLines) ->
             if lines.count() == 0 {
                 return 0;
             }
+            let Some(work) = Work::of(lines.work) else {
+                return context.fail(Status::Argument, "rx_lines: no such work");
+            };
             match Kind::of(lines.kind) {
-                Some(kind) if matches!(lines.work, work::GREATEST | work::LEAST) => {
+                Some(kind) if matches!(work, Work::Greatest | Work::Least) => {
                     extreme(context, lines, kind)
                 }
-                Some(Kind::I8) => of::<i8>(context, lines),
-                Some(Kind::U8) => of::<u8>(context, lines),
-                Some(Kind::I16) => of::<i16>(context, lines),
-                Some(Kind::U16) => of::<u16>(context, lines),
-                Some(Kind::I32) => of::<i32>(context, lines),
-                Some(Kind::U32) => of::<u32>(context, lines),
-                Some(Kind::I64) => of::<i64>(context, lines),
-                Some(Kind::U64) => of::<u64>(context, lines),
-                Some(kind @ (Kind::F16 | Kind::BF16)) if lines.work != work::SORT => {
+                Some(Kind::I8) => of::<i8>(context, lines, work),
+                Some(Kind::U8) => of::<u8>(context, lines, work),
+                Some(Kind::I16) => of::<i16>(context, lines, work),
+                Some(Kind::U16) => of::<u16>(context, lines, work),
+                Some(Kind::I32) => of::<i32>(context, lines, work),
+                Some(Kind::U32) => of::<u32>(context, lines, work),
+                Some(Kind::I64) => of::<i64>(context, lines, work),
+                Some(Kind::U64) => of::<u64>(context, lines, work),
+                Some(kind @ (Kind::F16 | Kind::BF16)) if work != Work::Sort => {
                     running::narrow(context, lines, kind)
                 }
                 Some(Kind::F16) => sort::run::<f16>(context, lines),
                 Some(Kind::BF16) => sort::run::<bf16>(context, lines),
-                Some(Kind::F32) => of::<f32>(context, lines),
-                Some(Kind::F64) => of::<f64>(context, lines),
+                Some(Kind::F32) => of::<f32>(context, lines, work),
+                Some(Kind::F64) => of::<f64>(context, lines, work),
                 _ => context.fail(Status::Argument, "rx_lines: no such elements"),
             }
         }

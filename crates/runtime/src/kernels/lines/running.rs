@@ -1,6 +1,6 @@
 //! Running sums and products along each line, in order.
 
-use super::{Element, RxLines, work};
+use super::{Element, RxLines, Work};
 use crate::context::RxContext;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::{Simd, dispatch_of};
@@ -39,7 +39,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
 unsafe fn tasks_of<S: Simd, T: Element>(lines: &RxLines, begin: usize, end: usize) {
-    let product = lines.work == work::PRODUCT;
+    let product = lines.work == Work::Product as i32;
     let outside = lines.flag != 0;
     // SAFETY: the caller's promise.
     unsafe {
@@ -196,7 +196,7 @@ struct Sums {
 
 impl Sums {
     fn new(lines: &RxLines, kind: Kind) -> Self {
-        let product = lines.work == work::PRODUCT;
+        let product = lines.work == Work::Product as i32;
         let sums = [if product { 1.0 } else { 0.0 }; STRIP];
         let mut bits = [0u16; STRIP];
         // SAFETY: both have as many elements.

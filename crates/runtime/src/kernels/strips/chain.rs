@@ -5,13 +5,11 @@
 //! and only its inputs are read and its result is written. What is needed later than that allows, and operations
 //! that are not arithmetic, use the strips of temporaries.
 
-use super::{Op, RxStripOp, apply, whole};
+use super::{OPS, Op, RxStripOp, apply, whole};
 use crate::kernels::simd::Simd;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
-/// Most operations.
-const OPS: usize = 64;
 /// Most steps: an operation may load and store beside what it does.
 const STEPS: usize = 3 * OPS;
 /// What wrote an input or a constant.
@@ -57,7 +55,7 @@ enum Form {
 #[derive(Clone, Copy, Debug)]
 struct Step {
     form: Form,
-    code: u8,
+    op: Op,
     x: u8,
     y: u8,
 }
@@ -79,13 +77,12 @@ enum Place {
 }
 
 /// Whether the operation is done in registers, and of how many operands.
-fn quick(code: i32) -> Option<usize> {
-    const UNARY: [Op; 4] = [Op::Neg, Op::Abs, Op::Sqrt, Op::Round];
-    const BINARY: [Op; 6] = [Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Min, Op::Max];
-    if BINARY.iter().any(|&op| op as i32 == code) {
-        return Some(2);
+fn quick(op: Op) -> Option<usize> {
+    match op {
+        Op::Neg | Op::Abs | Op::Sqrt | Op::RoundEven => Some(1),
+        Op::Add | Op::Sub | Op::Mul | Op::Div | Op::Min | Op::Max => Some(2),
+        _ => None,
     }
-    UNARY.iter().any(|&op| op as i32 == code).then_some(1)
 }
 
 /// What is known while steps are made.
@@ -107,17 +104,12 @@ struct Maker<'a> {
 }
 
 /// The number of arguments that an operation reads.
-pub(super) fn arity(code: i32) -> usize {
-    match code {
-        c if c == Op::MulAdd as i32 => 3,
-        c if [Op::SelectLt, Op::SelectLe, Op::SelectEq]
-            .iter()
-            .any(|&op| op as i32 == c) =>
-        {
-            4
-        }
-        c if c == Op::Pow as i32 => 2,
-        _ => quick(code).unwrap_or(1),
+pub(super) fn arity(op: Op) -> usize {
+    match op {
+        Op::SelectLt | Op::SelectLe | Op::SelectEq => 4,
+        Op::MulAdd => 3,
+        Op::Pow => 2,
+        _ => quick(op).unwrap_or(1),
     }
 }
 
@@ -148,13 +140,13 @@ impl Chain {
     /// Makes the steps of a program, for operands of which `number` says whether they are one number; none
     /// where registers would not help.
     pub(super) fn make(&mut self, ops: &[RxStripOp], first: usize, number: &dyn Fn(usize) -> bool) {
-        if ops.len() > OPS || ops.iter().filter(|op| quick(op.code).is_some()).count() < 2 {
+        if ops.len() > OPS || ops.iter().filter(|op| quick(op.op()).is_some()).count() < 2 {
             return;
         }
         let mut writer = [NOBODY; super::OPERANDS];
         let (mut from, mut uses) = ([[NOBODY; 4]; OPS], [0u8; OPS]);
         for (k, op) in ops.iter().enumerate() {
-            for (of, arg) in from[k].iter_mut().zip(op.args).take(arity(op.code)) {
+            for (of, arg) in from[k].iter_mut().zip(op.args).take(arity(op.op())) {
                 *of = writer[arg as usize];
                 if *of != NOBODY {
                     uses[usize::from(*of)] += 1;
@@ -190,9 +182,9 @@ impl Chain {
 }
 
 impl Maker<'_> {
-    fn step(&mut self, form: Form, code: i32, x: usize, y: usize) {
-        let (code, x, y) = (code as u8, x as u8, y as u8);
-        self.out.steps[self.out.count].write(Step { form, code, x, y });
+    fn step(&mut self, form: Form, op: Op, x: usize, y: usize) {
+        let (x, y) = (x as u8, y as u8);
+        self.out.steps[self.out.count].write(Step { form, op, x, y });
         self.out.count += 1;
     }
 
@@ -217,7 +209,7 @@ impl Maker<'_> {
             if self.live(self.lower) {
                 return Err(self.lower.unwrap_or_default());
             }
-            self.step(Form::Push, 0, 0, 0);
+            self.step(Form::Push, Op::Copy, 0, 0);
             self.lower = self.upper;
         }
         Ok(())
@@ -253,8 +245,8 @@ impl Maker<'_> {
 
     fn operation(&mut self, k: usize) -> Result<(), usize> {
         let op = self.ops[k];
-        let Some(count) = quick(op.code) else {
-            for arg in 0..arity(op.code) {
+        let Some(count) = quick(op.op()) else {
+            for arg in 0..arity(op.op()) {
                 if let Some(value) = self.writer(k, arg).filter(|&v| !self.is_kept(v)) {
                     return Err(value);
                 }
@@ -262,7 +254,7 @@ impl Maker<'_> {
             if !self.is_kept(k) && k + 1 < self.ops.len() {
                 return Err(k);
             }
-            self.read(k, arity(op.code));
+            self.read(k, arity(op.op()));
             // Its vectors need the registers.
             for bank in [self.upper, self.lower] {
                 if self.live(bank) {
@@ -270,10 +262,10 @@ impl Maker<'_> {
                 }
             }
             (self.upper, self.lower) = (None, None);
-            self.step(Form::Other, op.code, k, 0);
+            self.step(Form::Other, op.op(), k, 0);
             if k + 1 == self.ops.len() {
                 // The result was written to the last strip; the last step stores it from the bank.
-                self.step(Form::Load, 0, self.first + op.dst as usize, 0);
+                self.step(Form::Load, Op::Copy, self.first + op.dst as usize, 0);
             }
             return Ok(());
         };
@@ -301,7 +293,7 @@ impl Maker<'_> {
                 if self.live(self.upper) {
                     return Err(usize::from(self.from[k][one]));
                 }
-                self.step(Form::Pop, 0, 0, 0);
+                self.step(Form::Pop, Op::Copy, 0, 0);
                 (self.upper, self.lower) = (self.lower, None);
                 at[one] = Upper;
             }
@@ -316,7 +308,7 @@ impl Maker<'_> {
             if self.live(self.lower) || at.contains(&Lower) {
                 return Err(value);
             }
-            self.step(Form::Push, 0, 0, 0);
+            self.step(Form::Push, Op::Copy, 0, 0);
             self.lower = self.upper;
         }
         if count == 1 {
@@ -326,33 +318,33 @@ impl Maker<'_> {
                 } else {
                     Form::Load
                 };
-                self.step(form, 0, x, 0);
+                self.step(form, Op::Copy, x, 0);
             }
-            self.step(Form::Unary, op.code, 0, 0);
+            self.step(Form::Unary, op.op(), 0, 0);
         } else {
             match (at[0], at[1]) {
-                (Upper, Strip) => self.step(Form::Right, op.code, y, 0),
-                (Upper, Number) => self.step(Form::RightNumber, op.code, y, 0),
-                (Strip, Upper) => self.step(Form::Left, op.code, x, 0),
-                (Number, Upper) => self.step(Form::LeftNumber, op.code, x, 0),
-                (Lower, Upper) => self.step(Form::Both, op.code, 0, 0),
-                (Upper, Lower) => self.step(Form::Turned, op.code, 0, 0),
-                (Strip, Strip) => self.step(Form::Two, op.code, x, y),
-                (Strip, Number) => self.step(Form::TwoNumber, op.code, x, y),
+                (Upper, Strip) => self.step(Form::Right, op.op(), y, 0),
+                (Upper, Number) => self.step(Form::RightNumber, op.op(), y, 0),
+                (Strip, Upper) => self.step(Form::Left, op.op(), x, 0),
+                (Number, Upper) => self.step(Form::LeftNumber, op.op(), x, 0),
+                (Lower, Upper) => self.step(Form::Both, op.op(), 0, 0),
+                (Upper, Lower) => self.step(Form::Turned, op.op(), 0, 0),
+                (Strip, Strip) => self.step(Form::Two, op.op(), x, y),
+                (Strip, Number) => self.step(Form::TwoNumber, op.op(), x, y),
                 (Number, Strip) => {
-                    self.step(Form::Load, 0, y, 0);
-                    self.step(Form::LeftNumber, op.code, x, 0);
+                    self.step(Form::Load, Op::Copy, y, 0);
+                    self.step(Form::LeftNumber, op.op(), x, 0);
                 }
                 (Number, Number) => {
-                    self.step(Form::LoadNumber, 0, x, 0);
-                    self.step(Form::RightNumber, op.code, y, 0);
+                    self.step(Form::LoadNumber, Op::Copy, x, 0);
+                    self.step(Form::RightNumber, op.op(), y, 0);
                 }
                 (Lower, _) | (_, Lower) | (Upper, Upper) => return Err(usize::MAX),
             }
         }
         self.upper = Some(k);
         if self.is_kept(k) {
-            self.step(Form::Store, 0, self.first + op.dst as usize, 0);
+            self.step(Form::Store, Op::Copy, self.first + op.dst as usize, 0);
         }
         Ok(())
     }
@@ -402,7 +394,7 @@ pub(super) unsafe fn run<S: Simd, const U: usize, const P: usize>(
                     *to = *operands.get_unchecked(arg as usize);
                 }
                 let to = *operands.get_unchecked(first + op.dst as usize);
-                apply::<S>(op.code, args, to.cast_mut(), n);
+                apply::<S>(op.op(), args, to.cast_mut(), n);
                 steps = rest;
                 continue;
             }
@@ -504,20 +496,20 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
                     Form::Push => unrolled!(U, I => b[I] = a[I]),
                     Form::Pop => unrolled!(U, I => a[I] = b[I]),
                     Form::Store => unrolled!(U, I => put!(x.cast_mut(), I)),
-                    Form::Unary => match step.code {
-                        c if c == Op::Neg as u8 => {
+                    Form::Unary => match step.op {
+                        Op::Neg => {
                             unrolled!(U, I => a[I] = S::splat(-0.0).sub(a[I]))
                         }
-                        c if c == Op::Abs as u8 => unrolled!(U, I => a[I] = a[I].abs()),
-                        c if c == Op::Round as u8 => unrolled!(U, I => a[I] = whole(a[I])),
+                        Op::Abs => unrolled!(U, I => a[I] = a[I].abs()),
+                        Op::RoundEven => unrolled!(U, I => a[I] = whole(a[I])),
                         _ => unrolled!(U, I => a[I] = a[I].sqrt()),
                     },
-                    _ => match step.code {
-                        c if c == Op::Add as u8 => binary!(add),
-                        c if c == Op::Sub as u8 => binary!(sub),
-                        c if c == Op::Mul as u8 => binary!(mul),
-                        c if c == Op::Div as u8 => binary!(div),
-                        c if c == Op::Min as u8 => binary!(min),
+                    _ => match step.op {
+                        Op::Add => binary!(add),
+                        Op::Sub => binary!(sub),
+                        Op::Mul => binary!(mul),
+                        Op::Div => binary!(div),
+                        Op::Min => binary!(min),
                         _ => binary!(max),
                     },
                 }

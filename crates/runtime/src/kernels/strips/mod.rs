@@ -10,20 +10,24 @@ mod short;
 mod uniform;
 
 use crate::context::{RxContext, Status, guard};
+use crate::kernels::kinds::Combiner;
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::{c_enumeration, c_structure};
 use flat::plain as rows_together;
 use short::short as short_rows;
 
 /// Elements of a strip: a dozen operands of it fit in the first cache.
 const STRIP: usize = 512;
 /// Most axes, before and after those that lie alike are joined.
-const AXES: usize = 12;
+pub const AXES: usize = 12;
 /// Most inputs.
-const INPUTS: usize = 16;
+pub const INPUTS: usize = 16;
+/// Most operations that stay in registers; generated code has no more.
+pub const OPS: usize = 64;
 /// Most inputs, constants and temporaries together.
 const OPERANDS: usize = 96;
 /// Bytes of a result from which on it is written past the caches: little of it would still be there when it
@@ -33,110 +37,118 @@ pub(crate) const STREAM: usize = 16 << 20;
 /// shows from how many on sharing pays.
 const SMALL: usize = 1 << 16;
 
-/// What an operation does with its arguments `a`, `b`, `c`, `d`.
-#[repr(i32)]
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Op {
-    /// `a`.
-    Copy = 0,
-    /// `a + b`.
-    Add,
-    /// `a - b`.
-    Sub,
-    /// `a * b`.
-    Mul,
-    /// `a / b`.
-    Div,
-    /// `a < b ? a : b`.
-    Min,
-    /// `a > b ? a : b`.
-    Max,
-    /// `a < b ? c : d`.
-    SelectLt,
-    /// `a <= b ? c : d`.
-    SelectLe,
-    /// `a == b ? c : d`.
-    SelectEq,
-    /// `-a`.
-    Neg,
-    /// `|a|`.
-    Abs,
-    /// The root of `a`.
-    Sqrt,
-    /// One by the root of `a`.
-    Rsqrt,
-    /// To the nearest integer, ties to even.
-    Round,
-    /// The next integer below.
-    Floor,
-    /// The next integer above.
-    Ceil,
-    /// The next integer toward 0.
-    Trunc,
-    /// As `rx_vexp_f32`.
-    Exp,
-    /// As `rx_vlog_f32`.
-    Log,
-    /// As `rx_vtanh_f32`.
-    Tanh,
-    /// As `rx_verf_f32`.
-    Erf,
-    /// As `rx_vsigmoid_f32`.
-    Sigmoid,
-    /// As `rx_vsin_f32`.
-    Sin,
-    /// As `rx_vcos_f32`.
-    Cos,
-    /// As `rx_vpow_f32`.
-    Pow,
-    /// `a * b + c`, rounded as the processor does it.
-    MulAdd,
+c_enumeration! {
+    /// What an operation does with its arguments `a`, `b`, `c`, `d`.
+    pub enum Op {
+        /// `a`.
+        Copy,
+        /// `a + b`.
+        Add,
+        /// `a - b`.
+        Sub,
+        /// `a * b`.
+        Mul,
+        /// `a / b`.
+        Div,
+        /// `a < b ? a : b`.
+        Min,
+        /// `a > b ? a : b`.
+        Max,
+        /// `a < b ? c : d`.
+        SelectLt,
+        /// `a <= b ? c : d`.
+        SelectLe,
+        /// `a == b ? c : d`.
+        SelectEq,
+        /// `-a`.
+        Neg,
+        /// `|a|`.
+        Abs,
+        /// The root of `a`.
+        Sqrt,
+        /// One by the root of `a`.
+        Rsqrt,
+        /// To the nearest integer, ties to even.
+        RoundEven,
+        /// The next integer below.
+        Floor,
+        /// The next integer above.
+        Ceil,
+        /// The next integer toward 0.
+        Trunc,
+        /// As `rx_vexp_f32`.
+        Exp,
+        /// As `rx_vlog_f32`.
+        Log,
+        /// As `rx_vtanh_f32`.
+        Tanh,
+        /// As `rx_verf_f32`.
+        Erf,
+        /// As `rx_vsigmoid_f32`.
+        Sigmoid,
+        /// As `rx_vsin_f32`.
+        Sin,
+        /// As `rx_vcos_f32`.
+        Cos,
+        /// As `rx_vpow_f32`.
+        Pow,
+        /// `a * b + c`, rounded as the processor does it.
+        MulAdd,
+    }
 }
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxStripOp {
-    /// An [`Op`].
-    pub code: i32,
-    /// The temporary that is written, from 0.
-    pub dst: i32,
-    /// Operands: inputs, then constants, then temporaries.
-    pub args: [i32; 4],
+c_structure! {
+    /// As in the C header.
+    pub struct RxStripOp {
+        /// An [`Op`].
+        pub code: i32,
+        /// The temporary that is written, from 0.
+        pub dst: i32,
+        /// Operands: inputs, then constants, then temporaries.
+        pub args: [i32; 4],
+    }
 }
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxStrips {
-    /// Axes of the result.
-    pub axes: i32,
-    /// Axes that are reduced; they follow those of the result.
-    pub reduced: i32,
-    /// Number of inputs.
-    pub inputs: i32,
-    /// Number of constants.
-    pub constants: i32,
-    /// Number of operations; the last one gives the result.
-    pub ops: i32,
-    /// Number of temporaries.
-    pub temps: i32,
-    /// 0 sum, 1 product, 2 maximum, 3 minimum.
-    pub combiner: i32,
-    /// 0.
-    pub reserved: i32,
-    /// The extents of all axes.
-    pub extents: *const i64,
-    /// The inputs' first elements.
-    pub data: *const *const f32,
-    /// For each input, the step along every axis, in elements.
-    pub strides: *const i64,
-    /// The constants.
-    pub values: *const f32,
-    /// The operations.
-    pub program: *const RxStripOp,
-    /// The result, contiguous.
-    pub out: *mut f32,
+c_structure! {
+    /// As in the C header.
+    pub struct RxStrips {
+        /// Axes of the result.
+        pub axes: i32,
+        /// Axes that are reduced; they follow those of the result.
+        pub reduced: i32,
+        /// Number of inputs.
+        pub inputs: i32,
+        /// Number of constants.
+        pub constants: i32,
+        /// Number of operations; the last one gives the result.
+        pub ops: i32,
+        /// Number of temporaries.
+        pub temps: i32,
+        /// A [`Combiner`]: sum, product, maximum or minimum.
+        pub combiner: i32,
+        /// 0.
+        pub reserved: i32,
+        /// The extents of all axes.
+        pub extents: *const i64,
+        /// The inputs' first elements.
+        pub data: *const *const f32,
+        /// For each input, the step along every axis, in elements.
+        pub strides: *const i64,
+        /// The constants.
+        pub values: *const f32,
+        /// The operations.
+        pub program: *const RxStripOp,
+        /// The result, contiguous.
+        pub out: *mut f32,
+    }
+}
+
+impl RxStripOp {
+    /// What it does; a copy where its number is none.
+    #[inline(always)]
+    pub(crate) fn op(&self) -> Op {
+        Op::of(self.code).unwrap_or(Op::Copy)
+    }
 }
 
 /// Axes with the steps of all inputs, neighbours that lie alike joined.
@@ -231,6 +243,7 @@ impl Space {
 /// What the threads share.
 struct Plan<'a> {
     v: &'a RxStrips,
+    combiner: Combiner,
     /// What is done once for each row, and what for each element.
     lead: &'a [RxStripOp],
     ops: &'a [RxStripOp],
@@ -361,7 +374,7 @@ impl Plan<'_> {
                     s.room.add((first + op.dst as usize) * STRIP)
                 };
                 let arg = |i: usize| s.operands[op.args[i] as usize];
-                apply::<S>(op.code, [arg(0), arg(1), arg(2), arg(3)], dst, n);
+                apply::<S>(op.op(), [arg(0), arg(1), arg(2), arg(3)], dst, n);
             }
         }
     }
@@ -369,12 +382,7 @@ impl Plan<'_> {
 
 /// One operation over `n` elements.
 #[inline(always)]
-pub(crate) unsafe fn apply<S: Simd>(
-    code: i32,
-    [a, b, c, d]: [*const f32; 4],
-    to: *mut f32,
-    n: usize,
-) {
+pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *mut f32, n: usize) {
     macro_rules! each {
         ($load:ident, $i:ident => $value:expr) => {{
             let mut $i = 0;
@@ -392,46 +400,46 @@ pub(crate) unsafe fn apply<S: Simd>(
     }
     // SAFETY: the callers' promise.
     unsafe {
-        match code {
-            x if x == Op::Copy as i32 => each!(l, i => l(a)),
-            x if x == Op::Add as i32 => each!(l, i => l(a).add(l(b))),
-            x if x == Op::Sub as i32 => each!(l, i => l(a).sub(l(b))),
-            x if x == Op::Mul as i32 => each!(l, i => l(a).mul(l(b))),
-            x if x == Op::Div as i32 => each!(l, i => l(a).div(l(b))),
-            x if x == Op::Min as i32 => each!(l, i => l(a).min(l(b))),
-            x if x == Op::Max as i32 => each!(l, i => l(a).max(l(b))),
-            x if x == Op::MulAdd as i32 => each!(l, i => l(a).fma(l(b), l(c))),
-            x if x == Op::SelectLt as i32 => {
+        match op {
+            Op::Copy => each!(l, i => l(a)),
+            Op::Add => each!(l, i => l(a).add(l(b))),
+            Op::Sub => each!(l, i => l(a).sub(l(b))),
+            Op::Mul => each!(l, i => l(a).mul(l(b))),
+            Op::Div => each!(l, i => l(a).div(l(b))),
+            Op::Min => each!(l, i => l(a).min(l(b))),
+            Op::Max => each!(l, i => l(a).max(l(b))),
+            Op::MulAdd => each!(l, i => l(a).fma(l(b), l(c))),
+            Op::SelectLt => {
                 each!(l, i => S::select(l(a).lt(l(b)), l(c), l(d)))
             }
-            x if x == Op::SelectEq as i32 => {
+            Op::SelectEq => {
                 each!(l, i => S::select(l(a).eq(l(b)), l(c), l(d)))
             }
-            x if x == Op::SelectLe as i32 => each!(l, i => {
+            Op::SelectLe => each!(l, i => {
                 let (x, y, yes) = (l(a), l(b), l(c));
                 S::select(x.lt(y), yes, S::select(x.eq(y), yes, l(d)))
             }),
-            x if x == Op::Neg as i32 => each!(l, i => S::splat(-0.0).sub(l(a))),
-            x if x == Op::Abs as i32 => each!(l, i => l(a).abs()),
-            x if x == Op::Sqrt as i32 => each!(l, i => l(a).sqrt()),
-            x if x == Op::Rsqrt as i32 => each!(l, i => S::splat(1.0).div(l(a).sqrt())),
-            x if x == Op::Round as i32 => each!(l, i => whole(l(a))),
-            x if x == Op::Floor as i32 => each!(l, i => floor(l(a))),
-            x if x == Op::Ceil as i32 => each!(l, i => {
+            Op::Neg => each!(l, i => S::splat(-0.0).sub(l(a))),
+            Op::Abs => each!(l, i => l(a).abs()),
+            Op::Sqrt => each!(l, i => l(a).sqrt()),
+            Op::Rsqrt => each!(l, i => S::splat(1.0).div(l(a).sqrt())),
+            Op::RoundEven => each!(l, i => whole(l(a))),
+            Op::Floor => each!(l, i => floor(l(a))),
+            Op::Ceil => each!(l, i => {
                 S::splat(-0.0).sub(floor(S::splat(-0.0).sub(l(a))))
             }),
-            x if x == Op::Trunc as i32 => each!(l, i => {
+            Op::Trunc => each!(l, i => {
                 let x = l(a);
                 floor(x.abs()).copysign(x)
             }),
-            x if x == Op::Exp as i32 => each!(l, i => vmath::exp(l(a))),
-            x if x == Op::Log as i32 => each!(l, i => vmath::log(l(a))),
-            x if x == Op::Tanh as i32 => each!(l, i => vmath::tanh(l(a))),
-            x if x == Op::Erf as i32 => each!(l, i => vmath::erf(l(a))),
-            x if x == Op::Sigmoid as i32 => each!(l, i => vmath::sigmoid(l(a))),
-            x if x == Op::Sin as i32 => vmath::rx_vsin_f32(n as i64, a, to),
-            x if x == Op::Cos as i32 => vmath::rx_vcos_f32(n as i64, a, to),
-            _ => vmath::rx_vpow_f32(n as i64, a, b, to),
+            Op::Exp => each!(l, i => vmath::exp(l(a))),
+            Op::Log => each!(l, i => vmath::log(l(a))),
+            Op::Tanh => each!(l, i => vmath::tanh(l(a))),
+            Op::Erf => each!(l, i => vmath::erf(l(a))),
+            Op::Sigmoid => each!(l, i => vmath::sigmoid(l(a))),
+            Op::Sin => vmath::rx_vsin_f32(n as i64, a, to),
+            Op::Cos => vmath::rx_vcos_f32(n as i64, a, to),
+            Op::Pow => vmath::rx_vpow_f32(n as i64, a, b, to),
         }
     }
 }
@@ -516,28 +524,33 @@ unsafe fn stream<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
 
 /// One step of a reduction, lane by lane.
 #[inline(always)]
-unsafe fn combine<S: Simd>(combiner: i32, acc: S, x: S) -> S {
+unsafe fn combine<S: Simd>(combiner: Combiner, acc: S, x: S) -> S {
     // SAFETY: the callers' promise.
     unsafe {
         match combiner {
-            0 => acc.add(x),
-            1 => acc.mul(x),
-            2 => acc.max(x),
+            Combiner::Sum => acc.add(x),
+            Combiner::Product => acc.mul(x),
+            Combiner::Max => acc.max(x),
             _ => acc.min(x),
         }
     }
 }
 
-fn neutral(combiner: i32) -> f32 {
-    [0.0, 1.0, f32::MIN, f32::MAX][combiner.clamp(0, 3) as usize]
+fn neutral(combiner: Combiner) -> f32 {
+    match combiner {
+        Combiner::Sum => 0.0,
+        Combiner::Product => 1.0,
+        Combiner::Max => f32::MIN,
+        _ => f32::MAX,
+    }
 }
 
-fn combine_f64(combiner: i32, a: f64, b: f64) -> f64 {
+fn combine_f64(combiner: Combiner, a: f64, b: f64) -> f64 {
     match combiner {
-        0 => a + b,
-        1 => a * b,
-        2 if a > b => a,
-        3 if a < b => a,
+        Combiner::Sum => a + b,
+        Combiner::Product => a * b,
+        Combiner::Max if a > b => a,
+        Combiner::Min if a < b => a,
         _ => b,
     }
 }
@@ -550,7 +563,7 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
     unsafe {
         let mut s = p.strip(room, STRIP);
         let result = room.add(p.room() - STRIP);
-        let start = neutral(p.v.combiner);
+        let start = neutral(p.combiner);
         let steps = p.over.inner_steps();
         let (n, outer) = (p.over.inner(), p.over.rows());
         let inner = p.out.inner();
@@ -571,7 +584,7 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
                     p.read::<S>(&mut s, &at, &steps, len, false);
                     // Elements that are reduced as they are need no copy.
                     let result = match p.ops {
-                        [op] if op.code == Op::Copy as i32 => s.operands[op.args[0] as usize],
+                        [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
                         _ => {
                             p.run::<S>(&mut s, len, result);
                             result.cast_const()
@@ -582,26 +595,26 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
                     while i + 4 * S::LANES <= len {
                         for (k, acc) in acc.iter_mut().enumerate() {
                             let x = S::load(result.add(i + k * S::LANES));
-                            *acc = combine(p.v.combiner, *acc, x);
+                            *acc = combine(p.combiner, *acc, x);
                         }
                         i += 4 * S::LANES;
                     }
                     while i + S::LANES <= len {
-                        acc[0] = combine(p.v.combiner, acc[0], S::load(result.add(i)));
+                        acc[0] = combine(p.combiner, acc[0], S::load(result.add(i)));
                         i += S::LANES;
                     }
                     let all = combine(
-                        p.v.combiner,
-                        combine(p.v.combiner, acc[0], acc[1]),
-                        combine(p.v.combiner, acc[2], acc[3]),
+                        p.combiner,
+                        combine(p.combiner, acc[0], acc[1]),
+                        combine(p.combiner, acc[2], acc[3]),
                     );
                     let mut lanes = [0.0f32; 16];
                     all.store(lanes.as_mut_ptr());
                     for &x in &lanes[..S::LANES] {
-                        total = combine_f64(p.v.combiner, total, f64::from(x));
+                        total = combine_f64(p.combiner, total, f64::from(x));
                     }
                     while i < len {
-                        total = combine_f64(p.v.combiner, total, f64::from(*result.add(i)));
+                        total = combine_f64(p.combiner, total, f64::from(*result.add(i)));
                         i += 1;
                     }
                     for (a, s) in at.iter_mut().zip(&steps) {
@@ -622,7 +635,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
     unsafe {
         let mut s = p.strip(room, STRIP);
         let result = room.add(p.room() - STRIP);
-        let start = neutral(p.v.combiner);
+        let start = neutral(p.combiner);
         let n = p.out.inner();
         let strips = n.div_ceil(STRIP).max(1);
         let steps = p.out.inner_steps();
@@ -650,7 +663,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
                         let part = (len - i).min(S::LANES);
                         let x = S::load_part(result.add(i), part);
                         let acc = S::load_part(out.add(i), part);
-                        combine(p.v.combiner, acc, x).store_part(out.add(i), part);
+                        combine(p.combiner, acc, x).store_part(out.add(i), part);
                         i += part;
                     }
                     for (a, s) in at.iter_mut().zip(&over_steps) {
@@ -682,6 +695,9 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             {
                 return context.fail(Status::Argument, "rx_strips_f32: too large");
             }
+            let Some(combiner) = Combiner::of(v.combiner) else {
+                return context.fail(Status::Argument, "rx_strips_f32: no such combiner");
+            };
             let slice = |at: *const i64, n: usize| -> &[i64] {
                 if n == 0 {
                     &[]
@@ -702,6 +718,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             let mut split = uniform::Split::new();
             let mut plan = Plan {
                 v,
+                combiner,
                 lead: &[],
                 ops,
                 data,

@@ -1,6 +1,7 @@
 //! Reductions of short rows: as many rows as a vector has lanes are turned over and reduced side by side.
 
 use super::{INPUTS, Offsets, Op, Plan, combine, neutral};
+use crate::kernels::kinds::Combiner;
 use crate::kernels::simd::square::{MOST, Turning, columns};
 
 /// Elements of a row up to which turning over is quicker than reducing a row at a time.
@@ -8,7 +9,7 @@ const SHORT: usize = 64;
 
 /// Whether rows of one input, which lie side by side, are reduced as they are.
 pub(super) fn pays(p: &Plan<'_>) -> bool {
-    let plain = p.ops.len() == 1 && p.ops[0].code == Op::Copy as i32 && p.ops[0].args[0] == 0;
+    let plain = p.ops.len() == 1 && p.ops[0].op() == Op::Copy && p.ops[0].args[0] == 0;
     let line = p.over.rank == 1 && p.over.inner_steps()[0] == 1;
     plain && p.v.inputs == 1 && line && p.over.inner() <= SHORT && p.out.inner() >= MOST
 }
@@ -27,8 +28,8 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
             let within = element % inner;
             let lines = S::LANES.min(end - element).min(inner - within);
             let x = p.data[0].offset(base[0] + within as isize * step);
-            let sums = p.v.combiner == 0;
-            let mut acc = [S::splat(neutral(p.v.combiner)); 4];
+            let sums = p.combiner == Combiner::Sum;
+            let mut acc = [S::splat(neutral(p.combiner)); 4];
             for i in (0..n).step_by(S::LANES) {
                 let part = (n - i).min(S::LANES);
                 let square = columns::<S>(x.add(i), step, lines, part);
@@ -36,7 +37,7 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
                     if k < part {
                         // Sums of several chains overlap; what is greater is found in order.
                         let chain = if sums { k % 4 } else { 0 };
-                        acc[chain] = combine(p.v.combiner, acc[chain], column);
+                        acc[chain] = combine(p.combiner, acc[chain], column);
                     }
                 }
             }

@@ -1,16 +1,14 @@
 //! Operations whose operands are one number for a whole row (the root of a row's variance, say): done once for each row.
 
 use super::chain::arity;
-use super::{OPERANDS, Plan, RxStripOp, STRIP, Strip, apply};
+use super::{OPERANDS, OPS, Op, Plan, RxStripOp, STRIP, Strip, apply};
 use crate::kernels::simd::{Simd, dispatch};
 
-/// Most operations.
-const OPS: usize = 64;
 /// Most of them that are done once for each row.
 const MOST: usize = 8;
 
 const NONE: RxStripOp = RxStripOp {
-    code: 0,
+    code: Op::Copy as i32,
     dst: 0,
     args: [0; 4],
 };
@@ -50,7 +48,8 @@ impl Split {
         for (k, op) in ops.iter().enumerate() {
             let mut op = *op;
             let mut alike = true;
-            for arg in op.args.iter_mut().take(arity(op.code)) {
+            let reads = arity(op.op());
+            for arg in op.args.iter_mut().take(reads) {
                 let operand = *arg as usize;
                 alike &= match operand.checked_sub(first) {
                     None => number(operand),
@@ -99,7 +98,7 @@ unsafe fn each<S: Simd>(p: &Plan<'_>, s: &mut Strip, fill: usize) {
                 s.operands[c as usize],
                 s.operands[d as usize],
             ];
-            apply::<S>(op.code, operands, to, 1);
+            apply::<S>(op.op(), operands, to, 1);
             let x = S::splat(*to);
             for i in (0..fill).step_by(S::LANES) {
                 x.store(to.add(i));

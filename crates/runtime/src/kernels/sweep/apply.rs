@@ -2,8 +2,8 @@
 
 use super::divide::{Round, divide};
 use super::op::{Op, RxSweepOp};
-use super::register;
-use crate::kernels::kinds::{Kind, Sum};
+use super::{MAX, MIN, SUM, register};
+use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::math::{Math, rx_vmath_f32, rx_vmath_f64};
 use crate::kernels::simd::wide::{Vector, Wide};
 use crate::kernels::simd::{Simd, dispatch};
@@ -309,7 +309,7 @@ unsafe fn math<S: Simd>(
             _ => return rx_vmath_f32(number, n as i64, a.cast(), b.cast(), to.cast()),
         };
         let (a, b) = (a.cast(), b.cast());
-        float::<S>(vector as i32, [a, b, b, b], to.cast(), n);
+        float::<S>(vector, [a, b, b, b], to.cast(), n);
     }
 }
 
@@ -368,15 +368,15 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
 }
 
 /// Fills `n` sums of a type with what a reduction starts from.
-pub(super) unsafe fn neutral(combiner: i32, kind: Kind, sums: *mut u8, n: usize) {
+pub(super) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: usize) {
     macro_rules! fill {
         ($t:ty, $least:expr, $most:expr, $ones:expr) => {{
             let start: $t = match combiner {
-                1 => 1 as $t,
-                2 => $least,
-                3 => $most,
-                4 => $ones,
-                _ => 0 as $t,
+                Combiner::Product => 1 as $t,
+                Combiner::Max => $least,
+                Combiner::Min => $most,
+                Combiner::And => $ones,
+                Combiner::Sum | Combiner::Or => 0 as $t,
             };
             for i in 0..n {
                 *sums.cast::<$t>().add(i) = start;
@@ -407,7 +407,7 @@ pub(super) const FOLDED: usize = 256;
 
 /// `sums[i] = sums[i] combined with x[i]`; with `FOLD`, `x` is folded onto the first [`FOLDED`] bytes of sums.
 pub(super) unsafe fn combine<const FOLD: bool>(
-    combiner: i32,
+    combiner: Combiner,
     kind: Kind,
     sums: *mut u8,
     x: *const u8,
@@ -415,22 +415,28 @@ pub(super) unsafe fn combine<const FOLD: bool>(
 ) {
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn beside<S: Wide>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+    unsafe fn beside<S: Wide>(
+        combiner: Combiner,
+        kind: Kind,
+        sums: *mut u8,
+        x: *const u8,
+        n: usize,
+    ) {
         // SAFETY: the caller's promise.
         unsafe { combined::<S, false>(combiner, kind, sums, x, n) };
     }
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn onto<S: Wide>(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
+    unsafe fn onto<S: Wide>(combiner: Combiner, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
         // SAFETY: the caller's promise.
         unsafe { combined::<S, true>(combiner, kind, sums, x, n) };
     }
     // SAFETY: the caller's promise.
     unsafe {
         if FOLD {
-            dispatch!(onto(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
+            dispatch!(onto(combiner: Combiner, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
         } else {
-            dispatch!(beside(combiner: i32, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
+            dispatch!(beside(combiner: Combiner, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
         }
     }
 }
@@ -450,8 +456,8 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
     macro_rules! onto {
         ($a:expr, $b:expr) => {
             match COMBINER {
-                0 => $a.add($b),
-                2 => $a.greater($b),
+                SUM => $a.add($b),
+                MAX => $a.greater($b),
                 _ => $a.lesser($b),
             }
         };
@@ -491,9 +497,9 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
 }
 
 /// The lanes that a line was folded onto among each other, halves onto halves.
-pub(super) unsafe fn together(combiner: i32, kind: Kind, sums: *mut u8) {
+pub(super) unsafe fn together(combiner: Combiner, kind: Kind, sums: *mut u8) {
     #[inline(always)]
-    unsafe fn halves<S: Wide>(combiner: i32, kind: Kind, sums: *mut u8) {
+    unsafe fn halves<S: Wide>(combiner: Combiner, kind: Kind, sums: *mut u8) {
         let mut half = FOLDED / kind.size() / 2;
         while half > 0 {
             // SAFETY: the caller's promise: [`FOLDED`] bytes.
@@ -505,7 +511,7 @@ pub(super) unsafe fn together(combiner: i32, kind: Kind, sums: *mut u8) {
         }
     }
     // SAFETY: the caller's promise.
-    unsafe { dispatch!(halves(combiner: i32, kind: Kind, sums: *mut u8)) }
+    unsafe { dispatch!(halves(combiner: Combiner, kind: Kind, sums: *mut u8)) }
 }
 
 /// Two lines of one type, one onto the other.
@@ -546,7 +552,7 @@ macro_rules! pairs {
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the lanes out of memory.
 unsafe fn combined<S: Wide, const FOLD: bool>(
-    combiner: i32,
+    combiner: Combiner,
     kind: Kind,
     sums: *mut u8,
     x: *const u8,
@@ -555,30 +561,34 @@ unsafe fn combined<S: Wide, const FOLD: bool>(
     // SAFETY: the callers' promise.
     unsafe {
         match (combiner, kind) {
-            (0, Kind::F32) => vectors::<S::F32, 0, FOLD>(sums, x, n),
-            (2, Kind::F32) => vectors::<S::F32, 2, FOLD>(sums, x, n),
-            (3, Kind::F32) => vectors::<S::F32, 3, FOLD>(sums, x, n),
-            (0, Kind::F64) => vectors::<S::F64, 0, FOLD>(sums, x, n),
-            (2, Kind::F64) => vectors::<S::F64, 2, FOLD>(sums, x, n),
-            (3, Kind::F64) => vectors::<S::F64, 3, FOLD>(sums, x, n),
-            (0, Kind::I32 | Kind::U32) => vectors::<S::I32, 0, FOLD>(sums, x, n),
-            (2, Kind::I32) => vectors::<S::I32, 2, FOLD>(sums, x, n),
-            (3, Kind::I32) => vectors::<S::I32, 3, FOLD>(sums, x, n),
-            (0, Kind::I64 | Kind::U64) => vectors::<S::I64, 0, FOLD>(sums, x, n),
-            (2, Kind::I64) => vectors::<S::I64, 2, FOLD>(sums, x, n),
-            (3, Kind::I64) => vectors::<S::I64, 3, FOLD>(sums, x, n),
-            (1, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a * v),
-            (1, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a * v),
-            (0, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_add(v))),
-            (1, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_mul(v))),
-            (2, _) => {
+            (Combiner::Sum, Kind::F32) => vectors::<S::F32, SUM, FOLD>(sums, x, n),
+            (Combiner::Max, Kind::F32) => vectors::<S::F32, MAX, FOLD>(sums, x, n),
+            (Combiner::Min, Kind::F32) => vectors::<S::F32, MIN, FOLD>(sums, x, n),
+            (Combiner::Sum, Kind::F64) => vectors::<S::F64, SUM, FOLD>(sums, x, n),
+            (Combiner::Max, Kind::F64) => vectors::<S::F64, MAX, FOLD>(sums, x, n),
+            (Combiner::Min, Kind::F64) => vectors::<S::F64, MIN, FOLD>(sums, x, n),
+            (Combiner::Sum, Kind::I32 | Kind::U32) => vectors::<S::I32, SUM, FOLD>(sums, x, n),
+            (Combiner::Max, Kind::I32) => vectors::<S::I32, MAX, FOLD>(sums, x, n),
+            (Combiner::Min, Kind::I32) => vectors::<S::I32, MIN, FOLD>(sums, x, n),
+            (Combiner::Sum, Kind::I64 | Kind::U64) => vectors::<S::I64, SUM, FOLD>(sums, x, n),
+            (Combiner::Max, Kind::I64) => vectors::<S::I64, MAX, FOLD>(sums, x, n),
+            (Combiner::Min, Kind::I64) => vectors::<S::I64, MIN, FOLD>(sums, x, n),
+            (Combiner::Product, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a * v),
+            (Combiner::Product, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a * v),
+            (Combiner::Sum, _) => {
+                widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_add(v)))
+            }
+            (Combiner::Product, _) => {
+                widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_mul(v)))
+            }
+            (Combiner::Max, _) => {
                 numbers!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| if a > v { a } else { v }));
             }
-            (3, _) => {
+            (Combiner::Min, _) => {
                 numbers!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| if a < v { a } else { v }));
             }
-            (4, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a & v)),
-            _ => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a | v)),
+            (Combiner::And, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a & v)),
+            (Combiner::Or, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a | v)),
         }
     }
 }

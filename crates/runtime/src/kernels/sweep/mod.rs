@@ -15,8 +15,9 @@ mod windows;
 
 use std::ffi::c_void;
 
+use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
-use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
 use crate::threads::Share;
@@ -42,45 +43,49 @@ const BARE: usize = 1 << 14;
 /// The longest step from the elements of one result to those of the next one with which few elements are reduced side by
 /// side.
 pub const WINDOW_STEP: i64 = 8;
+/// Combiners as parameters of functions.
+const SUM: i32 = Combiner::Sum as i32;
+const MAX: i32 = Combiner::Max as i32;
+const MIN: i32 = Combiner::Min as i32;
 /// The kind of an input that is an index: its first element is the number itself.
 pub const INDEX: i32 = -1;
 /// Operations on elements below which nobody is woken.
 const SMALL: usize = 1 << 15;
 
-/// As in the C header.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct RxSweep {
-    /// Axes of the result.
-    pub axes: i32,
-    /// Axes that are reduced; they follow those of the result.
-    pub reduced: i32,
-    /// Number of inputs.
-    pub inputs: i32,
-    /// Number of constants.
-    pub constants: i32,
-    /// Number of operations; the last one gives the result.
-    pub ops: i32,
-    /// Number of temporaries.
-    pub temps: i32,
-    /// 0 sum, 1 product, 2 maximum, 3 minimum, 4 and, 5 or.
-    pub combiner: i32,
-    /// The result's elements, a [`Kind`].
-    pub out_type: i32,
-    /// The extents of all axes.
-    pub extents: *const i64,
-    /// The inputs' first elements; of an index the number.
-    pub data: *const *const c_void,
-    /// The inputs' elements, [`INDEX`] for indices.
-    pub kinds: *const i32,
-    /// For each input, the step along every axis, in elements.
-    pub strides: *const i64,
-    /// The constants, eight bytes each, of which an element takes the first ones.
-    pub values: *const u64,
-    /// The operations.
-    pub program: *const RxSweepOp,
-    /// The result, contiguous.
-    pub out: *mut c_void,
+c_structure! {
+    /// As in the C header.
+    pub struct RxSweep {
+        /// Axes of the result.
+        pub axes: i32,
+        /// Axes that are reduced; they follow those of the result.
+        pub reduced: i32,
+        /// Number of inputs.
+        pub inputs: i32,
+        /// Number of constants.
+        pub constants: i32,
+        /// Number of operations; the last one gives the result.
+        pub ops: i32,
+        /// Number of temporaries.
+        pub temps: i32,
+        /// A [`Combiner`].
+        pub combiner: i32,
+        /// The result's elements, a [`Kind`].
+        pub out_type: i32,
+        /// The extents of all axes.
+        pub extents: *const i64,
+        /// The inputs' first elements; of an index the number.
+        pub data: *const *const c_void,
+        /// The inputs' elements, [`INDEX`] for indices.
+        pub kinds: *const i32,
+        /// For each input, the step along every axis, in elements.
+        pub strides: *const i64,
+        /// The constants, eight bytes each, of which an element takes the first ones.
+        pub values: *const u64,
+        /// The operations.
+        pub program: *const RxSweepOp,
+        /// The result, contiguous.
+        pub out: *mut c_void,
+    }
 }
 
 /// What the threads share.
@@ -90,6 +95,7 @@ struct Plan<'a> {
     data: &'a [*const c_void],
     kinds: &'a [i32],
     out_kind: Kind,
+    combiner: Combiner,
     out: Space,
     over: Space,
     /// Elements of a strip.
@@ -423,13 +429,13 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for task in begin..end {
             let (first, n) = p.strip_at(task);
-            apply::neutral(p.v.combiner, p.out_kind, sums, n);
+            apply::neutral(p.combiner, p.out_kind, sums, n);
             for place in 0..p.over.count() {
                 let base = p.over.cursor(place, None);
                 let cursor = p.out.cursor(first, Some(&base.offset));
                 p.read(&mut s, &cursor, &p.out, n);
                 let values = p.value(&mut s, n, result);
-                apply::combine::<false>(p.v.combiner, kind, sums, values, n);
+                apply::combine::<false>(p.combiner, kind, sums, values, n);
             }
             p.finish(sums, first, n);
         }
@@ -447,9 +453,9 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
             let (from, sums) = (p.data[0].cast::<u8>(), room);
             for element in begin..end {
                 let from = from.offset(p.out.offset(element, 0) * kind.size() as isize);
-                apply::neutral(p.v.combiner, p.out_kind, sums, apply::FOLDED / kind.size());
-                apply::combine::<true>(p.v.combiner, kind, sums, from, count);
-                apply::together(p.v.combiner, kind, sums);
+                apply::neutral(p.combiner, p.out_kind, sums, apply::FOLDED / kind.size());
+                apply::combine::<true>(p.combiner, kind, sums, from, count);
+                apply::together(p.combiner, kind, sums);
                 p.finish(sums, element, 1);
             }
             return;
@@ -459,17 +465,17 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for element in begin..end {
             let base = p.out.cursor(element, None);
-            apply::neutral(p.v.combiner, p.out_kind, sums, lanes);
+            apply::neutral(p.combiner, p.out_kind, sums, lanes);
             let mut first = 0;
             while first < count {
                 let n = (count - first).min(p.strip);
                 let cursor = p.over.cursor(first, Some(&base.offset));
                 p.read(&mut s, &cursor, &p.over, n);
                 let values = p.value(&mut s, n, result);
-                apply::combine::<true>(p.v.combiner, kind, sums, values, n);
+                apply::combine::<true>(p.combiner, kind, sums, values, n);
                 first += n;
             }
-            apply::together(p.v.combiner, kind, sums);
+            apply::together(p.combiner, kind, sums);
             p.finish(sums, element, 1);
         }
     }
@@ -488,9 +494,9 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             let v = &*sweep;
             let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
             let operands = (v.inputs + v.constants + v.temps) as usize;
-            let kind = Kind::of(v.out_type);
+            let known = Kind::of(v.out_type).zip(Combiner::of(v.combiner));
             let fits = axes <= AXES && reduced <= AXES && inputs <= INPUTS && operands <= OPERANDS;
-            let (Some(out_kind), true, true) = (kind, fits, v.ops > 0) else {
+            let (Some((out_kind, combiner)), true, true) = (known, fits, v.ops > 0) else {
                 return context.fail(Status::Argument, "rx_sweep: too large");
             };
             let all = axes + reduced;
@@ -503,6 +509,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 data: slice(v.data, inputs),
                 kinds: slice(v.kinds, inputs),
                 out_kind,
+                combiner,
                 out: Space::new(&extents[..axes], strides, all, 0),
                 over: Space::new(&extents[axes..], strides, all, axes),
                 strip: STRIP / 8,

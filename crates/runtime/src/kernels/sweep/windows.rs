@@ -6,9 +6,9 @@
 //! their elements lie side by side: sorted by what remains when their places are divided by the step.
 
 use super::space::Space;
-use super::{Op, Plan, WINDOW_STEP, apply, gathered, register};
+use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, apply, gathered, register};
 use crate::context::RxContext;
-use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
 use crate::kernels::simd::wide::{Vector, Wide};
@@ -63,7 +63,9 @@ impl Windows {
     pub fn of(p: &Plan<'_>, threads: usize) -> Option<Windows> {
         let kind = Kind::of(*p.kinds.first()?)?;
         let plain = matches!(p.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
-        let known = kind != Kind::Bool && kind == p.out_kind && matches!(p.v.combiner, 0 | 2 | 3);
+        let known = kind != Kind::Bool
+            && kind == p.out_kind
+            && matches!(p.combiner, Combiner::Sum | Combiner::Max | Combiner::Min);
         let (count, inner) = (p.over.count(), p.out.inner());
         let step = if inner > 1 { p.out.inner_step(0) } else { 1 };
         let fits = (1..=MOST).contains(&count) && (1..=WINDOW_STEP as isize).contains(&step);
@@ -252,8 +254,8 @@ impl<V: Vector> Lanes for V {
     #[inline(always)]
     unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
         match COMBINER {
-            0 => self.add(x),
-            2 => self.greater(x),
+            SUM => self.add(x),
+            MAX => self.greater(x),
             _ => self.lesser(x),
         }
     }
@@ -287,8 +289,8 @@ macro_rules! rows {
                 let mut y = self.0;
                 for i in 0..y.len() {
                     y[i] = match COMBINER {
-                        0 => y[i].wrapping_add(x.0[i]),
-                        2 => if y[i] > x.0[i] { y[i] } else { x.0[i] },
+                        SUM => y[i].wrapping_add(x.0[i]),
+                        MAX => if y[i] > x.0[i] { y[i] } else { x.0[i] },
                         _ => if y[i] < x.0[i] { y[i] } else { x.0[i] },
                     };
                 }
@@ -378,7 +380,7 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
 /// The same for a type by its number.
 #[inline(always)]
 unsafe fn typed<S: Wide>(
-    (combiner, kind): (i32, Kind),
+    (combiner, kind): (Combiner, Kind),
     from: *const u8,
     taps: &[isize],
     n: usize,
@@ -393,9 +395,9 @@ unsafe fn typed<S: Wide>(
             };
             let (from, sums) = (from.cast(), sums.cast());
             match combiner {
-                0 => reduced::<$l, 0>(from, taps, n, start, sums),
-                2 => reduced::<$l, 2>(from, taps, n, start, sums),
-                _ => reduced::<$l, 3>(from, taps, n, start, sums),
+                Combiner::Sum => reduced::<$l, SUM>(from, taps, n, start, sums),
+                Combiner::Max => reduced::<$l, MAX>(from, taps, n, start, sums),
+                _ => reduced::<$l, MIN>(from, taps, n, start, sums),
             }
         }};
     }
@@ -406,8 +408,8 @@ unsafe fn typed<S: Wide>(
             Kind::F64 => of!(S::F64, |x| f64::from_bits(x)),
             Kind::I32 => of!(S::I32, |x| x as i32),
             Kind::I64 => of!(S::I64, |x| x as i64),
-            Kind::U32 if combiner == 0 => of!(S::I32, |x| x as i32),
-            Kind::U64 if combiner == 0 => of!(S::I64, |x| x as i64),
+            Kind::U32 if combiner == Combiner::Sum => of!(S::I32, |x| x as i32),
+            Kind::U64 if combiner == Combiner::Sum => of!(S::I64, |x| x as i64),
             Kind::U32 => of!(Row<u32, 8>, |x| x as u32),
             Kind::U64 => of!(Row<u64, 4>, |x| x),
             Kind::I8 => of!(Row<i8, 32>, |x| x as i8),
@@ -427,7 +429,7 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
     let mut start = [0u64; 1];
     // SAFETY: the callers' promise; every task writes its own part of the result.
     unsafe {
-        apply::neutral(p.v.combiner, kind, start.as_mut_ptr().cast(), 1);
+        apply::neutral(p.combiner, kind, start.as_mut_ptr().cast(), 1);
         let sums_room = room.add(w.room(kind) - (w.piece * wide.size()).next_multiple_of(64));
         let mut row = p.out.cursor(begin / pieces * inner, None);
         for task in begin..end {
@@ -448,7 +450,7 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
                     from = room.cast_const();
                 }
                 let start = if k == 0 { Some(start[0]) } else { None };
-                typed::<S>((p.v.combiner, wide), from, &chunk.taps, n, start, sums);
+                typed::<S>((p.combiner, wide), from, &chunk.taps, n, start, sums);
             }
             if wide != kind {
                 f32::narrow(kind, n, sums.cast_const().cast(), to);

@@ -249,27 +249,9 @@ fn conversion<'s>(dtype: DType, mut args: Args<'s>) -> Out<Tv<'s>> {
 }
 
 fn unary(name: &str, x: &Sc) -> Out<Sc> {
+    let real = UnOp::named(name).filter(|op| op.is_real());
     let op = match name {
-        "exp" => UnOp::Exp,
-        "log" => UnOp::Log,
-        "log2" => UnOp::Log2,
-        "log10" => UnOp::Log10,
-        "sqrt" => UnOp::Sqrt,
-        "rsqrt" => UnOp::Rsqrt,
-        "sin" => UnOp::Sin,
-        "cos" => UnOp::Cos,
-        "tan" => UnOp::Tan,
-        "asin" => UnOp::Asin,
-        "acos" => UnOp::Acos,
-        "atan" => UnOp::Atan,
-        "sinh" => UnOp::Sinh,
-        "cosh" => UnOp::Cosh,
-        "tanh" => UnOp::Tanh,
-        "asinh" => UnOp::Asinh,
-        "acosh" => UnOp::Acosh,
-        "atanh" => UnOp::Atanh,
-        "erf" => UnOp::Erf,
-        "sigmoid" => UnOp::Sigmoid,
+        _ if let Some(op) = real => op,
         "abs" | "fabs" => UnOp::Abs,
         "floor" | "ceil" | "trunc" | "round" | "nearbyint" if !x.ty.is_float() => {
             return Ok(x.clone());
