@@ -6,7 +6,8 @@ use relax_loops::{Buf, Ex, Program};
 use relax_lower::lir::Lowered;
 use relax_tensor::Tensor;
 
-use crate::module::{Extras, compile, elements_symbol};
+use crate::data::elements_symbol;
+use crate::module::{Extras, compile};
 use crate::outside::outside;
 use crate::prepack::plan;
 use crate::target::Target;

@@ -1,25 +1,27 @@
 //! A whole lowered program into one object file or into memory.
 
+use std::mem::offset_of;
+
 use cranelift_codegen::Context;
 use cranelift_codegen::ir::{
     Function, InstBuilder, MemFlagsData, Signature, StackSlotData, StackSlotKind, types,
 };
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
-use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
+use cranelift_module::{DataId, FuncId, Linkage, Module};
 use relax_base::{Diagnostic, Symbol};
 use relax_loops::Buf;
 use relax_lower::codes;
-use relax_lower::lir::{DataId as DataIdOf, FnId, Inst, KernelDef, LFunc};
+use relax_lower::lir::{FnId, KernelDef, LFunc};
 use relax_runtime::abi;
-use relax_runtime::object::{IMMORTAL, Kind};
-use relax_tensor::Tensor;
-use rustc_hash::{FxHashMap, FxHashSet};
+use relax_runtime::context::RxContext;
+use rustc_hash::FxHashMap;
 
+use crate::data::{bytes_of, objects};
 use crate::env::Env;
 use crate::func::{self, Program};
 use crate::functions::Queue;
-use crate::kernel::{self, dl_dtype};
-use crate::prepack::{Prepacked, WeightsFile};
+use crate::kernel;
+use crate::prepack::Prepacked;
 use crate::settle::settle;
 
 /// What C symbols of entries begin with.
@@ -30,20 +32,6 @@ pub fn entry_symbol(prefix: Option<&str>, name: Symbol) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.as_str().chars().map(clean).collect();
     format!("{}_{name}", prefix.unwrap_or(PREFIX))
-}
-
-const TENSOR: u8 = Kind::Tensor as u8;
-const ADT: u8 = Kind::Adt as u8;
-const CLOSURE: u8 = Kind::Closure as u8;
-const STRING: u8 = Kind::String as u8;
-
-/// The 16 bytes that every object starts with.
-fn header(kind: u8, tag: u32, count: u32) -> Vec<u8> {
-    let mut bytes = IMMORTAL.to_le_bytes().to_vec();
-    bytes.extend([kind, 0, 0, 0]);
-    bytes.extend(tag.to_le_bytes());
-    bytes.extend(count.to_le_bytes());
-    bytes
 }
 
 /// Bytes of code and data by name, for size reports.
@@ -182,163 +170,6 @@ fn declare(env: &mut Env<'_>, program: &mut Program<'_>) {
 fn local(env: &mut Env<'_>, name: &str, sig: &Signature) -> FuncId {
     let declared = env.module.declare_function(name, Linkage::Local, sig);
     declared.expect("names with numbers are fresh")
-}
-
-/// Puts constants and other immortal objects into read-only data. Returns the table of the tensors whose
-/// elements are in a file.
-fn objects(env: &mut Env<'_>, program: &mut Program<'_>, weights: &Prepacked) -> Option<DataId> {
-    let lowered = program.lowered;
-    let outside: FxHashSet<DataIdOf> = weights.outside.iter().copied().collect();
-    for (id, t) in lowered.data.iter() {
-        let elements = match &weights.file {
-            _ if !outside.contains(&id) => Elements::Beside,
-            None => Elements::At(elements_symbol(id)),
-            Some(_) => Elements::Later,
-        };
-        program.tensors.insert(id, tensor(env, t, elements));
-    }
-    let table = (weights.file.as_ref()).map(|file| table(env, program, file));
-    let (mut tags, mut texts) = (FxHashSet::default(), FxHashSet::default());
-    for f in lowered.funcs.values() {
-        for inst in f.blocks.values().flat_map(|b| &b.insts) {
-            match inst {
-                Inst::Adt { tag, fields, .. } if fields.is_empty() && tags.insert(*tag) => {
-                    let id = env.data("ctor", &header(ADT, *tag, 0), 16);
-                    program.ctors.insert(*tag, id);
-                }
-                Inst::Text { text, .. } if texts.insert(*text) => {
-                    let mut bytes = header(STRING, 0, text.as_str().len() as u32);
-                    bytes.extend(text.as_str().bytes());
-                    bytes.push(0);
-                    let id = env.data("string", &bytes, 16);
-                    program.texts.insert(*text, id);
-                }
-                _ => {}
-            }
-        }
-    }
-    let closures: Vec<FnId> = lowered
-        .funcs
-        .iter()
-        .filter(|(_, f)| f.captures == Some(0))
-        .map(|(id, _)| id)
-        .collect();
-    for id in closures {
-        let arity = lowered.funcs[id].params.len() as u32;
-        let mut bytes = header(CLOSURE, arity, 0);
-        bytes.extend([0; 16]);
-        let mut data = DataDescription::new();
-        data.define(bytes.into());
-        data.set_align(16);
-        for (f, offset) in [(program.funcs[&id], 16), (program.entries[&id], 24)] {
-            let f = env.module.declare_func_in_data(f, &mut data);
-            data.write_function_addr(offset, f);
-        }
-        program.closures.insert(
-            id,
-            fresh(env, &format!("relax.closure.{}", id.0), false, &data),
-        );
-    }
-    table
-}
-
-/// `RxWeights` of the runtime, with its tensors.
-fn table(env: &mut Env<'_>, program: &Program<'_>, file: &WeightsFile) -> DataId {
-    let offsets: Vec<(DataIdOf, u64)> = file.parts.iter().map(|p| (p.0, p.2)).collect();
-    let mut name = file.name.clone().into_bytes();
-    name.push(0);
-    let name = env.data("weights", &name, 1);
-    let mut bytes = vec![0; 8];
-    for word in [file.len, file.hash, offsets.len() as u64, 0] {
-        bytes.extend(word.to_le_bytes());
-    }
-    let head = bytes.len() as u32;
-    for (_, at) in &offsets {
-        bytes.extend([0; 8]);
-        bytes.extend(at.to_le_bytes());
-    }
-    let mut data = DataDescription::new();
-    data.define(bytes.into());
-    data.set_align(16);
-    let gv = env.module.declare_data_in_data(name, &mut data);
-    data.write_data_addr(head - 8, gv, 0);
-    for (i, (id, _)) in offsets.iter().enumerate() {
-        let gv = env
-            .module
-            .declare_data_in_data(program.tensors[id], &mut data);
-        data.write_data_addr(head + 16 * i as u32, gv, 0);
-    }
-    fresh(env, "relax.weights", true, &data)
-}
-
-fn fresh(env: &mut Env<'_>, name: &str, writable: bool, data: &DataDescription) -> DataId {
-    let id = env
-        .module
-        .declare_data(name, Linkage::Local, writable, false);
-    let id = id.expect("names with numbers are fresh");
-    env.module.define_data(id, data).expect("defined once");
-    id
-}
-
-/// The symbol of a constant's elements, where they are not in the module.
-pub(crate) fn elements_symbol(id: DataIdOf) -> String {
-    format!("relax.elements.of.{}", id.0)
-}
-
-/// Where a constant's elements are.
-enum Elements {
-    /// In the module.
-    Beside,
-    /// At a symbol from outside.
-    At(String),
-    /// In a file that is mapped before the tensor is read.
-    Later,
-}
-
-/// How many bytes a tensor's elements take. They may not be there yet, and are not looked at.
-fn bytes_of(t: &Tensor) -> usize {
-    Tensor::byte_len(t.dtype(), t.shape()).unwrap_or_default()
-}
-
-/// An immortal tensor object.
-fn tensor(env: &mut Env<'_>, t: &Tensor, elements: Elements) -> DataId {
-    let later = matches!(elements, Elements::Later);
-    let elements = match elements {
-        // An empty section cannot be pointed into on every target: one byte stands for no element.
-        Elements::Beside if bytes_of(t) == 0 => Some(env.data("elements", &[0], 64)),
-        Elements::Beside => Some(env.data("elements", t.bytes(), 64)),
-        Elements::At(name) => {
-            let id = (env.module).declare_data(&name, Linkage::Import, false, false);
-            Some(id.expect("each constant has its own symbol"))
-        }
-        Elements::Later => None,
-    };
-    let shape: Vec<u8> = t.shape().iter().flat_map(|d| d.to_le_bytes()).collect();
-    let shape = if shape.is_empty() {
-        None
-    } else {
-        Some(env.data("shape", &shape, 8))
-    };
-    let mut object = header(TENSOR, 1, 0);
-    object.extend((dl_dtype(t.dtype()) as u32).to_le_bytes());
-    object.extend((t.shape().len() as u32).to_le_bytes());
-    object.extend([0; 16]);
-    object.extend((bytes_of(t) as u64).to_le_bytes());
-    object.extend([0; 16]);
-    let mut data = DataDescription::new();
-    data.define(object.into());
-    data.set_align(64);
-    if let Some(elements) = elements {
-        let gv = env.module.declare_data_in_data(elements, &mut data);
-        data.write_data_addr(24, gv, 0);
-    }
-    if let Some(shape) = shape {
-        let gv = env.module.declare_data_in_data(shape, &mut data);
-        data.write_data_addr(32, gv, 0);
-    }
-    env.tensor_count += 1;
-    let name = format!("relax.tensor.{}", env.tensor_count);
-    fresh(env, &name, later, &data)
 }
 
 struct Build<'m> {
@@ -613,9 +444,8 @@ fn finish_entry(
     let (ok, bad) = (b.create_block(), b.create_block());
     b.ins().brif(value, ok, &[], bad, &[]);
     b.switch_to_block(bad);
-    let status = b
-        .ins()
-        .load(types::I32, MemFlagsData::trusted(), args[0], 8);
+    let at = offset_of!(RxContext, status) as i32;
+    let status = (b.ins()).load(types::I32, MemFlagsData::trusted(), args[0], at);
     b.ins().return_(&[status]);
     b.switch_to_block(ok);
     b.ins().store(MemFlagsData::trusted(), value, out, 0);

@@ -15,7 +15,8 @@ use relax_lower::lir::{DataId, Lowered};
 use relax_tensor::Tensor;
 use target_lexicon::BinaryFormat;
 
-use crate::module::{Extras, Sizes, compile, elements_symbol};
+use crate::data::elements_symbol;
+use crate::module::{Extras, Sizes, compile};
 use crate::prepack::{Prepacked, WeightsFile, prepack};
 use crate::target::Target;
 

@@ -247,7 +247,7 @@ enum {
   RX_COMBINE_OR = 5
 };
 
-/* Operations of rx_strips_f32: what they do stands in src/kernels/strips.rs, in this order. */
+/* Operations of rx_strips_f32: what they do stands in src/kernels/strips/mod.rs, in this order. */
 typedef struct RxStripOp {
   int32_t code;    /*  0 */
   int32_t dst;     /*  4: the temporary that is written */

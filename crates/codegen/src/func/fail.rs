@@ -6,6 +6,7 @@ use relax_lower::lir::Inst;
 use relax_runtime::abi;
 
 use super::Emit;
+use super::objects::at;
 use crate::unwind;
 
 impl Emit<'_, '_, '_, '_> {
@@ -80,7 +81,7 @@ impl Emit<'_, '_, '_, '_> {
     }
 
     pub(super) fn check_stack(&mut self) {
-        let limit = self.load(self.ctx, 0);
+        let limit = self.load(self.ctx, at::STACK_LIMIT);
         let sp = self.b.ins().get_stack_pointer(types::I64);
         let fine = self
             .b

@@ -12,9 +12,12 @@ use crate::kernel::dl_dtype;
 
 /// Offsets in runtime objects, as `docs/values.md` gives them.
 pub(super) mod at {
+    use relax_runtime::context::RxContext;
     use relax_runtime::object::{RxClosure, RxFields, RxObject, RxTensor};
     use std::mem::offset_of;
 
+    pub const REFS: i32 = offset_of!(RxObject, refs) as i32;
+    pub const STACK_LIMIT: i32 = offset_of!(RxContext, stack_limit) as i32;
     pub const KIND: i32 = offset_of!(RxObject, kind) as i32;
     pub const TAG: i32 = offset_of!(RxObject, tag) as i32;
     pub const COUNT: i32 = offset_of!(RxObject, count) as i32;
@@ -34,7 +37,7 @@ impl Emit<'_, '_, '_, '_> {
             self.call(abi::rx_retain, &[v]);
             return;
         }
-        let refs = self.load32(v, 0);
+        let refs = self.load32(v, at::REFS);
         let counted = self
             .b
             .ins()
@@ -43,7 +46,7 @@ impl Emit<'_, '_, '_, '_> {
         self.b.ins().brif(counted, more, &[], done, &[]);
         self.b.switch_to_block(more);
         let new = self.b.ins().iadd_imm_s(refs, 1);
-        self.store(new, v, 0);
+        self.store(new, v, at::REFS);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
     }
@@ -54,7 +57,7 @@ impl Emit<'_, '_, '_, '_> {
             self.call(abi::rx_release, &[self.ctx, v]);
             return;
         }
-        let refs = self.load32(v, 0);
+        let refs = self.load32(v, at::REFS);
         let last = self.b.ins().icmp_imm_s(IntCC::Equal, refs, 1);
         let [drop, shared, less, done] = [(); 4].map(|()| self.b.create_block());
         self.b.ins().brif(last, drop, &[], shared, &[]);
@@ -66,7 +69,7 @@ impl Emit<'_, '_, '_, '_> {
         self.b.ins().brif(counted, less, &[], done, &[]);
         self.b.switch_to_block(less);
         let new = self.b.ins().iadd_imm_s(refs, -1);
-        self.store(new, v, 0);
+        self.store(new, v, at::REFS);
         self.b.ins().jump(done, &[]);
         self.b.switch_to_block(done);
     }

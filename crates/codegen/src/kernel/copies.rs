@@ -4,6 +4,7 @@
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
 use relax_runtime::abi;
+use relax_runtime::kernels::strided::MAX_RANK;
 
 use super::strips::{affine, inside};
 use super::{Access, Kernel, Result, digits};
@@ -11,8 +12,6 @@ use crate::scalar::words;
 
 /// Most pieces of a stage.
 const PIECES: usize = 64;
-/// As the runtime's own limit.
-const AXES: usize = 12;
 /// Elements below which a call costs more than it saves.
 const FEW: i64 = 16;
 
@@ -105,7 +104,7 @@ impl Kernel<'_, '_, '_> {
         if c.reduce.is_some()
             || !matches!(dtype.size(), 1 | 2 | 4 | 8)
             || shape.is_empty()
-            || shape.len() > AXES
+            || shape.len() > MAX_RANK
             || known.is_some_and(|n| n < FEW)
         {
             return Ok(false);

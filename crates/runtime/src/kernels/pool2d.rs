@@ -143,16 +143,10 @@ impl RxPool2dF32 {
             && Pooling::of(self.op).is_some()
     }
 
-    /// What is made of a window; of a pooling that fits.
-    #[inline(always)]
-    pub(super) fn pooling(&self) -> Pooling {
-        Pooling::of(self.op).unwrap_or(Pooling::AverageValid)
-    }
-
-    /// Whether it is the greatest element.
+    /// Whether a window's greatest element is wanted.
     #[inline(always)]
     pub(super) fn greatest(&self) -> bool {
-        self.pooling() == Pooling::Max
+        self.op == Pooling::Max as i32
     }
 
     /// The neutral element: a window of nothing but padding gives the least finite number, as in TVM.
@@ -239,7 +233,7 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
 impl RxPool2dF32 {
     /// Rows of a window that an average counts.
     pub(super) fn rows(&self, oy: i64) -> i64 {
-        if self.pooling() == Pooling::Average {
+        if self.op == Pooling::Average as i32 {
             return self.kh;
         }
         let (top, bottom) = inside(
@@ -253,7 +247,7 @@ impl RxPool2dF32 {
 
     /// Columns of a window that an average counts.
     pub(super) fn columns(&self, ox: i64) -> i64 {
-        if self.pooling() == Pooling::Average {
+        if self.op == Pooling::Average as i32 {
             return self.kw;
         }
         let (left, right) = inside(

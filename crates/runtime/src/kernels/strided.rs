@@ -6,8 +6,8 @@ use crate::tensor::extents;
 use crate::threads::Share;
 use std::ffi::c_void;
 
-/// Loops deeper than this are merged or refused.
-const MAX_RANK: usize = 16;
+/// Loops deeper than this are merged or refused: most axes of a call.
+pub const MAX_RANK: usize = 16;
 /// Bytes one thread should at least move.
 const GRAIN: usize = 128 << 10;
 
