@@ -136,6 +136,14 @@ fn texts() {
     let constant = constant(100_000_000 / FRACTION);
     check("a constant", constant, FLAT, Printed::Whole);
 
+    let arguments = vec!["%x"; 200_000].join(", ");
+    check(
+        "one statement of 200,000 arguments",
+        format!("def @main(%x: int32) {{\n  let %y = @main({arguments});\n  %y\n}}\n"),
+        FLAT,
+        Printed::Whole,
+    );
+
     let deep = 100_000;
     let nest = |open: &str, leaf: &str, close: &str| {
         format!("{}{leaf}{}", open.repeat(deep), close.repeat(deep))
@@ -183,7 +191,7 @@ fn constant(size: usize) -> String {
     print(&module, Style::Tvm, None)
 }
 
-/// The promise for bindings and constants.
+/// The promise for bindings, constants and lists.
 const FLAT: f64 = 20.0;
 /// The promise for nested constructs.
 const NESTED: f64 = 40.0;

@@ -2,16 +2,18 @@
 //!
 //! There is one printer. It walks the tree with a list of work (never by recursion) and emits
 //! tokens and layout operations in the order of the text; the [`sink`] turns these into lines:
-//! directly for TVM's style, which never wraps, and by [`layout`], one unwrapped line at a time,
-//! where lines may wrap. The formatter is the same printer with a sink that weaves the comments of
-//! the original text in between the tokens.
+//! directly for TVM's style, which never wraps, and one unwrapped line at a time where lines may
+//! wrap: those that fit as they come, others by the crate `pretty` ([`layout`]). The formatter is
+//! the same printer with a sink that weaves the comments of the original text in between the tokens.
 //!
-//! Invariant: memory is bounded by the longest statement, not by the file.
+//! Invariant: memory is bounded by the longest statement, not by the file. Of a statement that does
+//! not fit into a line, no more than a few thousand elements wait for their layout ([`front`]).
 
 pub(crate) mod comments;
 mod control;
 pub(crate) mod emit;
 mod expr;
+mod front;
 mod item;
 mod layout;
 pub(crate) mod number;

@@ -67,6 +67,51 @@ fn formatting_keeps_tokens_and_comments() {
     }
 }
 
+/// A statement of many elements is laid out in parts: each element comes out as it does among few.
+#[test]
+fn long_lists_are_laid_out_like_short_ones() {
+    let element = |i: usize| match i % 9 {
+        0 => format!("g({})", vec!["%value"; 2 + i % 40].join(", ")),
+        1 => format!("%a{i} + %b{i} * h(%c{i})"),
+        2 => format!("\n\n  // before\n  %x{i}"),
+        3 => format!("%x{i} // behind"),
+        4 => format!("/* of two\n lines */ (%x{i}, g(%y, %z))"),
+        5 => format!("fn (%p{i}: int32) {{ k(%p{i}, %p{i}) }}"),
+        6 => format!("n(axis={i}, name=\"\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}\")"),
+        7 => format!("m(\n// inside\n{i}, (%q, ), [1, 2, {i}])"),
+        _ => "%x".to_string(),
+    };
+    let statement = |from: usize, to: usize, around: &str| {
+        let elements: Vec<String> = (from..to).map(|i| element(i) + "\n").collect();
+        let list = elements.join(", ");
+        let value = match around {
+            "" => format!("f({list})"),
+            _ => format!("{around}(1, 2, f({list}), 3)"),
+        };
+        format!("def @main() {{\n  let %y = {value};\n  %y\n}}\n")
+    };
+    for (width, around) in [(20, ""), (61, "outer"), (100, ""), (100, "outer")] {
+        let inside = |from: usize, to: usize| {
+            let text = formatted(&statement(from, to, around), width);
+            let lines: Vec<String> = text.lines().map(String::from).collect();
+            let begin = lines
+                .iter()
+                .position(|l| l.ends_with("f("))
+                .expect("it is broken");
+            // What closes the lists, what stands behind them, the last statement, and the braces.
+            let end = lines.len() - if around.is_empty() { 3 } else { 5 };
+            lines[begin + 1..end].to_vec()
+        };
+        let parts = (0..3600).step_by(45).flat_map(|i| inside(i, i + 45));
+        let (whole, parts) = (inside(0, 3600), parts.collect::<Vec<_>>());
+        for (whole, part) in whole.iter().zip(&parts) {
+            assert_eq!(whole, part, "at {width}");
+        }
+        assert_eq!(whole.len(), parts.len());
+        check_format(&statement(0, 3600, around), width);
+    }
+}
+
 #[test]
 fn regions_that_are_switched_off_stay() {
     let text = "def @f() {\n  // fmt: off\n  let %a   = 1;\n     %a\n  // fmt: on\n}\n";

@@ -31,6 +31,8 @@ pub(super) enum Work {
     Tok(Word<11>),
     /// The same token several times.
     Times(Word<3>, u32),
+    /// As many more elements of a list, which are the work behind this, each after a comma.
+    Rest(u32),
     /// The end of a list's elements, whether a comma must follow the last.
     ItemsEnd(bool),
     /// The end of a list's group: its closing bracket, and whether a comma must stand before it.
@@ -145,6 +147,15 @@ impl<'a> Emitter<'a> {
                 Work::Times(t, n) => {
                     let t = t.as_str();
                     (0..n).for_each(|_| self.sink.tok(t));
+                }
+                Work::Rest(n) => {
+                    let item = self.work.pop();
+                    if n > 1 {
+                        self.work.push(Work::Rest(n - 1));
+                    }
+                    self.work.extend(item);
+                    self.sink.tok(",");
+                    self.sink.line();
                 }
                 Work::ListEnd(close, comma) => {
                     self.end_items(comma);
@@ -279,12 +290,10 @@ impl<'a> Emitter<'a> {
             self.then(after);
             self.work.extend([Work::tok(close), Work::ItemsEnd(comma)]);
         }
-        for (i, item) in items.enumerate().rev() {
-            self.work.push(item);
-            if i > 0 {
-                self.work.push(Work::Line);
-                self.work.push(Work::tok(","));
-            }
+        self.work.extend(items.rev());
+        if n > 1 {
+            let first = self.work.len() - 1;
+            self.work.insert(first, Work::Rest(n as u32 - 1));
         }
         self.then(&[Work::Open, Work::tok(open), Work::Nest, Work::Soft]);
     }

@@ -1,7 +1,8 @@
 //! From tokens and layout operations to lines.
 
 use super::comments::Comments;
-use super::layout::{columns, lay_out};
+use super::front::Front;
+use super::layout::{Chunk, columns, lay_out};
 use super::{PrintOptions, Style};
 
 /// A layout operation. Text lies in the chunk's buffer.
@@ -18,6 +19,8 @@ pub(super) enum Op {
     /// A comma in a broken group.
     LastComma,
     Open,
+    /// The beginning of a group that is broken: parts of it are laid out already.
+    Broken,
     Close,
     /// Deeper lines in broken groups.
     Nest,
@@ -56,14 +59,15 @@ const DEEPEST_GROUP: usize = 256;
 /// Collects one unwrapped line at a time and lays it out.
 pub(crate) struct Sink<'a> {
     style: Style,
-    width: usize,
+    pub(super) width: usize,
     out: String,
     /// Columns of the current block.
     indent: usize,
     /// Columns of the line that the chunk begins.
-    chunk_indent: usize,
-    buf: String,
-    ops: Vec<Op>,
+    pub(super) chunk_indent: usize,
+    pub(super) buf: String,
+    pub(super) ops: Vec<Op>,
+    pub(super) front: Front,
     groups: usize,
     nests: Vec<bool>,
     broken: bool,
@@ -82,6 +86,7 @@ impl<'a> Sink<'a> {
             chunk_indent: 0,
             buf: String::new(),
             ops: Vec::new(),
+            front: Front::default(),
             groups: 0,
             nests: Vec::new(),
             broken: false,
@@ -174,6 +179,7 @@ impl<'a> Sink<'a> {
             self.break_here();
         } else if self.groups <= DEEPEST_GROUP {
             self.ops.push(op);
+            self.shorten();
         } else if !flat.is_empty() {
             self.raw(flat);
         }
@@ -310,9 +316,9 @@ impl<'a> Sink<'a> {
                 self.ops.pop();
             }
             self.ops.push(Op::Hard);
+            self.shorten();
         } else {
             self.flush();
-            self.chunk_indent = self.margin();
         }
     }
 
@@ -413,12 +419,13 @@ impl<'a> Sink<'a> {
     pub(super) fn begin_piece(&mut self) -> u32 {
         let at = self.buf.len() as u32;
         self.ops.push(Op::Text { start: at, end: at });
-        self.ops.len() as u32 - 1
+        (self.front.taken + self.ops.len()) as u32 - 1
     }
 
     /// The piece that was begun at this operation; `None` where it cannot be repeated.
     pub(super) fn piece(&self, first: u32) -> Option<Piece> {
-        let ops = self.ops.get(first as usize..)?;
+        let first = (first as usize).checked_sub(self.front.taken)?;
+        let ops = self.ops.get(first..)?;
         if ops.len() > LARGEST_PIECE {
             return None;
         }
@@ -439,7 +446,7 @@ impl<'a> Sink<'a> {
                 Op::Nest => nests.0 += 1,
                 Op::Unnest => nests.0 = nests.0.checked_sub(1)?,
                 Op::Line | Op::Soft | Op::LastComma => {}
-                Op::Hard | Op::Blank => return None,
+                Op::Hard | Op::Blank | Op::Broken => return None,
             }
             moved.push(*op);
             groups.1 = groups.1.max(groups.0);
@@ -504,35 +511,51 @@ impl<'a> Sink<'a> {
     /// Lays the collected line out.
     fn flush(&mut self) {
         self.make_room(self.buf.len() + self.chunk_indent + 1);
-        if self.buf.is_empty() {
-            self.ops.clear();
-            self.buf.clear();
-            self.broken = false;
-            self.chunk_indent = self.margin();
-            return;
+        if !self.buf.is_empty() {
+            // The buffer holds the texts of the line and nothing else.
+            let lines = self.ops.iter().filter(|op| matches!(op, Op::Line));
+            let width = columns(&self.buf) + lines.count();
+            if !self.broken && self.chunk_indent + width <= self.width {
+                self.flush_flat();
+            } else {
+                self.write(self.ops.len());
+            }
+            while self.out.ends_with(' ') {
+                self.out.pop();
+            }
+            self.out.push('\n');
         }
-        // The buffer holds the texts of the line and nothing else.
-        let lines = self.ops.iter().filter(|op| matches!(op, Op::Line));
-        let width = columns(&self.buf) + lines.count();
-        if !self.broken && self.chunk_indent + width <= self.width {
-            self.flush_flat();
-        } else {
-            lay_out(
-                &self.ops,
-                &self.buf,
-                self.chunk_indent,
-                self.width,
-                &mut self.out,
-            );
-        }
-        while self.out.ends_with(' ') {
-            self.out.pop();
-        }
-        self.out.push('\n');
         self.ops.clear();
         self.buf.clear();
         self.broken = false;
         self.chunk_indent = self.margin();
+        self.front = Front::default();
+    }
+
+    /// Lays the first operations out.
+    fn write(&mut self, ops: usize) {
+        let chunk = Chunk {
+            ops: &self.ops[..ops],
+            buf: &self.buf,
+            indent: self.chunk_indent,
+            column: self.chunk_indent + self.front.deeper,
+        };
+        lay_out(&chunk, self.width, &mut self.out);
+    }
+
+    /// Lays out what stands before a break at which the line is certain to be broken.
+    fn shorten(&mut self) {
+        if self.ops.len() < self.front.limit {
+            return;
+        }
+        if let Some(at) = self.last_certain_break() {
+            self.make_room(self.buf.len());
+            self.write(at);
+            self.out.push('\n');
+            self.broken = true;
+            self.forget(at);
+        }
+        self.front.limit = self.front.limit.max(2 * self.ops.len());
     }
 
     fn flush_flat(&mut self) {
