@@ -1,10 +1,11 @@
 //! Functions that are alike are compiled once.
 //!
-//! A network calls the same few kinds of kernels with other extents, scales and constants each time, and what is
-//! emitted for them differs in numbers and in names of data only. Two functions that differ in names get the same
-//! instructions, with the names exchanged where the linker fills them in. Those without loops that differ in numbers as
-//! well become one function that reads them from a table, and a few instructions each that hand it their own. In
-//! loops numbers stay what they are: an extent that is known is worth more there than the time it takes.
+//! A network calls the same few kinds of kernels with other extents, scales and constants each
+//! time, and what is emitted for them differs in numbers and in names of data only. Two functions
+//! that differ in names get the same instructions, with the names exchanged where the linker fills
+//! them in. Those without loops that differ in numbers as well become one function that reads them
+//! from a table, and a few instructions each that hand it their own. In loops numbers stay what
+//! they are: an extent that is known is worth more there than the time it takes.
 //!
 //! Invariant: each function does what it did before.
 
@@ -279,7 +280,7 @@ fn grouped<K: std::hash::Hash + Eq>(items: impl Iterator<Item = (K, usize)>) -> 
     groups
 }
 
-/// What has to be compiled for these functions, and which of them gets what.
+/// Returns what has to be compiled for these functions, and which of them gets what.
 pub(crate) fn share(module: &mut dyn Module, mut given: Vec<Given>) -> (Vec<Job>, Vec<Definition>) {
     let mut forms = Forms::default();
     // A number's low bytes come first in a table.

@@ -33,7 +33,8 @@ pub use views::{Given, View};
 /// A context, and what others lend of its heap.
 struct Context {
     ctx: *mut RxContext,
-    /// Values that nobody looks at any more. Whoever uses the context next releases them: counts are not atomic.
+    /// Values that nobody looks at any more. Whoever uses the context next releases them: counts
+    /// are not atomic.
     over: Mutex<Vec<Object>>,
 }
 
@@ -43,8 +44,8 @@ struct Object(*mut RxObject);
 // SAFETY: only whoever has the `Host` looks at its counts.
 unsafe impl Send for Object {}
 
-// SAFETY: a context belongs to one thread at a time, and is used through its `Host`, which is not `Sync`. What else keeps
-// it touches `over` alone, or is the last to keep it.
+// SAFETY: a context belongs to one thread at a time, and is used through its `Host`, which is not
+// `Sync`. What else keeps it touches `over` alone, or is the last to keep it.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
@@ -76,7 +77,8 @@ struct Lent {
     len: usize,
 }
 
-// SAFETY: a tensor that nobody else refers to is read only; its count is touched by whoever has the `Host`.
+// SAFETY: a tensor that nobody else refers to is read only; its count is touched by whoever has the
+// `Host`.
 unsafe impl Send for Lent {}
 // SAFETY: as above.
 unsafe impl Sync for Lent {}
@@ -161,7 +163,8 @@ impl Host {
         self.call_timed(jit, entry, &inputs).map(|v| v.0)
     }
 
-    /// Calls an entry with tensors, tuples and data of them; also says how long the call itself took.
+    /// Calls an entry with tensors, tuples and data of them; also says how long the call itself
+    /// took.
     ///
     /// # Errors
     /// As for [`Host::call`].
@@ -174,8 +177,8 @@ impl Host {
         self.with(jit, entry, inputs, copy)
     }
 
-    /// As [`Host::call_timed`], without a copy of large results: they stay in the context's heap until nobody looks at
-    /// them any more and the context is used again, or goes.
+    /// As [`Host::call_timed`], without a copy of large results: they stay in the context's heap
+    /// until nobody looks at them any more and the context is used again, or goes.
     ///
     /// # Errors
     /// As for [`Host::call`].
@@ -197,7 +200,8 @@ impl Host {
         self.with(jit, entry, inputs, |_| ()).map(|r| r.1)
     }
 
-    /// Calls an entry of a name, looks at its result, and releases it; also says how long the call itself took.
+    /// Calls an entry of a name, looks at its result, and releases it; also says how long the call
+    /// itself took.
     fn with<T>(
         &self,
         jit: &Jit,
@@ -308,8 +312,8 @@ impl Host {
         }
     }
 
-    /// What each kernel has cost since [`Host::clear_profile`], by number; code compiled without profiling
-    /// leaves zeros.
+    /// Returns what each kernel has cost since [`Host::clear_profile`], by number; code compiled
+    /// without profiling leaves zeros.
     pub fn profile(&self, kernels: usize) -> Vec<KernelCost> {
         (0..kernels as i32)
             .map(|k| {
@@ -327,7 +331,8 @@ impl Host {
         unsafe { rx_profile_clear(self.ctx) };
     }
 
-    /// Keeps single calls of kernels from now on, no more than so many; code compiled without profiling has none.
+    /// Keeps single calls of kernels from now on, no more than so many; code compiled without
+    /// profiling has none.
     pub fn trace(&self, most: usize) {
         // SAFETY: the context lives, and belongs to this thread now.
         unsafe { keep_events(self.ctx, most) };
@@ -339,7 +344,7 @@ impl Host {
         unsafe { take_events(self.ctx) }
     }
 
-    /// What the context's heap holds now.
+    /// Returns what the context's heap holds now.
     pub fn heap(&self) -> RxHeapStats {
         let mut stats = RxHeapStats::default();
         // SAFETY: both pointers are valid.
@@ -363,7 +368,8 @@ impl Host {
         self.context.settle();
     }
 
-    /// A tensor that a kernel made, which the caller owns and gives up afterwards: a large one is lent, a small one copied.
+    /// A tensor that a kernel made, which the caller owns and gives up afterwards: a large one is
+    /// lent, a small one copied.
     pub(crate) fn result(&self, object: *mut RxObject) -> Option<Tensor> {
         if object.is_null() {
             return None;
@@ -487,8 +493,8 @@ fn copy(object: *mut RxObject) -> Value {
     outside(object, &|_, _| None)
 }
 
-/// A value outside of its context. Of parts without fields, of which it says the kind, `lend` may give a form; the others
-/// are copied.
+/// A value outside of its context. Of parts without fields, of which it says the kind, `lend` may
+/// give a form; the others are copied.
 fn outside(object: *mut RxObject, lend: &dyn Fn(*mut RxObject, i32) -> Option<Value>) -> Value {
     Value::unfold(object, |object| {
         // SAFETY: `object` is a live value, a part of one that the caller owns.

@@ -1,8 +1,8 @@
 //! Kernels that are called one by one, by who keeps values of its own: the virtual machine.
 //!
-//! Invariant: whatever tensors are given, a call reads and writes inside of them. Element types and ranks are held
-//! against the program's here, extents by the code itself; a weight that the code expects packed is one that was
-//! packed here.
+//! Invariant: whatever tensors are given, a call reads and writes inside of them. Element types and
+//! ranks are held against the program's here, extents by the code itself; a weight that the code
+//! expects packed is one that was packed here.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -133,7 +133,7 @@ impl Plan {
     }
 }
 
-/// Where a constant's elements lie, for those that lie nowhere else.
+/// Returns where a constant's elements lie, for those that lie nowhere else.
 pub(crate) fn address(t: &Tensor) -> Option<usize> {
     // Small tensors have their elements with them.
     (t.bytes().len() > 8).then(|| t.bytes().as_ptr() as usize)
@@ -200,8 +200,8 @@ impl Drop for Kernels {
 }
 
 impl Kernels {
-    /// Compiles the kernels of a program, which calls them at these sites, for this machine. `checks`: the code holds
-    /// also what is proven against what it finds.
+    /// Compiles the kernels of a program, which calls them at these sites, for this machine.
+    /// `checks`: the code holds also what is proven against what it finds.
     ///
     /// # Errors
     /// A kernel asks for something that native code does not do.
@@ -268,8 +268,9 @@ impl Kernels {
         }
     }
 
-    /// Calls a kernel; its results, in order. `shapes` are those of the results, where the caller knows all of them.
-    /// Large results stay in the heap of the host's context until nobody looks at them any more.
+    /// Calls a kernel; its results, in order. `shapes` are those of the results, where the caller
+    /// knows all of them. Large results stay in the heap of the host's context until nobody looks
+    /// at them any more.
     ///
     /// # Errors
     /// The arguments are not the kernel's, or it fails.
@@ -312,8 +313,9 @@ impl Kernels {
         let (_, code) = found.ok_or_else(|| unfit("the kernel is not called so"))?;
         let pointers: Vec<*const RxTensor> = tensors.iter().map(|t| t as *const _).collect();
         let mut outs = self.outputs(host, k, shapes)?;
-        // SAFETY: the tensors live through the call and are of the element types and ranks that the code was compiled
-        // for; it checks their extents. Results that were made are its own, others it makes.
+        // SAFETY: the tensors live through the call and are of the element types and ranks that the
+        // code was compiled for; it checks their extents. Results that were made are its own,
+        // others it makes.
         let status = unsafe { code(host.ctx().cast(), pointers.as_ptr(), outs.0.as_mut_ptr()) };
         if status != 0 {
             return Err(Failure::Failed(status, host.error()));

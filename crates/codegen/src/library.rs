@@ -16,7 +16,8 @@ pub fn runtime_sources() -> &'static str {
     relax_runtime::SOURCES
 }
 
-/// A library that was loaded. Its code stays in memory: threads of the runtime may still run it when nobody refers to it.
+/// A library that was loaded. Its code stays in memory: threads of the runtime may still run it
+/// when nobody refers to it.
 #[derive(Debug)]
 pub struct Library {
     handle: *mut c_void,
@@ -31,7 +32,8 @@ impl Library {
     /// Loads a library.
     ///
     /// # Safety
-    /// Loading runs the library's initialisers, and its entries are what they are called: the file is trusted.
+    /// Loading runs the library's initialisers, and its entries are what they are called: the file
+    /// is trusted.
     ///
     /// # Errors
     /// [`Error::Load`]: it cannot be loaded, or has a runtime of its own.
@@ -59,7 +61,7 @@ impl Library {
         (!found.is_null()).then_some(found)
     }
 
-    /// What the library says of itself.
+    /// Returns what the library says of itself.
     #[must_use]
     pub fn description(&self) -> Option<String> {
         let at = self.symbol(DESCRIPTION)?.cast::<c_char>();

@@ -1,8 +1,8 @@
 //! Object files, written without a copy of their weights.
 //!
-//! The elements of large constants are most of an object. Cranelift would copy them into its own sections, and the
-//! writer into the file's bytes; here they are sections that are borrowed from the program, and the file goes out
-//! piece by piece.
+//! The elements of large constants are most of an object. Cranelift would copy them into its own
+//! sections, and the writer into the file's bytes; here they are sections that are borrowed from
+//! the program, and the file goes out piece by piece.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -30,9 +30,10 @@ pub struct Object {
 
 /// Compiles a lowered program into an object file. The same program gives the same bytes.
 ///
-/// With `weights`, the elements of large constants go to a file of that name, which the caller writes
-/// ([`Object::weights`]): the entries map it at their first call, see [`relax_runtime::weights`]. `packed` is told of
-/// constants of which the object has a form of its own: where they are mapped, their pages can be given back.
+/// With `weights`, the elements of large constants go to a file of that name, which the caller
+/// writes ([`Object::weights`]): the entries map it at their first call, see
+/// [`relax_runtime::weights`]. `packed` is told of constants of which the object has a form of its
+/// own: where they are mapped, their pages can be given back.
 ///
 /// # Errors
 /// There is no code for the target, or for something in the program.

@@ -1,8 +1,9 @@
-//! Integer arithmetic that is known already, and what nobody uses, taken out of a function before it is compiled.
+//! Integer arithmetic that is known already, and what nobody uses, taken out of a function before
+//! it is compiled.
 //!
-//! The emitters write the general form of an index, a size or a check; where extents are constants, most of it says
-//! nothing. Cranelift's optimiser finds that as well, at some hundred times the price, and not at all in functions
-//! that are compiled without it.
+//! The emitters write the general form of an index, a size or a check; where extents are constants,
+//! most of it says nothing. Cranelift's optimiser finds that as well, at some hundred times the
+//! price, and not at all in functions that are compiled without it.
 //!
 //! Invariant: a function does what it did before.
 

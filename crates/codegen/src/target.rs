@@ -16,11 +16,13 @@ use crate::prepack::prepack;
 /// What code is generated for.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// The target triple (`aarch64-unknown-linux-gnu`) or its beginning (`aarch64`); this machine's where `None`.
+    /// The target triple (`aarch64-unknown-linux-gnu`) or its beginning (`aarch64`); this machine's
+    /// where `None`.
     pub triple: Option<String>,
-    /// CPU features and processors by Cranelift's names, with or without `has_` (`avx2`, `haswell`); [`NATIVE`] for
-    /// what this machine has. Without any, code runs on every processor of the architecture ([`X86_64_LEAST`]
-    /// for x86-64) and is the same whichever machine makes it.
+    /// CPU features and processors by Cranelift's names, with or without `has_` (`avx2`,
+    /// `haswell`); [`NATIVE`] for what this machine has. Without any, code runs on every processor
+    /// of the architecture ([`X86_64_LEAST`] for x86-64) and is the same whichever machine makes
+    /// it.
     pub features: Vec<String>,
     /// Whether Cranelift optimises.
     pub optimize: bool,
@@ -60,7 +62,7 @@ impl Target {
         self.isa(true).map(drop)
     }
 
-    /// Whether it is the machine that this runs on, named or not.
+    /// Returns whether it is the machine that this runs on, named or not.
     pub fn is_host(&self) -> bool {
         self.full_triple().is_ok_and(|t| t == Triple::host())
     }

@@ -1,9 +1,10 @@
 //! Which references a function owns at each point, and the code that gives them up after an error.
 //!
-//! After an error a function releases what it owns and returns null; its callers do the same. The releases
-//! are chains of blocks off the hot path: each gives up one register and goes on to the chain of the
-//! others, so that points which own nearly the same registers share nearly all of their chain. What dies
-//! soonest comes first in a chain, because the points after its death then need just the rest.
+//! After an error a function releases what it owns and returns null; its callers do the same. The
+//! releases are chains of blocks off the hot path: each gives up one register and goes on to the
+//! chain of the others, so that points which own nearly the same registers share nearly all of
+//! their chain. What dies soonest comes first in a chain, because the points after its death then
+//! need just the rest.
 
 use cranelift_codegen::ir::Block;
 use relax_lower::lir::{BlockId, Inst, LFunc, Reg};
@@ -12,8 +13,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The closure that runs, before its captured values have been read.
 pub(crate) const CLOSURE: Reg = Reg(u32::MAX);
 
-/// The registers of a function whose references nothing counts: those that hold immortal objects, what others
-/// keep alive, or no value.
+/// The registers of a function whose references nothing counts: those that hold immortal objects,
+/// what others keep alive, or no value.
 fn uncounted(f: &LFunc) -> FxHashSet<Reg> {
     let all = (0..f.regs.len() as u32).map(Reg);
     let mut found: FxHashSet<Reg> = all.filter(|&r| !f.is_counted(r)).collect();
@@ -85,7 +86,7 @@ impl Owned {
         }
     }
 
-    /// Whether nothing counts the register's references.
+    /// Returns whether nothing counts the register's references.
     pub fn is_uncounted(&self, r: Reg) -> bool {
         self.uncounted.contains(&r)
     }
@@ -125,8 +126,8 @@ impl Owned {
         }
     }
 
-    /// The block to go to after an error: it releases all that is owned now and ends at `end`. `make`
-    /// makes the block that releases a register and goes on at another.
+    /// The block to go to after an error: it releases all that is owned now and ends at `end`.
+    /// `make` makes the block that releases a register and goes on at another.
     pub fn chain(&mut self, end: Block, make: &mut dyn FnMut(Reg, Block) -> Block) -> Block {
         while let Some(&(_, r)) = self.regs.get(self.chains.len()) {
             let rest = self.chains.last().copied().unwrap_or(end);
@@ -137,7 +138,7 @@ impl Owned {
     }
 }
 
-/// What is owned where each block starts.
+/// Returns what is owned where each block starts.
 ///
 /// Invariant: all ways into a block own the same registers, as `relax_lower::counts` leaves it.
 pub(crate) fn at_starts(f: &LFunc, owned: &mut Owned) -> FxHashMap<BlockId, Vec<Reg>> {

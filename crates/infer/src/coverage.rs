@@ -4,11 +4,12 @@
 //! when some value matches it and none of the clauses before it. The wildcard is useful after all
 //! clauses exactly when the match is not exhaustive; the values that witness it are spelled out.
 //!
-//! Spelling out all that is missing takes time that grows fast with columns and clauses. Beyond [`BUDGET`] it is only
-//! decided whether something is ([`decide`]).
+//! Spelling out all that is missing takes time that grows fast with columns and clauses. Beyond
+//! [`BUDGET`] it is only decided whether something is ([`decide`]).
 //!
-//! Invariant: keeps its own stack, and its work is bounded by [`BUDGET`] and [`DECISION`], since usefulness is
-//! NP-complete. A match that even these do not decide is an error: none is accepted that leaves values out.
+//! Invariant: keeps its own stack, and its work is bounded by [`BUDGET`] and [`DECISION`], since
+//! usefulness is NP-complete. A match that even these do not decide is an error: none is accepted
+//! that leaves values out.
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{CtorId, Expr, ExprId, PatId, Pattern};
@@ -55,7 +56,8 @@ struct Task {
     path: Vec<Built>,
 }
 
-/// Rows by what their first column asks for: only those that ask for a head, or for nothing, say something about it.
+/// Rows by what their first column asks for: only those that ask for a head, or for nothing, say
+/// something about it.
 #[derive(Default)]
 struct Split {
     asked: FxHashMap<Head, Vec<usize>>,
@@ -179,7 +181,7 @@ impl Solver<'_> {
         self.report(d);
     }
 
-    /// Whether something matches a pattern (anything, without one) and none of the rows.
+    /// Returns whether something matches a pattern (anything, without one) and none of the rows.
     fn decided(&self, rows: &[Vec<Cell>], row: Option<PatId>, budget: &mut u64) -> Decision {
         let rows: Vec<PatId> = rows.iter().filter_map(|r| r[0]).collect();
         decide::decide(self.m, &rows, row, budget)

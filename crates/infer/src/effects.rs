@@ -42,8 +42,8 @@ impl Solver<'_> {
         let bound = self.bound_functions(&mut m.exprs.ids());
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); n];
         let mut impure: Vec<usize> = Vec::new();
-        // Functions of the program only: what passes left behind shares nodes with them. A node that two functions share
-        // has its effects in both.
+        // Functions of the program only: what passes left behind shares nodes with them. A node
+        // that two functions share has its effects in both.
         let mut seen = vec![u32::MAX; m.exprs.len()];
         let mut known = vec![false; n];
         let mut funcs: Vec<FuncId> = m.globals.ids().filter_map(|g| m.global_func(g)).collect();
@@ -90,7 +90,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether the module holds anything that could be an effect.
+    /// Returns whether the module holds anything that could be an effect.
     fn may_have_effects(&self) -> bool {
         let effect = |e: ExprId| match &self.m.exprs[e] {
             Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
@@ -129,7 +129,7 @@ impl Solver<'_> {
         bound
     }
 
-    /// What evaluating an expression itself does, its parts aside.
+    /// Returns what evaluating an expression itself does, its parts aside.
     fn effect_of(&self, e: ExprId, bound: &FxHashMap<VarId, FuncId>) -> Callee {
         let m = self.m;
         match &m.exprs[e] {

@@ -91,7 +91,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether a pattern is not the one that was written, or of nothing that is known.
+    /// Returns whether a pattern is not the one that was written, or of nothing that is known.
     fn is_damaged(&self, pat: PatId) -> bool {
         let damage = &self.m.damage;
         match self.m.patterns[pat] {
@@ -102,7 +102,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Where a pattern stands: the place of its first variable, or of the match.
+    /// Returns where a pattern stands: the place of its first variable, or of the match.
     pub fn pattern_place(&self, pat: PatId, of: ExprId) -> Span {
         let mut work = vec![pat];
         let own = self.m.pattern_spans[pat];

@@ -117,7 +117,8 @@ fn recursion() {
 
 #[test]
 fn recursion_at_another_shape_is_checked() {
-    // The recursive call gives `2 * n` elements where `n` are needed: equal only for none, so an error.
+    // The recursive call gives `2 * n` elements where `n` are needed: equal only for none, so an
+    // error.
     let c = check(
         "def @f(%x: Tensor[(n,), float32], %c: bool) {
            if (%c) { %x } else { @f(concatenate((%x, %x)), %c) }

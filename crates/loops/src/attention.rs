@@ -1,7 +1,8 @@
 //! Attention: two products with a softmax between them.
 //!
-//! `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, -inf)`, is found by the hints of its stages, however the program came to be. The stages
-//! stay as they are; [`find`] says which one a kernel may write without those before it.
+//! `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, -inf)`, is found by the hints of its
+//! stages, however the program came to be. The stages stay as they are; [`find`] says which one a
+//! kernel may write without those before it.
 
 use relax_tensor::DType;
 

@@ -46,7 +46,7 @@ impl Interval {
             exact: self.exact && other.exact,
         }
     }
-    /// What a comparison gives, where the bounds decide it.
+    /// Returns what a comparison gives, where the bounds decide it.
     pub fn compare(self, op: BinOp, other: Interval) -> Option<bool> {
         let (yes, no) = match op {
             BinOp::Lt => (self.hi < other.lo, self.lo >= other.hi),

@@ -277,7 +277,8 @@ impl Nest<'_> {
         self.body.push(Stmt::Let { var, value });
         ex
     }
-    /// A local mutable scalar with a start value; read it with `scalar()`, write with [`Nest::set`].
+    /// A local mutable scalar with a start value; read it with `scalar()`, write with
+    /// [`Nest::set`].
     pub fn cell(&mut self, value: Ex) -> TensorRef {
         let cell = self.local("cell", value.dtype(), &[]);
         self.set(&cell, value);

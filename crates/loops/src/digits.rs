@@ -1,7 +1,8 @@
 //! Indices as digits of loop variables: what `//` and `%` by constants make of them.
 //!
-//! `(i * 64 + j) % 128 // 32`, with `j` below 64, is a sum of digits: of `i` in base 2, of `j` in base 32 and so on. Two
-//! indices with the same digits are the same number everywhere, however they are written.
+//! `(i * 64 + j) % 128 // 32`, with `j` below 64, is a sum of digits: of `i` in base 2, of `j` in
+//! base 32 and so on. Two indices with the same digits are the same number everywhere, however they
+//! are written.
 
 use relax_tensor::DType;
 
@@ -18,7 +19,8 @@ struct Digit {
     coef: i64,
 }
 
-/// A number made of digits of variables. Equal ones are equal for all values of the variables; what is not equal may be so too.
+/// A number made of digits of variables. Equal ones are equal for all values of the variables; what
+/// is not equal may be so too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Digits {
     base: i64,
@@ -29,8 +31,8 @@ pub struct Digits {
 const MOST: usize = 64;
 
 impl Digits {
-    /// The digits of an index over variables that run from 0 to below their extents; nothing where it is not made of them, or
-    /// might wrap.
+    /// The digits of an index over variables that run from 0 to below their extents; nothing where
+    /// it is not made of them, or might wrap.
     pub fn of(root: &Ex, extent: &dyn Fn(Var) -> Option<i64>) -> Option<Digits> {
         let mut done: Vec<Digits> = Vec::new();
         let mut work = vec![(root, false)];

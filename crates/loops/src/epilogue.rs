@@ -1,8 +1,9 @@
 //! What follows a product or convolution and can be done before its result is stored.
 //!
-//! A stage that reads the result of a hinted stage element by element and only scales it, adds to it
-//! and bounds it is its epilogue: the kernel writes that stage's output and the sums themselves are
-//! never stored. The stages stay as they are; [`find`] says which pairs a kernel may take at once.
+//! A stage that reads the result of a hinted stage element by element and only scales it, adds to
+//! it and bounds it is its epilogue: the kernel writes that stage's output and the sums themselves
+//! are never stored. The stages stay as they are; [`find`] says which pairs a kernel may take at
+//! once.
 
 use crate::{
     BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var, map_expr,
@@ -58,8 +59,8 @@ pub fn find(program: &Program) -> Vec<Fused> {
     found
 }
 
-/// Makes stages that begin with an epilogue and go on (`gelu(sum + bias)`) into two, so that the first
-/// part can be done by the kernel.
+/// Makes stages that begin with an epilogue and go on (`gelu(sum + bias)`) into two, so that the
+/// first part can be done by the kernel.
 pub fn split(program: &mut Program) {
     let mut k = 0;
     while k < program.stages.len() {
@@ -138,8 +139,8 @@ fn reads(e: &Ex, buf: Buf) -> bool {
     matches!(e.kind(), ExKind::Load(b, _) if *b == buf)
 }
 
-/// Whether a stage reads the sums of a product or convolution at its own indices: it may become an
-/// epilogue, so it is not moved into a reader that goes another way.
+/// Returns whether a stage reads the sums of a product or convolution at its own indices: it may
+/// become an epilogue, so it is not moved into a reader that goes another way.
 pub fn follows_sums(program: &Program, c: &Compute) -> bool {
     program.stages.iter().any(|stage| {
         Sums::of(program, stage).is_some_and(|sums| {
@@ -201,7 +202,7 @@ impl<'p> Sums<'p> {
         (more.is_none() && same && c.reduce.is_none()).then_some((q, c))
     }
 
-    /// Whether `e` is the element of the sums at the indices of `c`.
+    /// Returns whether `e` is the element of the sums at the indices of `c`.
     fn at_own_index(&self, c: &Compute, e: &Ex) -> bool {
         matches!(e.kind(), ExKind::Load(b, index) if *b == self.out && self.own(c, *b, index))
     }
@@ -241,7 +242,7 @@ impl<'p> Sums<'p> {
         ((found || one) && self.program.bufs[*buf].dtype == DType::F32).then_some(*buf)
     }
 
-    /// What an expression of the reader `c` does with the sums.
+    /// Returns what an expression of the reader `c` does with the sums.
     fn epilogue(&self, c: &Compute, value: &Ex) -> Option<Epilogue> {
         let mut out = Epilogue::default();
         let (mut lo, mut hi) = (f32::NEG_INFINITY, f32::INFINITY);

@@ -1,8 +1,9 @@
 //! What runtime kernels take for granted of extents.
 //!
-//! A kernel reads its sizes off some of its operands and trusts that the others are as large. The stage that it
-//! stands for checks each of its accesses; the kernel checks none. So each way to call one states here what it
-//! trusts in, and who emits the call proves it or has it checked before.
+//! A kernel reads its sizes off some of its operands and trusts that the others are as large. The
+//! stage that it stands for checks each of its accesses; the kernel checks none. So each way to
+//! call one states here what it trusts in, and who emits the call proves it or has it checked
+//! before.
 //!
 //! Invariant: a kernel whose fits hold reads and writes inside its operands, whatever types said.
 
@@ -24,13 +25,13 @@ pub struct Fit {
 }
 
 impl Fit {
-    /// Whether it holds in every call.
+    /// Returns whether it holds in every call.
     pub fn is_proven(&self) -> bool {
         same_number(&self.found, &self.needed) || self.or_one && self.found.as_int() == Some(1)
     }
 }
 
-/// What the kernel that a hint stands for trusts in when it writes `out`.
+/// Returns what the kernel that a hint stands for trusts in when it writes `out`.
 pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
     let mut fits = Fits::of(program);
     match *hint {
@@ -116,7 +117,7 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
     fits.all
 }
 
-/// What the kernel for attention trusts in.
+/// Returns what the kernel for attention trusts in.
 pub fn of_attention(program: &Program, a: &Attention) -> Vec<Fit> {
     let mut fits = Fits::of(program);
     // Axes of a key's and a value's number, and of their elements.
@@ -242,7 +243,8 @@ impl<'p> Fits<'p> {
         else {
             return;
         };
-        // The spatial axes of the data, of the weight, and which of rows and columns the first of them is.
+        // The spatial axes of the data, of the weight, and which of rows and columns the first of
+        // them is.
         let spatial = self.program.bufs[data].shape.len().saturating_sub(2);
         let first = 2usize.saturating_sub(spatial);
         let (channels, [input, output], image, taps) = match nhwc {

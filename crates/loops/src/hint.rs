@@ -127,14 +127,16 @@ pub enum Hint {
 /// What a nest does along lines; which buffer it writes is the hint's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lines {
-    /// The elements in order, stable, as many as the result has along the axis (0 where there are no more).
+    /// The elements in order, stable, as many as the result has along the axis (0 where there are
+    /// no more).
     Sorted {
         /// The least one first.
         ascend: bool,
         /// Their indices are written, not they themselves.
         indices: bool,
     },
-    /// The index of the greatest element, or the least one; -1 of nothing. A result without the axis, or with extent 1.
+    /// The index of the greatest element, or the least one; -1 of nothing. A result without the
+    /// axis, or with extent 1.
     Extreme {
         /// The greatest one.
         greatest: bool,

@@ -135,13 +135,13 @@ pub fn used_temps(program: &Program) -> Vec<Buf> {
         .collect()
 }
 
-/// Whether a stage reads a buffer.
+/// Returns whether a stage reads a buffer.
 pub fn reads_buffer(stage: &Stage, buf: Buf) -> bool {
     accesses(stage).1.contains(&buf)
 }
 
-/// Which buffers each stage of a program reads, kept while its computations are fused: who looks for the readers of a
-/// buffer asks for these stages only.
+/// Which buffers each stage of a program reads, kept while its computations are fused: who looks
+/// for the readers of a buffer asks for these stages only.
 #[derive(Clone, Debug)]
 pub struct Readers(Vec<FxHashSet<Buf>>);
 

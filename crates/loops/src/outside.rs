@@ -21,7 +21,7 @@ pub(crate) struct Linear {
     pub(crate) factors: BTreeMap<Var, i128>,
 }
 
-/// Whether two expressions are the same number, by their form.
+/// Returns whether two expressions are the same number, by their form.
 pub(crate) fn same_number(a: &Ex, b: &Ex) -> bool {
     let difference = || {
         let mut sum = Linear::of(a, DEEPEST)?;
@@ -73,7 +73,7 @@ impl Linear {
         Some(sum)
     }
 
-    /// Whether it is 0 whatever the variables are.
+    /// Returns whether it is 0 whatever the variables are.
     pub(crate) fn is_zero(&self) -> bool {
         self.constant == 0 && self.factors.is_empty()
     }
@@ -113,8 +113,9 @@ pub(crate) enum Known<'a> {
     Other,
 }
 
-/// What an access that is always reached does wrong on one axis: a sentence without full stop.
-/// `running` are the extents of the loops around it, which are at least 1 where it is reached.
+/// Returns what an access that is always reached does wrong on one axis: a sentence without full
+/// stop. `running` are the extents of the loops around it, which are at least 1 where it is
+/// reached.
 pub(crate) fn outside<'a>(
     index: &Ex,
     extent: &Ex,

@@ -1,7 +1,7 @@
 //! A convolution whose output is only pooled.
 //!
-//! A kernel may pool rows of a convolution while they are in the cache. The stages stay as they are; [`find`] says
-//! which ones a kernel may take at once.
+//! A kernel may pool rows of a convolution while they are in the cache. The stages stay as they
+//! are; [`find`] says which ones a kernel may take at once.
 
 use relax_tensor::DType;
 
@@ -21,7 +21,8 @@ pub struct Pooled {
     pub between: Buf,
 }
 
-/// All of them in a program with channels first, whose products and convolutions have the epilogues `fused`.
+/// All of them in a program with channels first, whose products and convolutions have the epilogues
+/// `fused`.
 pub fn find(program: &Program, fused: &[Fused]) -> Vec<Pooled> {
     let stages = program.stages.iter().enumerate();
     stages
@@ -66,7 +67,8 @@ fn of(program: &Program, fused: &[Fused], pool: usize, c: &Compute) -> Option<Po
     };
     let floats = [*data, *weight, sums.out, between];
     let fits = floats.iter().all(|b| program.bufs[*b].dtype == DType::F32);
-    // What else reads the convolution's output is the padding around it, which only the pooling reads.
+    // What else reads the convolution's output is the padding around it, which only the pooling
+    // reads.
     let alone = program.stages.iter().enumerate().all(|(k, stage)| {
         k == pool
             || !reads_buffer(stage, between)

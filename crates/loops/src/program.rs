@@ -249,8 +249,9 @@ pub struct Program {
     pub hints: Vec<(Buf, crate::Hint)>,
     /// Where accesses stand in text, for programs that come from there.
     pub accesses: Vec<Access>,
-    /// Where parts of the program stand in text: the calls of operators that were fused into it, the
-    /// checks of a program written by hand. Empty for an operator's program: that is where its call is.
+    /// Where parts of the program stand in text: the calls of operators that were fused into it,
+    /// the checks of a program written by hand. Empty for an operator's program: that is where its
+    /// call is.
     pub parts: Vec<Span>,
     /// Which part reads a buffer at indices that depend on data, for failures of a fused group.
     pub readers: Vec<(Buf, u32)>,
@@ -268,7 +269,7 @@ pub struct Access {
 }
 
 impl Program {
-    /// What the stage that writes a buffer is known to be.
+    /// Returns what the stage that writes a buffer is known to be.
     pub fn hint(&self, buf: Buf) -> Option<&crate::Hint> {
         Some(&self.hints.iter().find(|h| h.0 == buf)?.1)
     }

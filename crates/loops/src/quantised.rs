@@ -1,5 +1,5 @@
-//! Stages of quantised arithmetic that kernels know: operands whose zero points are taken off, and sums brought to
-//! another scale in fixed point.
+//! Stages of quantised arithmetic that kernels know: operands whose zero points are taken off, and
+//! sums brought to another scale in fixed point.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,8 @@ use relax_tensor::DType;
 /// Casts and bounds around a number: more of them are nobody's.
 const DEPTH: usize = 16;
 
-/// A buffer of 32-bit integers that are a buffer's elements less a number that is the same for all of them.
+/// A buffer of 32-bit integers that are a buffer's elements less a number that is the same for all
+/// of them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shifted {
     /// The elements, of the same shape.
@@ -72,7 +73,8 @@ fn axes_of(c: &Compute, e: &Ex) -> Vec<usize> {
     found
 }
 
-/// `bound(zero + int32((((int64(x) + bias) << left) * factor + half) >> right))`, all but `x` a number per channel.
+/// `bound(zero + int32((((int64(x) + bias) << left) * factor + half) >>
+/// right))`, all but `x` a number per channel.
 struct Rescaled {
     x: Buf,
     bias: Ex,
@@ -121,7 +123,7 @@ fn sides(e: &Ex, op: BinOp, is: impl Fn(&Ex) -> bool) -> Option<(&Ex, &Ex)> {
 }
 
 impl Rescaled {
-    /// What a stage does, and the axis along which its numbers run, if any does.
+    /// Returns what a stage does, and the axis along which its numbers run, if any does.
     fn of(program: &Program, c: &Compute) -> Option<(Rescaled, Option<usize>)> {
         let (y, low, high) = bounded(&c.value, DEPTH)?;
         let is_cast = |e: &Ex| matches!(e.kind(), ExKind::Cast(x) if x.dtype() == DType::I64);
@@ -223,8 +225,9 @@ impl Rescaled {
     }
 }
 
-/// Gives stages that bring sums to another scale a hint, and stages of their own to the numbers per channel that it
-/// names. What every stage computes stays as it is; without such a stage the program does.
+/// Gives stages that bring sums to another scale a hint, and stages of their own to the numbers per
+/// channel that it names. What every stage computes stays as it is; without such a stage the
+/// program does.
 pub fn hint_requantised(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     let mut k = 0;
     while k < program.stages.len() {

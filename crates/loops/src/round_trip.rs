@@ -1,5 +1,6 @@
-//! Numbers that become integers and floats again, as those that are quantised and brought back: where they are whole
-//! and within the integers' range, nothing happens on the way, and a chain of such steps is arithmetic of floats alone.
+//! Numbers that become integers and floats again, as those that are quantised and brought back:
+//! where they are whole and within the integers' range, nothing happens on the way, and a chain of
+//! such steps is arithmetic of floats alone.
 
 use std::borrow::Cow;
 
@@ -28,7 +29,7 @@ impl Known {
     };
 }
 
-/// What is known of a whole number in `float32`; `None` for what may have a fraction.
+/// Returns what is known of a whole number in `float32`; `None` for what may have a fraction.
 fn whole(e: &Ex, depth: usize) -> Option<Known> {
     if depth == 0 || e.dtype() != DType::F32 {
         return None;
@@ -128,7 +129,8 @@ fn shortened(e: &Ex) -> Option<Ex> {
     }
 }
 
-/// Leaves the integers out where floats become integers and floats again, and the numbers are the same to the bit.
+/// Leaves the integers out where floats become integers and floats again, and the numbers are the
+/// same to the bit.
 pub fn shorten_round_trips(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     for k in 0..program.stages.len() {
         let Stage::Compute(c) = &program.stages[k] else {

@@ -5,9 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::rewrite::map_expr;
 use crate::{Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, lower_stage};
 
-/// Whether two programs are the same loop nests over the same buffers. A computation over indices
-/// equals the nest that it means, a buffer between stages the one allocated at the head of the program,
-/// and names and hints do not count: a program equals what its text reads back as.
+/// Returns whether two programs are the same loop nests over the same buffers. A computation over
+/// indices equals the nest that it means, a buffer between stages the one allocated at the head of
+/// the program, and names and hints do not count: a program equals what its text reads back as.
 pub fn same_program(p: &Program, q: &Program) -> bool {
     let mut s = Same {
         p,
@@ -163,8 +163,8 @@ impl Same<'_> {
         }
     }
 
-    /// What stands for a variable of the second program. One that nothing in the program binds (an
-    /// attribute of an operator) is known by its name.
+    /// Returns what stands for a variable of the second program. One that nothing in the program
+    /// binds (an attribute of an operator) is known by its name.
     fn var(&self, w: Var) -> Option<Var> {
         let by_name = || {
             let name = self.q.vars[w].name;

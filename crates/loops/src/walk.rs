@@ -1,5 +1,5 @@
-//! The parts of statements: one place that knows which statements hold others, and which expressions
-//! are a statement's own.
+//! The parts of statements: one place that knows which statements hold others, and which
+//! expressions are a statement's own.
 
 use crate::{Ex, Program, Stage, Stmt};
 
@@ -19,7 +19,8 @@ impl Stmt {
         }
     }
 
-    /// The expressions of the statement itself, in order of evaluation; not those of the blocks inside.
+    /// The expressions of the statement itself, in order of evaluation; not those of the blocks
+    /// inside.
     pub fn exprs(&self) -> impl Iterator<Item = &Ex> {
         let (first, list, last): (Option<&Ex>, &[Ex], Option<&Ex>) = match self {
             Stmt::For { extent: e, .. }
@@ -90,7 +91,8 @@ impl Program {
 }
 
 impl Stage {
-    /// Whether the stage does nothing but check conditions that depend on no buffer's elements.
+    /// Returns whether the stage does nothing but check conditions that depend on no buffer's
+    /// elements.
     pub fn is_guard(&self) -> bool {
         let Stage::Nest(body) = self else {
             return false;

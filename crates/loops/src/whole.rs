@@ -1,11 +1,12 @@
 //! Buffers of which a loop nest may leave elements unwritten.
 //!
-//! An element that nothing writes is 0 to reference execution. Native code takes memory as it comes, and sets it to 0
-//! first where it is not proven here that the nest writes all of it before it reads any.
+//! An element that nothing writes is 0 to reference execution. Native code takes memory as it
+//! comes, and sets it to 0 first where it is not proven here that the nest writes all of it before
+//! it reads any.
 //!
-//! Proven are stores under loops that run over all of a buffer: each index a sum of loop variables that counts
-//! through its axis (`i`, or `i_o * 8 + i_i` of a loop that was split), under no condition but that an index lies inside,
-//! or in the `init` of a reduction.
+//! Proven are stores under loops that run over all of a buffer: each index a sum of loop variables
+//! that counts through its axis (`i`, or `i_o * 8 + i_i` of a loop that was split), under no
+//! condition but that an index lies inside, or in the `init` of a reduction.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -51,7 +52,7 @@ fn locals(program: &Program, body: &[Stmt], found: &mut FxHashSet<Buf>) {
     }
 }
 
-/// Whether a block writes all of a buffer, each element before it is read.
+/// Returns whether a block writes all of a buffer, each element before it is read.
 fn writes_all(program: &Program, body: &[Stmt], buf: Buf) -> bool {
     let mut cover = Cover {
         shape: &program.bufs[buf].shape,
@@ -93,7 +94,8 @@ struct Cover<'s> {
 }
 
 impl<'s> Cover<'s> {
-    /// The indices of the first store that writes all. Blocks nest as deep as the resolver lets them.
+    /// The indices of the first store that writes all. Blocks nest as deep as the resolver lets
+    /// them.
     fn block(&mut self, block: &'s [Stmt]) -> Option<Vec<Ex>> {
         for stmt in block {
             self.early |= stmt.exprs().any(|e| self.reads(e));
@@ -206,7 +208,7 @@ impl<'s> Cover<'s> {
         e
     }
 
-    /// Whether a store with this index, under the loops around, writes every element.
+    /// Returns whether a store with this index, under the loops around, writes every element.
     fn all(&self, index: &[Ex]) -> bool {
         if index.len() != self.shape.len() {
             return false;
@@ -238,7 +240,8 @@ impl<'s> Cover<'s> {
             })
     }
 
-    /// The loops by whose variables an index counts through all of an axis. Where it is `guarded` it may go further.
+    /// The loops by whose variables an index counts through all of an axis. Where it is `guarded`
+    /// it may go further.
     fn counts(&self, i: &Ex, extent: &Ex, guarded: bool) -> Option<Vec<Var>> {
         if i.as_int() == Some(0) && extent.as_int() == Some(1) {
             return Some(Vec::new());
@@ -278,7 +281,8 @@ impl<'s> Cover<'s> {
     }
 }
 
-/// Whether `n` blocks of `size` are enough for `extent`: `n` is `(extent + size - 1) // size`.
+/// Returns whether `n` blocks of `size` are enough for `extent`: `n` is
+/// `(extent + size - 1) // size`.
 fn blocks(n: &Ex, extent: &Ex, size: i128) -> bool {
     let Ok(size) = i64::try_from(size) else {
         return false;
@@ -295,7 +299,8 @@ mod tests {
     use crate::{Builder, TensorRef};
     use relax_tensor::DType;
 
-    /// Whether a nest over `x: (n, 8)` and `y` of the same extents is known to write all of `y`.
+    /// Returns whether a nest over `x: (n, 8)` and `y` of the same extents is known to write all of
+    /// `y`.
     fn whole(nest: impl FnOnce(&mut crate::Nest<'_>, &TensorRef, &TensorRef)) -> bool {
         let mut b = Builder::new("f");
         let x = b.input("x", DType::F32, &[None, Some(8)]);

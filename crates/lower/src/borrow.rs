@@ -1,17 +1,18 @@
 //! Which parameters are lent instead of handed over.
 //!
-//! A function that only looks at an instance of a data type need not own it: its caller keeps the instance alive,
-//! and neither counts references, nor for the parts that the function takes out of it and only looks at
-//! (Ullrich and de Moura, "Counting Immutable Beans", 2019, section 5). Registers are lent unless something
-//! asks for their ownership:
+//! A function that only looks at an instance of a data type need not own it: its caller keeps the
+//! instance alive, and neither counts references, nor for the parts that the function takes out of
+//! it and only looks at (Ullrich and de Moura, "Counting Immutable Beans", 2019, section 5).
+//! Registers are lent unless something asks for their ownership:
 //!
 //! - something consumes them, or they were made here;
-//! - they are a part of a value that is owned, which may go before they do, or a part of them is owned: then the
-//!   last use of the whole can hand its parts on;
-//! - a caller leaves to the function in tail position with a value of its own, which nobody is left to give up.
+//! - they are a part of a value that is owned, which may go before they do, or a part of them is
+//!   owned: then the last use of the whole can hand its parts on;
+//! - a caller leaves to the function in tail position with a value of its own, which nobody is left
+//!   to give up.
 //!
-//! Tensors are always handed over: a kernel may write its result in the place of an argument that dies, and memory
-//! is given up as soon as possible.
+//! Tensors are always handed over: a kernel may write its result in the place of an argument that
+//! dies, and memory is given up as soon as possible.
 
 use relax_base::Arena;
 
@@ -38,7 +39,7 @@ fn not_candidates(f: &LFunc) -> Vec<bool> {
     f.params.iter().map(|r| !lent(r)).collect()
 }
 
-/// Which registers a function owns, as far as `owned` goes.
+/// Returns which registers a function owns, as far as `owned` goes.
 fn registers(id: FnId, f: &LFunc, owned: &Owned) -> Vec<bool> {
     let mut held = vec![false; f.regs.len()];
     let mut work: Vec<Reg> = Vec::new();

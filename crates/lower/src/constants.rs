@@ -1,10 +1,10 @@
 //! Constants that reach functions through parameters and captured variables.
 //!
-//! A recursive function hands its weights on to itself, a closure captures them: where every call gives the same
-//! constant, the function reads the constant itself, and neither takes it nor keeps it alive. A kernel that
-//! reads it there gets it packed (`relax_codegen`). This is conditional constant propagation over the calls of the
-//! whole program, restricted to tensors that stand in its text (Callahan, Cooper, Kennedy and Torczon,
-//! "Interprocedural Constant Propagation", 1986).
+//! A recursive function hands its weights on to itself, a closure captures them: where every call
+//! gives the same constant, the function reads the constant itself, and neither takes it nor keeps
+//! it alive. A kernel that reads it there gets it packed (`relax_codegen`). This is conditional
+//! constant propagation over the calls of the whole program, restricted to tensors that stand in
+//! its text (Callahan, Cooper, Kennedy and Torczon, "Interprocedural Constant Propagation", 1986).
 
 use rustc_hash::FxHashMap;
 
@@ -112,7 +112,8 @@ fn constants(f: &LFunc, places: &Places) -> FxHashMap<Reg, Known> {
     known
 }
 
-/// A function without the parameters and captured values that are constants, and with calls that do not give them.
+/// A function without the parameters and captured values that are constants, and with calls that do
+/// not give them.
 fn rewrite(f: &mut LFunc, id: FnId, places: &[Places]) {
     let own = &places[id.0 as usize];
     let mut consts: Vec<Inst> = Vec::new();

@@ -1,10 +1,9 @@
 //! Reference counting: where references are taken and given up.
 //!
-//! Every register that holds a value of its own ([`Hold::Value`]) has one reference from its definition to its
-//! last use. A use that consumes
-//! takes it over; a consuming use that is not the last takes another one first; a value that is
-//! dead without having been consumed is released at once (Ullrich and de Moura, "Counting Immutable
-//! Beans", 2019; Reinking et al., "Perceus", 2021).
+//! Every register that holds a value of its own ([`Hold::Value`]) has one reference from its
+//! definition to its last use. A use that consumes takes it over; a consuming use that is not the
+//! last takes another one first; a value that is dead without having been consumed is released at
+//! once (Ullrich and de Moura, "Counting Immutable Beans", 2019; Reinking et al., "Perceus", 2021).
 
 use crate::lir::{BlockId, Hold, Inst, LFunc, Reg, Term};
 
@@ -71,8 +70,8 @@ impl Counted<'_> {
     }
 }
 
-/// The registers that more than one block has to do with, numbered in their order: only they are alive between blocks,
-/// and in a function of many blocks they are few.
+/// The registers that more than one block has to do with, numbered in their order: only they are
+/// alive between blocks, and in a function of many blocks they are few.
 struct Between {
     number: Vec<Option<Reg>>,
     regs: Vec<Reg>,
@@ -190,8 +189,8 @@ fn live_out(f: &LFunc, b: BlockId, at_start: &[Set], n: usize) -> Set {
 
 /// Inserts `Retain` and `Release` into a function that has none.
 ///
-/// Invariant: a block that can be reached from a block with several successors has that block as its
-/// only predecessor, so that values can be released on the way (no critical edges).
+/// Invariant: a block that can be reached from a block with several successors has that block as
+/// its only predecessor, so that values can be released on the way (no critical edges).
 pub(crate) fn insert(f: &mut LFunc) {
     let held = std::mem::take(&mut f.regs);
     let counted = Counted(&held);
@@ -271,7 +270,8 @@ fn rewrite(
     for inst in insts.into_iter().rev() {
         let (consumed, borrowed) = (counted.consumes(&inst), counted.borrows(&inst));
         let defined = counted.defines(&inst);
-        // Where the instruction consumes what it borrows as well, `take` keeps a reference for that.
+        // Where the instruction consumes what it borrows as well, `take` keeps a reference for
+        // that.
         let dead = unique(borrowed.clone()).filter(|r| !live.has(*r));
         let unused = defined.iter().copied().filter(|&r| !live.has(r));
         new.extend(dead.chain(unused).map(Inst::Release));

@@ -1,7 +1,8 @@
-//! What a value from outside must be, part by part, as data: inside a program inference has seen to it, but a caller from
-//! C may hand over anything.
+//! What a value from outside must be, part by part, as data: inside a program inference has seen to
+//! it, but a caller from C may hand over anything.
 //!
-//! Extents are no part of it: a few are compared where an entry begins, and kernels compare those of all their operands.
+//! Extents are no part of it: a few are compared where an entry begins, and kernels compare those
+//! of all their operands.
 
 use relax_ir::{AdtId, Module, Type, TypeId, TypeParamId};
 use relax_tensor::DType;

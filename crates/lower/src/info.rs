@@ -64,8 +64,8 @@ impl Info {
         }
     }
 
-    /// What the closure at `node` uses from outside, in order of first use. Its own name does not
-    /// count.
+    /// Returns what the closure at `node` uses from outside, in order of first use. Its own name
+    /// does not count.
     pub fn captures(&self, m: &Module, node: ExprId, func: FuncId) -> Vec<Captured> {
         let inside = self.opened[&node][0];
         let own = self.bound_closure.get(&node);

@@ -1,8 +1,8 @@
 //! The lowered program: control flow over registers, kernels, constants.
 //!
-//! A register holds a value (a pointer, see `docs/values.md`), the element of a tensor of rank 0, or an
-//! `int64` dimension ([`Hold`]). Every register is written once; registers written by a jump are
-//! parameters of the block that it goes to.
+//! A register holds a value (a pointer, see `docs/values.md`), the element of a tensor of rank 0,
+//! or an `int64` dimension ([`Hold`]). Every register is written once; registers written by a jump
+//! are parameters of the block that it goes to.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ relax_base::define_id! {
 pub enum Hold {
     /// A value; the register owns a reference to it from its definition to its last use.
     Value,
-    /// A value that somebody else keeps alive as long as the function runs: a parameter that is only looked
-    /// at, or a part of one. Nobody counts it here.
+    /// A value that somebody else keeps alive as long as the function runs: a parameter that is
+    /// only looked at, or a part of one. Nobody counts it here.
     Lent,
     /// An extent.
     Dim,
@@ -68,7 +68,8 @@ pub enum Inst {
     Unbox { dst: Reg, src: Reg },
     /// A tensor of rank 0 of a scalar.
     Box { dst: Reg, src: Reg },
-    /// A field of a tuple or ADT instance; borrows the whole. A lent result lives as long as the whole does.
+    /// A field of a tuple or ADT instance; borrows the whole. A lent result lives as long as the
+    /// whole does.
     Field { dst: Reg, src: Reg, index: u32 },
     /// The value in a reference cell; borrows the cell.
     RefRead { dst: Reg, cell: Reg },
@@ -118,7 +119,8 @@ pub enum Inst {
     },
     /// A block of memory of so many bytes: a tensor of bytes.
     Storage { dst: Reg, bytes: Ex },
-    /// A tensor in a block, so many bytes from its start; borrows the block. Fails where it does not fit.
+    /// A tensor in a block, so many bytes from its start; borrows the block. Fails where it does
+    /// not fit.
     Place {
         dst: Reg,
         storage: Reg,
@@ -178,8 +180,8 @@ pub struct Alloc {
     /// An argument whose last use this is: the result takes its place when nobody else holds it and
     /// its extents are these.
     pub reuse: Option<Reg>,
-    /// The result goes on where that argument ends along the first axis: it takes its place when the
-    /// memory behind it suffices.
+    /// The result goes on where that argument ends along the first axis: it takes its place when
+    /// the memory behind it suffices.
     pub grows: bool,
     /// A tensor that was placed in a block: the result is written there, and is that tensor.
     pub place: Option<Reg>,
@@ -223,8 +225,8 @@ pub enum Term {
         /// Where the others go.
         default: BlockId,
     },
-    /// Becomes a call of a function; consumes the arguments but those that are lent, which this function
-    /// does not own either.
+    /// Becomes a call of a function; consumes the arguments but those that are lent, which this
+    /// function does not own either.
     TailCall {
         /// Which.
         func: FnId,
@@ -262,8 +264,8 @@ pub struct LFunc {
     pub name: Symbol,
     /// Parameters: owned, lent or scalars, as [`LFunc::regs`] says.
     pub params: Vec<Reg>,
-    /// The element type of a result that is handed back as a scalar. Then the code returns two words: whether
-    /// all went well, and the scalar.
+    /// The element type of a result that is handed back as a scalar. Then the code returns two
+    /// words: whether all went well, and the scalar.
     pub result: Option<DType>,
     /// Number of captured values; `None` for functions of the module, which are called without a
     /// closure.
@@ -302,11 +304,12 @@ pub struct KernelDef {
     pub program: Program,
     /// What it is called in profiles: operator names.
     pub label: String,
-    /// Whether it is a tensor program of the module: what fails is at its own lines, and it is told where
-    /// it was called.
+    /// Whether it is a tensor program of the module: what fails is at its own lines, and it is told
+    /// where it was called.
     pub by_hand: bool,
-    /// Whether some call makes outputs by other extents than those that the program computes from its inputs (of
-    /// `call_tir`, or of a result's type): the kernel holds them against its own then.
+    /// Whether some call makes outputs by other extents than those that the program computes from
+    /// its inputs (of `call_tir`, or of a result's type): the kernel holds them against its own
+    /// then.
     pub holds_outputs: bool,
     /// Where the parts of the program stand ([`Program::parts`]), for run-time errors.
     pub parts: Vec<Symbol>,
@@ -342,8 +345,8 @@ pub struct Lowered {
     pub data: Arena<DataId, Tensor>,
     /// Functions that can be called from outside.
     pub entries: Vec<Entry>,
-    /// Whether code checks also what is proven: extents, indices, and what each call of a kernel of the runtime may
-    /// touch.
+    /// Whether code checks also what is proven: extents, indices, and what each call of a kernel of
+    /// the runtime may touch.
     pub checks: bool,
 }
 
@@ -378,20 +381,21 @@ impl LFunc {
         Reg(self.regs.len() as u32 - 1)
     }
 
-    /// What a register holds.
+    /// Returns what a register holds.
     pub fn hold(&self, r: Reg) -> Hold {
         self.regs[r.0 as usize]
     }
 
-    /// Whether references of a register are counted.
+    /// Returns whether references of a register are counted.
     pub fn is_counted(&self, r: Reg) -> bool {
         self.hold(r) == Hold::Value
     }
 }
 
 impl Inst {
-    /// Whether memory that a tensor has already may get another content or owner: in hand-written plans of memory, and in
-    /// code that is not looked into. No read of a tensor moves across it.
+    /// Returns whether memory that a tensor has already may get another content or owner: in
+    /// hand-written plans of memory, and in code that is not looked into. No read of a tensor moves
+    /// across it.
     pub fn may_overwrite(&self) -> bool {
         match self {
             Inst::Kernel { given, .. } => given.iter().flatten().any(|out| out.place.is_some()),
@@ -572,7 +576,7 @@ impl Term {
             _ => Vec::new(),
         }
     }
-    /// Where control may go next.
+    /// Returns where control may go next.
     pub fn successors(&self) -> Vec<BlockId> {
         match self {
             Term::Jump(to, _) => vec![*to],

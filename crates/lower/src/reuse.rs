@@ -1,11 +1,13 @@
 //! Memory planning: results that take the place of an argument.
 //!
-//! A kernel that computes an element of its result from the same element of an argument may write into
-//! that argument's memory when nobody reads it afterwards. So may one whose result begins with the argument and
-//! goes on along the first axis (a cache that grows by a row), where the argument's block has room. So may a convolution
-//! whose epilogue adds the argument, where its kernel writes each element once: the back end knows which do. Whether it is the last use is known here; whether
-//! somebody else holds the tensor is asked at run time, by its reference count. Everything else is left to
-//! the heap: what is dead is released at once, and its block serves the next tensor of that size.
+//! A kernel that computes an element of its result from the same element of an argument may write
+//! into that argument's memory when nobody reads it afterwards. So may one whose result begins with
+//! the argument and goes on along the first axis (a cache that grows by a row), where the
+//! argument's block has room. So may a convolution whose epilogue adds the argument, where its
+//! kernel writes each element once: the back end knows which do. Whether it is the last use is
+//! known here; whether somebody else holds the tensor is asked at run time, by its reference count.
+//! Everything else is left to the heap: what is dead is released at once, and its block serves the
+//! next tensor of that size.
 
 use relax_loops::epilogue::{self, Fused};
 use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage, visit_expr};
@@ -58,8 +60,9 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
     }
 }
 
-/// For each output, the inputs that it may take the place of: those of its element type and extents that
-/// only its own stage reads, each element for the same element of the output; with whether the output is longer.
+/// For each output, the inputs that it may take the place of: those of its element type and extents
+/// that only its own stage reads, each element for the same element of the output; with whether the
+/// output is longer.
 fn element_wise(p: &Program) -> Vec<Vec<(usize, bool)>> {
     (p.outputs.iter())
         .map(|&o| {
@@ -74,7 +77,7 @@ fn element_wise(p: &Program) -> Vec<Vec<(usize, bool)>> {
         .collect()
 }
 
-/// Whether two shapes are the same but for the first extent.
+/// Returns whether two shapes are the same but for the first extent.
 fn same_rows(a: &[Ex], b: &[Ex]) -> bool {
     a.len() == b.len() && !a.is_empty() && a[1..] == b[1..]
 }
@@ -119,7 +122,7 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
     writers == 1
 }
 
-/// Whether an input is nothing but the residual of the convolution that writes an output.
+/// Returns whether an input is nothing but the residual of the convolution that writes an output.
 fn is_residual(p: &Program, out: Buf, input: Buf) -> bool {
     let adds = |f: &Fused| {
         let written = |k: usize| match &p.stages[k] {

@@ -1,14 +1,15 @@
 //! Tensors of rank 0 in registers.
 //!
-//! A program makes a tensor of rank 0 for every number that it counts or adds up. What computes such a tensor
-//! from others is turned into arithmetic on registers here, and functions of the module take and return
-//! numbers as numbers. A tensor is made only where one is needed: as a field, a captured value, an operand of
-//! a kernel, an argument of a closure.
+//! A program makes a tensor of rank 0 for every number that it counts or adds up. What computes
+//! such a tensor from others is turned into arithmetic on registers here, and functions of the
+//! module take and return numbers as numbers. A tensor is made only where one is needed: as a
+//! field, a captured value, an operand of a kernel, an argument of a closure.
 //!
-//! A parameter comes as a scalar when some use of it is one; a result is a scalar when some way to it ends in
-//! a scalar, and when every function that it is left to in tail position does the same (a call in tail position
-//! stays a jump). Both are found as greatest fixed points over all functions (after Peyton Jones and Launchbury,
-//! "Unboxed values as first class citizens", 1991; workers and wrappers are one function here, its callers convert).
+//! A parameter comes as a scalar when some use of it is one; a result is a scalar when some way to
+//! it ends in a scalar, and when every function that it is left to in tail position does the same
+//! (a call in tail position stays a jump). Both are found as greatest fixed points over all
+//! functions (after Peyton Jones and Launchbury, "Unboxed values as first class citizens", 1991;
+//! workers and wrappers are one function here, its callers convert).
 
 use relax_base::Arena;
 use relax_loops::{Buf, Ex, ExKind, Program, Role, Stage, Var, map_expr, visit_expr};
@@ -132,7 +133,8 @@ impl World<'_> {
         }
     }
 
-    /// The registers of a function that hold numbers, when functions take and return what `sigs` says.
+    /// The registers of a function that hold numbers, when functions take and return what `sigs`
+    /// says.
     fn numbers(&self, id: FnId, f: &LFunc) -> FxHashMap<Reg, DType> {
         let sig = &self.sigs[id.0 as usize];
         let mut found: FxHashMap<Reg, DType> = FxHashMap::default();
@@ -178,7 +180,7 @@ impl World<'_> {
         found
     }
 
-    /// What of a function's signature its body bears out.
+    /// Returns what of a function's signature its body bears out.
     fn held(&self, id: FnId, f: &LFunc) -> Sig {
         let sig = &self.sigs[id.0 as usize];
         if sig.result.is_none() && sig.params.iter().all(Option::is_none) {
@@ -407,7 +409,8 @@ impl Writer<'_, '_> {
                 let callee = &self.world.sigs[func.0 as usize];
                 self.args(args, &callee.params);
                 if let (None, Some(dtype)) = (self.f.result, callee.result) {
-                    // The callee leaves to nobody but its like, so no recursion goes through this call.
+                    // The callee leaves to nobody but its like, so no recursion goes through this
+                    // call.
                     let dst = self.f.reg(Hold::Scalar(dtype));
                     self.out.push(Inst::Call {
                         dst,

@@ -12,9 +12,9 @@ use rustc_hash::FxHashMap;
 use crate::described::describe;
 use crate::lir::{Hold, Inst, Kind, Reg};
 
-/// Collects the instructions that check values. A dimension variable that has no value yet gets that of
-/// the first extent which is the variable alone; what lies inside data values and functions is not looked
-/// at: inference has seen to it.
+/// Collects the instructions that check values. A dimension variable that has no value yet gets
+/// that of the first extent which is the variable alone; what lies inside data values and functions
+/// is not looked at: inference has seen to it.
 pub(crate) struct TypeCheck<'a> {
     m: &'a Module,
     insts: Vec<Inst>,
@@ -51,8 +51,8 @@ impl<'a> TypeCheck<'a> {
         Reg(self.regs.len() as u32 - 1)
     }
 
-    /// Checks kinds, ranks and element types of all parts of a value that comes from outside, data values and functions
-    /// among them.
+    /// Checks kinds, ranks and element types of all parts of a value that comes from outside, data
+    /// values and functions among them.
     pub fn whole(&mut self, ty: TypeId, src: Reg, place: Symbol) {
         if let Some(described) = describe(self.m, ty) {
             let described = Arc::new(described);

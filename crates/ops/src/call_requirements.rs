@@ -1,12 +1,12 @@
-//! The relation of one call on its own: its result for the types of its arguments, and what has to hold of
-//! extents that only run time knows.
+//! The relation of one call on its own: its result for the types of its arguments, and what has to
+//! hold of extents that only run time knows.
 //!
-//! The relation runs as it does in inference, over types that are all known; nothing around the call is
-//! asked. Rewrites ask for the types of the nodes that they make ([`call_type`]): facts that inference would
-//! have to prove are taken as given there, because the pass manager infers (and verifies) after each pass.
-//! Both engines ask for what typing could not prove ([`requirements`]): to typing `?` agrees with everything,
-//! so here each `?` is an extent of its own, and what the relation then wants of it is checked when the call
-//! is made.
+//! The relation runs as it does in inference, over types that are all known; nothing around the
+//! call is asked. Rewrites ask for the types of the nodes that they make ([`call_type`]): facts
+//! that inference would have to prove are taken as given there, because the pass manager infers
+//! (and verifies) after each pass. Both engines ask for what typing could not prove
+//! ([`requirements`]): to typing `?` agrees with everything, so here each `?` is an extent of its
+//! own, and what the relation then wants of it is checked when the call is made.
 
 use relax_ir::{Attrs, DTy, DimInfo, Module, OpId, Shape, TensorType, Type, TypeArena, TypeId};
 use relax_loops::Ex;
@@ -54,7 +54,8 @@ pub fn call_type_or_why(
     host.concluded(def, attrs)
 }
 
-/// Whether Relax takes a call that Relay takes: it asks for more of some operators. True where that is not known.
+/// Returns whether Relax takes a call that Relay takes: it asks for more of some operators. True
+/// where that is not known.
 pub fn fits_relax(def: &OpDef, types: &TypeArena, args: &[TypeId], attrs: &Attrs) -> bool {
     let (mut own, mut all) = (TypeArena::new(), Requirements::default());
     // Only whether extents are equal matters here: variables of the module stand for themselves.
@@ -109,8 +110,8 @@ pub struct Requirements {
     unknown: Vec<Extent>,
 }
 
-/// What of the arguments of a call of `def` its relation could not prove, for extents that are `?` or
-/// symbolic. `dims` is the arena of the module that `types` belongs to.
+/// Returns what of the arguments of a call of `def` its relation could not prove, for extents that
+/// are `?` or symbolic. `dims` is the arena of the module that `types` belongs to.
 pub fn requirements(
     def: &OpDef,
     types: &TypeArena,
@@ -159,8 +160,9 @@ pub fn requirements(
         needs: Vec::new(),
         script: false,
     };
-    // Where the relation does not conclude for such extents, what it wanted up to there is wanted all the same. The rest
-    // is found by the computation; a kernel that takes its place checks what it trusts in itself.
+    // Where the relation does not conclude for such extents, what it wanted up to there is wanted
+    // all the same. The rest is found by the computation; a kernel that takes its place checks what
+    // it trusts in itself.
     let _ = host.result(def, attrs);
     let mut all: Vec<Requirement> = Vec::new();
     for need in std::mem::take(&mut host.needs) {
@@ -174,13 +176,13 @@ pub fn requirements(
 }
 
 impl Requirements {
-    /// Whether nothing is left to be asked.
+    /// Returns whether nothing is left to be asked.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// A type of arguments in an arena of its own, with a variable for each `?`. `None` for what is not made
-    /// of tensors and shapes.
+    /// A type of arguments in an arena of its own, with a variable for each `?`. `None` for what is
+    /// not made of tensors and shapes.
     fn adopt(
         &mut self,
         from: &TypeArena,
@@ -234,8 +236,8 @@ impl Requirements {
         }
     }
 
-    /// The first requirement that does not hold for these extents, as a message. Those with an extent that
-    /// is not known are left out.
+    /// The first requirement that does not hold for these extents, as a message. Those with an
+    /// extent that is not known are left out.
     pub fn broken(&self, extent: &dyn Fn(Extent) -> Option<i64>) -> Option<String> {
         let value = |d: &Dim| d.eval(&|v| extent(self.extent(v))).ok().flatten();
         self.all.iter().find_map(|r| {
@@ -251,8 +253,8 @@ impl Requirements {
         })
     }
 
-    /// The requirements as assertions of a program: condition, message, what the message shows. Those
-    /// with an extent that the program does not know are left out.
+    /// The requirements as assertions of a program: condition, message, what the message shows.
+    /// Those with an extent that the program does not know are left out.
     pub fn asserts(&self, extent: &dyn Fn(Extent) -> Option<Ex>) -> Vec<(Ex, String, Vec<Ex>)> {
         let value = |d: &Dim| relax_ir::dim_to_ex(d, |v| extent(self.extent(v)));
         (self.all.iter())

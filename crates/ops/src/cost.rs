@@ -30,7 +30,8 @@ pub struct Priced<'a> {
     pub results: &'a [Known],
 }
 
-/// What native code takes for a call, in nanoseconds on one thread of the machine whose measurements stand in
-/// `families::costs`; `None` when its attributes do not say. Only the differences between ways of doing the same
-/// matter: operators without it cost the same in every layout.
+/// What native code takes for a call, in nanoseconds on one thread of the machine whose
+/// measurements stand in `families::costs`; `None` when its attributes do not say. Only the
+/// differences between ways of doing the same matter: operators without it cost the same in every
+/// layout.
 pub type CostFn = fn(&Priced<'_>) -> Option<f64>;

@@ -147,13 +147,13 @@ pub enum Lowering {
     CallTir,
     /// `call_dps_packed`: the same with a function registered at run time.
     CallDpsPacked,
-    /// `call_tir_inplace`: runs the tensor program on the tensors of the second argument; those that
-    /// `inplace_indices` names are written, and are the result.
+    /// `call_tir_inplace`: runs the tensor program on the tensors of the second argument; those
+    /// that `inplace_indices` names are written, and are the result.
     CallTirInplace,
     /// `memory.alloc_storage`: a block of as many bytes as the first argument says.
     AllocStorage,
-    /// `memory.alloc_tensor`: a tensor in the block of the first argument, as many bytes from its start
-    /// as the second says, of the extents that the third gives.
+    /// `memory.alloc_tensor`: a tensor in the block of the first argument, as many bytes from its
+    /// start as the second says, of the extents that the third gives.
     AllocTensor,
     /// `memory.kill`: the value is used up to here.
     Kill,
@@ -194,8 +194,8 @@ pub enum ScaleRole {
 }
 
 /// The operator that takes as attributes what this one takes as tensors: an input named like one of
-/// that operator's attributes becomes the attribute, others stay arguments; attributes that both have
-/// are kept.
+/// that operator's attributes becomes the attribute, others stay arguments; attributes that both
+/// have are kept.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StaticForm {
     /// Its name.
@@ -231,11 +231,11 @@ pub struct Hooks {
     pub decomposed: Option<InferenceFn>,
     /// Operators with kernels of their own that compute a call faster, where there are some.
     pub for_kernels: Option<InferenceFn>,
-    /// Whether native code has a kernel for the operator as a whole, faster than what `inference` makes of
-    /// it.
+    /// Whether native code has a kernel for the operator as a whole, faster than what `inference`
+    /// makes of it.
     pub whole_kernel: bool,
-    /// For an operator whose value depends on the operand's extents alone: the value, given these and
-    /// the element type of the result.
+    /// For an operator whose value depends on the operand's extents alone: the value, given these
+    /// and the element type of the result.
     pub of_shape: Option<fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor>,
     /// Whether it is about where values are, and is to stay although its value is known.
     pub device_bound: bool,
@@ -245,7 +245,8 @@ pub struct Hooks {
     pub fusion_barrier: bool,
     /// Whether it stands for something that other stages do: no kernel is made of it.
     pub not_computed: bool,
-    /// Whether the type of a call is the one that its type arguments give, and anything where there are none.
+    /// Whether the type of a call is the one that its type arguments give, and anything where there
+    /// are none.
     pub told: bool,
     /// How the compiler comes by the value of a call.
     pub lowering: Lowering,
@@ -258,12 +259,14 @@ pub struct Hooks {
     pub layout: Option<LayoutFn>,
     /// What TVM's Relax asks for beyond the relation: asked of programs in TVMScript.
     pub in_relax: Option<RelFn>,
-    /// What a call costs natively, for operators where the order of axes decides that, and for those that move axes.
+    /// What a call costs natively, for operators where the order of axes decides that, and for
+    /// those that move axes.
     pub cost: Option<CostFn>,
 }
 
 impl Hooks {
-    /// Whether its value can be made from the operands' values, by its computation, before the program runs.
+    /// Returns whether its value can be made from the operands' values, by its computation, before
+    /// the program runs.
     pub fn computable(&self) -> bool {
         self.lowering == Lowering::Computed && !self.not_computed && !self.device_bound
     }
@@ -373,7 +376,8 @@ impl OpDef {
         self.attrs = attrs;
         self
     }
-    /// Says that TVM writes the attributes as an object of the metadata section, under this type key.
+    /// Says that TVM writes the attributes as an object of the metadata section, under this type
+    /// key.
     pub const fn meta_attrs(mut self, key: &'static str) -> OpDef {
         self.meta_attrs = Some(key);
         self
@@ -423,7 +427,8 @@ impl OpDef {
         self.hooks.in_relax = Some(rule);
         self
     }
-    /// The type relation, with what Relax asks for beyond it where the program is Relax in TVMScript.
+    /// The type relation, with what Relax asks for beyond it where the program is Relax in
+    /// TVMScript.
     pub fn relate(&self, cx: &mut RelCx<'_>) -> RelResult {
         (self.relation)(cx)?;
         match self.hooks.in_relax {
@@ -516,8 +521,8 @@ impl OpDef {
         self.hooks.precision = Precision::Narrow;
         self
     }
-    /// Says that an element of float16 or bfloat16 is computed in float32 and rounded once: of the operands cast to
-    /// float32, with the result cast back, the operator gives the same.
+    /// Says that an element of float16 or bfloat16 is computed in float32 and rounded once: of the
+    /// operands cast to float32, with the result cast back, the operator gives the same.
     pub const fn rounds_once(mut self) -> OpDef {
         self.hooks.rounds_once = true;
         self
@@ -537,9 +542,9 @@ impl OpDef {
         self.hooks.result_dtype = Some(attr);
         self
     }
-    /// How it works on operands whose axes stand in another order: as its entry says, and otherwise
-    /// as follows from its kind. One operand element by element, or two under broadcasting, do not mind
-    /// as long as no attribute names an axis.
+    /// Returns how it works on operands whose axes stand in another order: as its entry says, and
+    /// otherwise as follows from its kind. One operand element by element, or two under
+    /// broadcasting, do not mind as long as no attribute names an axis.
     pub fn layout_rule(&self) -> Option<LayoutFn> {
         let names_axis = |a: &AttrDef| ["axis", "axes", "layout"].contains(&a.name);
         if self.hooks.layout.is_some() || self.attrs.iter().any(names_axis) {
@@ -551,7 +556,8 @@ impl OpDef {
             _ => None,
         }
     }
-    /// Whether an attribute of calls chooses the layout, so that users can ask for another one.
+    /// Returns whether an attribute of calls chooses the layout, so that users can ask for another
+    /// one.
     pub fn has_layout_choice(&self) -> bool {
         let chooses = |a: &AttrDef| ["data_layout", "layout"].contains(&a.name);
         self.hooks.layout.is_some() && self.attrs.iter().any(chooses)

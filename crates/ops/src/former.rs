@@ -13,8 +13,9 @@ pub struct Former {
     /// The last release that wrote it so; [`Release::LAST`] for forms that came after the one that
     /// we write.
     pub until: Release,
-    /// Whether what is written may look right and is not: the form is looked for in every call. Others
-    /// show by a name, an attribute that is unknown, an operand that is missing, or the release.
+    /// Whether what is written may look right and is not: the form is looked for in every call.
+    /// Others show by a name, an attribute that is unknown, an operand that is missing, or the
+    /// release.
     pub hidden: bool,
     /// Brings a call to the form of today.
     pub rewrite: fn(&mut OldCall),
@@ -46,14 +47,14 @@ impl Former {
     }
 }
 
-/// The attributes of a call as an earlier release wrote them. What is named like an operand that is not
-/// given becomes that operand afterwards.
+/// The attributes of a call as an earlier release wrote them. What is named like an operand that is
+/// not given becomes that operand afterwards.
 #[derive(Clone, Debug)]
 pub struct OldCall {
     /// The release, where anything tells.
     pub release: Option<Release>,
-    /// Whether it was named, and not guessed from the header: what a text says is taken to mean what
-    /// it means now unless somebody knows better.
+    /// Whether it was named, and not guessed from the header: what a text says is taken to mean
+    /// what it means now unless somebody knows better.
     pub named: bool,
     /// Whether operands are missing.
     pub short: bool,
@@ -64,7 +65,7 @@ pub struct OldCall {
 }
 
 impl OldCall {
-    /// Whether the text is known to be of that release or an earlier one.
+    /// Returns whether the text is known to be of that release or an earlier one.
     pub fn up_to(&self, release: u8) -> bool {
         self.release.is_some_and(|r| r <= Release(release))
     }
@@ -184,8 +185,8 @@ pub(crate) fn no_mode(call: &mut OldCall) {
     }
 }
 
-/// Up to 0.8 the letters O and I of a transposed convolution's weight stood for each other; from 0.9 to
-/// 0.11 they were right, and the weight lay the other way round where nothing was said.
+/// Up to 0.8 the letters O and I of a transposed convolution's weight stood for each other; from
+/// 0.9 to 0.11 they were right, and the weight lay the other way round where nothing was said.
 pub(crate) fn transposed_2d(call: &mut OldCall) {
     if call.up_to(8) {
         swap_letters(call);

@@ -58,7 +58,7 @@ impl Layout {
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
-    /// Where an axis stands.
+    /// Returns where an axis stands.
     pub fn position(&self, letter: char) -> Option<usize> {
         self.axes.iter().position(|a| a.letter == letter)
     }
@@ -70,7 +70,7 @@ impl Layout {
             .find(|a| a.letter == inner)
             .map_or(1, |a| a.factor)
     }
-    /// Whether both have the same outer axes.
+    /// Returns whether both have the same outer axes.
     pub fn convertible(&self, other: &Layout) -> bool {
         let outer = |l: &Layout| {
             let mut o: Vec<char> = l
@@ -84,8 +84,8 @@ impl Layout {
         };
         outer(self) == outer(other)
     }
-    /// The extents under `to` of a tensor whose extents under `self` are `dims`. The layouts must be
-    /// convertible and `dims` have `self`'s rank.
+    /// The extents under `to` of a tensor whose extents under `self` are `dims`. The layouts must
+    /// be convertible and `dims` have `self`'s rank.
     pub fn convert_dims(&self, to: &Layout, dims: &[Dim]) -> Vec<Dim> {
         to.axes
             .iter()

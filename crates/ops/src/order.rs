@@ -34,7 +34,8 @@ impl PartialEq for Order {
 impl Eq for Order {}
 
 impl Order {
-    /// From one layout to another. `None` when the first has inner parts or the two have other axes.
+    /// From one layout to another. `None` when the first has inner parts or the two have other
+    /// axes.
     pub fn between(old: &Layout, new: &Layout) -> Option<Order> {
         let plain = old.axes().iter().all(|a| a.factor == 0);
         if !plain || !old.convertible(new) {
@@ -53,7 +54,8 @@ impl Order {
         })
     }
 
-    /// The order in which a tensor of so many axes stands as the program wrote it; `None` where letters run out.
+    /// The order in which a tensor of so many axes stands as the program wrote it; `None` where
+    /// letters run out.
     pub fn still(rank: usize) -> Option<Order> {
         let letters: String = ('A'..='Z').take(rank).collect();
         let layout = Layout::parse(&letters).filter(|l| l.rank() == rank)?;
@@ -74,24 +76,24 @@ impl Order {
         let all = self.parts.len() == self.rank() && self.parts.iter().enumerate().all(still);
         (!all).then_some(self)
     }
-    /// Whether an axis was cut into an outer and an inner part.
+    /// Returns whether an axis was cut into an outer and an inner part.
     pub fn is_split(&self, axis: usize) -> bool {
         self.parts.iter().any(|p| p.axis == axis && p.inner > 0)
     }
-    /// Where an axis stands now; `None` when it was cut.
+    /// Returns where an axis stands now; `None` when it was cut.
     pub fn place(&self, axis: usize) -> Option<usize> {
         if self.is_split(axis) {
             return None;
         }
         self.parts.iter().position(|p| p.axis == axis)
     }
-    /// Where an axis, or its two parts, stand now.
+    /// Returns where an axis, or its two parts, stand now.
     pub fn places(&self, axis: usize) -> Vec<usize> {
         let here = |(i, p): (usize, &Part)| (p.axis == axis).then_some(i);
         self.parts.iter().enumerate().filter_map(here).collect()
     }
-    /// Whether a tensor of these extents (as the program wrote it) can stand so: inner parts divide
-    /// their axes.
+    /// Returns whether a tensor of these extents (as the program wrote it) can stand so: inner
+    /// parts divide their axes.
     pub fn fits(&self, dims: &[Dim]) -> bool {
         let divides = |p: &Part| {
             let whole = dims[p.axis].as_const();
@@ -125,7 +127,8 @@ impl Order {
             parts: self.parts.iter().filter(left).map(part).collect(),
         }
     }
-    /// The order of a tensor whose axis `i` was axis `axes[i]`: the same elements at the same places.
+    /// The order of a tensor whose axis `i` was axis `axes[i]`: the same elements at the same
+    /// places.
     pub fn after_transpose(&self, axes: &[usize]) -> Option<Order> {
         let part = |p: &Part| {
             let axis = axes.iter().position(|a| *a == p.axis)?;
@@ -147,8 +150,8 @@ impl Order {
         }
         Some(self.word(&axes.iter().map(|a| a.letter).collect::<Vec<_>>()))
     }
-    /// The attributes of the `layout_transform` from one order to another of the same tensor; `None`
-    /// is the order that the program wrote.
+    /// The attributes of the `layout_transform` from one order to another of the same tensor;
+    /// `None` is the order that the program wrote.
     pub fn transform(from: Option<&Order>, to: Option<&Order>) -> Option<(String, String)> {
         let names = &from.or(to)?.names;
         let word = |o: Option<&Order>| match o {
@@ -205,8 +208,8 @@ pub struct Relayout<'a> {
 /// How a call is made on reordered operands.
 #[derive(Clone, Debug)]
 pub enum Relaid {
-    /// With these attributes, on operands in these orders (an order of more axes than the operand has
-    /// means that axes of extent 1 are put before its own), giving results in these orders.
+    /// With these attributes, on operands in these orders (an order of more axes than the operand
+    /// has means that axes of extent 1 are put before its own), giving results in these orders.
     Call {
         /// The attributes.
         attrs: Attrs,
@@ -215,8 +218,8 @@ pub enum Relaid {
         /// What each result is.
         results: Vec<Option<Order>>,
     },
-    /// Not at all: the call only moves axes, and the first operand as it stands is the result in this
-    /// order.
+    /// Not at all: the call only moves axes, and the first operand as it stands is the result in
+    /// this order.
     Operand(Order),
 }
 
@@ -245,7 +248,8 @@ mod tests {
 
     #[test]
     fn transposes_move_no_element() {
-        // Data written as NCHW that stands as NHWC, transposed to NHWC by the program: nothing moved.
+        // Data written as NCHW that stands as NHWC, transposed to NHWC by the program: nothing
+        // moved.
         let there = order("NCHW", "NHWC").after_transpose(&[0, 2, 3, 1]);
         assert!(there.expect("a permutation").moved().is_none());
     }

@@ -1,8 +1,8 @@
 //! The interface between type relations and the solver.
 //!
 //! A relation is run whenever one of its types changes. It looks at the argument types and the
-//! result type through a [`RelCx`], refines what it can by unification, and says one of three things:
-//! it holds (`Ok`), it has to wait for more (`Err(Stop::Wait)`), or it cannot hold
+//! result type through a [`RelCx`], refines what it can by unification, and says one of three
+//! things: it holds (`Ok`), it has to wait for more (`Err(Stop::Wait)`), or it cannot hold
 //! (`Err(Stop::Refuse(…))`). Types may be incomplete, dimensions symbolic or `?`.
 //!
 //! A relation may run many times and must not depend on how often: refining is idempotent.
@@ -84,12 +84,12 @@ pub trait RelHost {
     /// check (and a warning) for what is neither proven nor refuted, refuses what is refuted.
     /// `?` agrees with everything. `rule` says who asks for it.
     fn unify_dim(&mut self, a: &Dim, b: &Dim, rule: &str) -> Result<(), Mismatch>;
-    /// Whether the program is Relax in TVMScript: operators take what Relax's take.
+    /// Returns whether the program is Relax in TVMScript: operators take what Relax's take.
     fn in_tvmscript(&self) -> bool {
         false
     }
-    /// Whether it is, and nothing was lowered yet: TVM asks more of it than of Relay's operators, and trusts in types
-    /// that say more than what is computed.
+    /// Returns whether it is, and nothing was lowered yet: TVM asks more of it than of Relay's
+    /// operators, and trusts in types that say more than what is computed.
     fn as_written(&self) -> bool {
         false
     }
@@ -105,15 +105,16 @@ pub trait RelHost {
     fn show_clash(&self, a: &Dim, b: &Dim) -> String {
         format!("{} and {} differ", self.show_dim(a), self.show_dim(b))
     }
-    /// Whether two dimensions are equal whatever the variables are: proven, refuted or unknown. What
-    /// holds for tensors without elements alone (`n * 4 == n * 3`) counts as refuted.
+    /// Returns whether two dimensions are equal whatever the variables are: proven, refuted or
+    /// unknown. What holds for tensors without elements alone (`n * 4 == n * 3`) counts as refuted.
     fn compare_dims(&mut self, a: &Dim, b: &Dim) -> relax_sym::Proof;
-    /// A function type with fresh unknowns for its parameters and dimension variables, as for a call
-    /// of it; other types are returned as they are.
+    /// A function type with fresh unknowns for its parameters and dimension variables, as for a
+    /// call of it; other types are returned as they are.
     fn instantiate(&mut self, ty: TypeId) -> TypeId {
         ty
     }
-    /// Records that `a` must equal `b` at run time (shown as a warning), with the rule that asks for it.
+    /// Records that `a` must equal `b` at run time (shown as a warning), with the rule that asks
+    /// for it.
     fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str);
     /// Says what must hold of extents that are no constants. Typing goes on without; calls check it
     /// ([`crate::call_requirements::requirements`]).
@@ -136,7 +137,7 @@ pub enum Fit {
 }
 
 impl Fit {
-    /// Whether it holds.
+    /// Returns whether it holds.
     pub fn holds(self, a: i64, b: i64) -> bool {
         match self {
             Fit::Equal => a == b,
@@ -267,7 +268,8 @@ impl RelCx<'_> {
         self.set_out(ty)
     }
 
-    /// Requires an argument to have a type; `what` says why, "the bias has one element per channel".
+    /// Requires an argument to have a type; `what` says why, "the bias has one element per
+    /// channel".
     pub fn require_arg(&mut self, i: usize, ty: TypeId, what: &str) -> RelResult {
         match self.host.unify(self.args[i], ty) {
             Ok(()) => Ok(()),
@@ -282,8 +284,9 @@ impl RelCx<'_> {
         }
     }
 
-    /// Requires argument `i` to be a vector with an element per index of an axis of `extent`, or with a single one for
-    /// all of an axis whose extent is not known: an extent of 1 is stretched then, as TVM's kernels do it.
+    /// Requires argument `i` to be a vector with an element per index of an axis of `extent`, or
+    /// with a single one for all of an axis whose extent is not known: an extent of 1 is stretched
+    /// then, as TVM's kernels do it.
     pub fn require_per_index(
         &mut self,
         i: usize,
@@ -319,8 +322,8 @@ impl RelCx<'_> {
         }
     }
 
-    /// Requires an extent not to be less than another. Constants that are refuse, with `message`; what is
-    /// known only at run time is checked there, with `rule`.
+    /// Requires an extent not to be less than another. Constants that are refuse, with `message`;
+    /// what is known only at run time is checked there, with `rule`.
     pub fn require_at_least(
         &mut self,
         a: &Dim,

@@ -1,4 +1,5 @@
-//! Values of the less common operators of networks, checked against the common ones where they can be.
+//! Values of the less common operators of networks, checked against the common ones where they can
+//! be.
 
 mod common;
 

@@ -1,9 +1,10 @@
 //! What is found out about a program, and how long it is known.
 //!
-//! Nodes are immutable and a changed function is a new one. So what is found out about a function from the function
-//! alone stays true of its [`FuncId`], whatever happens to other functions; it is forgotten when no global stands for
-//! that function any more. What is found out about the whole module is true of a [`State`] of it, and of the state
-//! that a pass leaves when the pass declares that it [preserves](crate::Contract::preserves) it.
+//! Nodes are immutable and a changed function is a new one. So what is found out about a function
+//! from the function alone stays true of its [`FuncId`], whatever happens to other functions; it is
+//! forgotten when no global stands for that function any more. What is found out about the whole
+//! module is true of a [`State`] of it, and of the state that a pass leaves when the pass declares
+//! that it [preserves](crate::Contract::preserves) it.
 
 use std::fmt;
 use std::sync::{Arc, RwLock};
@@ -23,8 +24,8 @@ use crate::purity::{Effects, Purity};
 pub enum Analysis {
     /// The types of everything. A pass preserves them that changes no function.
     Types,
-    /// Which functions do nothing but give a value. A pass preserves them that adds no effects to functions; it may
-    /// take some away.
+    /// Which functions do nothing but give a value. A pass preserves them that adds no effects to
+    /// functions; it may take some away.
     Effects,
 }
 
@@ -76,7 +77,8 @@ impl State {
         self.0.iter().filter_map(function).collect()
     }
 
-    /// Which globals stand for what they stood for in an earlier state; nothing when they have other ids now.
+    /// Returns which globals stand for what they stood for in an earlier state; nothing when they
+    /// have other ids now.
     pub fn stays_since(&self, before: &State) -> Option<Vec<bool>> {
         let mut old = before.0.iter();
         let stays = |now: &(Symbol, Value)| match old.next() {
@@ -122,7 +124,8 @@ struct OfFunction {
 pub struct Found {
     /// Types, of the module.
     pub types: usize,
-    /// How many functions were looked at for that: those that changed, and those that refer to one whose type did.
+    /// How many functions were looked at for that: those that changed, and those that refer to one
+    /// whose type did.
     pub typed: usize,
     /// How many functions were verified: those that changed.
     pub verified: usize,
@@ -155,7 +158,8 @@ pub struct Typed {
 #[derive(Default, Debug)]
 pub(crate) struct Analyses {
     types: Option<Known<Typing>>,
-    /// The warnings that there were when these types were found, if they were found for all functions at once.
+    /// The warnings that there were when these types were found, if they were found for all
+    /// functions at once.
     warnings: Option<Arc<Diagnostics>>,
     /// The types of the module before it changed: those of functions that stay are not found again.
     types_before: Option<Known<Typing>>,
@@ -261,7 +265,8 @@ impl Analyses {
         })
     }
 
-    /// The types with all their warnings; finds them where it is not known what there was to warn of.
+    /// The types with all their warnings; finds them where it is not known what there was to warn
+    /// of.
     pub fn types_with_warnings(
         &mut self,
         m: &mut Module,
@@ -276,7 +281,8 @@ impl Analyses {
         Ok(typed.expect("found for all functions at once"))
     }
 
-    /// Verifies the functions that changed since it was called last, and keeps the scopes that it needs for that.
+    /// Verifies the functions that changed since it was called last, and keeps the scopes that it
+    /// needs for that.
     pub fn verify(&mut self, m: &Module) -> Result<(), Breach> {
         let mut verified = std::mem::take(&mut self.verified);
         let looked_at = verified.verify(m, |func, scopes| {
@@ -287,7 +293,7 @@ impl Analyses {
         Ok(())
     }
 
-    /// Which functions are pure; finds it out when that is not known.
+    /// Returns which functions are pure; finds it out when that is not known.
     pub fn effects(
         &mut self,
         m: &mut Module,
@@ -310,7 +316,7 @@ impl Analyses {
         Ok(effects)
     }
 
-    /// What is pure in a function.
+    /// Returns what is pure in a function.
     pub fn purity(
         &mut self,
         m: &mut Module,
@@ -415,7 +421,8 @@ impl Analyses {
         };
     }
 
-    /// An expression for which inference from the beginning finds another type than is known: for tests of passes.
+    /// An expression for which inference from the beginning finds another type than is known: for
+    /// tests of passes.
     pub fn typed_otherwise(&self, m: &Module, options: &InferOptions) -> Option<String> {
         let known = self.known_types(m)?;
         let mut fresh = m.clone();
@@ -446,7 +453,7 @@ impl Analyses {
         Some(format!("{a} is known, and {b} is found"))
     }
 
-    /// What a pass declares to preserve and does not: for tests of passes.
+    /// Returns what a pass declares to preserve and does not: for tests of passes.
     pub fn untrue(&mut self, m: &mut Module, options: &InferOptions) -> Vec<Analysis> {
         let (types, effects) = (self.known_types(m), self.valid(&self.effects, m).cloned());
         let mut wrong = Vec::new();

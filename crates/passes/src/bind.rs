@@ -61,7 +61,7 @@ pub fn bind_params(
     unknown
 }
 
-/// Whether a function of the module refers to a global.
+/// Returns whether a function of the module refers to a global.
 fn is_used(module: &Module, global: GlobalId) -> bool {
     let graph = module.call_graph();
     graph.values().any(|to| to.contains(&global))
@@ -97,9 +97,9 @@ pub struct Extents {
     pub tensors: FxHashMap<String, (DType, Vec<i64>)>,
 }
 
-/// Makes a global function one for arguments of these extents: dimension variables that it binds become numbers, and
-/// parameters have exact types. `false`, and nothing changes, where it has no extents that are open, or where another
-/// function calls it.
+/// Makes a global function one for arguments of these extents: dimension variables that it binds
+/// become numbers, and parameters have exact types. `false`, and nothing changes, where it has no
+/// extents that are open, or where another function calls it.
 pub fn bind_extents(module: &mut Module, global: GlobalId, extents: &Extents) -> bool {
     let Some(func) = module.global_func(global) else {
         return false;

@@ -1,9 +1,10 @@
 //! Passes over one dataflow block at a time.
 //!
-//! Everything in a dataflow block is pure and nothing branches, so such a pass may drop, add and move bindings without
-//! asking what they do. It sees one block and nothing of the function around it: what leaves the block, the
-//! [outputs](BlockCx::outputs), has to be bound to the same values, which the manager checks as far as it can
-//! ([`kept`]): nothing around the blocks changed, each block has the outputs that it had, and these have their types.
+//! Everything in a dataflow block is pure and nothing branches, so such a pass may drop, add and
+//! move bindings without asking what they do. It sees one block and nothing of the function around
+//! it: what leaves the block, the [outputs](BlockCx::outputs), has to be bound to the same values,
+//! which the manager checks as far as it can ([`kept`]): nothing around the blocks changed, each
+//! block has the outputs that it had, and these have their types.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -34,7 +35,7 @@ impl BlockCx<'_> {
     pub fn outputs(&self) -> &[VarId] {
         self.outputs
     }
-    /// Where the block stands.
+    /// Returns where the block stands.
     pub fn span(&self) -> Span {
         self.span
     }
@@ -44,8 +45,8 @@ impl BlockCx<'_> {
     }
 }
 
-/// Runs a pass over every dataflow block of every function, inner ones first: what a pass with the contract
-/// [`each_block`](crate::Contract::each_block) does.
+/// Runs a pass over every dataflow block of every function, inner ones first: what a pass with the
+/// contract [`each_block`](crate::Contract::each_block) does.
 ///
 /// # Errors
 /// What the pass over a block says.
@@ -101,7 +102,8 @@ pub fn each_block(cx: &mut PassCx<'_>, pass: BlockPass) -> Result<(), Diagnostic
     outcome
 }
 
-/// What a pass over dataflow blocks changed that it may not, in one function: `before` and `after` are its bodies.
+/// Returns what a pass over dataflow blocks changed that it may not, in one function: `before` and
+/// `after` are its bodies.
 pub(crate) fn kept(m: &Module, before: ExprId, after: ExprId) -> Result<Vec<VarId>, String> {
     let mut outputs = Vec::new();
     let mut seen = relax_ir::IdSet::new();

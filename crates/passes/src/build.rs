@@ -33,11 +33,11 @@ pub(crate) fn form(edit: &mut Edit<'_>, call: ExprId, write: InferenceFn) -> Opt
     write(&mut At { edit, span }, &site)
 }
 
-/// The gradients of a call's arguments, where `grad` is that of its result; `None` where the operator has none, or
-/// none in this form.
+/// The gradients of a call's arguments, where `grad` is that of its result; `None` where the
+/// operator has none, or none in this form.
 ///
-/// What is summed in a wider type than that of the operands (`out_dtype`) has the gradient of the same call on
-/// operands of that type, brought back to theirs.
+/// What is summed in a wider type than that of the operands (`out_dtype`) has the gradient of the
+/// same call on operands of that type, brought back to theirs.
 pub(crate) fn gradients(
     edit: &mut Edit<'_>,
     call: ExprId,

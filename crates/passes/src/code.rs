@@ -1,7 +1,8 @@
-//! Functions as Relax has them: blocks of bindings, some with branches or functions that have blocks of their own.
+//! Functions as Relax has them: blocks of bindings, some with branches or functions that have
+//! blocks of their own.
 //!
-//! [`Code::of`] takes a body apart, [`Code::body`] puts it together again. In between bindings are added, dropped and
-//! moved in lists.
+//! [`Code::of`] takes a body apart, [`Code::body`] puts it together again. In between bindings are
+//! added, dropped and moved in lists.
 
 use relax_base::{Span, Symbol};
 use relax_ir::{
@@ -147,7 +148,8 @@ impl Value {
 }
 
 impl Code {
-    /// A body taken apart; `None` where values are shared without a name, which is not Relax's form.
+    /// A body taken apart; `None` where values are shared without a name, which is not Relax's
+    /// form.
     pub fn of(m: &Module, body: ExprId) -> Option<Code> {
         let (mut once, mut shared) = (IdSet::new(), false);
         for e in m.post_order([body]) {
@@ -232,8 +234,8 @@ impl Code {
         parts.flat_map(|p| &p.binds)
     }
 
-    /// Every expression that stands in it, with the part it stands in; none for the value of a body. Later ones may
-    /// refer to what earlier ones are bound to.
+    /// Every expression that stands in it, with the part it stands in; none for the value of a
+    /// body. Later ones may refer to what earlier ones are bound to.
     pub fn exprs(&self) -> Vec<(ExprId, usize, Option<usize>)> {
         let mut out = Vec::new();
         for (s, seq) in self.seqs.iter().enumerate() {
@@ -250,7 +252,7 @@ impl Code {
         out
     }
 
-    /// How often each variable is referred to.
+    /// Returns how often each variable is referred to.
     pub fn uses(&self, m: &Module) -> FxHashMap<VarId, usize> {
         let mut uses = FxHashMap::default();
         for (e, ..) in self.exprs() {
@@ -296,7 +298,7 @@ impl Code {
         }
     }
 
-    /// Where each variable is bound.
+    /// Returns where each variable is bound.
     pub fn homes(&self) -> FxHashMap<VarId, Home> {
         let mut homes = FxHashMap::default();
         for (s, seq) in self.seqs.iter().enumerate() {
@@ -347,7 +349,7 @@ fn one_code<T>(
     }
 }
 
-/// Whether evaluating it again gives the same thing at no cost.
+/// Returns whether evaluating it again gives the same thing at no cost.
 fn is_name(m: &Module, e: ExprId) -> bool {
     m.is_leaf(e) || matches!(m.exprs[e], Expr::Shape(_) | Expr::Extern(_))
 }
@@ -443,8 +445,8 @@ pub(crate) fn each_var(m: &Module, e: ExprId, mut f: impl FnMut(VarId)) {
     }
 }
 
-/// Whether evaluating an expression does more than give a value, as Relax sees it: what a function does is what it says.
-/// Functions that are given are taken at their type's word.
+/// Returns whether evaluating an expression does more than give a value, as Relax sees it: what a
+/// function does is what it says. Functions that are given are taken at their type's word.
 pub(crate) fn impure(m: &Module, e: ExprId) -> bool {
     m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
         .into_iter()
@@ -469,7 +471,8 @@ fn impure_call(m: &Module, callee: ExprId, attrs: &relax_ir::Attrs) -> bool {
     }
 }
 
-/// Bodies of functions that say of themselves that they are not pure, by the variables that they are bound to.
+/// Bodies of functions that say of themselves that they are not pure, by the variables that they
+/// are bound to.
 pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
     let says = |b: &&Bind| match b.value {
         Value::Func { func, .. } => says_impure(&m.funcs[func]),
@@ -478,7 +481,7 @@ pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
     code.binds().filter(says).map(|b| b.var).collect()
 }
 
-/// Whether a binding's value does more than give a value.
+/// Returns whether a binding's value does more than give a value.
 pub(crate) fn bind_impure(m: &Module, b: &Bind, closures: &FxHashSet<VarId>) -> bool {
     match b.value {
         Value::Plain(e) => {

@@ -47,13 +47,14 @@ impl fmt::Display for Form {
 /// What a pass does to the floats that a program computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Floats {
-    /// They are the same to the bit: NaN, infinities and the signs of zeros included (all NaNs are one).
+    /// They are the same to the bit: NaN, infinities and the signs of zeros included (all NaNs are
+    /// one).
     Exact,
-    /// What is taken together (a sum, a minimum) may be taken in another order: sums round differently, and
-    /// a minimum or maximum over NaN and numbers may be either.
+    /// What is taken together (a sum, a minimum) may be taken in another order: sums round
+    /// differently, and a minimum or maximum over NaN and numbers may be either.
     Order,
-    /// It uses these laws of real numbers, which hold for floats up to rounding. NaN stays where it was; an
-    /// infinity may become NaN, and zeros may change their sign.
+    /// It uses these laws of real numbers, which hold for floats up to rounding. NaN stays where it
+    /// was; an infinity may become NaN, and zeros may change their sign.
     Laws(&'static str),
     /// It computes less precisely, on purpose.
     Coarser,
@@ -62,8 +63,8 @@ pub enum Floats {
 /// What a pass promises, beside keeping the module verified, typed and its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contract {
-    /// Forms that the program must be in. [`Form::Typed`] is established by the manager, others by a
-    /// pass before this one.
+    /// Forms that the program must be in. [`Form::Typed`] is established by the manager, others by
+    /// a pass before this one.
     pub needs: &'static [Form],
     /// Forms that the program is in afterwards.
     pub gives: &'static [Form],
@@ -73,19 +74,21 @@ pub struct Contract {
     pub idempotent: bool,
     /// What it does to floats.
     pub floats: Floats,
-    /// What is known of the module and stays true when the pass changes it. Of functions that a pass leaves as they
-    /// are, everything stays known.
+    /// What is known of the module and stays true when the pass changes it. Of functions that a
+    /// pass leaves as they are, everything stays known.
     pub preserves: &'static [Analysis],
-    /// What the pass asks for, beside types: for passes over each function, which cannot find it out themselves.
+    /// What the pass asks for, beside types: for passes over each function, which cannot find it
+    /// out themselves.
     pub asks: &'static [Analysis],
-    /// Whether it is a pass over each function on its own: it looks at [`Module::global_bodies`] and what it was told
-    /// of the module before it, and changes nothing but these bodies. The manager then gives it some functions at a
-    /// time, on several threads.
+    /// Whether it is a pass over each function on its own: it looks at [`Module::global_bodies`]
+    /// and what it was told of the module before it, and changes nothing but these bodies. The
+    /// manager then gives it some functions at a time, on several threads.
     ///
     /// [`Module::global_bodies`]: relax_ir::Module::global_bodies
     pub each_function: bool,
-    /// Whether it is a pass over each dataflow block on its own ([`each_block`](crate::each_block)), and so one over
-    /// each function. The manager then checks that what leaves the blocks, and what is around them, stays.
+    /// Whether it is a pass over each dataflow block on its own
+    /// ([`each_block`](crate::each_block)), and so one over each function. The manager then checks
+    /// that what leaves the blocks, and what is around them, stays.
     pub each_block: bool,
 }
 
@@ -137,7 +140,7 @@ impl Contract {
         self.floats = Floats::Coarser;
         self
     }
-    /// What is known of these stays true.
+    /// Returns what is known of these stays true.
     pub const fn preserves(mut self, known: &'static [Analysis]) -> Contract {
         self.preserves = known;
         self

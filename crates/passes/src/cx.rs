@@ -29,8 +29,9 @@ pub struct PassCx<'a> {
 
 impl PassCx<'_> {
     /// The types of the module as it is now: found on demand, kept until the module changes. Ids of
-    /// nodes that were made since have the error type; ask again after changing functions. A pass over
-    /// [each function](crate::Contract::each_function) gets the types that the module had before it.
+    /// nodes that were made since have the error type; ask again after changing functions. A pass
+    /// over [each function](crate::Contract::each_function) gets the types that the module had
+    /// before it.
     ///
     /// # Errors
     /// The module has type errors.
@@ -38,8 +39,9 @@ impl PassCx<'_> {
         self.analyses.types(self.module, self.infer)
     }
 
-    /// The bodies of all functions with what can be dropped or moved in them, as the module is now: found on
-    /// demand, for each function kept as long as neither it nor what the functions that it calls do changes.
+    /// The bodies of all functions with what can be dropped or moved in them, as the module is now:
+    /// found on demand, for each function kept as long as neither it nor what the functions that it
+    /// calls do changes.
     pub(crate) fn bodies_with_purity(
         &mut self,
     ) -> Result<Vec<(GlobalId, ExprId, Arc<Purity>)>, Diagnostics> {
@@ -57,7 +59,7 @@ impl PassCx<'_> {
         self.analyses.scopes(self.module, func)
     }
 
-    /// How strictly types are found.
+    /// Returns how strictly types are found.
     pub fn infer_options(&self) -> InferOptions {
         *self.infer
     }
@@ -69,10 +71,10 @@ impl PassCx<'_> {
         Ok(())
     }
 
-    /// What a pass finds out about each function before it changes any: `find` runs on functions in parallel, on
-    /// the threads of rayon's pool, and gets the module, the function and its body. Results come in the order of
-    /// the text, so the program that is made does not depend on the number of threads. Rewriting is left to
-    /// the pass: functions share the module's nodes.
+    /// Returns what a pass finds out about each function before it changes any: `find` runs on
+    /// functions in parallel, on the threads of rayon's pool, and gets the module, the function and
+    /// its body. Results come in the order of the text, so the program that is made does not depend
+    /// on the number of threads. Rewriting is left to the pass: functions share the module's nodes.
     pub fn functions<T: Send>(
         &self,
         find: impl Fn(&Module, FuncId, ExprId) -> T + Sync,

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! Each function is a pattern: its parameters stand for anything (`Constant`: for constants only),
-//! calls of operators for such calls, with the attributes that are written and any others, numbers for
-//! constants without axes of that value. What the text uses twice must be one node. The pattern's
-//! name is the function's, or its attribute `Composite`. Earlier patterns are preferred.
+//! calls of operators for such calls, with the attributes that are written and any others, numbers
+//! for constants without axes of that value. What the text uses twice must be one node. The
+//! pattern's name is the function's, or its attribute `Composite`. Earlier patterns are preferred.
 
 use relax_base::{Diagnostic, Diagnostics, SourceMap, Span, Symbol, did_you_mean};
 use relax_ir::{AttrValue, Expr, ExprId, Module, OpId};
@@ -218,13 +218,13 @@ impl Declared {
         out
     }
 
-    /// What the parameters stand for.
+    /// Returns what the parameters stand for.
     pub fn operands(&self, found: &Match) -> Vec<ExprId> {
         let bound = |p: &usize| found.nodes[*p];
         self.params.iter().filter_map(bound).collect()
     }
 
-    /// What becomes one: everything that matched but operands and constants; parts first.
+    /// Returns what becomes one: everything that matched but operands and constants; parts first.
     pub fn inside(&self, found: &Match) -> Vec<ExprId> {
         let compound = |n: &Node| !matches!(n, Node::Param { .. } | Node::Number(_));
         let nodes = self.nodes.iter().zip(&found.nodes);
@@ -346,8 +346,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads an expression: parts have smaller ids than what they are parts of, so one loop over the
-    /// parts in order of ids does without recursion.
+    /// Reads an expression: parts have smaller ids than what they are parts of, so one loop over
+    /// the parts in order of ids does without recursion.
     fn expr(&mut self, root: ast::ExprId) -> Result<usize, Trouble> {
         let mut parts = vec![root];
         let mut i = 0;

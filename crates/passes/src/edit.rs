@@ -56,7 +56,7 @@ impl<'a> Edit<'a> {
     pub fn var_ty(&self, v: VarId) -> TypeId {
         self.vars[v]
     }
-    /// Whether the type of an expression is known.
+    /// Returns whether the type of an expression is known.
     pub fn typed(&self, e: ExprId) -> bool {
         self.types[e] != self.error
     }
@@ -87,7 +87,8 @@ impl<'a> Edit<'a> {
         let dims: Vec<Dim> = value.shape().iter().map(|&d| Dim::from(d)).collect();
         self.m.types.tensor(dims, value.dtype())
     }
-    /// Whether two nodes are the same value: the same node, or references to the same thing.
+    /// Returns whether two nodes are the same value: the same node, or references to the same
+    /// thing.
     pub fn same(&self, a: ExprId, b: ExprId) -> bool {
         a == b || self.m.is_leaf(a) && self.m.exprs[a] == self.m.exprs[b]
     }
@@ -132,8 +133,9 @@ impl<'a> Edit<'a> {
             attrs,
         })
     }
-    /// Whether a call's own relation still has to be asked when the program runs, because extents are `?`. Others that
-    /// compute the same may ask for less: where a bias has one element, a sum broadcasts it.
+    /// Returns whether a call's own relation still has to be asked when the program runs, because
+    /// extents are `?`. Others that compute the same may ask for less: where a bias has one
+    /// element, a sum broadcasts it.
     pub fn asks_when_run(&self, call: &OpCall) -> bool {
         let args: Vec<TypeId> = call.args.iter().map(|&a| self.ty(a)).collect();
         let attrs = self.m.attrs(call.attrs);
@@ -165,7 +167,8 @@ impl<'a> Edit<'a> {
     /// An operator as an expression; one node for each.
     ///
     /// # Panics
-    /// There is no such operator: names come from the source of the passes, and a test reads them all.
+    /// There is no such operator: names come from the source of the passes, and a test reads them
+    /// all.
     pub fn op(&mut self, name: &'static str) -> ExprId {
         if let Some(&e) = self.ops.get(name) {
             return e;
@@ -319,8 +322,8 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Rewrites all functions bottom-up: `f` gets each node over rewritten parts, typed, and returns what takes its
-    /// place, if it is not to stay. How many did not.
+    /// Rewrites all functions bottom-up: `f` gets each node over rewritten parts, typed, and
+    /// returns what takes its place, if it is not to stay. How many did not.
     pub fn replace(&mut self, mut f: impl FnMut(&mut Edit<'_>, ExprId) -> Option<ExprId>) -> u64 {
         let mut count = 0;
         self.rewrite(|edit, _, node| {
@@ -361,8 +364,8 @@ impl<'a> Edit<'a> {
         changed
     }
 
-    /// Whether two types are equal as far as a rewrite has to care: the same dimensions and element
-    /// type, none of them unknown.
+    /// Returns whether two types are equal as far as a rewrite has to care: the same dimensions and
+    /// element type, none of them unknown.
     pub fn same_type(&self, a: ExprId, b: ExprId) -> bool {
         let (a, b) = (self.types[a], self.types[b]);
         a == b && a != self.error

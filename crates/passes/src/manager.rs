@@ -23,10 +23,11 @@ pub struct Config {
     pub verify_each: bool,
     /// How types are found.
     pub infer: InferOptions,
-    /// From how many nodes on functions are rewritten in parallel. It decides nothing else: what a pass makes of a
-    /// function depends on that function alone.
+    /// From how many nodes on functions are rewritten in parallel. It decides nothing else: what a
+    /// pass makes of a function depends on that function alone.
     pub parallel_from: usize,
-    /// Finds out again what passes declare to preserve, and panics where it is not so. For tests of passes.
+    /// Finds out again what passes declare to preserve, and panics where it is not so. For tests of
+    /// passes.
     pub check_preserved: bool,
 }
 
@@ -80,14 +81,15 @@ impl Observer for Silent {}
 pub struct Outcome {
     /// The types of the module, when they are known.
     pub typing: Option<Arc<Typing>>,
-    /// The warnings that there were when these types were found; nothing where they were found for single functions.
+    /// The warnings that there were when these types were found; nothing where they were found for
+    /// single functions.
     pub warnings: Option<Arc<Diagnostics>>,
     /// Warnings and remarks of the passes.
     pub diagnostics: Diagnostics,
     /// What went wrong, and in which pass; the module is then what that pass left.
     pub failure: Option<(PassRun, Diagnostics)>,
-    /// How often something was found out about the module and its functions: at most once for each state that
-    /// something asked about.
+    /// How often something was found out about the module and its functions: at most once for each
+    /// state that something asked about.
     pub found: Found,
 }
 
@@ -112,7 +114,8 @@ pub fn run(
     run_typed(pipeline, module, None, config, observer)
 }
 
-/// As [`run`], over a module whose types were found before, with the same options: they are not found again.
+/// As [`run`], over a module whose types were found before, with the same options: they are not
+/// found again.
 pub fn run_typed(
     pipeline: &Pipeline,
     module: &mut Module,
@@ -168,7 +171,7 @@ struct Manager<'a> {
 }
 
 impl Manager<'_> {
-    /// Whether anything changed. Recursion is bounded by the parser's bound on nesting.
+    /// Returns whether anything changed. Recursion is bounded by the parser's bound on nesting.
     fn steps(&mut self, steps: &[Step]) -> Result<bool, Failure> {
         let mut changed = false;
         for step in steps {
@@ -227,7 +230,8 @@ impl Manager<'_> {
         self.prepare(run)?;
         let mut counts = BTreeMap::new();
         if self.analyses.known_types(self.module).is_none() && annotate::missing(self.module) {
-            // Found before a pass drops what it was found by. Mistakes are the verifier's to report.
+            // Found before a pass drops what it was found by. Mistakes are the verifier's to
+            // report.
             let _ = self.analyses.types(self.module, &self.config.infer);
         }
         let typing = self.analyses.known_types(self.module);
@@ -296,7 +300,8 @@ impl Manager<'_> {
         if verify {
             self.verify(run, &before)?;
         }
-        // Before types are found for nodes with other numbers; what is compared with the old nodes comes first.
+        // Before types are found for nodes with other numbers; what is compared with the old nodes
+        // comes first.
         if blocks.is_none() {
             self.collect();
         }
@@ -368,7 +373,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// What a pass over dataflow blocks changed beside these.
+    /// Returns what a pass over dataflow blocks changed beside these.
     fn blocks_changed(&self, before: &State, types: &Typing) -> Option<String> {
         let m = &*self.module;
         let now = self.analyses.known_types(m)?;

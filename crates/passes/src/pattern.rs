@@ -163,14 +163,14 @@ impl Found {
             Some(old) => edit.same(old, e),
         }
     }
-    /// What a slot holds.
+    /// Returns what a slot holds.
     ///
     /// # Panics
     /// The pattern has no such slot.
     pub fn get(&self, slot: usize) -> ExprId {
         self.slots[slot].expect("the pattern fills the slot")
     }
-    /// What a slot holds that only one branch of the pattern fills.
+    /// Returns what a slot holds that only one branch of the pattern fills.
     pub fn maybe(&self, slot: usize) -> Option<ExprId> {
         self.slots[slot]
     }

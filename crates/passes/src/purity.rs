@@ -1,7 +1,7 @@
 //! What can be dropped or moved: expressions whose evaluation does nothing but give a value.
 //!
-//! Follows TVM's rules: functions that are passed around (parameters, fields, cells) may do anything
-//! when called; what operators do stands in their definitions.
+//! Follows TVM's rules: functions that are passed around (parameters, fields, cells) may do
+//! anything when called; what operators do stands in their definitions.
 
 use rayon::prelude::*;
 use relax_base::SideTable;
@@ -27,14 +27,16 @@ impl Default for Pure {
     }
 }
 
-/// Which functions of a module are pure: evaluating a call of one does nothing but give a value. Programs (`prim_func`)
-/// write to memory, and of globals that were not there nothing is known: these are not.
+/// Which functions of a module are pure: evaluating a call of one does nothing but give a value.
+/// Programs (`prim_func`) write to memory, and of globals that were not there nothing is known:
+/// these are not.
 #[derive(Clone, Debug)]
 pub(crate) struct Effects(SideTable<GlobalId, bool>);
 
 impl Effects {
-    /// Functions are taken to be pure until something in them is not; each round can only find more that is not, so
-    /// this ends. Functions are looked at in parallel, on what the round before found.
+    /// Functions are taken to be pure until something in them is not; each round can only find more
+    /// that is not, so this ends. Functions are looked at in parallel, on what the round before
+    /// found.
     pub fn of(m: &Module, typing: &Typing) -> Effects {
         let mut pure = SideTable::with_default(false);
         let bodies = m.global_bodies();
@@ -57,7 +59,7 @@ impl Effects {
         }
     }
 
-    /// Whether all that this calls pure is pure in `other`: it may be used in its place.
+    /// Returns whether all that this calls pure is pure in `other`: it may be used in its place.
     pub fn within(&self, other: &Effects, m: &Module) -> bool {
         m.globals.ids().all(|g| !self.0[g] || other.0[g])
     }
@@ -68,9 +70,11 @@ impl Effects {
 pub(crate) struct Purity {
     exprs: IdTable<ExprId, Pure>,
     vars: IdTable<VarId, Pure>,
-    /// Whether evaluating it makes a reference cell, which has an identity, or reads a tensor whose memory ends.
+    /// Whether evaluating it makes a reference cell, which has an identity, or reads a tensor whose
+    /// memory ends.
     fresh: IdTable<ExprId, bool>,
-    /// Variables of tensors that lie in blocks of memory: these have the value up to a certain point only.
+    /// Variables of tensors that lie in blocks of memory: these have the value up to a certain
+    /// point only.
     placed: IdTable<VarId, bool>,
 }
 
@@ -105,12 +109,12 @@ impl Purity {
         }
     }
 
-    /// Whether evaluating an expression does nothing but give a value.
+    /// Returns whether evaluating an expression does nothing but give a value.
     pub fn eval(&self, e: ExprId) -> bool {
         self.exprs[e].eval
     }
 
-    /// Whether an expression may be evaluated elsewhere, or more than once.
+    /// Returns whether an expression may be evaluated elsewhere, or more than once.
     pub fn movable(&self, e: ExprId) -> bool {
         self.eval(e) && !self.fresh[e]
     }

@@ -7,8 +7,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::util::is_primitive;
 
-/// The dimension variables whose value a running function knows: those that are an extent of a parameter
-/// or of something that is matched. One that stands in a product only (`g * r`) is not among them.
+/// The dimension variables whose value a running function knows: those that are an extent of a
+/// parameter or of something that is matched. One that stands in a product only (`g * r`) is not
+/// among them.
 pub(crate) fn dims_in_scope(
     m: &Module,
     typing: &Typing,
@@ -56,8 +57,8 @@ pub(crate) fn alone(d: &Dim) -> Option<DimVar> {
 }
 
 /// The names that types inside a function can be written with. The types of functions without
-/// complete annotations have parameters and dimensions that inference made up: these have no name in the
-/// text, and a type that mentions one cannot be an annotation.
+/// complete annotations have parameters and dimensions that inference made up: these have no name
+/// in the text, and a type that mentions one cannot be an annotation.
 pub(crate) struct Nameable {
     params: FxHashSet<TypeParamId>,
     dims: FxHashSet<DimVar>,

@@ -1,12 +1,12 @@
-//! Passes that are wrong on purpose, for tests of what the tools do about wrong passes. They are found by their names
-//! where the environment has `RELAX_TEST_PASSES`, and stand in no list.
+//! Passes that are wrong on purpose, for tests of what the tools do about wrong passes. They are
+//! found by their names where the environment has `RELAX_TEST_PASSES`, and stand in no list.
 
 use relax_base::Span;
 use relax_ir::VarStyle;
 
 use crate::{Contract, PassDef};
 
-/// Whether the environment asks for them.
+/// Returns whether the environment asks for them.
 fn wanted() -> bool {
     std::env::var_os("RELAX_TEST_PASSES").is_some()
 }

@@ -1,10 +1,12 @@
-//! The operators that passes name are there: renaming one fails here, not when a program reaches the pass.
+//! The operators that passes name are there: renaming one fails here, not when a program reaches
+//! the pass.
 
 use std::path::{Path, PathBuf};
 
 use relax_ops::registry;
 
-/// What stands before the name of an operator that a pass makes a call of, looks for, or has in a pattern; without spaces.
+/// What stands before the name of an operator that a pass makes a call of, looks for, or has in a
+/// pattern; without spaces.
 const BEFORE: &[&str] = &[
     ".call(",
     ".op(",

@@ -45,7 +45,7 @@ struct Conv {
     layout: i32,
 }
 
-/// Whether the command line asks for this one.
+/// Returns whether the command line asks for this one.
 fn wanted(name: &str) -> bool {
     std::env::args()
         .nth(2)
@@ -270,7 +270,8 @@ fn quantised(ctx: *mut RxContext) {
     });
 }
 
-/// `max(1.5 x * x + 0.25 x, 0)` and a chain with a vector function, over few and over many elements.
+/// `max(1.5 x * x + 0.25 x, 0)` and a chain with a vector function, over few and over many
+/// elements.
 fn chains(ctx: *mut RxContext) {
     let op = |code: Op, dst, a, b| RxStripOp {
         code: code as i32,

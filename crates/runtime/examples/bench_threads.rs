@@ -2,11 +2,12 @@
 //!
 //! `cargo run --release -p relax-runtime --example bench_threads [THREADS]`
 //!
-//! The grains of the runtime's kernels (`SMALL` and `GRAIN` in `crates/runtime/src/kernels/`) and of shared loops in
-//! generated code (`crates/codegen/src/kernel/share.rs`) are taken from this: work is counted in elementary operations
-//! on elements, as they count it. Each row is the same work on one thread and on all of them, once with workers
-//! that still look for work (a model's kernels follow each other) and once after they went to sleep. Times are the
-//! lower quartile of many rounds: on a busy machine the others tell about its load.
+//! The grains of the runtime's kernels (`SMALL` and `GRAIN` in `crates/runtime/src/kernels/`) and
+//! of shared loops in generated code (`crates/codegen/src/kernel/share.rs`) are taken from this:
+//! work is counted in elementary operations on elements, as they count it. Each row is the same
+//! work on one thread and on all of them, once with workers that still look for work (a model's
+//! kernels follow each other) and once after they went to sleep. Times are the lower quartile of
+//! many rounds: on a busy machine the others tell about its load.
 
 use std::ffi::c_void;
 use std::hint::black_box;

@@ -427,11 +427,12 @@ pub unsafe extern "C" fn rx_fail_int(
     })
 }
 
-/// Whether a call of an entry from C can be made: `nargs` arguments where `wanted` are taken, none of them null, and a
-/// place for the result.
+/// Returns whether a call of an entry from C can be made: `nargs` arguments where `wanted` are
+/// taken, none of them null, and a place for the result.
 ///
 /// # Safety
-/// `ctx` is null or a context, `place` null or NUL-terminated; `args` is null or has `nargs` values.
+/// `ctx` is null or a context, `place` null or NUL-terminated; `args` is null or has `nargs`
+/// values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_check_call(
     ctx: *mut RxContext,
@@ -492,8 +493,8 @@ pub unsafe extern "C" fn rx_fail_values(
     })
 }
 
-/// Says where the call stands that the last error came from: in front of an error that has no place, and
-/// with `also` not 0 behind one that has. Returns the error's status.
+/// Says where the call stands that the last error came from: in front of an error that has no
+/// place, and with `also` not 0 behind one that has. Returns the error's status.
 ///
 /// # Safety
 /// `place` is null or NUL-terminated.

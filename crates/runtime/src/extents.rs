@@ -6,12 +6,13 @@ use std::ptr::null;
 use crate::context::{RxContext, Status, rx_fail_values};
 use crate::object::RxTensor;
 
-/// Records that a tensor has another extent than a kernel was compiled for: the first of those in `table` that
-/// differs. Returns the status.
+/// Records that a tensor has another extent than a kernel was compiled for: the first of those in
+/// `table` that differs. Returns the status.
 ///
-/// The table holds three words for each of `count` extents: the tensor (the number of an input, or -1 minus that of an
-/// output), the axis, and the extent that is needed; then the messages, each NUL-terminated, in which the first `{}`
-/// stands for the extent that was found and the second for that which is needed.
+/// The table holds three words for each of `count` extents: the tensor (the number of an input, or
+/// -1 minus that of an output), the axis, and the extent that is needed; then the messages, each
+/// NUL-terminated, in which the first `{}` stands for the extent that was found and the second for
+/// that which is needed.
 ///
 /// # Safety
 /// `table` is as said; its tensors are among `inputs` and `outputs`, and have those axes.

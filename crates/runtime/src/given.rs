@@ -1,7 +1,7 @@
 //! Values that callers hand over, held against descriptions of what they must be.
 //!
-//! A description is words in read-only data, which the compiler wrote: parts, each a form and what belongs to it, that
-//! name other parts by where they begin. The first part is the whole value.
+//! A description is words in read-only data, which the compiler wrote: parts, each a form and what
+//! belongs to it, that name other parts by where they begin. The first part is the whole value.
 //!
 //! Invariant: keeps its own stack, and looks at a part that several values share once.
 
@@ -23,7 +23,8 @@ pub mod form {
     pub const SHAPE: i64 = 3;
     /// A tuple: the number of its fields and their parts follow.
     pub const TUPLE: i64 = 4;
-    /// An instance of a data type: the number of constructors follows, and where each has the number and parts of its fields.
+    /// An instance of a data type: the number of constructors follows, and where each has the
+    /// number and parts of its fields.
     pub const ADT: i64 = 5;
     /// A function: the number of its parameters follows.
     pub const CLOSURE: i64 = 6;
@@ -62,7 +63,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Whether a value was looked at under this part before. One that only one other refers to is met once.
+    /// Returns whether a value was looked at under this part before. One that only one other refers
+    /// to is met once.
     unsafe fn again(&mut self, value: *const RxObject, part: i64) -> bool {
         // SAFETY: the value lives.
         let shared = unsafe { (*value).refs } != 1;
@@ -173,7 +175,8 @@ unsafe fn tensor(tensor: *const RxTensor, rank: i64, dtype: i64) -> Result<(), W
 /// Fails unless a value is what a description says, part by part.
 ///
 /// # Safety
-/// `ctx` is a context, `value` null or a live value, `words` a description, `place` null or NUL-terminated.
+/// `ctx` is a context, `value` null or a live value, `words` a description, `place` null or
+/// NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_check_value(
     ctx: *mut RxContext,

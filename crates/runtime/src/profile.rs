@@ -1,4 +1,5 @@
-//! What kernels cost: calls, time, work and memory traffic of each, for programs compiled with profiling.
+//! What kernels cost: calls, time, work and memory traffic of each, for programs compiled with
+//! profiling.
 
 use std::time::Instant;
 

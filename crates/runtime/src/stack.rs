@@ -8,11 +8,13 @@ use crate::context::{RxContext, Status, guard};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Reserved when nothing else was said: two hundred bytes for each of ten million nested calls. A machine with less than twice as
-/// much memory reserves half of what it has, so that a recursion without an end is an error there too.
+/// Reserved when nothing else was said: two hundred bytes for each of ten million nested calls. A
+/// machine with less than twice as much memory reserves half of what it has, so that a recursion
+/// without an end is an error there too.
 const DEFAULT: u64 = 2 << 30;
-/// What shallow calls use, in small pages. Below it the system is asked for large ones: a deep recursion touches each
-/// page once, and half a million faults per gigabyte would take most of its time.
+/// What shallow calls use, in small pages. Below it the system is asked for large ones: a deep
+/// recursion touches each page once, and half a million faults per gigabyte would take most of its
+/// time.
 const SMALL_PAGES: usize = 2 << 20;
 /// Left below the limit for runtime functions, which do not check.
 const RESERVE: usize = 256 << 10;

@@ -1,5 +1,5 @@
-//! Making tensors; in files of their own what gives them old memory, parts of another's, and numbers, and what looks
-//! into them.
+//! Making tensors; in files of their own what gives them old memory, parts of another's, and
+//! numbers, and what looks into them.
 
 pub mod grow;
 pub mod look;
@@ -44,7 +44,8 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
     let mut bytes = dtype.size();
     let mut empty = false;
     for &extent in shape {
-        // Also beside an extent of 0: code counts on it that arithmetic on a few extents does not overflow.
+        // Also beside an extent of 0: code counts on it that arithmetic on a few extents does not
+        // overflow.
         let Some(extent) = u64::try_from(extent).ok().filter(|&n| n <= MOST_EXTENT) else {
             return Err((
                 Status::Shape,
@@ -66,7 +67,8 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
     Ok(bytes)
 }
 
-/// A tensor of rank 0, which programs make for every number: nothing is computed that its rank says.
+/// A tensor of rank 0, which programs make for every number: nothing is computed that its rank
+/// says.
 #[inline]
 unsafe fn rank0(ctx: *mut RxContext, dtype: DLDataType) -> *mut RxTensor {
     // SAFETY: the callers' promise.
@@ -86,7 +88,8 @@ unsafe fn rank0(ctx: *mut RxContext, dtype: DLDataType) -> *mut RxTensor {
     }
 }
 
-/// A tensor's block. With `room`, its data lies in the same block, and so many bytes are left behind it.
+/// A tensor's block. With `room`, its data lies in the same block, and so many bytes are left
+/// behind it.
 unsafe fn block(
     ctx: *mut RxContext,
     dtype: DLDataType,
@@ -140,7 +143,7 @@ unsafe fn block(
     }
 }
 
-/// Whether elements of a type are booleans with other bytes among them than 0 and 1.
+/// Returns whether elements of a type are booleans with other bytes among them than 0 and 1.
 ///
 /// # Safety
 /// `data` has `nbytes` bytes.
@@ -215,14 +218,14 @@ pub unsafe extern "C" fn rx_tensor_copy(
     }
 }
 
-/// Whether elements may be read and written where they lie.
+/// Returns whether elements may be read and written where they lie.
 pub(crate) fn aligned(dtype: DLDataType, data: *const c_void) -> bool {
     let size = u64::from(dtype.bits).div_ceil(8).next_power_of_two();
     (data as u64).is_multiple_of(size)
 }
 
-/// A tensor over memory that the caller keeps; a copy, where booleans in it are other bytes than 0 and 1; null with an
-/// error, where the memory is not aligned to the elements.
+/// A tensor over memory that the caller keeps; a copy, where booleans in it are other bytes than 0
+/// and 1; null with an error, where the memory is not aligned to the elements.
 ///
 /// # Safety
 /// `ctx` is a context; `shape` has `ndim` elements; `data` outlives the tensor.

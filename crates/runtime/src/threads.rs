@@ -151,8 +151,8 @@ impl Pool {
         self.workers.len() + 1
     }
 
-    /// Stops all workers and starts `threads - 1`, each on a processor of its own where the process may use so many;
-    /// returns the number of threads then.
+    /// Stops all workers and starts `threads - 1`, each on a processor of its own where the process
+    /// may use so many; returns the number of threads then.
     pub fn resize(&mut self, threads: usize) -> usize {
         if threads == self.threads() || self.active.load(Ordering::Relaxed) {
             return self.threads();
@@ -264,8 +264,8 @@ impl Drop for Pool {
     }
 }
 
-/// Which parts of a loop are taken. A worker takes the part of its own number if it can, so that from one loop to the
-/// next it works on the same operands, which its caches may still hold.
+/// Which parts of a loop are taken. A worker takes the part of its own number if it can, so that
+/// from one loop to the next it works on the same operands, which its caches may still hold.
 ///
 /// Invariant: as many calls of [`Claims::take`] as there are parts take each of them once.
 pub(crate) struct Claims {
@@ -315,7 +315,7 @@ impl<T> Share<T> {
         Self(inner)
     }
 
-    /// What is shared.
+    /// Returns what is shared.
     pub fn get(&self) -> &T {
         &self.0
     }

@@ -8,8 +8,8 @@ use crate::release::rx_release;
 use std::ffi::{c_char, c_void};
 use std::ptr::{copy_nonoverlapping, null, null_mut};
 
-/// Whether there are `count` things at a pointer of the caller's; where there are none of them, it may be null.
-/// Records the error otherwise.
+/// Returns whether there are `count` things at a pointer of the caller's; where there are none of
+/// them, it may be null. Records the error otherwise.
 ///
 /// # Safety
 /// `ctx` is null or a context.
@@ -316,7 +316,8 @@ pub unsafe extern "C" fn rx_scratch_free(ctx: *mut RxContext, pointer: *mut c_vo
 /// As [`rx_scratch_free`] for all of `count` pointers.
 ///
 /// # Safety
-/// `pointers` points at `count` pointers, each null or from [`rx_scratch_alloc`] of the same context.
+/// `pointers` points at `count` pointers, each null or from [`rx_scratch_alloc`] of the same
+/// context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_scratch_free_all(
     ctx: *mut RxContext,

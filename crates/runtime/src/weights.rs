@@ -1,7 +1,7 @@
 //! Constants in a file of their own: mapped when the program is first called.
 //!
-//! `relaxc --weights external` leaves the elements of large constants out of the object and writes them to
-//! a file. The object has a table of the tensors that wait for them; every entry calls
+//! `relaxc --weights external` leaves the elements of large constants out of the object and writes
+//! them to a file. The object has a table of the tensors that wait for them; every entry calls
 //! [`rx_weights_map`] first, which maps the file once and fills the tensors in.
 
 use crate::context::{RxContext, Status, guard, text};
@@ -42,8 +42,8 @@ pub struct RxWeight {
 /// Bytes in the table before the tensors.
 pub const TABLE_HEAD: usize = size_of::<RxWeights>();
 
-/// A fingerprint of bytes: FNV-1a (Fowler, Noll and Vo) over words of eight bytes in four chains. It tells
-/// files apart that were mixed up or cut; it is no protection against forgery.
+/// A fingerprint of bytes: FNV-1a (Fowler, Noll and Vo) over words of eight bytes in four chains.
+/// It tells files apart that were mixed up or cut; it is no protection against forgery.
 pub fn hash(bytes: &[u8]) -> u64 {
     let mut hash = Hash::default();
     hash.add(bytes);
@@ -129,12 +129,14 @@ impl Hash {
 /// Files of no more bytes are read, not mapped: nobody can change or truncate what the process has.
 const SMALL: u64 = 16 << 20;
 
-/// Maps the weights' file (reads it where it is small, or `RELAX_WEIGHTS_COPY` is 1) and fills the tensors of the table in, once for the process.
+/// Maps the weights' file (reads it where it is small, or `RELAX_WEIGHTS_COPY` is 1) and fills the
+/// tensors of the table in, once for the process.
 ///
-/// The file is looked for where `RELAX_WEIGHTS` says (the file, or its folder), else beside the program or
-/// library that the table is part of. A file that is missing, or of another length or contents than the
-/// program was compiled with, is an error that says so. A file that is mapped must stay as it is while the process
-/// runs: what others write into it may be read, and what they cut off ends the process (SIGBUS).
+/// The file is looked for where `RELAX_WEIGHTS` says (the file, or its folder), else beside the
+/// program or library that the table is part of. A file that is missing, or of another length or
+/// contents than the program was compiled with, is an error that says so. A file that is mapped
+/// must stay as it is while the process runs: what others write into it may be read, and what they
+/// cut off ends the process (SIGBUS).
 ///
 /// # Safety
 /// `weights` is a table that `relaxc` made.
@@ -157,8 +159,8 @@ pub unsafe extern "C" fn rx_weights_map(ctx: *mut RxContext, weights: *const RxW
             Ok(bytes) => bytes,
             Err(message) => return context.fail(Status::Argument, &message),
         };
-        // SAFETY: the table has `count` tensors, their elements lie in the file (its hash is right), and
-        // nobody reads them before `ready` is set.
+        // SAFETY: the table has `count` tensors, their elements lie in the file (its hash is
+        // right), and nobody reads them before `ready` is set.
         unsafe {
             let first = weights.cast::<u8>().add(TABLE_HEAD).cast::<RxWeight>();
             for i in 0..table.count as usize {
@@ -207,7 +209,8 @@ fn image(inside: *const u8) -> Option<PathBuf> {
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;
-        // SAFETY: the structure is plain data that the call fills; the name lives as long as the image.
+        // SAFETY: the structure is plain data that the call fills; the name lives as long as the
+        // image.
         unsafe {
             let mut info: libc::Dl_info = std::mem::zeroed();
             if libc::dladdr(inside.cast(), &mut info) == 0 || info.dli_fname.is_null() {

@@ -1,4 +1,5 @@
-//! What the C interface is given is checked: each of these calls is an error, and none reads what is not there.
+//! What the C interface is given is checked: each of these calls is an error, and none reads what
+//! is not there.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};

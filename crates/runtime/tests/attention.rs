@@ -1,4 +1,5 @@
-//! Attention against plain loops in float64, over odd sizes, masks, layouts, instruction sets and threads.
+//! Attention against plain loops in float64, over odd sizes, masks, layouts, instruction sets and
+//! threads.
 
 mod common;
 
@@ -17,11 +18,13 @@ struct Case {
     turned: (bool, bool),
     /// Whether keys and values are one for all batches.
     shared: bool,
-    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal; 5 and 6 as 1, of bytes that keep or replace.
+    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal; 5 and 6 as 1, of bytes
+    /// that keep or replace.
     mask: usize,
 }
 
-/// A matrix of `rows` by `columns` per batch as the kernel sees it: element, and strides of rows and columns.
+/// A matrix of `rows` by `columns` per batch as the kernel sees it: element, and strides of rows
+/// and columns.
 fn strides(rows: usize, columns: usize, turned: bool) -> (usize, usize) {
     if turned { (1, rows) } else { (columns, 1) }
 }

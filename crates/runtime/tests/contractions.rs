@@ -1,4 +1,5 @@
-//! Contractions of random forms against plain loops, over element types, instruction sets and thread counts.
+//! Contractions of random forms against plain loops, over element types, instruction sets and
+//! thread counts.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! Rows, reductions and copies against plain loops, over odd sizes, edges, instruction sets and thread counts.
+//! Rows, reductions and copies against plain loops, over odd sizes, edges, instruction sets and
+//! thread counts.
 
 mod common;
 

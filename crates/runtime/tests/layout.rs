@@ -155,7 +155,8 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// Offset, bytes and name of each field that a table documents; the fields of one row follow each other.
+/// Offset, bytes and name of each field that a table documents; the fields of one row follow each
+/// other.
 fn documented(text: &str) -> Vec<(usize, usize, String)> {
     let mut out = Vec::new();
     for row in rows(text) {

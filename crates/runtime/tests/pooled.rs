@@ -95,7 +95,8 @@ fn strips_are_the_whole() {
         for (i, shape) in shapes.into_iter().enumerate() {
             for (j, conv) in windows.into_iter().enumerate() {
                 for (k, pool) in pools.into_iter().enumerate() {
-                    // Not all of it, but every shape with every window and all of these with every pooling.
+                    // Not all of it, but every shape with every window and all of these with every
+                    // pooling.
                     if (i + j + k) % 2 == 1 && i > 2 {
                         continue;
                     }

@@ -1,5 +1,5 @@
-//! Reductions over windows, of any rank, step and element type, against plain loops: equal to the bit, because each
-//! element is reduced in the order of the expression.
+//! Reductions over windows, of any rank, step and element type, against plain loops: equal to the
+//! bit, because each element is reduced in the order of the expression.
 
 mod common;
 

@@ -87,7 +87,7 @@ impl<I> List<I> {
     pub fn len(self) -> usize {
         self.len as usize
     }
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }

@@ -219,7 +219,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Where the text before the current token ends.
+    /// Returns where the text before the current token ends.
     fn end_of_last(&self) -> u32 {
         self.out.tokens.last().map_or(self.file.start, |t| t.end)
     }

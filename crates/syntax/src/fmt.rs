@@ -28,8 +28,8 @@ impl Default for FmtOptions {
 }
 
 /// Formats a file. The result holds the same tokens and comments in the same order, commas and
-/// semicolons that mean nothing aside; with `upgrade` some are spelled differently. Lines end as most
-/// of the file's do.
+/// semicolons that mean nothing aside; with `upgrade` some are spelled differently. Lines end as
+/// most of the file's do.
 ///
 /// # Errors
 /// The syntax errors of a file that does not parse.

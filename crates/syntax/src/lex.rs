@@ -160,7 +160,8 @@ impl Lexer<'_> {
     }
 }
 
-/// How far the brackets reach that a text begins with, on its line; strings are no brackets.
+/// Returns how far the brackets reach that a text begins with, on its line; strings are no
+/// brackets.
 fn in_brackets(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0usize, None);
     for (i, b) in text.bytes().enumerate() {
@@ -182,8 +183,8 @@ fn in_brackets(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether a comment that begins with `#` is a header whose brackets are damaged: `#version = …]`,
-/// `#[version = …`, `#[metadata`.
+/// Returns whether a comment that begins with `#` is a header whose brackets are damaged:
+/// `#version = …]`, `#[version = …`, `#[metadata`.
 fn is_damaged_header(comment: &str) -> bool {
     let Some(text) = comment.strip_prefix('#').map(str::trim_start) else {
         return false;
@@ -233,7 +234,8 @@ fn unknown(file: &SourceFile, token: Token, diagnostics: &mut Vec<Diagnostic>) {
     });
 }
 
-/// Characters that stand for others in texts that went through a word processor, a chat or a web page.
+/// Characters that stand for others in texts that went through a word processor, a chat or a web
+/// page.
 const MEANT: &[(&str, &str)] = &[
     (
         "\"",
@@ -261,7 +263,7 @@ const MEANT: &[(&str, &str)] = &[
     ),
 ];
 
-/// What was meant by a stretch of one such character.
+/// Returns what was meant by a stretch of one such character.
 fn meant(text: &str) -> Option<&'static str> {
     let first = text.chars().next()?;
     let alike = MEANT.iter().find(|m| m.1.contains(first))?;
@@ -282,7 +284,8 @@ const UNSEEN: &[(char, &str)] = &[
     ('\u{feff}', "a byte-order mark"),
 ];
 
-/// That a stretch of characters means nothing: as they are, or by the code point of one that cannot be seen.
+/// That a stretch of characters means nothing: as they are, or by the code point of one that cannot
+/// be seen.
 fn meaningless(text: &str) -> String {
     let first = text.chars().next().unwrap_or_default();
     let unseen = matches!(meant(text), Some("" | " "));

@@ -341,7 +341,7 @@ impl<'s> Parser<'s> {
         ast.items.push(item);
     }
 
-    /// Whether nothing was found wrong.
+    /// Returns whether nothing was found wrong.
     fn is_clean(&self) -> bool {
         self.diagnostics.is_empty() && self.builder.diagnostics.is_empty()
     }
@@ -393,7 +393,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Whether only white space stands between one of `places` and the token.
+/// Returns whether only white space stands between one of `places` and the token.
 fn follows(file: &SourceFile, places: &[Span], t: Token) -> bool {
     let before = places.partition_point(|p| p.end <= t.start);
     before.checked_sub(1).is_some_and(|i| {

@@ -1,7 +1,7 @@
 //! From the bytes that people have to text: encodings, terminal colours.
 //!
-//! Invariant: what is taken out of a line leaves blanks at its end, so that a place in the text is a
-//! place of the same line and, but for a change of the encoding, of the same file offset of the
+//! Invariant: what is taken out of a line leaves blanks at its end, so that a place in the text is
+//! a place of the same line and, but for a change of the encoding, of the same file offset of the
 //! line's beginning; its column is the one that a reader sees.
 //!
 //! Invariant: a clean text is only looked over, never copied.
@@ -65,13 +65,13 @@ fn characters(mut bytes: Vec<u8>) -> Decoded {
     }
 }
 
-/// Whether bytes are a text in UTF-16.
+/// Returns whether bytes are a text in UTF-16.
 pub fn is_utf16(bytes: &[u8]) -> bool {
     utf16(&bytes[..bytes.len().min(64)]).is_some()
 }
 
-/// The units of a text in UTF-16: with a byte-order mark, or where every other byte of its beginning
-/// is zero.
+/// The units of a text in UTF-16: with a byte-order mark, or where every other byte of its
+/// beginning is zero.
 fn utf16(bytes: &[u8]) -> Option<(Vec<u16>, &'static str)> {
     let zero = |at: usize| bytes.iter().skip(at).step_by(2).take(8).all(|&b| b == 0);
     let some = |at: usize| bytes.iter().skip(at).step_by(2).take(8).all(|&b| b != 0);

@@ -392,7 +392,7 @@ table! {
 }
 
 impl Tok {
-    /// What messages call the token: `` `;` `` or "a local variable".
+    /// Returns what messages call the token: `` `;` `` or "a local variable".
     pub fn describe(self) -> &'static str {
         TOKENS
             .iter()
@@ -444,8 +444,8 @@ fn slashes(lex: &mut logos::Lexer<'_, Tok>) -> Tok {
     Tok::LineComment
 }
 
-/// Whether what follows `//` after a dimension is a divisor and no comment: an operand, and on the
-/// same line something that can stand after it (`n // 2, m`, but not `m // rows`).
+/// Returns whether what follows `//` after a dimension is a divisor and no comment: an operand, and
+/// on the same line something that can stand after it (`n // 2, m`, but not `m // rows`).
 fn divides(rest: &str) -> bool {
     let line = rest.lines().next().unwrap_or("");
     let mut text = line.trim_start();

@@ -1,9 +1,9 @@
 //! Relax as TVM 0.27 writes it: a subset of Python, read into the module and printed from it.
 //!
 //! A text becomes logical lines ([`parse`]: logos' tokens, joined where a bracket is open, with the
-//! indentation's changes), each line a statement by the grammar of `grammar/tvmscript.lalrpop`, and the
-//! statements a module ([`read`]). Nothing is evaluated: names, numbers and lists are worked out, operators
-//! stay calls. [`print()`] is the way back.
+//! indentation's changes), each line a statement by the grammar of `grammar/tvmscript.lalrpop`, and
+//! the statements a module ([`read`]). Nothing is evaluated: names, numbers and lists are worked
+//! out, operators stay calls. [`print()`] is the way back.
 
 pub mod ast;
 mod build;

@@ -1,6 +1,7 @@
 //! The texts of `tests/tvmscript/`: what they are printed as, or what is wrong with them.
 //!
-//! `RELAX_BLESS=1 cargo test -p relax-tvmscript --test texts` writes the results anew; review every line.
+//! `RELAX_BLESS=1 cargo test -p relax-tvmscript --test texts` writes the results anew; review every
+//! line.
 
 use std::path::{Path, PathBuf};
 

@@ -17,7 +17,8 @@ use crate::Error;
 
 use super::{Context, Host, Seen, dl, outside};
 
-/// What `call_packed` and `call_dps_packed` reach, by name. Functions are called on the thread that called the program.
+/// What `call_packed` and `call_dps_packed` reach, by name. Functions are called on the thread that
+/// called the program.
 pub trait Packed: Send + Sync {
     /// Calls a function.
     ///
@@ -63,7 +64,8 @@ impl Host {
                 context: Arc::downgrade(&self.context),
             });
             let userdata = std::ptr::from_ref(&*registered).cast_mut().cast::<c_void>();
-            // SAFETY: the context lives; nobody calls through it once this host is gone, which keeps what it points to.
+            // SAFETY: the context lives; nobody calls through it once this host is gone, which
+            // keeps what it points to.
             let status =
                 unsafe { rx_register_packed(self.ctx, symbol.as_ptr(), Some(called), userdata) };
             if status != 0 {
@@ -75,7 +77,7 @@ impl Host {
     }
 }
 
-/// What the runtime calls.
+/// Returns what the runtime calls.
 unsafe extern "C" fn called(
     ctx: *mut RxContext,
     userdata: *mut c_void,
@@ -84,7 +86,8 @@ unsafe extern "C" fn called(
     ret: *mut *mut RxObject,
 ) -> i32 {
     let call = || {
-        // SAFETY: `Host::register` gave a `Registered` that lives as long as calls are made; arguments are live values.
+        // SAFETY: `Host::register` gave a `Registered` that lives as long as calls are made;
+        // arguments are live values.
         unsafe {
             let registered = &*userdata.cast::<Registered>();
             let args = match usize::try_from(nargs) {
@@ -137,8 +140,8 @@ impl Registered {
     }
 }
 
-/// A tensor for a function: where it lies, if it is the program's own; a copy of what somebody lends to the program, for
-/// the function may keep it.
+/// A tensor for a function: where it lies, if it is the program's own; a copy of what somebody
+/// lends to the program, for the function may keep it.
 ///
 /// # Safety
 /// `object` is a live value of the context.

@@ -1,5 +1,6 @@
-//! Stages of constant size that read arrays at indices with divisions in them (reshaped, split into heads): loops are cut
-//! where the divisions cut them, and then every array is walked in even steps.
+//! Stages of constant size that read arrays at indices with divisions in them (reshaped, split into
+//! heads): loops are cut where the divisions cut them, and then every array is walked in even
+//! steps.
 
 use relax_loops::{Buf, Compute, Ex, ExKind, Var};
 use rustc_hash::FxHashMap;
@@ -20,7 +21,8 @@ pub(super) struct Cut {
     pub loads: FxHashMap<usize, Input>,
 }
 
-/// The loads of an expression; `None` where something else than their indices depends on a variable.
+/// The loads of an expression; `None` where something else than their indices depends on a
+/// variable.
 fn loads(value: &Ex) -> Option<Vec<(usize, Buf, &[Ex])>> {
     let (mut found, mut work) = (Vec::new(), vec![value]);
     while let Some(e) = work.pop() {
@@ -41,7 +43,7 @@ fn loads(value: &Ex) -> Option<Vec<(usize, Buf, &[Ex])>> {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// How a stage over `axes` is cut; `None` where it need not be, or cannot.
+    /// Returns how a stage over `axes` is cut; `None` where it need not be, or cannot.
     pub(super) fn cut(&self, c: &Compute, axes: &[(Var, Ex)]) -> Option<Cut> {
         let known = |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(Ex::as_int).collect() };
         let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();

@@ -1,9 +1,9 @@
-//! Indices of constant size with divisions in them: `x[(i * 8 + j) // 64, (i * 8 + j) % 64]` walks an array in
-//! even steps once the loops are cut where the divisions cut them.
+//! Indices of constant size with divisions in them: `x[(i * 8 + j) // 64, (i * 8 + j) % 64]` walks
+//! an array in even steps once the loops are cut where the divisions cut them.
 //!
-//! Each axis is a list of digits of mixed radix. An index is a sum of digits with coefficients; a division by
-//! `c` takes the terms that are multiples of `c`, when the others together stay below `c`. Where one digit
-//! straddles `c`, it is cut in two and everything is tried again.
+//! Each axis is a list of digits of mixed radix. An index is a sum of digits with coefficients; a
+//! division by `c` takes the terms that are multiples of `c`, when the others together stay below
+//! `c`. Where one digit straddles `c`, it is cut in two and everything is tried again.
 
 use relax_loops::{BinOp, Ex, ExKind, Var};
 
@@ -12,8 +12,8 @@ const MOST: usize = 12;
 /// How deep index expressions may nest.
 const DEPTH: usize = 24;
 
-/// What is read where an index lies below a bound, and below no bound of the parts before; where there is no bound,
-/// everywhere else.
+/// What is read where an index lies below a bound, and below no bound of the parts before; where
+/// there is no bound, everywhere else.
 pub(super) struct Part<'e> {
     pub below: Option<(&'e Ex, i64)>,
     /// The index of what is read, and the shape of the array.
@@ -51,7 +51,8 @@ enum Trouble {
 struct Digits(Vec<(usize, i64)>, Option<(usize, (i64, i64))>);
 
 impl Digits {
-    /// The digits of axes of these extents, cut until `found` has no more trouble with them, and what it finds then.
+    /// The digits of axes of these extents, cut until `found` has no more trouble with them, and
+    /// what it finds then.
     fn cut<T>(
         extents: &[i64],
         found: impl Fn(&Digits) -> Result<T, Trouble>,
@@ -101,7 +102,7 @@ impl Digits {
         Ok((digit, value.clamp(0, self.0[digit].1)))
     }
 
-    /// How all parts are walked.
+    /// Returns how all parts are walked.
     fn parts(&self, axes: &[Var], parts: &[Part<'_>]) -> Result<Vec<Walk>, Trouble> {
         let mut walks: Vec<Walk> = Vec::with_capacity(parts.len());
         for part in parts {
@@ -259,8 +260,8 @@ pub(super) struct Walks {
     pub loads: Vec<(Vec<i64>, i64)>,
 }
 
-/// How loops over `axes` of these extents walk arrays, each read at an index and of a shape; `None` when no cut makes
-/// the steps even, or an index is not proven to be inside.
+/// Returns how loops over `axes` of these extents walk arrays, each read at an index and of a
+/// shape; `None` when no cut makes the steps even, or an index is not proven to be inside.
 pub(super) fn walks(axes: &[Var], extents: &[i64], loads: &[(&[Ex], Vec<i64>)]) -> Option<Walks> {
     let shapes = loads.iter().flat_map(|l| &l.1);
     if extents.iter().chain(shapes).any(|&n| n < 1) {
@@ -273,8 +274,9 @@ pub(super) fn walks(axes: &[Var], extents: &[i64], loads: &[(&[Ex], Vec<i64>)]) 
     Some(Walks { digits, loads })
 }
 
-/// How loops over `axes` of these extents walk the arrays of some parts: the loops' extents, outermost first, and a walk
-/// for each part. `None` as for [`walks`], and where a bound does not cut one loop.
+/// Returns how loops over `axes` of these extents walk the arrays of some parts: the loops'
+/// extents, outermost first, and a walk for each part. `None` as for [`walks`], and where a bound
+/// does not cut one loop.
 pub(super) fn parts(
     axes: &[Var],
     extents: &[i64],

@@ -51,13 +51,13 @@ fn on(isa: &dyn TargetIsa, flag: &str) -> bool {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Whether the target has vectors of 16 bytes.
+    /// Returns whether the target has vectors of 16 bytes.
     pub(super) fn has_vectors(&self) -> bool {
         let isa = self.env.module.isa();
         matches!(isa.name(), "x64" | "aarch64")
     }
 
-    /// Whether the target rounds vectors to whole numbers.
+    /// Returns whether the target rounds vectors to whole numbers.
     fn rounds(&self) -> bool {
         let isa = self.env.module.isa();
         isa.name() != "x64" || on(isa, "has_sse41")

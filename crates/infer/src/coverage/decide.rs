@@ -1,10 +1,12 @@
-//! Whether some value matches none of a list of patterns, for matches that are too large to spell out what is missing.
+//! Whether some value matches none of a list of patterns, for matches that are too large to spell
+//! out what is missing.
 //!
-//! Usefulness of patterns is satisfiability in another dress: a row of a match is a conjunction of tests ("the part at
-//! this place is built by this constructor"), and a value that no row takes fails a test of each. So this is the
-//! procedure of Davis, Logemann and Loveland over constructors instead of truth values: a row with one test left
-//! excludes its constructor, a constructor that no row asks for is the best choice at its place, and what was found to
-//! have no such value is remembered by the rows that were left.
+//! Usefulness of patterns is satisfiability in another dress: a row of a match is a conjunction of
+//! tests ("the part at this place is built by this constructor"), and a value that no row takes
+//! fails a test of each. So this is the procedure of Davis, Logemann and Loveland over constructors
+//! instead of truth values: a row with one test left excludes its constructor, a constructor that
+//! no row asks for is the best choice at its place, and what was found to have no such value is
+//! remembered by the rows that were left.
 //!
 //! Invariant: keeps its own stack, and its work is bounded.
 
@@ -25,7 +27,8 @@ pub(super) enum Decision {
     Unknown,
 }
 
-/// A part of the value: an index into the table of places. Parts have larger numbers than what they are parts of.
+/// A part of the value: an index into the table of places. Parts have larger numbers than what they
+/// are parts of.
 type Place = u32;
 
 /// Which part of which place a place is: under a constructor, or of a tuple.
@@ -36,7 +39,8 @@ struct PartOf {
     index: u32,
 }
 
-/// A row: at each of these places the value must be built by the pattern's constructor. Sorted by place.
+/// A row: at each of these places the value must be built by the pattern's constructor. Sorted by
+/// place.
 type Row = Rc<[(Place, PatId)]>;
 
 /// What is still to be refuted, and what was chosen on the way.
@@ -68,7 +72,8 @@ struct Search<'m> {
     budget: u64,
 }
 
-/// Looks for a value that matches `pattern` (any value, without one) and none of `rows`; takes from `budget` what it did.
+/// Looks for a value that matches `pattern` (any value, without one) and none of `rows`; takes from
+/// `budget` what it did.
 pub(super) fn decide(
     m: &Module,
     rows: &[PatId],
@@ -130,7 +135,8 @@ impl Search<'_> {
         (0u32..).zip(parts).map(place).collect()
     }
 
-    /// The tests of some patterns at some places: tuples are taken apart, what takes anything is no test.
+    /// The tests of some patterns at some places: tuples are taken apart, what takes anything is no
+    /// test.
     fn row(&mut self, patterns: &[(Place, PatId)]) -> Row {
         let m = self.m;
         let mut tests = Vec::new();
@@ -164,7 +170,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the parts of a constructor pattern take anything.
+    /// Returns whether the parts of a constructor pattern take anything.
     fn is_plain(&self, p: PatId) -> bool {
         let mut work = vec![p];
         let mut first = true;
@@ -187,7 +193,8 @@ impl Search<'_> {
         all.iter().filter(open).copied().collect()
     }
 
-    /// Goes on with a constructor at a place: rows that ask for another one are refuted, the others ask for its parts.
+    /// Goes on with a constructor at a place: rows that ask for another one are refuted, the others
+    /// ask for its parts.
     fn choose(&mut self, state: &mut State, place: Place, c: CtorId) {
         let rows = std::mem::take(&mut state.rows);
         self.budget = self.budget.saturating_sub(rows.len() as u64);

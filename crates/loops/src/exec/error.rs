@@ -95,8 +95,8 @@ pub struct ExecError {
     pub program: Symbol,
     /// Where it stands in text, if it does.
     pub span: Span,
-    /// The place of the failing part itself (an assertion, an operator of a fused group), where it is
-    /// known.
+    /// The place of the failing part itself (an assertion, an operator of a fused group), where it
+    /// is known.
     pub own: Span,
     /// Why.
     pub fault: ExecFault,

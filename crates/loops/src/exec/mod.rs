@@ -32,7 +32,7 @@ pub(crate) fn written(body: &[crate::Stmt]) -> Vec<Buf> {
     nest::buffers(body)
 }
 
-/// Whether a function has a meaning on an element type.
+/// Returns whether a function has a meaning on an element type.
 pub(crate) fn unary_exists(op: crate::UnOp, dtype: DType) -> bool {
     num::Num::of(dtype).is_some_and(|n| num::unary_exists(op, n))
 }

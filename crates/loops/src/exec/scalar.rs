@@ -22,7 +22,8 @@ impl Num {
     }
 }
 
-/// A unary function of an element; tests (`IsNan`) give a `bool`. `None` where the function has no meaning on the type.
+/// A unary function of an element; tests (`IsNan`) give a `bool`. `None` where the function has no
+/// meaning on the type.
 pub fn unary(op: UnOp, dtype: DType, a: u64) -> Option<u64> {
     let num = Num::of(dtype).filter(|&n| num::unary_exists(op, n))?;
     let test = matches!(op, UnOp::IsNan | UnOp::IsInf | UnOp::IsFinite);
@@ -59,7 +60,8 @@ pub fn unary(op: UnOp, dtype: DType, a: u64) -> Option<u64> {
     })
 }
 
-/// A binary function of two elements; comparisons give a `bool`. `None` where the function has no meaning on the type.
+/// A binary function of two elements; comparisons give a `bool`. `None` where the function has no
+/// meaning on the type.
 pub fn binary(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
     let num = Num::of(dtype).filter(|&n| num::binary_exists(op, n))?;
     let mut flag = [0i64];

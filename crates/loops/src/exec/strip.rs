@@ -215,7 +215,8 @@ fn across_output(
         Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
     let mut compiler = Compiler::new(program, bufs, false);
     dims.bind(&mut compiler);
-    // An axis with one value is none that lanes run over: nothing is computed of it for each of them.
+    // An axis with one value is none that lanes run over: nothing is computed of it for each of
+    // them.
     let wide = |k: usize| k >= split && shape[k] != 1;
     let (inside, outside): (Vec<usize>, Vec<usize>) = (0..shape.len()).partition(|&k| wide(k));
     let extents = |axes: &[usize]| axes.iter().map(|&k| shape[k]).collect::<Vec<i64>>();

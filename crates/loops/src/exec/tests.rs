@@ -652,7 +652,8 @@ proptest! {
     }
 }
 
-/// Not an assertion but a yardstick: `cargo test --release -p relax-loops -- --ignored --nocapture`.
+/// Not an assertion but a yardstick:
+/// `cargo test --release -p relax-loops -- --ignored --nocapture`.
 #[test]
 #[ignore = "a yardstick"]
 fn resnet18_layers_take_seconds() {

@@ -4,7 +4,8 @@ use relax_tensor::DType;
 
 use super::{Ex, UnOp};
 
-/// The right side of a named binary method: an expression, or a number taken in the left side's type.
+/// The right side of a named binary method: an expression, or a number taken in the left side's
+/// type.
 pub enum Operand {
     /// An expression.
     Ex(Ex),

@@ -134,8 +134,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether `i < extent` by structure: a loop variable over that extent, or a minimum with
-    /// `extent - 1`.
+    /// Returns whether `i < extent` by structure: a loop variable over that extent, or a minimum
+    /// with `extent - 1`.
     pub(super) fn below(&self, i: &Ex, extent: &Ex) -> bool {
         match i.kind() {
             ExKind::Var(v) => matches!(self.scope.get(v), Some(Some(e)) if e == extent),

@@ -1,5 +1,5 @@
-//! What inference left to the program: dimensions that it could not prove equal, and values that are known
-//! less finely than the place where they go asks for.
+//! What inference left to the program: dimensions that it could not prove equal, and values that
+//! are known less finely than the place where they go asks for.
 
 use relax_base::Symbol;
 use relax_infer::CheckKind;
@@ -11,7 +11,7 @@ use crate::lir::{Inst, Reg};
 use crate::type_check::TypeCheck;
 
 impl FnLower<'_, '_> {
-    /// Whether something is checked when a node has its value.
+    /// Returns whether something is checked when a node has its value.
     pub(super) fn checked(&self, e: ExprId) -> bool {
         self.lw.typing.checks_of(e).next().is_some()
     }
@@ -59,8 +59,8 @@ impl FnLower<'_, '_> {
         Ok(())
     }
 
-    /// Checks values against types. The variables `own` get their values from these; others have those of
-    /// this function, as far as something in scope has them.
+    /// Checks values against types. The variables `own` get their values from these; others have
+    /// those of this function, as far as something in scope has them.
     fn check_types(&mut self, values: &[(TypeId, Reg, Symbol)], own: &[DimVar]) {
         let m = self.m();
         let scope: Vec<(DimVar, (Reg, u32))> = (self.dims.iter())
@@ -100,7 +100,8 @@ impl FnLower<'_, '_> {
         found
     }
 
-    /// Checks the arguments of a call of a function, where they are known less finely than its parameters.
+    /// Checks the arguments of a call of a function, where they are known less finely than its
+    /// parameters.
     pub(super) fn check_args(
         &mut self,
         call: ExprId,
@@ -144,7 +145,7 @@ impl FnLower<'_, '_> {
         Ok(())
     }
 
-    /// Whether a type says less of ranks, element types or extents than another.
+    /// Returns whether a type says less of ranks, element types or extents than another.
     fn is_coarse(&self, have: TypeId, want: TypeId) -> bool {
         let m = self.m();
         let known = |t: TypeId| (t.0 as usize) < m.types.len();

@@ -18,7 +18,7 @@ pub(super) struct Layouts {
     pub canonical_kernel: Layout,
 }
 
-/// Whether a layout is the one that is written so.
+/// Returns whether a layout is the one that is written so.
 fn is(layout: &Layout, text: &str) -> bool {
     Layout::parse(text).as_ref() == Some(layout)
 }
@@ -58,8 +58,9 @@ impl Layouts {
             canonical_kernel,
         })
     }
-    /// Whether a kernel takes a 2-D convolution in these layouts as it is, and with channels last (`Some(true)`) or
-    /// first. `depthwise`: the weight is (channels, multiplier, …); `single`: that multiplier is 1.
+    /// Returns whether a kernel takes a 2-D convolution in these layouts as it is, and with
+    /// channels last (`Some(true)`) or first. `depthwise`: the weight is (channels, multiplier, …);
+    /// `single`: that multiplier is 1.
     pub(super) fn tuned(&self, depthwise: bool, single: bool) -> Option<bool> {
         if self.out != self.data {
             return None;
@@ -71,15 +72,16 @@ impl Layouts {
         if is(&self.data, "NWC") && is(&self.kernel, "WIO") && (!depthwise || single) {
             return Some(true);
         }
-        // To the kernel the weight is (kh, kw, i, o). A depthwise one has channels before their multiplier there, as
-        // in `HWOI`; with a multiplier of 1 these are the same elements.
+        // To the kernel the weight is (kh, kw, i, o). A depthwise one has channels before their
+        // multiplier there, as in `HWOI`; with a multiplier of 1 these are the same elements.
         let last = match depthwise {
             false => is(&self.kernel, "HWIO"),
             true => is(&self.kernel, "HWOI") || single && is(&self.kernel, "HWIO"),
         };
         (is(&self.data, "NHWC") && last).then_some(true)
     }
-    /// Whether a kernel takes a transposed convolution of images or lines in these layouts as it is.
+    /// Returns whether a kernel takes a transposed convolution of images or lines in these layouts
+    /// as it is.
     pub(super) fn tuned_transpose(&self) -> bool {
         let images = is(&self.data, "NCHW") && is(&self.kernel, "IOHW");
         let lines = is(&self.data, "NCW") && is(&self.kernel, "IOW");
@@ -113,7 +115,8 @@ pub(super) fn pairs(padding: &[i64], n: usize) -> Option<Pairs> {
     }
 }
 
-/// One number per axis, from TVM's forms: one for all, or one for each. Lists of other lengths are as they were.
+/// One number per axis, from TVM's forms: one for all, or one for each. Lists of other lengths are
+/// as they were.
 pub(super) fn per_axis(values: Vec<i64>, n: usize) -> Vec<i64> {
     match values[..] {
         [one] => vec![one; n],

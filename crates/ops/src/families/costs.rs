@@ -1,9 +1,11 @@
-//! What calls cost natively in the layout that they are written in: the model by which `choose-layouts` compares.
+//! What calls cost natively in the layout that they are written in: the model by which
+//! `choose-layouts` compares.
 //!
 //! The numbers are nanoseconds on one thread of a machine with AVX-512 (some 118 GFLOP/s), out of
-//! `cargo run --release -p relax-runtime --example bench_kernels`, which measures every kernel in both layouts. On
-//! other machines all of them are longer or shorter; how they relate is what counts: which windows have a kernel at
-//! all, that Winograd takes channels first, and what moving a tensor costs beside that.
+//! `cargo run --release -p relax-runtime --example bench_kernels`, which measures every kernel in
+//! both layouts. On other machines all of them are longer or shorter; how they relate is what
+//! counts: which windows have a kernel at all, that Winograd takes channels first, and what moving
+//! a tensor costs beside that.
 
 use relax_ir::{AttrValue, Attrs};
 use relax_sym::Dim;
@@ -28,7 +30,8 @@ const BYTES: (f64, f64) = (0.0053, 0.0056);
 const BYTES_DEPTHWISE: (f64, f64) = (0.18, 1.2);
 /// A step of a loop over a window that no kernel takes.
 const LOOP: f64 = 1.6;
-/// A step of such a loop of a transposed convolution, which looks for the inputs that reach an output.
+/// A step of such a loop of a transposed convolution, which looks for the inputs that reach an
+/// output.
 const SCATTERED: f64 = 6.5;
 
 fn int(attrs: &Attrs, name: &str) -> Option<i64> {
@@ -104,7 +107,8 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
     let (steps, dilation) = (pair(s.attrs, "strides")?, pair(s.attrs, "dilation")?);
     let small = (kh, kw, steps, dilation) == (3.0, 3.0, [1.0; 2], [1.0; 2]);
     if depthwise && (!last || o == c) {
-        // For each channel: a call, the copy with its padding where the image is not read as it lies, the sums.
+        // For each channel: a call, the copy with its padding where the image is not read as it
+        // lies, the sums.
         let each = match (last, small) {
             (true, _) => 30.0 + 0.07 * oh * ow * taps,
             (false, true) => 28.0 + 0.026 * oh * ow * taps,
@@ -128,8 +132,9 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
     Some(CALL + PRODUCT * sums + copied)
 }
 
-/// What Winograd takes of the time of plain sums, with channels first; `None` where the kernel does not
-/// use it. As in `crates/runtime/src/kernels/conv/winograd.rs`, whose `pays` says where the numbers come from.
+/// Returns what Winograd takes of the time of plain sums, with channels first; `None` where the
+/// kernel does not use it. As in `crates/runtime/src/kernels/conv/winograd.rs`, whose `pays` says
+/// where the numbers come from.
 fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     let (rows, columns) = ((oh / 4.0).ceil(), (ow / 4.0).ceil());
     let tiles = rows * columns;
@@ -178,7 +183,8 @@ fn by_channels_last(s: &Priced<'_>, t: &Known, (first, last): (f64, f64)) -> Opt
 pub fn repeated(s: &Priced<'_>) -> Option<f64> {
     by_channels_last(s, s.results.first()?, (1.6, 0.1))
 }
-/// Each output is put together from inputs around a place, which is found once for all channels or for each.
+/// Each output is put together from inputs around a place, which is found once for all channels or
+/// for each.
 pub fn interpolated(s: &Priced<'_>) -> Option<f64> {
     by_channels_last(s, s.results.first()?, (3.9, 0.75))
 }
@@ -189,7 +195,7 @@ pub fn tiled(s: &Priced<'_>) -> Option<f64> {
     by_channels_last(s, s.operands.first()?, (first, 0.25))
 }
 
-/// What is computed along an axis and has a kernel where that is the last one.
+/// Returns what is computed along an axis and has a kernel where that is the last one.
 pub fn along_rows(s: &Priced<'_>) -> Option<f64> {
     let t = s.operands.first()?;
     let (axis, rank) = (int(s.attrs, "axis")?, t.extents.len() as i64);

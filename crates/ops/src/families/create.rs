@@ -275,8 +275,8 @@ fn dyn_ones_compute(te: &mut Te<'_>) -> Done {
     filled(te, &shape, value)
 }
 
-/// Numbers before `end` only: where the extent is found at run time, TVM counts with `start`, `end` and
-/// `step` cut to integers, and goes beyond `end` for fractions.
+/// Numbers before `end` only: where the extent is found at run time, TVM counts with `start`, `end`
+/// and `step` cut to integers, and goes beyond `end` for fractions.
 fn arange_compute(te: &mut Te<'_>) -> Done {
     let [start, stop, step] = [te.arg(0), te.arg(1), te.arg(2)].map(|t| t.scalar());
     let dtype = te.out(0).dtype;

@@ -1,5 +1,5 @@
-//! The distinct slices of a tensor, the places of extremes in windows, and determinants: small searches written as
-//! loops.
+//! The distinct slices of a tensor, the places of extremes in windows, and determinants: small
+//! searches written as loops.
 
 use relax_loops::{Ex, Nest, TensorRef};
 use relax_sym::Dim;
@@ -78,8 +78,8 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The distinct slices, where each occurs first, which one each slice is, how often each occurs. Each slice is compared
-/// with those before it, and each distinct one with the others.
+/// The distinct slices, where each occurs first, which one each slice is, how often each occurs.
+/// Each slice is compared with those before it, and each distinct one with the others.
 pub(super) fn distinct(
     te: &mut Te<'_>,
     x: &TensorRef,
@@ -148,7 +148,7 @@ pub(super) fn distinct(
     [values, starts, which, counts]
 }
 
-/// Whether slice `c` comes before slice `a`.
+/// Returns whether slice `c` comes before slice `a`.
 fn earlier(
     n: &mut Nest<'_>,
     sorted: bool,
@@ -180,7 +180,7 @@ struct Window {
 }
 
 impl Window {
-    /// How many windows there are along spatial axis `a`.
+    /// Returns how many windows there are along spatial axis `a`.
     fn count<E>(&self, a: usize, extent: &E, f: &dyn Fn(&E, i64, i64) -> E) -> E {
         let k = self.size.len();
         let reach = (self.size[a] - 1) * self.dilation[a] + 1;

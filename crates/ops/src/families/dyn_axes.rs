@@ -1,6 +1,7 @@
 //! What other operators are told by attributes, told by tensors: axes, ranges, widths.
 //!
-//! Ranks do not depend on values, so that everything here is a choice among axes that are all known.
+//! Ranks do not depend on values, so that everything here is a choice among axes that are all
+//! known.
 
 use relax_loops::{BinOp, Combiner, Ex, TensorRef};
 use relax_tensor::DType;
@@ -162,7 +163,7 @@ fn axes_of(x: &TensorRef, rank: usize) -> Result<Vec<Ex>, ComputeError> {
     Ok(elements(x)?.iter().map(|a| from_end(a, &n)).collect())
 }
 
-/// Whether axis `a` is among some.
+/// Returns whether axis `a` is among some.
 fn among(axes: &[Ex], a: usize) -> Ex {
     axes.iter().fold(Ex::bool(false), |found, x| {
         let here = x.eq(a as i64);

@@ -73,8 +73,8 @@ impl Equation {
         }
         Ok(Equation { inputs, output })
     }
-    /// The axes of each operand with their labels; those under `...` get labels of their own, the same
-    /// for axes aligned at the last. The error names an operand that does not fit.
+    /// The axes of each operand with their labels; those under `...` get labels of their own, the
+    /// same for axes aligned at the last. The error names an operand that does not fit.
     fn axes(&self, ranks: &[usize]) -> Result<(Vec<Vec<Label>>, Vec<Label>), usize> {
         let mut dots = 0;
         for (k, (labels, &rank)) in self.inputs.iter().zip(ranks).enumerate() {

@@ -20,7 +20,7 @@ pub trait Extent: Clone {
     fn least(&self, other: &Self) -> Self;
     /// The greater one.
     fn greatest(&self, other: &Self) -> Self;
-    /// Whether nothing is known of it (`?`).
+    /// Returns whether nothing is known of it (`?`).
     fn is_any(&self) -> bool;
     /// The unknown extent.
     fn any() -> Self;
@@ -95,9 +95,9 @@ pub enum Item<E> {
     Sym(E),
 }
 
-/// The new extents, by TVM's rules: 0 copies the extent at the same place (unless `allow_zero`), -1 is
-/// what is left, -2 copies all that remain, -3 merges the next two, -4 splits the next one by the
-/// two items that follow. The error says what is wrong with the numbers.
+/// The new extents, by TVM's rules: 0 copies the extent at the same place (unless `allow_zero`), -1
+/// is what is left, -2 copies all that remain, -3 merges the next two, -4 splits the next one by
+/// the two items that follow. The error says what is wrong with the numbers.
 pub fn new_extents<E: Extent>(
     old: &[E],
     items: &[Item<E>],
@@ -229,8 +229,8 @@ pub fn new_extents<E: Extent>(
     Ok(new)
 }
 
-/// A bound of a range of indices: a constant counts from the end when negative, and is cut off at the
-/// extent; a symbolic one is not negative.
+/// A bound of a range of indices: a constant counts from the end when negative, and is cut off at
+/// the extent; a symbolic one is not negative.
 fn bound<E: Extent>(at: &Item<E>, extent: &E, back: bool) -> E {
     // Ranges that go back run from extent-1 to -1, exclusive.
     let (low, high) = match back {

@@ -216,8 +216,8 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     {
         return None;
     }
-    // A depthwise weight may be written by input channels, (C, multiplier, …): the same numbers in the same order
-    // as by output channels, (C * multiplier, 1, …).
+    // A depthwise weight may be written by input channels, (C, multiplier, …): the same numbers in
+    // the same order as by output channels, (C * multiplier, 1, …).
     let by_input = w[0] != o[1];
     let mut weight = given;
     if by_input {
@@ -271,7 +271,8 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
             ("groups", site.value("groups")),
             ("channels", site.value("channels")),
             ("kernel_size", AttrValue::ints(&[w[2], w[3]])),
-            // The layouts of the two operands and of the result, in the attributes of a convolution.
+            // The layouts of the two operands and of the result, in the attributes of a
+            // convolution.
             (
                 "data_layout",
                 AttrValue::Str(layout.unwrap_or("NCHW").into()),

@@ -364,8 +364,8 @@ fn upsampling_rel(cx: &mut RelCx<'_>, scales: &[&'static str]) -> RelResult {
     cx.set_tensor(out, dtype)
 }
 
-/// The same as [`times`] of any extent: over integers where both are exact, as texts of tensor programs
-/// have extents.
+/// The same as [`times`] of any extent: over integers where both are exact, as texts of tensor
+/// programs have extents.
 fn scaled(extent: &Ex, factor: f64) -> Ex {
     const PARTS: f64 = 4096.0;
     if let Some(d) = extent.as_int() {

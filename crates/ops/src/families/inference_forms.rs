@@ -17,8 +17,8 @@ fn number(b: &mut dyn Build, like: ExprId, value: f64) -> Option<ExprId> {
     let value = Tensor::scalar_f64(dtype, f64::from(value as f32));
     Some(b.constant(value))
 }
-/// Only what computes with floats has another form: integers are cut off at each step, and other steps give other
-/// numbers.
+/// Only what computes with floats has another form: integers are cut off at each step, and other
+/// steps give other numbers.
 fn of_floats(b: &dyn Build, data: ExprId) -> Option<()> {
     b.dtype(data)?.is_float().then_some(())
 }

@@ -127,7 +127,8 @@ pub(super) fn concatenate(cx: &mut RelCx<'_>) -> RelResult {
                 format!("`concatenate` along axis {axis} takes tensors that agree in axis {a}");
             cx.require_eq(known[0], d, Subject::Arg(0), &rule)?;
         }
-        // As in TVM: where some extent is `?`, the others decide only if the joined axis is `?` too.
+        // As in TVM: where some extent is `?`, the others decide only if the joined axis is `?`
+        // too.
         out.push(match known.first() {
             Some(&d) if known.len() == all.len() || dynamic => d.clone(),
             _ => Dim::ANY,

@@ -9,8 +9,9 @@ use super::sorting::stable_order;
 use super::util_te::Done;
 use crate::Te;
 
-/// Softmax of integers by shifts: `2^x` stands for `e^(x / ln 2)`, with a line in the place of the curve between
-/// powers. It is what TVM makes of the operator, step by step; results have seven bits before they are rescaled.
+/// Softmax of integers by shifts: `2^x` stands for `e^(x / ln 2)`, with a line in the place of the
+/// curve between powers. It is what TVM makes of the operator, step by step; results have seven
+/// bits before they are rescaled.
 pub(super) fn softmax(te: &mut Te<'_>) -> Done {
     const ONE: i64 = 1 << 30;
     const BITS: i64 = 7;
@@ -100,8 +101,8 @@ struct Chosen {
     scores: TensorRef,
 }
 
-/// For each class the boxes in the order of their scores, without those that overlap one before them too much; of
-/// all these the best. Among equal scores the earlier class and box comes first.
+/// For each class the boxes in the order of their scores, without those that overlap one before
+/// them too much; of all these the best. Among equal scores the earlier class and box comes first.
 pub(super) fn suppression(te: &mut Te<'_>) -> Done {
     let (boxes, scores) = (te.arg(0), te.arg(1));
     let (most, classes) = (te.int("max_detections")?, te.int("num_classes")?);

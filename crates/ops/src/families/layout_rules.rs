@@ -231,8 +231,9 @@ pub fn along_axes(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
-/// Axes of the first operand by the attributes `axes` and `channel_axis`, over which something is computed that keeps the
-/// shape; none of them is cut. Other operands stand as the program wrote them.
+/// Axes of the first operand by the attributes `axes` and `channel_axis`, over which something is
+/// computed that keeps the shape; none of them is cut. Other operands stand as the program wrote
+/// them.
 pub fn along_named_axes(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let place = |axis: i64| Some(order.place(axis_from(axis, order.rank())?)? as i64);
@@ -262,8 +263,8 @@ pub fn padded(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
-/// `begin`, `end` and `strides` are for the axes that `axes` names, or the first ones: then each may be for another number
-/// of axes, and the shorter ones are completed as the operator does.
+/// `begin`, `end` and `strides` are for the axes that `axes` names, or the first ones: then each
+/// may be for another number of axes, and the shorter ones are completed as the operator does.
 pub fn sliced(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let mut attrs = s.attrs.clone();
@@ -345,14 +346,15 @@ pub fn transformed(s: &Relayout<'_>) -> Option<Relaid> {
     Some(Relaid::Operand(order.after_transpose(&axes)?))
 }
 
-/// Whether only the channels are cut into parts, in an order of images.
+/// Returns whether only the channels are cut into parts, in an order of images.
 fn only_channels(order: &Order, layout: &Layout) -> bool {
     let channel = layout.position('C');
     (0..order.rank()).all(|a| !order.is_split(a) || Some(a) == channel)
 }
 
-/// The attribute `layout` names the axes of the first operand and of the result (pooling, resizing):
-/// the order of the operand, or the layout that is asked for. `out_layout` stays that of the data.
+/// The attribute `layout` names the axes of the first operand and of the result (pooling,
+/// resizing): the order of the operand, or the layout that is asked for. `out_layout` stays that of
+/// the data.
 pub fn image(s: &Relayout<'_>) -> Option<Relaid> {
     let now = Layout::parse(s.attrs.get("layout")?.as_str()?)?;
     let own_out = s.attrs.get("out_layout").and_then(AttrValue::as_str);

@@ -1,6 +1,6 @@
-//! Operators that say where values lie: blocks of memory, tensors in them, and when they end. `plan-memory`
-//! makes them. Those by which TVM's compiled modules call kernels are read, printed and typed only: such
-//! programs have been lowered for TVM's own machine.
+//! Operators that say where values lie: blocks of memory, tensors in them, and when they end.
+//! `plan-memory` makes them. Those by which TVM's compiled modules call kernels are read, printed
+//! and typed only: such programs have been lowered for TVM's own machine.
 
 use relax_ir::{AttrValue, Shape, Type};
 use relax_tensor::DType as DT;

@@ -193,7 +193,7 @@ fn packed_bit(t: &TensorRef, mut at: Vec<Ex>, axis: usize, position: &Ex) -> Ex 
     )
 }
 
-/// What one pair of bits adds: their product, shifted to its place.
+/// Returns what one pair of bits adds: their product, shifted to its place.
 fn term(unipolar: bool, x: &Ex, w: &Ex, shift: &Ex, dtype: DType) -> Ex {
     let w = if unipolar { w * 2 - 1 } else { w.clone() };
     (x * &w).shl(shift).cast(dtype)

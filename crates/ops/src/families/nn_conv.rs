@@ -127,7 +127,8 @@ fn packed_rel(cx: &mut RelCx<'_>) -> RelResult {
     if cx.attr("kernel_size").is_none() || cx.attr("channels").is_none() {
         return conv_rel(cx, 2);
     }
-    // The weight may be packed in ways that its layout does not tell; where it is as told, it must fit.
+    // The weight may be packed in ways that its layout does not tell; where it is as told, it must
+    // fit.
     let l = Layouts::of_rel(cx, 2, "OI")?;
     let rank = cx.tensor(1)?.shape.dims().map(<[_]>::len);
     if rank == Some(l.kernel.rank()) && cx.int("groups")? == 1 {
@@ -149,8 +150,8 @@ fn packed_rel(cx: &mut RelCx<'_>) -> RelResult {
     super::nn_winograd::conv_rel(cx, 2)
 }
 
-/// The layout of a packed weight, (o, i, kh, kw, inner i, inner o), where the attribute does not say
-/// it: TVM's packed convolution reads no other.
+/// The layout of a packed weight, (o, i, kh, kw, inner i, inner o), where the attribute does not
+/// say it: TVM's packed convolution reads no other.
 fn packed_layout(w: &TensorRef) -> Result<Layout, ComputeError> {
     let inner = |k: usize| w.shape.get(k).and_then(Ex::as_int).filter(|&n| n > 0);
     let text = match (w.rank(), inner(4), inner(5)) {
@@ -365,7 +366,8 @@ pub(super) fn numbers(te: &Te<'_>, name: &str, n: usize) -> Vec<i64> {
     per_axis(te.ints(name).unwrap_or_default(), n)
 }
 
-/// What is said of each spatial axis, as of rows and columns: a line is an image of one row, of which `row` is said.
+/// Returns what is said of each spatial axis, as of rows and columns: a line is an image of one
+/// row, of which `row` is said.
 pub(super) fn of_image<T: Copy>(axes: &[T], row: T) -> Option<[T; 2]> {
     match *axes {
         [column] => Some([row, column]),
@@ -374,8 +376,8 @@ pub(super) fn of_image<T: Copy>(axes: &[T], row: T) -> Option<[T; 2]> {
     }
 }
 
-/// What kernels for convolutions of images and lines are told, where one takes these layouts. `depthwise`: the weight is
-/// (channels, multiplier, …).
+/// Returns what kernels for convolutions of images and lines are told, where one takes these
+/// layouts. `depthwise`: the weight is (channels, multiplier, …).
 fn conv_hint(
     l: &Layouts,
     [x, w]: [&TensorRef; 2],
@@ -395,8 +397,9 @@ fn conv_hint(
     })
 }
 
-/// The taps of a window along an axis that meet the data in some place, and the padding that they need: others are
-/// multiplied with nothing but zeros, which for a small image under a large or dilated window are most of them.
+/// The taps of a window along an axis that meet the data in some place, and the padding that they
+/// need: others are multiplied with nothing but zeros, which for a small image under a large or
+/// dilated window are most of them.
 pub(super) struct Live<T> {
     pub first: i64,
     pub taps: T,
@@ -421,7 +424,8 @@ impl Live<i64> {
         if extent < 1 || all < 1 || room < 0 || padding.0 < 0 || padding.1 < 0 {
             return Live::all(all, padding);
         }
-        // Tap `t` of the first place reads `t * dilation - padding.0`, that of the last place is `last` behind it.
+        // Tap `t` of the first place reads `t * dilation - padding.0`, that of the last place is
+        // `last` behind it.
         let last = room / stride * stride;
         let first = ((padding.0 - last).max(0) as u64).div_ceil(dilation as u64) as i64;
         let end = ((extent - 1 + padding.0) / dilation + 1).min(all);

@@ -1,9 +1,9 @@
 //! Convolutions over volumes as convolutions over images, which have kernels.
 //!
-//! A plane of the result is the sum of convolutions of some planes of the data, one for each tap along the depth. So with
-//! these planes as more channels, each plane of the result is an image of a batch. A window of one element along height
-//! and width needs no planes beside one another: depth is the height of an image, and height and width together are its
-//! width.
+//! A plane of the result is the sum of convolutions of some planes of the data, one for each tap
+//! along the depth. So with these planes as more channels, each plane of the result is an image of
+//! a batch. A window of one element along height and width needs no planes beside one another:
+//! depth is the height of an image, and height and width together are its width.
 
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::{DType, Tensor};
@@ -31,7 +31,7 @@ impl Along {
         (room > 0).then(|| (room - 1) / self.stride + 1)
     }
 
-    /// Whether places of the result are those of the data, each alone.
+    /// Returns whether places of the result are those of the data, each alone.
     fn plain(&self) -> bool {
         self.live.taps == 1 && self.stride == 1 && self.live.padding == (0, 0)
     }
@@ -126,7 +126,8 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(b.call("transpose", &[y], &[("axes", ints(&[0, 2, 1, 3, 4]))]))
 }
 
-/// The planes that each plane of the result is made of: `(n, depth, taps, c, plane)`, with axes of one among them.
+/// The planes that each plane of the result is made of: `(n, depth, taps, c, plane)`, with axes of
+/// one among them.
 fn planes(b: &mut dyn Build, x: ExprId, [n, c]: [i64; 2], d: &Along, plane: i64) -> ExprId {
     let mut x = reshape(b, x, &[n, c, d.data, plane]);
     if d.data == 1 && d.live.taps == 1 && d.live.padding == (0, 0) {

@@ -215,7 +215,8 @@ fn compute(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// A transposed convolution that is being built: operands, their canonical extents, and what is said of each spatial axis.
+/// A transposed convolution that is being built: operands, their canonical extents, and what is
+/// said of each spatial axis.
 struct Spreading<'a> {
     l: &'a Layouts,
     x: &'a TensorRef,
@@ -258,7 +259,8 @@ pub(super) fn transpose_stage(
         te.program.hints.push((y.buf, hint));
         return Ok(y);
     }
-    // A tap that there is not in every phase would be a product with zero, which of infinities and NaN is none.
+    // A tap that there is not in every phase would be a product with zero, which of infinities and
+    // NaN is none.
     let even = s.axes().all(|k| {
         let taps = s.weight[2 + k].as_int();
         s.dilation[k] == 1 && taps.is_some_and(|n| n % s.strides[k] == 0)
@@ -270,7 +272,8 @@ pub(super) fn transpose_stage(
 }
 
 impl Spreading<'_> {
-    /// What the kernel for images and lines is told, where it takes these layouts and element types.
+    /// Returns what the kernel for images and lines is told, where it takes these layouts and
+    /// element types.
     fn hint(&self) -> Option<Hint> {
         let dtypes = [self.x.dtype, self.w.dtype, self.dtype];
         if !self.l.tuned_transpose() || dtypes.iter().any(|&d| d != DType::F32) {
@@ -306,7 +309,8 @@ impl Spreading<'_> {
         self.data[1].floor_div(self.groups)
     }
 
-    /// The channel of the data, and the weight's column, that give channel `o` of the result its `r`th term.
+    /// The channel of the data, and the weight's column, that give channel `o` of the result its
+    /// `r`th term.
     fn channel(&self, o: &Ex, r: &Ex) -> (Ex, Ex) {
         if self.groups == 1 {
             return (r.clone(), o.clone());
@@ -324,7 +328,8 @@ impl Spreading<'_> {
         Ex::where_(&inside, &x, &x.same(0.0))
     }
 
-    /// A sum of products of the weight and of the data with its elements `stride` apart and zeros between and around them.
+    /// A sum of products of the weight and of the data with its elements `stride` apart and zeros
+    /// between and around them.
     fn spread(&self, te: &mut Te<'_>) -> TensorRef {
         let shape = self.shape();
         let reach: Vec<Ex> = (self.axes())
@@ -365,12 +370,14 @@ impl Spreading<'_> {
         at_canonical(self.w, &self.l.kernel, &self.l.canonical_kernel, at).cast(self.dtype)
     }
 
-    /// The same without the products with zeros between elements, for neighbouring taps whose number the strides divide:
-    /// with a stride of `s`, places of the result that are `s` apart read the same taps, each `s`th of them. So there is
-    /// one convolution for each of the `s` phases along an axis, and all of them together are a single contraction,
-    /// whose result is read in its order.
+    /// The same without the products with zeros between elements, for neighbouring taps whose
+    /// number the strides divide: with a stride of `s`, places of the result that are `s` apart
+    /// read the same taps, each `s`th of them. So there is one convolution for each of the `s`
+    /// phases along an axis, and all of them together are a single contraction, whose result is
+    /// read in its order.
     fn phased(&self, te: &mut Te<'_>) -> TensorRef {
-        // Taps that a phase has, what reaches beyond all data behind the result, and the steps of a phase.
+        // Taps that a phase has, what reaches beyond all data behind the result, and the steps of a
+        // phase.
         let taps: Vec<Ex> = (self.axes())
             .map(|k| self.weight[2 + k].floor_div(self.strides[k]))
             .collect();

@@ -167,8 +167,8 @@ fn product_rel(cx: &mut RelCx<'_>, transpose_a: bool, transpose_b: bool) -> RelR
         } else {
             (&b[0], &b[1])
         };
-        // TVM compares constants here with nothing, so that a program with other extents has a type;
-        // the product then takes the lesser extent.
+        // TVM compares constants here with nothing, so that a program with other extents has a
+        // type; the product then takes the lesser extent.
         if bk.as_const().is_none() || k.as_const().is_none() {
             let rule = "the reduced extents of the two operands must agree";
             cx.require_eq(bk, &k, Subject::Arg(1), rule)?;
@@ -273,7 +273,8 @@ pub(super) fn batch_matmul_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (ta, tb) = (cx.flag("transpose_a"), cx.flag("transpose_b"));
     let (m, ak) = if ta { (&a[2], &a[1]) } else { (&a[1], &a[2]) };
     let (bk, n) = if tb { (&b[2], &b[1]) } else { (&b[1], &b[2]) };
-    // As in TVM: where any extent is `?`, nothing is compared, and the batch is `?` where either is.
+    // As in TVM: where any extent is `?`, nothing is compared, and the batch is `?` where either
+    // is.
     let batch = if a[0].is_any() || b[0].is_any() {
         Dim::ANY
     } else {

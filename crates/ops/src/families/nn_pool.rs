@@ -279,7 +279,8 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     let layout = nhwc || matches!(te.str("layout"), "NCHW" | "NCW");
     // A mean that counts padding counts none beyond it.
     let within = max || !te.flag("ceil_mode") || !te.flag("count_include_pad");
-    // Lines with long steps: sorting their elements by remainders, as the kernel does, costs more than the windows.
+    // Lines with long steps: sorting their elements by remainders, as the kernel does, costs more
+    // than the windows.
     let short = n == 2 || numbers(te, "strides", n).iter().all(|&s| s <= 2);
     if n <= 2 && layout && within && short {
         // A line is an image of one row.

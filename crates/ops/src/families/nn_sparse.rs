@@ -1,7 +1,7 @@
 //! Products with sparse matrices, given by rows (CSR) or by rows of blocks (BSR).
 //!
-//! A sparse matrix is its numbers (`data`: one for each element, or a block of rows and columns), the
-//! column of each (`indices`), and for each row where its numbers begin (`indptr`, one longer).
+//! A sparse matrix is its numbers (`data`: one for each element, or a block of rows and columns),
+//! the column of each (`indices`), and for each row where its numbers begin (`indptr`, one longer).
 
 use relax_loops::{Ex, Nest, TensorRef};
 use relax_sym::Dim;
@@ -98,7 +98,8 @@ pub static OPS: &[OpDef] = &[
     .compute(conv2d_compute),
 ];
 
-/// The number of rows of a sparse matrix whose numbers are argument `data`, and row starts `starts`.
+/// The number of rows of a sparse matrix whose numbers are argument `data`, and row starts
+/// `starts`.
 fn rows(cx: &mut RelCx<'_>, data: usize, starts: usize) -> RelResult<(Dim, usize)> {
     let (blocks, _) = cx.ranked(data)?;
     let starts = of_rank(cx, starts, 1)?.remove(0);

@@ -151,7 +151,8 @@ pub static OPS: &[OpDef] = &[
     .compute(gemm_compute),
 ];
 
-/// How many of the last spatial axes are transformed: a depth of other than 3 to 7 taps is not.
+/// Returns how many of the last spatial axes are transformed: a depth of other than 3 to 7 taps is
+/// not.
 fn transformed(n: usize, depth: Option<i64>) -> usize {
     match depth {
         Some(d) if n == 3 && !(3..=7).contains(&d) => 2,
@@ -248,7 +249,8 @@ fn weight_compute(te: &mut Te<'_>, n: usize) -> Done {
 }
 
 /// The result of a convolution whose weight may have any shape: `channels` and `kernel_size` tell.
-/// A convolution whose weight is what the weight transformation gives: its channels are its last axes.
+/// A convolution whose weight is what the weight transformation gives: its channels are its last
+/// axes.
 fn winograd_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     let l = Layouts::of_rel(cx, n, "OI")?;
     let (data, _) = canonical_arg(cx, 0, &l.data, &l.canonical)?;

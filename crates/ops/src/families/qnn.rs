@@ -158,7 +158,7 @@ fn dims(t: &relax_ir::TensorType) -> RelResult<Option<Vec<relax_sym::Dim>>> {
     }
 }
 
-/// Whether argument `i` is a scalar, or (with `one`) has one element.
+/// Returns whether argument `i` is a scalar, or (with `one`) has one element.
 fn is_scalar(cx: &mut RelCx<'_>, i: usize, one: bool) -> RelResult<bool> {
     let t = cx.tensor(i)?;
     let d = dims(&t)?;

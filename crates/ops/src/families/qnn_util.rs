@@ -1,8 +1,8 @@
 //! What quantised operators share: types of scales and zero points, and the change of scale.
 //!
-//! A quantised number `q` stands for `scale * (q - zero point)`. The arithmetic follows what TVM makes
-//! of these operators for a CPU without further options: fixed-point multiplication in 64 bits,
-//! halves rounded up.
+//! A quantised number `q` stands for `scale * (q - zero point)`. The arithmetic follows what TVM
+//! makes of these operators for a CPU without further options: fixed-point multiplication in 64
+//! bits, halves rounded up.
 
 use relax_loops::{Ex, TensorRef, UnOp};
 use relax_sym::Dim;

@@ -92,7 +92,7 @@ reductions! {
     "mean" mean_compute "The mean of the elements; of integers, truncated.", full_precision, gradient = super::gradients::mean;
 }
 
-/// Which axes a reduction takes away, in order. `exclude` without axes takes all.
+/// Returns which axes a reduction takes away, in order. `exclude` without axes takes all.
 fn reduced(cx: &RelCx<'_>, rank: usize) -> RelResult<Vec<usize>> {
     let given = cx.ints("axis")?.unwrap_or_default();
     if given.is_empty() {

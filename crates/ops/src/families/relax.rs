@@ -144,8 +144,8 @@ fn conclude(cx: &mut RelCx<'_>, mut outs: Vec<TypeId>, several: bool) -> RelResu
     cx.set_out(out)
 }
 
-/// The buffers of the tensor program in argument 0, as tensors, with dimension variables that are the
-/// caller's to choose, once for the whole call.
+/// The buffers of the tensor program in argument 0, as tensors, with dimension variables that are
+/// the caller's to choose, once for the whole call.
 fn buffers(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
     let program = cx.arg(0);
     let unit = cx.host.types_mut().unit();

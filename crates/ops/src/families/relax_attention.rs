@@ -261,7 +261,7 @@ fn attention_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// What scales and zero points must be to the data.
+/// Returns what scales and zero points must be to the data.
 fn quantities(cx: &mut RelCx<'_>) -> RelResult {
     let Some(dims) = shaped(cx, 0)?.0 else {
         return Ok(());

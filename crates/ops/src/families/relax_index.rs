@@ -291,7 +291,7 @@ fn one_hot_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// How many indices a tuple has: the last extent of an argument.
+/// Returns how many indices a tuple has: the last extent of an argument.
 fn tuple_len(cx: &mut RelCx<'_>, indices: &[Dim]) -> RelResult<usize> {
     let Some(last) = indices.last() else {
         return cx.refuse(

@@ -275,7 +275,8 @@ fn dropout_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// What predictions, targets and weights, from argument `first` on, must be to each other; the extents of the targets.
+/// Returns what predictions, targets and weights, from argument `first` on, must be to each other;
+/// the extents of the targets.
 fn losses(cx: &mut RelCx<'_>, first: usize) -> RelResult<(Option<Vec<Dim>>, relax_ir::DTy)> {
     if !(first + 2..=first + 3).contains(&cx.args.len()) {
         let n = cx.args.len();

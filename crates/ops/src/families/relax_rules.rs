@@ -1,5 +1,5 @@
-//! What TVM's Relax asks of operators beyond what their relations say: asked of programs in TVMScript alone, because
-//! Relay asked for less.
+//! What TVM's Relax asks of operators beyond what their relations say: asked of programs in
+//! TVMScript alone, because Relay asked for less.
 
 use relax_ir::Type;
 
@@ -100,7 +100,8 @@ pub fn one_type_in_tuple(cx: &mut RelCx<'_>) -> RelResult {
     Ok(())
 }
 
-/// Layouts whose axes are those of images: a batch, channels, and the given spatial ones, perhaps cut into blocks.
+/// Layouts whose axes are those of images: a batch, channels, and the given spatial ones, perhaps
+/// cut into blocks.
 fn layouts(cx: &RelCx<'_>, spatial: &str) -> RelResult {
     for name in ["layout", "out_layout"] {
         let text = cx.attr(name).as_str().unwrap_or_default();

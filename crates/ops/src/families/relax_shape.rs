@@ -167,7 +167,7 @@ fn size_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Where the new axes stand in a result of that rank, in order.
+/// Returns where the new axes stand in a result of that rank, in order.
 fn new_axes(given: &[i64], rank: usize) -> Result<Vec<usize>, String> {
     let total = (rank + given.len()) as i64;
     let mut at = Vec::with_capacity(given.len());

@@ -117,8 +117,8 @@ pub static OPS: &[OpDef] = &[
 /// The items of `newshape`.
 fn items(value: &AttrValue) -> Option<Vec<Item<Dim>>> {
     let one = |v: &AttrValue| match v {
-        // An extent that is spelled with 64 bits keeps them; what stands for something else does not. The value that a
-        // symbolic extent came to have is an extent, whatever it is.
+        // An extent that is spelled with 64 bits keeps them; what stands for something else does
+        // not. The value that a symbolic extent came to have is an extent, whatever it is.
         AttrValue::Dim(d) => match d.as_const() {
             Some(i) if i <= 0 && d.is_wide() => Some(Item::Int(i)),
             Some(i) if i < 0 => None,
@@ -217,8 +217,8 @@ fn end(value: Option<i64>, rank: usize) -> Option<usize> {
     (0..=r).contains(&v).then_some(v as usize)
 }
 
-/// The axes of the two tensors that a `reshape_like` puts together: what stays before, what is taken,
-/// where the rest begins.
+/// The axes of the two tensors that a `reshape_like` puts together: what stays before, what is
+/// taken, where the rest begins.
 fn like_ranges(
     attr: &dyn Fn(&'static str) -> Option<i64>,
     lhs: usize,
@@ -317,7 +317,8 @@ fn static_reshape(te: &mut Te<'_>, reverse: bool) -> Done {
     Ok(())
 }
 
-/// The extents that the vector of `dyn.reshape` asks for: 0 copies, -1 is what is left, -3 merges two.
+/// The extents that the vector of `dyn.reshape` asks for: 0 copies, -1 is what is left, -3 merges
+/// two.
 fn dyn_reshape_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let asked = elements(&te.arg(1))?;

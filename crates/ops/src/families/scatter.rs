@@ -76,7 +76,7 @@ fn scatter_elements(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(cx.args[0])
 }
 
-/// How a new value meets the old one.
+/// Returns how a new value meets the old one.
 pub(super) fn combine(how: &str, old: &Ex, new: &Ex) -> Result<Ex, ComputeError> {
     Ok(match how {
         "update" => new.clone(),

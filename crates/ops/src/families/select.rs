@@ -166,7 +166,7 @@ fn where_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Where the new axis of `one_hot` stands: -1 is last.
+/// Returns where the new axis of `one_hot` stands: -1 is last.
 fn hot_axis(axis: i64, rank: usize) -> Option<usize> {
     if axis == -1 {
         return Some(rank);

@@ -283,8 +283,8 @@ fn strided_slice_compute(te: &mut Te<'_>) -> Done {
     let attrs = te.attrs();
     static NONE: AttrValue = AttrValue::None;
     let get = |name: &'static str| attrs.get(name).unwrap_or(&NONE);
-    // Symbolic bounds are not among the program's dimensions; where an end is one, the extent of the
-    // output tells it.
+    // Symbolic bounds are not among the program's dimensions; where an end is one, the extent of
+    // the output tells it.
     let mut symbolic = false;
     let ranges: Ranges<Ex> = Ranges::read(&get, x.rank(), &mut |_| {
         symbolic = true;

@@ -34,7 +34,8 @@ pub static OPS: &[OpDef] = &[
         .compute(sparse_reshape_compute),
 ];
 
-/// What both forms of `sparse_to_dense` ask of their arguments; the element type of the result.
+/// Returns what both forms of `sparse_to_dense` ask of their arguments; the element type of the
+/// result.
 fn parts(cx: &mut RelCx<'_>, rank: usize) -> RelResult<DTy> {
     let (indices, index_dtype) = shaped(cx, 0)?;
     let (values, dtype) = shaped(cx, 1)?;

@@ -265,8 +265,8 @@ pub fn need_eq(cx: &mut RelCx<'_>, a: &Dim, b: &Dim, subject: Subject, rule: &st
     cx.require_eq(a, b, subject, rule)
 }
 
-/// Requires `a` to be equal to `b` whatever the variables are; what is not decided becomes a check at
-/// run time (no unknown is solved).
+/// Requires `a` to be equal to `b` whatever the variables are; what is not decided becomes a check
+/// at run time (no unknown is solved).
 pub fn check_eq(cx: &mut RelCx<'_>, a: &Dim, b: &Dim, subject: Subject, rule: &str) -> RelResult {
     if a == b || !a.is_known() || !b.is_known() {
         return Ok(());

@@ -127,7 +127,8 @@ pub struct Moments {
     count: Ex,
 }
 
-/// The moments, of extents `shape`, of the elements that `at` gives for an index of theirs and one of the axes `over`.
+/// The moments, of extents `shape`, of the elements that `at` gives for an index of theirs and one
+/// of the axes `over`.
 pub fn moments(
     te: &mut Te<'_>,
     shape: &[Ex],

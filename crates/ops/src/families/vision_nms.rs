@@ -474,7 +474,7 @@ fn all_class_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Which boxes are kept, their scores where these are asked for, and how many there are.
+/// Returns which boxes are kept, their scores where these are asked for, and how many there are.
 pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
     let (boxes, scores, most) = (te.arg(0), te.arg(1), te.arg(2));
     let (iou_limit, score_limit) = (te.arg(3), te.arg(4));

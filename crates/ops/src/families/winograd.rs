@@ -1,8 +1,8 @@
 //! The matrices of Winograd's (Toom and Cook's) convolution.
 //!
 //! `n` outputs of a convolution with `r` taps are `Aᵀ((G g) · (Bᵀ d))` for taps `g` and `n + r - 1`
-//! inputs `d`. The points are those of B. Barabasz et al., Error analysis and improving the accuracy
-//! of Winograd convolution for deep neural networks, arXiv:1803.10986, as TVM takes them.
+//! inputs `d`. The points are those of B. Barabasz et al., Error analysis and improving the
+//! accuracy of Winograd convolution for deep neural networks, arXiv:1803.10986, as TVM takes them.
 
 /// The three matrices, row by row: `a` and `g` have `n + r - 1` rows, of `n` and `r` numbers.
 pub(super) struct Matrices {

@@ -98,8 +98,9 @@ pub enum Known {
     Ranks,
 }
 
-/// Runs an operator. `args` holds the tensors of each argument (several for a tuple); `wanted` gives
-/// element types and shapes of the outputs, which the caller of a program knows from its type.
+/// Runs an operator. `args` holds the tensors of each argument (several for a tuple); `wanted`
+/// gives element types and shapes of the outputs, which the caller of a program knows from its
+/// type.
 pub fn run(
     name: &str,
     given: &[(&str, AttrValue)],

@@ -1,8 +1,8 @@
 //! `to-a-normal-form`: every value gets a name.
 //!
-//! Each compound expression and each constant is bound by a `let` in the scope where it is evaluated,
-//! in order of evaluation; what stands in calls, tuples and conditions is names. Nested `let`s become
-//! one chain.
+//! Each compound expression and each constant is bound by a `let` in the scope where it is
+//! evaluated, in order of evaluation; what stands in calls, tuples and conditions is names. Nested
+//! `let`s become one chain.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -77,8 +77,8 @@ struct Walk<'m, F> {
     memo: Memo,
     /// What variables became: a `let` whose value is a variable gives it a new name.
     vars: FxHashMap<VarId, ExprId>,
-    /// The values of `let`s that stay where they are: nothing else uses the value, which is bound in the scope
-    /// that the `let` opens. What stands before the `let` is evaluated before it.
+    /// The values of `let`s that stay where they are: nothing else uses the value, which is bound
+    /// in the scope that the `let` opens. What stands before the `let` is evaluated before it.
     in_place: FxHashMap<ExprId, ScopeId>,
     literals: Order,
     named: F,
@@ -160,8 +160,8 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         }
     }
 
-    /// Finds out which values of `let`s are bound in place: those of `let`s that are to stay where they are used,
-    /// beside other parts of an operation.
+    /// Finds out which values of `let`s are bound in place: those of `let`s that are to stay where
+    /// they are used, beside other parts of an operation.
     fn find_in_place(&mut self, body: ExprId) {
         let order = self.m.post_order([body]);
         let (mut once, mut often) = (IdSet::new(), IdSet::new());
@@ -220,7 +220,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         stack[first..].reverse();
     }
 
-    /// Whether an expression is a function literal, with a name or without.
+    /// Returns whether an expression is a function literal, with a name or without.
     fn is_literal(&self, mut e: ExprId) -> bool {
         let mut named = None;
         loop {

@@ -1,9 +1,9 @@
 //! `canonicalize-bindings`: no bindings in dataflow blocks that only give a name to what has one.
 //!
-//! What is bound to a variable, or to a field of a tuple whose fields are at hand, is replaced by that variable where it
-//! is used. Where such a name leaves the block, the value is bound to it in the first place. A binding whose
-//! annotation says more than is known of the variable stays: that is checked when the program runs. What nothing uses
-//! any more is for `dead-code-elimination`.
+//! What is bound to a variable, or to a field of a tuple whose fields are at hand, is replaced by
+//! that variable where it is used. Where such a name leaves the block, the value is bound to it in
+//! the first place. A binding whose annotation says more than is known of the variable stays: that
+//! is checked when the program runs. What nothing uses any more is for `dead-code-elimination`.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, Memo, VarId};
@@ -40,7 +40,8 @@ fn canonicalize(b: &mut BlockCx<'_>) -> Result<(), Diagnostics> {
 
 /// Replaces names that stay in the block.
 fn propagate(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
-    // A node that several values share uses only what is bound before the first of them, so one memo serves all.
+    // A node that several values share uses only what is bound before the first of them, so one
+    // memo serves all.
     let (mut stands, mut memo) = (FxHashMap::<VarId, ExprId>::default(), Memo::default());
     let mut tuples: FxHashMap<VarId, ExprId> = FxHashMap::default();
     let mut kept = Vec::with_capacity(b.bindings.len());
@@ -125,7 +126,7 @@ fn rename(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
     names.len() as u64
 }
 
-/// Whether two variables have one type, so that one can stand for the other.
+/// Returns whether two variables have one type, so that one can stand for the other.
 fn same(b: &BlockCx<'_>, x: VarId, y: VarId) -> bool {
     b.typing.vars[x] == b.typing.vars[y]
 }

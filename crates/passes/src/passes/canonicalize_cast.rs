@@ -1,5 +1,5 @@
-//! `canonicalize-cast`: a copy of a widening cast for each element-wise operator that uses it, so that
-//! fusion moves the narrow tensor between kernels instead of the wide one.
+//! `canonicalize-cast`: a copy of a widening cast for each element-wise operator that uses it, so
+//! that fusion moves the narrow tensor between kernels instead of the wide one.
 
 use relax_base::Diagnostics;
 use relax_ir::{ExprId, IdSet};

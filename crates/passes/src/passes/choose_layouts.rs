@@ -1,13 +1,14 @@
 //! `choose-layouts`: each function in the data layout that costs it least.
 //!
-//! A function is compared as it is written, with channels first, and with channels last, each made as
-//! `convert-layout` makes it: what follows an operator works on reordered tensors as long as it can. The cost is the
-//! sum over the operators that have one ([`relax_ops::CostFn`]): those whose kernels prefer an order of the axes, and
-//! those that move axes. What can be computed at compile time costs nothing, so constant weights change their order
-//! for free, and weights that are arguments do not. All expressions count once, those of branches and loops too.
+//! A function is compared as it is written, with channels first, and with channels last, each made
+//! as `convert-layout` makes it: what follows an operator works on reordered tensors as long as it
+//! can. The cost is the sum over the operators that have one ([`relax_ops::CostFn`]): those whose
+//! kernels prefer an order of the axes, and those that move axes. What can be computed at compile
+//! time costs nothing, so constant weights change their order for free, and weights that are
+//! arguments do not. All expressions count once, those of branches and loops too.
 //!
-//! The first extent may be unknown (the batch): all costs grow with it alike, and it counts as 1. Where another one is
-//! unknown the function stays.
+//! The first extent may be unknown (the batch): all costs grow with it alike, and it counts as 1.
+//! Where another one is unknown the function stays.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, TypeId, VarId};
@@ -33,7 +34,8 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// How much of its cost a function keeps at most for a change to be worth it: the model is not finer than that.
+/// How much of its cost a function keeps at most for a change to be worth it: the model is not
+/// finer than that.
 const WORTH: f64 = 0.95;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
@@ -52,7 +54,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             continue;
         };
         let mut best = body;
-        // Once changed, a function is compared again, so that the pass has nothing to do on what it made.
+        // Once changed, a function is compared again, so that the pass has nothing to do on what it
+        // made.
         loop {
             let mut better = None;
             for new in candidates(&mut edit, best, &cost, layouts) {
@@ -73,9 +76,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// A body with channels first and with channels last, and each of these made of the other: transposes that the
-/// program wrote between operators are gone then, as all of these have stood in another order once. Those that cannot
-/// be worth it are left out.
+/// A body with channels first and with channels last, and each of these made of the other:
+/// transposes that the program wrote between operators are gone then, as all of these have stood in
+/// another order once. Those that cannot be worth it are left out.
 fn candidates(
     edit: &mut Edit<'_>,
     body: ExprId,
@@ -100,7 +103,8 @@ fn candidates(
     found
 }
 
-/// For all operators with a layout to choose that say what it costs: channels first, and channels last.
+/// For all operators with a layout to choose that say what it costs: channels first, and channels
+/// last.
 fn first_and_last() -> [Wanted; 2] {
     let (mut first, mut last) = (Wanted::default(), Wanted::default());
     for (op, def) in registry().iter() {
@@ -130,7 +134,8 @@ fn first_and_last() -> [Wanted; 2] {
 /// What a body costs, in nanoseconds.
 struct Cost {
     sum: f64,
-    /// What the operators with a layout to choose cost alone with channels first and last: no such body costs less.
+    /// What the operators with a layout to choose cost alone with channels first and last: no such
+    /// body costs less.
     least: [f64; 2],
     /// Whether other operators cost something: transposes.
     moves: bool,
@@ -196,7 +201,7 @@ impl Cost {
     }
 }
 
-/// What a call costs in the layout that is asked for; `None` where it cannot take it.
+/// Returns what a call costs in the layout that is asked for; `None` where it cannot take it.
 fn in_layout(call: &OpCall, now: &Priced<'_>, wanted: &Wanted) -> Option<f64> {
     let operand = |t: &Known| Operand {
         dims: Some(t.extents.iter().map(|&d| Dim::from(d)).collect()),

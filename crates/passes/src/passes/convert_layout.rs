@@ -2,8 +2,8 @@
 //!
 //! Operators that the user names take the layouts that the user asks for; what follows works on the
 //! reordered tensors as long as it can, as its entry says ([`relax_ops::LayoutFn`]), and axes move
-//! back only where something needs them as the program wrote them. Transposes in between cost nothing:
-//! they only change what the axes of a reordered tensor mean.
+//! back only where something needs them as the program wrote them. Transposes in between cost
+//! nothing: they only change what the axes of a reordered tensor mean.
 //!
 //! Each tensor thus has an order: none as long as its axes stand where the program put them.
 

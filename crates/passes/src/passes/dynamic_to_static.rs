@@ -1,5 +1,5 @@
-//! `dynamic-to-static`: operators whose extents are given by tensors, made static where those tensors
-//! are constants.
+//! `dynamic-to-static`: operators whose extents are given by tensors, made static where those
+//! tensors are constants.
 //!
 //! An operator's entry says which other operator takes as attributes what it takes as tensors
 //! ([`relax_ops::StaticForm`]). Constants are folded on the way: a static shape makes a `shape_of`

@@ -26,8 +26,8 @@ struct Known {
     nodes: HashTable<(u64, ExprId)>,
 }
 
-/// What makes two operands the same: the same node, or a leaf that stands for the same thing. Scalar constants
-/// are compared by their bits.
+/// What makes two operands the same: the same node, or a leaf that stands for the same thing.
+/// Scalar constants are compared by their bits.
 fn hash_leaf(m: &Module, e: ExprId, hasher: &mut FxHasher) {
     match m.exprs[e] {
         Expr::Var(v) => (0u8, v).hash(hasher),
@@ -140,7 +140,8 @@ fn same_node(m: &Module, a: ExprId, b: ExprId) -> bool {
 }
 
 impl Known {
-    /// The node that was seen first among those that are the same as this one; itself when it is new.
+    /// The node that was seen first among those that are the same as this one; itself when it is
+    /// new.
     fn first(&mut self, m: &Module, e: ExprId) -> ExprId {
         let Some(hash) = hash_node(m, e) else {
             return e;

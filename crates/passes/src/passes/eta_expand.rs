@@ -111,7 +111,7 @@ fn constructor(m: &mut Module, ctor: CtorId) -> ExprId {
     m.add(Expr::Func(func), span)
 }
 
-/// Whether the signature of a global function says all types.
+/// Returns whether the signature of a global function says all types.
 fn annotated(m: &Module, global: GlobalId) -> bool {
     m.global_func(global).is_none_or(|f| {
         let f = &m.funcs[f];

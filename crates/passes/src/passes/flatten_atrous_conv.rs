@@ -1,8 +1,8 @@
-//! `flatten-atrous-conv`: a convolution between `nn.space_to_batch_nd` and `nn.batch_to_space_nd` is a
-//! dilated convolution.
+//! `flatten-atrous-conv`: a convolution between `nn.space_to_batch_nd` and `nn.batch_to_space_nd`
+//! is a dilated convolution.
 //!
-//! With blocks of `b`, padding `p` and crops `c`, a convolution of stride 1 with padding `q` between
-//! them is the one of dilation `b` with padding `p + q * b - c`: exactly, for any of these.
+//! With blocks of `b`, padding `p` and crops `c`, a convolution of stride 1 with padding `q`
+//! between them is the one of dilation `b` with padding `p + q * b - c`: exactly, for any of these.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};

@@ -1,8 +1,8 @@
-//! `fold-explicit-padding`: zeros that `nn.pad` puts around data become padding of the convolution or average pooling
-//! that reads them, whose kernels need no copy of the data for it.
+//! `fold-explicit-padding`: zeros that `nn.pad` puts around data become padding of the convolution
+//! or average pooling that reads them, whose kernels need no copy of the data for it.
 //!
-//! Left alone is what the reader would not put there itself: other values, other modes, batches or channels that
-//! grow, and averages that do not count what is put around.
+//! Left alone is what the reader would not put there itself: other values, other modes, batches or
+//! channels that grow, and averages that do not count what is put around.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
@@ -48,7 +48,8 @@ fn average(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     (counts && !beyond).then(|| folded(e, f, "layout"))?
 }
 
-/// The reader on the data without zeros around them; `layout` is its attribute for the layout of the data.
+/// The reader on the data without zeros around them; `layout` is its attribute for the layout of
+/// the data.
 fn folded(e: &mut Edit<'_>, f: &Found, layout: &str) -> Option<ExprId> {
     let (reader, pad) = (f.call(e), e.op_call(f.get(2))?);
     let value = e.scalar(f.get(1))?;
@@ -85,7 +86,8 @@ fn folded(e: &mut Edit<'_>, f: &Found, layout: &str) -> Option<ExprId> {
 /// Widths before and behind, for each spatial axis.
 type Widths = Vec<(i64, i64)>;
 
-/// What a reader puts around its data itself, before and behind on each spatial axis, and where these axes are.
+/// Returns what a reader puts around its data itself, before and behind on each spatial axis, and
+/// where these axes are.
 fn own_padding(
     e: &Edit<'_>,
     reader: &OpCall,

@@ -102,7 +102,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Whether a function is a group already: a kernel, or one that only takes tuples apart (`Primitive=0`).
+/// Returns whether a function is a group already: a kernel, or one that only takes tuples apart
+/// (`Primitive=0`).
 fn grouped(f: &Function) -> bool {
     f.attrs.get("Primitive").is_some()
 }
@@ -286,8 +287,8 @@ impl Fuser<'_> {
         }
     }
 
-    /// The operands of a node of a group: parameters stand for what other groups compute. `call` is the node, if
-    /// it is a call of an operator.
+    /// The operands of a node of a group: parameters stand for what other groups compute. `call` is
+    /// the node, if it is a call of an operator.
     fn parts(&mut self, args: &[ExprId], group: usize, call: Option<ExprId>) -> Vec<ExprId> {
         let mut out = Vec::with_capacity(args.len());
         for (i, &arg) in args.iter().enumerate() {
@@ -321,8 +322,8 @@ impl Fuser<'_> {
         out
     }
 
-    /// Whether the type of a call is known by the value of its `i`-th argument, a constant: as a parameter it
-    /// would say less (`arange(0f, 10f, 1f)` has ten elements).
+    /// Returns whether the type of a call is known by the value of its `i`-th argument, a constant:
+    /// as a parameter it would say less (`arange(0f, 10f, 1f)` has ten elements).
     fn by_value(&mut self, call: ExprId, args: &[ExprId], i: usize) -> bool {
         let constant = |m: &Module, e: ExprId| match m.exprs[e] {
             // What relations look at are extents, axes and bounds.

@@ -31,8 +31,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Takes annotated results away that their functions' bodies do not have, which inference has warned of. Whether there
-/// are any.
+/// Takes annotated results away that their functions' bodies do not have, which inference has
+/// warned of. Whether there are any.
 fn corrected(m: &mut Module, typing: &Typing) -> bool {
     let mut any = false;
     for (global, body) in m.global_bodies() {
@@ -48,7 +48,8 @@ fn corrected(m: &mut Module, typing: &Typing) -> bool {
     any
 }
 
-/// Whether nothing has both types, as far as ranks, extents, element types and numbers of fields say.
+/// Returns whether nothing has both types, as far as ranks, extents, element types and numbers of
+/// fields say.
 fn differ(m: &Module, a: TypeId, b: TypeId) -> bool {
     let mut open = vec![(a, b)];
     while let Some((a, b)) = open.pop() {

@@ -57,7 +57,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// What takes the place of a call of an inlinable function or of its name.
+/// Returns what takes the place of a call of an inlinable function or of its name.
 fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId, bool) {
     let (e, changed) = expand_values(m, e, inlinable);
     let Expr::Call {

@@ -1,8 +1,8 @@
 //! `lambda-lift`: closures become global functions.
 //!
 //! A closure without free variables becomes a global. Another one becomes a global that takes the
-//! free variables and returns the closure (marked `Closure=1`), and a call of it. One with types that cannot be
-//! written down, because inference made up their parameters, stays where it is.
+//! free variables and returns the closure (marked `Closure=1`), and a call of it. One with types
+//! that cannot be written down, because inference made up their parameters, stays where it is.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -237,8 +237,8 @@ struct Around<'a> {
     name: Option<VarId>,
 }
 
-/// The dimension variables that something outside of a closure binds, in the function that has `dims` and the nodes of
-/// `order`.
+/// The dimension variables that something outside of a closure binds, in the function that has
+/// `dims` and the nodes of `order`.
 fn bound_outside(
     m: &Module,
     dims: &[DimVar],
@@ -258,8 +258,8 @@ fn bound_outside(
     found
 }
 
-/// The dimension variables among `bound` that a function mentions, in order of first mention, and those whose values it
-/// uses.
+/// The dimension variables among `bound` that a function mentions, in order of first mention, and
+/// those whose values it uses.
 fn dims_used(
     m: &Module,
     func: FuncId,
@@ -346,7 +346,8 @@ fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar>
     found
 }
 
-/// Whether a type is that of a function with relations, which a type parameter cannot stand for.
+/// Returns whether a type is that of a function with relations, which a type parameter cannot stand
+/// for.
 fn constrained(m: &Module, ty: TypeId) -> bool {
     matches!(&m.types[ty], Type::Func(f) if !f.constraints.is_empty())
 }

@@ -1,9 +1,9 @@
 //! `lower-shapes`: symbolic extents are computed once per call, and what the types of an entry's
 //! parameters promise is checked where the program starts.
 //!
-//! * Equal `shape(…)` values of a function become one node: a value that is computed once, in the innermost
-//!   scope that holds all its users. (The RFC keeps the same numbers in a heap of integers; here they are
-//!   values of the program, counted like others.)
+//! * Equal `shape(…)` values of a function become one node: a value that is computed once, in the
+//!   innermost scope that holds all its users. (The RFC keeps the same numbers in a heap of
+//!   integers; here they are values of the program, counted like others.)
 //! * A parameter of an entry, whose caller no type checker has seen, is matched against its type:
 //!   `match_cast` fails at run time with the parameter's place and both extents.
 

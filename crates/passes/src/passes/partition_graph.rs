@@ -1,10 +1,10 @@
 //! `partition-graph`: what an external library computes leaves the function.
 //!
 //! Functions that `merge-composite` made belong to the library that their name begins with
-//! (`lib` of `lib.conv_relu`). Neighbours of one library become one region, as long as nothing outside
-//! would have to run in the middle of it (TVM: AnnotateTarget, MergeCompilerRegions, PartitionGraph).
-//! A region becomes a global function marked `Compiler="lib"`, or a `call_dps_packed` of the library's
-//! own function.
+//! (`lib` of `lib.conv_relu`). Neighbours of one library become one region, as long as nothing
+//! outside would have to run in the middle of it (TVM: AnnotateTarget, MergeCompilerRegions,
+//! PartitionGraph). A region becomes a global function marked `Compiler="lib"`, or a
+//! `call_dps_packed` of the library's own function.
 
 mod regions;
 
@@ -130,7 +130,7 @@ impl Cut<'_, '_> {
         self.memo[&root]
     }
 
-    /// What a member of a region is outside of it.
+    /// Returns what a member of a region is outside of it.
     fn result(&mut self, r: usize, member: ExprId) -> ExprId {
         let call = match self.made.get(&r) {
             Some(&call) => call,
@@ -236,7 +236,7 @@ impl Cut<'_, '_> {
         call
     }
 
-    /// What the function of a region's call is called.
+    /// Returns what the function of a region's call is called.
     fn composite(&self, call: ExprId) -> Symbol {
         let m = &*self.edit.m;
         let Expr::Call { callee, .. } = m.exprs[call] else {

@@ -1,7 +1,8 @@
 //! `promote-halves`: what is summed in float32 anyway is computed by the kernels for float32.
 //!
-//! Convolutions of float16 and bfloat16 sum in float32 and round at the end, as their entries say. With the operands cast
-//! and the result cast back the same is computed by kernels that know convolutions, and constant weights are cast once.
+//! Convolutions of float16 and bfloat16 sum in float32 and round at the end, as their entries say.
+//! With the operands cast and the result cast back the same is computed by kernels that know
+//! convolutions, and constant weights are cast once.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};

@@ -1,8 +1,8 @@
 //! `schedule`: rewrites the loops of tensor programs.
 //!
-//! Without `steps` every program gets the automatic schedule: outermost independent loops in parallel,
-//! innermost ones in vectors. With steps, those are applied in order; what could change a value is
-//! refused.
+//! Without `steps` every program gets the automatic schedule: outermost independent loops in
+//! parallel, innermost ones in vectors. With steps, those are applied in order; what could change a
+//! value is refused.
 
 use std::sync::Arc;
 

@@ -2,8 +2,8 @@
 //!
 //! The rules are TVM's. Where one of them would change a value beyond rounding, ours asks for more:
 //! casts are merged only when the first loses nothing, constants only when their combination stays
-//! finite, and the scale under an `argmax` must be positive. The one liberty is TVM's too: `x + 0` is
-//! `x`, though the sum of `-0.0` and `0.0` is `0.0`.
+//! finite, and the scale under an `argmax` must be positive. The one liberty is TVM's too: `x + 0`
+//! is `x`, though the sum of `-0.0` and `0.0` is `0.0`.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
@@ -218,8 +218,8 @@ fn reshape_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     ))
 }
 
-/// How `transpose` or a `layout_transform` that only reorders permutes axes: the input axis of each
-/// output axis. `None` for one that splits axes.
+/// Returns how `transpose` or a `layout_transform` that only reorders permutes axes: the input axis
+/// of each output axis. `None` for one that splits axes.
 fn permutation(e: &Edit<'_>, call: ExprId, rank: usize) -> Option<Vec<usize>> {
     let call = e.op_call(call)?;
     if let Some((src, dst)) = layouts(e, &call) {
@@ -312,7 +312,7 @@ fn cast_to_same(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     (from == to).then(|| f.get(0))
 }
 
-/// Whether every value of one element type is a value of another.
+/// Returns whether every value of one element type is a value of another.
 fn exact(from: DType, to: DType) -> bool {
     let mantissa = |d: DType| match (d.code, d.bits) {
         (TypeCode::BFloat, _) => 8,
@@ -430,7 +430,7 @@ fn order_of_quantised(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     Some(e.recall(&call, &[f.get(0)], attrs, span))
 }
 
-/// Whether a `clip` brings elements exactly into the range of an integer type.
+/// Returns whether a `clip` brings elements exactly into the range of an integer type.
 fn clips_to(e: &Edit<'_>, clip: ExprId, dtype: DType) -> bool {
     let Some(call) = e.op_call(clip) else {
         return false;

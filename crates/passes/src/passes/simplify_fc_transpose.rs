@@ -1,7 +1,8 @@
 //! `simplify-fc-transpose`: `nn.dense(x, transpose(w))` does without the transpose.
 //!
-//! A constant weight is transposed once and for all, of another one `nn.matmul` takes the columns. For
-//! parameters that the option names, the transposed weight is what callers give instead, as with TVM.
+//! A constant weight is transposed once and for all, of another one `nn.matmul` takes the columns.
+//! For parameters that the option names, the transposed weight is what callers give instead, as
+//! with TVM.
 
 use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, VarId, VarStyle};

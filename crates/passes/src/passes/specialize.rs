@@ -1,11 +1,12 @@
 //! `specialize`: functions that are polymorphic in element types or shapes get a copy per use.
 //!
-//! Values of every type have one form at run time, so a function that is polymorphic in types alone is
-//! compiled once. One that computes on tensors of any element type or rank, or whose type still asks for
-//! a relation (`fn(%x, %y) { add(%x, %y) }`), is compiled for the types that it is used with: each use
-//! becomes a use of a copy whose parameters have those types. Equal uses share a copy. The same holds for
-//! functions that a `let` binds (their copies stand right behind them); operators and such functions that
-//! stand as values become closures first ([`values`]), which have the type that their place asks for.
+//! Values of every type have one form at run time, so a function that is polymorphic in types alone
+//! is compiled once. One that computes on tensors of any element type or rank, or whose type still
+//! asks for a relation (`fn(%x, %y) { add(%x, %y) }`), is compiled for the types that it is used
+//! with: each use becomes a use of a copy whose parameters have those types. Equal uses share a
+//! copy. The same holds for functions that a `let` binds (their copies stand right behind them);
+//! operators and such functions that stand as values become closures first ([`values`]), which have
+//! the type that their place asks for.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
@@ -39,7 +40,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     copies(cx, most)
 }
 
-/// Whether some function computes on any element type or rank, of the module or inside another.
+/// Returns whether some function computes on any element type or rank, of the module or inside
+/// another.
 pub(super) fn is_open(m: &Module, typing: &Typing) -> bool {
     let bodies = m.global_bodies();
     let global = |g: &GlobalId| computes_on_any(m, typing.globals[*g]);
@@ -52,8 +54,8 @@ pub(super) fn is_open(m: &Module, typing: &Typing) -> bool {
             })
 }
 
-/// Copies functions that compute on any element type or rank for the types that they are called with, at most so many
-/// times.
+/// Copies functions that compute on any element type or rank for the types that they are called
+/// with, at most so many times.
 pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let closures = values::expand(cx.module, &typing);
@@ -107,8 +109,8 @@ pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics
     Ok(())
 }
 
-/// The type parameters of functions that compute on any type: what has such a type is not known before the
-/// function is copied.
+/// The type parameters of functions that compute on any type: what has such a type is not known
+/// before the function is copied.
 fn open_params(m: &Module, typing: &Typing) -> FxHashSet<TypeParamId> {
     let mut open = FxHashSet::default();
     for (id, _) in m.funcs.iter() {
@@ -141,8 +143,8 @@ fn drop_unused(cx: &mut PassCx<'_>, copied: &FxHashSet<GlobalId>) -> Result<(), 
     Ok(())
 }
 
-/// Whether a function of this type computes on tensors of an element type or rank that only its caller
-/// knows.
+/// Returns whether a function of this type computes on tensors of an element type or rank that only
+/// its caller knows.
 fn computes_on_any(m: &Module, ty: TypeId) -> bool {
     if ty.0 as usize >= m.types.len() {
         return false;
@@ -186,8 +188,8 @@ fn key(m: &Module, args: &[TypeId]) -> String {
     shown.join(", ")
 }
 
-/// What takes the place of `new`, the rewritten `old`, where it calls such a global function; no more than
-/// `room` further copies are made.
+/// Returns what takes the place of `new`, the rewritten `old`, where it calls such a global
+/// function; no more than `room` further copies are made.
 fn instance(
     m: &mut Module,
     typing: &Typing,
@@ -238,7 +240,7 @@ fn redirected(m: &mut Module, call: ExprId, callee: ExprId) -> Option<ExprId> {
     Some(m.add(call, span))
 }
 
-/// Whether a type says everything but the values of dimensions.
+/// Returns whether a type says everything but the values of dimensions.
 fn concrete(m: &Module, ty: TypeId, open: &FxHashSet<TypeParamId>) -> bool {
     let (mut work, mut seen) = (vec![ty], FxHashSet::default());
     while let Some(ty) = work.pop() {
@@ -286,8 +288,8 @@ fn specialized(
     })
 }
 
-/// A copy of a function of type `generic` for arguments of these types. Dimensions of the caller, but those
-/// in `shared`, are parameters of the copy under the same names.
+/// A copy of a function of type `generic` for arguments of these types. Dimensions of the caller,
+/// but those in `shared`, are parameters of the copy under the same names.
 fn specialized_func(
     m: &mut Module,
     mut copier: Copier,
@@ -324,8 +326,8 @@ fn specialized_func(
     })
 }
 
-/// A type over dimension variables of its own, and those in `shared`. An extent that is an expression becomes a variable: what
-/// relates it to others is the caller's knowledge.
+/// A type over dimension variables of its own, and those in `shared`. An extent that is an
+/// expression becomes a variable: what relates it to others is the caller's knowledge.
 fn rename(
     m: &mut Module,
     ty: TypeId,

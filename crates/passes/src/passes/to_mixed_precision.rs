@@ -1,8 +1,9 @@
 //! `to-mixed-precision`: as much as pays in a narrower float.
 //!
-//! Each operator says where it is computed ([`Precision`]): always narrow, always in `float32`, or where
-//! its operands are: narrow when all float operands are narrow already, or are variables and constants,
-//! which are cast. Casts are shared. Parameters of functions keep their types; results follow.
+//! Each operator says where it is computed ([`Precision`]): always narrow, always in `float32`, or
+//! where its operands are: narrow when all float operands are narrow already, or are variables and
+//! constants, which are cast. Casts are shared. Parameters of functions keep their types; results
+//! follow.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -56,7 +57,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Where a tensor is put into a block of memory.
+/// Returns where a tensor is put into a block of memory.
 fn placed(m: &Module) -> Option<Span> {
     let bodies = m.global_bodies().into_iter().map(|b| b.1);
     let mut calls = m.post_order(bodies).into_iter();
@@ -151,7 +152,8 @@ impl<'a> Converter<'a> {
                 part += 1;
             });
         }
-        // Values come before what follows them: the new variable is ready for the body of its `let`.
+        // Values come before what follows them: the new variable is ready for the body of its
+        // `let`.
         let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
         for &e in &order {
             if let Expr::Let { var, value, .. } = self.edit.m.exprs[e] {
@@ -288,7 +290,8 @@ impl<'a> Converter<'a> {
         let new: Vec<ExprId> = args.iter().map(|&a| self.cast_floats(a, wanted)).collect();
         let mut attrs = self.edit.m.attrs(call.attrs).clone();
         let mut changed = new != call.args;
-        // Of integers and truth values the result type is none of ours, also where it is that of the operand.
+        // Of integers and truth values the result type is none of ours, also where it is that of
+        // the operand.
         let floats = self.edit.dtype(old).is_none_or(DType::is_float);
         if narrow
             && floats
@@ -322,7 +325,8 @@ impl<'a> Converter<'a> {
         e
     }
 
-    /// Whether an argument can be had in the narrow type without changing where it is computed.
+    /// Returns whether an argument can be had in the narrow type without changing where it is
+    /// computed.
     fn may_narrow(&self, arg: ExprId) -> bool {
         if matches!(self.edit.m.exprs[arg], Expr::Var(_) | Expr::Const(_)) {
             return true;

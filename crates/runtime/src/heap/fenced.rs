@@ -1,9 +1,10 @@
 //! Blocks between fences, each an allocation of its own (`RELAX_HEAP=debug`).
 //!
-//! Blocks of one slab lie side by side, and a freed block serves the next tensor: what goes over a block's end or reads
-//! it after its end finds memory that is somebody's, and neither valgrind nor a sanitizer has anything to say. Here each
-//! block goes back to the system when it is released, new blocks are full of bytes that are no sensible number, and a
-//! fence that was written over ends the program with a message.
+//! Blocks of one slab lie side by side, and a freed block serves the next tensor: what goes over a
+//! block's end or reads it after its end finds memory that is somebody's, and neither valgrind nor
+//! a sanitizer has anything to say. Here each block goes back to the system when it is released,
+//! new blocks are full of bytes that are no sensible number, and a fence that was written over ends
+//! the program with a message.
 
 use std::sync::OnceLock;
 
@@ -16,7 +17,7 @@ const POST: u8 = 0xFB;
 const NEW: u8 = 0xA5;
 const OLD: u8 = 0xDD;
 
-/// Whether the environment asks for it.
+/// Returns whether the environment asks for it.
 pub(super) fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     *WANTED.get_or_init(|| std::env::var_os("RELAX_HEAP").is_some_and(|v| v == "debug"))
@@ -28,7 +29,7 @@ pub(super) fn size(block: *const u8) -> u64 {
     unsafe { block.sub(FENCE).cast::<u64>().read() }
 }
 
-/// Where a fence was written over: before the block, or this far from its start.
+/// Returns where a fence was written over: before the block, or this far from its start.
 fn broken(block: *const u8) -> Option<String> {
     let size = size(block) as usize;
     // SAFETY: the fences are part of the allocation.

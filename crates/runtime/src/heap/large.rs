@@ -1,15 +1,17 @@
-//! Large blocks: regions of the allocator's memory, cut where they are larger than what is asked for.
+//! Large blocks: regions of the allocator's memory, cut where they are larger than what is asked
+//! for.
 //!
-//! A program's activations differ in size, and a cache of blocks by size would hold the sum of the largest of each
-//! size. Here a freed block joins its free neighbours, and the next one is cut from the smallest that fits, so that
-//! what is held is near the most that lived at one time.
+//! A program's activations differ in size, and a cache of blocks by size would hold the sum of the
+//! largest of each size. Here a freed block joins its free neighbours, and the next one is cut from
+//! the smallest that fits, so that what is held is near the most that lived at one time.
 //!
-//! Invariant: `pieces` is sorted by address and covers every region without gaps, and of two neighbours in one
-//! region at most one is free.
+//! Invariant: `pieces` is sorted by address and covers every region without gaps, and of two
+//! neighbours in one region at most one is free.
 
 /// Sizes are multiples of this.
 const STEP: usize = 4096;
-/// Pieces so many times larger than what is asked for stay whole: who needs them would have to take new memory.
+/// Pieces so many times larger than what is asked for stay whole: who needs them would have to take
+/// new memory.
 const RATIO: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +29,7 @@ pub(super) struct Large {
     pieces: Vec<Piece>,
 }
 
-/// What a request of so many bytes takes.
+/// Returns what a request of so many bytes takes.
 pub(super) fn rounded(size: usize) -> usize {
     size.next_multiple_of(STEP)
 }

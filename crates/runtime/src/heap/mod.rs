@@ -1,9 +1,9 @@
 //! The heap of a context: size classes over the allocator's blocks.
 //!
-//! Small blocks (up to 1024 bytes, steps of 16) are cut from slabs, those up to 64 KiB come one by one in
-//! eight steps per doubling; freed blocks wait in their class's list. Larger ones are pieces of regions
-//! (`large`). A program that repeats its sizes asks the allocator for nothing.
-//! Under `RELAX_HEAP=debug` each block is an allocation of its own between fences (`fenced`).
+//! Small blocks (up to 1024 bytes, steps of 16) are cut from slabs, those up to 64 KiB come one by
+//! one in eight steps per doubling; freed blocks wait in their class's list. Larger ones are pieces
+//! of regions (`large`). A program that repeats its sizes asks the allocator for nothing. Under
+//! `RELAX_HEAP=debug` each block is an allocation of its own between fences (`fenced`).
 //!
 //! Invariant: blocks of a size divisible by 64 start at a multiple of 64, all others at one of 16.
 
@@ -161,7 +161,7 @@ impl Heap {
         true
     }
 
-    /// Whether blocks stand between fences, and are no larger than what was asked for.
+    /// Returns whether blocks stand between fences, and are no larger than what was asked for.
     pub fn is_fenced(&self) -> bool {
         self.fenced
     }
@@ -254,8 +254,9 @@ impl Heap {
         block
     }
 
-    /// A block from a new region. Regions that nothing lies in and that are too small for it become part of the new one, so
-    /// that a program holds what lived at one time and not what each of its parts once took.
+    /// A block from a new region. Regions that nothing lies in and that are too small for it become
+    /// part of the new one, so that a program holds what lived at one time and not what each of its
+    /// parts once took.
     fn new_region(&mut self, size: usize) -> *mut u8 {
         let mut joined = 0;
         while joined < size
@@ -309,7 +310,8 @@ impl Heap {
         }
     }
 
-    /// The bytes that a block in use has; `block` and `class` came from one call of [`Heap::alloc`].
+    /// The bytes that a block in use has; `block` and `class` came from one call of
+    /// [`Heap::alloc`].
     pub fn room(&self, block: *const u8, class: u16) -> u64 {
         if class == FENCED {
             fenced::size(block)

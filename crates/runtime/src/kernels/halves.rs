@@ -113,8 +113,8 @@ pub(super) enum Operand {
     Number(f32),
 }
 
-/// `n` elements of float16, or of bfloat16 (`brain`): computed in float32 and rounded. `false` where the processor has no
-/// instructions for it, and nothing was done.
+/// `n` elements of float16, or of bfloat16 (`brain`): computed in float32 and rounded. `false`
+/// where the processor has no instructions for it, and nothing was done.
 ///
 /// # Safety
 /// Operands have `n` elements or one, and `to` has `n`, which overlap none that are read later.

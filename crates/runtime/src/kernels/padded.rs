@@ -79,8 +79,8 @@ impl Padded {
         self.rows.saturating_mul(self.row).saturating_add(SLACK)
     }
 
-    /// Where the input of output column 0 lies for a place of the window, from the output row's
-    /// first row on; the inputs of the other columns follow.
+    /// Returns where the input of output column 0 lies for a place of the window, from the output
+    /// row's first row on; the inputs of the other columns follow.
     #[inline(always)]
     pub fn tap(&self, ky: usize, kx: usize) -> usize {
         let column = kx * self.window.dilation.1;

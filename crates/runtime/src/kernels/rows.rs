@@ -77,8 +77,9 @@ pub(crate) unsafe fn largest<S: Simd>(n: usize, x: *const f32) -> f32 {
     }
 }
 
-/// One row: the largest element is taken away first, so that nothing overflows. `between` has the row's exponentials:
-/// the result itself, or room in the first cache for a result that is written past the caches (`stream`).
+/// One row: the largest element is taken away first, so that nothing overflows. `between` has the
+/// row's exponentials: the result itself, or room in the first cache for a result that is written
+/// past the caches (`stream`).
 #[inline(always)]
 unsafe fn softmax_row<S: Simd>(
     n: usize,
@@ -187,7 +188,8 @@ unsafe fn softmax_rows<S: Simd>(
     }
 }
 
-/// Whether a result is written past the caches: it is large, and every row is aligned for vectors.
+/// Returns whether a result is written past the caches: it is large, and every row is aligned for
+/// vectors.
 fn past_caches(rows: usize, n: usize, y: *const f32) -> bool {
     (y as usize).is_multiple_of(64) && n.is_multiple_of(16) && rows * n * 4 >= STREAM
 }

@@ -147,7 +147,8 @@ const ROW: usize = 128;
 /// Elements of a row from which on matrices are turned over in blocks.
 const SIDE: i64 = 4;
 
-/// Two loops: rows that lie side by side, matrices that are turned over, elements that are repeated, or any steps.
+/// Two loops: rows that lie side by side, matrices that are turned over, elements that are
+/// repeated, or any steps.
 unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
     // SAFETY: the callers' promise.
     unsafe {

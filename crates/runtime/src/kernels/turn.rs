@@ -1,8 +1,9 @@
 //! Matrices turned over: `to[j * step_to + i] = from[i * step_from + j]`.
 //!
-//! Squares of as many elements as a register has are turned over in registers. Where the rows that are written lie close
-//! together they go straight there; else a block whose rows are two lines of the cache is turned over in memory of its own,
-//! so that both sides are read and written in whole lines, however many rows lie a power of two apart.
+//! Squares of as many elements as a register has are turned over in registers. Where the rows that
+//! are written lie close together they go straight there; else a block whose rows are two lines of
+//! the cache is turned over in memory of its own, so that both sides are read and written in whole
+//! lines, however many rows lie a power of two apart.
 
 use super::simd::{Isa, isa};
 use std::mem::MaybeUninit;
@@ -11,12 +12,13 @@ use std::mem::MaybeUninit;
 const ROW: usize = 64;
 /// A block's memory: the largest one has 64 rows of 2 bytes.
 const ROOM: usize = ROW * 128 / size_of::<u128>();
-/// Bytes over which the rows that are written may be spread, so that the first cache holds all their lines.
+/// Bytes over which the rows that are written may be spread, so that the first cache holds all
+/// their lines.
 const CLOSE: usize = 16 << 10;
 
 /// # Safety
-/// `from` has `rows` rows of `columns` elements, `step_from` apart; `to` has `columns` rows of `rows` elements, `step_to`
-/// apart, and overlaps it nowhere. Elements may lie anywhere.
+/// `from` has `rows` rows of `columns` elements, `step_from` apart; `to` has `columns` rows of
+/// `rows` elements, `step_to` apart, and overlaps it nowhere. Elements may lie anywhere.
 pub(super) unsafe fn turn<T: Copy>(
     (rows, columns): (usize, usize),
     from: *const T,
@@ -55,7 +57,8 @@ pub(super) unsafe fn turn<T: Copy>(
     }
 }
 
-/// Pieces of `n`, each `most` long; the last one may overlap the one before it, so that it is no shorter than `least`.
+/// Pieces of `n`, each `most` long; the last one may overlap the one before it, so that it is no
+/// shorter than `least`.
 fn parts(n: usize, most: usize, least: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).step_by(most.max(1)).map(move |first| {
         let first = first.min(n.saturating_sub(least));
@@ -104,7 +107,8 @@ impl<const SIZE: usize> Square for One<SIZE> {
     }
 }
 
-/// Turns over a matrix that has at least as many rows and columns as a square; the last squares overlap those before them.
+/// Turns over a matrix that has at least as many rows and columns as a square; the last squares
+/// overlap those before them.
 #[inline(always)]
 unsafe fn each<Q: Square>(
     (rows, columns): (usize, usize),

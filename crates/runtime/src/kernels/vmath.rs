@@ -23,7 +23,8 @@ unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
 const LN2_HI: f32 = 355.0 / 512.0;
 const LN2_LO: f32 = -2.121_944_4e-4;
 
-/// `(e^r - 1 - r) / r^2` for `r` within half of ln 2: pairs of terms are independent of each other, so that chains are short.
+/// `(e^r - 1 - r) / r^2` for `r` within half of ln 2: pairs of terms are independent of each other,
+/// so that chains are short.
 #[inline(always)]
 unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
     // SAFETY: the callers' promise.
@@ -58,15 +59,16 @@ pub unsafe fn exp<S: Simd>(x: S) -> S {
     // SAFETY: the caller's promise.
     unsafe {
         let y = exp_normal(x);
-        // The greatest argument with a finite result, and the least whose result is a normal number.
+        // The greatest argument with a finite result, and the least whose result is a normal
+        // number.
         let y = S::select(S::splat(88.722_83).lt(x), S::splat(f32::INFINITY), y);
         S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
     }
 }
 
-/// `e^x` for `x ≤ 0`, as softmax takes it of differences from the largest element: within 3 units in the last place
-/// down to `e^-40`, 6 beyond; 0 where the result is no normal number. With fewer operations than [`exp`], which
-/// knows nothing of its argument.
+/// `e^x` for `x ≤ 0`, as softmax takes it of differences from the largest element: within 3 units
+/// in the last place down to `e^-40`, 6 beyond; 0 where the result is no normal number. With fewer
+/// operations than [`exp`], which knows nothing of its argument.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.
@@ -158,8 +160,9 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
     }
 }
 
-/// `sinh x`, or `cosh x` with `even`, by `t = (e^|x| - 1) / 2`, which is exact near 0, too: the former is
-/// `t + t / (2t + 1)`, the latter `t + (1 + 1 / (2t + 1)) / 2`. Halves, because `e^|x|` leaves the range first.
+/// `sinh x`, or `cosh x` with `even`, by `t = (e^|x| - 1) / 2`, which is exact near 0, too: the
+/// former is `t + t / (2t + 1)`, the latter `t + (1 + 1 / (2t + 1)) / 2`. Halves, because `e^|x|`
+/// leaves the range first.
 #[inline(always)]
 unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
     // SAFETY: the callers' promise.
@@ -208,7 +211,8 @@ pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: boo
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, even: bool)) }
 }
 
-/// `atan x`: beyond the tangents of a sixteenth turn and of three, the angle from an eighth of a turn or a quarter on.
+/// `atan x`: beyond the tangents of a sixteenth turn and of three, the angle from an eighth of a
+/// turn or a quarter on.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.
@@ -456,7 +460,8 @@ pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *m
     }
 }
 
-/// Four times the exponent, where all exponents are the same and such that roots and products give the power.
+/// Four times the exponent, where all exponents are the same and such that roots and products give
+/// the power.
 unsafe fn quarters(n: usize, y: *const f32) -> Option<i32> {
     // SAFETY: the callers' promise.
     unsafe {

@@ -46,7 +46,8 @@ impl Parameter {
     }
 }
 
-/// The leaves of a type: tuples are in parentheses, and whatever else it has in brackets belongs to a leaf.
+/// The leaves of a type: tuples are in parentheses, and whatever else it has in brackets belongs to
+/// a leaf.
 fn slots(name: &str, ty: &str) -> Vec<Slot> {
     let mut out: Vec<Slot> = Vec::new();
     let mut path: Vec<usize> = Vec::new();
@@ -93,7 +94,7 @@ fn slots(name: &str, ty: &str) -> Vec<Slot> {
     out
 }
 
-/// How a program is called.
+/// Returns how a program is called.
 pub fn usage(program: &str, parameters: &[Parameter], result: &str) -> String {
     let slots: Vec<&Slot> = parameters.iter().flat_map(|p| &p.slots).collect();
     let files: String = slots.iter().map(|s| format!(" {}.npy", s.name)).collect();
@@ -142,7 +143,8 @@ pub fn read(
             open.extend((0..slot.tuples.0).map(|_| Vec::new()));
             let (path, array) = arrays.next().ok_or_else(|| missing(slot))?;
             let dims = &array.shape;
-            // SAFETY: the context lives; the array has as many bytes as its shape and element type say.
+            // SAFETY: the context lives; the array has as many bytes as its shape and element type
+            // say.
             let object = unsafe {
                 rx_tensor_copy(
                     ctx,

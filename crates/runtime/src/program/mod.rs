@@ -1,7 +1,7 @@
 //! The whole of a program around a compiled entry: what `relaxc --emit exe` links its `main` to.
 //!
-//! Arguments are read from NumPy's files, which may come from anywhere: whatever is in them, the program ends with a
-//! sentence and not otherwise.
+//! Arguments are read from NumPy's files, which may come from anywhere: whatever is in them, the
+//! program ends with a sentence and not otherwise.
 
 mod arguments;
 pub mod npy;
@@ -107,7 +107,7 @@ fn fail(what: &str, why: &str, code: i32) -> i32 {
     code
 }
 
-/// What the context says of its last error.
+/// Returns what the context says of its last error.
 fn said(ctx: *mut RxContext) -> String {
     // SAFETY: the context lives, and its text until the next call.
     let text = unsafe { CStr::from_ptr(rx_last_error(ctx)) };

@@ -1,5 +1,5 @@
-//! NumPy's files of one array, formats 1.0 to 3.0: a header of one line, `{'descr': '<f4', 'fortran_order': False,
-//! 'shape': (2, 3), }`, and the elements.
+//! NumPy's files of one array, formats 1.0 to 3.0: a header of one line,
+//! `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, and the elements.
 
 use crate::object::{DL_BFLOAT, DL_BOOL, DL_FLOAT, DL_INT, DL_UINT, DLDataType};
 
@@ -19,8 +19,8 @@ pub struct Array {
 /// More axes than this has no array of NumPy.
 const AXES: usize = 64;
 
-/// Reads a file. `ty` is the type of the parameter that it is for: NumPy has no bfloat16, and two bytes without a sign
-/// are taken for its bits.
+/// Reads a file. `ty` is the type of the parameter that it is for: NumPy has no bfloat16, and two
+/// bytes without a sign are taken for its bits.
 ///
 /// # Errors
 /// It is no such file, or holds something else than numbers.
@@ -90,7 +90,7 @@ fn shortened(header: &str) -> String {
     header.trim().chars().take(100).collect()
 }
 
-/// What stands behind a key of the header.
+/// Returns what stands behind a key of the header.
 fn value<'h>(header: &'h str, key: &str) -> Option<&'h str> {
     header.split_once(key).map(|v| v.1.trim_start())
 }

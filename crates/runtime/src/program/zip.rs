@@ -19,10 +19,11 @@ pub struct Member {
     size: usize,
 }
 
-/// No array of this many bytes is taken out of a compressed member: what is a few bytes there may be any number here.
+/// No array of this many bytes is taken out of a compressed member: what is a few bytes there may
+/// be any number here.
 const LARGEST: usize = 1 << 36;
 
-/// Whether a file is an archive.
+/// Returns whether a file is an archive.
 pub fn is(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06")
 }
@@ -54,7 +55,7 @@ pub fn members(bytes: &[u8]) -> Result<Vec<Member>, Unreadable> {
     Ok(out)
 }
 
-/// How many members there are, and where the list of them begins.
+/// Returns how many members there are, and where the list of them begins.
 fn directory(bytes: &[u8]) -> Option<(usize, usize)> {
     const END: usize = 22;
     let last = bytes.len().checked_sub(END)?;
@@ -139,7 +140,7 @@ fn longer(mut extra: &[u8], numbers: [&mut usize; 3]) -> Option<()> {
     Some(())
 }
 
-/// What is in a member.
+/// Returns what is in a member.
 ///
 /// # Errors
 /// It does not lie in the file, or is not what it says.

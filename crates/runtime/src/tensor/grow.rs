@@ -8,9 +8,9 @@ use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
 use crate::release::{rx_is_unique, rx_retain};
 use crate::values::is;
 
-/// A tensor with unset elements for a result that is computed element by element: `dead` itself, with one
-/// reference more, when nobody else holds it and it has the element type and extents wanted; a new one
-/// otherwise.
+/// A tensor with unset elements for a result that is computed element by element: `dead` itself,
+/// with one reference more, when nobody else holds it and it has the element type and extents
+/// wanted; a new one otherwise.
 ///
 /// # Safety
 /// `ctx` is a context; `dead` is a live value; `shape` has `ndim` elements.
@@ -38,13 +38,13 @@ pub unsafe extern "C" fn rx_reuse_tensor(
     }
 }
 
-/// A tensor with unset elements for a result that begins with the elements of `dead` and goes on along the first
-/// axis: `dead` itself, with one reference more, when nobody else holds it and its block has room, and a new one
-/// otherwise. Its extents are still the old ones then, so that what computes the result can read them;
-/// [`rx_tensor_grown`] follows.
+/// A tensor with unset elements for a result that begins with the elements of `dead` and goes on
+/// along the first axis: `dead` itself, with one reference more, when nobody else holds it and its
+/// block has room, and a new one otherwise. Its extents are still the old ones then, so that what
+/// computes the result can read them; [`rx_tensor_grown`] follows.
 ///
-/// What grows by little will grow again: a new block has half as much room again, so that a sequence of appended
-/// rows copies each row a bounded number of times.
+/// What grows by little will grow again: a new block has half as much room again, so that a
+/// sequence of appended rows copies each row a bounded number of times.
 ///
 /// # Safety
 /// `ctx` is a context; `dead` is a live value; `shape` has `ndim` elements.

@@ -10,12 +10,12 @@ use crate::release::rx_release;
 /// The flag of a tensor in the list of its block.
 pub(crate) const PLACED: u8 = 1;
 
-/// As [`rx_tensor_view`], for a block of memory that a program manages itself: the bytes are not those of a tensor that
-/// was placed there before and is still alive.
+/// As [`rx_tensor_view`], for a block of memory that a program manages itself: the bytes are not
+/// those of a tensor that was placed there before and is still alive.
 ///
-/// Invariant: the `scalar` of such a block, which has one axis and so no use for it, is the first of the tensors that are
-/// placed in it, and the `scalar` of each (their `data` lies in the block) the next; `flags` marks them, and
-/// `unplace` takes them out when they go.
+/// Invariant: the `scalar` of such a block, which has one axis and so no use for it, is the first
+/// of the tensors that are placed in it, and the `scalar` of each (their `data` lies in the block)
+/// the next; `flags` marks them, and `unplace` takes them out when they go.
 ///
 /// # Safety
 /// As [`rx_tensor_view`]; `block` was made for nothing else.

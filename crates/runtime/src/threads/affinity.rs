@@ -1,9 +1,9 @@
 //! Processors of their own for the workers.
 //!
-//! The kernel wakes a worker near the thread that calls it. In a virtual machine, where a processor that waits looks as
-//! if its host had taken it away, that is the caller's own processor, and both take turns on it for milliseconds
-//! (`bench_threads` shows it). So each worker is bound to a processor that the caller is not on, and makes room when
-//! the caller comes there.
+//! The kernel wakes a worker near the thread that calls it. In a virtual machine, where a processor
+//! that waits looks as if its host had taken it away, that is the caller's own processor, and both
+//! take turns on it for milliseconds (`bench_threads` shows it). So each worker is bound to a
+//! processor that the caller is not on, and makes room when the caller comes there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;

@@ -60,8 +60,8 @@ impl Random {
     }
 }
 
-/// A product of `m` by `k` and `k` by `n` numbers without gaps between rows, which the arrays have to hold;
-/// `transposed`: B is stored as `n` by `k`.
+/// A product of `m` by `k` and `k` by `n` numbers without gaps between rows, which the arrays have
+/// to hold; `transposed`: B is stored as `n` by `k`.
 pub fn dense<A, B, C>(
     (m, n, k): (usize, usize, usize),
     transposed: bool,

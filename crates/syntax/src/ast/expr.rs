@@ -199,7 +199,7 @@ impl NumSuffix {
             }
         })
     }
-    /// Whether it says floating point.
+    /// Returns whether it says floating point.
     pub fn is_float(self) -> bool {
         matches!(self, NumSuffix::F | NumSuffix::Float(_) | NumSuffix::Bf16)
     }
@@ -271,7 +271,8 @@ impl BinOp {
             BinOp::Or => "||",
         }
     }
-    /// How tightly it binds; larger binds tighter. The numbers are TVM's, `&&` and `||` below.
+    /// Returns how tightly it binds; larger binds tighter. The numbers are TVM's, `&&` and `||`
+    /// below.
     pub fn precedence(self) -> u8 {
         match self {
             BinOp::Mul | BinOp::Div | BinOp::FloorDiv | BinOp::Mod => 12,

@@ -141,7 +141,7 @@ impl TypeOp {
             TypeOp::Ge => ">=",
         }
     }
-    /// How tightly it binds; larger binds tighter. All associate to the left.
+    /// Returns how tightly it binds; larger binds tighter. All associate to the left.
     pub fn precedence(self) -> u8 {
         match self {
             TypeOp::Mul | TypeOp::FloorDiv | TypeOp::Mod => 3,

@@ -286,7 +286,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Which reading of a wrong closing bracket leaves fewer mistakes up to the end of the
+    /// Returns which reading of a wrong closing bracket leaves fewer mistakes up to the end of the
     /// statement: that it closes the frame at `depth`, or that it is one too many?
     fn is_stray(&self, i: usize, depth: usize) -> bool {
         let from = self.frames.len().saturating_sub(16).max(1);
@@ -421,7 +421,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether a `)` for the innermost bracket follows before the block around it ends.
+    /// Returns whether a `)` for the innermost bracket follows before the block around it ends.
     fn closes_later(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for t in self.input.since(i).iter().take(HORIZON * 4) {

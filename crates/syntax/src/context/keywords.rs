@@ -75,7 +75,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Whether an item that has no closing brace may end here.
+    /// Returns whether an item that has no closing brace may end here.
     fn item_may_end(&self) -> bool {
         matches!(
             self.item,
@@ -100,7 +100,7 @@ impl Pass<'_> {
             == Some(Tok::For)
     }
 
-    /// Whether `for` at `i` is followed by names and `in`.
+    /// Returns whether `for` at `i` is followed by names and `in`.
     fn begins_loop(&self, i: usize) -> bool {
         let rest = self.input.since(i + 1).iter().take(HORIZON);
         let mut rest = rest.skip_while(|t| t.tok == Tok::Comma || self.is_loop_name(**t));
@@ -111,7 +111,7 @@ impl Pass<'_> {
         t.tok == Tok::Local || t.tok == Tok::Name && self.text(t) != "in"
     }
 
-    /// Whether the `<` at `i` is a bracket.
+    /// Returns whether the `<` at `i` is a bracket.
     fn opens_types(&self, i: usize) -> bool {
         let Some(last) = self.last() else {
             return false;
@@ -171,7 +171,7 @@ impl Pass<'_> {
         false
     }
 
-    /// Whether `Name(…) :-` begins at `i`.
+    /// Returns whether `Name(…) :-` begins at `i`.
     pub(super) fn is_prolog(&self, i: usize) -> bool {
         if self.at(i) != Some(Tok::Name) || self.at(i + 1) != Some(Tok::LParen) {
             return false;
@@ -309,13 +309,13 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether an item may begin here.
+    /// Returns whether an item may begin here.
     fn item_place(&self) -> bool {
         self.frames.len() == 1 && (self.segment.is_none() || self.item_may_end())
     }
 
-    /// Where a value that begins before `i` ends: before a separator that is not in brackets, or a
-    /// closing bracket.
+    /// Returns where a value that begins before `i` ends: before a separator that is not in
+    /// brackets, or a closing bracket.
     fn value_ends(&self, i: usize) -> usize {
         let (mut depth, mut body, mut at) = (0usize, false, i);
         for t in self.input.since(i) {
@@ -334,8 +334,8 @@ impl Pass<'_> {
         at
     }
 
-    /// Where an item that is spelled in no way known ends: after its braces or its `;`, or before the
-    /// next item.
+    /// Returns where an item that is spelled in no way known ends: after its braces or its `;`, or
+    /// before the next item.
     fn item_ends(&self, i: usize) -> usize {
         let (mut depth, mut at) = (0usize, i);
         for t in self.input.since(i) {
@@ -352,7 +352,8 @@ impl Pass<'_> {
         at
     }
 
-    /// Whether what follows the brackets that open at `i` is that of a relation and not of a call.
+    /// Returns whether what follows the brackets that open at `i` is that of a relation and not of
+    /// a call.
     fn is_relation(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for (j, t) in (i..).zip(self.input.since(i).iter().take(HORIZON)) {
@@ -373,7 +374,7 @@ impl Pass<'_> {
         false
     }
 
-    /// Whether the brackets that open at `i` are followed by a body or a result type.
+    /// Returns whether the brackets that open at `i` are followed by a body or a result type.
     fn has_body(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for (j, t) in (i..).zip(self.input.since(i).iter().take(HORIZON)) {
@@ -394,7 +395,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether an expression or type can end with the token.
+/// Returns whether an expression or type can end with the token.
 pub(super) fn ends_operand(tok: Tok) -> bool {
     matches!(
         tok,
@@ -419,7 +420,7 @@ pub(super) fn ends_operand(tok: Tok) -> bool {
     )
 }
 
-/// Whether an expression can begin with the token and no expression can go on with it.
+/// Returns whether an expression can begin with the token and no expression can go on with it.
 pub(super) fn starts_operand(tok: Tok) -> bool {
     matches!(
         tok,

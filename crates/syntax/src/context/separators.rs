@@ -139,7 +139,8 @@ impl Pass<'_> {
         });
     }
 
-    /// Whether nothing but `-> type` stands behind the parameters of a closure, which end at `end`.
+    /// Returns whether nothing but `-> type` stands behind the parameters of a closure, which end
+    /// at `end`.
     fn after_result(&self, end: usize, first: Option<Tok>) -> bool {
         if self.out.tokens.forgot(end) {
             // Further back than a result type reaches.
@@ -313,8 +314,8 @@ impl Pass<'_> {
         f.pending = Pending::None;
     }
 
-    /// Whether the text is one of those up to 0.5, in which statements end with their lines: it says so, or has several
-    /// bindings and no `;` at all.
+    /// Returns whether the text is one of those up to 0.5, in which statements end with their
+    /// lines: it says so, or has several bindings and no `;` at all.
     fn has_lines(&mut self) -> bool {
         let old = |span: Span| self.file.slice(span).starts_with("v0.0.1");
         if self.out.version.is_some_and(old) {
@@ -325,13 +326,14 @@ impl Pass<'_> {
         *self.bare.get_or_insert_with(bare)
     }
 
-    /// Whether a token stands on another line than the one before it.
+    /// Returns whether a token stands on another line than the one before it.
     fn new_line(&self, last: Token, t: Token) -> bool {
         let between = Span::new(last.end, t.start);
         self.file.slice(between).contains('\n')
     }
 
-    /// Whether the first closing bracket without its opening one is `closer`, in this statement.
+    /// Returns whether the first closing bracket without its opening one is `closer`, in this
+    /// statement.
     fn lacks_opener(&self, i: usize, closer: Tok) -> bool {
         let mut depth = 0usize;
         for t in self.input.since(i).iter().take(super::keywords::HORIZON) {
@@ -346,12 +348,12 @@ impl Pass<'_> {
         false
     }
 
-    /// Whether a statement begins with the token at `i`.
+    /// Returns whether a statement begins with the token at `i`.
     fn starts_statement(&self, i: usize) -> bool {
         i == 0 || matches!(self.at(i - 1), Some(Tok::Semi | Tok::LBrace | Tok::RBrace))
     }
 
-    /// Whether a `=` follows before the statement ends.
+    /// Returns whether a `=` follows before the statement ends.
     fn binds_later(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for t in self.input.since(i).iter().take(super::keywords::HORIZON) {

@@ -129,8 +129,8 @@ impl<'s> Stream<'s> {
         two.into_iter().flatten().collect()
     }
 
-    /// Whether nothing had to be said, and nothing was decided on less than the whole text would have
-    /// shown.
+    /// Returns whether nothing had to be said, and nothing was decided on less than the whole text
+    /// would have shown.
     pub(crate) fn is_clean(&self) -> bool {
         let out = &self.pass.out;
         self.lexer.diagnostics.is_empty()
@@ -139,7 +139,7 @@ impl<'s> Stream<'s> {
             && !self.pass.cut.get()
     }
 
-    /// Whether the text has headers before its parts.
+    /// Returns whether the text has headers before its parts.
     pub(crate) fn has_parts(&self) -> bool {
         self.pass.out.parts
     }

@@ -32,7 +32,7 @@ impl Window {
     pub(crate) fn between(&self, start: usize, end: usize) -> &[Token] {
         &self.tokens[start - self.base..end - self.base]
     }
-    /// Whether the token at a position was forgotten.
+    /// Returns whether the token at a position was forgotten.
     pub(crate) fn forgot(&self, at: usize) -> bool {
         at < self.base
     }

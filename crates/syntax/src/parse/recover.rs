@@ -9,7 +9,7 @@ use relax_base::Span;
 use crate::lex::Token;
 use crate::token::Tok;
 
-/// Whether an error at `at` is only the echo of one that was reported.
+/// Returns whether an error at `at` is only the echo of one that was reported.
 pub(super) fn is_echo(tokens: &[Token], at: usize) -> bool {
     let error = |i: usize| tokens.get(i).is_some_and(|t| t.tok == Tok::Error);
     // Brackets that were put in are reported already.
@@ -21,7 +21,7 @@ pub(super) fn is_echo(tokens: &[Token], at: usize) -> bool {
     error(at) || put_in(at) || at > 0 && (error(at - 1) || put_in(at - 1))
 }
 
-/// Whether one of `places` lies in the statement around `at`.
+/// Returns whether one of `places` lies in the statement around `at`.
 pub(super) fn in_statement(tokens: &[Token], at: usize, places: &[Span]) -> bool {
     let boundary = |t: &Token| matches!(t.tok, Tok::Semi | Tok::LBrace | Tok::RBrace);
     let at = at.min(tokens.len());

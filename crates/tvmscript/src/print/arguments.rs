@@ -10,7 +10,8 @@ pub(super) enum Part {
     Value(ExprId),
 }
 
-/// The arguments of a call that is written: inputs by place as long as none is left out, others by name.
+/// The arguments of a call that is written: inputs by place as long as none is left out, others by
+/// name.
 pub(super) struct Arguments<'o> {
     op: &'o Operator,
     parts: Vec<(String, Part)>,

@@ -128,7 +128,8 @@ fn empty(shape: &[i64], out: &mut String) {
 fn nested(t: &Tensor, out: &mut String) {
     let shape = t.shape();
     for i in 0..t.len() {
-        // How many lists begin here: those whose elements before this one are a multiple of their size.
+        // How many lists begin here: those whose elements before this one are a multiple of their
+        // size.
         let mut block = 1;
         let mut opens = 0;
         for &n in shape.iter().rev() {
@@ -161,7 +162,7 @@ fn number(t: &Tensor, i: usize, out: &mut String) {
     }
 }
 
-/// Whether a value is the one that a rule names.
+/// Returns whether a value is the one that a rule names.
 pub(super) fn same(a: &AttrValue, b: &AttrValue) -> bool {
     a == b || matches!((a.as_bool(), b), (Some(x), AttrValue::Bool(y)) if x == *y)
 }

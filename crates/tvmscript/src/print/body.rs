@@ -142,7 +142,7 @@ impl Printer<'_> {
         line(out, depth + 1, &text);
     }
 
-    /// Whether a value is printed over several lines.
+    /// Returns whether a value is printed over several lines.
     fn is_block(&self, e: ExprId) -> bool {
         matches!(
             self.m.exprs[e],
@@ -300,7 +300,7 @@ impl Printer<'_> {
         self.numbers.contains(&v) || marked.is_some_and(|a| a.get("scalar").is_some())
     }
 
-    /// Whether a value is a number and no tensor.
+    /// Returns whether a value is a number and no tensor.
     fn is_number(&self, e: ExprId) -> bool {
         match &self.m.exprs[e] {
             Expr::Var(v) => self.is_number_var(*v),
@@ -314,7 +314,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a function gives a number: as it says, or because its value is one.
+    /// Returns whether a function gives a number: as it says, or because its value is one.
     fn gives_number(&mut self, f: FuncId) -> bool {
         let m = self.m;
         if m.funcs[f].attrs.get("gives_number").is_some() {
@@ -342,7 +342,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether the text of a value says its type.
+    /// Returns whether the text of a value says its type.
     fn says_its_type(&self, e: ExprId) -> bool {
         let Expr::Call { callee, .. } = self.m.exprs[e] else {
             return false;

@@ -2,8 +2,8 @@
 
 use relax_ops::Layout;
 
-/// `T.index_map(lambda i0, i1: (i1 // 4, i0, i1 % 4))`: where the element at some indices of one layout is in another.
-/// `None` where the words are no layouts of the same axes.
+/// `T.index_map(lambda i0, i1: (i1 // 4, i0, i1 % 4))`: where the element at some indices of one
+/// layout is in another. `None` where the words are no layouts of the same axes.
 pub(super) fn map(from: &str, to: &str) -> Option<String> {
     let (from, to) = (Layout::parse(from)?, Layout::parse(to)?);
     if !from.convertible(&to) {

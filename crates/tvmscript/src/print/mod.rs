@@ -42,7 +42,8 @@ pub(crate) enum Stop {
 pub enum Printed {
     /// The text.
     Text(String),
-    /// Values that are used more than once have no names: the module is to be brought to bindings first.
+    /// Values that are used more than once have no names: the module is to be brought to bindings
+    /// first.
     NotNormal,
     /// Constructs that have no form, and the names of the operators among them.
     NoForm(Vec<Diagnostic>, Vec<&'static str>),
@@ -237,7 +238,7 @@ impl Printer<'_> {
     }
 }
 
-/// Whether a function is only said to be kept as text.
+/// Returns whether a function is only said to be kept as text.
 fn is_kept(m: &Module, f: FuncId) -> bool {
     let Expr::Call { attrs, .. } = m.exprs[m.funcs[f].body] else {
         return false;

@@ -67,7 +67,8 @@ impl Names {
         }
     }
 
-    /// Names the symbols of a function's signature: those of other functions may have the same name.
+    /// Names the symbols of a function's signature: those of other functions may have the same
+    /// name.
     pub fn signature(&mut self, m: &Module, func: FuncId) {
         let mut own: FxHashSet<String> = FxHashSet::default();
         for &d in &m.funcs[func].dims {

@@ -1,4 +1,5 @@
-//! Which parts of expressions get a name of their own: text is a tree, expressions share what they use more than once.
+//! Which parts of expressions get a name of their own: text is a tree, expressions share what they
+//! use more than once.
 
 use relax_loops::{BinOp, Ex, ExKind, Program, visit_expr};
 use rustc_hash::FxHashMap;
@@ -66,7 +67,8 @@ pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
     order.into_iter().cloned().collect()
 }
 
-/// Whether the text of expressions has no more than [`SHORT`] operations: most have, so that nothing is noted of them.
+/// Returns whether the text of expressions has no more than [`SHORT`] operations: most have, so
+/// that nothing is noted of them.
 fn is_short(exprs: &[&Ex]) -> bool {
     let (mut open, mut size) = (exprs.to_vec(), 0);
     while let Some(e) = open.pop() {
@@ -80,7 +82,7 @@ fn is_short(exprs: &[&Ex]) -> bool {
 }
 
 impl Seen {
-    /// What is known of an expression whose parts were met.
+    /// Returns what is known of an expression whose parts were met.
     fn of(p: &Program, e: &Ex, seen: &FxHashMap<usize, Seen>) -> Seen {
         let (mut size, mut total) = (1u64, works(p, e));
         for part in e.children() {
@@ -97,7 +99,7 @@ impl Seen {
     }
 }
 
-/// Whether an expression computes its part of this number in any case.
+/// Returns whether an expression computes its part of this number in any case.
 fn computes(e: &Ex, part: usize) -> bool {
     part == 0
         || !matches!(
@@ -106,7 +108,8 @@ fn computes(e: &Ex, part: usize) -> bool {
         )
 }
 
-/// Whether an operation works on anything: it divides by nothing that may be 0, and reads an element that is there.
+/// Returns whether an operation works on anything: it divides by nothing that may be 0, and reads
+/// an element that is there.
 fn works(p: &Program, e: &Ex) -> bool {
     match e.kind() {
         ExKind::Load(b, index) => index.iter().zip(&p.bufs[*b].shape).all(|(at, extent)| {

@@ -9,7 +9,8 @@ use super::share::repeated;
 use super::tir_ops::{Part, binary, float, integer, unary};
 use super::{Printer, Stop};
 
-/// A text that grows beyond this stands for an expression whose parts are shared, and may not be named.
+/// A text that grows beyond this stands for an expression whose parts are shared, and may not be
+/// named.
 const LONGEST: usize = 1 << 17;
 
 struct Writer<'p> {
@@ -24,8 +25,9 @@ struct Writer<'p> {
     depth: usize,
 }
 
-/// The program with a dimension of its own for each extent of an output that is computed: the caller says how large an
-/// output is, and TVM wants what the signature says to be what the caller says, letter by letter.
+/// The program with a dimension of its own for each extent of an output that is computed: the
+/// caller says how large an output is, and TVM wants what the signature says to be what the caller
+/// says, letter by letter.
 fn opened(p: &Program) -> Program {
     let mut p = p.clone();
     for o in p.outputs.clone() {
@@ -365,8 +367,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Gives names to what a statement's expressions use again and again, before the statement. The caller forgets them
-    /// behind it.
+    /// Gives names to what a statement's expressions use again and again, before the statement. The
+    /// caller forgets them behind it.
     fn name_parts(&mut self, depth: usize, exprs: &[&Ex]) -> Result<(), Stop> {
         for part in repeated(self.p, exprs) {
             let text = self.ex(&part)?;

@@ -7,7 +7,8 @@ use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp};
 
 use super::{Printer, Stop};
 
-/// A type whose text is longer is none that a text can hold: types share their parts, and texts cannot.
+/// A type whose text is longer is none that a text can hold: types share their parts, and texts
+/// cannot.
 const LONGEST: usize = 1 << 18;
 
 /// Where a dimension stands: that decides how an expression is written.
@@ -98,7 +99,7 @@ impl DimBuilder for Choice {
     }
 }
 
-/// Whether a dimension is the greater or the lesser of others, or made of such.
+/// Returns whether a dimension is the greater or the lesser of others, or made of such.
 pub(super) fn chooses(d: &Dim) -> bool {
     d.build(&mut Choice)
 }

@@ -102,7 +102,7 @@ fn zeros(dtype: DType, shape: &[i64]) -> Option<Tensor> {
     Tensor::byte_len(dtype, shape).map(|_| Tensor::zeros(dtype, shape))
 }
 
-/// What numpy makes of them, and TVM of that.
+/// Returns what numpy makes of them, and TVM of that.
 fn default_type(numbers: &[Number]) -> DType {
     if numbers.iter().any(|n| matches!(n, Number::Float(_))) || numbers.is_empty() {
         DType::F32
@@ -113,7 +113,8 @@ fn default_type(numbers: &[Number]) -> DType {
     }
 }
 
-/// The numbers of nested lists, in order, and the lists' extents. Lists nest no deeper than brackets may.
+/// The numbers of nested lists, in order, and the lists' extents. Lists nest no deeper than
+/// brackets may.
 fn flatten(
     value: &Val,
     depth: usize,

@@ -123,7 +123,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The parameters that are annotated as numbers: extents of parameters behind them may speak of them.
+    /// The parameters that are annotated as numbers: extents of parameters behind them may speak of
+    /// them.
     fn number_parameters(&mut self, params: List) -> FxHashMap<Symbol, (Span, ExprId)> {
         let mut numbers = FxHashMap::default();
         for param in self.ast.func_params(params).to_vec() {

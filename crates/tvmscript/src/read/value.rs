@@ -84,7 +84,7 @@ pub(super) enum Decorator {
 }
 
 impl Val {
-    /// How messages name it.
+    /// Returns how messages name it.
     pub fn describe(&self) -> &'static str {
         match self {
             Val::Bad => "something that is wrong",
@@ -134,7 +134,8 @@ impl Val {
             Val::DType(d) => AttrValue::DType(*d),
             Val::Dim(d) => AttrValue::dim(d.clone()),
             Val::Number(d, x) => named(&format!("T.{d}"), AttrValue::Float(*x)),
-            // Values nest as deep as the text's brackets; a limit keeps this from being a matter of the stack.
+            // Values nest as deep as the text's brackets; a limit keeps this from being a matter of
+            // the stack.
             Val::List(items) => AttrValue::Array(attrs(items)?),
             Val::Tuple(items) => AttrValue::Array(attrs(items)?),
             Val::Dict(pairs) => {

@@ -205,7 +205,8 @@ impl Lowering<'_> {
         self.cast(st, call, any, to)
     }
 
-    /// The functions that make, read and write a reference. TVM sees that what they are given goes on living.
+    /// The functions that make, read and write a reference. TVM sees that what they are given goes
+    /// on living.
     fn cells(&mut self) -> [GlobalId; 3] {
         if let Some(cells) = self.cells {
             return cells;

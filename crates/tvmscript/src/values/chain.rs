@@ -159,13 +159,13 @@ impl Lowering<'_> {
         }
     }
 
-    /// How the type of a variable of the program is represented here.
+    /// Returns how the type of a variable of the program is represented here.
     pub(super) fn rep_of(&mut self, st: &mut State, v: VarId) -> TypeId {
         let ty = self.var_type(v);
         self.here(st, ty)
     }
 
-    /// How a type is represented here.
+    /// Returns how a type is represented here.
     pub(super) fn here(&mut self, st: &mut State, ty: TypeId) -> TypeId {
         let ty = self.rep(ty);
         st.subst.ty(&mut self.m.types, ty)
@@ -196,7 +196,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What stands as an argument: a name, a constant, a shape, or a tuple of these.
+    /// Returns what stands as an argument: a name, a constant, a shape, or a tuple of these.
     pub(super) fn operand(&mut self, st: &mut State, root: ExprId) -> ExprId {
         let through = |this: &Self, e: ExprId| matches!(this.m.exprs[e], Expr::Tuple(_));
         if !through(self, root) {
@@ -275,7 +275,7 @@ impl Lowering<'_> {
         self.m.add(Expr::Error, Span::NONE)
     }
 
-    /// What an expression gives that is no sequence of bindings.
+    /// Returns what an expression gives that is no sequence of bindings.
     pub(super) fn value(&mut self, st: &mut State, e: ExprId, var: Option<VarId>) -> Given {
         if !self.m.span(e).is_none() {
             self.place = self.m.span(e);

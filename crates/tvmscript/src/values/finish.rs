@@ -8,14 +8,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Lowering;
 
-/// Whether an operator does more than give a value.
+/// Returns whether an operator does more than give a value.
 pub(super) fn effectful(op: OpId) -> bool {
     registry()
         .get(op)
         .is_some_and(|d| d.effects != Effects::Pure)
 }
 
-/// Whether a call of a packed function says that it is pure.
+/// Returns whether a call of a packed function says that it is pure.
 pub(super) fn vouched(m: &Module, attrs: AttrsId) -> bool {
     let pure = m.attrs(attrs).get("pure");
     pure.and_then(AttrValue::as_bool) == Some(true)
@@ -118,7 +118,7 @@ impl Lowering<'_> {
         found
     }
 
-    /// Whether a binding may stand in a dataflow block.
+    /// Returns whether a binding may stand in a dataflow block.
     fn flows(&self, value: ExprId) -> bool {
         match self.m.exprs[value] {
             Expr::Call { callee, .. } => {

@@ -29,8 +29,8 @@ pub(super) struct Known {
 pub(super) enum Code {
     /// An expression of the program.
     Body(ExprId),
-    /// The clauses of a `match` from one on: what is still to be looked at of its pattern. The flag says that the first of
-    /// these is known to have that constructor.
+    /// The clauses of a `match` from one on: what is still to be looked at of its pattern. The flag
+    /// says that the first of these is known to have that constructor.
     Clause(Vec<(VarId, PatId)>, Matched, bool),
 }
 
@@ -282,7 +282,7 @@ impl Lowering<'_> {
         known
     }
 
-    /// What a call of a known function hands over after its arguments.
+    /// Returns what a call of a known function hands over after its arguments.
     pub(super) fn handed(&mut self, st: &mut State, known: &Known) -> Vec<ExprId> {
         let mut args = Vec::new();
         for &v in &known.captured {

@@ -1,12 +1,14 @@
-//! What Relay has and Relax has no word for, as values of Relax: closures, data types with `match`, references, type
-//! parameters, and branches that compute.
+//! What Relay has and Relax has no word for, as values of Relax: closures, data types with `match`,
+//! references, type parameters, and branches that compute.
 //!
-//! A function becomes a global one that takes what it captures after its own parameters, and a closure of it where it is
-//! a value. An instance of a data type is a tuple of its constructor's number and an object that holds the fields. A
-//! reference is a list of one. What a type parameter stands for is any object, brought to its type where that is known.
-//! A branch that computes is a function of its own: TVM plans memory as if both branches ran.
+//! A function becomes a global one that takes what it captures after its own parameters, and a
+//! closure of it where it is a value. An instance of a data type is a tuple of its constructor's
+//! number and an object that holds the fields. A reference is a list of one. What a type parameter
+//! stands for is any object, brought to its type where that is known. A branch that computes is a
+//! function of its own: TVM plans memory as if both branches ran.
 //!
-//! Invariant: nothing here recurses over the program's depth: what is nested becomes a function on a list of work.
+//! Invariant: nothing here recurses over the program's depth: what is nested becomes a function on
+//! a list of work.
 
 mod call;
 mod chain;
@@ -44,7 +46,7 @@ impl TypeSource for Values {
     }
 }
 
-/// Whether a module has what Relax has no word for.
+/// Returns whether a module has what Relax has no word for.
 pub fn needs_values(m: &Module) -> bool {
     if m.script.is_some() {
         return false;
@@ -184,7 +186,7 @@ impl Lowering<'_> {
         self.work.push(Work::global(g, f, &function, ret, prelude));
     }
 
-    /// What a caller outside of the program could not take apart or make.
+    /// Returns what a caller outside of the program could not take apart or make.
     fn opaque(&self, ty: TypeId) -> Option<&'static str> {
         let mut open = vec![ty];
         while let Some(ty) = open.pop() {
@@ -201,7 +203,7 @@ impl Lowering<'_> {
         None
     }
 
-    /// Whether anything has an effect, if only inside of the program.
+    /// Returns whether anything has an effect, if only inside of the program.
     fn has_effects(&self) -> bool {
         let m = &self.m;
         let bodies = m.global_bodies();

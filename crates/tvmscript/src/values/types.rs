@@ -71,13 +71,13 @@ impl Lowering<'_> {
         self.reps[&root]
     }
 
-    /// What an instance of a data type is: the constructor's number, and the fields.
+    /// Returns what an instance of a data type is: the constructor's number, and the fields.
     pub(super) fn instance(&mut self) -> TypeId {
         let tag = self.m.types.scalar(DType::I32);
         self.m.types.tuple([tag, self.any])
     }
 
-    /// Whether a value of one type is to be brought to another one that says more.
+    /// Returns whether a value of one type is to be brought to another one that says more.
     pub(super) fn says_less(&self, from: TypeId, to: TypeId) -> bool {
         let types = &self.m.types;
         let mut open = vec![(from, to)];

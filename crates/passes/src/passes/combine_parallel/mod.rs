@@ -1,9 +1,9 @@
-//! `combine-parallel-conv2d`, `combine-parallel-dense` and `combine-parallel-batch-matmul`: products of
-//! the same data with several weights become one product with all weights, and what follows each of
-//! them alike (a bias, `relu`) is done once on the whole.
+//! `combine-parallel-conv2d`, `combine-parallel-dense` and `combine-parallel-batch-matmul`:
+//! products of the same data with several weights become one product with all weights, and what
+//! follows each of them alike (a bias, `relu`) is done once on the whole.
 //!
-//! A *branch* is a product and the element-wise calls after it, as long as each has one user. Branches
-//! whose products can be combined are a *group*.
+//! A *branch* is a product and the element-wise calls after it, as long as each has one user.
+//! Branches whose products can be combined are a *group*.
 //!
 //! Invariant: a group is combined only where all branches stand in one scope and none depends on
 //! another, so nothing is used before it is there.
@@ -77,14 +77,14 @@ pub(crate) static PASSES: &[PassDef] = &[
 trait Kind {
     /// The operator.
     fn op(&self) -> &'static str;
-    /// Whether two products, of the same data, can be combined.
+    /// Returns whether two products, of the same data, can be combined.
     fn compatible(&self, e: &Edit<'_>, a: &OpCall, b: &OpCall) -> bool;
     /// The combined product.
     fn product(&self, e: &mut Edit<'_>, products: &[OpCall], span: Span) -> Option<ExprId>;
     /// The axis along which the branches' results lie one behind the other in the combined result;
     /// `None` for a new first axis.
     fn axis(&self, e: &Edit<'_>, product: &OpCall, rank: usize) -> Option<Option<usize>>;
-    /// How the axis of an operand that runs along the combined one is written.
+    /// Returns how the axis of an operand that runs along the combined one is written.
     fn operand_axis(&self, axis: usize) -> i64 {
         axis as i64
     }
@@ -194,8 +194,8 @@ fn branch(e: &Edit<'_>, product: ExprId, users: &FxHashMap<ExprId, Vec<ExprId>>)
     branch
 }
 
-/// Whether all calls of a group, and everything that they take, are evaluated in one scope or outside
-/// of it.
+/// Returns whether all calls of a group, and everything that they take, are evaluated in one scope
+/// or outside of it.
 fn in_one_scope(e: &Edit<'_>, scopes: &Scopes, group: &[Branch]) -> bool {
     let Some(here) = scopes.of(group[0][0]) else {
         return false;
@@ -214,7 +214,7 @@ fn in_one_scope(e: &Edit<'_>, scopes: &Scopes, group: &[Branch]) -> bool {
     })
 }
 
-/// What takes the place of the last combined call of each branch.
+/// Returns what takes the place of the last combined call of each branch.
 fn combine(e: &mut Edit<'_>, kind: &dyn Kind, group: &[Branch]) -> Option<Vec<(ExprId, ExprId)>> {
     let products: Vec<OpCall> = group
         .iter()
@@ -410,8 +410,8 @@ fn operands(e: &mut Edit<'_>, products: &[OpCall], i: usize, span: Span) -> Expr
     e.tuple(&all, span)
 }
 
-/// The body with replacements, inside replacements too; the group in whose replacement an expression
-/// depends on itself.
+/// The body with replacements, inside replacements too; the group in whose replacement an
+/// expression depends on itself.
 fn substitute(
     e: &mut Edit<'_>,
     body: ExprId,

@@ -14,7 +14,8 @@ use crate::util::{is_primitive, outside_primitives};
 #[derive(Clone, Debug)]
 struct New {
     expr: ExprId,
-    /// Of a tensor one order, of a tuple of tensors one for each field; empty when nothing is moved.
+    /// Of a tensor one order, of a tuple of tensors one for each field; empty when nothing is
+    /// moved.
     orders: Vec<Option<Order>>,
 }
 
@@ -130,8 +131,8 @@ impl<'w, 'm> Walk<'w, 'm> {
         self.as_written(body)
     }
 
-    /// Whether what is made of a value here can be shared with other users of the value: a variable
-    /// of a block is not visible where several bindings of the block could share it.
+    /// Returns whether what is made of a value here can be shared with other users of the value: a
+    /// variable of a block is not visible where several bindings of the block could share it.
     fn sharable(&self, e: ExprId) -> bool {
         let inside = self.here.is_some_and(|h| self.within_blocks.contains(h));
         !inside || !matches!(self.edit.m.exprs[e], Expr::Var(v) if self.in_blocks.contains(&v))
@@ -220,7 +221,8 @@ impl<'w, 'm> Walk<'w, 'm> {
         Expr::Dataflow { block, body }
     }
 
-    /// The variable that takes the place of one whose value is moved, with the orders of that value.
+    /// The variable that takes the place of one whose value is moved, with the orders of that
+    /// value.
     fn moved(&mut self, var: VarId) -> Option<(VarId, Vec<Option<Order>>)> {
         if !self.vars.contains_key(&var) {
             // A closure that refers to itself is not done yet, and never moved.

@@ -154,7 +154,8 @@ fn specialised(m: &mut Module, old: GlobalId, types: &[TypeId]) -> GlobalId {
     })
 }
 
-/// Whether a type holds no parameters, unknowns or dimension variables: data types can hold it.
+/// Returns whether a type holds no parameters, unknowns or dimension variables: data types can hold
+/// it.
 pub(super) fn plain(m: &Module, root: TypeId) -> bool {
     let mut work = vec![root];
     while let Some(t) = work.pop() {

@@ -85,7 +85,7 @@ fn both(a: Option<Message>, b: Option<Message>) -> Option<Message> {
     })
 }
 
-/// What a call asks of scales of its arguments, given what is asked of its own.
+/// Returns what a call asks of scales of its arguments, given what is asked of its own.
 fn asked(
     e: &Edit<'_>,
     args: &[ExprId],

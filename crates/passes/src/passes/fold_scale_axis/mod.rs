@@ -1,10 +1,10 @@
-//! `fold-scale-axis`: a scale along the channels of a convolution's or dense product's data, or of its
-//! result, becomes part of the weight.
+//! `fold-scale-axis`: a scale along the channels of a convolution's or dense product's data, or of
+//! its result, becomes part of the weight.
 //!
 //! Forward, `conv(x * s, w)` becomes `conv(x, w * s')`; backward, `conv(x, w) * s` becomes
-//! `conv(x, w * s'')`. Between the two may stand what a scale passes: additions (the other operand is
-//! scaled, or divided, too) and, for positive constant scales, `relu`. Operators say what they do in
-//! [`ScaleRole`].
+//! `conv(x, w * s'')`. Between the two may stand what a scale passes: additions (the other operand
+//! is scaled, or divided, too) and, for positive constant scales, `relu`. Operators say what they
+//! do in [`ScaleRole`].
 
 mod backward;
 mod forward;
@@ -63,8 +63,9 @@ struct Message {
     positive: bool,
 }
 
-/// What a call does with a scale. All is of one element type: the product of 8-bit integers into 32 bits has no room
-/// for the scale in its weight. Integers wrap, and what wraps is not kept positive.
+/// Returns what a call does with a scale. All is of one element type: the product of 8-bit integers
+/// into 32 bits has no room for the scale in its weight. Integers wrap, and what wraps is not kept
+/// positive.
 fn role(e: &Edit<'_>, node: ExprId) -> Option<(OpCall, ScaleRole)> {
     let call = e.op_call(node)?;
     let role = call.def.hooks.scale?;
@@ -88,7 +89,7 @@ fn constant_behind(e: &Edit<'_>, mut node: ExprId) -> Option<ExprId> {
     }
 }
 
-/// Whether all elements of a constant expression fulfil a condition.
+/// Returns whether all elements of a constant expression fulfil a condition.
 fn elements(e: &Edit<'_>, node: ExprId, holds: impl Fn(f64) -> bool) -> bool {
     let Some(value) = constant_behind(e, node).and_then(|c| e.constant_value(c)) else {
         return false;
@@ -96,8 +97,8 @@ fn elements(e: &Edit<'_>, node: ExprId, holds: impl Fn(f64) -> bool) -> bool {
     (0..value.len()).all(|i| holds(value.get_f64(i)))
 }
 
-/// Whether `small` broadcasts against `large` along exactly these axes of `large`: it has their
-/// extents there and 1 elsewhere.
+/// Returns whether `small` broadcasts against `large` along exactly these axes of `large`: it has
+/// their extents there and 1 elsewhere.
 fn along(e: &Edit<'_>, large: ExprId, small: ExprId, axes: &[usize]) -> bool {
     let (Some(large), Some(small)) = (e.dims(large), e.dims(small)) else {
         return false;

@@ -303,7 +303,7 @@ impl Groups {
         fine
     }
 
-    /// Whether the kinds of all groups on the way allow it; the start itself is asked too.
+    /// Returns whether the kinds of all groups on the way allow it; the start itself is asked too.
     fn allowed(
         &mut self,
         graph: &Graph,
@@ -318,7 +318,7 @@ impl Groups {
         })
     }
 
-    /// How large the group would be; anything above `most` means too large.
+    /// Returns how large the group would be; anything above `most` means too large.
     fn size_with(&mut self, graph: &Graph, from: usize, to: usize, most: usize) -> usize {
         let root = self.root(to);
         let mut size = self.size[root] as usize;

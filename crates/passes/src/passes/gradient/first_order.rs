@@ -1,6 +1,6 @@
 //! First order: the function must be made of tensors, tuples and operators with a known gradient
-//! ([`relax_ops::Hooks::gradient`]); calls of function literals are followed. The program that comes
-//! out computes everything once, forwards, and then the gradients, backwards.
+//! ([`relax_ops::Hooks::gradient`]); calls of function literals are followed. The program that
+//! comes out computes everything once, forwards, and then the gradients, backwards.
 
 use relax_base::{Diagnostics, Span};
 use relax_ir::{AttrValue, Expr, ExprId, FuncId, Function, Type, TypeId, VarId, VarStyle};
@@ -103,8 +103,8 @@ impl Tape<'_, '_> {
         self.edit.call(op, args, attrs, Span::NONE)
     }
 
-    /// A value of a type with the same number everywhere: `like` for tensors, with the shapes of the
-    /// fields for tuples.
+    /// A value of a type with the same number everywhere: `like` for tensors, with the shapes of
+    /// the fields for tuples.
     fn filled(
         &mut self,
         of: ExprId,

@@ -1,9 +1,9 @@
 //! Higher order: any program of tensors, tuples, data, closures, references and control flow.
 //!
-//! Pearlmutter and Siskind, "Reverse-mode AD in a functional framework" (2008), as TVM does it: each
-//! tensor is carried with a cell for its gradient, each function takes one more argument, a cell with
-//! the way back so far, and each call of an operator puts a step before that way. The entry runs the
-//! program forwards, sets the gradient of its result to ones, and runs the way back.
+//! Pearlmutter and Siskind, "Reverse-mode AD in a functional framework" (2008), as TVM does it:
+//! each tensor is carried with a cell for its gradient, each function takes one more argument, a
+//! cell with the way back so far, and each call of an operator puts a step before that way. The
+//! entry runs the program forwards, sets the gradient of its result to ones, and runs the way back.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -230,8 +230,8 @@ impl<'m, 't> Reverse<'m, 't> {
         Ok(self.globals.len() as u64)
     }
 
-    /// The same body with one chain of `let`s for each scope. What has no name stays so: calls in tail
-    /// position above all, for the way back is long.
+    /// The same body with one chain of `let`s for each scope. What has no name stays so: calls in
+    /// tail position above all, for the way back is long.
     fn flat(&mut self, body: ExprId) -> ExprId {
         normal_form(self.edit.m, body, Order::ArgumentsFirst, |_, _| false)
     }

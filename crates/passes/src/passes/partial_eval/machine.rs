@@ -160,8 +160,8 @@ impl Machine<'_, '_> {
         let types = &mut (self.locals.last_mut())
             .expect("code runs in a function")
             .types;
-        // Where a constructor's arguments do not say it, the type has to be written; and nothing but the
-        // program says what a packed function gives.
+        // Where a constructor's arguments do not say it, the type has to be written; and nothing
+        // but the program says what a packed function gives.
         let ty = if has_data(self.edit.m, ty) {
             residual::written(self.edit.m, types, ty)
         } else if calls_packed(self.edit.m, node) && !has_params(self.edit.m, ty) {

@@ -1,9 +1,10 @@
 //! `partial-eval`: runs what is known now, and leaves a program for the rest.
 //!
-//! TVM's algorithm (`src/relay/transforms/partial_eval.cc`): each value has a static part, where it is
-//! known, and a name in the program that is left. Calls of known functions are run in place, as long
-//! as they make progress: along a chain of calls of one function, an argument has to become an older
-//! value or a smaller number. A store knows what reference cells hold, until something unknown runs.
+//! TVM's algorithm (`src/relay/transforms/partial_eval.cc`): each value has a static part, where it
+//! is known, and a name in the program that is left. Calls of known functions are run in place, as
+//! long as they make progress: along a chain of calls of one function, an argument has to become an
+//! older value or a smaller number. A store knows what reference cells hold, until something
+//! unknown runs.
 //!
 //! Here it is a machine with its own list of frames over programs in A-normal form, so neither deep
 //! programs nor long unrollings take stack.

@@ -39,8 +39,8 @@ pub(super) fn unnamed(m: &mut Module, ty: Option<TypeId>) -> (VarId, ExprId) {
     m.fresh_var(Symbol::from("x"), ty, VarStyle::Let)
 }
 
-/// What type parameters stand for in a call, added to what those around it stand for. `None` where
-/// one is not known.
+/// Returns what type parameters stand for in a call, added to what those around it stand for.
+/// `None` where one is not known.
 pub(super) fn instantiate(
     m: &mut Module,
     params: &[relax_ir::TypeParamId],

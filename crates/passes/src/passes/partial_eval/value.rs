@@ -60,7 +60,7 @@ struct Frame {
 }
 
 impl Store {
-    /// Where to come back to.
+    /// Returns where to come back to.
     pub fn mark(&mut self) -> usize {
         self.frames.push(Frame::default());
         self.frames.len() - 1
@@ -106,7 +106,7 @@ impl Store {
 pub(super) struct Fuel(pub Vec<(Value, u64)>);
 
 impl Fuel {
-    /// What is left after another round, and whether the round brings the end nearer.
+    /// Returns what is left after another round, and whether the round brings the end nearer.
     pub fn meet(&self, next: &Fuel) -> (Fuel, bool) {
         let mut progress = false;
         let both = self.0.iter().zip(&next.0);

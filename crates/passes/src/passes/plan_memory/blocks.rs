@@ -1,8 +1,8 @@
 //! Which tensors share a block.
 //!
-//! In order of the bindings, as TVM's planner does: a tensor takes the smallest free block that is large enough; else
-//! the largest free one grows, for its size is only fixed when the whole scope is planned; else there is a
-//! new one. Sizes that are not known are compared by proof.
+//! In order of the bindings, as TVM's planner does: a tensor takes the smallest free block that is
+//! large enough; else the largest free one grows, for its size is only fixed when the whole scope
+//! is planned; else there is a new one. Sizes that are not known are compared by proof.
 
 use std::collections::BTreeSet;
 

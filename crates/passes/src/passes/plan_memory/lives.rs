@@ -1,5 +1,5 @@
-//! How long tensors live: which results of tensor programs can be placed, and the last binding of their scope
-//! that uses them.
+//! How long tensors live: which results of tensor programs can be placed, and the last binding of
+//! their scope that uses them.
 
 use relax_infer::Typing;
 use relax_ir::{DTy, Expr, ExprId, FuncId, IdSet, Module, OpId, Shape, Type, TypeId, VarId};
@@ -127,7 +127,8 @@ impl Walk<'_> {
             return self.used(v, how);
         }
         if !m.is_leaf(e) && !self.seen.insert(e) {
-            // Operations are bound, so nothing is met twice; if it is, what it uses may live any time.
+            // Operations are bound, so nothing is met twice; if it is, what it uses may live any
+            // time.
             for v in m.free_vars(e) {
                 self.used(v, How::Kept);
             }
@@ -222,7 +223,8 @@ impl Walk<'_> {
     }
 }
 
-/// The tensors of a result: one, or the fields of a tuple. `None` where sizes are not known before the call.
+/// The tensors of a result: one, or the fields of a tuple. `None` where sizes are not known before
+/// the call.
 fn outs(m: &Module, ty: TypeId, scope: &FxHashSet<DimVar>) -> Option<Vec<Out>> {
     let all = match &m.types[ty] {
         Type::Tuple(fields) if fields.len() > 1 => fields.to_vec(),

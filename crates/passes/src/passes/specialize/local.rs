@@ -1,4 +1,5 @@
-//! Copies of functions that a `let` binds: each stands right behind the function that it is a copy of.
+//! Copies of functions that a `let` binds: each stands right behind the function that it is a copy
+//! of.
 
 use relax_base::Symbol;
 use relax_infer::Typing;
@@ -25,7 +26,7 @@ impl Locals {
         self.known.len()
     }
 
-    /// What takes the place of `new`, the rewritten `old`, where it calls such a function.
+    /// Returns what takes the place of `new`, the rewritten `old`, where it calls such a function.
     pub fn call(
         &mut self,
         m: &mut Module,
@@ -68,7 +69,8 @@ impl Locals {
         redirected(m, new, callee)
     }
 
-    /// Where `e` binds a function of which copies are wanted: the same with the copies inside.
+    /// Returns where `e` binds a function of which copies are wanted: the same with the copies
+    /// inside.
     pub fn bind(&mut self, m: &mut Module, typing: &Typing, e: ExprId) -> Option<ExprId> {
         let Expr::Let { var, value, body } = m.exprs[e] else {
             return None;

@@ -1,7 +1,7 @@
 //! Operators and generic functions that stand as values become closures that call them.
 //!
-//! A closure that is written where a value is wanted has one type, which its place decides; the operator
-//! itself has as many as there are tensors.
+//! A closure that is written where a value is wanted has one type, which its place decides; the
+//! operator itself has as many as there are tensors.
 
 use relax_infer::Typing;
 use relax_ir::{Attrs, Expr, ExprId, Function, GlobalKind, Memo, Module, OpId, TypeId, VarStyle};
@@ -52,7 +52,8 @@ pub(super) fn expand(m: &mut Module, typing: &Typing) -> u64 {
     count
 }
 
-/// The closure that does what `e` does, if `e` is an operator or a function that computes on any type.
+/// The closure that does what `e` does, if `e` is an operator or a function that computes on any
+/// type.
 fn closure(m: &mut Module, typing: &Typing, e: ExprId) -> Option<ExprId> {
     let names: Vec<String> = match m.exprs[e] {
         Expr::Op(op) => operands(m, op)?,

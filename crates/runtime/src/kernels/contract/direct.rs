@@ -1,5 +1,5 @@
-//! Contractions with little to share: strips of the result whose operands are read as they lie, or sums of products
-//! along the summed axis.
+//! Contractions with little to share: strips of the result whose operands are read as they lie, or
+//! sums of products along the summed axis.
 
 use super::plan::{Axis, Plan, Way, count, offset, offsets};
 use super::{Everywhere, Sums};
@@ -28,7 +28,8 @@ struct Work<'a, T> {
     /// The axes of the result but the one that strips run along.
     outer: &'a [Axis],
     inner: Axis,
-    /// Offsets of both operands at the places of the summed axes; of sums along the last one, of the others.
+    /// Offsets of both operands at the places of the summed axes; of sums along the last one, of
+    /// the others.
     along: [&'a [isize]; 2],
     /// How long the last summed axis is, where sums run along it.
     run: usize,

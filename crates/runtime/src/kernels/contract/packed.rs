@@ -14,9 +14,11 @@ use crate::threads::Share;
 
 /// Rows of a panel of the left operand.
 const ROWS: usize = 8;
-/// Bytes along the longest piece of the common axes: panels of both operands stay in the first cache together.
+/// Bytes along the longest piece of the common axes: panels of both operands stay in the first
+/// cache together.
 const DEEP: usize = 1024;
-/// Places of the common axes that all panels of a block are packed at before the next ones: few pages at a time.
+/// Places of the common axes that all panels of a block are packed at before the next ones: few
+/// pages at a time.
 const PLACES: usize = 32;
 /// Rows of a block.
 const HIGH: usize = 256;
@@ -380,7 +382,7 @@ unsafe fn pack_wide<T: Copy + Default>(
 /// Elements of a line that are read at once.
 const SQUARE: usize = 8;
 
-/// Whether the next places lie side by side.
+/// Returns whether the next places lie side by side.
 #[inline(always)]
 fn follow(along: &[isize]) -> bool {
     let Some(next) = along.first_chunk::<SQUARE>() else {
@@ -393,8 +395,8 @@ fn follow(along: &[isize]) -> bool {
     beside
 }
 
-/// The next elements of `W` lines, turned over: whole pieces of lines are read, so that lines a power of two apart, which
-/// share few places of the cache, are not fetched for every element.
+/// The next elements of `W` lines, turned over: whole pieces of lines are read, so that lines a
+/// power of two apart, which share few places of the cache, are not fetched for every element.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
 unsafe fn turned<T: Copy + Default, const W: usize>(

@@ -127,7 +127,8 @@ impl Plan {
             (true, _, true) => Way::Direct,
             (true, true, false) => Way::Dots,
             (true, false, false) if m * n < 16 || k < 4 => Way::Direct,
-            // Integers of 64 bits are multiplied so slowly that packing small products does not pay.
+            // Integers of 64 bits are multiplied so slowly that packing small products does not
+            // pay.
             _ if result.size() == 8 && m * n * k < 512 => Way::Direct,
             _ => Way::Packed,
         }
@@ -147,7 +148,8 @@ impl Plan {
         (all, inner)
     }
 
-    /// The least and the greatest offset at which an operand as it was given is read; the other way round where none is.
+    /// The least and the greatest offset at which an operand as it was given is read; the other way
+    /// round where none is.
     pub fn reach(&self, operand: usize) -> (isize, isize) {
         if count(&self.summed) == 0 {
             return (0, -1);

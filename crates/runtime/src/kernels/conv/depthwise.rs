@@ -23,7 +23,8 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
             let weight = v.weight.add((channel * s.og + m) * s.kh * s.kw);
             let mut oy = 0;
             while oy < s.oh {
-                // Rows are summed several at a time, so that chains of sums overlap and weights are read once for all.
+                // Rows are summed several at a time, so that chains of sums overlap and weights are
+                // read once for all.
                 let high = match s.oh - oy {
                     4.. => 4,
                     2.. => 2,
@@ -66,8 +67,9 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
     }
 }
 
-/// The places of a window, `distance` apart, that lie in the image for any of the outputs whose windows begin between
-/// `before` in front of the image and `beyond` behind that. The others see nothing but padding.
+/// The places of a window, `distance` apart, that lie in the image for any of the outputs whose
+/// windows begin between `before` in front of the image and `beyond` behind that. The others see
+/// nothing but padding.
 pub(super) fn taps(
     count: usize,
     distance: usize,
@@ -83,8 +85,8 @@ pub(super) fn taps(
     first..places(size as isize + before).min(count).max(first)
 }
 
-/// Whether windows are read where the image lies: 3 by 3 with steps of 1, for which a padded copy would take as long as
-/// the sums.
+/// Returns whether windows are read where the image lies: 3 by 3 with steps of 1, for which a
+/// padded copy would take as long as the sums.
 fn as_it_lies(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1);
     plain && !s.nhwc && isa() == Isa::Avx512
@@ -148,8 +150,8 @@ unsafe fn spread3<S: Simd>(weight: *const f32) -> [[S; 3]; 3] {
     }
 }
 
-/// `R` output rows, which it returns, of one vector: sums of many rows overlap. Each row of the image is read once for
-/// the three output rows that it serves, with all nine weights in registers.
+/// `R` output rows, which it returns, of one vector: sums of many rows overlap. Each row of the
+/// image is read once for the three output rows that it serves, with all nine weights in registers.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn rows3<S: Simd, const R: usize>(
@@ -187,8 +189,9 @@ unsafe fn rows3<S: Simd, const R: usize>(
     R
 }
 
-/// Columns of `NV` vectors from `ox` on, from the first row of the output to the last: each row of the image is read
-/// once, and added to the three output rows that it serves, whose sums and all nine weights are in registers.
+/// Columns of `NV` vectors from `ox` on, from the first row of the output to the last: each row of
+/// the image is read once, and added to the three output rows that it serves, whose sums and all
+/// nine weights are in registers.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn down3<S: Simd, const NV: usize>(
@@ -293,7 +296,7 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     }
 }
 
-/// What the sums begin with: the channel's bias, unless they are scaled first.
+/// Returns what the sums begin with: the channel's bias, unless they are scaled first.
 #[inline(always)]
 unsafe fn bias(target: &Target) -> f32 {
     match &target.epilogue {

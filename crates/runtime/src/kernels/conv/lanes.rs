@@ -1,7 +1,8 @@
 //! Depthwise windows with channels along vectors.
 //!
-//! The rows of small images fill vectors badly, and steps of two take them apart. Here a vector holds the same pixel of
-//! as many channels: the image is turned over on its way into a padded copy, and the sums on their way out.
+//! The rows of small images fill vectors badly, and steps of two take them apart. Here a vector
+//! holds the same pixel of as many channels: the image is turned over on its way into a padded
+//! copy, and the sums on their way out.
 
 use super::depthwise::taps;
 use super::{RxConv2dF32, SMALL, Sizes};
@@ -16,7 +17,7 @@ const SUMS: usize = 8;
 /// Most pixels of an output for whose padded copies the first two caches have room.
 const PIXELS: usize = 32 * 32;
 
-/// Whether this way is faster than with the pixels of a row along vectors.
+/// Returns whether this way is faster than with the pixels of a row along vectors.
 pub(super) fn pays(s: &Sizes) -> bool {
     // Rows of whole vectors are read where they lie.
     let short = s.ow <= 8 || !s.ow.is_multiple_of(8) && s.ow < 24 || s.sw > 1;
@@ -34,7 +35,8 @@ pub(super) fn pays(s: &Sizes) -> bool {
         && high.max(wide) <= 8 * PIXELS
 }
 
-/// Where a pixel's vector lies in the padded copy of some channels, and what a thread's memory holds.
+/// Where a pixel's vector lies in the padded copy of some channels, and what a thread's memory
+/// holds.
 struct Room<'a> {
     s: &'a Sizes,
     /// Pixels of a row of the copy.

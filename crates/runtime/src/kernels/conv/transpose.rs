@@ -1,8 +1,9 @@
 //! Transposed convolution: each input pixel spreads over a window of the output.
 //!
-//! What all pixels of some rows spread is a product of matrices, (filters × window, channels) by (channels, pixels),
-//! whose right operand is the image as it lies; each line of it, a place of the window for all pixels, is then added to
-//! the output. The rows are as many as keep the product in the second cache.
+//! What all pixels of some rows spread is a product of matrices, (filters × window, channels) by
+//! (channels, pixels), whose right operand is the image as it lies; each line of it, a place of the
+//! window for all pixels, is then added to the output. The rows are as many as keep the product in
+//! the second cache.
 
 use super::{RxConv2dF32, Sizes};
 use crate::context::{RxContext, Status, guard};
@@ -19,7 +20,8 @@ const ROOM: usize = 1 << 18;
 struct Piece {
     from: usize,
     to: usize,
-    /// What its pixels spread: filter after filter, place after place of the window, pixel after pixel.
+    /// What its pixels spread: filter after filter, place after place of the window, pixel after
+    /// pixel.
     spread: *const f32,
     /// The first of the group's planes in the output.
     y: *mut f32,
@@ -71,7 +73,8 @@ impl Sizes {
 unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
     let e = &v.epilogue;
     let bounds = e.bounds();
-    // SAFETY: the callers' promise: scale and bias have a number for each channel, the residual the output's form.
+    // SAFETY: the callers' promise: scale and bias have a number for each channel, the residual the
+    // output's form.
     unsafe {
         let scale = if e.scale.is_null() {
             1.0
@@ -169,8 +172,9 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     0
 }
 
-/// A transposed convolution: the descriptor of a convolution with the weight as (c, o / groups, kh, kw), channels first.
-/// `weight_packed`, with one group, is from `rx_pack_a_f32` with m = o × kh × kw, k = c and strides 1 and m.
+/// A transposed convolution: the descriptor of a convolution with the weight as (c, o / groups, kh,
+/// kw), channels first. `weight_packed`, with one group, is from `rx_pack_a_f32` with m = o × kh ×
+/// kw, k = c and strides 1 and m.
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and the output overlaps only the residual.

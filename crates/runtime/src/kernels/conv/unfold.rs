@@ -35,8 +35,8 @@ pub struct Source<'a> {
     pub padded: Option<(&'a Padded, usize)>,
 }
 
-/// The output rows' parts of `count` pixels from `first` on, or the pixels themselves where the inputs of neighbours are
-/// no neighbours; how many there are.
+/// The output rows' parts of `count` pixels from `first` on, or the pixels themselves where the
+/// inputs of neighbours are no neighbours; how many there are.
 #[inline(always)]
 fn parts(s: &Sizes, padded: bool, first: usize, count: usize, parts: &mut [Pixels; COLS]) -> usize {
     let longest = if padded || s.sw == 1 { s.ow } else { 1 };
@@ -60,7 +60,8 @@ fn parts(s: &Sizes, padded: bool, first: usize, count: usize, parts: &mut [Pixel
     n
 }
 
-/// The inputs of neighbouring pixels for one place of the window; pixels whose input lies outside the image are left out.
+/// The inputs of neighbouring pixels for one place of the window; pixels whose input lies outside
+/// the image are left out.
 #[inline(always)]
 fn run(
     s: &Sizes,
@@ -233,7 +234,7 @@ pub unsafe fn rows(
     }
 }
 
-/// Where the channels of an output pixel's input start, for one place of the window.
+/// Returns where the channels of an output pixel's input start, for one place of the window.
 #[inline(always)]
 fn at(s: &Sizes, pixel: usize, tap: usize) -> Option<usize> {
     let y = (pixel / s.ow * s.sh + tap / s.kw * s.dh) as isize - s.pt;

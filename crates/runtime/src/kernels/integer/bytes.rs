@@ -1,9 +1,9 @@
 //! Operands of 8 bits with their zero points, as quads for [`quads`](super::quads).
 //!
-//! With data `x` and weight `w` offset to `u = x + dx` (unsigned) and `s = w + dw` (signed), and zero points offset
-//! alike, a sum of `(x - zx) * (w - zw)` over `k` elements is `sum(u s) - zu sum(s) - zs sum(u) + k zu zs`. The sums of
-//! the weight are made with its quads; those of the data, needed only where the weight has a zero point, are a
-//! product with ones.
+//! With data `x` and weight `w` offset to `u = x + dx` (unsigned) and `s = w + dw` (signed), and
+//! zero points offset alike, a sum of `(x - zx) * (w - zw)` over `k` elements is
+//! `sum(u s) - zu sum(s) - zs sum(u) + k zu zs`. The sums of the weight are made with its quads;
+//! those of the data, needed only where the weight has a zero point, are a product with ones.
 
 use std::ffi::c_void;
 
@@ -14,8 +14,8 @@ use crate::context::RxContext;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 
-/// An operand of bytes: what is flipped in each to make it unsigned (data) or signed (weight), and its zero point
-/// then.
+/// An operand of bytes: what is flipped in each to make it unsigned (data) or signed (weight), and
+/// its zero point then.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes {
     pub from: *const u8,
@@ -110,7 +110,8 @@ pub(super) unsafe fn woven(lines: [*const u8; 4], n: usize, mask: u32, to: *mut 
     }
 }
 
-/// Bytes side by side as quads, `n` bytes to `n.div_ceil(4)` quads; zeros (as if flipped) fill the last one.
+/// Bytes side by side as quads, `n` bytes to `n.div_ceil(4)` quads; zeros (as if flipped) fill the
+/// last one.
 ///
 /// # Safety
 /// `from` has `n` bytes, `to` room for the quads.
@@ -140,8 +141,8 @@ pub(super) unsafe fn copied(from: *const u8, n: usize, mask: u32, to: *mut u32) 
 /// Most rows for which a weight whose columns lie side by side is read as it lies.
 const FEW: usize = 4;
 
-/// Columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep` each; `start` has what each
-/// row's sums start with.
+/// Columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep` each;
+/// `start` has what each row's sums start with.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 unsafe fn columns<S: Dots, const M: usize>(
@@ -224,7 +225,8 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    /// At most [`FEW`] rows by a weight whose columns lie side by side: nothing but the rows is copied.
+    /// At most [`FEW`] rows by a weight whose columns lie side by side: nothing but the rows is
+    /// copied.
     unsafe fn few(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
         let deep = self.k.div_ceil(64) * 16;
         let scratch = Scratch::new(context, (self.m * deep + FEW) * 4).ok_or(context.status)?;
@@ -259,7 +261,7 @@ impl Dense {
         Ok(())
     }
 
-    /// Whether the weight's lines are quads as they are.
+    /// Returns whether the weight's lines are quads as they are.
     fn lies_as_quads(&self) -> bool {
         self.b_strides.0 == 1
             && self.b.flip == 0
@@ -268,14 +270,14 @@ impl Dense {
             && self.b.from.cast::<u32>().is_aligned()
     }
 
-    /// What both zero points together add to each sum.
+    /// Returns what both zero points together add to each sum.
     fn both(&self) -> i32 {
         (self.k as i32)
             .wrapping_mul(self.a.zero)
             .wrapping_mul(self.b.zero)
     }
 
-    /// What B's zero point takes off the sums of a row.
+    /// Returns what B's zero point takes off the sums of a row.
     unsafe fn row_start(&self, row: *const u32, quads: usize) -> i32 {
         let mut sum = 0i32;
         if self.b.zero != 0 {
@@ -299,8 +301,8 @@ impl Dense {
             return unsafe { self.few(kernel, context) };
         }
         let quads = k.div_ceil(4);
-        // SAFETY: the scratch has room for tables and quads, and a weight that is read where it lies is aligned and only read;
-        // the rest is the caller's promise.
+        // SAFETY: the scratch has room for tables and quads, and a weight that is read where it
+        // lies is aligned and only read; the rest is the caller's promise.
         unsafe {
             let tables = Scratch::new(context, (m + n + 2 * quads) * 8).ok_or(context.status)?;
             // A weight of whole quads that nothing is flipped in is read where it lies.

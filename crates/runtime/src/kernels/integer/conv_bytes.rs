@@ -1,5 +1,6 @@
-//! Convolutions of 8 bits as products of quads: four channels of a pixel are a quad, and the image is kept padded with
-//! its zero point, so that a pixel's place plus the window's is where its quad lies.
+//! Convolutions of 8 bits as products of quads: four channels of a pixel are a quad, and the image
+//! is kept padded with its zero point, so that a pixel's place plus the window's is where its quad
+//! lies.
 
 use super::Scratch;
 use super::bytes::{Bytes, copied, signed_sum, woven};
@@ -23,8 +24,8 @@ impl ByteConv<'_> {
         self.conv.s.cg.div_ceil(4)
     }
 
-    /// One part of the padded image as quads: with channels first the quad `part` of channels of an image, else row
-    /// `part`.
+    /// One part of the padded image as quads: with channels first the quad `part` of channels of an
+    /// image, else row `part`.
     unsafe fn pad(&self, part: usize, to: *mut u32) {
         let (s, (high, wide)) = (&self.conv.s, self.conv.read());
         let (deep, mask) = (self.deep(), self.x.mask());
@@ -210,7 +211,8 @@ impl ByteConv<'_> {
         Ok(())
     }
 
-    /// What the weight's zero point takes off the sums of every pixel: it times the sum of the pixel's window.
+    /// Returns what the weight's zero point takes off the sums of every pixel: it times the sum of
+    /// the pixel's window.
     unsafe fn sum_pixels(
         &self,
         kernel: Kernel,

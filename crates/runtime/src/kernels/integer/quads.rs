@@ -1,8 +1,10 @@
-//! Products of unsigned by signed bytes, four neighbours along the common axis in one instruction (`vpdpbusd`).
+//! Products of unsigned by signed bytes, four neighbours along the common axis in one instruction
+//! (`vpdpbusd`).
 //!
-//! Nothing saturates: four products of 8 bits are added to a sum of 32 bits, which wraps. Signed data are offset by
-//! 128 to be unsigned, unsigned weights to be signed; what offsets and zero points add to each sum is where the sums
-//! start ([`Product::row_start`], [`Product::column_start`]), so that results are those of the plain loop to the bit.
+//! Nothing saturates: four products of 8 bits are added to a sum of 32 bits, which wraps. Signed
+//! data are offset by 128 to be unsigned, unsigned weights to be signed; what offsets and zero
+//! points add to each sum is where the sums start ([`Product::row_start`],
+//! [`Product::column_start`]), so that results are those of the plain loop to the bit.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))] // Without vectors there is no kernel.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
@@ -14,8 +16,8 @@ use crate::kernels::simd::{Isa, isa};
 /// A vector of 32-bit sums, or of as many quads of bytes.
 ///
 /// # Safety
-/// Methods may be called only where the implementation's instruction set is enabled; pointers must be valid for
-/// all lanes.
+/// Methods may be called only where the implementation's instruction set is enabled; pointers must
+/// be valid for all lanes.
 pub(super) unsafe trait Dots: Copy {
     /// Sums in a vector.
     const LANES: usize;
@@ -112,7 +114,7 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// What the processor has and `RELAX_ISA` allows, if anything: others multiply 16 bits.
+    /// Returns what the processor has and `RELAX_ISA` allows, if anything: others multiply 16 bits.
     pub(super) fn chosen() -> Option<Kernel> {
         match isa() {
             #[cfg(target_arch = "x86_64")]
@@ -152,7 +154,8 @@ pub(super) use with_dots;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Avx, Avx512};
 
-/// A product; `c[i * ld + j] (+)= row_start[i] + column_start[j] + sum over p of a(i, p) * b(j, p)`.
+/// A product; `c[i * ld + j] (+)= row_start[i] + column_start[j] + sum over p of a(i, p) * b(j,
+/// p)`.
 #[derive(Clone, Copy)]
 pub(super) struct Product {
     pub m: usize,
@@ -294,8 +297,9 @@ unsafe fn tile<S: Dots>(t: &Tile, signed_rows: bool) {
 }
 
 impl Operand<u32> {
-    /// Packs `N` rows (columns) from `first` on, those before `end`, for `count` quads from quad `from` on: quad after
-    /// quad. Those beyond `end` are copies of the last one: nobody reads their sums.
+    /// Packs `N` rows (columns) from `first` on, those before `end`, for `count` quads from quad
+    /// `from` on: quad after quad. Those beyond `end` are copies of the last one: nobody reads
+    /// their sums.
     unsafe fn panel<const N: usize>(
         &self,
         first: usize,
@@ -303,7 +307,8 @@ impl Operand<u32> {
         (from, count): (usize, usize),
         out: *mut u32,
     ) {
-        // SAFETY: the callers' promise: the tables have `end` and as many quads, `out` room for the panel.
+        // SAFETY: the callers' promise: the tables have `end` and as many quads, `out` room for the
+        // panel.
         unsafe {
             let last = (end - first).min(N) - 1;
             let mut at = [0usize; N];
@@ -343,7 +348,7 @@ impl Operand<u32> {
     }
 }
 
-/// Whether the places along the common axis lie side by side.
+/// Returns whether the places along the common axis lie side by side.
 unsafe fn rising(along: *const usize, count: usize) -> bool {
     // SAFETY: the callers' promise: the table has `count` places.
     unsafe {
@@ -352,8 +357,9 @@ unsafe fn rising(along: *const usize, count: usize) -> bool {
     }
 }
 
-/// `count` quads of each of some lines, `apart` from each other, side by side: quad after quad, in each `wide` lines. Those
-/// beyond the last one are copies of it. Quads are moved as floats, which nothing is done with.
+/// `count` quads of each of some lines, `apart` from each other, side by side: quad after quad, in
+/// each `wide` lines. Those beyond the last one are copies of it. Quads are moved as floats, which
+/// nothing is done with.
 #[inline(always)]
 unsafe fn turned<S: Turning>(
     from: *const f32,
@@ -365,8 +371,8 @@ unsafe fn turned<S: Turning>(
 ) {
     for first in (0..wide).step_by(S::LANES) {
         let some = lines.saturating_sub(first).clamp(1, S::LANES);
-        // SAFETY: the callers' promise: there are lines of `count` quads, and `out` has room for `wide` of them; vectors
-        // divide `wide`.
+        // SAFETY: the callers' promise: there are lines of `count` quads, and `out` has room for
+        // `wide` of them; vectors divide `wide`.
         unsafe {
             let from = from.add(first.min(lines - 1) * apart);
             gather::<S>(from, apart, some, count, |p| {
@@ -439,7 +445,8 @@ impl Product {
     /// Computes the product of at least one quad.
     ///
     /// # Safety
-    /// The operands have all quads that the tables name, the starts and the result their rows and columns.
+    /// The operands have all quads that the tables name, the starts and the result their rows and
+    /// columns.
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
         // SAFETY: the caller's promise.
         unsafe { share_out(context, (*self, kernel)) }

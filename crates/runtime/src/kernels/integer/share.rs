@@ -1,9 +1,10 @@
 //! How a product of small integers is shared out, whatever its words are.
 //!
-//! A word is what one lane multiplies and adds to its sum in one go: a pair of 16 bits ([`pairs`](super::pairs)) or a
-//! quad of bytes ([`quads`](super::quads)). Panels of rows of A are packed once, piece after piece of the common axis;
-//! then workers take blocks of columns of B, pack a piece of one in a room of their own, and multiply it with all
-//! panels of A (with a part of them, where there are fewer blocks than workers).
+//! A word is what one lane multiplies and adds to its sum in one go: a pair of 16 bits
+//! ([`pairs`](super::pairs)) or a quad of bytes ([`quads`](super::quads)). Panels of rows of A are
+//! packed once, piece after piece of the common axis; then workers take blocks of columns of B,
+//! pack a piece of one in a room of their own, and multiply it with all panels of A (with a part of
+//! them, where there are fewer blocks than workers).
 
 use super::Scratch;
 use crate::context::RxContext;
@@ -18,7 +19,8 @@ pub(super) const MOST: usize = 2 * COLS;
 /// Columns that are packed together, at most: a piece of them stays in the second cache.
 const WIDE: usize = 128;
 
-/// An operand of elements or words: row (or column) `i` has number `p` of the common axis at `data[at[i] + along[p]]`.
+/// An operand of elements or words: row (or column) `i` has number `p` of the common axis at
+/// `data[at[i] + along[p]]`.
 pub(super) struct Operand<T> {
     pub data: *const T,
     pub at: *const usize,
@@ -66,8 +68,8 @@ pub(super) struct Place {
 /// A product and the instructions that compute it.
 ///
 /// # Safety
-/// The operands have all words that the extents promise, the result its rows and columns. Functions write where they
-/// are told, and nowhere else.
+/// The operands have all words that the extents promise, the result its rows and columns. Functions
+/// write where they are told, and nowhere else.
 pub(super) unsafe trait Panels: Copy {
     /// Words of the longest piece: two panels of B and one of A stay in the first cache.
     const PIECE: usize;
@@ -98,8 +100,8 @@ pub(super) unsafe trait Panels: Copy {
     unsafe fn tile(&self, place: &Place);
 }
 
-/// Where the panel of A is packed that begins with a row, for a piece of the common axis: pieces lie behind each
-/// other, in each the panels.
+/// Returns where the panel of A is packed that begins with a row, for a piece of the common axis:
+/// pieces lie behind each other, in each the panels.
 fn packed_at(panels: usize, panel: usize, (first, length): Piece) -> usize {
     (first * panels + panel * length) * ROWS
 }
@@ -171,7 +173,8 @@ pub(super) unsafe fn share_out<P: Panels>(context: &mut RxContext, product: P) -
     } else {
         context.pool.threads()
     };
-    // Blocks of columns, at least two for each thread where there are as many; else rows are shared out too.
+    // Blocks of columns, at least two for each thread where there are as many; else rows are shared
+    // out too.
     let wide = (n.div_ceil(2 * threads))
         .next_multiple_of(MOST)
         .clamp(MOST, WIDE);

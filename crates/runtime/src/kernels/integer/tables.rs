@@ -1,5 +1,5 @@
-//! Where a convolution's operands lie: in padded copies of the images and in the weight, both of units. A unit is an
-//! element, or a quad of channels.
+//! Where a convolution's operands lie: in padded copies of the images and in the weight, both of
+//! units. A unit is an element, or a quad of channels.
 
 use super::conv::Conv;
 use super::share::Operand;
@@ -34,7 +34,7 @@ pub(super) struct Task<T> {
 }
 
 impl<'c> Tables<'c> {
-    /// How many offsets there are for groups of `deep` units.
+    /// Returns how many offsets there are for groups of `deep` units.
     pub(super) fn offsets(conv: &Conv, deep: usize) -> usize {
         let s = &conv.s;
         s.oh * s.ow + s.og + 2 * deep * s.kh * s.kw
@@ -43,8 +43,8 @@ impl<'c> Tables<'c> {
     /// The tables, in `memory`.
     ///
     /// # Safety
-    /// The memory has room for as many numbers as [`Tables::offsets`] says, and lives as long as the tables and their
-    /// tasks are used.
+    /// The memory has room for as many numbers as [`Tables::offsets`] says, and lives as long as
+    /// the tables and their tasks are used.
     pub(super) unsafe fn new(conv: &'c Conv<'c>, deep: usize, memory: *mut usize) -> Self {
         let (s, (high, wide)) = (&conv.s, conv.read());
         let (pixels, k) = (s.oh * s.ow, deep * s.kh * s.kw);

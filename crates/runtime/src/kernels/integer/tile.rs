@@ -6,14 +6,14 @@ use crate::kernels::simd::{Isa, isa};
 /// A vector of sums of 32 bits, and the products that are added to it.
 ///
 /// # Safety
-/// Methods may be called only where the implementation's instruction set is enabled; pointers must be valid for
-/// all lanes.
+/// Methods may be called only where the implementation's instruction set is enabled; pointers must
+/// be valid for all lanes.
 unsafe trait Sums: Copy {
     /// Sums in a vector.
     const LANES: usize;
     unsafe fn zero() -> Self;
-    /// For each lane, `self + x.0 * y.0 + x.1 * y.1`, where the lane of `y` at `pairs` is two numbers of 16 bits and
-    /// `x` is the pair at `pair` in all lanes.
+    /// For each lane, `self + x.0 * y.0 + x.1 * y.1`, where the lane of `y` at `pairs` is two
+    /// numbers of 16 bits and `x` is the pair at `pair` in all lanes.
     unsafe fn dot(self, pair: *const i16, pairs: Self) -> Self;
     unsafe fn pairs(from: *const i16) -> Self;
     unsafe fn store(self, to: *mut i32);
@@ -264,8 +264,8 @@ impl Kernel {
     /// The products of a panel of A and of one or two panels of B.
     ///
     /// # Safety
-    /// The panels have as many pairs as the tile says, the result the rows and columns; the processor has the
-    /// instructions.
+    /// The panels have as many pairs as the tile says, the result the rows and columns; the
+    /// processor has the instructions.
     pub(super) unsafe fn run(self, t: &Tile) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -307,7 +307,8 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    /// Every kernel of this processor, and the plain code that other targets use, against the sums one by one.
+    /// Every kernel of this processor, and the plain code that other targets use, against the sums
+    /// one by one.
     #[test]
     fn tiles_are_right() {
         let number = |i: usize| (i as i64 * 7919 % 65_536 - 32_768) as i16;
@@ -346,8 +347,8 @@ mod tests {
                     ld: MOST,
                     keep: true,
                 };
-                // SAFETY: the panels have five pairs, the result all rows and columns; the processor has the
-                // instructions.
+                // SAFETY: the panels have five pairs, the result all rows and columns; the
+                // processor has the instructions.
                 unsafe {
                     match kernel {
                         None => panel::<Plain, 2, 4, 4>(&t),

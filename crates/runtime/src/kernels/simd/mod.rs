@@ -1,7 +1,8 @@
 //! Vectors of float32 as a trait, so that every kernel is written once for all processors.
 //!
-//! Invariant: no closure touches a vector. Closures and the functions of `core` that take them (`map`, `for_each`) are
-//! functions of their own, for which the instruction set is not enabled: intrinsics in them become calls.
+//! Invariant: no closure touches a vector. Closures and the functions of `core` that take them
+//! (`map`, `for_each`) are functions of their own, for which the instruction set is not enabled:
+//! intrinsics in them become calls.
 //!
 //! A kernel is a generic `#[inline(always)]` function over [`Simd`]; `dispatch` makes the
 //! variants, each inside a function that enables its instruction set, and calls the one that
@@ -136,13 +137,15 @@ pub unsafe trait Simd: Copy {
     unsafe fn fence();
     /// The lanes from `first` up to `end`.
     unsafe fn lanes(first: usize, end: usize) -> Self::Lanes;
-    /// Reads some lanes where they would be in a whole vector, the others are 0; nothing else is touched.
+    /// Reads some lanes where they would be in a whole vector, the others are 0; nothing else is
+    /// touched.
     unsafe fn load_lanes(from: *const f32, lanes: Self::Lanes) -> Self;
     /// Reads the first `n` lanes, at most `LANES`; the others are 0.
     unsafe fn load_part(from: *const f32, n: usize) -> Self;
     /// Writes the first `n` lanes, at most `LANES`.
     unsafe fn store_part(self, to: *mut f32, n: usize);
-    /// Writes the lanes from `first` up to `end` where they would go in a whole vector; nothing else is touched.
+    /// Writes the lanes from `first` up to `end` where they would go in a whole vector; nothing
+    /// else is touched.
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize);
     /// `self + b`.
     unsafe fn add(self, b: Self) -> Self;
@@ -154,8 +157,9 @@ pub unsafe trait Simd: Copy {
     unsafe fn div(self, b: Self) -> Self;
     /// `self * b + c`, rounded once where the processor can.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
-    /// Gives back a place and keeps what is read there behind the computation of `sum`. Where all registers hold sums, a
-    /// compiler that reads the next operands first runs out of them, and a sum goes through memory at every step.
+    /// Gives back a place and keeps what is read there behind the computation of `sum`. Where all
+    /// registers hold sums, a compiler that reads the next operands first runs out of them, and a
+    /// sum goes through memory at every step.
     #[inline(always)]
     unsafe fn pinned<T>(at: *const T, _sum: &mut Self) -> *const T {
         at
@@ -170,7 +174,8 @@ pub unsafe trait Simd: Copy {
     unsafe fn round(self) -> Self;
     /// Adds `n` (an integer in a float, -126 ≤ n ≤ 127) to the exponent of a number: `self * 2^n`.
     unsafe fn scale(self, n: Self) -> Self;
-    /// `self * 2^n` for an integer `n` in a float, where number and result are normal: `n` is added to the exponent.
+    /// `self * 2^n` for an integer `n` in a float, where number and result are normal: `n` is added
+    /// to the exponent.
     unsafe fn lift(self, n: Self) -> Self;
     /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive normal number.
     unsafe fn split(self) -> (Self, Self);

@@ -48,8 +48,8 @@ pub fn lanes() -> usize {
     }
 }
 
-/// The first `part` elements of each of some lines, at most as many as there are lanes, as vectors of one element of all
-/// lines each. Missing lines are the last one again.
+/// The first `part` elements of each of some lines, at most as many as there are lanes, as vectors
+/// of one element of all lines each. Missing lines are the last one again.
 ///
 /// # Safety
 /// There are lines, and the elements can be read.
@@ -75,8 +75,8 @@ pub unsafe fn columns<S: Turning>(
     }
 }
 
-/// Reads `count` elements of each of some lines, `step` apart, as vectors of one element of all lines each; element `i`
-/// goes to the vector at `to(i)`.
+/// Reads `count` elements of each of some lines, `step` apart, as vectors of one element of all
+/// lines each; element `i` goes to the vector at `to(i)`.
 ///
 /// # Safety
 /// The elements can be read, there are lines, and the vectors that `to` names can be written.
@@ -104,8 +104,9 @@ pub unsafe fn gather<S: Turning>(
     }
 }
 
-/// Turns `count` vectors, one behind the other, over to `lines` lines that lie `step` apart. A residual that lies as they do
-/// is added before bounds are kept; without one, bounds are somebody else's.
+/// Turns `count` vectors, one behind the other, over to `lines` lines that lie `step` apart. A
+/// residual that lies as they do is added before bounds are kept; without one, bounds are somebody
+/// else's.
 ///
 /// # Safety
 /// There are as many vectors, and all elements can be written, or read of the residual.
@@ -143,7 +144,8 @@ pub unsafe fn scatter<S: Turning>(
     }
 }
 
-/// As `dispatch` for kernels that turn squares over: `name::<S>(arg, …)` with the right `S`, of at most [`MOST`] lanes.
+/// As `dispatch` for kernels that turn squares over: `name::<S>(arg, …)` with the right `S`, of at
+/// most [`MOST`] lanes.
 macro_rules! dispatch_turning {
     ($name:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]

@@ -43,7 +43,7 @@ pub unsafe trait Vector: Copy {
     unsafe fn same(self, b: Self) -> Self::Mask;
     /// `mask ? yes : no`.
     unsafe fn pick(mask: Self::Mask, yes: Self, no: Self) -> Self;
-    /// Whether a comparison holds for any lane.
+    /// Returns whether a comparison holds for any lane.
     unsafe fn any(mask: Self::Mask) -> bool;
     /// `self > b ? self : b`.
     #[inline(always)]

@@ -1,4 +1,5 @@
-//! Short rows: many of them are one strip, in which operands that lie otherwise are brought together first.
+//! Short rows: many of them are one strip, in which operands that lie otherwise are brought
+//! together first.
 
 use super::{INPUTS, Offsets, Plan, STRIP, Space};
 use crate::kernels::simd::Simd;
@@ -10,7 +11,7 @@ const SLACK: usize = 16;
 /// Elements of a result below which bringing together does not pay.
 const FEW: usize = 128;
 
-/// Whether rows are so short, and so many, that they are taken together.
+/// Returns whether rows are so short, and so many, that they are taken together.
 pub(super) fn pays(out: &Space) -> bool {
     out.inner() < SHORT && out.rows() > 1 && out.count() >= FEW
 }
@@ -26,7 +27,7 @@ pub(super) fn strips(out: &Space) -> usize {
 }
 
 impl Space {
-    /// Whether an input's elements lie as those of the space do, one behind the other.
+    /// Returns whether an input's elements lie as those of the space do, one behind the other.
     fn dense(&self, input: usize) -> bool {
         let mut step = 1;
         for k in (0..self.rank).rev() {
@@ -69,8 +70,8 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
     }
 }
 
-/// Brings rows of an input, from one on, together. Rows are written as whole vectors: what goes beyond the end of one is
-/// overwritten by the next, or lies in the slack.
+/// Brings rows of an input, from one on, together. Rows are written as whole vectors: what goes
+/// beyond the end of one is overwritten by the next, or lies in the slack.
 #[inline(always)]
 unsafe fn gather<S: Simd>(
     space: &Space,

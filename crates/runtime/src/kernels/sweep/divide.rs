@@ -1,6 +1,7 @@
-//! Division of integers by way of floats: the quotient of numbers that a float holds exactly, with as many bits again to
-//! spare, is rounded to no other integer than the true one, and processors divide floats in vectors. Adding a number
-//! whose last bit is 1 brings a float to an integer in its lower bits: conversions of 64 bits are no vectors everywhere.
+//! Division of integers by way of floats: the quotient of numbers that a float holds exactly, with
+//! as many bits again to spare, is rounded to no other integer than the true one, and processors
+//! divide floats in vectors. Adding a number whose last bit is 1 brings a float to an integer in
+//! its lower bits: conversions of 64 bits are no vectors everywhere.
 
 /// How a quotient is brought to an integer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub(super) trait Divides: Copy {
     fn exact(self, by: Self, round: Round) -> (Self, Self);
     /// The same by floats.
     fn by_float(self, by: Self, round: Round) -> (Self, Self);
-    /// Whether floats give the right result for numbers of these bits together.
+    /// Returns whether floats give the right result for numbers of these bits together.
     fn narrow(self) -> u64;
     /// The bits that must be 0 in [`Divides::narrow`] of all numbers.
     const WIDE: u64;

@@ -47,7 +47,7 @@ impl Space {
         space
     }
 
-    /// Whether an input's elements lie as those of the space do, one behind the other.
+    /// Returns whether an input's elements lie as those of the space do, one behind the other.
     pub fn dense(&self, input: usize) -> bool {
         let mut step = 1;
         let steps = &self.steps[input][..self.rank];
@@ -76,7 +76,7 @@ impl Space {
         self.steps[input][self.rank.saturating_sub(1)]
     }
 
-    /// Where an input's element of a flat index lies.
+    /// Returns where an input's element of a flat index lies.
     pub fn offset(&self, flat: usize, input: usize) -> isize {
         let (mut rest, mut offset) = (flat, 0);
         for k in (0..self.rank).rev() {
@@ -126,8 +126,8 @@ impl Space {
 }
 
 impl Cursor {
-    /// The rows, or parts of them, that `n` elements from here on lie in: for each the input's offset, how many elements
-    /// came before it, and how many it has.
+    /// The rows, or parts of them, that `n` elements from here on lie in: for each the input's
+    /// offset, how many elements came before it, and how many it has.
     #[inline(always)]
     pub fn rows(
         &self,

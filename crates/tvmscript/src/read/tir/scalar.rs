@@ -5,8 +5,8 @@ use relax_tensor::{DType, TypeCode};
 
 use super::Out;
 
-/// A number. Loop variables, dimensions and what is reckoned from them are `int64` here; where TensorIR has them
-/// in 32 bits (`ty`), they are brought to these only when they leave an index.
+/// A number. Loop variables, dimensions and what is reckoned from them are `int64` here; where
+/// TensorIR has them in 32 bits (`ty`), they are brought to these only when they leave an index.
 #[derive(Clone, Debug)]
 pub(super) struct Sc {
     pub ex: Ex,

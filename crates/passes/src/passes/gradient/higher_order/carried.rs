@@ -101,7 +101,7 @@ impl Reverse<'_, '_> {
         }
     }
 
-    /// Whether a float may be in it: only floats have gradients.
+    /// Returns whether a float may be in it: only floats have gradients.
     pub(super) fn has_float(&self, ty: TypeId) -> bool {
         let mut work = vec![ty];
         while let Some(t) = work.pop() {

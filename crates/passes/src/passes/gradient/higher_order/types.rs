@@ -61,7 +61,7 @@ impl Reverse<'_, '_> {
         self.types[&root]
     }
 
-    /// Whether a type can be written as an annotation.
+    /// Returns whether a type can be written as an annotation.
     pub(super) fn written(&self, ty: TypeId) -> bool {
         let mut work = vec![ty];
         while let Some(t) = work.pop() {

@@ -145,7 +145,8 @@ impl Machine<'_, '_> {
                 self.unknown(new, e)
             }
             Expr::Func(_) => {
-                // A kernel stands in the program once for each time that the call is left: each has variables of its own.
+                // A kernel stands in the program once for each time that the call is left: each has
+                // variables of its own.
                 let local = self.locals.last().expect("code runs in a function");
                 let mut copier = Copier::new();
                 copier.types = local.types.clone();

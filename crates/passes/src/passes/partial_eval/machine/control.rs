@@ -190,7 +190,8 @@ impl Machine<'_, '_> {
         State::Eval(clause.body)
     }
 
-    /// Whether a value has the form of a pattern, and what the pattern's variables are then.
+    /// Returns whether a value has the form of a pattern, and what the pattern's variables are
+    /// then.
     fn matches(&self, pattern: PatId, value: Value, bound: &mut Vec<(VarId, Value)>) -> Match {
         let mut stack = vec![(pattern, value)];
         let mut found = Match::Yes;
