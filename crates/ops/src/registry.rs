@@ -57,7 +57,7 @@ impl Registry {
     pub fn sugar(&self, spelling: &str) -> Option<OpId> {
         self.sugar.get(spelling).copied()
     }
-    /// The type relation that the text knows by this name (`where Broadcast`).
+    /// Returns the type relation with this name in the text (`where Broadcast`).
     pub fn relation(&self, name: &str) -> Option<crate::RelFn> {
         (crate::families::RELATIONS.iter())
             .find(|r| r.0 == name)
@@ -67,7 +67,7 @@ impl Registry {
     pub fn relation_names(&self) -> impl Iterator<Item = &'static str> {
         crate::families::RELATIONS.iter().map(|r| r.0)
     }
-    /// The definition of a built-in operator; `None` for `op` items of a module.
+    /// Returns the definition of a built-in operator; `None` for `op` items of a module.
     pub fn get(&self, id: OpId) -> Option<&'static OpDef> {
         self.ops.get(id.0 as usize).copied()
     }
@@ -78,8 +78,8 @@ impl Registry {
             .enumerate()
             .map(|(i, op)| (OpId(i as u32), *op))
     }
-    /// The name under which an operator's relation can be written in a `where` clause, when it does
-    /// not depend on attributes.
+    /// Returns the name of an operator's relation in a `where` clause, when it does not depend on
+    /// attributes.
     pub fn relation_name(&self, op: OpId) -> Option<&'static str> {
         let def = self.get(op)?;
         let mut named = crate::families::RELATIONS.iter();

@@ -1,5 +1,5 @@
-//! Values of the less common operators of networks, checked against the common ones where they can
-//! be.
+//! Values of the less common neural network operators, checked against the common ones where
+//! possible.
 
 mod common;
 

@@ -193,7 +193,7 @@ fn simulated_quantize(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(cx.args[0])
 }
 
-/// Divided by the scale, clipped, rounded, multiplied by the scale again.
+/// Divides by the scale, clips, rounds and multiplies by the scale again.
 fn simulated_quantize_compute(te: &mut Te<'_>) -> Done {
     let (x, [scale, low, high]) = (
         te.arg(0),

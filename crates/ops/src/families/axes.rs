@@ -338,7 +338,7 @@ fn dyn_squeeze(cx: &mut RelCx<'_>) -> RelResult {
     }
 }
 
-/// Output axis `k` is the input axis before which `k` others stay.
+/// Output axis `k` is the input axis that has `k` remaining axes before it.
 fn dyn_squeeze_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let rank = x.rank();
@@ -349,7 +349,7 @@ fn dyn_squeeze_compute(te: &mut Te<'_>) -> Done {
     let left = rank
         .checked_sub(axes.len())
         .ok_or("more axes than there are")?;
-    // How many of the axes before each one stay.
+    // The number of remaining axes before each one.
     let stays = |a: usize| {
         axes.iter().fold(Ex::idx(1), |s, g| {
             Ex::where_(&g.eq(a as i64), &Ex::idx(0), &s)

@@ -43,8 +43,8 @@ pub static OPS: &[OpDef] = &[
         .compute(adv_index_compute),
 ];
 
-/// The number of leading axes that data and indices share; negative ones count from the indices'
-/// rank.
+/// Returns the number of leading axes that data and indices share; negative ones count from the
+/// indices' rank.
 fn batch_dims(cx: &RelCx<'_>, indices: usize) -> RelResult<usize> {
     let b = cx.int("batch_dims")?;
     let at = if b < 0 {

@@ -1,6 +1,6 @@
-//! Gradients: how a change of the result follows from changes of the arguments.
+//! Gradients: the gradients of the arguments as a function of the gradient of the result.
 //!
-//! The formulas are those of TVM's registry, so that the programs that come out are the same.
+//! The formulas are those of TVM's registry, so that the resulting programs are the same.
 
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::Tensor;
@@ -113,7 +113,7 @@ pub fn divide(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let r = un(b, "negative", r);
     Some(vec![l, bi(b, "collapse_sum_like", r, y)])
 }
-/// Of constructors of constant tensors: they have no arguments.
+/// The gradients of constructors of constant tensors, which have no arguments.
 pub fn nothing(_: &mut dyn Build, _: &Site, _: ExprId) -> Grads {
     Some(Vec::new())
 }
@@ -132,7 +132,7 @@ pub fn cast_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     };
     Some(vec![bi(b, "cast_like", g, x), un(b, "zeros_like", like)])
 }
-/// Of `clip`. TVM cuts the bounds off to integers, which is wrong for all others.
+/// The gradient of `clip`. TVM truncates the bounds to integers, which is wrong for all others.
 pub fn clip(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
     let low = number(b, x, site.float("a_min")?)?;
@@ -150,7 +150,7 @@ fn pool(b: &mut dyn Build, site: &Site, g: ExprId, op: &'static str, names: &[&s
     let attrs: Vec<(&str, AttrValue)> = names.iter().map(|n| (*n, site.value(n))).collect();
     Some(vec![b.call(op, &[g, site.args[0]], &attrs)])
 }
-/// Of `nn.max_pool2d` without dilation, which the operator on the way back does not know.
+/// The gradient of `nn.max_pool2d` without dilation, which the backward operator does not support.
 pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     if site.value("dilation").as_ints()?.iter().any(|&d| d != 1) {
         return None;
@@ -216,7 +216,7 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     {
         return None;
     }
-    // A depthwise weight may be written by input channels, (C, multiplier, …): the same numbers in
+    // A depthwise weight may be written by input channels, (C, multiplier, …): the same elements in
     // the same order as by output channels, (C * multiplier, 1, …).
     let by_input = w[0] != o[1];
     let mut weight = given;
@@ -271,7 +271,7 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
             ("groups", site.value("groups")),
             ("channels", site.value("channels")),
             ("kernel_size", AttrValue::ints(&[w[2], w[3]])),
-            // The layouts of the two operands and of the result, in the attributes of a
+            // The layouts of the two operands and of the result, from the attributes of a
             // convolution.
             (
                 "data_layout",
@@ -288,7 +288,8 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     Some(vec![backward_data, backward_weight])
 }
 
-/// The axes that a reduction runs over, sorted; `None` where it gives none and means all.
+/// Returns the axes that a reduction runs over, sorted; `None` where it names none, which means
+/// all.
 fn axes(b: &mut dyn Build, site: &Site) -> Option<Option<Vec<i64>>> {
     let rank = b.rank(site.args[0])? as i64;
     let given = match site.value("axis") {
@@ -342,7 +343,7 @@ pub(super) fn total(
     ];
     b.call("sum", &[x], &attrs)
 }
-/// One axis as the list of it, as reductions keep it.
+/// Returns one axis as a list of one, the form in which reductions store it.
 fn one(axis: i64) -> AttrValue {
     AttrValue::ints(&[axis])
 }
@@ -364,7 +365,7 @@ pub fn mean(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let g = bi(b, "multiply", g, scale);
     Some(vec![bi(b, "broadcast_to_like", g, x)])
 }
-/// Of `max`: shared among all places that hold the maximum.
+/// The gradient of `max`: divided equally among all positions that hold the maximum.
 pub fn max(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     let x = site.args[0];
     let shape = b.extents(x)?;
@@ -419,7 +420,7 @@ pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         return None;
     };
     let (d, w) = (b.extents(data)?, b.extents(weight)?);
-    // TVM's type relation lets other programs pass; they compute nothing that has a gradient.
+    // TVM's type relation accepts other programs too; they compute nothing that has a gradient.
     let [units, inner] = w[..] else { return None };
     if d.last() != Some(&inner) {
         return None;
@@ -530,7 +531,7 @@ pub fn reshape_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     };
     Some(vec![bi(b, "reshape_like", g, x), un(b, "zeros_like", like)])
 }
-/// Of comparisons: nothing changes almost everywhere.
+/// The gradient of comparisons: zero almost everywhere.
 pub fn flat(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
     Some(site.args.iter().map(|&x| un(b, "zeros_like", x)).collect())
 }

@@ -1,4 +1,4 @@
-//! Gradients of operators that pick, join, fill and reduce parts of tensors, and of losses.
+//! Gradients of operators that select, join, fill and reduce parts of tensors, and of losses.
 //!
 //! The formulas are those of TVM's registry where it has one; `take` scatters where TVM loops.
 
@@ -82,7 +82,7 @@ pub fn power(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", right, y),
     ])
 }
-/// The gradient where `left` does not hold, and where it does.
+/// Returns the gradient where `left` does not hold, and where it does.
 fn chosen(b: &mut dyn Build, site: &Site, g: ExprId, test: &'static str) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let zeros = un(b, "zeros_like", g);
@@ -94,7 +94,8 @@ fn chosen(b: &mut dyn Build, site: &Site, g: ExprId, test: &'static str) -> Grad
         bi(b, "collapse_sum_like", right, y),
     ])
 }
-/// Of `maximum`: all of it goes to the greater one, to the left one of equals.
+/// The gradient of `maximum`: all of it goes to the greater operand, and to the left one if they
+/// are equal.
 pub fn maximum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     chosen(b, site, g, "less")
 }
@@ -155,7 +156,7 @@ pub fn gather_nd(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let grad = b.call("scatter_nd", &[zeros, indices, g], &add);
     Some(vec![grad, un(b, "zeros_like", indices)])
 }
-/// Of `take`: each slice of the gradient is added where it was taken from.
+/// The gradient of `take`: each slice is added to the one it was taken from.
 pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, indices] = site.args[..] else {
         return None;
@@ -164,7 +165,7 @@ pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         return None;
     }
     let (whole, taken) = (b.extents(x)?, b.extents(indices)?);
-    // `reshape` reads an extent of 0 as something else.
+    // `reshape` interprets an extent of 0 differently.
     if whole.iter().chain(&taken).any(|&d| d == 0) {
         return None;
     }
@@ -185,7 +186,7 @@ pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let turn = |b: &mut dyn Build, x: ExprId, axes: &[i64]| {
         b.call("transpose", &[x], &[("axes", AttrValue::ints(axes))])
     };
-    // The axis comes first: that is where `scatter_nd` looks.
+    // `scatter_nd` indexes the first axis, so the axis is moved to the front.
     let mut first: Vec<i64> = vec![axis as i64];
     first.extend((0..rank as i64).filter(|&a| a != axis as i64));
     let mut back = vec![0; rank];
@@ -262,7 +263,7 @@ pub fn variance(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let right = bi(b, "multiply", by_mean, g);
     Some(vec![left, bi(b, "multiply", right, mean)])
 }
-/// The gradient of a loss's result for each of its rows.
+/// Returns the gradient of a loss's result for each of its rows.
 fn by_row(b: &mut dyn Build, x: ExprId, g: ExprId) -> Option<ExprId> {
     let dtype = b.dtype(x)?;
     let int = [("dtype", AttrValue::DType(DType::I32))];

@@ -1,4 +1,4 @@
-//! What layers of training compute outside of training.
+//! The inference forms of layers that behave differently in training.
 
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::Tensor;
@@ -13,16 +13,16 @@ fn un(b: &mut dyn Build, op: &'static str, x: ExprId) -> ExprId {
 }
 fn number(b: &mut dyn Build, like: ExprId, value: f64) -> Option<ExprId> {
     let dtype = b.dtype(like)?;
-    // Attributes of this kind are single precision in TVM.
+    // TVM stores attributes of this kind in single precision.
     let value = Tensor::scalar_f64(dtype, f64::from(value as f32));
     Some(b.constant(value))
 }
-/// Only what computes with floats has another form: integers are cut off at each step, and other
-/// steps give other numbers.
+/// Only float computations have another form: integers are truncated at each step, so that other
+/// steps would give other values.
 fn of_floats(b: &dyn Build, data: ExprId) -> Option<()> {
     b.dtype(data)?.is_float().then_some(())
 }
-/// A vector over one axis, with axes of extent 1 after it.
+/// Reshapes a vector along one axis, with axes of extent 1 after it.
 fn along(b: &mut dyn Build, x: ExprId, rank: usize, axis: usize) -> ExprId {
     let after = rank - axis - 1;
     if after == 0 {
@@ -67,7 +67,7 @@ pub fn batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(bi(b, "add", out, shift))
 }
 
-/// Of Relax's batch normalisation: all of its results, in the steps that TVM takes.
+/// The inference form of Relax's batch normalisation: all of its results, in TVM's steps.
 pub fn relax_batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [data, gamma, beta, mean, var] = site.args[..] else {
         return None;

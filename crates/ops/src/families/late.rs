@@ -1,4 +1,5 @@
-//! Operators that TVM got after 0.12: quantised forms, and the suppression of TFLite's models.
+//! Operators that TVM added after 0.12: quantised forms, and the non-maximum suppression of
+//! TFLite's models.
 
 use relax_sym::Dim;
 use relax_tensor::DType;
@@ -80,7 +81,7 @@ pub static OPS: &[OpDef] = &[
     .compute(super::late_compute::suppression),
 ];
 
-/// Scale and zero point of input and result are scalars.
+/// Requires scale and zero point of input and result to be scalars.
 fn parameters(cx: &mut RelCx<'_>) -> RelResult {
     for (i, what) in ["scale", "zero point", "scale", "zero point"]
         .iter()

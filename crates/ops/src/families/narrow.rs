@@ -1,4 +1,5 @@
-//! Numbers of less than 8 bits, and floats of 8: kept in a byte each, converted by these.
+//! Integers of less than 8 bits, and floats of 8 bits: stored one per byte, converted by these
+//! operators.
 
 use relax_ir::Type;
 use relax_loops::{Ex, UnOp};
@@ -100,7 +101,7 @@ fn format(name: &str) -> Option<Format> {
     })
 }
 
-/// The bits of an integer format, and whether it has a sign.
+/// Returns the bit width of an integer format, and whether it is signed.
 fn bits(name: &str) -> Option<(i64, bool)> {
     Some(match name {
         "uint4" => (4, false),
@@ -151,7 +152,7 @@ fn f32_(v: f64) -> Ex {
     Ex::float(DType::F32, v)
 }
 
-/// Two to the power of an `int32` between -1022 and 1023, as `float64`.
+/// Returns two to the power of an `int32` between -1022 and 1023, as `float64`.
 fn power(e: &Ex) -> Ex {
     let bits = (e.cast(DType::I64) + 1023).binary(relax_loops::BinOp::Shl, &Ex::idx(52));
     bits.reinterpret(DType::F64)
@@ -206,7 +207,7 @@ fn encode_compute(te: &mut Te<'_>) -> Done {
     let to = bytes(&name);
     te.elementwise(|x| match (format(&name), bits(&name)) {
         (Some(f), _) => encoded(x, &f, saturate).cast(to),
-        // Cut off to an integer, of which the low bits are kept.
+        // Truncated to an integer, of which the low bits are kept.
         (None, Some((width, signed))) => {
             let low = x.cast(DType::I32) & int((1 << width) - 1);
             let beyond = low.ge(1i64 << (width - 1));
@@ -220,7 +221,7 @@ fn encode_compute(te: &mut Te<'_>) -> Done {
     })
 }
 
-/// The exponent of a positive float32: that of its leading bit.
+/// Returns the exponent of a positive float32: that of its leading bit.
 fn exponent(bits: &Ex) -> Ex {
     bits.binary(relax_loops::BinOp::Shr, &int(23)) - int(127)
 }
@@ -258,7 +259,7 @@ fn encoded(x: &Ex, f: &Format, saturate: bool) -> Ex {
     Ex::where_(&nan, &missing, &signed)
 }
 
-/// The power of two nearest to a number, or above or below it.
+/// Returns the nearest power of two to a number, or the next one above or below it.
 fn scale(x: &Ex, rounding: &str, saturate: bool) -> Ex {
     let bits = x.reinterpret(DType::I32) & int(0x7fff_ffff);
     let e = bits.binary(relax_loops::BinOp::Shr, &int(23));

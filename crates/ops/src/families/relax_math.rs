@@ -1,4 +1,4 @@
-//! Relax's operators of element-wise mathematics that Relay has no operator for.
+//! Relax's element-wise mathematical operators that Relay has no operator for.
 
 use relax_ir::{AttrValue, Type};
 use relax_loops::{Ex, UnOp};
@@ -216,7 +216,8 @@ fn fma_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// A number with its element type: of Python's own integers and floats, or as the text gives it.
+/// Returns a number with its element type: that of Python's own integers and floats, or the one in
+/// the text.
 fn number(v: &AttrValue) -> Option<(DT, f64)> {
     match v {
         AttrValue::Int(i) => Some((DT::I64, *i as f64)),

@@ -65,7 +65,7 @@ fn scatter_elements(cx: &mut RelCx<'_>) -> RelResult {
         }
     }
     if let (Some(indices), Some(updates)) = (indices, updates) {
-        // Updates beyond those are not read; TVM's own programs have them.
+        // Updates beyond those are not read; TVM's own programs have such updates.
         for (k, (a, b)) in updates.iter().zip(&indices).enumerate() {
             let rule = format!("there is an update for each index; axis {k}");
             cx.require_at_least(a, b, Subject::Arg(2), &rule, |a, b| {

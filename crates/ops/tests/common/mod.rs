@@ -89,7 +89,7 @@ fn complete(op: &OpDef, given: &[(&str, AttrValue)]) -> Attrs {
         .collect()
 }
 
-/// What is known of tensors when a program is built.
+/// What is known about tensors when a program is built.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Known {
     /// All extents.
@@ -115,7 +115,7 @@ pub fn run(
         dtype: x.dtype(),
         shape: x.shape().iter().map(|n| known.then_some(*n)).collect(),
     };
-    // Extents, and tuples of indices, have known lengths: they give ranks.
+    // Extents, and tuples of indices, have known lengths, which determine ranks.
     let small = |x: &Tensor| x.dtype().is_integral() && x.len() < 8;
     let all = known == Known::Static;
     let inputs: Vec<Vec<TensorInfo>> = (args.iter())
@@ -132,7 +132,7 @@ pub fn run(
     relax_loops::execute_for(&program, &flat, Some(&shapes)).map_err(|e| format!("{e:?}"))
 }
 
-/// Requires an operator to give `wanted`, built with all extents known and with ranks only.
+/// Asserts that an operator gives `wanted`, built with all extents known and with ranks only.
 #[track_caller]
 pub fn gives(name: &str, given: &[(&str, AttrValue)], args: &[&[Tensor]], wanted: &[Tensor]) {
     for known in [Known::Static, Known::Ranks] {
