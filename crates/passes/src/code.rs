@@ -1,7 +1,7 @@
-//! Functions as Relax has them: blocks of bindings, some with branches or functions that have
-//! blocks of their own.
+//! Functions in Relax's form: blocks of bindings, some with branches or functions that have blocks
+//! of their own.
 //!
-//! [`Code::of`] takes a body apart, [`Code::body`] puts it together again. In between bindings are
+//! [`Code::of`] takes a body apart, [`Code::body`] builds one again. In between, bindings are
 //! added, dropped and moved in lists.
 
 use relax_base::{Span, Symbol};
@@ -18,7 +18,7 @@ use crate::util::{is_external, lets, says_impure};
 /// A body and the bodies inside it.
 #[derive(Debug)]
 pub(crate) struct Code {
-    /// The body itself, and behind each the ones inside it.
+    /// The body itself, followed by the ones nested in it.
     pub seqs: Vec<Seq>,
 }
 
@@ -38,9 +38,9 @@ pub(crate) struct Part {
     pub flow: bool,
     /// The bindings.
     pub binds: Vec<Bind>,
-    /// What is seen outside of a dataflow block.
+    /// The variables visible outside of a dataflow block.
     pub outputs: Vec<VarId>,
-    /// Where it stands.
+    /// Its source location.
     pub span: Span,
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct Bind {
     pub var: VarId,
     /// Its value.
     pub value: Value,
-    /// Where the value stands.
+    /// The source location of the value.
     pub span: Span,
 }
 
-/// What is bound.
+/// A bound value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Value {
     /// An expression without bindings.
@@ -70,7 +70,7 @@ pub(crate) enum Value {
     Func { func: FuncId, body: usize },
 }
 
-/// What comes next when a body is evaluated.
+/// A step of the evaluation of a body.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Step {
     /// A body begins.
@@ -85,7 +85,7 @@ pub(crate) enum Step {
     Value(usize),
 }
 
-/// Where a variable is bound: the number of the body and that of its part.
+/// The position of a variable's binding: the number of the body and that of its part.
 pub(crate) type Home = (usize, usize);
 
 impl Part {
@@ -105,7 +105,7 @@ impl Bind {
         let value = Value::Plain(value);
         Bind { var, value, span }
     }
-    /// The expression that is bound, unless it is branches or a function.
+    /// Returns the expression that is bound, unless it is branches or a function.
     pub fn expr(&self) -> Option<ExprId> {
         match self.value {
             Value::Plain(e) => Some(e),
@@ -126,7 +126,7 @@ impl Value {
         };
         first.into_iter().chain(second)
     }
-    /// The same with other numbers of bodies.
+    /// Returns the same value with renumbered bodies.
     pub fn renumbered(self, number: impl Fn(usize) -> usize) -> Value {
         match self {
             Value::Plain(e) => Value::Plain(e),
@@ -148,7 +148,7 @@ impl Value {
 }
 
 impl Code {
-    /// A body taken apart; `None` where values are shared without a name, which is not Relax's
+    /// Takes a body apart; `None` where values are shared without a name, which is not Relax's
     /// form.
     pub fn of(m: &Module, body: ExprId) -> Option<Code> {
         let (mut once, mut shared) = (IdSet::new(), false);
@@ -234,8 +234,8 @@ impl Code {
         parts.flat_map(|p| &p.binds)
     }
 
-    /// Every expression that stands in it, with the part it stands in; none for the value of a
-    /// body. Later ones may refer to what earlier ones are bound to.
+    /// Returns every expression in it, with the part that contains it; none for the value of a
+    /// body. Later ones may refer to the bindings of earlier ones.
     pub fn exprs(&self) -> Vec<(ExprId, usize, Option<usize>)> {
         let mut out = Vec::new();
         for (s, seq) in self.seqs.iter().enumerate() {
@@ -270,7 +270,7 @@ impl Code {
         self.map(|e| m.substitute(e, &mut memo, stands));
     }
 
-    /// Other expressions in place of all that stand in it.
+    /// Replaces all expressions in it.
     pub fn map(&mut self, mut f: impl FnMut(ExprId) -> ExprId) {
         for seq in &mut self.seqs {
             for b in seq.parts.iter_mut().flat_map(|p| &mut p.binds) {
@@ -291,7 +291,8 @@ impl Code {
         }
     }
 
-    /// Drops the bindings of these variables, which other names stand for among the outputs.
+    /// Drops the bindings of these variables, for which other names are substituted among the
+    /// outputs.
     pub fn remove_names(&mut self, gone: &FxHashSet<VarId>) {
         for part in self.seqs.iter_mut().flat_map(|s| &mut s.parts) {
             part.binds.retain(|b| !gone.contains(&b.var));
@@ -310,14 +311,14 @@ impl Code {
     }
 }
 
-/// Rewrites every function that is in Relax's form: `f` says whether it changed the code.
+/// Rewrites every function that is in Relax's form: `f` returns whether it changed the code.
 pub(crate) fn each_code(m: &mut Module, mut f: impl FnMut(&mut Module, FuncId, &mut Code) -> bool) {
     for (global, body) in m.global_bodies() {
         one_code(m, (global, body), |m| m, &mut f);
     }
 }
 
-/// The same with types at hand, of which there is one table for all functions.
+/// Like [`each_code`], with types, of which there is one table for all functions.
 pub(crate) fn each_typed_code(
     edit: &mut Edit<'_>,
     mut f: impl FnMut(&mut Edit<'_>, FuncId, &mut Code) -> bool,
@@ -327,7 +328,7 @@ pub(crate) fn each_typed_code(
     }
 }
 
-/// Rewrites a function that is in Relax's form, by something that has the module.
+/// Rewrites a function that is in Relax's form, through anything that holds the module.
 fn one_code<T>(
     at: &mut T,
     (global, body): (GlobalId, ExprId),
@@ -349,12 +350,12 @@ fn one_code<T>(
     }
 }
 
-/// Returns whether evaluating it again gives the same thing at no cost.
+/// Returns whether evaluating it again yields the same value at no cost.
 fn is_name(m: &Module, e: ExprId) -> bool {
     m.is_leaf(e) || matches!(m.exprs[e], Expr::Shape(_) | Expr::Extern(_))
 }
 
-/// The bindings from `head` on; heads of bodies inside are added.
+/// Returns the bindings from `head` on; the heads of nested bodies are appended to `heads`.
 fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>) -> Seq {
     let mut parts: Vec<Part> = Vec::new();
     let mut bind = |var: VarId, value: ExprId| {
@@ -445,8 +446,8 @@ pub(crate) fn each_var(m: &Module, e: ExprId, mut f: impl FnMut(VarId)) {
     }
 }
 
-/// Returns whether evaluating an expression does more than give a value, as Relax sees it: what a
-/// function does is what it says. Functions that are given are taken at their type's word.
+/// Returns whether evaluating an expression has side effects, as Relax sees it: a function has the
+/// effects that it declares. For functions passed as values, their types are trusted.
 pub(crate) fn impure(m: &Module, e: ExprId) -> bool {
     m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
         .into_iter()
@@ -471,8 +472,7 @@ fn impure_call(m: &Module, callee: ExprId, attrs: &relax_ir::Attrs) -> bool {
     }
 }
 
-/// Bodies of functions that say of themselves that they are not pure, by the variables that they
-/// are bound to.
+/// Returns the variables that are bound to functions declared impure.
 pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
     let says = |b: &&Bind| match b.value {
         Value::Func { func, .. } => says_impure(&m.funcs[func]),
@@ -481,7 +481,7 @@ pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
     code.binds().filter(says).map(|b| b.var).collect()
 }
 
-/// Returns whether a binding's value does more than give a value.
+/// Returns whether evaluating a binding's value has side effects.
 pub(crate) fn bind_impure(m: &Module, b: &Bind, closures: &FxHashSet<VarId>) -> bool {
     match b.value {
         Value::Plain(e) => {
@@ -493,7 +493,7 @@ pub(crate) fn bind_impure(m: &Module, b: &Bind, closures: &FxHashSet<VarId>) -> 
     }
 }
 
-/// A fresh variable as bindings have them, and a reference to it.
+/// Creates a fresh variable in the form that bindings have, and a reference to it.
 pub(crate) fn fresh(
     m: &mut Module,
     name: impl Into<Symbol>,

@@ -1,5 +1,5 @@
-//! Passes that are wrong on purpose, for tests of what the tools do about wrong passes. They are
-//! found by their names where the environment has `RELAX_TEST_PASSES`, and stand in no list.
+//! Intentionally wrong passes, for tests of what the tools do about wrong passes. They are found by
+//! name where the environment has `RELAX_TEST_PASSES`, and are in no list.
 
 use relax_base::Span;
 use relax_ir::VarStyle;

@@ -391,7 +391,7 @@ fn scan(cx: &mut RelCx<'_>) -> RelResult {
     cx.tensor(0).map(|_| ())
 }
 
-/// Every axis has its nest, and the axis decides which one runs.
+/// Every axis has its own loop nest, and the value of the axis selects the one that runs.
 fn running(te: &mut Te<'_>, op: BinOp, start: i64) -> Done {
     let x = te.arg(0);
     let rank = x.rank();

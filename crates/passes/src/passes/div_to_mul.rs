@@ -1,4 +1,4 @@
-//! `div-to-mul`: divisions by powers of two become products, which give the same and are faster.
+//! `div-to-mul`: divisions by powers of two become products, which are equal and faster.
 
 use relax_base::Diagnostics;
 use relax_ir::ExprId;

@@ -1,7 +1,7 @@
-//! `partition-graph`: what an external library computes leaves the function.
+//! `partition-graph`: moves what an external library computes out of the function.
 //!
-//! Functions that `merge-composite` made belong to the library that their name begins with
-//! (`lib` of `lib.conv_relu`). Neighbours of one library become one region, as long as nothing
+//! Functions that `merge-composite` created belong to the library that their name begins with
+//! (`lib` of `lib.conv_relu`). Adjacent calls of one library become one region, as long as nothing
 //! outside would have to run in the middle of it (TVM: AnnotateTarget, MergeCompilerRegions,
 //! PartitionGraph). A region becomes a global function marked `Compiler="lib"`, or a
 //! `call_dps_packed` of the library's own function.
@@ -95,8 +95,9 @@ struct Cut<'c, 'm> {
 }
 
 impl Cut<'_, '_> {
-    /// An expression over what regions became. A region is made when the first of its results is
-    /// needed; by then all that it needs is there, because regions do not depend on themselves.
+    /// Rewrites an expression over the results of regions. A region is built when the first of its
+    /// results is needed; by then all its inputs are available, because regions do not depend on
+    /// themselves.
     fn expr(&mut self, root: ExprId) -> ExprId {
         let mut open = vec![(root, false)];
         while let Some((e, ready)) = open.pop() {
@@ -144,7 +145,7 @@ impl Cut<'_, '_> {
         if outputs.len() == 1 {
             return call;
         }
-        // A member that only its region uses is asked for by nobody.
+        // A member that only its region uses is not requested.
         let index = outputs.iter().position(|o| *o == member).unwrap_or(0);
         let span = self.edit.m.span(member);
         self.edit.field(call, index as u32, span)
@@ -222,7 +223,7 @@ impl Cut<'_, '_> {
             attrs,
             span,
         });
-        // Dimension variables of the surroundings become the function's own.
+        // Dimension variables of the context become the function's own.
         let function = self.edit.m.copy_func(function);
         let global = self.edit.m.globals.push(Global {
             name,
@@ -272,7 +273,7 @@ impl Cut<'_, '_> {
         span: relax_base::Span,
     ) -> Option<ExprId> {
         let tensor = |e: &ExprId| matches!(self.edit.m.types[self.edit.ty(*e)], Type::Tensor(_));
-        // What was rewritten has its type; references to parameters have theirs, too.
+        // Rewritten expressions have their types; references to parameters have theirs, too.
         if !args.iter().all(tensor) {
             return None;
         }

@@ -1,8 +1,8 @@
-//! `promote-halves`: what is summed in float32 anyway is computed by the kernels for float32.
+//! `promote-halves`: computes operators that accumulate in float32 anyway by the float32 kernels.
 //!
 //! Convolutions of float16 and bfloat16 sum in float32 and round at the end, as their entries say.
-//! With the operands cast and the result cast back the same is computed by kernels that know
-//! convolutions, and constant weights are cast once.
+//! Casting the operands and casting the result back is equivalent, so that the convolution kernels
+//! can compute it, and constant weights are cast once.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};

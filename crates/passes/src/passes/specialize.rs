@@ -1,12 +1,12 @@
 //! `specialize`: functions that are polymorphic in element types or shapes get a copy per use.
 //!
-//! Values of every type have one form at run time, so a function that is polymorphic in types alone
-//! is compiled once. One that computes on tensors of any element type or rank, or whose type still
-//! asks for a relation (`fn(%x, %y) { add(%x, %y) }`), is compiled for the types that it is used
-//! with: each use becomes a use of a copy whose parameters have those types. Equal uses share a
-//! copy. The same holds for functions that a `let` binds (their copies stand right behind them);
-//! operators and such functions that stand as values become closures first ([`values`]), which have
-//! the type that their place asks for.
+//! Values of every type have the same representation at run time, so a function that is polymorphic
+//! only in types is compiled once. One that computes on tensors of any element type or rank, or
+//! whose type still has a relation (`fn(%x, %y) { add(%x, %y) }`), is compiled for the types that
+//! it is used with: each use becomes a use of a copy whose parameters have those types. Equal uses
+//! share a copy. The same holds for functions that a `let` binds (their copies directly follow
+//! them); operators and such functions that are used as values become closures first ([`values`]),
+//! which have the type that their context requires.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
@@ -40,8 +40,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     copies(cx, most)
 }
 
-/// Returns whether some function computes on any element type or rank, of the module or inside
-/// another.
+/// Returns whether some function of the module, nested or not, computes on any element type or
+/// rank.
 pub(super) fn is_open(m: &Module, typing: &Typing) -> bool {
     let bodies = m.global_bodies();
     let global = |g: &GlobalId| computes_on_any(m, typing.globals[*g]);
@@ -55,7 +55,7 @@ pub(super) fn is_open(m: &Module, typing: &Typing) -> bool {
 }
 
 /// Copies functions that compute on any element type or rank for the types that they are called
-/// with, at most so many times.
+/// with, up to a maximum number of copies.
 pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let closures = values::expand(cx.module, &typing);
@@ -109,8 +109,8 @@ pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics
     Ok(())
 }
 
-/// The type parameters of functions that compute on any type: what has such a type is not known
-/// before the function is copied.
+/// Returns the type parameters of functions that compute on any type: a value of such a type is not
+/// known before the function is copied.
 fn open_params(m: &Module, typing: &Typing) -> FxHashSet<TypeParamId> {
     let mut open = FxHashSet::default();
     for (id, _) in m.funcs.iter() {
@@ -160,7 +160,8 @@ fn computes_on_any(m: &Module, ty: TypeId) -> bool {
     }
 }
 
-/// The types of a call's arguments, where they say everything but the values of dimensions.
+/// Returns the types of a call's arguments, where they determine everything but the values of
+/// dimensions.
 fn concrete_args(
     m: &Module,
     typing: &Typing,
@@ -188,8 +189,8 @@ fn key(m: &Module, args: &[TypeId]) -> String {
     shown.join(", ")
 }
 
-/// Returns what takes the place of `new`, the rewritten `old`, where it calls such a global
-/// function; no more than `room` further copies are made.
+/// Returns the replacement of `new`, the rewritten `old`, where it calls such a global function; no
+/// more than `room` further copies are created.
 fn instance(
     m: &mut Module,
     typing: &Typing,
@@ -224,8 +225,8 @@ fn instance(
     redirected(m, new, callee)
 }
 
-/// A call of another function with the same arguments. Type arguments speak of the old function's
-/// parameters.
+/// Creates a call of another function with the same arguments. Type arguments refer to the old
+/// function's parameters.
 fn redirected(m: &mut Module, call: ExprId, callee: ExprId) -> Option<ExprId> {
     let Expr::Call { args, attrs, .. } = m.exprs[call] else {
         return None;
@@ -240,7 +241,7 @@ fn redirected(m: &mut Module, call: ExprId, callee: ExprId) -> Option<ExprId> {
     Some(m.add(call, span))
 }
 
-/// Returns whether a type says everything but the values of dimensions.
+/// Returns whether a type determines everything but the values of dimensions.
 fn concrete(m: &Module, ty: TypeId, open: &FxHashSet<TypeParamId>) -> bool {
     let (mut work, mut seen) = (vec![ty], FxHashSet::default());
     while let Some(ty) = work.pop() {
@@ -288,8 +289,8 @@ fn specialized(
     })
 }
 
-/// A copy of a function of type `generic` for arguments of these types. Dimensions of the caller,
-/// but those in `shared`, are parameters of the copy under the same names.
+/// Returns a copy of a function of type `generic` for arguments of these types. Dimensions of the
+/// caller, except for those in `shared`, are parameters of the copy under the same names.
 fn specialized_func(
     m: &mut Module,
     mut copier: Copier,
@@ -320,14 +321,14 @@ fn specialized_func(
         type_params: Vec::new(),
         constraints: Vec::new(),
         dims,
-        // What the body gives, now that the arguments are known.
+        // The result type of the body, now that the arguments are known.
         ret: None,
         ..function
     })
 }
 
-/// A type over dimension variables of its own, and those in `shared`. An extent that is an
-/// expression becomes a variable: what relates it to others is the caller's knowledge.
+/// Returns a type over dimension variables of its own, and those in `shared`. An extent that is an
+/// expression becomes a variable: only the caller knows how it relates to others.
 fn rename(
     m: &mut Module,
     ty: TypeId,
@@ -399,7 +400,7 @@ fn rename(
     done[&ty]
 }
 
-/// Finds what the type parameters of `generic` are, from a type in its place.
+/// Instantiates the type parameters of `generic` by matching it with a type.
 fn bind(m: &mut Module, generic: TypeId, have: TypeId, copier: &mut Copier) {
     let mut work = vec![(generic, have)];
     while let Some((want, have)) = work.pop() {

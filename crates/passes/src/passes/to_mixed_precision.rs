@@ -1,9 +1,9 @@
-//! `to-mixed-precision`: as much as pays in a narrower float.
+//! `to-mixed-precision`: converts to a narrower float where it pays.
 //!
-//! Each operator says where it is computed ([`Precision`]): always narrow, always in `float32`, or
-//! where its operands are: narrow when all float operands are narrow already, or are variables and
-//! constants, which are cast. Casts are shared. Parameters of functions keep their types; results
-//! follow.
+//! Each operator declares its precision ([`Precision`]): always narrow, always `float32`, or that
+//! of its operands, which is narrow when all float operands are narrow already, or are variables
+//! and constants, which are cast. Casts are shared. Parameters of functions keep their types;
+//! results follow.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -71,7 +71,7 @@ fn placed(m: &Module) -> Option<Span> {
 struct Converter<'a> {
     edit: Edit<'a>,
     narrow: DType,
-    /// Expressions as other element types. Leaves stand for all nodes that mean the same.
+    /// Expressions cast to other element types. Leaves represent all nodes with the same meaning.
     casts: FxHashMap<(ExprId, DType), ExprId>,
     leaves: FxHashMap<Leaf, ExprId>,
     /// New variables of `let`s.
@@ -81,7 +81,7 @@ struct Converter<'a> {
     count: u64,
 }
 
-/// What a leaf means.
+/// The identity of a leaf.
 #[derive(PartialEq, Eq, Hash)]
 enum Leaf {
     Var(VarId),
@@ -120,7 +120,7 @@ impl<'a> Converter<'a> {
         self.count
     }
 
-    /// A function with a new body, whose type is the new result type.
+    /// Returns a function with a new body, whose type is the new result type.
     fn function(&mut self, func: relax_ir::FuncId, body: ExprId) -> relax_ir::FuncId {
         let ret = self.edit.typed(body).then(|| self.edit.ty(body));
         let function = Function {
@@ -152,7 +152,7 @@ impl<'a> Converter<'a> {
                 part += 1;
             });
         }
-        // Values come before what follows them: the new variable is ready for the body of its
+        // Values come before what follows them: the new variable is available for the body of its
         // `let`.
         let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
         for &e in &order {
@@ -263,7 +263,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// The same node over new parts, typed.
+    /// Rebuilds the same node over new operands, typed.
     fn same(&mut self, old: ExprId, memo: &Memo) -> ExprId {
         let new = self.edit.m.map_children(old, |c| memo[&c]);
         if new != old {
@@ -290,8 +290,8 @@ impl<'a> Converter<'a> {
         let new: Vec<ExprId> = args.iter().map(|&a| self.cast_floats(a, wanted)).collect();
         let mut attrs = self.edit.m.attrs(call.attrs).clone();
         let mut changed = new != call.args;
-        // Of integers and truth values the result type is none of ours, also where it is that of
-        // the operand.
+        // For integers and booleans the result type is left alone, also where it is that of the
+        // operand.
         let floats = self.edit.dtype(old).is_none_or(DType::is_float);
         if narrow
             && floats
@@ -311,7 +311,7 @@ impl<'a> Converter<'a> {
         if self.edit.typed(e) {
             return e;
         }
-        // Some operand has to have its element type (a scale of the quantised operators, say).
+        // Some operand has to keep its element type (a scale of the quantised operators, say).
         let kept: Vec<ExprId> = (args.iter().zip(&call.args))
             .map(|(&new, &old)| self.cast_to(new, self.edit.ty(old)))
             .collect();
@@ -325,7 +325,7 @@ impl<'a> Converter<'a> {
         e
     }
 
-    /// Returns whether an argument can be had in the narrow type without changing where it is
+    /// Returns whether an argument can be cast to the narrow type without changing where it is
     /// computed.
     fn may_narrow(&self, arg: ExprId) -> bool {
         if matches!(self.edit.m.exprs[arg], Expr::Var(_) | Expr::Const(_)) {
@@ -348,7 +348,7 @@ impl<'a> Converter<'a> {
         true
     }
 
-    /// The type with all float tensors in another element type, inside tuples too.
+    /// Returns the type with all float tensors in another element type, also inside tuples.
     fn float_type(&mut self, ty: TypeId, to: DType) -> TypeId {
         let mut done: FxHashMap<TypeId, TypeId> = FxHashMap::default();
         let mut stack = vec![(ty, false)];
@@ -380,7 +380,7 @@ impl<'a> Converter<'a> {
         self.cast_to(e, want)
     }
 
-    /// The expression as a value of a type that differs only in element types of floats.
+    /// Casts the expression to a type that differs only in element types of floats.
     fn cast_to(&mut self, e: ExprId, want: TypeId) -> ExprId {
         enum Task {
             Visit(ExprId, TypeId),

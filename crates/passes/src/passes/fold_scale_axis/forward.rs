@@ -49,7 +49,7 @@ pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
     (plain[&body], count)
 }
 
-/// The scale that every user of an expression can take, by expression.
+/// Returns the scale that every user of an expression can absorb, by expression.
 fn messages(e: &Edit<'_>, order: &[ExprId], body: ExprId) -> FxHashMap<ExprId, Option<Message>> {
     let mut all: FxHashMap<ExprId, Option<Message>> = FxHashMap::default();
     all.insert(body, None);
@@ -85,7 +85,7 @@ fn both(a: Option<Message>, b: Option<Message>) -> Option<Message> {
     })
 }
 
-/// Returns what a call asks of scales of its arguments, given what is asked of its own.
+/// Returns what a call requires of scales of its arguments, given what is required of its own.
 fn asked(
     e: &Edit<'_>,
     args: &[ExprId],
@@ -128,7 +128,7 @@ fn asked(
     all
 }
 
-/// The expression with its scale kept apart, where it has one that its users take.
+/// Returns the expression with its scale separated, where it has one that its users absorb.
 fn carry(
     e: &mut Edit<'_>,
     old: ExprId,
@@ -197,7 +197,7 @@ fn carry(
     }
 }
 
-/// A product of scaled data, the scale folded into its weight.
+/// Folds the scale of a product's data into its weight.
 fn absorb(
     e: &mut Edit<'_>,
     old: ExprId,

@@ -1,13 +1,13 @@
-//! `partial-eval`: runs what is known now, and leaves a program for the rest.
+//! `partial-eval`: evaluates what is statically known, and leaves a residual program for the rest.
 //!
 //! TVM's algorithm (`src/relay/transforms/partial_eval.cc`): each value has a static part, where it
-//! is known, and a name in the program that is left. Calls of known functions are run in place, as
-//! long as they make progress: along a chain of calls of one function, an argument has to become an
-//! older value or a smaller number. A store knows what reference cells hold, until something
+//! is known, and a name in the residual program. Calls of known functions are run in place, as long
+//! as they make progress: along a chain of calls of one function, an argument has to become an
+//! older value or a smaller number. A store tracks the contents of reference cells, until something
 //! unknown runs.
 //!
-//! Here it is a machine with its own list of frames over programs in A-normal form, so neither deep
-//! programs nor long unrollings take stack.
+//! Here it is a machine with its own stack of frames over programs in A-normal form, so that
+//! neither deep programs nor long unrollings overflow the native stack.
 
 mod analysis;
 mod machine;

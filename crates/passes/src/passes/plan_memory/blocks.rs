@@ -1,8 +1,9 @@
-//! Which tensors share a block.
+//! The assignment of tensors to blocks.
 //!
-//! In order of the bindings, as TVM's planner does: a tensor takes the smallest free block that is
-//! large enough; else the largest free one grows, for its size is only fixed when the whole scope
-//! is planned; else there is a new one. Sizes that are not known are compared by proof.
+//! In order of the bindings, as in TVM's planner: a tensor takes the smallest free block that is
+//! large enough; otherwise the largest free one grows, because its size is only fixed when the
+//! whole scope is planned; otherwise there is a new one. Sizes that are not known are compared by
+//! proof.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,7 @@ impl Plan {
     }
 }
 
-/// How many free blocks of symbolic sizes are looked at for one tensor.
+/// The number of free blocks of symbolic sizes that are tried for one tensor.
 const LOOKS: usize = 32;
 
 /// Blocks while a scope is planned.
@@ -60,7 +61,7 @@ pub(super) struct Blocks {
     facts: Facts,
     /// Free blocks of known sizes, smallest first.
     known: BTreeSet<(i64, usize)>,
-    /// Other free blocks, those that became free last at the end.
+    /// Other free blocks, most recently freed last.
     symbolic: Vec<usize>,
 }
 
@@ -76,7 +77,7 @@ impl Blocks {
         // Ends to come: by binding, the tensor.
         let mut ends: BTreeSet<(usize, usize)> = BTreeSet::new();
         for life in lives {
-            // What a call reads still lives while it writes its result.
+            // The operands of a call are still live while it writes its result.
             while let Some(&(last, tensor)) = ends.first()
                 && last < life.binding
             {
@@ -144,7 +145,8 @@ impl Blocks {
         let of = |b: &usize| &self.plan.blocks[*b].size;
         let near = || self.symbolic.iter().enumerate().rev().take(LOOKS);
         let holds = |a: &Dim, b: &Dim| self.facts.le(a, b) == Proof::Proven;
-        // Of one size; large enough; to grow, over dimensions that are in scope where it is made.
+        // Of equal size; large enough; to grow, over dimensions that are in scope where it is
+        // allocated.
         let equal = || near().find(|(_, b)| of(b) == size);
         let larger = || near().find(|(_, b)| holds(size, of(b)));
         let smaller = || {

@@ -1,4 +1,4 @@
-//! What is carried: each tensor of a value with a cell for its gradient.
+//! The lifted form of values: each tensor is paired with a cell for its gradient.
 
 use relax_base::Span;
 use relax_ir::{Expr, ExprId, Type, TypeId};
@@ -6,7 +6,7 @@ use relax_ir::{Expr, ExprId, Type, TypeId};
 use super::{List, Reverse};
 
 impl Reverse<'_, '_> {
-    /// Maps the tensors of a value, through tuples. `None` where something else is in it.
+    /// Maps the tensors of a value, through tuples. `None` where it contains anything else.
     fn lift(
         &mut self,
         ty: TypeId,
@@ -101,7 +101,7 @@ impl Reverse<'_, '_> {
         }
     }
 
-    /// Returns whether a float may be in it: only floats have gradients.
+    /// Returns whether it may contain a float: only floats have gradients.
     pub(super) fn has_float(&self, ty: TypeId) -> bool {
         let mut work = vec![ty];
         while let Some(t) = work.pop() {

@@ -6,7 +6,7 @@ use relax_sym::Dim;
 use super::Reverse;
 
 impl Reverse<'_, '_> {
-    /// A type of the program in the new program, where nothing is carried.
+    /// Returns a type of the program in the new program, where nothing is lifted.
     pub(super) fn same_type(&mut self, ty: TypeId) -> TypeId {
         self.subst.ty(&mut self.edit.m.types, ty)
     }
