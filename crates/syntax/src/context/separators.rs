@@ -169,7 +169,8 @@ impl Pass<'_> {
             && ty.iter().all(in_type)
     }
 
-    /// What follows the parameters of a closure or of a function type is neither a body nor `->`.
+    /// Reports that the parameters of a closure or of a function type are followed by neither a
+    /// body nor `->`.
     fn after_params(&mut self, first: Option<Tok>, last: Token, t: Token) {
         let closure = match first {
             Some(tok) => tok == Tok::Local,
@@ -193,7 +194,7 @@ impl Pass<'_> {
             )
             .suggest("insert `{`", last.span().at_end(), " {"),
         );
-        // The body cannot be told from what follows it, so it is left out.
+        // The body cannot be distinguished from what follows it, so it is omitted.
         for tok in [Tok::LBrace, Tok::Error, Tok::RBrace, Tok::Semi] {
             self.push_virtual(tok, last.end);
         }
@@ -203,7 +204,7 @@ impl Pass<'_> {
         f.pending = Pending::None;
     }
 
-    /// An item at the top goes on with something that only a body can hold.
+    /// Reports a top-level item that continues with something that only a body can contain.
     fn missing_body(&mut self, f: Frame, last: Token) {
         if !matches!(self.item, Some(Tok::Def | Tok::Op | Tok::PrimFunc)) {
             return;
@@ -315,7 +316,7 @@ impl Pass<'_> {
     }
 
     /// Returns whether the text is one of those up to 0.5, in which statements end with their
-    /// lines: it says so, or has several bindings and no `;` at all.
+    /// lines: its header says so, or it has several bindings and no `;` at all.
     fn has_lines(&mut self) -> bool {
         let old = |span: Span| self.file.slice(span).starts_with("v0.0.1");
         if self.out.version.is_some_and(old) {
@@ -326,7 +327,7 @@ impl Pass<'_> {
         *self.bare.get_or_insert_with(bare)
     }
 
-    /// Returns whether a token stands on another line than the one before it.
+    /// Returns whether a token is on another line than the one before it.
     fn new_line(&self, last: Token, t: Token) -> bool {
         let between = Span::new(last.end, t.start);
         self.file.slice(between).contains('\n')

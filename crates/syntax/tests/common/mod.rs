@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers that the tests of this crate share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::sync::Arc;
@@ -49,7 +49,7 @@ pub fn printed(text: &str, style: Style, width: usize) -> String {
     print(&good(text).ast, &options)
 }
 
-/// The tokens of a text without the commas and semicolons that a formatter may add or drop.
+/// Returns the tokens of a text without the commas and semicolons that a formatter may add or drop.
 pub fn tokens(text: &str) -> Vec<String> {
     let file = file(text);
     lex(&file)
@@ -60,7 +60,7 @@ pub fn tokens(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Each comment with the number of tokens (as above) before it.
+/// Returns each comment with the number of tokens (as above) before it.
 pub fn comments(text: &str) -> Vec<(usize, String)> {
     let file = file(text);
     let lexed = lex(&file);
