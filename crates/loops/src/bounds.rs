@@ -46,7 +46,7 @@ impl Interval {
             exact: self.exact && other.exact,
         }
     }
-    /// Returns what a comparison gives, where the bounds decide it.
+    /// Returns the result of a comparison, where the bounds decide it.
     pub fn compare(self, op: BinOp, other: Interval) -> Option<bool> {
         let (yes, no) = match op {
             BinOp::Lt => (self.hi < other.lo, self.lo >= other.hi),
@@ -77,7 +77,7 @@ pub fn interval(e: &Ex, range: &dyn Fn(Var) -> Option<(i64, i64)>) -> Interval {
     interval_memo(e, range, &mut FxHashMap::default())
 }
 
-/// As [`interval`]; `memo` is by address, so its expressions must stay alive.
+/// Like [`interval`]; `memo` is keyed by address, so its expressions must stay alive.
 pub(crate) fn interval_memo(
     root: &Ex,
     range: &dyn Fn(Var) -> Option<(i64, i64)>,

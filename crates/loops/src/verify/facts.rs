@@ -1,11 +1,11 @@
-//! What conditions around an expression say about it.
+//! Facts implied by the conditions around an expression.
 
 use relax_tensor::DType;
 
 use crate::rewrite::visit_expr;
 use crate::{BinOp, Ex, ExKind, UnOp};
 
-/// What is known where an expression stands: comparisons that hold.
+/// What is known where an expression is evaluated: comparisons that hold.
 pub(super) type Facts = Vec<(BinOp, Ex, Ex)>;
 
 /// Returns whether an expression reads a buffer.
@@ -15,7 +15,7 @@ pub(super) fn has_load(e: &Ex) -> bool {
     found
 }
 
-/// What a condition says when it holds (or fails): the comparisons of its conjunction.
+/// Adds what a condition implies when it holds (or fails): the comparisons of its conjunction.
 pub(super) fn assume(cond: &Ex, holds: bool, facts: &mut Facts) {
     let mut work = vec![(cond, holds)];
     while let Some((e, holds)) = work.pop() {
@@ -52,7 +52,7 @@ pub(super) fn at_least_zero((op, a, b): &(BinOp, Ex, Ex), i: &Ex) -> bool {
     }
 }
 
-/// Returns whether a fact says that `i` is less than `extent`.
+/// Returns whether a fact implies that `i` is less than `extent`.
 pub(super) fn below_by((op, a, b): &(BinOp, Ex, Ex), i: &Ex, extent: &Ex) -> bool {
     let (small, large, strict) = match op {
         BinOp::Lt => (a, b, true),

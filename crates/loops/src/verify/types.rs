@@ -4,7 +4,7 @@ use relax_tensor::{DType, TypeCode};
 
 use crate::{Ex, ExKind, Program, UnOp};
 
-/// Returns whether programs hold and compute with such elements.
+/// Returns whether programs support such elements.
 pub(super) fn computes(dtype: DType) -> bool {
     dtype.lanes == 1
         && match dtype.code {
