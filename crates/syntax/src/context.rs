@@ -483,7 +483,7 @@ impl<'s> Pass<'s> {
         self.end_segment();
     }
 
-    /// A `->` in a clause that has no `=>` yet: patterns hold no arrows.
+    /// Reports a `->` in a clause that has no `=>` yet: patterns contain no arrows.
     fn thin_arrow(&mut self, t: &mut Token) {
         self.report(
             Diagnostic::error(

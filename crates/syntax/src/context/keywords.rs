@@ -6,7 +6,7 @@ use super::{FrameKind, Pass, Pending};
 use crate::lex::Token;
 use crate::token::Tok;
 
-/// What to do with a word that some other language has.
+/// How to handle a word of another language.
 pub(super) enum Foreign {
     /// Read it as `fn`.
     Fn,
@@ -18,17 +18,17 @@ pub(super) enum Foreign {
     ElseIf,
     /// Read on without it.
     Drop,
-    /// Take everything before this token for a value that could not be read.
+    /// Treat everything before this token as a value that could not be read.
     Value(usize),
     /// Leave out an item that ends before this token.
     Item(usize),
 }
 
-/// How many tokens a look-ahead may cover where it is not otherwise bounded.
+/// The maximum number of tokens of a look-ahead that is not otherwise bounded.
 pub(super) const HORIZON: usize = 512;
 
 impl Pass<'_> {
-    /// The special meaning of the token at `i` in its context, if it has one.
+    /// Returns the special meaning of the token at `i` in its context, if it has one.
     pub(super) fn keyword(&mut self, i: usize) -> Option<Tok> {
         let t = self.input.get(i)?;
         match t.tok {
@@ -132,7 +132,7 @@ impl Pass<'_> {
         if !adjacent || !matches!(last.tok, Tok::Local | Tok::Global | Tok::Name | Tok::Graph) {
             return false;
         }
-        // Type arguments hold no variables, so the stretches looked over are disjoint.
+        // Type arguments contain no variables, so the scanned ranges are disjoint.
         let mut depth = 1;
         let mut before = Tok::Lt;
         for (j, t) in (i + 1..).zip(self.input.since(i + 1)) {
@@ -194,7 +194,7 @@ impl Pass<'_> {
         false
     }
 
-    /// Words of other languages that are surely meant as those.
+    /// Recognises words of other languages that cannot have another meaning.
     pub(super) fn foreign(&mut self, i: usize) -> Option<Foreign> {
         let t = self.input.get(i)?;
         let next = self.at(i + 1)?;
@@ -314,8 +314,8 @@ impl Pass<'_> {
         self.frames.len() == 1 && (self.segment.is_none() || self.item_may_end())
     }
 
-    /// Returns where a value that begins before `i` ends: before a separator that is not in
-    /// brackets, or a closing bracket.
+    /// Returns the end of a value that begins before `i`: a separator that is not in brackets, or a
+    /// closing bracket.
     fn value_ends(&self, i: usize) -> usize {
         let (mut depth, mut body, mut at) = (0usize, false, i);
         for t in self.input.since(i) {
@@ -334,8 +334,8 @@ impl Pass<'_> {
         at
     }
 
-    /// Returns where an item that is spelled in no way known ends: after its braces or its `;`, or
-    /// before the next item.
+    /// Returns the end of an item with an unknown spelling: after its braces or its `;`, or before
+    /// the next item.
     fn item_ends(&self, i: usize) -> usize {
         let (mut depth, mut at) = (0usize, i);
         for t in self.input.since(i) {
@@ -352,8 +352,8 @@ impl Pass<'_> {
         at
     }
 
-    /// Returns whether what follows the brackets that open at `i` is that of a relation and not of
-    /// a call.
+    /// Returns whether the tokens after the brackets that open at `i` are those of a relation and
+    /// not of a call.
     fn is_relation(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for (j, t) in (i..).zip(self.input.since(i).iter().take(HORIZON)) {
@@ -420,7 +420,7 @@ pub(super) fn ends_operand(tok: Tok) -> bool {
     )
 }
 
-/// Returns whether an expression can begin with the token and no expression can go on with it.
+/// Returns whether an expression can begin with the token and no expression can continue with it.
 pub(super) fn starts_operand(tok: Tok) -> bool {
     matches!(
         tok,

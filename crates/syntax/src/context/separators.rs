@@ -1,4 +1,4 @@
-//! Missing separators: two things side by side that cannot stand so.
+//! Missing separators: two adjacent tokens that need one between them.
 
 use relax_base::{Code, Diagnostic, Span};
 
@@ -8,7 +8,7 @@ use crate::old::OldForm;
 use crate::token::Tok;
 
 impl Pass<'_> {
-    /// Puts a separator before the token at `i` if one is missing.
+    /// Inserts a separator before the token at `i` if one is missing.
     pub(super) fn separate(&mut self, i: usize, t: &mut Token) {
         let Some(last) = self.last() else { return };
         if last.tok == Tok::Def && t.tok == Tok::Name {
@@ -117,7 +117,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Reports a missing token after `last` and puts it in.
+    /// Reports a missing token after `last` and inserts it.
     fn insert(&mut self, tok: Tok, text: &str, place: &str, last: Token) {
         let at = last.span().at_end();
         self.report(
@@ -139,8 +139,7 @@ impl Pass<'_> {
         });
     }
 
-    /// Returns whether nothing but `-> type` stands behind the parameters of a closure, which end
-    /// at `end`.
+    /// Returns whether only `-> type` follows the parameters of a closure, which end at `end`.
     fn after_result(&self, end: usize, first: Option<Tok>) -> bool {
         if self.out.tokens.forgot(end) {
             // Further back than a result type reaches.
