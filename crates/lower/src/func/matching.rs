@@ -142,7 +142,7 @@ impl FnLower<'_, '_> {
                     parts,
                     rows,
                 });
-                // The same block goes on: nothing else may be emitted to it in between.
+                // The same block continues: nothing else may be emitted to it in between.
                 self.cur = task.block;
             }
             Pattern::Ctor(ctor, _) => {
@@ -175,7 +175,7 @@ impl FnLower<'_, '_> {
                     });
                 }
                 let default = match cases.pop_if(|_| all) {
-                    // The last constructor needs no test when all are there.
+                    // The last constructor needs no test when all are covered.
                     Some((_, block)) => block,
                     None => {
                         let block = self.block(Vec::new());
@@ -206,7 +206,7 @@ impl FnLower<'_, '_> {
     }
 }
 
-/// The row with a column replaced by the `n` sub-patterns of what stands there.
+/// Returns the row with a column replaced by the `n` sub-patterns of its pattern.
 fn split(m: &relax_ir::Module, mut row: Row, column: usize, n: usize) -> Row {
     let subs: Vec<Option<PatId>> = match row.patterns[column].map(|p| &m.patterns[p]) {
         Some(Pattern::Tuple(subs) | Pattern::Ctor(_, subs)) => {
