@@ -111,7 +111,7 @@ fn conv(ctx: *mut RxContext, p: &Conv) {
     );
 }
 
-/// A convolution of 8 bits with sums of 32, 56 by 56 pixels, a window of 3 by 3.
+/// A convolution of 8 bits with 32-bit sums, 56 by 56 pixels, a window of 3 by 3.
 fn integers(ctx: *mut RxContext) {
     for (name, groups, layout) in [
         ("conv 3x3 64-64 56, int8", 1, 0),
@@ -218,7 +218,7 @@ fn convolutions(ctx: *mut RxContext) {
     of("depthwise 5x5 128 at 28", 128, 128, 28, 5, 1, 128);
 }
 
-/// A dense layer of 8 bits over few and many rows, and sums brought to 8 bits.
+/// A dense layer of 8 bits over few and many rows, and sums requantised to 8 bits.
 fn quantised(ctx: *mut RxContext) {
     let (n, k) = (1024usize, 1024usize);
     let weight = vec![3i8; n * k];

@@ -1,9 +1,9 @@
-//! Values that callers hand over, held against descriptions of what they must be.
+//! Checks of values from callers against descriptions of their types.
 //!
-//! A description is words in read-only data, which the compiler wrote: parts, each a form and what
-//! belongs to it, that name other parts by where they begin. The first part is the whole value.
+//! A description is words in read-only data, which the compiler emitted: parts, each a form and its
+//! operands, that refer to other parts by their offsets. The first part is the whole value.
 //!
-//! Invariant: keeps its own stack, and looks at a part that several values share once.
+//! Invariant: keeps its own stack, and visits a part that several values share once.
 
 use std::collections::HashSet;
 use std::ffi::c_char;
@@ -11,11 +11,11 @@ use std::ffi::c_char;
 use crate::context::{RxContext, Status, guard, text};
 use crate::object::{Kind, RxClosure, RxFields, RxObject, RxRef, RxTensor};
 
-/// What a word says a part is.
+/// The forms of parts.
 pub mod form {
     /// Anything but null.
     pub const ANY: i64 = 0;
-    /// What the part at the next word says.
+    /// The part at the offset in the next word.
     pub const SAME: i64 = 1;
     /// A tensor: rank and element type as DLPack's word follow, -1 for any.
     pub const TENSOR: i64 = 2;
@@ -38,7 +38,7 @@ type Task = (*const RxObject, i64);
 struct Walk {
     words: *const i64,
     work: Vec<Task>,
-    /// What several values refer to, seen under these parts.
+    /// Shared values that were checked against these parts.
     seen: HashSet<Task>,
 }
 
@@ -63,8 +63,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Returns whether a value was looked at under this part before. One that only one other refers
-    /// to is met once.
+    /// Returns whether a value was checked against this part before. One with a single reference is
+    /// visited once.
     unsafe fn again(&mut self, value: *const RxObject, part: i64) -> bool {
         // SAFETY: the value lives.
         let shared = unsafe { (*value).refs } != 1;
@@ -172,7 +172,7 @@ unsafe fn tensor(tensor: *const RxTensor, rank: i64, dtype: i64) -> Result<(), W
     }
 }
 
-/// Fails unless a value is what a description says, part by part.
+/// Fails unless a value matches a description, part by part.
 ///
 /// # Safety
 /// `ctx` is a context, `value` null or a live value, `words` a description, `place` null or

@@ -85,7 +85,7 @@ pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
     unsafe { dispatch!(all(n: usize, x: *const f32, y: *mut u16)) };
 }
 
-/// What is done with two narrow floats.
+/// The operation on two narrow floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pair {
     /// `a + b`.
@@ -113,8 +113,8 @@ pub(super) enum Operand {
     Number(f32),
 }
 
-/// `n` elements of float16, or of bfloat16 (`brain`): computed in float32 and rounded. `false`
-/// where the processor has no instructions for it, and nothing was done.
+/// Computes `n` elements of float16, or of bfloat16 (`brain`), in float32 and rounds them. Returns
+/// `false` and does nothing where the processor lacks the instructions.
 ///
 /// # Safety
 /// Operands have `n` elements or one, and `to` has `n`, which overlap none that are read later.
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use half::bf16;
 
-    /// Each pair is what widening, computing and narrowing one after the other gives, to the bit.
+    /// Each pair gives bitwise the same as widening, computing and narrowing in sequence.
     #[test]
     fn pairs_are_their_operations() {
         let n = 2 * usize::from(u16::MAX) + 3;

@@ -1,5 +1,5 @@
 //! A channel with its padding around it, columns sorted by their remainder modulo the stride, so
-//! that the inputs of neighbouring outputs are neighbours and no place needs a check.
+//! that the inputs of adjacent outputs are adjacent and no position needs a check.
 
 use crate::kernels::simd::Simd;
 

@@ -14,11 +14,11 @@ use crate::threads::Share;
 
 /// Rows of a panel of the left operand.
 const ROWS: usize = 8;
-/// Bytes along the longest piece of the common axes: panels of both operands stay in the first
-/// cache together.
+/// The bytes along the longest piece of the common axes: panels of both operands stay in the
+/// first-level cache together.
 const DEEP: usize = 1024;
-/// Places of the common axes that all panels of a block are packed at before the next ones: few
-/// pages at a time.
+/// The number of positions of the common axes at which all panels of a block are packed before the
+/// next ones: few pages at a time.
 const PLACES: usize = 32;
 /// Rows of a block.
 const HIGH: usize = 256;
@@ -63,7 +63,7 @@ fn lanes<T>() -> usize {
 }
 
 /// # Safety
-/// As `rx_contract`, with operands of the type that sums are made in.
+/// Like `rx_contract`, with operands of the accumulator type.
 pub(super) unsafe fn run<T: Everywhere>(
     context: &mut RxContext,
     plan: &Plan,
@@ -281,7 +281,7 @@ unsafe fn put<T: crate::kernels::kinds::Sum>(
     }
 }
 
-/// A panel of `W` lines: `out[p * W + i] = x[lines[i] + along[p]]`, 0 for missing lines.
+/// Packs a panel of `W` lines: `out[p * W + i] = x[lines[i] + along[p]]`, 0 for missing lines.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
 unsafe fn pack<T: Copy + Default, const W: usize>(
@@ -324,7 +324,7 @@ unsafe fn pack<T: Copy + Default, const W: usize>(
     }
 }
 
-/// The same for panels of the right operand, of which parts of the lines often lie side by side.
+/// Like `pack`, for panels of the right operand, where parts of the lines are often contiguous.
 #[inline(always)]
 unsafe fn pack_wide<T: Copy + Default>(
     x: *const T,
@@ -395,8 +395,8 @@ fn follow(along: &[isize]) -> bool {
     beside
 }
 
-/// The next elements of `W` lines, turned over: whole pieces of lines are read, so that lines a
-/// power of two apart, which share few places of the cache, are not fetched for every element.
+/// Transposes the next elements of `W` lines: whole pieces of lines are read, so that lines a power
+/// of two apart, which map to few sets of the cache, are not fetched for every element.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
 unsafe fn turned<T: Copy + Default, const W: usize>(
@@ -438,7 +438,7 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     }
 }
 
-/// Adds `k` steps of `MR` rows by `NV` vectors to sums that lie row by row.
+/// Adds `k` steps of `MR` rows by `NV` vectors to sums that are stored row by row.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(

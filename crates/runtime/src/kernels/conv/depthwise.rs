@@ -23,8 +23,8 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
             let weight = v.weight.add((channel * s.og + m) * s.kh * s.kw);
             let mut oy = 0;
             while oy < s.oh {
-                // Rows are summed several at a time, so that chains of sums overlap and weights are
-                // read once for all.
+                // Several rows are summed at a time, so that dependency chains overlap and weights
+                // are loaded once for all.
                 let high = match s.oh - oy {
                     4.. => 4,
                     2.. => 2,
@@ -67,9 +67,9 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
     }
 }
 
-/// The places of a window, `distance` apart, that lie in the image for any of the outputs whose
-/// windows begin between `before` in front of the image and `beyond` behind that. The others see
-/// nothing but padding.
+/// Returns the taps of a window, `distance` apart, that are inside the image for any of the outputs
+/// whose windows begin between `before` in front of the image and `beyond` after that. The others
+/// read only padding.
 pub(super) fn taps(
     count: usize,
     distance: usize,
@@ -85,7 +85,7 @@ pub(super) fn taps(
     first..places(size as isize + before).min(count).max(first)
 }
 
-/// Returns whether windows are read where the image lies: 3 by 3 with steps of 1, for which a
+/// Returns whether windows are read from the image in place: 3 by 3 with stride 1, for which a
 /// padded copy would take as long as the sums.
 fn as_it_lies(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1);
@@ -126,7 +126,7 @@ unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usi
     }
 }
 
-/// The lanes of the image's columns from `column` on that lie in the image.
+/// Returns the mask of the lanes from `column` on that are inside the image.
 #[inline(always)]
 unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
     let end = (s.w as isize - column).clamp(0, S::LANES as isize);
@@ -150,8 +150,9 @@ unsafe fn spread3<S: Simd>(weight: *const f32) -> [[S; 3]; 3] {
     }
 }
 
-/// `R` output rows, which it returns, of one vector: sums of many rows overlap. Each row of the
-/// image is read once for the three output rows that it serves, with all nine weights in registers.
+/// Computes `R` output rows, which it returns, of one vector, so that dependency chains overlap.
+/// Each row of the image is read once for the three output rows that it contributes to, with all
+/// nine weights in registers.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn rows3<S: Simd, const R: usize>(
@@ -189,9 +190,9 @@ unsafe fn rows3<S: Simd, const R: usize>(
     R
 }
 
-/// Columns of `NV` vectors from `ox` on, from the first row of the output to the last: each row of
-/// the image is read once, and added to the three output rows that it serves, whose sums and all
-/// nine weights are in registers.
+/// Computes columns of `NV` vectors from `ox` on, from the first row of the output to the last:
+/// each row of the image is read once, and added to the three output rows that it contributes to,
+/// whose sums and all nine weights are in registers.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn down3<S: Simd, const NV: usize>(
@@ -250,7 +251,7 @@ unsafe fn down3<S: Simd, const NV: usize>(
     }
 }
 
-/// A place further right in the same channel: the bias, one per channel, stays.
+/// Moves the target to the right in the same channel: the bias, one per channel, is unchanged.
 #[inline(always)]
 unsafe fn shift(target: &Target, columns: usize) -> Target {
     let mut to = *target;
@@ -296,7 +297,7 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     }
 }
 
-/// Returns what the sums begin with: the channel's bias, unless they are scaled first.
+/// Returns the initial value of the sums: the channel's bias, unless they are scaled first.
 #[inline(always)]
 unsafe fn bias(target: &Target) -> f32 {
     match &target.epilogue {
@@ -345,7 +346,7 @@ unsafe fn put<S: Simd, const NV: usize, const R: usize>(
     }
 }
 
-/// One output row of an image with channels last: vectors run over channels.
+/// Computes one output row of an image with channels last: vectors run over channels.
 #[inline(always)]
 unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, oy: usize) {
     // SAFETY: the callers' promise.

@@ -1,9 +1,9 @@
-//! Transposed convolution: each input pixel spreads over a window of the output.
+//! Transposed convolution: each input pixel is scattered over a window of the output.
 //!
-//! What all pixels of some rows spread is a product of matrices, (filters × window, channels) by
-//! (channels, pixels), whose right operand is the image as it lies; each line of it, a place of the
-//! window for all pixels, is then added to the output. The rows are as many as keep the product in
-//! the second cache.
+//! The contributions of all pixels of some rows are a matrix product, (filters × window, channels)
+//! by (channels, pixels), whose right operand is the image in place; each line of it, a window
+//! position for all pixels, is then added to the output. The number of rows is chosen so that the
+//! product fits in the second-level cache.
 
 use super::{RxConv2dF32, Sizes};
 use crate::context::{RxContext, Status, guard};
@@ -20,8 +20,7 @@ const ROOM: usize = 1 << 18;
 struct Piece {
     from: usize,
     to: usize,
-    /// What its pixels spread: filter after filter, place after place of the window, pixel after
-    /// pixel.
+    /// The contributions of its pixels: by filter, then by window position, then by pixel.
     spread: *const f32,
     /// The first of the group's planes in the output.
     y: *mut f32,
@@ -172,9 +171,9 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     0
 }
 
-/// A transposed convolution: the descriptor of a convolution with the weight as (c, o / groups, kh,
-/// kw), channels first. `weight_packed`, with one group, is from `rx_pack_a_f32` with m = o × kh ×
-/// kw, k = c and strides 1 and m.
+/// Computes a transposed convolution: the descriptor of a convolution with the weight as (c, o /
+/// groups, kh, kw), channels first. `weight_packed`, with one group, is from `rx_pack_a_f32` with m
+/// = o × kh × kw, k = c and strides 1 and m.
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and the output overlaps only the residual.

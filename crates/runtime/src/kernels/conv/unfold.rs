@@ -1,4 +1,4 @@
-//! A block of the unfolded image, packed as matrix products read it.
+//! A block of the unfolded image (im2col), packed as matrix products read it.
 
 use super::Sizes;
 use crate::kernels::gemm::tile::{COLS, ROWS};
@@ -16,7 +16,7 @@ struct Pixels {
     len: usize,
 }
 
-/// Neighbouring pixels of a group of 16 whose inputs are neighbours too.
+/// Adjacent pixels of a group of 16 whose inputs are adjacent too.
 #[derive(Clone, Copy, Default)]
 struct Run {
     to: usize,
@@ -31,12 +31,12 @@ pub struct Source<'a> {
     pub x: *const f32,
     /// Floats from one channel to the next.
     pub plane: usize,
-    /// How channels lie, when padded: from the inputs of an output row on.
+    /// The layout of channels, when padded: from the inputs of an output row on.
     pub padded: Option<(&'a Padded, usize)>,
 }
 
-/// The output rows' parts of `count` pixels from `first` on, or the pixels themselves where the
-/// inputs of neighbours are no neighbours; how many there are.
+/// Splits `count` pixels from `first` on into parts of output rows, or into single pixels where the
+/// inputs of adjacent pixels are not adjacent; returns their number.
 #[inline(always)]
 fn parts(s: &Sizes, padded: bool, first: usize, count: usize, parts: &mut [Pixels; COLS]) -> usize {
     let longest = if padded || s.sw == 1 { s.ow } else { 1 };
@@ -60,8 +60,8 @@ fn parts(s: &Sizes, padded: bool, first: usize, count: usize, parts: &mut [Pixel
     n
 }
 
-/// The inputs of neighbouring pixels for one place of the window; pixels whose input lies outside
-/// the image are left out.
+/// Returns the inputs of adjacent pixels for one window position; pixels whose input is outside the
+/// image are omitted.
 #[inline(always)]
 fn run(
     s: &Sizes,
@@ -92,7 +92,7 @@ fn run(
 }
 
 /// Packs pixels as columns: panels of 16 pixels, `common.len()` rows each. `common` is whole
-/// channels: a row for each channel and place of the window.
+/// channels: a row for each channel and window position.
 ///
 /// # Safety
 /// `source` is the group's channels of an image, `out` has room for the panels.
@@ -127,7 +127,7 @@ pub unsafe fn columns<S: Simd>(
                 }
                 let mut x = source.x.wrapping_add(c0 * plane);
                 let mut out = out.add(tap * COLS);
-                // All pixels in a row, and their inputs too, is what there is most of.
+                // The most frequent case: all pixels are in a row, and their inputs too.
                 if parts == 1
                     && let Some(run) = run(s, source.padded, lines[0], here)
                     && run.len == COLS
@@ -234,7 +234,7 @@ pub unsafe fn rows(
     }
 }
 
-/// Returns where the channels of an output pixel's input start, for one place of the window.
+/// Returns where the channels of an output pixel's input start, for one window position.
 #[inline(always)]
 fn at(s: &Sizes, pixel: usize, tap: usize) -> Option<usize> {
     let y = (pixel / s.ow * s.sh + tap / s.kw * s.dh) as isize - s.pt;

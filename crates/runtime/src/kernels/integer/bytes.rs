@@ -2,8 +2,9 @@
 //!
 //! With data `x` and weight `w` offset to `u = x + dx` (unsigned) and `s = w + dw` (signed), and
 //! zero points offset alike, a sum of `(x - zx) * (w - zw)` over `k` elements is
-//! `sum(u s) - zu sum(s) - zs sum(u) + k zu zs`. The sums of the weight are made with its quads;
-//! those of the data, needed only where the weight has a zero point, are a product with ones.
+//! `sum(u s) - zu sum(s) - zs sum(u) + k zu zs`. The sums of the weight are computed with its
+//! quads; those of the data, needed only where the weight has a zero point, are a product with
+//! ones.
 
 use std::ffi::c_void;
 
@@ -14,7 +15,7 @@ use crate::context::RxContext;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 
-/// An operand of bytes: what is flipped in each to make it unsigned (data) or signed (weight), and
+/// An operand of bytes: the bits flipped in each to make it unsigned (data) or signed (weight), and
 /// its zero point then.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes {
@@ -110,8 +111,8 @@ pub(super) unsafe fn woven(lines: [*const u8; 4], n: usize, mask: u32, to: *mut 
     }
 }
 
-/// Bytes side by side as quads, `n` bytes to `n.div_ceil(4)` quads; zeros (as if flipped) fill the
-/// last one.
+/// Packs contiguous bytes as quads, `n` bytes to `n.div_ceil(4)` quads; zeros (as if flipped) fill
+/// the last one.
 ///
 /// # Safety
 /// `from` has `n` bytes, `to` room for the quads.
@@ -138,11 +139,11 @@ pub(super) unsafe fn copied(from: *const u8, n: usize, mask: u32, to: *mut u32) 
     }
 }
 
-/// Most rows for which a weight whose columns lie side by side is read as it lies.
+/// The maximum number of rows for which a weight with contiguous columns is read in place.
 const FEW: usize = 4;
 
-/// Columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep` each;
-/// `start` has what each row's sums start with.
+/// Computes columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep`
+/// each; `start` has the initial value of each row's sums.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 unsafe fn columns<S: Dots, const M: usize>(
@@ -217,7 +218,7 @@ pub(super) struct Dense {
     pub a: Bytes,
     pub b: Bytes,
     pub a_row: usize,
-    /// Steps of B along the common axis and along columns: one of them is 1.
+    /// Strides of B along the common axis and along columns: one of them is 1.
     pub b_strides: (usize, usize),
     pub c: *mut i32,
     pub ld: usize,
@@ -225,7 +226,7 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    /// At most [`FEW`] rows by a weight whose columns lie side by side: nothing but the rows is
+    /// Multiplies at most [`FEW`] rows by a weight with contiguous columns: only the rows are
     /// copied.
     unsafe fn few(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
         let deep = self.k.div_ceil(64) * 16;
@@ -290,7 +291,7 @@ impl Dense {
         self.b.zero.wrapping_mul(sum).wrapping_neg()
     }
 
-    /// Computes the product; rows of A have their elements side by side.
+    /// Computes the product; the rows of A are contiguous.
     ///
     /// # Safety
     /// The operands are as large as sizes and strides say, and do not overlap the result.
@@ -305,7 +306,7 @@ impl Dense {
         // lies is aligned and only read; the rest is the caller's promise.
         unsafe {
             let tables = Scratch::new(context, (m + n + 2 * quads) * 8).ok_or(context.status)?;
-            // A weight of whole quads that nothing is flipped in is read where it lies.
+            // A weight of whole quads without flipped bits is read in place.
             let lies = self.lies_as_quads();
             let made = if lies { 0 } else { n * quads };
             let bytes = (m * quads + made) * 4 + (n + m) * 4;
@@ -358,7 +359,7 @@ impl Dense {
                         |i: usize| self.b.from.add((4 * p + i).min(k - 1) * self.b_strides.0);
                     let to = b.add(p * n);
                     woven([line(0), line(1), line(2), line(3)], n, self.b.mask(), to);
-                    // What is beyond the common axis counts nothing.
+                    // Elements beyond the common axis contribute nothing.
                     let rest = (k - 4 * p).min(4);
                     let keep = u32::MAX >> (32 - 8 * rest);
                     for j in 0..n {

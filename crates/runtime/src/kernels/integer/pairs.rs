@@ -1,5 +1,5 @@
-//! Products of numbers of 16 bits, two neighbours along the common axis in one instruction
-//! (`pmaddwd`, with AVX-512 VNNI `vpdpwssd`).
+//! Products of 16-bit numbers, two neighbours along the common axis in one instruction (`pmaddwd`,
+//! with AVX-512 VNNI `vpdpwssd`).
 
 use super::share::{COLS, Extents, Operand, Panels, Piece, Place, ROWS, share_out};
 use super::tile::{Kernel, Tile};
@@ -101,7 +101,7 @@ impl Product {
 impl Operand<i16> {
     /// Packs `N` rows (columns) from `first` on, those before `end`, for pairs
     /// `[pairs.0, pairs.0 + pairs.1)` of a common axis of `k`: pair after pair, a row's two
-    /// elements side by side; zeros where there is nothing.
+    /// elements adjacent; zeros beyond the operand.
     unsafe fn panel<const N: usize>(
         &self,
         first: usize,

@@ -2,9 +2,9 @@
 //! (`vpdpbusd`).
 //!
 //! Nothing saturates: four products of 8 bits are added to a sum of 32 bits, which wraps. Signed
-//! data are offset by 128 to be unsigned, unsigned weights to be signed; what offsets and zero
-//! points add to each sum is where the sums start ([`Product::row_start`],
-//! [`Product::column_start`]), so that results are those of the plain loop to the bit.
+//! data is offset by 128 to be unsigned, unsigned weights to be signed; the contributions of
+//! offsets and zero points to each sum are its initial value ([`Product::row_start`],
+//! [`Product::column_start`]), so that results are bitwise those of the plain loop.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))] // Without vectors there is no kernel.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
@@ -104,7 +104,7 @@ mod x86 {
     );
 }
 
-/// Which instructions there are.
+/// The available instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kernel {
     #[cfg(target_arch = "x86_64")]
@@ -164,11 +164,11 @@ pub(super) struct Product {
     pub k: usize,
     pub a: Operand<u32>,
     pub b: Operand<u32>,
-    /// Whether A's bytes are the signed ones (else B's).
+    /// Whether A's bytes are the signed ones (otherwise B's).
     pub signed_rows: bool,
-    /// What each row's sums start with, or null.
+    /// The initial value of each row's sums, or null.
     pub row_start: *const i32,
-    /// What each column's sums start with, or null.
+    /// The initial value of each column's sums, or null.
     pub column_start: *const i32,
     pub c: *mut i32,
     pub ld: usize,
@@ -298,8 +298,8 @@ unsafe fn tile<S: Dots>(t: &Tile, signed_rows: bool) {
 
 impl Operand<u32> {
     /// Packs `N` rows (columns) from `first` on, those before `end`, for `count` quads from quad
-    /// `from` on: quad after quad. Those beyond `end` are copies of the last one: nobody reads
-    /// their sums.
+    /// `from` on: quad after quad. Those beyond `end` are copies of the last one: their sums are
+    /// ignored.
     unsafe fn panel<const N: usize>(
         &self,
         first: usize,
@@ -348,7 +348,7 @@ impl Operand<u32> {
     }
 }
 
-/// Returns whether the places along the common axis lie side by side.
+/// Returns whether the positions along the common axis are contiguous.
 unsafe fn rising(along: *const usize, count: usize) -> bool {
     // SAFETY: the callers' promise: the table has `count` places.
     unsafe {
@@ -357,9 +357,9 @@ unsafe fn rising(along: *const usize, count: usize) -> bool {
     }
 }
 
-/// `count` quads of each of some lines, `apart` from each other, side by side: quad after quad, in
-/// each `wide` lines. Those beyond the last one are copies of it. Quads are moved as floats, which
-/// nothing is done with.
+/// Interleaves `count` quads of each of some lines, `apart` from each other: quad after quad, in
+/// each `wide` lines. Those beyond the last one are copies of it. Quads are moved as floats, on
+/// which there is no arithmetic.
 #[inline(always)]
 unsafe fn turned<S: Turning>(
     from: *const f32,
