@@ -1,9 +1,9 @@
-//! Reference counting: where references are taken and given up.
+//! Reference counting: where references are retained and released.
 //!
-//! Every register that holds a value of its own ([`Hold::Value`]) has one reference from its
-//! definition to its last use. A use that consumes takes it over; a consuming use that is not the
-//! last takes another one first; a value that is dead without having been consumed is released at
-//! once (Ullrich and de Moura, "Counting Immutable Beans", 2019; Reinking et al., "Perceus", 2021).
+//! Every register that owns a value ([`Hold::Value`]) has one reference from its definition to its
+//! last use. A consuming use takes it over; a consuming use that is not the last retains another
+//! one first; a value that is dead without having been consumed is released at once (Ullrich and de
+//! Moura, "Counting Immutable Beans", 2019; Reinking et al., "Perceus", 2021).
 
 use crate::lir::{BlockId, Hold, Inst, LFunc, Reg, Term};
 
@@ -45,7 +45,7 @@ impl Set {
     }
 }
 
-/// The counted registers among those of an instruction or the end of a block.
+/// The counted registers among those of an instruction or terminator.
 struct Counted<'a>(&'a [Hold]);
 
 impl Counted<'_> {
@@ -70,8 +70,8 @@ impl Counted<'_> {
     }
 }
 
-/// The registers that more than one block has to do with, numbered in their order: only they are
-/// alive between blocks, and in a function of many blocks they are few.
+/// The registers that are used in more than one block, numbered in their order: only they are live
+/// between blocks, and in a function of many blocks they are few.
 struct Between {
     number: Vec<Option<Reg>>,
     regs: Vec<Reg>,
@@ -99,7 +99,7 @@ impl Between {
             }
             meet(b, counted.taken(&block.term));
         }
-        // What the end of a block looks at is released by the blocks behind it.
+        // Values that the terminator reads are released by the successor blocks.
         for block in f.blocks.values() {
             (counted.seen(&block.term).iter()).for_each(|r| several[r.0 as usize] = true);
         }
@@ -132,7 +132,7 @@ impl Between {
     }
 }
 
-/// What is alive where blocks begin and end, in numbers of [`Between`].
+/// The live sets at the beginnings and ends of blocks, in numbers of [`Between`].
 struct Liveness {
     between: Between,
     at_start: Vec<Set>,
@@ -210,10 +210,10 @@ pub(crate) fn insert(f: &mut LFunc) {
     f.regs = held;
 }
 
-/// The registers that are alive at a point of a block.
+/// The registers that are live at a point of a block.
 struct Here {
     set: Set,
-    /// What was added since the start.
+    /// The registers added since the start.
     added: Vec<Reg>,
 }
 
@@ -270,14 +270,14 @@ fn rewrite(
     for inst in insts.into_iter().rev() {
         let (consumed, borrowed) = (counted.consumes(&inst), counted.borrows(&inst));
         let defined = counted.defines(&inst);
-        // Where the instruction consumes what it borrows as well, `take` keeps a reference for
-        // that.
+        // Where the instruction also consumes what it borrows, `take` retains a reference for that.
         let dead = unique(borrowed.clone()).filter(|r| !live.has(*r));
         let unused = defined.iter().copied().filter(|&r| !live.has(r));
         new.extend(dead.chain(unused).map(Inst::Release));
         defined.into_iter().for_each(|r| live.drop(r));
         new.push(inst);
-        // What the instruction itself makes dead is not live after it; takes look at that state.
+        // Registers that die in the instruction itself are not live after it; takes are based on
+        // that state.
         take(&consumed, &borrowed, live, &mut new);
         consumed
             .into_iter()
@@ -291,7 +291,7 @@ fn rewrite(
             .filter(|&r| !live.has(r))
             .map(Inst::Release),
     );
-    // Values that a predecessor kept for another of its successors, or only looked at in its end.
+    // Values that a predecessor kept for another of its successors, or only read in its terminator.
     let between = &liveness.between;
     let mut handed = Set::with(between.regs.len());
     for &p in &before[b.0 as usize] {
@@ -310,7 +310,7 @@ fn unique(mut regs: Vec<Reg>) -> impl Iterator<Item = Reg> {
     regs.into_iter()
 }
 
-/// Takes the references that consuming uses need beyond the one that is there.
+/// Retains the references that consuming uses need beyond the existing one.
 fn take(consumed: &[Reg], borrowed: &[Reg], live: &Here, new: &mut Vec<Inst>) {
     for r in unique(consumed.to_vec()) {
         let times = consumed.iter().filter(|&&c| c == r).count();

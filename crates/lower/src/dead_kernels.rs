@@ -6,8 +6,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::lir::{DataId, Inst, KernelId, Lowered, Reg};
 
 impl Lowered {
-    /// Drops kernels and constants that nothing uses, and numbers the others anew. Returns the new
-    /// numbers of kernels.
+    /// Drops unused kernels and constants, and renumbers the others. Returns the new numbers of
+    /// kernels.
     pub fn remove_dead_kernels(&mut self) -> FxHashMap<KernelId, KernelId> {
         let (mut kernels, mut data) = (FxHashSet::default(), FxHashSet::default());
         for f in self.funcs.values_mut() {

@@ -2,7 +2,7 @@
 //!
 //! The standard matrix algorithm (Maranget, "Compiling Pattern Matching to Good Decision Trees",
 //! 2008), choosing columns from the left: rows are clauses, columns the parts of the value that are
-//! still to be looked at. No part is looked at twice on any way through the tree.
+//! still to be tested. No part is tested twice on any path through the tree.
 
 use relax_ir::{Clause, CtorId, ExprId, PatId, Pattern, VarId};
 
@@ -19,7 +19,7 @@ enum Part {
 
 #[derive(Clone)]
 struct Row {
-    /// What is still to be matched, a column each; `None` matches anything.
+    /// The patterns still to be matched, a column each; `None` is a wildcard.
     patterns: Vec<Option<PatId>>,
     /// Variables bound so far.
     bound: Vec<(VarId, Part)>,
@@ -33,7 +33,7 @@ struct Task {
 }
 
 impl FnLower<'_, '_> {
-    /// Emits the decisions of a `match` from the current block on. Returns the block of each
+    /// Emits the decision tree of a `match` from the current block on. Returns the block of each
     /// clause's body, whose parameters are the clause's variables (bound here).
     pub(super) fn decide(
         &mut self,
