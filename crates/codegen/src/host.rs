@@ -33,8 +33,8 @@ pub use views::{Given, View};
 /// A context, and what others lend of its heap.
 struct Context {
     ctx: *mut RxContext,
-    /// Values that nobody looks at any more. Whoever uses the context next releases them: counts
-    /// are not atomic.
+    /// Values without references from the host. Whoever uses the context next releases them:
+    /// reference counts are not atomic.
     over: Mutex<Vec<Object>>,
 }
 
@@ -108,7 +108,7 @@ const LENT: usize = 1 << 12;
 pub struct Host {
     context: Arc<Context>,
     ctx: *mut RxContext,
-    /// What compiled code calls by name points to these.
+    /// The host functions that compiled code calls by name.
     packed: Vec<Arc<packed::Registered>>,
 }
 
@@ -116,7 +116,7 @@ pub struct Host {
 unsafe impl Send for Host {}
 
 impl Host {
-    /// A context that runs parallel loops on so many threads, 0 for one per processor.
+    /// Creates a context that runs parallel loops on so many threads, 0 for one per processor.
     ///
     /// # Errors
     /// [`Error::Context`]: there is no memory, or there cannot be so many threads.
@@ -163,7 +163,7 @@ impl Host {
         self.call_timed(jit, entry, &inputs).map(|v| v.0)
     }
 
-    /// Calls an entry with tensors, tuples and data of them; also says how long the call itself
+    /// Calls an entry with tensors, tuples and data of them; also returns how long the call itself
     /// took.
     ///
     /// # Errors
@@ -177,8 +177,8 @@ impl Host {
         self.with(jit, entry, inputs, copy)
     }
 
-    /// As [`Host::call_timed`], without a copy of large results: they stay in the context's heap
-    /// until nobody looks at them any more and the context is used again, or goes.
+    /// Like [`Host::call_timed`], without copying large results: they stay in the context's heap
+    /// until they have no references and the context is used again, or dropped.
     ///
     /// # Errors
     /// As for [`Host::call`].
@@ -187,7 +187,7 @@ impl Host {
         self.with(jit, entry, inputs, look).map(|v| v.0)
     }
 
-    /// The time that a call takes; its result goes back to the context's heap unseen.
+    /// Returns the time that a call takes; its result is released unread.
     ///
     /// # Errors
     /// As for [`Host::call`].
@@ -200,8 +200,8 @@ impl Host {
         self.with(jit, entry, inputs, |_| ()).map(|r| r.1)
     }
 
-    /// Calls an entry of a name, looks at its result, and releases it; also says how long the call
-    /// itself took.
+    /// Calls an entry by name, passes its result to a function, and releases it; also returns how
+    /// long the call itself took.
     fn with<T>(
         &self,
         jit: &Jit,
@@ -216,7 +216,7 @@ impl Host {
         unsafe { self.run(code, inputs, look) }
     }
 
-    /// The same by its code.
+    /// Like `with`, for the entry's code.
     ///
     /// # Safety
     /// `code` is an entry that lives.
@@ -237,7 +237,8 @@ impl Host {
         out.map(|out| (look(out.object), took))
     }
 
-    /// An argument as an object. Its tensors borrow their elements and shapes from the value.
+    /// Converts an argument to an object. Its tensors borrow their elements and shapes from the
+    /// value.
     fn argument<'h>(&'h self, value: &'h Value) -> Result<Owned<'h>, Error> {
         let own =
             |object: *mut RxObject| (!object.is_null()).then_some(Owned { host: self, object });
@@ -285,7 +286,7 @@ impl Host {
         outside(object, &|object, kind| self.lend(object, kind))
     }
 
-    /// A large tensor with a block of its own that only its parent refers to, without a copy.
+    /// Lends a large tensor with a block of its own that only its parent refers to, without a copy.
     fn lend(&self, object: *mut RxObject, kind: i32) -> Option<Value> {
         if kind != Kind::Tensor as i32 {
             return None;
@@ -312,8 +313,8 @@ impl Host {
         }
     }
 
-    /// Returns what each kernel has cost since [`Host::clear_profile`], by number; code compiled
-    /// without profiling leaves zeros.
+    /// Returns the cost of each kernel since [`Host::clear_profile`], by number; zeros for code
+    /// compiled without profiling.
     pub fn profile(&self, kernels: usize) -> Vec<KernelCost> {
         (0..kernels as i32)
             .map(|k| {
@@ -331,14 +332,14 @@ impl Host {
         unsafe { rx_profile_clear(self.ctx) };
     }
 
-    /// Keeps single calls of kernels from now on, no more than so many; code compiled without
-    /// profiling has none.
+    /// Records individual calls of kernels from now on, up to a maximum; code compiled without
+    /// profiling records none.
     pub fn trace(&self, most: usize) {
         // SAFETY: the context lives, and belongs to this thread now.
         unsafe { keep_events(self.ctx, most) };
     }
 
-    /// The calls that were kept since [`Host::trace`]; their times count from there.
+    /// Returns the calls recorded since [`Host::trace`]; their times count from there.
     pub fn events(&self) -> Vec<KernelEvent> {
         // SAFETY: as for `trace`.
         unsafe { take_events(self.ctx) }
@@ -368,7 +369,7 @@ impl Host {
         self.context.settle();
     }
 
-    /// A tensor that a kernel made, which the caller owns and gives up afterwards: a large one is
+    /// Converts a tensor that a kernel created and the caller owns, and releases it: a large one is
     /// lent, a small one copied.
     pub(crate) fn result(&self, object: *mut RxObject) -> Option<Tensor> {
         if object.is_null() {
@@ -471,7 +472,7 @@ impl<'o> Seen<'o> {
         }
     }
 
-    /// The tensor itself, which the context keeps as long as somebody has it.
+    /// Returns the tensor itself, which the context keeps as long as there is a reference to it.
     ///
     /// # Safety
     /// `object` is the tensor that this was looked at in, a live one of the context.
@@ -493,8 +494,8 @@ fn copy(object: *mut RxObject) -> Value {
     outside(object, &|_, _| None)
 }
 
-/// A value outside of its context. Of parts without fields, of which it says the kind, `lend` may
-/// give a form; the others are copied.
+/// Converts a value to one outside of its context. `lend` may provide a part without fields, whose
+/// kind it is given; the others are copied.
 fn outside(object: *mut RxObject, lend: &dyn Fn(*mut RxObject, i32) -> Option<Value>) -> Value {
     Value::unfold(object, |object| {
         // SAFETY: `object` is a live value, a part of one that the caller owns.

@@ -1,4 +1,4 @@
-//! Functions of the host, which compiled code calls by name.
+//! Host functions, which compiled code calls by name.
 
 use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,8 +17,8 @@ use crate::Error;
 
 use super::{Context, Host, Seen, dl, outside};
 
-/// What `call_packed` and `call_dps_packed` reach, by name. Functions are called on the thread that
-/// called the program.
+/// The functions that `call_packed` and `call_dps_packed` reach, by name. Functions are called on
+/// the thread that called the program.
 pub trait Packed: Send + Sync {
     /// Calls a function.
     ///
@@ -33,12 +33,12 @@ pub trait Packed: Send + Sync {
     fn call_dps(&self, name: &str, args: &[Place]) -> Result<(), BoxError>;
 }
 
-/// A tensor that a function may write, if it is the program's own.
+/// A tensor that a function may write, if the program owns it.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Its type and elements, which nobody else reads while the function runs.
     pub tensor: Tensor,
-    /// Whether its elements may be written, where they lie.
+    /// Whether its elements may be written in place.
     pub own: bool,
 }
 
@@ -140,8 +140,8 @@ impl Registered {
     }
 }
 
-/// A tensor for a function: where it lies, if it is the program's own; a copy of what somebody
-/// lends to the program, for the function may keep it.
+/// Converts a tensor for a function: in place, if the program owns it; a copy if the program
+/// borrows it, since the function may keep it.
 ///
 /// # Safety
 /// `object` is a live value of the context.

@@ -1,4 +1,4 @@
-//! Calls with tensors that lie in somebody else's memory, which make nothing but the result.
+//! Calls with tensors in external memory, which allocate nothing but the result.
 
 use relax_runtime::object::{Kind, RxObject};
 use relax_runtime::tensor::rx_tensor_borrow;
@@ -20,7 +20,7 @@ pub struct View<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug)]
 pub enum Given<'a> {
     /// A small tensor, which is there while it is looked at.
