@@ -20,7 +20,7 @@ pub struct Window {
     pub pad: (isize, isize),
 }
 
-/// Where a channel's elements lie in padded form.
+/// The layout of a channel's elements in padded form.
 #[derive(Clone, Copy)]
 pub struct Padded {
     rows: usize,
@@ -46,7 +46,7 @@ impl Padded {
         let (oh, ow) = window.output;
         let (kh, kw) = (window.window.0.max(1), window.window.1.max(1));
         let sw = window.stride.1;
-        // Sizes beyond all memory stay so: who asks for that much is told that there is none.
+        // Sizes saturate: a request beyond all memory fails as out of memory.
         let reach = |n: usize, step: usize, taps: usize, distance: usize| {
             let places = (n - 1).saturating_mul(step);
             places
@@ -79,12 +79,12 @@ impl Padded {
         self.rows.saturating_mul(self.row).saturating_add(SLACK)
     }
 
-    /// Returns where the input of output column 0 lies for a place of the window, from the output
+    /// Returns the offset of the input of output column 0 for a window position, from the output
     /// row's first row on; the inputs of the other columns follow.
     #[inline(always)]
     pub fn tap(&self, ky: usize, kx: usize) -> usize {
         let column = kx * self.window.dilation.1;
-        // Divisions by numbers that are not known take longer than all that is done with the place.
+        // Divisions by variables take longer than all that is done with the position.
         let (phase, at) = match self.window.stride.1 {
             1 => (0, column),
             2 => (column % 2, column / 2),
@@ -108,7 +108,7 @@ impl Padded {
         }
     }
 
-    /// Copies a channel; the padding around it must be there already, and stays.
+    /// Copies a channel; the padding around it must be there already, and is unchanged.
     ///
     /// # Safety
     /// `x` is a channel of the image and `out` has room for [`Padded::floats`].

@@ -19,7 +19,7 @@ struct Loop {
     dst: i64,
 }
 
-/// The loops of a copy, outermost first, with what can be one loop made one.
+/// The loops of a copy, outermost first, with loops merged where possible.
 #[derive(Clone, Copy)]
 struct Nest {
     loops: [Loop; MAX_RANK],
@@ -60,7 +60,7 @@ impl Nest {
         Some(nest)
     }
 
-    /// With the loop along the source's lines inside, so that blocks see both directions.
+    /// Moves the loop along the source's lines inside, so that blocks traverse both directions.
     fn turned(mut self) -> Self {
         let r = self.rank;
         if r > 2
@@ -144,11 +144,10 @@ unsafe fn walk<T: Copy>(nest: Nest, mut src: *const T, mut dst: *mut T) {
 
 /// Bytes from which on a row is copied by a call.
 const ROW: usize = 128;
-/// Elements of a row from which on matrices are turned over in blocks.
+/// The number of elements of a row from which on matrices are transposed in blocks.
 const SIDE: i64 = 4;
 
-/// Two loops: rows that lie side by side, matrices that are turned over, elements that are
-/// repeated, or any steps.
+/// Copies two loops: contiguous rows, transposed matrices, repeated elements, or any strides.
 unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
     // SAFETY: the callers' promise.
     unsafe {
@@ -199,7 +198,7 @@ unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
     }
 }
 
-/// Copies at least `N` bytes, as many at a time; the last ones may be copied twice.
+/// Copies at least `N` bytes, `N` at a time; the last ones may be copied twice.
 #[inline(always)]
 unsafe fn pieces<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let mut at = 0;

@@ -1,9 +1,9 @@
-//! Matrices turned over: `to[j * step_to + i] = from[i * step_from + j]`.
+//! Matrix transposition: `to[j * step_to + i] = from[i * step_from + j]`.
 //!
-//! Squares of as many elements as a register has are turned over in registers. Where the rows that
-//! are written lie close together they go straight there; else a block whose rows are two lines of
-//! the cache is turned over in memory of its own, so that both sides are read and written in whole
-//! lines, however many rows lie a power of two apart.
+//! Squares of as many elements as a register has are transposed in registers. Where the destination
+//! rows are close together they are written directly; otherwise a block whose rows are two cache
+//! lines is transposed in scratch memory, so that both sides are read and written in whole lines,
+//! however many rows are a power of two apart.
 
 use super::simd::{Isa, isa};
 use std::mem::MaybeUninit;
@@ -12,8 +12,8 @@ use std::mem::MaybeUninit;
 const ROW: usize = 64;
 /// A block's memory: the largest one has 64 rows of 2 bytes.
 const ROOM: usize = ROW * 128 / size_of::<u128>();
-/// Bytes over which the rows that are written may be spread, so that the first cache holds all
-/// their lines.
+/// The number of bytes over which the destination rows may be spread, so that the first-level cache
+/// holds all their lines.
 const CLOSE: usize = 16 << 10;
 
 /// # Safety
@@ -57,8 +57,8 @@ pub(super) unsafe fn turn<T: Copy>(
     }
 }
 
-/// Pieces of `n`, each `most` long; the last one may overlap the one before it, so that it is no
-/// shorter than `least`.
+/// Returns pieces of `n`, each `most` long; the last one may overlap the one before it, so that it
+/// is no shorter than `least`.
 fn parts(n: usize, most: usize, least: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).step_by(most.max(1)).map(move |first| {
         let first = first.min(n.saturating_sub(least));
@@ -66,7 +66,8 @@ fn parts(n: usize, most: usize, least: usize) -> impl Iterator<Item = (usize, us
     })
 }
 
-/// The side of the squares that there are instructions for, at most `most`; 1 where there are none.
+/// Returns the side of the squares that there are instructions for, at most `most`; 1 where there
+/// are none.
 fn side(size: usize, most: usize) -> usize {
     let wide = isa() >= Isa::Avx2;
     match size {
@@ -80,7 +81,7 @@ fn side(size: usize, most: usize) -> usize {
     }
 }
 
-/// Elements of which a square is turned over in registers; places and steps are bytes.
+/// Elements of which a square is transposed in registers; addresses and strides are in bytes.
 trait Square {
     /// Bytes of an element.
     const SIZE: usize;
@@ -107,7 +108,7 @@ impl<const SIZE: usize> Square for One<SIZE> {
     }
 }
 
-/// Turns over a matrix that has at least as many rows and columns as a square; the last squares
+/// Transposes a matrix that has at least as many rows and columns as a square; the last squares
 /// overlap those before them.
 #[inline(always)]
 unsafe fn each<Q: Square>(

@@ -1,4 +1,4 @@
-//! Vectors of the other element types, with the little that sums of products need.
+//! Vectors of the other element types, with the few operations that sums of products need.
 //!
 //! Invariant: as for [`Simd`], no closure touches a vector.
 
@@ -28,7 +28,7 @@ pub unsafe trait Vector: Copy {
     unsafe fn store(self, to: *mut Self::Element);
     /// `self + b`; integers wrap.
     unsafe fn add(self, b: Self) -> Self;
-    /// `self * b + c`; integers wrap, floats are rounded once where the processor can.
+    /// `self * b + c`; integers wrap, floats are rounded once where the processor supports it.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
     /// As [`Simd::pinned`].
     #[inline(always)]
@@ -339,7 +339,7 @@ vectors! {
         ;
 }
 
-/// The lower halves of products of 64 bits: AVX2 multiplies 32 bits.
+/// Returns the lower halves of 64-bit products: AVX2 multiplies 32 bits.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn product(a: __m256i, b: __m256i) -> __m256i {
