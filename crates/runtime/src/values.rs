@@ -8,8 +8,8 @@ use crate::release::rx_release;
 use std::ffi::{c_char, c_void};
 use std::ptr::{copy_nonoverlapping, null, null_mut};
 
-/// Returns whether there are `count` things at a pointer of the caller's; where there are none of
-/// them, it may be null. Records the error otherwise.
+/// Checks that a caller's pointer to `count` elements is valid; for zero elements, it may be null.
+/// Records the error otherwise.
 ///
 /// # Safety
 /// `ctx` is null or a context.
@@ -31,7 +31,7 @@ pub(crate) unsafe fn given<T>(
     false
 }
 
-/// A block with a filled header, or null after recording the error.
+/// Allocates a block with an initialised header; returns null after recording the error.
 ///
 /// # Safety
 /// `ctx` is a context.
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn rx_make_shape(
     }
 }
 
-/// Fills the fields of a new object, or releases them when there is none.
+/// Sets the fields of a new object, or releases them when it is null.
 unsafe fn fill(
     ctx: *mut RxContext,
     object: *mut RxObject,
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn rx_make_tuple(
     }
 }
 
-/// A constructor applied to owned values; on failure they are released.
+/// Creates an ADT instance from owned values; on failure they are released.
 ///
 /// # Safety
 /// `ctx` is a context; `values` has `fields` owned values.
@@ -360,7 +360,7 @@ pub unsafe extern "C" fn rx_field_count(object: *const RxObject) -> u32 {
     unsafe { object.as_ref() }.map_or(0, |o| o.count)
 }
 
-/// A field, capture or the cell's value, borrowed; null when there is none.
+/// Returns a field, capture or the cell's value, borrowed; null when there is none.
 ///
 /// # Safety
 /// `object` is null or a live value.

@@ -1,5 +1,5 @@
-//! What the C interface is given is checked: each of these calls is an error, and none reads what
-//! is not there.
+//! Arguments of the C interface are checked: each of these calls is an error, and none reads out of
+//! bounds.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};

@@ -18,7 +18,7 @@ struct Case {
     turned: (bool, bool),
     /// Whether keys and values are one for all batches.
     shared: bool,
-    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal; 5 and 6 as 1, of bytes
+    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal; 5 and 6 like 1, of bytes
     /// that keep or replace.
     mask: usize,
 }

@@ -87,7 +87,7 @@ fn the_headers_are_cpp_too() {
     }
 }
 
-/// The headers say nothing that a strict compiler of any standard minds.
+/// The headers compile without warnings under a strict compiler of any standard.
 #[test]
 fn headers_are_standard_c_and_cpp() {
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");

@@ -178,7 +178,7 @@ fn documented(text: &str) -> Vec<(usize, usize, String)> {
     out
 }
 
-/// The same of a structure, in the order of its fields.
+/// The same for a structure, in the order of its fields.
 macro_rules! fields {
     ($ty:ty: $($field:ident $(as $name:literal)?),*) => {{
         let object = std::mem::MaybeUninit::<$ty>::uninit();

@@ -460,8 +460,8 @@ pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *m
     }
 }
 
-/// Four times the exponent, where all exponents are the same and such that roots and products give
-/// the power.
+/// Returns four times the exponent, where all exponents are the same and such that roots and
+/// products compute the power.
 unsafe fn quarters(n: usize, y: *const f32) -> Option<i32> {
     // SAFETY: the callers' promise.
     unsafe {

@@ -1,7 +1,7 @@
-//! The whole of a program around a compiled entry: what `relaxc --emit exe` links its `main` to.
+//! The program around a compiled entry: what `relaxc --emit exe` links its `main` to.
 //!
-//! Arguments are read from NumPy's files, which may come from anywhere: whatever is in them, the
-//! program ends with a sentence and not otherwise.
+//! Arguments are read from NumPy's files, which are untrusted: whatever they contain, the program
+//! fails only with an error message.
 
 mod arguments;
 pub mod npy;
@@ -22,14 +22,14 @@ use crate::release::rx_release;
 use arguments::{Parameter, Wrong};
 pub use unreadable::Unreadable;
 
-/// What a program is.
+/// The description of a program.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RxProgram {
     /// The entry.
     pub entry:
         unsafe extern "C" fn(*mut RxContext, *const *mut RxObject, i32, *mut *mut RxObject) -> i32,
-    /// How many parameters it has.
+    /// The number of parameters.
     pub count: i32,
     /// The name and the type of each.
     pub params: *const [*const c_char; 2],
@@ -37,7 +37,7 @@ pub struct RxProgram {
     pub result: *const c_char,
 }
 
-/// Whether the program ended well.
+/// The exit status of success.
 const WELL: i32 = 0;
 /// It failed while it ran.
 const FAILED: i32 = 1;

@@ -19,8 +19,8 @@ pub struct Array {
 /// More axes than this has no array of NumPy.
 const AXES: usize = 64;
 
-/// Reads a file. `ty` is the type of the parameter that it is for: NumPy has no bfloat16, and two
-/// bytes without a sign are taken for its bits.
+/// Reads a file. `ty` is the type of its parameter: NumPy has no bfloat16, so two-byte unsigned
+/// integers are interpreted as its bits.
 ///
 /// # Errors
 /// It is no such file, or holds something else than numbers.
@@ -113,7 +113,7 @@ fn extents(text: &str) -> Option<Vec<i64>> {
     Some(out)
 }
 
-/// The element type of a description such as `<f4`, and whether its bytes are the other way round.
+/// Returns the element type of a description such as `<f4`, and whether its bytes must be swapped.
 fn element(descr: &str, ty: &str) -> Option<(DLDataType, bool)> {
     let (order, rest) = descr.split_at_checked(1)?;
     let (big, rest) = match order {
@@ -135,7 +135,7 @@ fn element(descr: &str, ty: &str) -> Option<(DLDataType, bool)> {
     Some((DLDataType { code, bits, lanes }, big))
 }
 
-/// Elements that stand column by column, row by row. `from` has as many as `shape` says.
+/// Converts elements from column-major to row-major order. `from` has as many as `shape` says.
 fn turned(from: &[u8], shape: &[i64], size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(from.len());
     let mut steps = Vec::with_capacity(shape.len());

@@ -1,4 +1,4 @@
-//! Looking into tensors, and checking them against what an entry expects.
+//! Inspecting tensors, and checking them against what an entry expects.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};

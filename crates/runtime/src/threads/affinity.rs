@@ -1,25 +1,25 @@
 //! Processors of their own for the workers.
 //!
-//! The kernel wakes a worker near the thread that calls it. In a virtual machine, where a processor
-//! that waits looks as if its host had taken it away, that is the caller's own processor, and both
-//! take turns on it for milliseconds (`bench_threads` shows it). So each worker is bound to a
-//! processor that the caller is not on, and makes room when the caller comes there.
+//! The kernel wakes a worker near the thread that calls it. In a virtual machine, where a waiting
+//! processor is indistinguishable from one that the host has descheduled, that is the caller's own
+//! processor, and both time-share it for milliseconds (`bench_threads` shows it). So each worker is
+//! bound to a processor that the caller is not on, and moves away when the caller comes there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// Which processors the workers of a pool are bound to.
+/// The processors that the workers of a pool are bound to.
 ///
 /// Invariant: they and the caller's are different.
 pub(super) struct Places {
-    /// Where the caller was last.
+    /// The last processor of the caller.
     caller: AtomicUsize,
     /// Each worker's; empty where the process may not use so many.
     own: Vec<AtomicUsize>,
 }
 
 impl Places {
-    /// Places for so many workers, which run anywhere until [`bind`](Self::bind).
+    /// Creates slots for so many workers, which run anywhere until [`bind`](Self::bind).
     pub fn new(workers: usize) -> Self {
         let none = Self {
             caller: AtomicUsize::new(0),
@@ -50,7 +50,7 @@ impl Places {
         }
     }
 
-    /// Sends the worker that is where the caller is now to where the caller was.
+    /// Moves the worker on the caller's current processor to the caller's previous one.
     pub fn make_room(&self, workers: &[JoinHandle<()>]) {
         if self.own.is_empty() {
             return;

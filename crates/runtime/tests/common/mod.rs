@@ -1,4 +1,4 @@
-//! What the kernel tests and benches share.
+//! Helpers that the kernel tests and benches share.
 #![allow(dead_code)] // Each file uses its part.
 
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
