@@ -182,7 +182,7 @@ impl Requirements {
     }
 
     /// Copies an argument type to an arena of its own, with a variable for each `?`. `None` for
-    /// types that are not made of tensors and shapes.
+    /// types that do not consist of tensors and shapes.
     fn adopt(
         &mut self,
         from: &TypeArena,

@@ -84,7 +84,7 @@ pub struct AttrDef {
     pub ty: AttrTy,
     /// Its default. Attributes with their default value are not printed.
     pub default: Default,
-    /// What it means, one line.
+    /// Its meaning, in one line.
     pub doc: &'static str,
 }
 
@@ -93,7 +93,7 @@ pub struct AttrDef {
 pub struct Input {
     /// Its name.
     pub name: &'static str,
-    /// What it means, one line.
+    /// Its meaning, in one line.
     pub doc: &'static str,
 }
 
@@ -405,7 +405,7 @@ impl OpDef {
         self.hooks.data_dependent_shape = true;
         self
     }
-    /// Says why there is no computation.
+    /// Sets the reason why there is no computation.
     pub const fn uncomputed(mut self, why: &'static str) -> OpDef {
         self.hooks.uncomputed = why;
         self
@@ -425,7 +425,7 @@ impl OpDef {
         self.hooks.layout = Some(f);
         self
     }
-    /// Says what Relax asks for beyond the relation.
+    /// Sets Relax's additional requirements beyond the relation.
     pub const fn in_relax(mut self, rule: RelFn) -> OpDef {
         self.hooks.in_relax = Some(rule);
         self
@@ -492,7 +492,7 @@ impl OpDef {
         self.hooks.fusion_barrier = true;
         self
     }
-    /// Says that no kernel is made of it.
+    /// Declares that no kernel is generated for it.
     pub const fn not_computed(mut self) -> OpDef {
         self.hooks.not_computed = true;
         self

@@ -58,7 +58,7 @@ impl Layout {
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
-    /// Returns where an axis stands.
+    /// Returns the position of an axis.
     pub fn position(&self, letter: char) -> Option<usize> {
         self.axes.iter().position(|a| a.letter == letter)
     }

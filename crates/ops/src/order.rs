@@ -86,7 +86,7 @@ impl Order {
         }
         self.parts.iter().position(|p| p.axis == axis)
     }
-    /// Returns where an axis, or its two parts, stand now.
+    /// Returns the current positions of an axis, or of its two parts.
     pub fn places(&self, axis: usize) -> Vec<usize> {
         let here = |(i, p): (usize, &Part)| (p.axis == axis).then_some(i);
         self.parts.iter().enumerate().filter_map(here).collect()

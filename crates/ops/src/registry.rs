@@ -13,7 +13,7 @@ pub struct Registry {
     ops: Vec<&'static OpDef>,
     names: FxHashMap<&'static str, OpId>,
     sugar: FxHashMap<&'static str, OpId>,
-    /// By the names that operators had.
+    /// By former names of operators.
     former: FxHashMap<&'static str, OpId>,
 }
 
@@ -53,7 +53,7 @@ impl Registry {
     pub fn formerly(&self, name: &str) -> Option<OpId> {
         self.former.get(name).copied()
     }
-    /// The operator that an infix spelling (`+`) stands for.
+    /// Returns the operator that an infix spelling (`+`) denotes.
     pub fn sugar(&self, spelling: &str) -> Option<OpId> {
         self.sugar.get(spelling).copied()
     }

@@ -36,7 +36,7 @@ impl FromStr for Release {
     }
 }
 
-/// A text is no release of TVM that has Relay.
+/// The text is not a release of TVM that has Relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRelease;
 

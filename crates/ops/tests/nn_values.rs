@@ -262,7 +262,7 @@ fn gradients_of_pooling() {
     let x = [f(&[1, 1, 2, 3], &[1.0, 5.0, 5.0, 2.0, 3.0, 4.0])];
     let g = [f(&[1, 1, 1, 2], &[10.0, 100.0])];
     let given = [("pool_size", ints(&[2, 2]))];
-    // Of equal maxima, the first one takes it.
+    // Among equal maxima, the gradient goes to the first one.
     gives(
         "nn.max_pool2d_grad",
         &given,

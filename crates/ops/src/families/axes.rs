@@ -149,7 +149,7 @@ fn transpose_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Returns how many axes are put in.
+/// Returns the number of inserted axes.
 fn new_axes(cx: &RelCx<'_>) -> RelResult<usize> {
     let n = cx.int("num_newaxis")?;
     match usize::try_from(n) {

@@ -351,7 +351,7 @@ fn pad_compute(te: &mut Te<'_>) -> Done {
         .collect();
     let mode = te.str("pad_mode");
     let y = te.compute("pad", &shape, |i| {
-        // Of no elements there is nothing to repeat.
+        // Without elements there is nothing to repeat.
         let mut inside = match mode {
             "constant" => Ex::bool(true),
             _ => product(&x.shape).gt(0i64),

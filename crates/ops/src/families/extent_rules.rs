@@ -20,7 +20,7 @@ pub trait Extent: Clone {
     fn least(&self, other: &Self) -> Self;
     /// The greater one.
     fn greatest(&self, other: &Self) -> Self;
-    /// Returns whether nothing is known of it (`?`).
+    /// Returns whether it is unknown (`?`).
     fn is_any(&self) -> bool;
     /// The unknown extent.
     fn any() -> Self;

@@ -79,7 +79,7 @@ fn log_base(b: &mut dyn Build, x: ExprId, g: ExprId, base: f64) -> Option<ExprId
     Some(bi(b, "divide", top, below))
 }
 
-/// Of `add`.
+/// The gradient of `add`.
 pub fn add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     Some(vec![
@@ -87,14 +87,14 @@ pub fn add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", g, y),
     ])
 }
-/// Of `subtract`.
+/// The gradient of `subtract`.
 pub fn subtract(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let left = bi(b, "collapse_sum_like", g, x);
     let n = un(b, "negative", g);
     Some(vec![left, bi(b, "collapse_sum_like", n, y)])
 }
-/// Of `multiply`.
+/// The gradient of `multiply`.
 pub fn multiply(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let (l, r) = (bi(b, "multiply", g, y), bi(b, "multiply", g, x));
@@ -103,7 +103,7 @@ pub fn multiply(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", r, y),
     ])
 }
-/// Of `divide`.
+/// The gradient of `divide`.
 pub fn divide(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let l = bi(b, "divide", g, y);
@@ -117,7 +117,7 @@ pub fn divide(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 pub fn nothing(_: &mut dyn Build, _: &Site, _: ExprId) -> Grads {
     Some(Vec::new())
 }
-/// Of `collapse_sum_like`.
+/// The gradient of `collapse_sum_like`.
 pub fn collapse_sum_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     Some(vec![
@@ -125,7 +125,7 @@ pub fn collapse_sum_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         un(b, "zeros_like", y),
     ])
 }
-/// Of `cast_like`.
+/// The gradient of `cast_like`.
 pub fn cast_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, like] = site.args[..] else {
         return None;
@@ -164,7 +164,7 @@ pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         &attrs,
     )])
 }
-/// Of `nn.avg_pool2d`.
+/// The gradient of `nn.avg_pool2d`.
 pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let names = [
         "pool_size",
@@ -176,7 +176,7 @@ pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     ];
     pool(b, site, g, "nn.avg_pool2d_grad", &names)
 }
-/// Of `concatenate`.
+/// The gradient of `concatenate`.
 pub fn concatenate(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let fields = b.field_extents(site.args[0])?;
     let axis = site.int("axis")?;
@@ -196,7 +196,7 @@ pub fn concatenate(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     ];
     Some(vec![b.call("split", &[g], &attrs)])
 }
-/// Of `nn.conv2d` in layout `NCHW`.
+/// The gradient of `nn.conv2d` in layout `NCHW`.
 pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [data, given] = site.args[..] else {
         return None;
@@ -347,12 +347,12 @@ pub(super) fn total(
 fn one(axis: i64) -> AttrValue {
     AttrValue::ints(&[axis])
 }
-/// Of `sum`.
+/// The gradient of `sum`.
 pub fn sum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let (g, _) = unreduced(b, site, g)?;
     Some(vec![bi(b, "broadcast_to_like", g, site.args[0])])
 }
-/// Of `mean`.
+/// The gradient of `mean`.
 pub fn mean(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
     let shape = b.extents(x)?;
@@ -395,26 +395,26 @@ pub fn max(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     let top = bi(b, "multiply", here, g);
     Some(vec![bi(b, "divide", top, count)])
 }
-/// Of `nn.softmax`.
+/// The gradient of `nn.softmax`.
 pub fn softmax(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let p = bi(b, "multiply", g, site.call);
     let s = total(b, p, one(site.int("axis")?), true, false);
     let d = bi(b, "subtract", g, s);
     Some(vec![bi(b, "multiply", d, site.call)])
 }
-/// Of `nn.log_softmax`.
+/// The gradient of `nn.log_softmax`.
 pub fn log_softmax(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let s = total(b, g, one(site.int("axis")?), true, false);
     let e = un(b, "exp", site.call);
     let p = bi(b, "multiply", s, e);
     Some(vec![bi(b, "subtract", g, p)])
 }
-/// Of `nn.bias_add`.
+/// The gradient of `nn.bias_add`.
 pub fn bias_add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let left = bi(b, "collapse_sum_like", g, site.args[0]);
     Some(vec![left, total(b, g, one(site.int("axis")?), false, true)])
 }
-/// Of `nn.dense`.
+/// The gradient of `nn.dense`.
 pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [data, weight] = site.args[..] else {
         return None;
@@ -445,7 +445,7 @@ pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let right = b.call("nn.dense", &[t, u], &width);
     Some(vec![left, bi(b, "collapse_sum_like", right, weight)])
 }
-/// Of the product of stacks of matrices.
+/// The gradient of the product of stacks of matrices.
 pub fn stacked_product(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let (m, n) = (b.rank(x)?, b.rank(y)?);
@@ -465,7 +465,7 @@ pub fn stacked_product(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", right, y),
     ])
 }
-/// Of `nn.batch_matmul`.
+/// The gradient of `nn.batch_matmul`.
 pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let product = |b: &mut dyn Build, l: ExprId, r: ExprId, tl: bool, tr: bool, like: ExprId| {
@@ -500,7 +500,7 @@ pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         ],
     })
 }
-/// Of `transpose`.
+/// The gradient of `transpose`.
 pub fn transpose(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let axes = match site.value("axes").as_ints() {
         Some(axes) if !axes.is_empty() => {
@@ -516,7 +516,7 @@ pub fn transpose(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     Some(vec![b.call("transpose", &[g], &[("axes", axes)])])
 }
 
-/// Of `expand_dims`.
+/// The gradient of `expand_dims`.
 pub fn expand_dims(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     let axis = site.int("axis")?;
     for _ in 0..site.int("num_newaxis")? {
@@ -524,7 +524,7 @@ pub fn expand_dims(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     }
     Some(vec![g])
 }
-/// Of `reshape_like`.
+/// The gradient of `reshape_like`.
 pub fn reshape_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, like] = site.args[..] else {
         return None;
@@ -535,7 +535,7 @@ pub fn reshape_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
 pub fn flat(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
     Some(site.args.iter().map(|&x| un(b, "zeros_like", x)).collect())
 }
-/// Of `where`.
+/// The gradient of `where`.
 pub fn choice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [cond, x, y] = site.args[..] else {
         return None;
@@ -547,7 +547,7 @@ pub fn choice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let right = bi(b, "collapse_sum_like", right, y);
     Some(vec![un(b, "zeros_like", cond), left, right])
 }
-/// Of `strided_slice` without `axes`.
+/// The gradient of `strided_slice` without `axes`.
 pub fn strided_slice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
     if !site.value("axes").is_none() {

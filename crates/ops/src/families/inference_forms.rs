@@ -41,7 +41,7 @@ fn axis_of(b: &mut dyn Build, site: &Site) -> Option<(usize, usize)> {
     (axis < rank).then_some((rank, axis))
 }
 
-/// Of `nn.batch_norm`: its first result.
+/// The inference form of `nn.batch_norm`: its first result.
 pub fn batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [data, gamma, beta, mean, var] = site.args[..] else {
         return None;
@@ -99,7 +99,7 @@ pub fn relax_batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(b.tuple(&[out, mean, var]))
 }
 
-/// Of `nn.dropout`: its first result.
+/// The inference form of `nn.dropout`: its first result.
 pub fn dropout(_: &mut dyn Build, site: &Site) -> Option<ExprId> {
     site.args.first().copied()
 }
@@ -133,7 +133,7 @@ fn scaled(b: &mut dyn Build, site: &Site, mut out: ExprId, rank: usize, axis: us
     out
 }
 
-/// Of `nn.layer_norm`.
+/// The inference form of `nn.layer_norm`.
 pub fn layer_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let (rank, axis) = axis_of(b, site)?;
     let given = site.int("axis")?;
@@ -141,7 +141,7 @@ pub fn layer_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(scaled(b, site, out, rank, axis))
 }
 
-/// Of `nn.instance_norm`.
+/// The inference form of `nn.instance_norm`.
 pub fn instance_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let (rank, axis) = axis_of(b, site)?;
     let axes: Vec<i64> = (1..rank as i64).filter(|&a| a != axis as i64).collect();
@@ -149,7 +149,7 @@ pub fn instance_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(scaled(b, site, out, rank, axis))
 }
 
-/// Of `nn.group_norm`.
+/// The inference form of `nn.group_norm`.
 pub fn group_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let (rank, axis) = axis_of(b, site)?;
     of_floats(b, site.args[0])?;
@@ -176,10 +176,10 @@ pub fn group_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(scaled(b, site, out, rank, axis))
 }
 
-/// Of `nn.l2_normalize`.
+/// The inference form of `nn.l2_normalize`.
 pub fn l2_normalize(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let data = site.args[0];
-    // Of integers the computation cuts off elsewhere.
+    // For integers, the computation truncates elsewhere.
     b.dtype(data).filter(|d| d.is_float())?;
     let epsilon = number(b, data, site.float("eps")?)?;
     let square = bi(b, "multiply", data, data);

@@ -474,7 +474,7 @@ pub(super) fn conv_stage(
         (&strides, &padding, &dilation),
         (groups, depthwise),
     );
-    // Kernels for images read weights as they lie.
+    // Kernels for images read weights in place.
     let live: Vec<Live<Ex>> = (0..n)
         .map(
             |k| match (hint.is_some(), data[2 + k].as_int(), weight[2 + k].as_int()) {

@@ -151,7 +151,8 @@ pub static OPS: &[OpDef] = &[
     .compute(gemm_compute),
 ];
 
-/// Returns how many of the last spatial axes are transformed: a depth is only with 3 to 7 taps.
+/// Returns how many of the last spatial axes are transformed: the depth is transformed only with 3
+/// to 7 taps.
 fn transformed(n: usize, depth: Option<i64>) -> usize {
     match depth {
         Some(d) if n == 3 && !(3..=7).contains(&d) => 2,

@@ -309,7 +309,7 @@ fn split_compute(te: &mut Te<'_>) -> Done {
         n.if_else(
             full,
             |n| {
-                // No room in the path: its hash is the new key.
+                // The path is full: its hash is the new key.
                 let fresh = threefry(n, words(&key, 0), words(&key, 4));
                 for (side, path) in sides.iter().zip([0, 1 << 63]) {
                     store_words(n, side, 0, &fresh);

@@ -320,7 +320,7 @@ fn pad_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The extents that a value says: those of its type.
+/// Returns the extents of a shape value: those of its type.
 fn extents_of(cx: &mut RelCx<'_>, i: usize) -> RelResult<Option<Vec<Dim>>> {
     let ty = cx.arg(i);
     match &cx.host.types()[ty] {

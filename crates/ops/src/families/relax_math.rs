@@ -163,7 +163,7 @@ fn condition_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Returns what a checkpoint stands at is computed.
+/// The operand of a checkpoint is computed: it is not a constant.
 fn no_constant(cx: &mut RelCx<'_>) -> RelResult {
     if cx.host.const_arg(0).is_some() {
         let message = format!("`{}` takes what is computed, not a constant", cx.name);

@@ -1,4 +1,4 @@
-//! Elements put where a tensor of indices says.
+//! Writing elements at the positions that a tensor of indices gives.
 
 use relax_loops::{Ex, TensorRef};
 use relax_sym::Dim;
@@ -76,7 +76,7 @@ fn scatter_elements(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(cx.args[0])
 }
 
-/// Returns how a new value meets the old one.
+/// Combines a new value with the old one.
 pub(super) fn combine(how: &str, old: &Ex, new: &Ex) -> Result<Ex, ComputeError> {
     Ok(match how {
         "update" => new.clone(),

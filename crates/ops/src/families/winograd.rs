@@ -72,7 +72,7 @@ pub(super) fn matrices(n: i64, r: i64) -> Option<Matrices> {
     let (n, r) = (n as usize, r as usize);
     let size = n + r - 1;
     let p = points(size - 1);
-    // Powers of the points; the last row stands for infinity.
+    // Powers of the points; the last row is the point at infinity.
     let powers = |width: usize| -> Vec<Vec<f64>> {
         let mut rows: Vec<Vec<f64>> = (p.iter())
             .map(|&x| (0..width).map(|j| x.powi(j as i32)).collect())
