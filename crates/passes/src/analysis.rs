@@ -317,7 +317,7 @@ impl Analyses {
         Ok(effects)
     }
 
-    /// Returns what is pure in a function.
+    /// Returns the purity of a function's expressions.
     pub fn purity(
         &mut self,
         m: &mut Module,

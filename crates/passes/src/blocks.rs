@@ -35,7 +35,7 @@ impl BlockCx<'_> {
     pub fn outputs(&self) -> &[VarId] {
         self.outputs
     }
-    /// Returns where the block stands.
+    /// Returns the source location of the block.
     pub fn span(&self) -> Span {
         self.span
     }

@@ -77,7 +77,7 @@ pub(crate) enum Step {
     Open(usize),
     /// A part of a body begins.
     Part(usize, usize),
-    /// A binding; what stands inside its value follows.
+    /// A binding; the steps of its value follow.
     Bind(usize, usize, usize),
     /// A part ends.
     PartEnd(usize, usize),
@@ -252,7 +252,7 @@ impl Code {
         out
     }
 
-    /// Returns how often each variable is referred to.
+    /// Returns the number of uses of each variable.
     pub fn uses(&self, m: &Module) -> FxHashMap<VarId, usize> {
         let mut uses = FxHashMap::default();
         for (e, ..) in self.exprs() {
@@ -299,7 +299,7 @@ impl Code {
         }
     }
 
-    /// Returns where each variable is bound.
+    /// Returns the position of each variable's binding.
     pub fn homes(&self) -> FxHashMap<VarId, Home> {
         let mut homes = FxHashMap::default();
         for (s, seq) in self.seqs.iter().enumerate() {

@@ -20,7 +20,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The pass that brings programs to the form.
+    /// Returns the pass that establishes the form.
     pub fn pass(self) -> &'static str {
         match self {
             Form::Typed => "infer-type",
@@ -140,7 +140,7 @@ impl Contract {
         self.floats = Floats::Coarser;
         self
     }
-    /// Returns what is known of these stays true.
+    /// Declares that these analyses stay valid.
     pub const fn preserves(mut self, known: &'static [Analysis]) -> Contract {
         self.preserves = known;
         self

@@ -59,7 +59,7 @@ impl PassCx<'_> {
         self.analyses.scopes(self.module, func)
     }
 
-    /// Returns how strictly types are found.
+    /// Returns the options of type inference.
     pub fn infer_options(&self) -> InferOptions {
         *self.infer
     }

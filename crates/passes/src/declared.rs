@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::codes;
 
-/// More nodes than this are no pattern.
+/// The maximum number of nodes of a pattern.
 const MOST: usize = 256;
 
 /// A value that an attribute must have.
@@ -218,7 +218,7 @@ impl Declared {
         out
     }
 
-    /// Returns what the parameters stand for.
+    /// Returns the matches of the parameters.
     pub fn operands(&self, found: &Match) -> Vec<ExprId> {
         let bound = |p: &usize| found.nodes[*p];
         self.params.iter().filter_map(bound).collect()

@@ -22,7 +22,7 @@ pub struct Edit<'a> {
     ops: FxHashMap<&'static str, ExprId>,
 }
 
-/// A call to a built-in operator, taken apart.
+/// A call to a built-in operator, destructured.
 #[derive(Clone, Debug)]
 pub struct OpCall {
     /// The operator.

@@ -154,7 +154,7 @@ pub fn run_typed(
 
 type Failure = Box<(PassRun, Diagnostics)>;
 
-/// Of a module that a pass broke.
+/// The note about a module that a pass broke.
 const BUG: &str = "this is a mistake of the pass, not of the program: please report it";
 
 struct Manager<'a> {

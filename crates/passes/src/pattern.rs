@@ -163,7 +163,7 @@ impl Found {
             Some(old) => edit.same(old, e),
         }
     }
-    /// Returns what a slot holds.
+    /// Returns the contents of a slot.
     ///
     /// # Panics
     /// The pattern has no such slot.

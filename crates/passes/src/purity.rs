@@ -9,12 +9,12 @@ use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, GlobalId, IdTable, Module, Type, TypeId, VarId};
 use relax_ops::Lowering;
 
-/// Of an expression.
+/// The purity of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pure {
     /// Whether evaluating it has no side effects.
     eval: bool,
-    /// For functions: whether calling it does nothing else.
+    /// For functions: whether calling it has no side effects.
     call: bool,
 }
 

@@ -6,7 +6,7 @@ use relax_ir::VarStyle;
 
 use crate::{Contract, PassDef};
 
-/// Returns whether the environment asks for them.
+/// Returns whether the environment enables them.
 fn wanted() -> bool {
     std::env::var_os("RELAX_TEST_PASSES").is_some()
 }

@@ -52,7 +52,7 @@ pub(super) enum Order {
     LiteralsFirst,
 }
 
-/// A step of the walk.
+/// A step of the traversal.
 enum Step {
     /// Visits an expression whose value a `let` binds to the variable, if there is one.
     Enter(ExprId, Option<VarId>),
@@ -170,7 +170,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         for &e in &order {
             let mut operands = match self.m.exprs[e] {
                 Expr::Let { .. } | Expr::Func(_) | Expr::Dataflow { .. } => 0,
-                // The condition, the value that is taken apart.
+                // The condition, or the scrutinee.
                 Expr::If { .. } | Expr::Match { .. } => 1,
                 _ => usize::MAX,
             };

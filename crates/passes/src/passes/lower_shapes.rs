@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
-/// Whose parameters are checked.
+/// The functions whose parameters are checked.
 pub(super) const OPTIONS: &[OptionDef] = &[
     OptionDef {
         name: "entry",

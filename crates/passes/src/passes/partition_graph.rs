@@ -131,7 +131,7 @@ impl Cut<'_, '_> {
         self.memo[&root]
     }
 
-    /// Returns what a member of a region is outside of it.
+    /// Returns the value outside of a region that replaces one of its members.
     fn result(&mut self, r: usize, member: ExprId) -> ExprId {
         let call = match self.made.get(&r) {
             Some(&call) => call,
@@ -237,7 +237,7 @@ impl Cut<'_, '_> {
         call
     }
 
-    /// Returns what the function of a region's call is called.
+    /// Returns the name of the function of a region's call.
     fn composite(&self, call: ExprId) -> Symbol {
         let m = &*self.edit.m;
         let Expr::Call { callee, .. } = m.exprs[call] else {

@@ -57,7 +57,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Returns where a tensor is put into a block of memory.
+/// Returns the location of a tensor that is placed in a block of memory.
 fn placed(m: &Module) -> Option<Span> {
     let bodies = m.global_bodies().into_iter().map(|b| b.1);
     let mut calls = m.post_order(bodies).into_iter();
@@ -406,7 +406,7 @@ impl<'a> Converter<'a> {
                         let span = self.edit.m.span(e);
                         tasks.push(Task::Build(e, fields.len()));
                         for (i, ty) in fields.into_iter().enumerate().rev() {
-                            // Of a tuple too: its other users keep it anyhow.
+                            // Also for a tuple: its other users keep it anyway.
                             let field = self.edit.m.add(
                                 Expr::Proj {
                                     tuple: e,

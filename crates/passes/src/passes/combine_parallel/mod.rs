@@ -84,7 +84,7 @@ trait Kind {
     /// Returns the axis along which the branches' results are concatenated in the combined result;
     /// `None` for a new first axis.
     fn axis(&self, e: &Edit<'_>, product: &OpCall, rank: usize) -> Option<Option<usize>>;
-    /// Returns how the axis of an operand that runs along the combined one is written.
+    /// Returns the attribute value for an operand's axis that runs along the combined one.
     fn operand_axis(&self, axis: usize) -> i64 {
         axis as i64
     }

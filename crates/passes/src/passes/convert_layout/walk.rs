@@ -71,7 +71,7 @@ pub(in crate::passes) struct Walk<'w, 'm> {
     here: Option<ExprId>,
     /// Transforms that were made.
     shared: FxHashMap<Transform, ExprId>,
-    /// Calls that took the layouts that were asked for.
+    /// Calls that were converted to the requested layouts.
     pub moved: u64,
     /// `layout_transform`s that were made.
     pub transforms: u64,
@@ -346,7 +346,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         }
     }
 
-    /// Returns the operands of a call, brought to the orders that it requires.
+    /// Returns the operands of a call, converted to the orders that it requires.
     fn arguments(&mut self, call: &OpCall, orders: &[Option<Order>]) -> Option<Vec<ExprId>> {
         let mut orders = orders.iter();
         let mut args = Vec::new();

@@ -147,7 +147,7 @@ impl Dominators {
         tree
     }
 
-    /// The first node that stands behind both, or [`NONE`].
+    /// Returns the first node that post-dominates both, or [`NONE`].
     fn common(&self, mut a: u32, mut b: u32, kind: &mut Fusion) -> u32 {
         while a != b {
             if a == NONE || b == NONE {
@@ -179,7 +179,7 @@ pub(in crate::passes) struct Groups {
     size: Vec<u32>,
     stamp: Vec<u32>,
     now: u32,
-    /// Nodes to look at, kept for its room.
+    /// A worklist of nodes, kept for its capacity.
     stack: Vec<u32>,
 }
 

@@ -58,15 +58,15 @@ struct Value {
 
 /// A step back.
 enum Action {
-    /// Of an operator.
+    /// The value of an operator.
     Call {
         value: Id,
         args: Vec<Id>,
         call: ExprId,
     },
-    /// Of a projection.
+    /// The value of a projection.
     Proj { value: Id, tuple: Id, index: usize },
-    /// Of a tuple.
+    /// The value of a tuple.
     Tuple { value: Id, fields: Vec<Id> },
 }
 

@@ -57,7 +57,7 @@ pub(super) fn closed(m: &Module, root: TypeId) -> bool {
     })
 }
 
-/// Returns whether a data type stands in it.
+/// Returns whether it contains a data type.
 pub(super) fn has_data(m: &Module, root: TypeId) -> bool {
     any_type(m, root, |t| matches!(t, Type::Adt(..)))
 }

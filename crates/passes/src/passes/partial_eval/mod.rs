@@ -50,7 +50,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             continue;
         }
         let body = dissolve_blocks(m, body);
-        // A kernel that is called where it stands stays there.
+        // A kernel that is called in place stays there.
         let mut called = relax_ir::IdSet::new();
         for e in m.post_order([body]) {
             if let Expr::Call { callee, .. } = m.exprs[e] {

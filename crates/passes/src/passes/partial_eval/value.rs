@@ -55,12 +55,12 @@ pub(super) struct Store {
 #[derive(Debug, Default)]
 struct Frame {
     cells: FxHashMap<u32, Value>,
-    /// Something unknown ran: what lies below is out of date.
+    /// Something unknown ran: the frames below are out of date.
     fence: bool,
 }
 
 impl Store {
-    /// Returns where to come back to.
+    /// Returns the state to rewind to.
     pub fn mark(&mut self) -> usize {
         self.frames.push(Frame::default());
         self.frames.len() - 1

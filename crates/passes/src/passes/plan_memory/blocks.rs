@@ -28,7 +28,7 @@ pub(super) struct Placed {
 pub(super) struct Block {
     /// In bytes.
     pub size: Dim,
-    /// Of its first tensor.
+    /// The element type of its first tensor.
     pub dtype: DType,
     /// The tensor that ends last in it.
     pub last: usize,
@@ -39,9 +39,9 @@ pub(super) struct Block {
 pub(super) struct Plan {
     pub tensors: Vec<Placed>,
     pub blocks: Vec<Block>,
-    /// By binding: the tensors of its result, in order.
+    /// The tensors of a binding's result, in order.
     pub begin: FxHashMap<usize, Vec<usize>>,
-    /// By binding: the tensors that are not used after it.
+    /// The tensors that are not used after a binding.
     pub end: FxHashMap<usize, Vec<usize>>,
 }
 

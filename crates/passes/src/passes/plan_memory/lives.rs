@@ -56,7 +56,7 @@ enum How {
 
 enum Step {
     Visit(ExprId, How),
-    /// The walk comes to a binding of a scope.
+    /// The traversal reaches a binding of a scope.
     At(usize, usize),
     Enter,
     Leave,
@@ -79,7 +79,7 @@ struct Walk<'m> {
 }
 
 impl Lives {
-    /// Of a function whose operations are all bound.
+    /// Computes the live ranges in a function whose operations are all bound.
     pub fn new(m: &Module, typing: &Typing, func: FuncId, call_tir: OpId) -> Lives {
         let body = m.funcs[func].body;
         let mut walk = Walk {

@@ -9,7 +9,7 @@ use relax_ops::registry;
 
 use super::computes_on_any;
 
-/// Expands such values in all functions, and says how many.
+/// Expands such values in all functions, and returns their number.
 pub(super) fn expand(m: &mut Module, typing: &Typing) -> u64 {
     let mut count = 0;
     for (global, body) in m.global_bodies() {

@@ -9,7 +9,7 @@ use crate::build::gradients;
 use crate::util::copied_clauses;
 
 impl Reverse<'_, '_> {
-    /// Returns what became of a part of an expression.
+    /// Returns the lifted form of an operand.
     pub(super) fn part(&mut self, e: ExprId) -> Result<ExprId, Failure> {
         match self.edit.m.exprs[e] {
             Expr::Var(v) => Ok(self.var(v)),
