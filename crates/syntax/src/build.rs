@@ -42,7 +42,7 @@ pub(crate) struct FnHead {
     attrs: List<AttrId>,
     ret: Option<TypeId>,
     relations: List<TypeId>,
-    /// Of a function type.
+    /// The list of types of a function type.
     type_list: List<TypeId>,
     end: u32,
 }

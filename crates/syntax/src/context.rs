@@ -51,7 +51,7 @@ pub(crate) struct Prepared {
     pub(crate) old: Vec<OldForm>,
     /// Whether there are headers before parts of the text.
     pub(crate) parts: bool,
-    /// Where the expression of the file ends in a binding without a body.
+    /// The end of the file's expression, where it ends in a binding without a body.
     pub(crate) open_end: Option<u32>,
     /// Whether there were more errors than are reported.
     pub(crate) unreported: bool,
@@ -219,7 +219,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Returns where the text before the current token ends.
+    /// Returns the end of the text before the current token.
     fn end_of_last(&self) -> u32 {
         self.out.tokens.last().map_or(self.file.start, |t| t.end)
     }

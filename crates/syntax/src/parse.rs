@@ -100,7 +100,7 @@ fn parse_prepared(file: &SourceFile, prepared: Prepared, lexed: Lexed) -> Parsed
 
 /// The header that texts have now.
 const CURRENT: &str = "#[version = \"0.0.5\"]";
-/// Versions before it, some of which stood in brackets.
+/// Versions before it, some of which were written in brackets.
 const EARLIER: &[&str] = &["0.0.1", "0.0.2", "0.0.3", "0.0.4"];
 
 /// Why LALRPOP stopped.
@@ -118,7 +118,7 @@ struct Parser<'s> {
     /// The spans of missing or extra brackets: the parser does not report further errors in these
     /// statements.
     bracket_errors: Vec<Span>,
-    /// Characters that are no token, reported by the lexer.
+    /// Invalid characters, reported by the lexer.
     unknown: Vec<Span>,
     /// Whether the text has headers before its parts, each of which may be an expression.
     parts: bool,

@@ -223,7 +223,7 @@ pub enum Tok {
     Op,
     /// `prim_func` at the head of an item.
     PrimFunc,
-    /// Nothing: stands before `Name(…) :- …`.
+    /// A zero-width token before `Name(…) :- …`.
     Prolog,
     /// `where` of a signature.
     Where,

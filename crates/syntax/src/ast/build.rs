@@ -10,7 +10,7 @@ impl Ast {
         Self::default()
     }
 
-    /// Gives back the room that is reserved for more nodes.
+    /// Releases the capacity that is reserved for more nodes.
     pub fn shrink(&mut self) {
         self.exprs.shrink();
         self.types.shrink();

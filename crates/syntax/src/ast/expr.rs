@@ -103,7 +103,7 @@ pub enum ExprKind {
     },
     /// `match (e) { … }`, `match? (e) { … }`
     Match {
-        /// What is matched.
+        /// The scrutinee.
         scrutinee: ExprId,
         /// The clauses.
         clauses: List<ClauseId>,
@@ -115,7 +115,7 @@ pub enum ExprKind {
     Block {
         /// The statements.
         stmts: List<StmtId>,
-        /// The result. `None` stands for the unit value.
+        /// The result. `None` means the unit value.
         tail: Option<ExprId>,
         /// Whether the block is written in braces.
         braces: bool,
@@ -201,7 +201,7 @@ impl NumSuffix {
             }
         })
     }
-    /// Returns whether it says floating point.
+    /// Returns whether the suffix is that of a float.
     pub fn is_float(self) -> bool {
         matches!(self, NumSuffix::F | NumSuffix::Float(_) | NumSuffix::Bf16)
     }

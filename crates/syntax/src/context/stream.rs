@@ -13,7 +13,7 @@ const REACH: usize = 3072;
 /// The pass makes this many steps at a time.
 const STEPS: usize = 512;
 
-/// Prepared tokens, made when they are asked for.
+/// Prepared tokens, created on demand.
 pub(crate) struct Stream<'s> {
     pass: Pass<'s>,
     lexer: Lexer<'s>,

@@ -21,7 +21,7 @@ pub(super) fn is_echo(tokens: &[Token], at: usize) -> bool {
     error(at) || put_in(at) || at > 0 && (error(at - 1) || put_in(at - 1))
 }
 
-/// Returns whether one of `places` lies in the statement around `at`.
+/// Returns whether one of `places` is in the statement around `at`.
 pub(super) fn in_statement(tokens: &[Token], at: usize, places: &[Span]) -> bool {
     let boundary = |t: &Token| matches!(t.tok, Tok::Semi | Tok::LBrace | Tok::RBrace);
     let at = at.min(tokens.len());
