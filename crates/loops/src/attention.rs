@@ -34,9 +34,9 @@ pub struct Attention {
 pub enum Masking {
     /// The mask is added.
     Add,
-    /// The mask is `bool`: where it is false this stands.
+    /// The mask is `bool`: this value is used where it is false.
     Keep(f32),
-    /// The mask is `bool`: where it is true this stands.
+    /// The mask is `bool`: this value is used where it is true.
     Replace(f32),
 }
 

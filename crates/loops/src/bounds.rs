@@ -188,7 +188,7 @@ fn of_binary(op: BinOp, a: Interval, b: Interval, constant: Option<i64>) -> Inte
             },
             _ => Interval::ALL,
         },
-        // By zero gives 0, which lies inside too.
+        // The remainder by zero is 0, which is in range too.
         BinOp::FloorMod if b.lo >= 0 => Interval {
             lo: 0,
             hi: if a.lo >= 0 {

@@ -27,7 +27,7 @@ pub struct Digits {
     digits: Vec<Digit>,
 }
 
-/// More digits are not looked at.
+/// The maximum number of digits that are analysed.
 const MOST: usize = 64;
 
 impl Digits {

@@ -117,7 +117,7 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
     fits.all
 }
 
-/// Returns what the kernel for attention trusts in.
+/// Returns the assumptions of the kernel for attention.
 pub fn of_attention(program: &Program, a: &Attention) -> Vec<Fit> {
     let mut fits = Fits::of(program);
     // The axes of the index of keys and values, and of their elements.

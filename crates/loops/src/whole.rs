@@ -193,10 +193,10 @@ impl<'s> Cover<'s> {
         found
     }
 
-    /// An index with names replaced by what they stand for.
+    /// Returns an index with names replaced by their values.
     fn plain(&self, e: &Ex) -> Ex {
         let mut e = e.clone();
-        // A name may stand for another one.
+        // The value of a name may be another one.
         for _ in 0..8 {
             let new = crate::substitute(&e, &|v| self.lets.get(&v).map(|x| (*x).clone()));
             if new == e {

@@ -37,7 +37,7 @@ pub(crate) fn unary_exists(op: crate::UnOp, dtype: DType) -> bool {
     num::Num::of(dtype).is_some_and(|n| num::unary_exists(op, n))
 }
 
-/// As [`unary_exists`].
+/// Like [`unary_exists`].
 pub(crate) fn binary_exists(op: crate::BinOp, dtype: DType) -> bool {
     num::Num::of(dtype).is_some_and(|n| num::binary_exists(op, n))
 }

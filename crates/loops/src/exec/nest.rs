@@ -57,7 +57,7 @@ pub(super) fn run(
     })
 }
 
-/// A message with numbers in the place of each `{}`.
+/// Returns a message with numbers substituted for each `{}`.
 fn filled(message: &str, values: &[i64]) -> String {
     let mut parts = message.split("{}");
     let mut text = parts.next().unwrap_or_default().to_owned();

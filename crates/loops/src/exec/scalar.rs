@@ -8,11 +8,11 @@ use super::num::{self, Class, Num};
 use crate::{BinOp, UnOp};
 
 impl Num {
-    /// Of bits in memory to an integer lane.
+    /// Converts bits in memory to an integer lane.
     fn lane(self, bits: u64) -> i64 {
         self.wrap(bits as i64)
     }
-    /// Of an integer lane to bits in memory.
+    /// Converts an integer lane to bits in memory.
     fn store(self, lane: i64) -> u64 {
         match self {
             Num::Bool => u64::from(lane != 0),

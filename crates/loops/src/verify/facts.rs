@@ -42,7 +42,7 @@ pub(super) fn assume(cond: &Ex, holds: bool, facts: &mut Facts) {
     }
 }
 
-/// Returns whether a fact says that `i` is at least 0.
+/// Returns whether a fact implies that `i` is at least 0.
 pub(super) fn at_least_zero((op, a, b): &(BinOp, Ex, Ex), i: &Ex) -> bool {
     match op {
         BinOp::Ge => a == i && b.as_int().is_some_and(|v| v >= 0),
