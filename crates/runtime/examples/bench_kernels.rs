@@ -45,7 +45,7 @@ struct Conv {
     layout: i32,
 }
 
-/// Returns whether the command line asks for this one.
+/// Returns whether the command line selects this one.
 fn wanted(name: &str) -> bool {
     std::env::args()
         .nth(2)

@@ -408,7 +408,7 @@ pub unsafe extern "C" fn rx_fail(
     })
 }
 
-/// As [`rx_fail`], with a number at the end.
+/// Like [`rx_fail`], with a number at the end.
 ///
 /// # Safety
 /// `place` and `what` are null or NUL-terminated.

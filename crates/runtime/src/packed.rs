@@ -128,7 +128,7 @@ unsafe fn call(
     })
 }
 
-/// The error of a call that says not where its result goes.
+/// Returns the error of a call without a destination for its result.
 pub(crate) fn no_place(ctx: *mut RxContext, message: &str) -> i32 {
     guard(ctx, |context| context.fail(Status::Argument, message))
 }

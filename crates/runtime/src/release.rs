@@ -107,7 +107,7 @@ unsafe fn bury(ctx: *mut RxContext, object: *mut RxObject, dead: &mut *mut RxObj
             }
             (*ctx).heap.release(object.cast(), (*object).cls);
             if storage == Storage::View as u32 {
-                // The owner is no view itself, so this goes one level deep.
+                // The owner is not a view itself, so this goes one level deep.
                 let owner = owner.cast::<RxObject>();
                 let refs = (*owner).refs;
                 if refs == 1 {

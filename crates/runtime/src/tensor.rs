@@ -115,7 +115,7 @@ unsafe fn block(
         };
         let head = (64 + 8 * dims.len() as u64).next_multiple_of(64);
         let bytes = match room {
-            // Behind such a block stands a fence.
+            // Such a block is followed by a fence.
             Some(room) if (*ctx).heap.is_fenced() => head + nbytes + room,
             Some(room) => head + (nbytes + room).next_multiple_of(64),
             None => head,

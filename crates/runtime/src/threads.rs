@@ -276,7 +276,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// For so many parts.
+    /// Creates the claims of so many parts.
     pub fn new(parts: usize) -> Self {
         Self {
             parts,
@@ -285,7 +285,7 @@ impl Claims {
         }
     }
 
-    /// A part that nobody took.
+    /// Returns a part that was not claimed yet.
     pub fn take(&self, worker: usize) -> usize {
         if self.parts > 64 * self.taken.len() {
             return self.next.fetch_add(1, Ordering::Relaxed);
@@ -315,7 +315,7 @@ impl<T> Share<T> {
         Self(inner)
     }
 
-    /// Returns what is shared.
+    /// Returns the shared value.
     pub fn get(&self) -> &T {
         &self.0
     }

@@ -205,7 +205,7 @@ fn find(name: &str, inside: *const u8) -> Result<PathBuf, String> {
     ))
 }
 
-/// The file of the program or library that an address lies in.
+/// Returns the file of the program or library that contains an address.
 fn image(inside: *const u8) -> Option<PathBuf> {
     #[cfg(unix)]
     {

@@ -16,7 +16,7 @@ const POST: u8 = 0xFB;
 const NEW: u8 = 0xA5;
 const OLD: u8 = 0xDD;
 
-/// Returns whether the environment asks for it.
+/// Returns whether the environment enables it.
 pub(super) fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     *WANTED.get_or_init(|| std::env::var_os("RELAX_HEAP").is_some_and(|v| v == "debug"))

@@ -28,7 +28,7 @@ pub(super) struct Large {
     pieces: Vec<Piece>,
 }
 
-/// Returns what a request of so many bytes takes.
+/// Returns the size that a request of so many bytes is rounded to.
 pub(super) fn rounded(size: usize) -> usize {
     size.next_multiple_of(STEP)
 }
@@ -39,7 +39,7 @@ impl Large {
         let fits = |p: &Piece| p.free && p.size >= size && p.size / RATIO <= size;
         let found = self.pieces.iter().enumerate().filter(|(_, p)| fits(p));
         let (k, &piece) = found.min_by_key(|(_, p)| p.size)?;
-        // There is room for one more piece: see `reserve`.
+        // There is capacity for one more piece: see `reserve`.
         self.pieces[k] = Piece {
             size,
             free: false,

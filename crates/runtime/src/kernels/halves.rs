@@ -105,7 +105,7 @@ pub(super) enum Pair {
 /// An operand for a row of elements.
 #[derive(Clone, Copy)]
 pub(super) enum Operand {
-    /// Elements side by side.
+    /// Contiguous elements.
     Lies(*const u16),
     /// One element for all.
     One(*const u16),

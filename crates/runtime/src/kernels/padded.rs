@@ -158,7 +158,7 @@ impl Padded {
         }
     }
 
-    /// As [`Padded::fill`] for steps of four.
+    /// Like [`Padded::fill`], for strides of four.
     ///
     /// # Safety
     /// As [`Padded::fill`].

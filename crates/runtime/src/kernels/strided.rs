@@ -178,7 +178,7 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
     }
 }
 
-/// Rows whose elements lie side by side on both sides.
+/// Copies rows whose elements are contiguous on both sides.
 unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
     // SAFETY: the callers' promise.
     unsafe {
@@ -264,7 +264,7 @@ unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, d
     }
 }
 
-/// Bytes of elements that lie side by side on both sides.
+/// Returns the bytes of elements that are contiguous on both sides.
 fn compact(size: usize, shape: &[i64], src: &[i64], dst: &[i64]) -> Option<usize> {
     let mut step = 1;
     for ((&n, &s), &d) in shape.iter().zip(src).zip(dst).rev() {
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn rx_copy_strided(
         // SAFETY: the caller's promise.
         unsafe {
             let [shape, from, to] = [shape, src_strides, dst_strides].map(|p| extents(ndim, p));
-            // A result in the place of its operand is there already.
+            // A result in its operand's memory is there already.
             if std::ptr::eq(src, dst) && from == to {
                 return 0;
             }

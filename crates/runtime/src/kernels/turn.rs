@@ -175,7 +175,7 @@ mod x86 {
     use crate::kernels::simd::{Avx2, Simd};
     use std::arch::x86_64::*;
 
-    /// As [`each`], with the instructions of AVX2.
+    /// Like [`each`], with AVX2 instructions.
     #[target_feature(enable = "avx2")]
     pub unsafe fn wide<Q: Square>(
         extents: (usize, usize),

@@ -94,7 +94,7 @@ fn slots(name: &str, ty: &str) -> Vec<Slot> {
     out
 }
 
-/// Returns how a program is called.
+/// Returns the usage line of a program.
 pub fn usage(program: &str, parameters: &[Parameter], result: &str) -> String {
     let slots: Vec<&Slot> = parameters.iter().flat_map(|p| &p.slots).collect();
     let files: String = slots.iter().map(|s| format!(" {}.npy", s.name)).collect();

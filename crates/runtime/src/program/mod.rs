@@ -102,12 +102,12 @@ fn word(text: &CStr) -> OsString {
 }
 
 fn fail(what: &str, why: &str, code: i32) -> i32 {
-    // Nothing can be told to whoever closed the stream.
+    // The stream was closed, so that there is nobody to report it to.
     let _ = writeln!(std::io::stderr(), "{what}: {why}");
     code
 }
 
-/// Returns what the context says of its last error.
+/// Returns the context's last error.
 fn said(ctx: *mut RxContext) -> String {
     // SAFETY: the context lives, and its text until the next call.
     let text = unsafe { CStr::from_ptr(rx_last_error(ctx)) };
@@ -155,7 +155,7 @@ fn run(
     code
 }
 
-/// Prints a result. A reader that went away is no error.
+/// Prints a result. A closed pipe is not an error.
 fn shown(name: &str, out: *mut RxObject) -> i32 {
     let mut to = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     // SAFETY: the result is a live value.

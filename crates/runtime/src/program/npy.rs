@@ -90,7 +90,7 @@ fn shortened(header: &str) -> String {
     header.trim().chars().take(100).collect()
 }
 
-/// Returns what stands behind a key of the header.
+/// Returns the text after a key of the header.
 fn value<'h>(header: &'h str, key: &str) -> Option<&'h str> {
     header.split_once(key).map(|v| v.1.trim_start())
 }

@@ -67,7 +67,7 @@ fn directory(bytes: &[u8]) -> Option<(usize, usize)> {
     if count != 0xffff && at != 0xffff_ffff {
         return Some((count, at));
     }
-    // The longer form: a locator before the end says where it is.
+    // The 64-bit form: a locator before the end has its offset.
     let locator = end.checked_sub(20)?;
     if !bytes[locator..].starts_with(b"PK\x06\x07") {
         return Some((count, at));
@@ -141,7 +141,7 @@ fn longer(mut extra: &[u8], numbers: [&mut usize; 3]) -> Option<()> {
     Some(())
 }
 
-/// Returns what is in a member.
+/// Returns the contents of a member.
 ///
 /// # Errors
 /// It does not lie in the file, or is not what it says.

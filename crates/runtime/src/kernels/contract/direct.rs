@@ -16,7 +16,7 @@ use crate::threads::Share;
 const STRIP: usize = 512;
 /// Vectors that are summed at a time.
 const VECTORS: usize = 4;
-/// Multiplications below which nobody is woken.
+/// The number of multiplications below which no thread is woken.
 const SMALL: usize = 1 << 16;
 
 /// What the threads share.

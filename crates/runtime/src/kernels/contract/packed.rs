@@ -37,7 +37,7 @@ struct Work<'a, T> {
     /// Offsets of both operands along the common axes.
     along: [*const isize; 2],
     room: *mut u8,
-    /// Bytes of room for each thread.
+    /// Bytes of scratch memory for each thread.
     each: usize,
     m: usize,
     n: usize,
@@ -263,7 +263,7 @@ unsafe fn put<T: crate::kernels::kinds::Sum>(
     let size = kind.size() as isize;
     let mut j = 0;
     while j < n {
-        // As many as lie side by side.
+        // As many as are contiguous.
         let mut end = j + 1;
         while end < n && columns[end] == columns[end - 1] + 1 {
             end += 1;
@@ -382,7 +382,7 @@ unsafe fn pack_wide<T: Copy + Default>(
 /// Elements of a line that are read at once.
 const SQUARE: usize = 8;
 
-/// Returns whether the next places lie side by side.
+/// Returns whether the next positions are contiguous.
 #[inline(always)]
 fn follow(along: &[isize]) -> bool {
     let Some(next) = along.first_chunk::<SQUARE>() else {

@@ -2,11 +2,11 @@
 
 use crate::kernels::kinds::Kind;
 
-/// An axis, or several that are walked as one.
+/// An axis, or several that are traversed as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Axis {
     pub extent: usize,
-    /// Of the left operand, the right one and the result.
+    /// The strides of the left operand, the right one and the result.
     pub steps: [isize; 3],
 }
 
@@ -15,7 +15,7 @@ pub(super) struct Axis {
 pub(super) enum Way {
     /// Products of packed panels.
     Packed,
-    /// Strips of the result, the operands read as they lie.
+    /// Strips of the result, with the operands read in place.
     Direct,
     /// Each element as a sum of products along the summed axis.
     Dots,
@@ -30,7 +30,7 @@ pub(super) struct Plan {
     pub rows: Vec<Axis>,
     /// The right operand and the result.
     pub columns: Vec<Axis>,
-    /// The result stands still.
+    /// The axes along which the result does not move.
     pub summed: Vec<Axis>,
     /// Whether the operands were swapped, so that the result is contiguous along columns.
     pub swapped: bool,
@@ -115,7 +115,7 @@ impl Plan {
             .summed
             .last()
             .is_some_and(|a| a.steps[0] == 1 && a.steps[1] == 1 && a.extent >= 8);
-        // Strips of the result read at least one operand as it lies.
+        // Strips of the result read at least one operand in place.
         let inner = [&self.columns, &self.batch, &self.rows]
             .into_iter()
             .find_map(|a| a.last());

@@ -92,7 +92,7 @@ fn as_it_lies(s: &Sizes) -> bool {
     plain && !s.nhwc && isa() == Isa::Avx512
 }
 
-/// As [`plane`], without a copy of the channel.
+/// Like [`plane`], without a copy of the channel.
 #[inline(always)]
 unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize) {
     // SAFETY: the callers' promise.

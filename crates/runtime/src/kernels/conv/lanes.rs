@@ -19,7 +19,7 @@ const PIXELS: usize = 32 * 32;
 
 /// Returns whether this is faster than vectors along the pixels of a row.
 pub(super) fn pays(s: &Sizes) -> bool {
-    // Rows of whole vectors are read where they lie.
+    // Rows of whole vectors are read in place.
     let short = s.ow <= 8 || !s.ow.is_multiple_of(8) && s.ow < 24 || s.sw > 1;
     let reach = |n: usize, step: usize, taps: usize, distance: usize| {
         let window = taps.saturating_sub(1).saturating_mul(distance);

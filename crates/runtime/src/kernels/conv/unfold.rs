@@ -24,7 +24,7 @@ struct Run {
     len: usize,
 }
 
-/// The channels that are unfolded: as they lie, or padded.
+/// The channels that are unfolded: in place, or padded.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// The first channel.
@@ -79,7 +79,7 @@ fn run(
     let y = (p.row * s.sh + ky * s.dh) as isize - s.pt;
     let x = (p.column * s.sw + kx * s.dw) as isize - s.pl;
     let skipped = (-x).max(0) as usize;
-    // Of several pixels the inputs are neighbours.
+    // The inputs of several pixels are adjacent.
     let end = usize::try_from(s.w as isize - x).ok()?.min(p.len);
     if y < 0 || y as usize >= s.h || skipped >= end {
         return None;
@@ -234,7 +234,7 @@ pub unsafe fn rows(
     }
 }
 
-/// Returns where the channels of an output pixel's input start, for one window position.
+/// Returns the offset of the channels of an output pixel's input, for one window position.
 #[inline(always)]
 fn at(s: &Sizes, pixel: usize, tap: usize) -> Option<usize> {
     let y = (pixel / s.ow * s.sh + tap / s.kw * s.dh) as isize - s.pt;

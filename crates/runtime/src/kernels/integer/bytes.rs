@@ -25,7 +25,7 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// `None` where elements are no bytes, or the zero point is none.
+    /// Returns `None` where elements are not bytes, or the zero point is not one.
     pub(super) fn data(from: *const c_void, element: Element, zero: i32) -> Option<Bytes> {
         let (flip, zero) = match element {
             Element::U8 => (0, zero),
@@ -39,7 +39,7 @@ impl Bytes {
         })
     }
 
-    /// As [`Bytes::data`], for the signed operand.
+    /// Like [`Bytes::data`], for the signed operand.
     pub(super) fn weight(from: *const c_void, element: Element, zero: i32) -> Option<Bytes> {
         let (flip, zero) = match element {
             Element::I8 => (0, zero),
@@ -80,7 +80,7 @@ unsafe fn signed_sums<S: Dots>(from: *const u32, n: usize, to: *mut i32) {
     }
 }
 
-/// Four lines side by side: quad `i` has element `i` of each.
+/// Interleaves four lines: quad `i` has element `i` of each.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
 unsafe fn weave<S: Simd>(lines: [*const u8; 4], n: usize, mask: u32, to: *mut u32) {
@@ -271,14 +271,14 @@ impl Dense {
             && self.b.from.cast::<u32>().is_aligned()
     }
 
-    /// Returns what both zero points together add to each sum.
+    /// Returns the contribution of both zero points together to each sum.
     fn both(&self) -> i32 {
         (self.k as i32)
             .wrapping_mul(self.a.zero)
             .wrapping_mul(self.b.zero)
     }
 
-    /// Returns what B's zero point takes off the sums of a row.
+    /// Returns the contribution of B's zero point to the sums of a row, to be subtracted.
     unsafe fn row_start(&self, row: *const u32, quads: usize) -> i32 {
         let mut sum = 0i32;
         if self.b.zero != 0 {

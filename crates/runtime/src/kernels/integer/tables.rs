@@ -34,7 +34,7 @@ pub(super) struct Task<T> {
 }
 
 impl<'c> Tables<'c> {
-    /// Returns how many offsets there are for groups of `deep` units.
+    /// Returns the number of offsets for groups of `deep` units.
     pub(super) fn offsets(conv: &Conv, deep: usize) -> usize {
         let s = &conv.s;
         s.oh * s.ow + s.og + 2 * deep * s.kh * s.kw

@@ -1,4 +1,4 @@
-//! Squares of vectors that are turned over.
+//! Transposition of squares of vectors.
 
 #[cfg(target_arch = "x86_64")]
 use super::Avx2;
@@ -8,7 +8,7 @@ use super::{Isa, Portable, Simd, isa};
 /// is done with them.
 pub const MOST: usize = 8;
 
-/// Vectors of which a square of as many can be turned over.
+/// Vectors of which a square can be transposed.
 ///
 /// # Safety
 /// As [`Simd`].

@@ -61,13 +61,13 @@ pub unsafe trait Vector: Copy {
 
 /// The vectors of an instruction set.
 pub trait Wide: Simd {
-    /// Of float32.
+    /// The vector of float32.
     type F32: Vector<Element = f32>;
-    /// Of float64.
+    /// The vector of float64.
     type F64: Vector<Element = f64>;
-    /// Of 32 bits.
+    /// The vector of 32-bit integers.
     type I32: Vector<Element = i32>;
-    /// Of 64 bits.
+    /// The vector of 64-bit integers.
     type I64: Vector<Element = i64>;
 }
 

@@ -95,7 +95,7 @@ unsafe fn gather<S: Simd>(
     // SAFETY: the callers' promise.
     unsafe {
         while left > 0 {
-            // Rows up to the end of the axis before the last lie evenly.
+            // Rows up to the end of the axis before the last are evenly spaced.
             let (next, many) = match last {
                 0 => (0, 1),
                 _ => (steps[last - 1], space.extent[last - 1] - index[last - 1]),

@@ -77,7 +77,7 @@ impl Space {
         self.steps[input][self.rank.saturating_sub(1)]
     }
 
-    /// Returns where an input's element of a flat index lies.
+    /// Returns the offset of an input's element of a flat index.
     pub fn offset(&self, flat: usize, input: usize) -> isize {
         let (mut rest, mut offset) = (flat, 0);
         for k in (0..self.rank).rev() {
