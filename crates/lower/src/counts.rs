@@ -140,7 +140,7 @@ struct Liveness {
 }
 
 impl Liveness {
-    /// By a work list, from the last block on.
+    /// Computes it with a worklist, from the last block on.
     fn of(f: &LFunc, counted: &Counted<'_>, before: &[Vec<BlockId>]) -> Liveness {
         let between = Between::of(f, counted);
         let n = between.regs.len();

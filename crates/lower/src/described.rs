@@ -37,13 +37,13 @@ pub struct Described(pub Vec<Part>);
 /// accepted.
 const MOST: usize = 1 << 12;
 
-/// The parts that type parameters stand for.
+/// The parts that type parameters are instantiated with.
 type Env = Vec<(TypeParamId, u32)>;
 
 struct Describe<'m> {
     m: &'m Module,
     parts: Vec<Part>,
-    /// Types under what parameters stand for.
+    /// Types under an instantiation of parameters.
     known: FxHashMap<(TypeId, Env), u32>,
     instances: FxHashMap<(AdtId, Vec<u32>), u32>,
     work: Vec<(u32, TypeId, Env)>,

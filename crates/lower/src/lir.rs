@@ -261,7 +261,7 @@ pub struct Block {
 pub struct LFunc {
     /// Its name: that of the global, or for a closure that of the enclosing global with a number.
     pub name: Symbol,
-    /// Parameters: owned, lent or scalars, as [`LFunc::regs`] says.
+    /// Parameters: owned, lent or scalars, as in [`LFunc::regs`].
     pub params: Vec<Reg>,
     /// The element type of a result that is returned as a scalar. Then the code returns two words:
     /// the status, and the scalar.
@@ -381,7 +381,7 @@ impl LFunc {
         Reg(self.regs.len() as u32 - 1)
     }
 
-    /// Returns what a register holds.
+    /// Returns the contents of a register.
     pub fn hold(&self, r: Reg) -> Hold {
         self.regs[r.0 as usize]
     }
@@ -575,7 +575,7 @@ impl Term {
             _ => Vec::new(),
         }
     }
-    /// Returns where control may go next.
+    /// Returns the successor blocks.
     pub fn successors(&self) -> Vec<BlockId> {
         match self {
             Term::Jump(to, _) => vec![*to],
