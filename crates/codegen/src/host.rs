@@ -51,7 +51,7 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Releases what nobody looks at any more.
+    /// Releases values without references from the host.
     fn settle(&self) {
         let over = std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner));
         for object in over {
@@ -138,7 +138,7 @@ impl Host {
         }
     }
 
-    /// As [`Host::new`], with memory from the given functions.
+    /// Like [`Host::new`], with memory from the given functions.
     ///
     /// # Safety
     /// The functions keep the contract of `RxAllocator` for as long as values of the context live.
@@ -345,7 +345,7 @@ impl Host {
         unsafe { take_events(self.ctx) }
     }
 
-    /// Returns what the context's heap holds now.
+    /// Returns the memory that the context's heap holds.
     pub fn heap(&self) -> RxHeapStats {
         let mut stats = RxHeapStats::default();
         // SAFETY: both pointers are valid.
@@ -364,7 +364,7 @@ impl Host {
         self.ctx
     }
 
-    /// Gives back what nobody looks at any more.
+    /// Releases values without references from the host.
     pub(crate) fn settle(&self) {
         self.context.settle();
     }
@@ -439,7 +439,7 @@ fn from_dl(d: DLDataType) -> DType {
     }
 }
 
-/// A tensor of the runtime as it lies there.
+/// A tensor of the runtime, in place.
 #[derive(Clone, Copy)]
 struct Seen<'o> {
     dtype: DType,

@@ -80,7 +80,7 @@ pub(crate) fn packable(program: &Program) -> Vec<(usize, Form)> {
 }
 
 impl Plan {
-    /// For kernels that are called at these sites.
+    /// Selects the variants for kernels that are called at these sites.
     pub fn new(kernels: &[KernelDef], sites: &[Site]) -> Plan {
         let mut plan = Plan {
             code: Vec::new(),

@@ -62,7 +62,7 @@ impl Library {
         (!found.is_null()).then_some(found)
     }
 
-    /// Returns what the library says of itself.
+    /// Returns the library's description of itself.
     #[must_use]
     pub fn description(&self) -> Option<String> {
         let at = self.symbol(DESCRIPTION)?.cast::<c_char>();

@@ -169,7 +169,7 @@ fn known(f: &Function, inst: Inst) -> Option<Known> {
         InstructionData::Brif { arg, .. } => Some(Known::Goes(usize::from(of(arg)? == 0))),
         _ => None,
     }
-    // Wider integers are no constants here.
+    // Wider integers are not treated as constants here.
     .filter(|k| match k {
         Known::Constant(_) => {
             let result = f.dfg.inst_results(inst).first();

@@ -50,7 +50,7 @@ pub(crate) struct Owned {
 }
 
 impl Owned {
-    /// For a function; nothing is owned yet.
+    /// Creates it for a function, with nothing owned.
     pub fn new(f: &LFunc) -> Owned {
         let mut death = FxHashMap::default();
         let mut at = 0;
@@ -140,7 +140,7 @@ impl Owned {
     }
 }
 
-/// Returns what is owned where each block starts.
+/// Returns the owned registers at the start of each block.
 ///
 /// Invariant: all predecessors of a block own the same registers at its start, as
 /// `relax_lower::counts` leaves it.

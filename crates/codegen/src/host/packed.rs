@@ -29,7 +29,7 @@ pub trait Packed: Send + Sync {
     /// Calls a function that writes its last arguments.
     ///
     /// # Errors
-    /// As [`Packed::call`].
+    /// Like [`Packed::call`].
     fn call_dps(&self, name: &str, args: &[Place]) -> Result<(), BoxError>;
 }
 
@@ -77,7 +77,7 @@ impl Host {
     }
 }
 
-/// Returns what the runtime calls.
+/// The function that the runtime calls.
 unsafe extern "C" fn called(
     ctx: *mut RxContext,
     userdata: *mut c_void,

@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 use super::{Host, LENT, Owned, Seen, dl};
 use crate::{Entry, Error};
 
-/// A compact tensor in somebody's memory.
+/// A compact tensor in external memory.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The element type.
@@ -23,13 +23,13 @@ pub struct View<'a> {
 /// The result of a call.
 #[derive(Debug)]
 pub enum Given<'a> {
-    /// A small tensor, which is there while it is looked at.
+    /// A small tensor, which is valid while the result is read.
     Small(View<'a>),
     /// Anything else.
     Value(Value),
 }
 
-/// So many arguments need no memory of their own.
+/// The number of arguments that need no heap allocation.
 const FEW: usize = 8;
 
 /// Arguments as objects, which are released when they go.
@@ -50,7 +50,7 @@ impl Drop for Arguments<'_, '_> {
 }
 
 impl Host {
-    /// Calls an entry and looks at its result.
+    /// Calls an entry and passes its result to a function.
     ///
     /// # Safety
     /// `code` is an entry of a [`Jit`](crate::Jit) that lives, or of a library over this runtime.

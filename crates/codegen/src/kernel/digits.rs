@@ -40,7 +40,7 @@ struct Sum {
     rest: i64,
 }
 
-/// Why an index is no such sum.
+/// Why an index is not such a sum.
 #[derive(Clone, Copy)]
 enum Trouble {
     /// Digit `.0` has to be split so that its inner part has extent `.1`.
@@ -103,7 +103,7 @@ impl Digits {
         Ok((digit, value.clamp(0, self.0[digit].1)))
     }
 
-    /// Returns how all parts are walked.
+    /// Returns the traversals of all parts.
     fn parts(&self, axes: &[Var], parts: &[Part<'_>]) -> Result<Vec<Walk>, Trouble> {
         let mut walks: Vec<Walk> = Vec::with_capacity(parts.len());
         for part in parts {
@@ -136,7 +136,7 @@ impl Digits {
         Ok(walks)
     }
 
-    /// Cuts a digit in two; `false` where that is no way out.
+    /// Splits a digit in two; returns `false` where that is not the remedy.
     fn mend(&mut self, trouble: Trouble) -> bool {
         match trouble {
             Trouble::Cut(digit, inner) if self.0.len() < MOST => {
@@ -253,7 +253,7 @@ impl Digits {
     }
 }
 
-/// Loops that walk several arrays in even steps.
+/// Loops that traverse several arrays with constant strides.
 pub(super) struct Walks {
     /// The axis and the extent of each, outermost first; together they enumerate the axes in order.
     pub digits: Vec<(usize, i64)>,
