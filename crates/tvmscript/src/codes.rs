@@ -2,7 +2,7 @@
 
 use relax_base::Code;
 
-/// A line is no statement of the language.
+/// A line that is not a statement of the language.
 pub const SYNTAX: Code = Code(1350);
 /// Indentation that matches no block, or a missing block.
 pub const INDENTATION: Code = Code(1351);
@@ -18,7 +18,7 @@ pub const UNDEFINED: Code = Code(1355);
 pub const UNKNOWN_OPERATOR: Code = Code(1356);
 /// Arguments that an operator does not accept, or lacks.
 pub const ARGUMENTS: Code = Code(1357);
-/// An annotation that is no type.
+/// An annotation that is not a type.
 pub const ANNOTATION: Code = Code(1358);
 /// A name bound twice where it can be bound once.
 pub const BOUND_TWICE: Code = Code(1359);

@@ -102,7 +102,7 @@ fn damaged_texts_are_read() {
     }
 }
 
-/// Depth is no matter of the stack.
+/// The depth of a text does not affect the stack.
 #[test]
 fn deep_texts_are_read() {
     let head = "@I.ir_module\nclass M:\n    @R.function\n    def f(x: R.Tensor):\n";

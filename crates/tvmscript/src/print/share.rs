@@ -64,7 +64,7 @@ pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
     }
     order.retain(|e| {
         let s = &seen[&e.addr()];
-        // Once for itself, in the walk above.
+        // Once for itself, in the traversal above.
         s.uses > 2 && s.size >= PART && (s.always || s.total)
     });
     order.into_iter().cloned().collect()

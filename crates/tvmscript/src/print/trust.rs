@@ -22,7 +22,7 @@ impl Printer<'_> {
         !open && !empty && !self.chooses(e) && self.takes(def, args, attrs)
     }
 
-    /// The extents of a tensor, where they are said.
+    /// Returns the extents of a tensor, where they are known.
     fn extents(&self, e: ExprId) -> Option<&[Dim]> {
         let ty = self.types?.expr(e)?;
         self.m.types.as_tensor(ty)?.shape.dims()

@@ -84,7 +84,7 @@ pub(super) enum Decorator {
 }
 
 impl Val {
-    /// Returns how messages name it.
+    /// Returns its description in messages.
     pub fn describe(&self) -> &'static str {
         match self {
             Val::Bad => "something that is wrong",

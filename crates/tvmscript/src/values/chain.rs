@@ -165,7 +165,7 @@ impl Lowering<'_> {
         self.here(st, ty)
     }
 
-    /// Returns how a type is represented here.
+    /// Returns the representation of a type here.
     pub(super) fn here(&mut self, st: &mut State, ty: TypeId) -> TypeId {
         let ty = self.rep(ty);
         st.subst.ty(&mut self.m.types, ty)
@@ -382,7 +382,7 @@ impl Lowering<'_> {
         self.call_known(st, &known, Vec::new(), Span::NONE)
     }
 
-    /// Brings a value to a type that says more.
+    /// Casts a value to a more precise type.
     pub(super) fn cast(
         &mut self,
         st: &mut State,

@@ -18,7 +18,7 @@ pub(super) struct Known {
     pub global: GlobalId,
     /// Variables of the program that it captures.
     pub captured: Vec<VarId>,
-    /// Dimension variables that no captured tensor says.
+    /// Dimension variables that no captured tensor determines.
     pub dims: Vec<DimVar>,
     /// The result's type, as Relay has it.
     pub ret: TypeId,

@@ -16,7 +16,7 @@ pub(super) struct Matched {
     /// The variable that holds what is matched.
     pub value: VarId,
     pub clauses: Arc<[Clause]>,
-    /// The clause that is looked at.
+    /// The current clause.
     pub at: usize,
     pub complete: bool,
     /// The type of the result, as Relay has it.
