@@ -8,8 +8,8 @@
 //! free, and weights that are arguments are not. Every expression counts once, including those of
 //! branches and loops.
 //!
-//! The first extent (the batch) may be unknown: all costs are proportional to it, and it counts as
-//! 1. Where another one is unknown, the function is left unchanged.
+//! The first extent (the batch) may be unknown: all costs are proportional to it, so it is taken as
+//! one. Where another extent is unknown, the function is left unchanged.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, TypeId, VarId};
