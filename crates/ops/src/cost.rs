@@ -24,7 +24,7 @@ impl Known {
 pub struct Priced<'a> {
     /// The attributes, complete.
     pub attrs: &'a Attrs,
-    /// The operands; the fields of tuples one by one.
+    /// The operands, with the fields of tuples as separate operands.
     pub operands: &'a [Known],
     /// The results.
     pub results: &'a [Known],

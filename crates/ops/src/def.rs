@@ -100,7 +100,7 @@ pub struct Input {
 /// How many arguments a call takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
-    /// As many as inputs are declared.
+    /// Exactly the declared inputs.
     Fixed,
     /// Any number, at least as many as declared.
     AtLeast,
@@ -111,7 +111,7 @@ pub enum Arity {
 pub enum Fusion {
     /// One output element from the input elements at the same index.
     Elementwise = 0,
-    /// The same under broadcasting.
+    /// Like `Elementwise`, under broadcasting.
     Broadcast = 1,
     /// One output element from one input element at a computed index.
     Injective = 2,
@@ -439,17 +439,17 @@ impl OpDef {
             _ => Ok(()),
         }
     }
-    /// Says what a call costs natively.
+    /// Sets the native cost of a call.
     pub const fn cost(mut self, f: CostFn) -> OpDef {
         self.hooks.cost = Some(f);
         self
     }
-    /// Gives the gradients of the arguments.
+    /// Sets the gradients of the arguments.
     pub const fn gradient(mut self, f: GradientFn) -> OpDef {
         self.hooks.gradient = Some(f);
         self
     }
-    /// Says what a call computes outside of training.
+    /// Sets the replacement of a call outside of training.
     pub const fn inference(mut self, f: InferenceFn) -> OpDef {
         self.hooks.inference = Some(f);
         self
@@ -477,12 +477,12 @@ impl OpDef {
         self.hooks.of_shape = Some(f);
         self
     }
-    /// Says that it is about where values are.
+    /// Declares that it concerns the placement of values on devices.
     pub const fn device_bound(mut self) -> OpDef {
         self.hooks.device_bound = true;
         self
     }
-    /// Says that only the shape changes.
+    /// Declares that only the shape changes.
     pub const fn reshape(mut self) -> OpDef {
         self.hooks.reshape = true;
         self
@@ -535,7 +535,7 @@ impl OpDef {
         self.hooks.precision = Precision::Full;
         self
     }
-    /// Says what a scale does to it.
+    /// Sets how it interacts with a scale.
     pub const fn scale(mut self, role: ScaleRole) -> OpDef {
         self.hooks.scale = Some(role);
         self
@@ -566,7 +566,7 @@ impl OpDef {
         let chooses = |a: &AttrDef| ["data_layout", "layout"].contains(&a.name);
         self.hooks.layout.is_some() && self.attrs.iter().any(chooses)
     }
-    /// The attributes of a call that gives none.
+    /// Returns the attributes of a call that gives none.
     pub fn default_attrs(&self) -> Attrs {
         (self.attrs.iter())
             .map(|a| (a.name.into(), a.default.value().unwrap_or(AttrValue::None)))
@@ -579,7 +579,7 @@ impl OpDef {
             (self.attrs.iter()).filter(|a| a.ty == AttrTy::Dims && a.default == Default::Required);
         all.next().filter(|_| all.next().is_none())
     }
-    /// The attribute of that name.
+    /// Returns the attribute of that name.
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {
         self.attrs.iter().find(|a| a.name == name)
     }

@@ -4,7 +4,7 @@
 use relax_ir::{AttrValue, Attrs, ExprId};
 use relax_tensor::{DType, Tensor};
 
-/// Makes typed expressions.
+/// Builds typed expressions.
 pub trait Build {
     /// Creates a call of a built-in operator; attributes that are not given have their defaults.
     fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId;
@@ -14,17 +14,17 @@ pub trait Build {
     fn tuple(&mut self, fields: &[ExprId]) -> ExprId;
     /// A field of a tuple.
     fn field(&mut self, tuple: ExprId, index: u32) -> ExprId;
-    /// The extents of a tensor, when all are known.
+    /// Returns the extents of a tensor, when all are known.
     fn extents(&self, e: ExprId) -> Option<Vec<i64>>;
     /// Returns the number of axes of a tensor, when it is known.
     fn rank(&self, e: ExprId) -> Option<usize>;
-    /// The element type of a tensor.
+    /// Returns the element type of a tensor.
     fn dtype(&self, e: ExprId) -> Option<DType>;
     /// Returns the extents of the fields of a tuple of tensors.
     fn field_extents(&self, e: ExprId) -> Option<Vec<Vec<i64>>>;
 }
 
-/// A call that is to be written differently.
+/// A call that is to be rewritten.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The call itself.

@@ -17,7 +17,7 @@ pub struct Former {
     /// for in every call. Others are recognised by a name, an unknown attribute, a missing operand,
     /// or the release.
     pub hidden: bool,
-    /// Brings a call to the form of today.
+    /// Converts a call to the current form.
     pub rewrite: fn(&mut OldCall),
 }
 
@@ -40,7 +40,7 @@ impl Former {
             rewrite,
         }
     }
-    /// A form that cannot be seen from outside.
+    /// A form that cannot be recognised from outside.
     pub const fn hidden(mut self) -> Former {
         self.hidden = true;
         self
@@ -51,14 +51,14 @@ impl Former {
 /// missing operand becomes that operand afterwards.
 #[derive(Clone, Debug)]
 pub struct OldCall {
-    /// The release, where anything tells.
+    /// The release, where it is known.
     pub release: Option<Release>,
     /// Whether it was named, rather than guessed from the header: without that, a text has its
     /// current meaning.
     pub named: bool,
     /// Whether operands are missing.
     pub short: bool,
-    /// The operator that the call is of now.
+    /// The current operator of the call.
     pub op: &'static str,
     /// The attributes, in the order of the text.
     pub attrs: Vec<(Symbol, AttrValue)>,
@@ -69,23 +69,23 @@ impl OldCall {
     pub fn up_to(&self, release: u8) -> bool {
         self.release.is_some_and(|r| r <= Release(release))
     }
-    /// The value of an attribute, if it is given.
+    /// Returns the value of an attribute, if it is given.
     pub fn get(&self, name: &str) -> Option<&AttrValue> {
         self.attrs.iter().find(|a| a.0 == name).map(|a| &a.1)
     }
-    /// Takes an attribute away.
+    /// Removes an attribute and returns its value.
     pub fn take(&mut self, name: &str) -> Option<AttrValue> {
         let at = self.attrs.iter().position(|a| a.0 == name)?;
         Some(self.attrs.remove(at).1)
     }
-    /// Gives an attribute a value.
+    /// Sets an attribute.
     pub fn set(&mut self, name: &str, value: AttrValue) {
         match self.attrs.iter_mut().find(|a| a.0 == name) {
             Some(attr) => attr.1 = value,
             None => self.attrs.push((Symbol::new(name), value)),
         }
     }
-    /// Gives an attribute that is not given a value.
+    /// Sets an attribute that is not given.
     pub fn absent(&mut self, name: &str, value: AttrValue) {
         if self.get(name).is_none() {
             self.set(name, value);
@@ -119,7 +119,7 @@ pub(crate) fn unreversed(call: &mut OldCall) {
     }
 }
 
-/// The value that padding has, up to 0.7 an attribute.
+/// Moves the padding value, which up to 0.7 was an attribute.
 pub(crate) fn pad_value(call: &mut OldCall) {
     call.rename("pad_value", "pad_val");
     if call.short && call.up_to(7) {

@@ -65,11 +65,11 @@ impl Order {
     pub fn rank(&self) -> usize {
         self.names.len()
     }
-    /// The axes as they stand now.
+    /// Returns the axes in their current order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
-    /// The order, or `None` when it moves nothing.
+    /// Returns the order, or `None` when it moves nothing.
     pub fn moved(self) -> Option<Order> {
         let still = |(i, p): (usize, &Part)| p.axis == i && p.inner == 0;
         let all = self.parts.len() == self.rank() && self.parts.iter().enumerate().all(still);
@@ -112,7 +112,7 @@ impl Order {
             parts: self.parts.iter().map(part).collect(),
         }
     }
-    /// The order of what is left when axes go away.
+    /// Returns the order of the remaining axes when axes are removed.
     pub fn without(&self, gone: &[usize]) -> Order {
         let stays = |a: usize| !gone.contains(&a);
         let number = |a: usize| a - gone.iter().filter(|g| **g < a).count();

@@ -45,11 +45,11 @@ pub fn registry() -> &'static Registry {
 }
 
 impl Registry {
-    /// The operator of that name.
+    /// Returns the operator of that name.
     pub fn find(&self, name: &str) -> Option<OpId> {
         self.names.get(name).copied()
     }
-    /// The operator that had that name in another release.
+    /// Returns the operator that had that name in another release.
     pub fn formerly(&self, name: &str) -> Option<OpId> {
         self.former.get(name).copied()
     }
@@ -63,7 +63,7 @@ impl Registry {
             .find(|r| r.0 == name)
             .map(|r| r.1)
     }
-    /// The names of all relations that the text knows.
+    /// Returns the names of all relations that the text knows.
     pub fn relation_names(&self) -> impl Iterator<Item = &'static str> {
         crate::families::RELATIONS.iter().map(|r| r.0)
     }
@@ -71,7 +71,7 @@ impl Registry {
     pub fn get(&self, id: OpId) -> Option<&'static OpDef> {
         self.ops.get(id.0 as usize).copied()
     }
-    /// All operators, sorted by name.
+    /// Returns all operators, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (OpId, &'static OpDef)> + '_ {
         self.ops
             .iter()

@@ -32,7 +32,7 @@ pub struct Refusal {
     pub subject: Subject,
     /// One sentence without a full stop: the rule and how it is violated.
     pub message: String,
-    /// More: what to do, where a number comes from.
+    /// Further notes: what to do, where a number comes from.
     pub notes: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ impl Refusal {
 /// Why a relation did not conclude.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// Something is not known yet that may become known.
+    /// Something that may become known is not known yet.
     Wait,
     /// It cannot hold.
     Refuse(Box<Refusal>),
@@ -75,7 +75,7 @@ pub struct Mismatch {
 pub trait RelHost {
     /// All types.
     fn types(&self) -> &TypeArena;
-    /// All types, to make new ones.
+    /// Returns the type arena, for creating new types.
     fn types_mut(&mut self) -> &mut TypeArena;
     /// Returns the type with all currently known parts substituted (fully, not only its head).
     fn resolve(&mut self, ty: TypeId) -> TypeId;
@@ -176,7 +176,7 @@ impl RelCx<'_> {
         }))
     }
 
-    /// The type of an argument, as known by now.
+    /// Returns the type of an argument, as far as it is known.
     pub fn arg(&mut self, i: usize) -> TypeId {
         self.host.resolve(self.args[i])
     }
@@ -238,7 +238,7 @@ impl RelCx<'_> {
         }
     }
 
-    /// Makes the result this type.
+    /// Sets the type of the result.
     pub fn set_out(&mut self, ty: TypeId) -> RelResult {
         match self.host.unify(self.out, ty) {
             Ok(()) => Ok(()),
@@ -430,7 +430,7 @@ impl RelCx<'_> {
         self.host.compare_dims(d, &Dim::ONE) == relax_sym::Proof::Refuted
     }
 
-    /// The numpy broadcast of two shapes of known rank.
+    /// Returns the numpy broadcast of two shapes of known rank.
     pub fn broadcast(&mut self, a: &[Dim], b: &[Dim]) -> RelResult<Vec<Dim>> {
         let rank = a.len().max(b.len());
         let one = Dim::from(1);

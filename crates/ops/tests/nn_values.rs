@@ -11,7 +11,7 @@ fn int(v: i64) -> AttrValue {
     AttrValue::Int(v)
 }
 
-/// Numbers without pattern, but always the same.
+/// Returns deterministic pseudo-random numbers.
 fn noise(shape: &[i64], seed: u64) -> Tensor {
     let n: i64 = shape.iter().product();
     let mut x = seed;

@@ -233,7 +233,7 @@ fn squeeze(cx: &mut RelCx<'_>) -> RelResult {
                 format!("only axes of extent 1 can be removed, but axis {axis} has extent {d}"),
             );
         }
-        // A symbolic extent must turn out to be 1.
+        // A symbolic extent must be 1 at run time.
         if d.is_known() && d.as_const().is_none() {
             cx.host
                 .check_dims(d, &Dim::ONE, "a removed axis has extent 1");

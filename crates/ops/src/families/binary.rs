@@ -55,7 +55,7 @@ fn logical(op: BinOp, a: &Ex, b: &Ex) -> Ex {
         .cast(a.dtype())
 }
 
-/// The quotient without its fraction.
+/// Returns the quotient truncated towards zero.
 fn truncated(a: &Ex, b: &Ex) -> Ex {
     let q = a / b;
     if q.dtype().is_float() {

@@ -65,7 +65,7 @@ fn in_order(t: &Known, from: &Layout, to: &Layout) -> Option<[f64; 4]> {
     Some(moved.map(|d| d as f64))
 }
 
-/// Elements that are moved, and nothing else.
+/// Moves elements, without arithmetic.
 pub fn moved(s: &Priced<'_>) -> Option<f64> {
     let t = s.results.first()?;
     let words = (t.dtype.size() as f64 / 4.0).max(1.0);

@@ -106,7 +106,7 @@ pub(super) fn distinct(
                     n.if_(same.scalar(), |n| n.set(&found, b));
                 });
             });
-            // NaN is like nothing, not even itself.
+            // NaN equals nothing, not even itself.
             let own = Ex::where_(&found.scalar().lt(0i64), a, &found.scalar());
             n.store(&first, one(a), own);
         });

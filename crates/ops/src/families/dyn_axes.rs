@@ -32,7 +32,7 @@ const SCANNED: &[AttrDef] = &[
     ),
 ];
 
-/// A reduction over axes that a tensor holds.
+/// A reduction over axes that are given by a tensor.
 const fn reduction(name: &'static str, doc: &'static str, compute: crate::def::ComputeFn) -> OpDef {
     OpDef::new(name, doc, reduce)
         .inputs(REDUCED)

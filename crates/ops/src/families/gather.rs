@@ -1,4 +1,4 @@
-//! Elements taken at indices that a tensor holds.
+//! Elements gathered at indices that a tensor holds.
 
 use relax_loops::{Ex, TensorRef};
 use relax_sym::Dim;
@@ -100,7 +100,7 @@ fn take(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, out, dtype)
 }
 
-/// An index inside the extent, by the mode.
+/// Brings an index inside the extent, by the mode.
 fn inside(mode: &str, i: &Ex, n: &Ex) -> Ex {
     match mode {
         "clip" => clamp(i, n),

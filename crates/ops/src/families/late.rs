@@ -94,7 +94,7 @@ fn parameters(cx: &mut RelCx<'_>) -> RelResult {
     Ok(())
 }
 
-/// The element type of the data is among some.
+/// Requires the element type of the data to be one of a few.
 fn quantised(cx: &mut RelCx<'_>, known: &[DType]) -> RelResult {
     let (_, dtype) = cx.ranked(0)?;
     match dtype.known() {

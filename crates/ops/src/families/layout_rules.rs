@@ -31,7 +31,7 @@ fn like(s: &Relayout<'_>, attrs: Attrs, order: Order) -> Option<Relaid> {
     })
 }
 
-/// Element by element: any order will do.
+/// Element by element: any order is supported.
 pub fn same(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     like(s, s.attrs.clone(), order)

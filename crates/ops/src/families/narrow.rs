@@ -71,11 +71,11 @@ struct Format {
     exponent: i64,
     mantissa: i64,
     bias: i64,
-    /// The code of NaN, if there is one.
+    /// The encoding of NaN, if there is one.
     nan: Option<i64>,
     /// The code of infinity.
     infinity: Option<i64>,
-    /// The greatest code of a number.
+    /// The encoding of the greatest number.
     most: i64,
     /// Whether there is no negative zero.
     one_zero: bool,
@@ -112,7 +112,7 @@ fn bits(name: &str) -> Option<(i64, bool)> {
     })
 }
 
-/// The type of the bytes that hold a format.
+/// Returns the storage type of a format.
 fn bytes(name: &str) -> DType {
     match name {
         "int4" | "int2" => DType::I8,
@@ -267,7 +267,7 @@ fn scale(x: &Ex, rounding: &str, saturate: bool) -> Ex {
     let up = match rounding {
         "up" => m.gt(0i64),
         "nearest" => {
-            // Half way between two goes to the even code.
+            // A tie rounds to the even encoding.
             let odd = (&e & int(1)).eq(1i64);
             m.gt(0x0040_0000i64) | (m.eq(0x0040_0000i64) & odd)
         }

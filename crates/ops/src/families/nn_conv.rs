@@ -170,7 +170,7 @@ pub(super) fn weight_of(cx: &mut RelCx<'_>, l: &Layouts) -> RelResult<Option<(Ve
     }
 }
 
-/// The attribute `channels`, where it is given.
+/// Returns the attribute `channels`, where it is given.
 pub(super) fn declared_channels(cx: &RelCx<'_>) -> Option<Dim> {
     cx.attr("channels").as_int().map(Dim::from)
 }
@@ -304,7 +304,7 @@ pub(super) fn conv_result(
     Ok((out, cx.dtype("out_dtype").map_or(dtype, Into::into)))
 }
 
-/// `t` read by canonical indices.
+/// Reads `t` by canonical indices.
 pub(super) fn at_canonical(t: &TensorRef, own: &Layout, canonical: &Layout, index: &[Ex]) -> Ex {
     t.at(&own.index_from(canonical, index))
 }
@@ -362,7 +362,7 @@ fn conv(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// One number per spatial axis.
+/// Returns one number per spatial axis.
 pub(super) fn numbers(te: &Te<'_>, name: &str, n: usize) -> Vec<i64> {
     per_axis(te.ints(name).unwrap_or_default(), n)
 }
@@ -451,7 +451,7 @@ pub(super) fn conv_stage(
     w: &TensorRef,
 ) -> Result<TensorRef, ComputeError> {
     let dtype = te.out(0).dtype;
-    // Narrow floats are rounded once, behind the sum.
+    // Narrow floats are rounded once, after the sum.
     let sums = wide(dtype);
     let groups = te.int("groups")?;
     let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));

@@ -16,7 +16,7 @@ use crate::expand::{Build, Site};
 /// saves.
 const FEW: i64 = 32;
 
-/// Along one of the three axes.
+/// The parameters along one of the three axes.
 struct Along {
     data: i64,
     stride: i64,

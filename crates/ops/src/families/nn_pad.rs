@@ -223,7 +223,7 @@ fn dilate_rel(cx: &mut RelCx<'_>) -> RelResult {
         );
     }
     for (d, &s) in dims.iter_mut().zip(&strides) {
-        // Between no elements there is nothing to put.
+        // There is nothing to insert between no elements.
         if !d.is_any() && d.as_const() != Some(0) {
             *d = (&*d - &Dim::ONE) * Dim::from(s) + Dim::ONE;
         }

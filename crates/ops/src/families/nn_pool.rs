@@ -258,7 +258,7 @@ pub(super) fn window_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     cx.set_tensor(dims, dtype)
 }
 
-/// The value that a maximum over nothing has.
+/// Returns the maximum of no elements.
 fn lowest(dtype: DType) -> Ex {
     match dtype.int_range() {
         Some((least, _)) => Ex::int(dtype, least as i64),

@@ -226,7 +226,7 @@ fn transpose_compute(te: &mut Te<'_>) -> Done {
         let side = n.let_(&w.starts.shape[0] - 1);
         let column = |k: &Ex| w.indices.at(std::slice::from_ref(k)).cast(DType::I64);
         n.grid(&starts.shape, |n, i| n.store(&starts, i, 0i64));
-        // Rows that leave elements out leave these behind.
+        // Elements that rows omit keep these values.
         n.grid(&data.shape, |n, i| n.store(&data, i, 0i64));
         n.grid(&indices.shape, |n, i| n.store(&indices, i, 0i64));
         // The number of elements of each column, then the index of its first.

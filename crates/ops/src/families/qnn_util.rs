@@ -190,7 +190,7 @@ fn fixed_point(m: &Ex) -> (Ex, Ex) {
 pub(super) fn multiply_shift(x: &Ex, factor: &Ex, shift: &Ex, rounding: Rounding) -> Ex {
     let x = x.cast(DType::I64);
     let product = x.shl(shift.max(0i64)) * factor;
-    // Beyond 62 places nothing is left.
+    // A shift by more than 62 bits leaves nothing.
     let places = (Ex::int(DType::I64, 31) - shift.min(0i64)).min(62i64);
     let half = Ex::int(DType::I64, 1).shl(&places - 1);
     let half = match rounding {

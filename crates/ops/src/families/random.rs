@@ -88,7 +88,7 @@ fn key(cx: &mut RelCx<'_>) -> RelResult<relax_ir::TypeId> {
     Ok(ty)
 }
 
-/// The extents that the attribute gives.
+/// Returns the extents that the attribute gives.
 fn out_shape(cx: &RelCx<'_>) -> RelResult<Vec<Dim>> {
     let shape = cx.ints("out_shape")?.unwrap_or_default();
     let size = shape.iter().try_fold(1i64, |n, &d| n.checked_mul(d));
@@ -210,7 +210,7 @@ fn store_words(n: &mut Nest<'_>, t: &TensorRef, from: usize, values: &[Ex]) {
     }
 }
 
-/// The next place in the path: one to the right.
+/// Returns the next position in the path: one to the right.
 fn next_place(a: &Ex, b: &Ex) -> [Ex; 2] {
     let zero = word(0);
     let (last, none) = (a.eq(1i64), a.eq(0i64));
@@ -219,7 +219,7 @@ fn next_place(a: &Ex, b: &Ex) -> [Ex; 2] {
     [first, Ex::where_(&last, &word(1 << 63), &rest)]
 }
 
-/// The next key, and `len` random words.
+/// Returns the next key, and `len` random words.
 fn random_words(te: &mut Te<'_>, len: &Ex) -> (TensorRef, TensorRef) {
     let key = te.arg(0);
     let state = te.temp("state", DType::U64, &[Ex::idx(10)]);

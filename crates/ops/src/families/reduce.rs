@@ -112,7 +112,7 @@ fn reduced(cx: &RelCx<'_>, rank: usize) -> RelResult<Vec<usize>> {
     Ok((0..rank).filter(|&a| chosen[a] != exclude).collect())
 }
 
-/// The extents that are left.
+/// Returns the remaining extents.
 fn left(cx: &RelCx<'_>, dims: &[Dim]) -> RelResult<Vec<Dim>> {
     let axes = reduced(cx, dims.len())?;
     let keep = cx.flag("keepdims");
@@ -129,7 +129,7 @@ fn gives_scalar(cx: &RelCx<'_>) -> RelResult<bool> {
     Ok(cx.ints("axis")?.unwrap_or_default().is_empty() && !cx.flag("keepdims"))
 }
 
-/// The type of a reduction: the extents that are left.
+/// The type relation of a reduction: the result has the remaining extents.
 pub(super) fn reduce(cx: &mut RelCx<'_>) -> RelResult {
     let (dims, dtype) = shaped(cx, 0)?;
     match dims {
@@ -269,7 +269,7 @@ impl Plan {
             })
             .collect()
     }
-    /// Combines `f` of the elements.
+    /// Reduces `f` over the elements.
     pub fn run(
         &self,
         te: &mut Te<'_>,

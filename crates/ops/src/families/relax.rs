@@ -152,7 +152,7 @@ fn buffers(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
         Type::Func(_) => {
             let instance = cx.host.instantiate(program);
             match &cx.host.types()[instance] {
-                // Only tensor programs give nothing.
+                // Only tensor programs have no result.
                 Type::Func(f) if f.ret != unit => cx.refuse(
                     Subject::Arg(0),
                     "`call_tir` takes a tensor program (`prim_func`), and this is a function",

@@ -348,7 +348,7 @@ fn dequantize(cx: &mut RelCx<'_>) -> RelResult {
     finish_like(cx, like, dtype)
 }
 
-/// The number that goes with an index of the data.
+/// Returns the parameter that belongs to an index of the data.
 fn beside(t: &TensorRef, i: &[Ex], axis: usize) -> Ex {
     match (t.rank(), t.shape.first().and_then(Ex::as_int)) {
         (1, Some(1)) => t.scalar(),

@@ -234,7 +234,7 @@ fn number(v: &AttrValue) -> Option<(DT, f64)> {
     }
 }
 
-/// Numbers are scalars, everything else is anything.
+/// Numbers are scalars, everything else has any type.
 fn value(cx: &mut RelCx<'_>) -> RelResult {
     let v = cx.attr("value");
     if v.is_none() {

@@ -68,7 +68,7 @@ pub fn distinct_axes(cx: &mut RelCx<'_>) -> RelResult {
     Ok(())
 }
 
-/// The first argument holds truth values.
+/// The first argument holds booleans.
 pub fn condition(cx: &mut RelCx<'_>) -> RelResult {
     match cx.tensor(0)?.dtype.known() {
         Some(d) if !d.is_bool() => {
@@ -127,7 +127,7 @@ pub const LAYOUTS: [crate::RelFn; 3] = [
     |cx| layouts(cx, "DHW"),
 ];
 
-/// Images in a layout that has as many axes as they.
+/// Images in a layout with as many axes as they have.
 pub fn image(cx: &mut RelCx<'_>) -> RelResult {
     layouts(cx, "HW")?;
     let layout = cx.attr("layout").as_str().unwrap_or_default().len();

@@ -111,7 +111,7 @@ pub static OPS: &[OpDef] = &[
     .compute(strided_set_compute),
 ];
 
-/// The ranges of a slice: one for each axis that is cut.
+/// The ranges of a slice: one for each axis that is sliced.
 struct Ranges<E> {
     axes: Vec<i64>,
     begin: Vec<Item<E>>,

@@ -79,7 +79,7 @@ pub fn from_end(i: &Ex, n: &Ex) -> Ex {
     Ex::where_(&i.lt(0i64), &(i + n), i)
 }
 
-/// `i` brought into `0..n` by cutting off what is outside.
+/// Clamps `i` to `0..n`.
 pub fn clamp(i: &Ex, n: &Ex) -> Ex {
     i.max(0i64).min(n - 1).max(0i64)
 }

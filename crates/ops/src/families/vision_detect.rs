@@ -237,7 +237,7 @@ fn transform_compute(te: &mut Te<'_>) -> Done {
     let out = te.temp("boxes", t, &[batch.clone(), anchors.clone(), Ex::idx(6)]);
     let counts = te.temp("count", DType::I32, std::slice::from_ref(&batch));
     te.nest(|n| {
-        // TVM leaves the rest as it was; here it is 0.
+        // TVM leaves the rest uninitialised; here it is 0.
         n.grid(&out.shape.clone(), |n, i| n.store(&out, i, 0i64));
         n.for_(batch.clone(), |n, b| {
             let found = n.cell(Ex::idx(0));
@@ -254,7 +254,7 @@ fn transform_compute(te: &mut Te<'_>) -> Done {
                 let limit = Ex::float(DType::F32, threshold).cast(t);
                 let good = class.scalar().gt(0i64) & score.scalar().ge(limit);
                 if first == 0 {
-                    // Boxes that are not sure are background.
+                    // Boxes with a low score are background.
                     n.set(&class, Ex::where_(&good, &class.scalar(), &Ex::idx(0)));
                 }
                 let kept = if first == 0 {

@@ -1,4 +1,4 @@
-//! Choosing boxes: by score, and by how much they overlap.
+//! Selection of boxes: by score, and by overlap.
 
 use relax_loops::{Ex, Nest, TensorRef};
 use relax_sym::Dim;
@@ -125,7 +125,7 @@ pub static OPS: &[OpDef] = &[
 
 type Boxes = Result<(TensorRef, Option<TensorRef>, TensorRef), ComputeError>;
 
-/// The dimensions of an argument of a given rank.
+/// Returns the dimensions of an argument of a given rank.
 pub(super) fn of_rank(cx: &mut RelCx<'_>, i: usize, rank: usize) -> RelResult<Vec<Dim>> {
     let (dims, _) = cx.ranked(i)?;
     if dims.len() != rank {
@@ -427,7 +427,7 @@ fn packed_boxes(te: &mut Te<'_>, boxes: &TensorRef) -> TensorRef {
     out
 }
 
-/// With `trimmed`, rows that no box fills are left out.
+/// With `trimmed`, rows without a box are omitted.
 pub(super) fn all_class(cx: &mut RelCx<'_>, trimmed: bool) -> RelResult {
     let (boxes, scores) = (of_rank(cx, 0, 3)?, of_rank(cx, 1, 3)?);
     for (k, own, wanted, rule) in [

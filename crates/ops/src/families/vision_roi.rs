@@ -308,7 +308,7 @@ fn roi_pool(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The least value of a type.
+/// Returns the least value of a type.
 fn least(dtype: DType) -> Ex {
     match dtype {
         DType::F64 => Ex::float(dtype, f64::MIN),

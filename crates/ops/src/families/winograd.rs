@@ -12,7 +12,7 @@ pub(super) struct Matrices {
     pub g: Vec<Vec<f64>>,
 }
 
-/// Points for a number of them, 3 to 13.
+/// Returns that many interpolation points, 3 to 13.
 fn points(count: usize) -> Vec<f64> {
     let few: &[f64] = match count {
         4 => &[0.0, -1.0, 1.0, 0.5],

@@ -6,7 +6,7 @@ use relax_ir::{AttrValue, Attrs};
 use relax_ops::{Default, OpDef, Te, TensorInfo, registry};
 use relax_tensor::{DType, Tensor};
 
-/// A tensor of any element type from numbers.
+/// Creates a tensor of any element type from numbers.
 pub fn t(dtype: DType, shape: &[i64], elements: &[f64]) -> Tensor {
     let mut x = Tensor::zeros(dtype, shape);
     assert_eq!(
@@ -44,7 +44,7 @@ pub fn text(s: &str) -> AttrValue {
     AttrValue::Str(s.into())
 }
 
-/// All elements as numbers.
+/// Returns all elements as numbers.
 pub fn numbers(x: &Tensor) -> Vec<f64> {
     (0..x.len())
         .map(|i| {
