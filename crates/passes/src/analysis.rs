@@ -68,7 +68,7 @@ impl State {
         State(globals.collect())
     }
 
-    /// The functions, in order.
+    /// Returns the functions, in order.
     pub fn functions(&self) -> Vec<FuncId> {
         let function = |(_, value): &(Symbol, Value)| match value {
             Value::Func(f) => Some(*f),
@@ -236,7 +236,7 @@ impl Analyses {
         if diagnostics.has_errors() {
             return Err(diagnostics);
         }
-        // Whoever rewrites begins with a copy.
+        // Rewriting begins with a copy.
         typing.exprs.lend_all();
         typing.vars.lend_all();
         let typing = Arc::new(typing);
@@ -338,7 +338,7 @@ impl Analyses {
         Ok(purity)
     }
 
-    /// The scopes of a function.
+    /// Returns the scopes of a function.
     pub fn scopes(&mut self, m: &Module, func: FuncId) -> Arc<Scopes> {
         let known = self
             .of_functions()
@@ -413,7 +413,7 @@ impl Analyses {
         }
     }
 
-    /// Nodes have other numbers now: nothing is known.
+    /// Nodes were renumbered: nothing is known.
     pub fn forget(&mut self) {
         let found = self.found;
         *self = Analyses {

@@ -137,7 +137,7 @@ pub fn bind_extents(module: &mut Module, global: GlobalId, extents: &Extents) ->
     true
 }
 
-/// A constant of that name, or a tuple of them.
+/// Returns a constant of that name, or a tuple of them.
 fn constant(module: &mut Module, name: Symbol, value: Bound, span: Span) -> ExprId {
     enum Step {
         See(Bound),

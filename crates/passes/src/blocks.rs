@@ -17,7 +17,7 @@ pub type BlockPass = fn(&mut BlockCx<'_>) -> Result<(), Diagnostics>;
 
 /// A dataflow block under rewriting.
 pub struct BlockCx<'a> {
-    /// The module. New values are made in it.
+    /// The module. New values are created in it.
     pub module: &'a mut Module,
     /// The bindings, in order. The pass rewrites the block by changing them.
     pub bindings: Vec<Binding>,

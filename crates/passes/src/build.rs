@@ -8,9 +8,9 @@ use relax_tensor::{DType, Tensor};
 
 use crate::edit::Edit;
 
-/// Builds at a place of the text.
+/// Builds nodes at a source location.
 pub(crate) struct At<'e, 'm> {
-    /// The module under rewriting.
+    /// The module being rewritten.
     pub edit: &'e mut Edit<'m>,
     /// The source location of new nodes.
     pub span: Span,

@@ -22,7 +22,7 @@ pub(crate) struct Code {
     pub seqs: Vec<Seq>,
 }
 
-/// Bindings and what they are for.
+/// A sequence of bindings and its role.
 #[derive(Debug)]
 pub(crate) struct Seq {
     /// Runs of bindings.
@@ -31,7 +31,7 @@ pub(crate) struct Seq {
     pub value: ExprId,
 }
 
-/// Bindings that follow each other.
+/// Consecutive bindings.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     /// Whether it is a dataflow block.
@@ -60,7 +60,7 @@ pub(crate) struct Bind {
 pub(crate) enum Value {
     /// An expression without bindings.
     Plain(ExprId),
-    /// Two ways, numbers of [`Code::seqs`].
+    /// Two branches, numbers of [`Code::seqs`].
     If {
         cond: ExprId,
         then: usize,
@@ -115,7 +115,7 @@ impl Bind {
 }
 
 impl Value {
-    /// The numbers of the bodies inside of it, in order.
+    /// Returns the numbers of the bodies nested in it, in order.
     pub fn bodies(self) -> impl Iterator<Item = usize> {
         let [first, second] = match self {
             Value::Plain(_) => [None; 2],
@@ -202,7 +202,7 @@ impl Code {
         built[0]
     }
 
-    /// All of it in order of evaluation.
+    /// Returns all steps in order of evaluation.
     pub fn steps(&self) -> Vec<Step> {
         let (mut steps, mut open) = (Vec::new(), vec![Step::Open(0)]);
         while let Some(step) = open.pop() {
@@ -228,7 +228,7 @@ impl Code {
         steps
     }
 
-    /// All bindings, each body's before those inside it.
+    /// Returns all bindings, each body's before those nested in it.
     pub fn binds(&self) -> impl Iterator<Item = &Bind> {
         let parts = self.seqs.iter().flat_map(|s| &s.parts);
         parts.flat_map(|p| &p.binds)
@@ -261,7 +261,7 @@ impl Code {
         uses
     }
 
-    /// Expressions in place of variables, everywhere.
+    /// Substitutes expressions for variables, everywhere.
     pub fn substitute(&mut self, m: &mut Module, stands: &FxHashMap<VarId, ExprId>) {
         if stands.is_empty() {
             return;

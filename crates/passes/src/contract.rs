@@ -56,7 +56,7 @@ pub enum Floats {
     /// It uses these laws of real numbers, which hold for floats up to rounding. NaN is preserved;
     /// an infinity may become NaN, and zeros may change their sign.
     Laws(&'static str),
-    /// It computes less precisely, on purpose.
+    /// It computes less precisely, intentionally.
     Coarser,
 }
 
@@ -68,7 +68,7 @@ pub struct Contract {
     pub needs: &'static [Form],
     /// Forms that the program is in afterwards.
     pub gives: &'static [Form],
-    /// Forms that it is still in when it was before.
+    /// Forms that it preserves.
     pub keeps: &'static [Form],
     /// Whether running it again immediately changes nothing.
     pub idempotent: bool,
@@ -110,7 +110,7 @@ impl Contract {
         needs: &[],
         ..Contract::TYPED
     };
-    /// Running it again at once changes nothing.
+    /// Declares that running it again immediately changes nothing.
     pub const fn idempotent(mut self) -> Contract {
         self.idempotent = true;
         self
@@ -120,22 +120,22 @@ impl Contract {
         self.needs = forms;
         self
     }
-    /// Brings programs to these forms.
+    /// Declares that it establishes these forms.
     pub const fn gives(mut self, forms: &'static [Form]) -> Contract {
         self.gives = forms;
         self
     }
-    /// Takes sums, minima and maxima in another order.
+    /// Declares that it reassociates sums, minima and maxima.
     pub const fn reorders(mut self) -> Contract {
         self.floats = Floats::Order;
         self
     }
-    /// Uses these laws of real numbers.
+    /// Declares that it uses these laws of real numbers.
     pub const fn laws(mut self, laws: &'static str) -> Contract {
         self.floats = Floats::Laws(laws);
         self
     }
-    /// Computes less precisely, on purpose.
+    /// Declares that it computes less precisely, intentionally.
     pub const fn coarser(mut self) -> Contract {
         self.floats = Floats::Coarser;
         self
@@ -155,7 +155,7 @@ impl Contract {
         self.each_function = true;
         self
     }
-    /// A pass over each dataflow block on its own.
+    /// Declares a pass over each dataflow block on its own.
     pub const fn each_block(mut self) -> Contract {
         self.each_function = true;
         self.each_block = true;

@@ -60,15 +60,15 @@ impl<'a> Edit<'a> {
     pub fn typed(&self, e: ExprId) -> bool {
         self.types[e] != self.error
     }
-    /// Says what the type of an expression is.
+    /// Sets the type of an expression.
     pub fn set_ty(&mut self, e: ExprId, ty: TypeId) {
         self.types.set(e, ty);
     }
-    /// Says what the type of a variable is.
+    /// Sets the type of a variable.
     pub fn set_var_ty(&mut self, v: VarId, ty: TypeId) {
         self.vars.set(v, ty);
     }
-    /// The element type of a tensor expression.
+    /// Returns the element type of a tensor expression.
     pub fn dtype(&self, e: ExprId) -> Option<DType> {
         self.m.types.as_tensor(self.types[e])?.dtype.known()
     }
@@ -82,7 +82,7 @@ impl<'a> Edit<'a> {
         self.dims(e)?.iter().map(Dim::as_const).collect()
     }
 
-    /// The type of a constant tensor.
+    /// Returns the type of a constant tensor.
     pub fn tensor_type(&mut self, value: &Tensor) -> TypeId {
         let dims: Vec<Dim> = value.shape().iter().map(|&d| Dim::from(d)).collect();
         self.m.types.tensor(dims, value.dtype())
@@ -92,7 +92,7 @@ impl<'a> Edit<'a> {
     pub fn same(&self, a: ExprId, b: ExprId) -> bool {
         a == b || self.m.is_leaf(a) && self.m.exprs[a] == self.m.exprs[b]
     }
-    /// The value of a constant; a placeholder has none.
+    /// Returns the value of a constant; a placeholder has none.
     pub fn constant_value(&self, e: ExprId) -> Option<&Tensor> {
         match self.m.exprs[e] {
             Expr::Const(c) if self.m.metadata.stub(c).is_none() => Some(&self.m.consts[c]),

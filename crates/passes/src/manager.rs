@@ -343,7 +343,7 @@ impl Manager<'_> {
         Ok(changed)
     }
 
-    /// Verifies what a pass left.
+    /// Verifies the module after a pass.
     fn verify(&mut self, run: &PassRun, before: &State) -> Result<(), Diagnostics> {
         if let Err(breach) = self.analyses.verify(self.module) {
             let message = format!("`{}` left a broken module: {breach}", run.pass.name);
@@ -363,7 +363,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Finds the types of what a pass left.
+    /// Infers the types of the module after a pass.
     fn retype(&mut self, run: &PassRun) -> Result<(), Diagnostics> {
         if let Err(errors) = self.analyses.types(self.module, &self.config.infer) {
             let message = format!("`{}` left a module whose types do not fit", run.pass.name);
@@ -404,7 +404,7 @@ impl Manager<'_> {
     /// Drops unreachable nodes, once they are half of the module.
     fn collect(&mut self) {
         const SMALL: usize = 1 << 14;
-        // So few more cannot be half of it.
+        // So few more nodes cannot be half of it.
         if self.module.exprs.len() < SMALL.max(self.counted * 2) {
             return;
         }
@@ -415,7 +415,7 @@ impl Manager<'_> {
         if live <= self.module.exprs.len() / 2 {
             *self.module = self.module.compact().module;
             self.analyses.forget();
-            // Functions have other numbers now.
+            // Functions were renumbered.
             self.settled.clear();
         }
         self.counted = live;

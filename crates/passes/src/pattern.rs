@@ -19,7 +19,7 @@ use crate::edit::{Edit, OpCall};
 /// expression.
 #[derive(Clone, Debug)]
 pub enum Pat {
-    /// Anything, kept in a slot.
+    /// Anything, stored in a slot.
     Any(usize),
     /// A constant, kept in a slot.
     Const(usize),
@@ -81,12 +81,12 @@ pub fn or(all: impl Into<Vec<Pat>>) -> Pat {
     Pat::Or(all.into())
 }
 impl Pat {
-    /// Keeps what is matched in a slot.
+    /// Stores the match in a slot.
     pub fn keep(self, slot: usize) -> Pat {
         Pat::Keep(slot, Box::new(self))
     }
 
-    /// Matches an expression; what the slots hold.
+    /// Matches an expression; returns the slots.
     pub fn find(&self, edit: &Edit<'_>, e: ExprId) -> Option<Found> {
         let mut found = Found {
             root: e,

@@ -79,7 +79,7 @@ pub(crate) struct Purity {
 }
 
 impl Purity {
-    /// Finds it out for everything under the body of a function.
+    /// Computes it for everything under the body of a function.
     pub fn of(m: &Module, typing: &Typing, effects: &Effects, body: ExprId) -> Purity {
         let mut this = Purity {
             exprs: IdTable::default(),
@@ -89,7 +89,7 @@ impl Purity {
         };
         let order = m.post_order([body]);
         this.find_placed(m, &order);
-        // Closures are taken to be pure at first, as functions are.
+        // Closures are assumed to be pure at first, as functions are.
         loop {
             for &e in &order {
                 this.expr(m, typing, effects, e);
@@ -125,7 +125,7 @@ impl Purity {
             let called = crate::util::called_op(m, e);
             called.is_some_and(|d| d.hooks.lowering == Lowering::CallTirInplace)
         };
-        // Outer bindings stand behind inner ones.
+        // Outer bindings come after inner ones.
         for &e in order.iter().rev() {
             if let Expr::Let { var, value, .. } = m.exprs[e] {
                 let mut placed = writes(value);

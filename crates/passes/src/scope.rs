@@ -33,7 +33,7 @@ pub(crate) fn dims_in_scope(
     }
     let mut seen = FxHashSet::default();
     while let Some(ty) = types.pop() {
-        // Types inside functions say nothing of a value at hand.
+        // Types inside functions do not describe the value at hand.
         if (ty.0 as usize) >= m.types.len() || !seen.insert(ty) {
             continue;
         }

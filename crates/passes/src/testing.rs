@@ -11,7 +11,7 @@ fn wanted() -> bool {
     std::env::var_os("RELAX_TEST_PASSES").is_some()
 }
 
-/// The wrong pass of that name.
+/// Returns the wrong pass of that name.
 pub(crate) fn find(name: &str) -> Option<&'static PassDef> {
     PASSES.iter().find(|p| p.name == name && wanted())
 }

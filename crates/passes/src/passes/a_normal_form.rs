@@ -265,7 +265,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         self.memo.insert(e, self.vars[&used]);
     }
 
-    /// The bindings of a scope around its value.
+    /// Wraps the value of a scope in its bindings.
     fn close(&mut self, scope: ScopeId, value: ExprId) -> ExprId {
         let bindings = std::mem::take(self.bindings.entry(scope));
         bindings

@@ -83,7 +83,7 @@ fn folded(e: &mut Edit<'_>, f: &Found, layout: &str) -> Option<ExprId> {
     Some(e.recall(&reader, &args, attrs, span))
 }
 
-/// Widths before and behind, for each spatial axis.
+/// Widths before and after, for each spatial axis.
 type Widths = Vec<(i64, i64)>;
 
 /// Returns a reader's own padding, before and after on each spatial axis, and the positions of

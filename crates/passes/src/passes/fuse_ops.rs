@@ -218,7 +218,7 @@ struct Fuser<'m> {
     graph: Graph,
     groups: Groups,
     nameable: Nameable,
-    /// The groups that are begun, by their last nodes.
+    /// The open groups, by their last nodes.
     infos: FxHashMap<usize, Info>,
     memo: Memo,
     /// `p0`, `p1`, …

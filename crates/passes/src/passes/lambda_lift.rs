@@ -153,7 +153,7 @@ impl Lifter<'_> {
             .filter_map(|p| m.vars[*p].ty)
             .collect();
         let given: Vec<TypeId> = captured.iter().map(|v| self.typing.vars[*v]).collect();
-        // Arguments say what a dimension is, or nothing does.
+        // A dimension is determined by arguments, or not at all.
         let known = extents(m, own.iter().chain(&given).copied());
         let (by_own, by_given) = (dims_in_order(m, own), dims_in_order(m, given));
         used.extend(by_given.iter().filter(|d| dims.contains(d)));

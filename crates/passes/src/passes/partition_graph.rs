@@ -85,7 +85,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 struct Cut<'c, 'm> {
     edit: &'c mut Edit<'m>,
     regions: &'c Regions,
-    /// The function that is cut.
+    /// The function that is partitioned.
     within: Symbol,
     packed: bool,
     warnings: &'c mut Diagnostics,

@@ -31,7 +31,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The call over float32, cast back.
+/// Returns the call over float32, cast back.
 fn promoted(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     let call = edit.op_call(node)?;
     if !call.def.hooks.rounds_once {

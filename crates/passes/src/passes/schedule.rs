@@ -92,7 +92,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Reads `tile(i, j, 8, 16); parallel(i_o)`.
+/// Parses `tile(i, j, 8, 16); parallel(i_o)`.
 fn parse(text: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     for part in text.split(';').map(str::trim).filter(|p| !p.is_empty()) {

@@ -124,7 +124,7 @@ fn open_params(m: &Module, typing: &Typing) -> FxHashSet<TypeParamId> {
     open
 }
 
-/// Drops functions that every use has become a copy of.
+/// Drops functions all of whose uses were replaced by copies.
 fn drop_unused(cx: &mut PassCx<'_>, copied: &FxHashSet<GlobalId>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let m = &mut *cx.module;
@@ -183,7 +183,7 @@ fn concrete_args(
     args.iter().all(|&t| concrete(m, t, open)).then_some(args)
 }
 
-/// Arguments as the key of a copy.
+/// Returns the arguments as the key of a copy.
 fn key(m: &Module, args: &[TypeId]) -> String {
     let shown: Vec<String> = args.iter().map(|&t| m.show_type(t)).collect();
     shown.join(", ")
@@ -265,7 +265,7 @@ fn concrete(m: &Module, ty: TypeId, open: &FxHashSet<TypeParamId>) -> bool {
     true
 }
 
-/// A copy of `g` for arguments of these types.
+/// Returns a copy of `g` for arguments of these types.
 fn specialized(
     m: &mut Module,
     g: GlobalId,
@@ -392,7 +392,7 @@ fn rename(
                 m.types.intern(Type::Adt(adt, list))
             }
             Type::Ref(t) => m.types.intern(Type::Ref(done[&t])),
-            // A function's dimensions stand in its own type.
+            // A function's dimensions are in its own type.
             _ => ty,
         };
         done.insert(ty, new);

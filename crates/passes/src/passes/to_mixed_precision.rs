@@ -203,7 +203,7 @@ impl<'a> Converter<'a> {
                 let given = self.edit.m.funcs[func].body;
                 let mut body = memo[&given];
                 if !self.in_place.contains(&old) {
-                    // Whoever gets the function expects what it gave.
+                    // Users of the function expect its original result type.
                     body = self.cast_to(body, self.edit.ty(given));
                 }
                 if body == given {

@@ -1,4 +1,4 @@
-//! Carrying orders through a function.
+//! Propagation of axis orders through a function.
 
 use relax_base::{Diagnostic, Diagnostics};
 use relax_ir::{AttrValue, Block, BlockId, Expr, ExprId, IdSet, Memo, Type, TypeId, VarId};
@@ -57,9 +57,9 @@ pub(in crate::passes) struct Walk<'w, 'm> {
     wanted: &'w Wanted,
     warnings: &'w mut Diagnostics,
     done: FxHashMap<ExprId, New>,
-    /// Values brought back to how the program wrote them.
+    /// Values converted back to the original order.
     back: Memo,
-    /// Variables whose values are moved: what they became.
+    /// The replacements of variables whose values are moved.
     vars: FxHashMap<VarId, (VarId, Vec<Option<Order>>)>,
     /// The values that `let`s and blocks bind.
     values: FxHashMap<VarId, ExprId>,
@@ -67,13 +67,13 @@ pub(in crate::passes) struct Walk<'w, 'm> {
     /// not shared between bindings.
     in_blocks: FxHashSet<VarId>,
     within_blocks: IdSet,
-    /// The node that is treated.
+    /// The node that is being transformed.
     here: Option<ExprId>,
-    /// Transforms that were made.
+    /// Transforms that were created.
     shared: FxHashMap<Transform, ExprId>,
     /// Calls that were converted to the requested layouts.
     pub moved: u64,
-    /// `layout_transform`s that were made.
+    /// The number of `layout_transform`s created.
     pub transforms: u64,
 }
 
@@ -376,7 +376,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         back
     }
 
-    /// A value with its tensors in these orders.
+    /// Returns a value with its tensors in these orders.
     fn standing(&mut self, old: ExprId, want: &[Option<Order>]) -> ExprId {
         let new = self.done[&old].clone();
         if !matches!(self.edit.m.types[self.edit.ty(old)], Type::Tuple(_)) {
@@ -425,7 +425,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         }
     }
 
-    /// A tensor brought from one order to another.
+    /// Returns a tensor converted from one order to another.
     fn transform(&mut self, e: ExprId, from: Option<&Order>, to: Option<&Order>) -> ExprId {
         let to = to.cloned().and_then(Order::moved);
         let (mut e, mut to) = (e, to.as_ref());

@@ -1,4 +1,4 @@
-//! Scales that move to the product before them.
+//! Scales that are folded into the product before them.
 
 use relax_ir::{AttrValue, ExprId, Memo};
 use relax_ops::ScaleRole;
@@ -9,7 +9,7 @@ use crate::edit::Edit;
 
 type Messages = FxHashMap<ExprId, Message>;
 
-/// The new body, and how many scales were folded.
+/// Returns the new body, and the number of folded scales.
 pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
     let order = e.m.post_order([body]);
     let messages = messages(e, &order, body);

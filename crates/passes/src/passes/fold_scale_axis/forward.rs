@@ -1,4 +1,4 @@
-//! Scales that move to the product behind them.
+//! Scales that are folded into the product after them.
 
 use relax_ir::{Expr, ExprId, Memo};
 use relax_ops::ScaleRole;
@@ -14,7 +14,7 @@ struct Scaled {
     axes: Vec<usize>,
 }
 
-/// The new body, and how many products took a scale in.
+/// Returns the new body, and the number of products that absorbed a scale.
 pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
     let order = e.m.post_order([body]);
     let messages = messages(e, &order, body);
@@ -33,7 +33,7 @@ pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
         if node != old {
             e.set_ty(node, e.ty(old));
         }
-        // A field of a tuple that is there is the field.
+        // A field of a known tuple is the field itself.
         if let Expr::Proj { tuple, index } = e.m.exprs[node]
             && let Expr::Tuple(fields) = e.m.exprs[tuple]
         {

@@ -78,7 +78,7 @@ struct Reverse<'m, 't> {
     /// The parameter of each function literal for that cell. Literals may share a body: `%x`, say.
     params: FxHashMap<ExprId, ExprId>,
     unit: TypeId,
-    /// The type of a way back, and of a cell with one.
+    /// The type of a backpropagator, and of a cell with one.
     step: TypeId,
     cell: TypeId,
 }

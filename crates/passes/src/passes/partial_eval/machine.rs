@@ -99,7 +99,7 @@ enum Frame {
         pattern: PatId,
         mark: usize,
     },
-    /// The body of a closure, for the program that is left.
+    /// The body of a closure, for the residual program.
     Body {
         node: ExprId,
         function: Box<Function>,
@@ -189,7 +189,7 @@ impl Machine<'_, '_> {
         close(self.edit.m, items, name)
     }
 
-    /// The new body of a global function; `None` where it stays.
+    /// Returns the new body of a global function; `None` where it is unchanged.
     fn global(&mut self, global: GlobalId) -> Option<ExprId> {
         let func = self.edit.m.global_func(global)?;
         let function = &self.edit.m.funcs[func];
@@ -238,7 +238,7 @@ impl Machine<'_, '_> {
         value
     }
 
-    /// A function's own variables come into scope.
+    /// Brings a function's own variables into scope.
     fn enter(&mut self, closure: &Closure, this: Option<Value>) {
         let mut vars: FxHashMap<VarId, Value> = closure.captured.iter().copied().collect();
         if let (Some(var), Some(value)) = (closure.this, this) {

@@ -8,7 +8,7 @@ use super::analysis::closed;
 /// A binding of the program that is left.
 pub(super) type Item = (VarId, ExprId);
 
-/// The bindings around a value.
+/// Wraps a value in its bindings.
 pub(super) fn close(m: &mut Module, items: Vec<Item>, value: ExprId) -> ExprId {
     items.into_iter().rev().fold(value, |body, (var, value)| {
         let span = m.span(value);

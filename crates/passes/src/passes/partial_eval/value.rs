@@ -65,7 +65,7 @@ impl Store {
         self.frames.push(Frame::default());
         self.frames.len() - 1
     }
-    /// Forgets what was written since.
+    /// Undoes the writes since a mark.
     pub fn rewind(&mut self, mark: usize) {
         self.frames.truncate(mark);
     }

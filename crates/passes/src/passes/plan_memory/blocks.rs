@@ -66,7 +66,7 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// The plan for results in order of their bindings.
+    /// Plans the results in order of their bindings.
     pub fn plan(lives: &[Life]) -> Plan {
         let mut this = Blocks {
             plan: Plan::default(),
@@ -74,7 +74,7 @@ impl Blocks {
             known: BTreeSet::new(),
             symbolic: Vec::new(),
         };
-        // Ends to come: by binding, the tensor.
+        // Pending ends of live ranges: by binding, the tensor.
         let mut ends: BTreeSet<(usize, usize)> = BTreeSet::new();
         for life in lives {
             // The operands of a call are still live while it writes its result.

@@ -38,7 +38,7 @@ struct Candidate {
     escapes: bool,
 }
 
-/// The lives in all scopes of a function.
+/// The live ranges in all scopes of a function.
 pub(super) struct Lives {
     chains: FxHashMap<ExprId, Vec<Life>>,
 }

@@ -112,7 +112,7 @@ impl Locals {
         Some(m.add(made, span))
     }
 
-    /// Drops the functions that every use has become a copy of.
+    /// Drops the functions all of whose uses were replaced by copies.
     pub fn drop_unused(&self, m: &mut Module) {
         let generic: FxHashSet<VarId> = self.known.keys().map(|k| k.0).collect();
         if generic.is_empty() {

@@ -56,7 +56,7 @@ impl Reverse<'_, '_> {
         })
     }
 
-    /// The value of what is carried.
+    /// Returns the value of a lifted value.
     pub(super) fn value(&mut self, ty: TypeId, e: ExprId, list: &mut List) -> Option<ExprId> {
         self.lift(ty, e, list, |this, _, e, ty| {
             let value = this.field(e, 0);
@@ -65,7 +65,7 @@ impl Reverse<'_, '_> {
         })
     }
 
-    /// The gradient of what is carried.
+    /// Returns the gradient of a lifted value.
     pub(super) fn grad(&mut self, ty: TypeId, e: ExprId, list: &mut List) -> Option<ExprId> {
         self.lift(ty, e, list, |this, _, e, ty| {
             let cell = this.field(e, 1);
@@ -75,7 +75,7 @@ impl Reverse<'_, '_> {
         })
     }
 
-    /// Adds a gradient to that of what is carried.
+    /// Adds a gradient to that of a lifted value.
     pub(super) fn update(&mut self, ty: TypeId, e: ExprId, grad: ExprId, list: &mut List) {
         let mut work = vec![(ty, e, grad)];
         while let Some((ty, e, grad)) = work.pop() {

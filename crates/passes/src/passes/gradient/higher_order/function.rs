@@ -39,7 +39,7 @@ impl Reverse<'_, '_> {
         Ok(new)
     }
 
-    /// The carried form of a global function.
+    /// Returns the lifted form of a global function.
     pub(super) fn function(&mut self, func: FuncId) -> Result<Function, Failure> {
         let body = self.edit.m.funcs[func].body;
         let order = self.edit.m.post_order([body]);
@@ -89,7 +89,7 @@ impl Reverse<'_, '_> {
         e
     }
 
-    /// The function around a body that was made already.
+    /// Creates the function around a body that was created already.
     pub(super) fn literal(
         &mut self,
         func: FuncId,

@@ -1,4 +1,4 @@
-//! Expressions: each over parts that were made already.
+//! Expressions: each over operands that were lifted already.
 
 use relax_base::Span;
 use relax_ir::{Attrs, Expr, ExprId, Function, Type, TypeId, VarStyle};

@@ -11,7 +11,7 @@ impl Reverse<'_, '_> {
         self.subst.ty(&mut self.edit.m.types, ty)
     }
 
-    /// The type of what is carried in place of a type.
+    /// Returns the lifted form of a type.
     pub(super) fn carried_type(&mut self, root: TypeId) -> TypeId {
         let root = self.same_type(root);
         let mut stack = vec![(root, false)];
@@ -99,7 +99,7 @@ impl Reverse<'_, '_> {
         }
     }
 
-    /// The variable of the new program.
+    /// Returns the variable of the new program.
     pub(super) fn var(&mut self, old: VarId) -> ExprId {
         if let Some(&e) = self.vars.get(&old) {
             return e;

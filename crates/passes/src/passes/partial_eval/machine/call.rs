@@ -1,4 +1,4 @@
-//! Calls: unfolded, computed, or left for later.
+//! Calls: unfolded, computed, or residual.
 
 use relax_ir::{Copier, Expr, ExprId, TypeId};
 use relax_ops::{Effects, registry};
@@ -34,7 +34,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// The call in the program that is left.
+    /// Returns the call in the residual program.
     fn residual_call(&mut self, e: ExprId, callee: ExprId, args: &[Value]) -> ExprId {
         let Expr::Call {
             attrs, type_args, ..
@@ -193,7 +193,7 @@ impl Machine<'_, '_> {
         Some(self.reify(result, e))
     }
 
-    /// A constant, or a tuple of such, as a value.
+    /// Converts a constant, or a tuple of constants, to a value.
     fn reify(&mut self, result: ExprId, like: ExprId) -> Value {
         let constant = |this: &mut Self, e: ExprId| {
             let value = this

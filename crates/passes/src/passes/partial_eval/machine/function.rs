@@ -41,7 +41,7 @@ impl Machine<'_, '_> {
         for &old in &old.params {
             let (param, name) = self.fresh(old);
             if self.edit.m.vars[param].ty.is_none() {
-                // Its uses, which told the type, may go.
+                // Its uses, which determined the type, may be removed.
                 let types = &mut self.locals.last_mut().expect("it was entered").types;
                 let ty = residual::written(self.edit.m, types, self.typing.vars[old]);
                 self.edit.m.vars[param].ty = ty;
