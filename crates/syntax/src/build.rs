@@ -118,7 +118,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// Forgets what was built since `mark`.
+    /// Drops what was built since `mark`.
     pub(crate) fn reset(&mut self, mark: Mark) {
         let a = &mut self.ast;
         let [e, t, p, s, b, f, at, c, tp, k, l, pool] = mark.lens;
@@ -151,7 +151,7 @@ impl<'s> Builder<'s> {
         self.scratch.push(id.raw());
     }
 
-    /// Takes the last `n` elements off the stack as a list.
+    /// Pops the last `n` elements off the stack as a list.
     fn take<I: ListItem>(&mut self, n: u32) -> List<I> {
         let from = self.scratch.len() - n as usize;
         self.ast.make_list(

@@ -30,7 +30,7 @@ use window::Window;
 
 pub(crate) use stream::Stream;
 
-/// A stretch of tokens that is parsed on its own.
+/// A run of tokens that is parsed on its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     pub(crate) start: usize,

@@ -12,7 +12,7 @@ pub struct OldForm {
     pub span: Span,
     /// What it is, in a few words: "`^`, which reads a reference".
     pub what: &'static str,
-    /// The edits that write it as it is written now.
+    /// The edits that rewrite it to the current form.
     pub edits: Vec<Edit>,
 }
 

@@ -23,7 +23,7 @@ pub struct Parsed {
     pub ast: Ast,
     /// Every comment of the file, in order.
     pub comments: Vec<Comment>,
-    /// The mistakes, in order of place.
+    /// The errors, in source order.
     pub diagnostics: Diagnostics,
     /// The occurrences of earlier versions' forms; not among the errors.
     pub old: Vec<OldForm>,

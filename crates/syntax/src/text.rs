@@ -11,7 +11,7 @@ use relax_base::Code;
 /// A note about a text that was read in another form than it will be written in.
 pub const READ_AS: Code = Code(121);
 
-/// The text of a file, and what was done to get it.
+/// The text of a file, and how it was decoded.
 #[derive(Debug, Default)]
 pub struct Decoded {
     /// The text.

@@ -73,7 +73,7 @@ impl Ast {
         self.attrs.push(Attr { key, value, span })
     }
 
-    /// Adds a binding place `%name: ty`.
+    /// Adds a binder `%name: ty`.
     pub fn binder(&mut self, name: Symbol, ty: Option<TypeId>, span: Span) -> BinderId {
         self.binders.push(Binder {
             name,

@@ -20,7 +20,7 @@ pub(super) enum Foreign {
     Drop,
     /// Treat everything before this token as a value that could not be read.
     Value(usize),
-    /// Leave out an item that ends before this token.
+    /// Omit an item that ends before this token.
     Item(usize),
 }
 

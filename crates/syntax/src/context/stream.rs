@@ -42,7 +42,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Goes on with the pass for a while; false at the end.
+    /// Continues the pass for a while; returns false at the end.
     fn advance(&mut self) -> bool {
         if self.finished {
             return false;
@@ -146,7 +146,7 @@ impl<'s> Stream<'s> {
         self.pass.out.parts
     }
 
-    /// The headers and the comments, when all is read.
+    /// Returns the headers and the comments, when everything is read.
     pub(crate) fn finish(self) -> (Prepared, Lexed) {
         let lexed = Lexed {
             tokens: Vec::new(),

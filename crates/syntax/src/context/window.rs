@@ -54,7 +54,7 @@ impl Window {
     pub(crate) fn reserve(&mut self, n: usize) {
         self.tokens.reserve(n);
     }
-    /// Forgets the tokens before a position.
+    /// Drops the tokens before a position.
     pub(crate) fn forget(&mut self, before: usize) {
         let n = before.saturating_sub(self.base).min(self.tokens.len());
         self.tokens.drain(..n);

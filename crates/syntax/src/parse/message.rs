@@ -134,7 +134,7 @@ fn want(has: &dyn Fn(&str) -> bool, expected: &[String], last: Option<Token>) ->
     }
 }
 
-/// The grammar's name of a terminal in plain words.
+/// Returns a description of a terminal of the grammar in plain words.
 fn plain(terminal: &str) -> &str {
     match terminal {
         "local" => "a variable (`%x`)",

@@ -12,7 +12,7 @@ use crate::token::Tok;
 /// Returns whether an error at `at` is only a consequence of one that was reported.
 pub(super) fn is_echo(tokens: &[Token], at: usize) -> bool {
     let error = |i: usize| tokens.get(i).is_some_and(|t| t.tok == Tok::Error);
-    // Brackets that were put in are reported already.
+    // Inserted brackets are reported already.
     let put_in = |i: usize| {
         tokens
             .get(i)
@@ -113,7 +113,7 @@ fn stretch(tokens: &[Token], at: usize) -> (usize, usize) {
     (from, to)
 }
 
-/// The bracket that encloses `at`.
+/// Returns the bracket that encloses `at`.
 fn enclosing(tokens: &[Token], at: usize) -> Option<usize> {
     let mut depth = 0usize;
     for i in (0..at).rev() {

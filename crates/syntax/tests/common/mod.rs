@@ -6,7 +6,7 @@ use std::sync::Arc;
 use relax_base::{SourceFile, SourceMap};
 use relax_syntax::{Parsed, PrintOptions, Style, Tok, lex, parse, print};
 
-/// Texts that hold every construct.
+/// Texts that contain every construct.
 pub const TEXTS: &[&str] = &[
     include_str!("../texts/language.relay"),
     include_str!("../texts/tvm.relay"),
@@ -17,7 +17,7 @@ pub fn file(text: &str) -> Arc<SourceFile> {
     SourceMap::new().add("test", text).expect("a small text")
 }
 
-/// Parses a text that has no mistakes.
+/// Parses a text without errors.
 pub fn good(text: &str) -> Parsed {
     let file = file(text);
     let parsed = parse(&file);
