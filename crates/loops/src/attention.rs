@@ -8,7 +8,7 @@ use relax_tensor::DType;
 
 use crate::{BinOp, Buf, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var};
 
-/// Stages that a kernel may do at once.
+/// Stages that a kernel may compute at once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attention {
     /// The output.
@@ -51,7 +51,7 @@ pub struct Mask {
     pub axes: [Option<usize>; 3],
 }
 
-/// All of them in a program.
+/// Finds all of them in a program.
 pub fn find(program: &Program) -> Vec<Attention> {
     let outs = program.stages.iter().filter_map(|s| match s {
         Stage::Compute(c) => Some(c.out),
@@ -130,7 +130,7 @@ struct Scores<'a> {
 }
 
 impl Scores<'_> {
-    /// The scores that the stage starts from.
+    /// Returns the scores that the stage starts from.
     fn peel(&mut self) -> Option<Buf> {
         let mut e = &self.c.value;
         loop {

@@ -38,7 +38,7 @@ impl Interval {
             _ => Interval::ALL,
         }
     }
-    /// The smallest interval that holds both.
+    /// Returns the smallest interval that contains both.
     pub fn union(self, other: Interval) -> Interval {
         Interval {
             lo: self.lo.min(other.lo),
@@ -72,7 +72,7 @@ impl Interval {
     }
 }
 
-/// The bounds of `e`, given those of its variables.
+/// Returns the bounds of `e`, given those of its variables.
 pub fn interval(e: &Ex, range: &dyn Fn(Var) -> Option<(i64, i64)>) -> Interval {
     interval_memo(e, range, &mut FxHashMap::default())
 }

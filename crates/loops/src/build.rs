@@ -210,7 +210,7 @@ impl Nest<'_> {
             body,
         });
     }
-    /// Nested loops over a whole box.
+    /// Nested loops over a whole index domain.
     pub fn grid(&mut self, extents: &[Ex], body: impl FnOnce(&mut Nest<'_>, &[Ex])) {
         let (vars, index): (Vec<_>, Vec<_>) = (0..extents.len())
             .map(|k| self.program.fresh(&format!("i{k}"), DType::I64))
@@ -301,7 +301,7 @@ impl Nest<'_> {
         self.body.push(Stmt::Alloc { buf });
         TensorRef { buf, shape, dtype }
     }
-    /// Stops the program with `message` unless `cond` holds.
+    /// Aborts the program with `message` unless `cond` holds.
     pub fn assert(&mut self, cond: Ex, message: impl Into<String>) {
         self.assert_showing(cond, message, Vec::new());
     }

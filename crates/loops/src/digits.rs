@@ -14,7 +14,7 @@ struct Digit {
     var: Var,
     /// The product of the bases of the digits below.
     below: i64,
-    /// The base: how many values it has.
+    /// The base: the number of its values.
     count: i64,
     coef: i64,
 }
@@ -74,7 +74,7 @@ impl Digits {
         done.pop()
     }
 
-    /// The number of the element at an index, row by row.
+    /// Returns the row-major number of the element at an index.
     pub fn number_of(
         index: &[Ex],
         extents: &[i64],

@@ -35,7 +35,7 @@ pub struct Fused {
     pub epilogue: Epilogue,
 }
 
-/// All epilogues of a program.
+/// Returns all epilogues of a program.
 pub fn find(program: &Program) -> Vec<Fused> {
     let mut found: Vec<Fused> = Vec::new();
     for (k, stage) in program.stages.iter().enumerate() {
@@ -151,11 +151,11 @@ pub fn follows_sums(program: &Program, c: &Compute) -> bool {
     })
 }
 
-/// A stage whose kernel can take an epilogue.
+/// A stage whose kernel supports an epilogue.
 struct Sums<'p> {
     program: &'p Program,
     out: Buf,
-    /// The axis along which `scale` and `bias` go.
+    /// The axis along which `scale` and `bias` vary.
     channel: usize,
 }
 

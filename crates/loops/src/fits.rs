@@ -11,7 +11,7 @@ use crate::attention::Attention;
 use crate::outside::same_number;
 use crate::{Buf, Ex, Hint, Program};
 
-/// An extent that a kernel takes for a number.
+/// An extent that a kernel assumes to be a number.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fit {
     /// The buffer and the axis that messages name.
@@ -190,7 +190,7 @@ impl<'p> Fits<'p> {
         });
     }
 
-    /// All axes of a buffer as long as those of another one.
+    /// Requires all axes of a buffer to be as long as those of another one.
     fn alike(&mut self, out: Buf, data: Buf) {
         let rank = |b: Buf| self.program.bufs[b].shape.len();
         for axis in 0..rank(out).max(rank(data)) {

@@ -44,7 +44,7 @@ pub enum Hint {
         strides: [i64; 2],
         /// Top, left, bottom, right.
         padding: [i64; 4],
-        /// Distance of taps along h and w.
+        /// The dilation along h and w.
         dilation: [i64; 2],
         /// Groups of channels.
         groups: i64,
@@ -61,7 +61,7 @@ pub enum Hint {
         strides: [i64; 2],
         /// The number of rows and columns cropped from the output at the top and on the left.
         padding: [i64; 2],
-        /// Distance of taps along h and w.
+        /// The dilation along h and w.
         dilation: [i64; 2],
         /// Groups of channels.
         groups: i64,
@@ -96,7 +96,7 @@ pub enum Hint {
         strides: [i64; 2],
         /// Top, left, bottom, right.
         padding: [i64; 4],
-        /// Distances of the window's places.
+        /// The dilation of the window.
         dilation: [i64; 2],
         /// Whether it is the maximum (otherwise the mean).
         max: bool,
@@ -134,7 +134,7 @@ pub enum Lines {
     Sorted {
         /// The least one first.
         ascend: bool,
-        /// Their indices are written, not they themselves.
+        /// Whether their indices are written, rather than they themselves.
         indices: bool,
     },
     /// The index of the greatest element, or the least one; -1 for no elements. A result without
@@ -149,7 +149,7 @@ pub enum Lines {
     Running {
         /// Products.
         product: bool,
-        /// Without the element itself.
+        /// Whether the element itself is excluded.
         exclusive: bool,
     },
 }

@@ -85,7 +85,7 @@ pub enum NoInline {
     Overwritten,
 }
 
-/// The buffers that an expression reads.
+/// Returns the buffers that an expression reads.
 fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
     visit_expr(e, |e| {
         if let ExKind::Load(buf, _) = e.kind() {
@@ -94,7 +94,7 @@ fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
     });
 }
 
-/// The buffers that a stage writes.
+/// Returns the buffers that a stage writes.
 fn written(stage: &Stage) -> Vec<Buf> {
     match stage {
         Stage::Compute(c) => vec![c.out],

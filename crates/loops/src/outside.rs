@@ -109,7 +109,7 @@ pub(crate) enum Known<'a> {
     Index(&'a Ex),
     /// A dimension.
     Dim,
-    /// Something else, of which nothing is claimed.
+    /// Anything else, about which nothing is claimed.
     Other,
 }
 

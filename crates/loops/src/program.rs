@@ -124,7 +124,7 @@ pub enum Stmt {
         /// The body.
         body: Vec<Stmt>,
     },
-    /// Stops the program with a message unless `cond` holds.
+    /// Aborts the program with a message unless `cond` holds.
     Assert {
         /// A `bool`.
         cond: Ex,
@@ -257,7 +257,7 @@ pub struct Program {
     pub readers: Vec<(Buf, u32)>,
 }
 
-/// The place of a load or store.
+/// The source location of a load or store.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
     /// The buffer.
@@ -296,7 +296,7 @@ impl Program {
         let same = |a: &Access| a.buf == buf && a.index == index;
         self.accesses.iter().position(same).map(|k| k as u32)
     }
-    /// A fresh scalar variable as an expression.
+    /// Returns a fresh scalar variable as an expression.
     pub fn fresh(&mut self, name: &str, dtype: DType) -> (Var, Ex) {
         let var = self.vars.push(VarInfo {
             name: Symbol::new(name),

@@ -58,7 +58,7 @@ fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
     (same && index.len() == c.axes.len() && fits).then_some(*buf)
 }
 
-/// The stage's axes that an expression depends on.
+/// Returns the stage's axes that an expression depends on.
 fn axes_of(c: &Compute, e: &Ex) -> Vec<usize> {
     let mut found = Vec::new();
     visit_expr(e, |x| {

@@ -192,7 +192,7 @@ fn skeleton(body: &[Stmt], over: &[Var]) -> Option<Vec<Stmt>> {
             Stmt::Init { .. } | Stmt::Store { .. } | Stmt::Assert { .. } => {}
         }
     }
-    // Names alone set nothing.
+    // Names alone have no effect.
     if out.iter().all(|s| matches!(s, Stmt::Let { .. })) {
         out.clear();
     }

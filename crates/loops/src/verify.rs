@@ -54,7 +54,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    /// The problems as errors at the program's place.
+    /// Returns the problems as errors at the program's location.
     pub fn diagnostics(&self, program: &Program) -> Vec<Diagnostic> {
         (self.problems.iter())
             .map(|p| {
@@ -138,7 +138,7 @@ impl Verifier<'_> {
         format!("`{}`", self.program.bufs[buf].name)
     }
 
-    /// The extents of a buffer about to exist.
+    /// Checks the extents of a buffer that is about to exist.
     fn extents(&mut self, buf: Buf) {
         let program = self.program;
         for extent in &program.bufs[buf].shape {

@@ -36,7 +36,7 @@ pub fn unwritten(program: &Program) -> FxHashSet<Buf> {
     found
 }
 
-/// Does it for the buffers that blocks make.
+/// Does it for the buffers that blocks allocate.
 fn locals(program: &Program, body: &[Stmt], found: &mut FxHashSet<Buf>) {
     let mut blocks = vec![body];
     while let Some(block) = blocks.pop() {
@@ -86,7 +86,7 @@ struct Cover<'s> {
     lets: FxHashMap<Var, &'s Ex>,
     /// The conditions under which the store executes: an index less than a number.
     guards: Vec<(Ex, Ex)>,
-    /// Loops that a start value does not depend on.
+    /// Loops that an initial value does not depend on.
     starts: FxHashSet<Var>,
     /// Whether the buffer is read before the store.
     early: bool,

@@ -140,7 +140,7 @@ enum Shape {
 pub(super) struct Machine {
     words: Vec<u64>,
     spans: Vec<Span>,
-    /// Lanes of the strip at hand.
+    /// The lanes of the current strip.
     pub(super) lanes: usize,
 }
 

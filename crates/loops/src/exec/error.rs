@@ -38,7 +38,7 @@ pub(super) enum Fault {
     },
 }
 
-/// Why a tensor program stopped.
+/// Why execution of a tensor program failed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExecFault {
     /// An element outside its buffer.

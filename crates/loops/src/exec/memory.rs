@@ -51,12 +51,12 @@ impl Memory {
             writable: true,
         })
     }
-    /// Zeroes it for another life with the same extents.
+    /// Zeroes it for reuse with the same extents.
     pub(super) fn clear(&mut self) {
         self.own.fill(0);
         self.ptr = self.own.as_mut_ptr().cast();
     }
-    /// The elements as a tensor.
+    /// Returns the elements as a tensor.
     pub(super) fn tensor(&self) -> Tensor {
         let mut t = Tensor::zeros(self.dtype, &self.shape);
         let bytes = t.bytes_mut();
@@ -219,7 +219,7 @@ impl Memory {
     }
 }
 
-/// All buffers of a program: those that exist by now.
+/// All buffers of a program that exist so far.
 pub(super) struct Bufs(pub(super) Vec<Option<Memory>>);
 
 impl Bufs {
@@ -230,7 +230,7 @@ impl Bufs {
             .as_ref()
             .expect("stages run after their buffers exist")
     }
-    /// The fault of an index outside a buffer.
+    /// Returns the fault of an index outside a buffer.
     #[cold]
     pub(super) fn outside(
         &self,
@@ -256,7 +256,7 @@ impl Bufs {
 }
 
 impl Bufs {
-    /// Makes a local buffer, or makes it anew.
+    /// Creates a local buffer, or creates it again.
     pub(super) fn local(&mut self, buf: Buf, shape: Vec<i64>) -> Result<(), Fault> {
         let slot = &mut self.0[buf.index()];
         match slot {

@@ -178,7 +178,7 @@ fn bind(program: &Program, given: &[(Buf, Vec<i64>)], bufs: &mut Bufs) -> Result
     Ok(dims)
 }
 
-/// Makes a buffer exist, unless it does.
+/// Allocates a buffer, unless it exists.
 fn allocate(
     program: &Program,
     buf: Buf,

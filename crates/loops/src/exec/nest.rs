@@ -111,7 +111,7 @@ fn compile<'s>(
     Ok(())
 }
 
-/// Lets a forward jump end here.
+/// Patches a forward jump to end here.
 fn patch(c: &mut Compiler<'_>, jump: usize) {
     let here = c.code().len();
     match &mut c.code()[jump] {

@@ -19,7 +19,7 @@ use crate::{Combiner, Compute, ExKind, Program, Role, Var, visit_expr};
 /// Fewer lanes than this are worth another axis.
 const FEW: i64 = 32;
 
-/// A box of index values, counted in row-major order.
+/// A domain of index values, enumerated in row-major order.
 struct Odometer {
     regs: Vec<Reg>,
     extents: Vec<i64>,

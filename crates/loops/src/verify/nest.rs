@@ -1,4 +1,4 @@
-//! Statements: scopes, stores, start values.
+//! Statements: scopes, stores, initial values.
 
 use relax_base::SideTable;
 

@@ -15,7 +15,7 @@ pub(super) fn computes(dtype: DType) -> bool {
         }
 }
 
-/// The typing rule that a node breaks.
+/// Returns the typing rule that a node breaks.
 pub(super) fn type_problem(program: &Program, e: &Ex) -> Option<String> {
     let t = e.dtype();
     let wrong = |what: String| Some(what);
