@@ -162,7 +162,7 @@ pub extern "C" fn rx_abi_version() -> i32 {
     1
 }
 
-/// Makes a context with one thread.
+/// Creates a context with one thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn rx_context_create() -> *mut RxContext {
     let made = catch_unwind(|| {
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn rx_heap_stats(ctx: *const RxContext, out: *mut RxHeapSt
     }
 }
 
-/// Gives cached blocks back to the allocator.
+/// Returns cached blocks to the allocator.
 #[unsafe(no_mangle)]
 pub extern "C" fn rx_trim(ctx: *mut RxContext) {
     guard(ctx, |context| {

@@ -1,4 +1,4 @@
-//! Tensors in from and out to other libraries, by DLPack.
+//! Import and export of tensors of other libraries, by DLPack.
 
 use crate::context::{RxContext, Status};
 use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DLDevice {
-    /// 1 is the processor; nothing else is taken.
+    /// 1 is the CPU; nothing else is accepted.
     pub device_type: i32,
     /// 0.
     pub device_id: i32,

@@ -42,7 +42,7 @@ struct Walk {
     seen: HashSet<Task>,
 }
 
-/// Why a value is not what it should be.
+/// Why a value does not match its description.
 type Wrong = (Status, String);
 
 fn wrong(text: impl Into<String>) -> Wrong {
@@ -71,7 +71,7 @@ impl Walk {
         shared && self.seen.try_reserve(1).is_ok() && !self.seen.insert((value, part))
     }
 
-    /// The fields of a value, with their parts at some word on.
+    /// Pushes the fields of a value, with their parts from some word on.
     unsafe fn fields(&mut self, value: *const RxObject, n: u32, at: i64) -> Result<(), Wrong> {
         // SAFETY: tuples and instances have as many fields as they say.
         unsafe {

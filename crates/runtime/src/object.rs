@@ -206,7 +206,7 @@ pub struct RxForeign {
     pub header: RxObject,
     /// The host's pointer.
     pub pointer: *mut c_void,
-    /// Called with `pointer` when the object goes.
+    /// Called with `pointer` when the object is freed.
     pub destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 

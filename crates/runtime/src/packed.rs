@@ -77,7 +77,7 @@ unsafe extern "C" fn call_host(ctx: *mut RxContext, data: *mut c_void) -> i32 {
     }
 }
 
-/// Calls a function, and gives its error a name.
+/// Calls a function, and prefixes its error with its name.
 unsafe fn call(
     ctx: *mut RxContext,
     name: *const c_char,

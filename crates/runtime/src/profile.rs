@@ -13,7 +13,7 @@ use crate::values::is;
 pub struct RxProfileRow {
     /// Number of calls.
     pub calls: u64,
-    /// Time in all, in nanoseconds.
+    /// Total time, in nanoseconds.
     pub nanos: u64,
     /// Arithmetic operations.
     pub flops: u64,

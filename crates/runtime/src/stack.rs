@@ -29,14 +29,14 @@ pub struct Stack {
     inside: bool,
     /// Where the next call onto this stack starts; `None` means at its end.
     top: Option<usize>,
-    /// A free place on the stack of the caller that came in last.
+    /// A free position on the stack of the caller that entered last.
     host: usize,
 }
 
 /// The number of bytes skipped below the frame of a function whose stack is entered again.
 const SKIP: usize = 16 << 10;
 
-/// Half of the machine's memory, in bytes.
+/// Returns half of the machine's memory, in bytes.
 fn half_of_memory() -> u64 {
     #[cfg(unix)]
     {
@@ -69,7 +69,7 @@ impl Stack {
         }
     }
 
-    /// Bytes that calls may use.
+    /// Returns the number of bytes that calls may use.
     pub fn size(&self) -> u64 {
         if self.mapped > 0 {
             self.mapped as u64

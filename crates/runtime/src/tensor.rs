@@ -27,10 +27,10 @@ pub(crate) unsafe fn extents<'a>(ndim: i32, shape: *const i64) -> &'a [i64] {
     unsafe { std::slice::from_raw_parts(shape, ndim as usize) }
 }
 
-/// No axis of a tensor is longer.
+/// The maximum length of an axis.
 const MOST_EXTENT: u64 = 1 << 48;
 
-/// Bytes of a compact tensor, or why there can be none.
+/// Returns the bytes of a compact tensor, or why there can be none.
 fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status, String)> {
     if ndim < 0 || ndim as usize != shape.len() {
         return Err((

@@ -146,7 +146,7 @@ impl Pool {
         }
     }
 
-    /// Threads, the calling one included.
+    /// Returns the number of threads, including the calling one.
     pub fn threads(&self) -> usize {
         self.workers.len() + 1
     }

@@ -1,4 +1,4 @@
-//! Making values, and looking into them.
+//! Creation and inspection of values.
 
 use crate::context::{RxContext, Status, guard};
 use crate::object::{
@@ -376,7 +376,7 @@ pub unsafe extern "C" fn rx_field(object: *const RxObject, index: u32) -> *mut R
         .unwrap_or(null_mut())
 }
 
-/// True for a live value of this kind.
+/// Returns true for a live value of this kind.
 pub(crate) unsafe fn is(object: *const RxObject, kind: Kind) -> bool {
     // SAFETY: the callers' promise: null or live.
     unsafe { object.as_ref() }.is_some_and(|o| o.kind == kind as u8)

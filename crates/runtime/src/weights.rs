@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 /// The table in the object, as compiled code lays it out.
 #[repr(C)]
 pub struct RxWeights {
-    /// 1 once the tensors are filled in.
+    /// 1 once the data of the tensors is set.
     pub ready: AtomicU64,
     /// Bytes of the file.
     pub length: u64,
@@ -95,7 +95,7 @@ impl Hash {
         }
     }
 
-    /// Takes in the next bytes.
+    /// Adds the next bytes.
     pub fn add(&mut self, mut bytes: &[u8]) {
         let begun = self.len as usize % BLOCK;
         self.len += bytes.len() as u64;
@@ -117,7 +117,7 @@ impl Hash {
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 
-    /// The fingerprint of all bytes so far.
+    /// Returns the fingerprint of all bytes so far.
     pub fn finish(&self) -> u64 {
         let mut all = Hash::step(self.len, 0);
         for &b in &self.rest[..self.len as usize % BLOCK] {

@@ -16,7 +16,7 @@ struct Case {
     width: usize,
     /// Whether keys and values are stored transposed.
     turned: (bool, bool),
-    /// Whether keys and values are one for all batches.
+    /// Whether all batches share keys and values.
     shared: bool,
     /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal; 5 and 6 like 1, of bytes
     /// that keep or replace.
@@ -216,7 +216,7 @@ fn what_is_masked_out_whole_has_no_answer() {
             out.iter().all(|x| x.is_nan()),
             "as the softmax says: {out:?}"
         );
-        // No keys: the sums of nothing.
+        // No keys: empty sums.
         g.keys = 0;
         g.out = out.as_mut_ptr();
         // SAFETY: as above.

@@ -77,7 +77,7 @@ fn strips_are_the_whole() {
         // Several strips on one thread, and one that is too large for any strip.
         [1, 3, 96, 1, 60, 57],
         [1, 1, 40, 1, 9, 1800],
-        // Minimal filtering, depthwise, few pixels.
+        // Winograd, depthwise, few pixels.
         [1, 32, 32, 1, 20, 20],
         [1, 9, 9, 9, 17, 16],
         [1, 64, 64, 1, 7, 7],

@@ -120,7 +120,7 @@ impl Axis {
     }
 }
 
-/// All indices of a box, in order.
+/// Returns all indices of an index domain, in order.
 fn places(extents: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
     (0..extents.iter().product::<usize>()).map(move |flat| {
         let mut rest = flat;

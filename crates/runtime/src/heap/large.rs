@@ -34,7 +34,7 @@ pub(super) fn rounded(size: usize) -> usize {
 }
 
 impl Large {
-    /// A free piece of a rounded size, if there is one.
+    /// Returns a free piece of a rounded size, if there is one.
     pub(super) fn take(&mut self, size: usize) -> Option<*mut u8> {
         let fits = |p: &Piece| p.free && p.size >= size && p.size / RATIO <= size;
         let found = self.pieces.iter().enumerate().filter(|(_, p)| fits(p));
@@ -63,7 +63,7 @@ impl Large {
         self.pieces.try_reserve(blocks + 2).is_ok()
     }
 
-    /// Takes note of a new region, whose one block is in use.
+    /// Records a new region, whose one block is in use.
     pub(super) fn add(&mut self, region: *mut u8, size: usize) {
         let at = region.expose_provenance();
         let k = self.pieces.partition_point(|p| p.at < at);
@@ -84,7 +84,7 @@ impl Large {
         found.map_or(0, |k| self.pieces[k].size)
     }
 
-    /// Takes a block back; its size.
+    /// Frees a block and returns its size.
     pub(super) fn release(&mut self, block: *mut u8) -> usize {
         let at = block.expose_provenance();
         let Ok(mut k) = self.pieces.binary_search_by_key(&at, |p| p.at) else {

@@ -31,11 +31,11 @@ pub struct RxAllocator {
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct RxHeapStats {
-    /// Blocks handed out and not taken back.
+    /// Blocks in use.
     pub live_objects: u64,
     /// Their bytes, rounded to classes.
     pub live_bytes: u64,
-    /// Bytes got from the allocator and not given back.
+    /// Bytes allocated from the allocator and not freed.
     pub held_bytes: u64,
     /// The highest `held_bytes` so far.
     pub peak_bytes: u64,
@@ -189,7 +189,7 @@ impl Heap {
         }
     }
 
-    /// A block of at least `size` bytes and its class, or null.
+    /// Returns a block of at least `size` bytes and its class, or null.
     #[inline]
     pub fn alloc(&mut self, size: u64) -> (*mut u8, u16) {
         if self.fenced {
@@ -348,7 +348,7 @@ impl Heap {
         self.stats.live_bytes -= class_size(class);
     }
 
-    /// Gives cached large blocks back to the allocator.
+    /// Returns cached large blocks to the allocator.
     pub fn trim(&mut self) {
         for class in SMALL_CLASSES..CLASSES {
             let mut head = std::mem::replace(&mut self.free[class], null_mut());

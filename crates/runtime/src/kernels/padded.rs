@@ -3,7 +3,7 @@
 
 use crate::kernels::simd::Simd;
 
-/// Sizes of a window's way over an image.
+/// The parameters of a window that slides over an image.
 #[derive(Clone, Copy)]
 pub struct Window {
     /// Height and width of the image.
@@ -14,9 +14,9 @@ pub struct Window {
     pub window: (usize, usize),
     /// Steps.
     pub stride: (usize, usize),
-    /// Distances of the window's places.
+    /// The dilation of the window.
     pub dilation: (usize, usize),
-    /// Padding above and to the left; negative cuts.
+    /// Padding above and to the left; negative crops.
     pub pad: (isize, isize),
 }
 
@@ -93,7 +93,7 @@ impl Padded {
         ky * self.window.dilation.0 * self.row + phase * self.phase + at
     }
 
-    /// Copies some columns of a row to their places.
+    /// Copies some columns of a row to their positions.
     #[inline(always)]
     unsafe fn spread(&self, from: *const f32, to: *mut f32, columns: std::ops::Range<usize>) {
         let (sw, column) = (self.window.stride.1, self.first + columns.start);

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 
 /// Loops deeper than this are merged or refused.
 const MAX_RANK: usize = 16;
-/// Bytes one thread should at least move.
+/// The minimum number of bytes per thread.
 const GRAIN: usize = 128 << 10;
 
 /// One loop of a copy: extent, and strides of both sides in elements.
@@ -107,7 +107,7 @@ unsafe fn run(size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
     }
 }
 
-/// Goes over all but the two innermost loops with a counter.
+/// Iterates over all but the two innermost loops with a counter.
 unsafe fn walk<T: Copy>(nest: Nest, mut src: *const T, mut dst: *mut T) {
     let one = Loop {
         n: 1,

@@ -8,7 +8,7 @@
 use super::simd::{Isa, isa};
 use std::mem::MaybeUninit;
 
-/// Most elements of a block's row.
+/// The maximum number of elements of a block's row.
 const ROW: usize = 64;
 /// A block's memory: the largest one has 64 rows of 2 bytes.
 const ROOM: usize = ROW * 128 / size_of::<u128>();
@@ -131,7 +131,7 @@ unsafe fn each<Q: Square>(
     }
 }
 
-/// Turns over a matrix that has at least `side` rows and columns.
+/// Transposes a matrix that has at least `side` rows and columns.
 #[inline(always)]
 unsafe fn squares<T: Copy>(
     extents: (usize, usize),

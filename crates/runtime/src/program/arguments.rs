@@ -32,7 +32,7 @@ pub struct Slot {
 /// Why there are no arguments.
 #[derive(Debug)]
 pub enum Wrong {
-    /// The program is called wrongly.
+    /// The program was called incorrectly.
     Called(String),
     /// This file cannot be used.
     File(String, String),

@@ -41,7 +41,7 @@ pub struct RxProgram {
 const WELL: i32 = 0;
 /// It failed while it ran.
 const FAILED: i32 = 1;
-/// It was called wrongly, or a file cannot be read.
+/// It was called incorrectly, or a file cannot be read.
 const WRONG: i32 = 2;
 
 /// Runs a program; the result is its exit code.

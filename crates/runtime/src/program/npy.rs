@@ -16,7 +16,7 @@ pub struct Array {
     pub bytes: Vec<u8>,
 }
 
-/// More axes than this has no array of NumPy.
+/// The maximum number of axes of a NumPy array.
 const AXES: usize = 64;
 
 /// Reads a file. `ty` is the type of its parameter: NumPy has no bfloat16, so two-byte unsigned

@@ -163,7 +163,7 @@ pub fn contents<'b>(bytes: &'b [u8], member: &Member) -> Result<Cow<'b, [u8]>, U
             false => Err("is damaged: its sizes disagree".into()),
         };
     }
-    // It cannot be more than this many times as large.
+    // The compression ratio is limited to this.
     let most = own
         .len()
         .saturating_mul(1100)

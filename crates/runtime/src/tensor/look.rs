@@ -10,7 +10,7 @@ use crate::object::{
 };
 use crate::values::is;
 
-/// The tensor behind a value, if it is one.
+/// Returns the tensor of a value, if it is one.
 unsafe fn tensor<'a>(object: *const RxObject) -> Option<&'a RxTensor> {
     // SAFETY: the callers' promise: null or live.
     unsafe {

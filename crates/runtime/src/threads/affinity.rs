@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 pub(super) struct Places {
     /// The last processor of the caller.
     caller: AtomicUsize,
-    /// Each worker's; empty where the process may not use so many.
+    /// Each worker's; empty where the process may not use that many.
     own: Vec<AtomicUsize>,
 }
 
@@ -43,7 +43,7 @@ impl Places {
         }
     }
 
-    /// Binds a worker to its place.
+    /// Binds a worker to its processor.
     pub fn bind(&self, worker: usize, thread: &JoinHandle<()>) {
         if let Some(own) = self.own.get(worker) {
             system::bind(thread, own.load(Ordering::Relaxed));
@@ -75,13 +75,13 @@ mod system {
     use std::os::unix::thread::JoinHandleExt;
     use std::thread::JoinHandle;
 
-    /// The processor that the calling thread is on.
+    /// Returns the processor that the calling thread is on.
     pub fn here() -> Option<usize> {
         // SAFETY: it takes and keeps nothing.
         usize::try_from(unsafe { libc::sched_getcpu() }).ok()
     }
 
-    /// The processors that the process may use.
+    /// Returns the processors that the process may use.
     pub fn allowed() -> Vec<usize> {
         // SAFETY: a set of processors is plain bits, and the call gets its size.
         unsafe {
@@ -94,7 +94,7 @@ mod system {
         }
     }
 
-    /// Binds a thread. Where that is not allowed, it runs anywhere.
+    /// Binds a thread. Where that is not permitted, it runs anywhere.
     pub fn bind(thread: &JoinHandle<()>, processor: usize) {
         // SAFETY: as above; the number came from such a set, and the thread was not joined.
         unsafe {

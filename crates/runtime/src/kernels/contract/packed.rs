@@ -250,7 +250,7 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
     }
 }
 
-/// Writes a line of sums to the places of the result.
+/// Writes a line of sums to its positions in the result.
 #[inline(always)]
 unsafe fn put<T: crate::kernels::kinds::Sum>(
     line: *const T,
@@ -419,7 +419,7 @@ unsafe fn turned<T: Copy + Default, const W: usize>(
     }
 }
 
-/// Copies a few elements without a call.
+/// Copies a few elements without a function call.
 #[inline(always)]
 unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     // SAFETY: the callers' promise.

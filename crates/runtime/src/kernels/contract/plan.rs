@@ -21,7 +21,7 @@ pub(super) enum Way {
     Dots,
 }
 
-/// A contraction, sorted by what its axes are.
+/// A contraction, with its axes sorted by their roles.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Both operands and the result move, or neither operand does.
@@ -190,7 +190,7 @@ pub(super) fn offsets(axes: &[Axis], operand: usize, first: usize, to: &mut [isi
     }
 }
 
-/// The offset at one place.
+/// Returns the offset at one position.
 pub(super) fn offset(axes: &[Axis], operand: usize, place: usize) -> isize {
     let mut at = [0];
     offsets(axes, operand, place, &mut at);

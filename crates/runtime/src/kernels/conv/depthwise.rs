@@ -214,7 +214,7 @@ unsafe fn down3<S: Simd, const NV: usize>(
                 inside[v][kx] = within::<S>(s, (v * S::LANES + kx) as isize + left);
             }
         }
-        // The sums of the rows above, here and below take turns.
+        // The sums of the rows above, here and below rotate.
         let mut sums = [[start; NV]; 3];
         let mut i = 0;
         macro_rules! row {
@@ -307,7 +307,7 @@ unsafe fn bias(target: &Target) -> f32 {
     }
 }
 
-/// Applies what comes after the sums, and stores.
+/// Applies the epilogue to the sums, and stores them.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn put<S: Simd, const NV: usize, const R: usize>(
@@ -323,7 +323,7 @@ unsafe fn put<S: Simd, const NV: usize, const R: usize>(
         let bias = if e.bias.is_null() { 0.0 } else { *e.bias };
         for r in 0..R {
             for v in 0..NV {
-                // Rows of the output follow each other without gaps.
+                // Rows of the output are contiguous.
                 let at = r * s.ow + v * S::LANES;
                 let n = columns - v * S::LANES;
                 let mut x = acc[r][v];
@@ -433,7 +433,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         if scratch.is_null() {
             return context.status;
         }
-        // The zeros of the padding, which filling leaves alone.
+        // The zeros of the padding, which filling does not overwrite.
         std::ptr::write_bytes(scratch, 0, room * threads);
         let shared = Share::new((shared_v, s, scratch));
         context.pool.each(s.n * s.c, grain, |begin, end, worker| {

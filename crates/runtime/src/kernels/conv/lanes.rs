@@ -12,7 +12,7 @@ use crate::kernels::simd::square::{MOST, Turning, dispatch_turning, gather, lane
 use crate::threads::Share;
 use std::ops::Range;
 
-/// Most sums that are made together.
+/// The maximum number of sums that are computed together.
 const SUMS: usize = 8;
 /// The maximum number of pixels of an output whose padded copies fit in the first two cache levels.
 const PIXELS: usize = 32 * 32;

@@ -12,7 +12,7 @@ use crate::kernels::gemm::{RxGemmF32, gemm};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
-/// Floats that are spread at a time, about.
+/// The approximate number of floats that are scattered at a time.
 const ROOM: usize = 1 << 18;
 
 /// A piece of the input: rows `[from, to)` of a group of an image.
@@ -27,14 +27,14 @@ struct Piece {
 }
 
 impl Sizes {
-    /// Adds what a piece spreads to plane `o` of the output.
+    /// Adds the contributions of a piece to plane `o` of the output.
     unsafe fn gather(&self, piece: &Piece, o: usize) {
         let taps = self.kh * self.kw;
         let pixels = (piece.to - piece.from) * self.w;
         let (oh, ow) = (self.oh as isize, self.ow as isize);
         for tap in 0..taps {
             let left = (tap % self.kw * self.dw) as isize - self.pl;
-            // The columns whose place is in the output.
+            // The columns whose position is in the output.
             let step = self.sw as isize;
             let first = (-left).max(0).div_euclid(step) + isize::from((-left).max(0) % step > 0);
             let end = ((ow - left).max(0).div_euclid(step)

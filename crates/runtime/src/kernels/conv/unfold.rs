@@ -6,7 +6,7 @@ use crate::kernels::padded::Padded;
 use crate::kernels::simd::Simd;
 use std::ops::Range;
 
-/// Neighbouring output pixels of a group of 16.
+/// Adjacent output pixels of a group of 16.
 #[derive(Clone, Copy, Default)]
 struct Pixels {
     /// The first of them in the group.

@@ -70,7 +70,7 @@ impl ByteConv<'_> {
                 };
                 fill(to, left);
                 fill(to.add(left + count), wide - left - count);
-                // Channels that are not there have weight 0: any will do.
+                // Missing channels have weight 0: any data will do.
                 let line = |i: usize| {
                     let channel = plane * s.cg + (4 * quad + i).min(s.cg - 1);
                     self.x.from.add((channel * s.h + row) * s.w + cut)

@@ -19,7 +19,7 @@ unsafe trait Sums: Copy {
     unsafe fn store(self, to: *mut i32);
 }
 
-/// Plain code: compilers find the vectors of the target in it.
+/// Portable code, which compilers vectorise for the target.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[derive(Clone, Copy)]
 struct Plain([i32; 4]);
@@ -239,7 +239,7 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// The best that the processor has and `RELAX_ISA` allows.
+    /// Returns the best that the processor has and `RELAX_ISA` allows.
     pub(super) fn chosen() -> Kernel {
         match isa() {
             #[cfg(target_arch = "x86_64")]

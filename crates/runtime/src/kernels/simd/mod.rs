@@ -61,7 +61,7 @@ pub fn isa() -> Isa {
     }
 }
 
-/// The best instruction set of this processor.
+/// Returns the best instruction set of this processor.
 pub fn best() -> Isa {
     #[cfg(target_arch = "x86_64")]
     {

@@ -132,7 +132,7 @@ unsafe impl<S: Simd> Vector for Floats<S> {
     }
 }
 
-/// Four elements, for processors of which nothing is known.
+/// Four elements, for processors without a known instruction set.
 #[derive(Clone, Copy)]
 pub struct Four<T>([T; 4]);
 

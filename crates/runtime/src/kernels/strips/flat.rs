@@ -6,7 +6,7 @@ use crate::kernels::simd::Simd;
 
 /// Elements of a row from which on rows are strips of their own.
 const SHORT: usize = 128;
-/// Floats behind a strip's last row that a vector may write.
+/// Floats after a strip's last row that a vector may write.
 const SLACK: usize = 16;
 /// The number of elements of a result below which gathering does not pay.
 const FEW: usize = 128;

@@ -12,7 +12,7 @@ pub(super) enum Round {
 
 /// An integer type.
 pub(super) trait Divides: Copy {
-    /// `q` and the remainder of `self / by`; both 0 for a divisor of 0.
+    /// Returns `q` and the remainder of `self / by`; both 0 for a divisor of 0.
     fn exact(self, by: Self, round: Round) -> (Self, Self);
     /// The same through floats.
     fn by_float(self, by: Self, round: Round) -> (Self, Self);
@@ -28,7 +28,7 @@ pub(super) trait Divides: Copy {
 
 /// Floats by their last bits.
 trait Whole: Copy {
-    /// To an integer: next to 0, or below.
+    /// Rounds to an integer: towards 0, or down.
     fn whole(self, round: Round) -> Self;
     /// The lower bits of an integer.
     fn bits(self) -> u64;

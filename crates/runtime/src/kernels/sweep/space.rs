@@ -10,7 +10,7 @@ pub(super) struct Space {
     steps: [[isize; AXES]; INPUTS],
 }
 
-/// A place in a space, and the offsets of all inputs there.
+/// A position in a space, and the offsets of all inputs there.
 pub(super) struct Cursor {
     index: [usize; AXES],
     /// The index along the last axis.
@@ -87,7 +87,7 @@ impl Space {
         offset
     }
 
-    /// The place of a flat index, with offsets that are added.
+    /// Returns the position of a flat index, with offsets that are added.
     pub fn cursor(&self, flat: usize, base: Option<&[isize; INPUTS]>) -> Cursor {
         let mut cursor = Cursor {
             index: [0; AXES],
