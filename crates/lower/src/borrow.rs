@@ -140,7 +140,7 @@ fn settle(funcs: &Arena<FnId, LFunc>, owned: &mut Owned) {
     }
 }
 
-/// Writes down what was found.
+/// Records the result.
 fn mark(f: &mut LFunc, held: &[bool], owned: &Owned) {
     for (hold, held) in f.regs.iter_mut().zip(held) {
         if *hold == Hold::Value && !held {

@@ -155,7 +155,7 @@ fn stays(k: &Known) -> bool {
     !matches!(k, Known::Always(_))
 }
 
-/// Takes out what is a constant on the other side.
+/// Removes arguments that are constants in the callee.
 fn leave(regs: &mut Vec<Reg>, places: &[Known]) {
     let mut k = 0;
     regs.retain(|_| {

@@ -224,7 +224,7 @@ impl Here {
             added: Vec::new(),
         }
     }
-    /// Those that are alive at the end of a block.
+    /// Restarts with the registers that are live at the end of a block.
     fn restart(&mut self, liveness: &Liveness, b: BlockId) {
         for r in std::mem::take(&mut self.added) {
             self.set.drop(r);

@@ -59,7 +59,7 @@ impl Lowered {
     }
 }
 
-/// The new numbers of the items that stay.
+/// Returns the new numbers of the remaining items.
 fn keep<I: relax_base::Id + Eq + std::hash::Hash, T: Clone>(
     items: &mut Arena<I, T>,
     stays: impl Fn(I) -> bool,

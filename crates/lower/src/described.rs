@@ -61,7 +61,7 @@ pub(crate) fn describe(m: &Module, ty: TypeId) -> Option<Described> {
     (known && !simple(ty)).then(|| all_of(m, ty))
 }
 
-/// Describes a type, whatever it is.
+/// Describes a type of any kind.
 pub(crate) fn all_of(m: &Module, ty: TypeId) -> Described {
     let mut d = Describe {
         m,
@@ -83,7 +83,7 @@ impl<'m> Describe<'m> {
         ((id.0 as usize) < self.m.types.len()).then(|| &self.m.types[id])
     }
 
-    /// The part for a type, which is resolved later.
+    /// Returns the part for a type, which is resolved later.
     fn part(&mut self, ty: TypeId, env: &Env) -> u32 {
         if let Some(Type::Param(p)) = self.ty(ty)
             && let Some((_, part)) = env.iter().find(|e| e.0 == *p)

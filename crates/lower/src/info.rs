@@ -15,7 +15,7 @@ pub(crate) struct Info {
     pub bound_closure: FxHashMap<ExprId, VarId>,
 }
 
-/// Something from outside that a closure uses.
+/// An entity from outside that a closure uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Captured {
     /// A variable.

@@ -202,11 +202,11 @@ pub enum Kind {
 /// The end of a block.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Term {
-    /// Hands the value to the caller; consumes it.
+    /// Returns the value to the caller; consumes it.
     Return(Reg),
     /// Jumps to a block, passing values to its parameters; consumes them.
     Jump(BlockId, Vec<Reg>),
-    /// Two ways by a `bool` scalar; borrows it.
+    /// A branch on a `bool` scalar; borrows it.
     If {
         /// The scalar.
         cond: Reg,
@@ -248,7 +248,7 @@ pub enum Term {
 /// A basic block.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Block {
-    /// Values handed over by jumps.
+    /// Values passed by jumps.
     pub params: Vec<Reg>,
     /// The instructions.
     pub insts: Vec<Inst>,
@@ -282,7 +282,7 @@ pub struct LFunc {
     pub place: Symbol,
 }
 
-/// Types that decide how values are handed over.
+/// Types that decide in which representation values are passed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Forms {
     /// Registers that hold tensors of rank 0, with their element types.

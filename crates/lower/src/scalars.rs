@@ -37,7 +37,7 @@ struct World<'a> {
     sigs: Vec<Sig>,
 }
 
-/// Puts numbers into registers, in all functions.
+/// Moves numbers into registers, in all functions.
 pub(crate) fn unbox(out: &mut Lowered) {
     let steps: FxHashMap<KernelId, Vec<(Buf, Ex)>> = (out.kernels.iter())
         .filter_map(|(id, k)| Some((id, steps(&k.program)?)))
@@ -314,7 +314,7 @@ impl Writer<'_, '_> {
         Ex::var(Var(self.scalar(r, dtype).0), dtype)
     }
 
-    /// The number in a register.
+    /// Returns the number in a register.
     fn scalar(&mut self, r: Reg, dtype: DType) -> Reg {
         if matches!(self.f.hold(r), Hold::Scalar(_)) {
             return r;
@@ -348,7 +348,7 @@ impl Writer<'_, '_> {
         dst
     }
 
-    /// Arguments in the form in which they are taken.
+    /// Converts arguments to the representation that the callee takes.
     fn args(&mut self, args: &mut [Reg], taken: &[Option<DType>]) {
         for (r, dtype) in args.iter_mut().zip(taken) {
             *r = match dtype {

@@ -16,7 +16,7 @@ impl FnLower<'_, '_> {
         self.lw.typing.checks_of(e).next().is_some()
     }
 
-    /// The checks at a node, whose value is in `r`.
+    /// Emits the checks at a node, whose value is in `r`.
     pub(super) fn checks(&mut self, e: ExprId, r: Reg) -> Result<()> {
         let checks: Vec<_> = self.lw.typing.checks_of(e).cloned().collect();
         for c in checks {

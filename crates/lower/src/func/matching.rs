@@ -93,7 +93,7 @@ impl FnLower<'_, '_> {
         work: &mut Vec<Task>,
     ) {
         let m = self.m();
-        // Variables and wildcards match without looking.
+        // Variables and wildcards match without a test.
         for row in &mut task.rows {
             for (k, p) in row.patterns.iter_mut().enumerate() {
                 match p.map(|p| &m.patterns[p]) {
@@ -218,7 +218,7 @@ fn split(m: &relax_ir::Module, mut row: Row, column: usize, n: usize) -> Row {
     row
 }
 
-/// The parts with one replaced by its `n` fields.
+/// Returns the parts with one replaced by its `n` fields.
 fn replace(parts: &[Part], column: usize, src: Reg, n: usize) -> Vec<Part> {
     let mut parts = parts.to_vec();
     parts.splice(column..=column, (0..n as u32).map(|i| Part::Field(src, i)));
