@@ -43,7 +43,7 @@ enum Head {
 /// A step in the description of a missing value, applied from the inside out.
 #[derive(Clone, Debug)]
 enum Built {
-    /// The first column is this constructor of so many parts.
+    /// The first column is this constructor of so many fields.
     Head(Head, usize),
     /// The first column is anything.
     Any,
