@@ -7,7 +7,7 @@
 //! them from a table, and small thunks that pass it their own. In loops constants stay immediate: a
 //! known extent is worth more there than the compile time.
 //!
-//! Invariant: each function does what it did before.
+//! Invariant: the behaviour of each function is unchanged.
 
 use cranelift_codegen::ir::{
     AbiParam, BlockArg, Endianness, ExternalName, Function, GlobalValueData, Inst, InstBuilder,
@@ -64,7 +64,7 @@ struct Name {
 
 /// The structure of a function, in pieces.
 struct Form {
-    /// All but the numbers and the names.
+    /// Everything but the constants and the names.
     outline: Vec<u32>,
     /// Constants, as bits.
     numbers: Vec<(Inst, u64)>,
@@ -96,7 +96,7 @@ impl Met {
     }
 }
 
-/// A function while its form is written down.
+/// A function whose structure is being recorded.
 struct Reading<'a> {
     f: &'a Function,
     values: Met,

@@ -30,7 +30,7 @@ mod views;
 pub use packed::{Packed, Place};
 pub use views::{Given, View};
 
-/// A context, and what others lend of its heap.
+/// A context, shared with those who borrow from its heap.
 struct Context {
     ctx: *mut RxContext,
     /// Values without references from the host. Whoever uses the context next releases them:
@@ -281,7 +281,7 @@ impl Host {
         })
     }
 
-    /// A value outside, with its large tensors lent.
+    /// Converts a value to one outside, with its large tensors lent.
     fn lending(&self, object: *mut RxObject) -> Value {
         outside(object, &|object, kind| self.lend(object, kind))
     }
@@ -326,7 +326,7 @@ impl Host {
             .collect()
     }
 
-    /// Starts the profile anew.
+    /// Resets the profile.
     pub fn clear_profile(&self) {
         // SAFETY: the context lives.
         unsafe { rx_profile_clear(self.ctx) };
@@ -353,7 +353,7 @@ impl Host {
         stats
     }
 
-    /// The status of the last call that failed.
+    /// Returns the status of the last call that failed.
     pub fn status(&self) -> i32 {
         // SAFETY: the context lives.
         unsafe { rx_last_status(self.ctx) }
@@ -394,7 +394,7 @@ impl Host {
     }
 }
 
-/// An object that is released when it goes.
+/// An object that is released on drop.
 struct Owned<'h> {
     host: &'h Host,
     object: *mut RxObject,

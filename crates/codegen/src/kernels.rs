@@ -39,7 +39,7 @@ pub struct Site {
 /// Why a call failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// The arguments are not the kernel's.
+    /// The arguments do not match the kernel's.
     Unfit(String),
     /// The kernel itself failed: a status of the runtime, and the message.
     Failed(i32, String),
@@ -47,7 +47,7 @@ pub enum Failure {
 
 /// The variants in which a program's kernels are compiled.
 pub(crate) struct Plan {
-    /// Programs, with the inputs that come packed.
+    /// Programs, with the inputs that are packed.
     pub code: Vec<(KernelDef, Vec<Buf>)>,
     /// The code for a kernel and a set of packed inputs.
     pub variants: Vec<Variant>,
@@ -148,7 +148,7 @@ pub struct Signature {
     pub outputs: Vec<(DType, usize)>,
     /// Whether the caller allocates results; the code checks them against its own extents.
     pub given: bool,
-    /// The inputs that may come packed.
+    /// The inputs that may be packed.
     pub packable: Vec<usize>,
 }
 
@@ -273,7 +273,7 @@ impl Kernels {
     /// they have no references.
     ///
     /// # Errors
-    /// The arguments are not the kernel's, or it fails.
+    /// The arguments do not match the kernel's, or it fails.
     pub fn call(
         &self,
         host: &Host,
@@ -332,7 +332,7 @@ impl Kernels {
         }
     }
 
-    /// The results of a call, as far as the caller makes them.
+    /// The results of a call, as far as the caller allocates them.
     fn outputs<'h>(
         &self,
         host: &'h Host,

@@ -5,7 +5,7 @@
 //! most of it folds. Cranelift's optimiser does that as well, at some hundred times the cost, and
 //! not at all in functions that are compiled without it.
 //!
-//! Invariant: a function does what it did before.
+//! Invariant: the behaviour of a function is unchanged.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::immediates::Imm64;
@@ -94,7 +94,7 @@ fn count(uses: &mut [u32], v: Value, by: u32) {
     }
 }
 
-/// The number that a value always is, sign-extended.
+/// Returns the number that a value always is, sign-extended.
 pub(crate) fn constant(f: &Function, v: Value) -> Option<i64> {
     let ValueDef::Result(inst, _) = f.dfg.value_def(f.dfg.resolve_aliases(v)) else {
         return None;
@@ -182,7 +182,7 @@ fn known(f: &Function, inst: Inst) -> Option<Known> {
     })
 }
 
-/// The result of an operation on two constants.
+/// Returns the result of an operation on two constants.
 fn binary(op: Opcode, a: i64, b: i64, ty: Type) -> Option<i64> {
     let (ua, ub) = (masked(a, ty) as u64, masked(b, ty) as u64);
     let by = (ub % u64::from(ty.bits())) as u32;

@@ -44,7 +44,7 @@ fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 impl Target {
-    /// This machine, with all that it can do.
+    /// Returns this machine, with all its features.
     pub(crate) fn this_machine() -> Target {
         Target {
             triple: None,
@@ -54,7 +54,7 @@ impl Target {
         }
     }
 
-    /// Holds it against what code can be generated for.
+    /// Checks that code can be generated for it.
     ///
     /// # Errors
     /// [`Error::Target`]: what is wrong, and what there is.

@@ -97,7 +97,7 @@ impl Owned {
         self.regs.iter().map(|r| r.1).collect()
     }
 
-    /// Forgets what is owned and starts with `regs`.
+    /// Resets the owned registers to `regs`.
     pub fn restart(&mut self, regs: &[Reg]) {
         self.regs.clear();
         self.chains.clear();

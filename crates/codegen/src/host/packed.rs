@@ -23,7 +23,7 @@ pub trait Packed: Send + Sync {
     /// Calls a function.
     ///
     /// # Errors
-    /// There is none of that name, or it failed.
+    /// There is no function of that name, or it failed.
     fn call(&self, name: &str, args: &[Value]) -> Result<Value, BoxError>;
 
     /// Calls a function that writes its last arguments.
@@ -50,7 +50,7 @@ pub(super) struct Registered {
 }
 
 impl Host {
-    /// Has compiled code call functions of these names there.
+    /// Registers functions of these names for compiled code to call.
     ///
     /// # Errors
     /// [`Error::Context`]: there is no memory, or a name cannot be one.

@@ -32,7 +32,7 @@ pub enum Given<'a> {
 /// The number of arguments that need no heap allocation.
 const FEW: usize = 8;
 
-/// Arguments as objects, which are released when they go.
+/// Arguments as objects, which are released on drop.
 struct Arguments<'h, 'a> {
     host: &'h Host,
     objects: &'a mut [*mut RxObject],
@@ -99,7 +99,7 @@ impl Host {
     /// Calls an entry as [`Host::call_lending`] does.
     ///
     /// # Safety
-    /// As for [`Host::call_views`].
+    /// See [`Host::call_views`].
     ///
     /// # Errors
     /// [`Error::Call`]: the runtime's message.

@@ -68,7 +68,7 @@ impl Digits {
         }
     }
 
-    /// The least and the greatest value of a sum.
+    /// Returns the least and the greatest value of a sum.
     fn range(&self, terms: &[i64]) -> (i64, i64) {
         let mut range = (0i64, 0i64);
         for (at, (k, d)) in terms.iter().zip(&self.0).enumerate() {
