@@ -26,9 +26,9 @@ pub const BOUND_TWICE: Code = Code(1359);
 pub const NO_FUNCTION: Code = Code(1360);
 /// A constant that has no value.
 pub const CONSTANT: Code = Code(1361);
-/// A statement at a place where it has no meaning.
+/// A statement in a position where it has no meaning.
 pub const STRUCTURE: Code = Code(1362);
-/// A value of another kind than the place takes.
+/// A value of another kind than expected.
 pub const KIND: Code = Code(1363);
 /// A metadata section that cannot be read, or an entry that does not exist.
 pub const METADATA: Code = Code(1364);

@@ -69,7 +69,7 @@ struct Printer<'m> {
     /// The number of uses of each expression of the function.
     uses: IdTable<ExprId, u32>,
     errors: Vec<Diagnostic>,
-    /// Operators that Relax has no equal for.
+    /// Operators that Relax has no equivalent for.
     formless: Vec<&'static str>,
 }
 
@@ -199,7 +199,7 @@ impl Printer<'_> {
         out.push('\n');
     }
 
-    /// Says that something has no form.
+    /// Reports that something has no form.
     fn refuse(&mut self, stop: Stop) {
         let what = match stop {
             Stop::NotNormal => {
@@ -218,7 +218,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The name of a symbol, noted as used.
+    /// Returns the name of a symbol, recorded as used.
     fn dim_name(&mut self, d: DimVar) -> String {
         if !self.names.signature.contains(&d) && self.known.insert(d) {
             self.symbols.push(d);

@@ -21,7 +21,7 @@ struct Seen {
     /// Whether it cannot fail, so that it may be computed where the statement might not have
     /// computed it.
     total: bool,
-    /// The statement computes it in any case.
+    /// Whether the statement always computes it.
     always: bool,
 }
 

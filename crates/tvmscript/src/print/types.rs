@@ -73,7 +73,7 @@ fn fitting(text: String) -> Result<String, Stop> {
     }
 }
 
-/// Looks for the greater or lesser of two things.
+/// Searches for the maximum or minimum of two dimensions.
 struct Choice;
 
 impl DimBuilder for Choice {
@@ -104,7 +104,7 @@ pub(super) fn chooses(d: &Dim) -> bool {
 }
 
 impl Printer<'_> {
-    /// A dimension; `None` for one that is not known.
+    /// Returns a dimension; `None` for one that is not known.
     pub(super) fn dim(&mut self, d: &Dim) -> Option<String> {
         if let Some(i) = d.as_const() {
             return Some(i.to_string());
