@@ -103,7 +103,7 @@ impl Linear {
     }
 }
 
-/// What is known about a variable.
+/// The facts about a variable.
 pub(crate) enum Known<'a> {
     /// A loop's index, and the loop's extent.
     Index(&'a Ex),

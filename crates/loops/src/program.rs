@@ -245,7 +245,7 @@ pub struct Program {
     pub outputs: Vec<Buf>,
     /// The computation.
     pub stages: Vec<Stage>,
-    /// What is known about the stages that write some buffers.
+    /// The hints for the stages that write some buffers.
     pub hints: Vec<(Buf, crate::Hint)>,
     /// The source locations of accesses, for programs that have a text.
     pub accesses: Vec<Access>,

@@ -12,7 +12,7 @@ const DEPTH: usize = 16;
 /// All whole numbers up to here are `float32`.
 const EXACT: f64 = 16_777_216.0;
 
-/// What is known about a number: only [`Known::ANY`] may also be NaN.
+/// The facts about a number: only [`Known::ANY`] may also be NaN.
 #[derive(Clone, Copy)]
 struct Known {
     low: f64,
@@ -29,7 +29,7 @@ impl Known {
     };
 }
 
-/// Returns what is known about a whole number in `float32`; `None` for expressions that may have a
+/// Returns the facts about a whole number in `float32`; `None` for expressions that may have a
 /// fraction.
 fn whole(e: &Ex, depth: usize) -> Option<Known> {
     if depth == 0 || e.dtype() != DType::F32 {

@@ -32,7 +32,7 @@ impl Known {
     }
 }
 
-/// What is known about the parameters and the captured values of a function.
+/// The facts about the parameters and the captured values of a function.
 struct Places {
     params: Vec<Known>,
     captures: Vec<Known>,

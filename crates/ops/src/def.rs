@@ -280,7 +280,7 @@ impl Hooks {
 pub struct OpDef {
     /// Its name, `nn.conv2d`.
     pub name: &'static str,
-    /// What it computes: one or more sentences.
+    /// A description of what it computes: one or more sentences.
     pub doc: &'static str,
     /// Its inputs.
     pub inputs: &'static [Input],

@@ -38,7 +38,7 @@ impl fmt::Display for Analysis {
     }
 }
 
-/// What a module's globals refer to. Two equal states mean an unchanged program.
+/// The referents of a module's globals. Two equal states mean an unchanged program.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct State(Vec<(Symbol, Value)>);
 
@@ -454,7 +454,7 @@ impl Analyses {
         Some(format!("{a} is known, and {b} is found"))
     }
 
-    /// Returns what a pass declares to preserve and does not: for tests of passes.
+    /// Returns the analyses that a pass declares to preserve and does not: for tests of passes.
     pub fn untrue(&mut self, m: &mut Module, options: &InferOptions) -> Vec<Analysis> {
         let (types, effects) = (self.known_types(m), self.valid(&self.effects, m).cloned());
         let mut wrong = Vec::new();

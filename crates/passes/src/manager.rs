@@ -375,7 +375,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Returns what a pass over dataflow blocks changed outside of them.
+    /// Returns a description of a change outside of dataflow blocks by a pass over these.
     fn blocks_changed(&self, before: &State, types: &Typing) -> Option<String> {
         let m = &*self.module;
         let now = self.analyses.known_types(m)?;

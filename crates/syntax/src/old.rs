@@ -10,7 +10,7 @@ pub const OLD_FORM: Code = Code(120);
 pub struct OldForm {
     /// Its span.
     pub span: Span,
-    /// What it is, in a few words: "`^`, which reads a reference".
+    /// A short description: "`^`, which reads a reference".
     pub what: &'static str,
     /// The edits that rewrite it to the current form.
     pub edits: Vec<Edit>,

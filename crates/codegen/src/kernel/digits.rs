@@ -13,8 +13,8 @@ const MOST: usize = 12;
 /// The maximum nesting depth of index expressions.
 const DEPTH: usize = 24;
 
-/// What is read where an index is below a bound, and not below the bounds of earlier parts; without
-/// a bound, everywhere else.
+/// The source read where an index is below a bound, and not below the bounds of earlier parts;
+/// without a bound, everywhere else.
 pub(super) struct Part<'e> {
     pub below: Option<(&'e Ex, i64)>,
     /// The index of what is read, and the shape of the array.

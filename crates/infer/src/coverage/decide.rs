@@ -51,8 +51,8 @@ struct State {
     excluded: FxHashMap<Place, BTreeSet<CtorId>>,
 }
 
-/// What determines whether a state has a value: its rows, and the excluded constructors at their
-/// places.
+/// The key of a state, which determines whether it has a value: its rows, and the excluded
+/// constructors at their places.
 type Key = (Vec<Row>, Vec<(Place, Vec<CtorId>)>);
 
 enum Task {

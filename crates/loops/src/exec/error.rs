@@ -69,7 +69,7 @@ pub enum ExecFault {
         buffer: Symbol,
         /// Type and rank that the program declares.
         wanted: String,
-        /// What was given.
+        /// The actual argument.
         found: String,
     },
     /// An extent that does not fit the others.

@@ -5,7 +5,7 @@ use relax_tensor::DType;
 use crate::rewrite::visit_expr;
 use crate::{BinOp, Ex, ExKind, UnOp};
 
-/// What is known where an expression is evaluated: comparisons that hold.
+/// The facts at an expression: comparisons that hold where it is evaluated.
 pub(super) type Facts = Vec<(BinOp, Ex, Ex)>;
 
 /// Returns whether an expression reads a buffer.

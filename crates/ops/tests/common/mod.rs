@@ -89,7 +89,7 @@ fn complete(op: &OpDef, given: &[(&str, AttrValue)]) -> Attrs {
         .collect()
 }
 
-/// What is known about tensors when a program is built.
+/// The shape information that a program is built with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Known {
     /// All extents.

@@ -244,7 +244,7 @@ struct Found<'e, 'm> {
     edit: &'e Edit<'m>,
     /// The values of variables.
     bound: FxHashMap<VarId, ExprId>,
-    /// What `fold-constant` turns into a constant.
+    /// The expressions that `fold-constant` turns into constants.
     constant: IdSet,
 }
 

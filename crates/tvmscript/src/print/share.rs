@@ -12,7 +12,7 @@ const REPEATED: u64 = 2;
 /// A part of fewer operations is repeated where it is used again.
 const PART: u64 = 6;
 
-/// What is known about one part.
+/// The facts about one part.
 struct Seen {
     /// Operations of its text.
     size: u64,
@@ -85,7 +85,7 @@ fn is_short(exprs: &[&Ex]) -> bool {
 }
 
 impl Seen {
-    /// Returns what is known about an expression whose parts were visited.
+    /// Returns the facts about an expression whose parts were visited.
     fn of(p: &Program, e: &Ex, seen: &FxHashMap<usize, Seen>) -> Seen {
         let (mut size, mut total) = (1u64, works(p, e));
         for part in e.children() {

@@ -73,7 +73,7 @@ pub(crate) static PASSES: &[PassDef] = &[
     },
 ];
 
-/// What is specific to a kind of product.
+/// The specifics of a kind of product.
 trait Kind {
     /// The operator.
     fn op(&self) -> &'static str;

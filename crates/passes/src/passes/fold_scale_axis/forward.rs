@@ -85,7 +85,8 @@ fn both(a: Option<Message>, b: Option<Message>) -> Option<Message> {
     })
 }
 
-/// Returns what a call requires of scales of its arguments, given what is required of its own.
+/// Returns the requirements of a call on the scales of its arguments, given what is required of its
+/// own.
 fn asked(
     e: &Edit<'_>,
     args: &[ExprId],

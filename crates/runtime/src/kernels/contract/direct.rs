@@ -19,7 +19,7 @@ const VECTORS: usize = 4;
 /// The number of multiplications below which no thread is woken.
 const SMALL: usize = 1 << 16;
 
-/// What the threads share.
+/// The data that the threads share.
 struct Work<'a, T> {
     a: *const T,
     b: *const T,

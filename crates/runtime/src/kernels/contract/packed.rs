@@ -27,7 +27,7 @@ const WIDE: usize = 1920;
 /// Multiplications below which a block stays on one thread.
 const SMALL: usize = 1 << 18;
 
-/// What the threads share.
+/// The data that the threads share.
 struct Work<'a, T> {
     plan: &'a Plan,
     a: *const T,

@@ -114,7 +114,8 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// Returns what the processor has and `RELAX_ISA` allows, if anything: others multiply 16 bits.
+    /// Returns the best instructions that the processor has and `RELAX_ISA` allows, if any; without
+    /// them, 16-bit products are used.
     pub(super) fn chosen() -> Option<Kernel> {
         match isa() {
             #[cfg(target_arch = "x86_64")]
