@@ -155,7 +155,7 @@ fn stays(k: &Known) -> bool {
     !matches!(k, Known::Always(_))
 }
 
-/// Removes arguments that are constants in the callee.
+/// Removes parameters, or arguments for them, that are constants.
 fn leave(regs: &mut Vec<Reg>, places: &[Known]) {
     let mut k = 0;
     regs.retain(|_| {

@@ -5,11 +5,11 @@
 //! module take and return them as numbers. A tensor is created only where one is needed: as a
 //! field, a captured value, an operand of a kernel, an argument of a closure.
 //!
-//! A parameter is passed as a scalar when some use of it is one; a result is a scalar when some path
-//! to it ends in a scalar, and when every function that is tail-called to compute it does the same (a
-//! tail call stays a jump). Both are greatest fixpoints over all functions (after Peyton Jones and
-//! Launchbury, "Unboxed values as first class citizens", 1991; worker and wrapper are one function
-//! here, its callers convert).
+//! A parameter is passed as a scalar when some use of it is one; a result is a scalar when some
+//! path to it ends in a scalar, and when every function that is tail-called to compute it does the
+//! same (a tail call stays a jump). Both are greatest fixpoints over all functions (after Peyton
+//! Jones and Launchbury, "Unboxed values as first class citizens", 1991; worker and wrapper are one
+//! function here, its callers convert).
 
 use relax_base::Arena;
 use relax_loops::{Buf, Ex, ExKind, Program, Role, Stage, Var, map_expr, visit_expr};

@@ -255,7 +255,7 @@ unsafe fn run(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
 /// the frames that are on this stack already.
 ///
 /// # Safety
-/// As [`rx_call_on_stack`].
+/// See [`rx_call_on_stack`].
 pub(crate) unsafe fn on_host(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
     // SAFETY: the caller's promise; `host` lies below all that is in use on the host's stack,
     // since its frames wait for this call.

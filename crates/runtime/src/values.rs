@@ -313,7 +313,7 @@ pub unsafe extern "C" fn rx_scratch_free(ctx: *mut RxContext, pointer: *mut c_vo
     }
 }
 
-/// As [`rx_scratch_free`] for all of `count` pointers.
+/// Like [`rx_scratch_free`] for all of `count` pointers.
 ///
 /// # Safety
 /// `pointers` points at `count` pointers, each null or from [`rx_scratch_alloc`] of the same

@@ -29,7 +29,7 @@ pub(super) unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
 /// float32 to float16, to nearest even.
 ///
 /// # Safety
-/// As [`from_f16`].
+/// See [`from_f16`].
 pub(super) unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
     // SAFETY: as above.
     unsafe {
@@ -47,7 +47,7 @@ pub(super) unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
 /// bfloat16 to float32.
 ///
 /// # Safety
-/// As [`from_f16`].
+/// See [`from_f16`].
 pub(super) unsafe fn from_bf16(n: usize, x: *const u16, y: *mut f32) {
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
@@ -64,7 +64,7 @@ pub(super) unsafe fn from_bf16(n: usize, x: *const u16, y: *mut f32) {
 /// float32 to bfloat16, to nearest even.
 ///
 /// # Safety
-/// As [`from_f16`].
+/// See [`from_f16`].
 pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
@@ -179,7 +179,7 @@ mod eights {
         }
     }
 
-    /// As [`super::pairs`].
+    /// See [`super::pairs`].
     #[target_feature(enable = "avx2,f16c")]
     pub unsafe fn pairs<const BRAIN: bool>(
         pair: Pair,

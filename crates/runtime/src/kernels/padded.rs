@@ -161,7 +161,7 @@ impl Padded {
     /// Like [`Padded::fill`], for strides of four.
     ///
     /// # Safety
-    /// As [`Padded::fill`].
+    /// See [`Padded::fill`].
     #[inline(always)]
     pub unsafe fn fill_fours<S: Simd>(&self, x: *const f32, out: *mut f32) {
         let (h, w) = self.window.image;

@@ -250,7 +250,7 @@ pub unsafe extern "C" fn rx_softmax_f32(
 /// Logarithm of the softmax of each row.
 ///
 /// # Safety
-/// As [`rx_softmax_f32`].
+/// See [`rx_softmax_f32`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_log_softmax_f32(
     ctx: *mut RxContext,

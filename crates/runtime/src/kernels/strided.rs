@@ -279,7 +279,7 @@ fn compact(size: usize, shape: &[i64], src: &[i64], dst: &[i64]) -> Option<usize
 /// Copies between two strided layouts.
 ///
 /// # Safety
-/// As [`copy`]; the arrays have `ndim` elements.
+/// Like [`copy`]; the arrays have `ndim` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_copy_strided(
     ctx: *mut RxContext,

@@ -18,7 +18,7 @@ pub(crate) const PLACED: u8 = 1;
 /// the next; `flags` marks them, and `unplace` unlinks them when they are freed.
 ///
 /// # Safety
-/// As [`rx_tensor_view`]; `block` was made for nothing else.
+/// Like [`rx_tensor_view`]; `block` was made for nothing else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_place_tensor(
     ctx: *mut RxContext,

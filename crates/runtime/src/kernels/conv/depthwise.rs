@@ -393,7 +393,7 @@ unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, oy: u
 /// The whole convolution.
 ///
 /// # Safety
-/// As `rx_conv2d_f32`; no size of the output is 0.
+/// Like `rx_conv2d_f32`; no size of the output is 0.
 pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let shared_v = v;
     let row_work = s.ow * s.kh * s.kw;

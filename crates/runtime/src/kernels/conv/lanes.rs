@@ -250,7 +250,7 @@ unsafe fn block<S: Turning, const R: usize, const C: usize>(
 /// The whole convolution.
 ///
 /// # Safety
-/// As `rx_conv2d_f32`; no size of the output is 0.
+/// Like `rx_conv2d_f32`; no size of the output is 0.
 pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let room = Room::of(s, lanes());
     let all: usize = room.floats().iter().sum();

@@ -93,7 +93,7 @@ pub extern "C" fn rx_pack_b_f32_size(k: i64, n: i64) -> i64 {
 /// Packs B.
 ///
 /// # Safety
-/// As [`columns`].
+/// See [`columns`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_pack_b_f32(
     k: i64,
@@ -116,7 +116,7 @@ pub extern "C" fn rx_pack_a_f32_size(m: i64, k: i64) -> i64 {
 /// Packs A.
 ///
 /// # Safety
-/// As [`rows`].
+/// See [`rows`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_pack_a_f32(
     m: i64,

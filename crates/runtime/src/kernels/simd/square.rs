@@ -11,7 +11,7 @@ pub const MOST: usize = 8;
 /// Vectors of which a square can be transposed.
 ///
 /// # Safety
-/// As [`Simd`].
+/// See [`Simd`].
 #[allow(clippy::missing_safety_doc)] // The trait's own section holds for every method.
 pub unsafe trait Turning: Simd {
     /// Transposes the first `LANES` vectors: vector `i` becomes lane `i` of all.

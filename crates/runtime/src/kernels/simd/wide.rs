@@ -30,7 +30,7 @@ pub unsafe trait Vector: Copy {
     unsafe fn add(self, b: Self) -> Self;
     /// `self * b + c`; integers wrap, floats are rounded once where the processor supports it.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
-    /// As [`Simd::pinned`].
+    /// See [`Simd::pinned`].
     #[inline(always)]
     unsafe fn pinned<T>(at: *const T, _sum: &mut Self) -> *const T {
         at
