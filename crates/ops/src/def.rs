@@ -189,8 +189,7 @@ pub enum ScaleRole {
     Bias,
     /// A convolution with layout attributes: the scale can be folded into the weight.
     Convolution,
-    /// A product with a matrix that has a row per output: the scale can be folded into the weight
-    /// too.
+    /// A product with a matrix that has a row per output: likewise.
     Dense,
 }
 
@@ -211,8 +210,7 @@ pub struct StaticForm {
 pub struct Hooks {
     /// Whether the output shape depends on input values (TVM's `TShapeDataDependent`).
     pub data_dependent_shape: bool,
-    /// The static form of an operator that takes as tensors what another one takes as attributes
-    /// (`dyn.reshape`).
+    /// The static form of an operator with operands instead of attributes (`dyn.reshape`).
     pub static_form: Option<StaticForm>,
     /// The precision of the operator when a program is converted to a narrower float.
     pub precision: Precision,
@@ -232,14 +230,12 @@ pub struct Hooks {
     pub decomposed: Option<InferenceFn>,
     /// Equivalent operators that have kernels of their own, which compute a call faster.
     pub for_kernels: Option<InferenceFn>,
-    /// Whether native code has a kernel for the operator as a whole, faster than the result of
-    /// `inference`.
+    /// Whether native code has a kernel for the whole operator, faster than `inference`'s result.
     pub whole_kernel: bool,
     /// For an operator whose value depends only on the operand's extents: computes the value from
     /// these and the element type of the result.
     pub of_shape: Option<fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor>,
-    /// Whether it concerns the placement of values on devices, and is not folded even when its
-    /// value is known.
+    /// Whether it is about the placement of values on devices, and never folded.
     pub device_bound: bool,
     /// Whether the result holds the operand's elements in the same order, under another shape.
     pub reshape: bool,
@@ -247,8 +243,7 @@ pub struct Hooks {
     pub fusion_barrier: bool,
     /// Whether it only marks what other stages do: no kernel is generated for it.
     pub not_computed: bool,
-    /// Whether the type of a call is the one given by its type arguments, and unconstrained without
-    /// them.
+    /// Whether the type of a call is given by its type arguments, and unconstrained without them.
     pub told: bool,
     /// How the compiler implements a call.
     pub lowering: Lowering,
@@ -268,8 +263,7 @@ pub struct Hooks {
 }
 
 impl Hooks {
-    /// Returns whether its value can be computed from constant operands, by its computation, before
-    /// the program runs.
+    /// Returns whether its computation can evaluate it on constants at compile time.
     pub fn computable(&self) -> bool {
         self.lowering == Lowering::Computed && !self.not_computed && !self.device_bound
     }
