@@ -1,4 +1,5 @@
-//! A mark of the sources, so that `relaxc` links the library that its code was made for.
+//! A fingerprint of the sources, so that `relaxc` links the library that its code was generated
+//! for.
 
 use std::path::{Path, PathBuf};
 

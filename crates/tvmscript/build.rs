@@ -1,4 +1,4 @@
-//! Generates the parser from `grammar/tvmscript.lalrpop` at the top of the house.
+//! Generates the parser from `grammar/tvmscript.lalrpop` at the top of the repository.
 
 include!("../../grammar/generate.rs");
 

@@ -1,12 +1,13 @@
 //! Functions that are alike are compiled once.
 //!
-//! A network calls the same few kinds of kernels with other extents, scales and constants each time, and what is
-//! emitted for them differs in numbers and in names of data only. Two functions that differ in names get the same
-//! instructions, with the names exchanged where the linker fills them in. Those without loops that differ in numbers as
-//! well become one function that reads them from a table, and a few instructions each that hand it their own. In
-//! loops numbers stay what they are: an extent that is known is worth more there than the time it takes.
+//! A network calls the same few kinds of kernels with other extents, scales and constants each
+//! time, and the code emitted for them differs only in constants and in names of data. Two
+//! functions that differ only in names get the same instructions, with the names exchanged in
+//! relocations. Those without loops that also differ in constants become one function that reads
+//! them from a table, and small thunks that pass it their own. In loops constants stay immediate: a
+//! known extent is worth more there than the compile time.
 //!
-//! Invariant: each function does what it did before.
+//! Invariant: the behaviour of each function is unchanged.
 
 use cranelift_codegen::ir::{
     AbiParam, BlockArg, Endianness, ExternalName, Function, GlobalValueData, Inst, InstBuilder,
@@ -19,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::effort::runs_through;
 
-/// Instructions from which on it pays to share a function that needs a table.
+/// The number of instructions from which on it pays to share a function that needs a table.
 const WORTH: usize = 60;
 
 /// A function that is to be compiled.
@@ -42,11 +43,11 @@ pub(crate) struct Definition {
     pub name: String,
     /// The number of the job.
     pub job: usize,
-    /// What stands for each name in the code; the job's own names where nothing does.
+    /// The replacement of each name in the code; the job's own names where there is none.
     pub names: FxHashMap<(u32, u32), (u32, u32)>,
 }
 
-/// What is in instructions beside numbers, by number.
+/// The operands of instructions other than constants, by number.
 #[derive(PartialEq, Eq, Hash)]
 enum Part {
     Signature(Signature),
@@ -61,9 +62,9 @@ struct Name {
     called: bool,
 }
 
-/// What a function is, in pieces.
+/// The structure of a function, in pieces.
 struct Form {
-    /// All but the numbers and the names.
+    /// Everything but the constants and the names.
     outline: Vec<u32>,
     /// Constants, as bits.
     numbers: Vec<(Inst, u64)>,
@@ -75,7 +76,7 @@ struct Forms {
     parts: FxHashMap<Part, u32>,
 }
 
-/// Numbers for things in the order in which they are first met.
+/// Numbers for entities in the order of first occurrence.
 struct Met(Vec<u32>, u32);
 
 impl Met {
@@ -95,7 +96,7 @@ impl Met {
     }
 }
 
-/// A function while its form is written down.
+/// A function whose structure is being recorded.
 struct Reading<'a> {
     f: &'a Function,
     values: Met,
@@ -109,7 +110,8 @@ impl Forms {
         *self.parts.entry(part).or_insert(next)
     }
 
-    /// The form of a function; `None` where an instruction has something that is not looked into.
+    /// Returns the structure of a function; `None` where an instruction has an operand of an
+    /// unsupported kind.
     fn of(&mut self, f: &Function) -> Option<Form> {
         let mut r = Reading {
             f,
@@ -265,7 +267,7 @@ fn pair(name: &UserExternalName) -> (u32, u32) {
     (name.namespace, name.index)
 }
 
-/// Items in groups of equal keys, in the order of each group's first.
+/// Groups items by equal keys, in the order of each group's first.
 fn grouped<K: std::hash::Hash + Eq>(items: impl Iterator<Item = (K, usize)>) -> Vec<Vec<usize>> {
     let mut known: FxHashMap<K, usize> = FxHashMap::default();
     let mut groups: Vec<Vec<usize>> = Vec::new();
@@ -279,7 +281,7 @@ fn grouped<K: std::hash::Hash + Eq>(items: impl Iterator<Item = (K, usize)>) -> 
     groups
 }
 
-/// What has to be compiled for these functions, and which of them gets what.
+/// Returns the functions to be compiled, and which of the given ones is implemented by which.
 pub(crate) fn share(module: &mut dyn Module, mut given: Vec<Given>) -> (Vec<Job>, Vec<Definition>) {
     let mut forms = Forms::default();
     // A number's low bytes come first in a table.
@@ -301,7 +303,7 @@ pub(crate) fn share(module: &mut dyn Module, mut given: Vec<Given>) -> (Vec<Job>
             jobs.push(Job { id, function });
             continue;
         };
-        // Which names are the same one is part of what a function is.
+        // The equality of names is part of a function's structure.
         let mut met: FxHashMap<(u32, u32), u32> = FxHashMap::default();
         let mut own: Vec<(u32, u32)> = Vec::new();
         let pattern = (form.names.iter())
@@ -335,7 +337,7 @@ pub(crate) fn share(module: &mut dyn Module, mut given: Vec<Given>) -> (Vec<Job>
     (jobs, definitions)
 }
 
-/// Functions without loops that differ in numbers, as one that reads them from a table.
+/// Merges functions without loops that differ in constants into one that reads them from a table.
 fn by_tables(module: &mut dyn Module, forms: &mut Forms, given: Vec<Given>) -> Vec<Given> {
     let plain = |g: &Given| {
         let conv = g.function.signature.call_conv;
@@ -379,7 +381,7 @@ fn by_tables(module: &mut dyn Module, forms: &mut Forms, given: Vec<Given>) -> V
     out.into_iter().flatten().collect()
 }
 
-/// One function for a group, and then what each of the group becomes.
+/// Creates one function for a group, and then the thunk of each member.
 fn one_for(module: &mut dyn Module, group: Vec<Given>, forms: &[&Form]) -> Vec<Given> {
     let differ = |k: usize| {
         forms
@@ -452,7 +454,7 @@ fn one_for(module: &mut dyn Module, group: Vec<Given>, forms: &[&Form]) -> Vec<G
     out
 }
 
-/// A function that hands its arguments and a table to another one.
+/// Creates a function that passes its arguments and a table to another one.
 fn handing(
     module: &mut dyn Module,
     signature: &Signature,

@@ -7,7 +7,7 @@ use relax_runtime::given::form;
 use crate::env::Env;
 use crate::kernel::dl_dtype;
 
-/// The words of a description: see [`relax_runtime::given`].
+/// Returns the words of a description: see [`relax_runtime::given`].
 pub(crate) fn data(env: &mut Env<'_>, described: &Described) -> DataId {
     let mut bytes = Vec::new();
     for word in words(described) {
@@ -16,7 +16,7 @@ pub(crate) fn data(env: &mut Env<'_>, described: &Described) -> DataId {
     env.data("described", &bytes, 8)
 }
 
-/// Parts say where other parts begin, so they are laid out first.
+/// Lays out the parts first, since parts refer to the offsets of other parts.
 fn words(Described(parts): &Described) -> Vec<i64> {
     let mut starts = Vec::with_capacity(parts.len());
     let mut length = 0i64;
@@ -50,7 +50,7 @@ fn words(Described(parts): &Described) -> Vec<i64> {
             }
             Part::Adt(ctors) => {
                 out.extend([form::ADT, ctors.len() as i64]);
-                // Where each constructor's fields are, then the fields of all.
+                // The offset of each constructor's fields, then the fields of all.
                 let mut at = out.len() as i64 + ctors.len() as i64;
                 for fields in ctors {
                     out.push(at);

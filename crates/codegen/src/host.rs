@@ -30,10 +30,11 @@ mod views;
 pub use packed::{Packed, Place};
 pub use views::{Given, View};
 
-/// A context, and what others lend of its heap.
+/// A context, shared with those who borrow from its heap.
 struct Context {
     ctx: *mut RxContext,
-    /// Values that nobody looks at any more. Whoever uses the context next releases them: counts are not atomic.
+    /// Values without references from the host. Whoever uses the context next releases them:
+    /// reference counts are not atomic.
     over: Mutex<Vec<Object>>,
 }
 
@@ -43,14 +44,14 @@ struct Object(*mut RxObject);
 // SAFETY: only whoever has the `Host` looks at its counts.
 unsafe impl Send for Object {}
 
-// SAFETY: a context belongs to one thread at a time, and is used through its `Host`, which is not `Sync`. What else keeps
-// it touches `over` alone, or is the last to keep it.
+// SAFETY: a context belongs to one thread at a time, and is used through its `Host`, which is not
+// `Sync`. What else keeps it touches `over` alone, or is the last to keep it.
 unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
 impl Context {
-    /// Releases what nobody looks at any more.
+    /// Releases values without references from the host.
     fn settle(&self) {
         let over = std::mem::take(&mut *self.over.lock().unwrap_or_else(PoisonError::into_inner));
         for object in over {
@@ -76,7 +77,8 @@ struct Lent {
     len: usize,
 }
 
-// SAFETY: a tensor that nobody else refers to is read only; its count is touched by whoever has the `Host`.
+// SAFETY: a tensor that nobody else refers to is read only; its count is touched by whoever has the
+// `Host`.
 unsafe impl Send for Lent {}
 // SAFETY: as above.
 unsafe impl Sync for Lent {}
@@ -106,7 +108,7 @@ const LENT: usize = 1 << 12;
 pub struct Host {
     context: Arc<Context>,
     ctx: *mut RxContext,
-    /// What compiled code calls by name points to these.
+    /// The host functions that compiled code calls by name.
     packed: Vec<Arc<packed::Registered>>,
 }
 
@@ -114,7 +116,7 @@ pub struct Host {
 unsafe impl Send for Host {}
 
 impl Host {
-    /// A context that runs parallel loops on so many threads, 0 for one per processor.
+    /// Creates a context that runs parallel loops on so many threads, 0 for one per processor.
     ///
     /// # Errors
     /// [`Error::Context`]: there is no memory, or there cannot be so many threads.
@@ -136,7 +138,7 @@ impl Host {
         }
     }
 
-    /// As [`Host::new`], with memory from the given functions.
+    /// Like [`Host::new`], with memory from the given functions.
     ///
     /// # Safety
     /// The functions keep the contract of `RxAllocator` for as long as values of the context live.
@@ -161,7 +163,8 @@ impl Host {
         self.call_timed(jit, entry, &inputs).map(|v| v.0)
     }
 
-    /// Calls an entry with tensors, tuples and data of them; also says how long the call itself took.
+    /// Calls an entry with tensors, tuples and data of them; also returns how long the call itself
+    /// took.
     ///
     /// # Errors
     /// As for [`Host::call`].
@@ -174,8 +177,8 @@ impl Host {
         self.with(jit, entry, inputs, copy)
     }
 
-    /// As [`Host::call_timed`], without a copy of large results: they stay in the context's heap until nobody looks at
-    /// them any more and the context is used again, or goes.
+    /// Like [`Host::call_timed`], without copying large results: they stay in the context's heap
+    /// until they have no references and the context is used again, or dropped.
     ///
     /// # Errors
     /// As for [`Host::call`].
@@ -184,7 +187,7 @@ impl Host {
         self.with(jit, entry, inputs, look).map(|v| v.0)
     }
 
-    /// The time that a call takes; its result goes back to the context's heap unseen.
+    /// Returns the time that a call takes; its result is released unread.
     ///
     /// # Errors
     /// As for [`Host::call`].
@@ -197,7 +200,8 @@ impl Host {
         self.with(jit, entry, inputs, |_| ()).map(|r| r.1)
     }
 
-    /// Calls an entry of a name, looks at its result, and releases it; also says how long the call itself took.
+    /// Calls an entry by name, passes its result to a function, and releases it; also returns how
+    /// long the call itself took.
     fn with<T>(
         &self,
         jit: &Jit,
@@ -212,7 +216,7 @@ impl Host {
         unsafe { self.run(code, inputs, look) }
     }
 
-    /// The same by its code.
+    /// Like `with`, for the entry's code.
     ///
     /// # Safety
     /// `code` is an entry that lives.
@@ -233,7 +237,8 @@ impl Host {
         out.map(|out| (look(out.object), took))
     }
 
-    /// An argument as an object. Its tensors borrow their elements and shapes from the value.
+    /// Converts an argument to an object. Its tensors borrow their elements and shapes from the
+    /// value.
     fn argument<'h>(&'h self, value: &'h Value) -> Result<Owned<'h>, Error> {
         let own =
             |object: *mut RxObject| (!object.is_null()).then_some(Owned { host: self, object });
@@ -276,12 +281,12 @@ impl Host {
         })
     }
 
-    /// A value outside, with its large tensors lent.
+    /// Converts a value to one outside, with its large tensors lent.
     fn lending(&self, object: *mut RxObject) -> Value {
         outside(object, &|object, kind| self.lend(object, kind))
     }
 
-    /// A large tensor with a block of its own that only its parent refers to, without a copy.
+    /// Lends a large tensor with a block of its own that only its parent refers to, without a copy.
     fn lend(&self, object: *mut RxObject, kind: i32) -> Option<Value> {
         if kind != Kind::Tensor as i32 {
             return None;
@@ -308,8 +313,8 @@ impl Host {
         }
     }
 
-    /// What each kernel has cost since [`Host::clear_profile`], by number; code compiled without profiling
-    /// leaves zeros.
+    /// Returns the cost of each kernel since [`Host::clear_profile`], by number; zeros for code
+    /// compiled without profiling.
     pub fn profile(&self, kernels: usize) -> Vec<KernelCost> {
         (0..kernels as i32)
             .map(|k| {
@@ -321,25 +326,26 @@ impl Host {
             .collect()
     }
 
-    /// Starts the profile anew.
+    /// Resets the profile.
     pub fn clear_profile(&self) {
         // SAFETY: the context lives.
         unsafe { rx_profile_clear(self.ctx) };
     }
 
-    /// Keeps single calls of kernels from now on, no more than so many; code compiled without profiling has none.
+    /// Records individual calls of kernels from now on, up to a maximum; code compiled without
+    /// profiling records none.
     pub fn trace(&self, most: usize) {
         // SAFETY: the context lives, and belongs to this thread now.
         unsafe { keep_events(self.ctx, most) };
     }
 
-    /// The calls that were kept since [`Host::trace`]; their times count from there.
+    /// Returns the calls recorded since [`Host::trace`]; their times count from there.
     pub fn events(&self) -> Vec<KernelEvent> {
         // SAFETY: as for `trace`.
         unsafe { take_events(self.ctx) }
     }
 
-    /// What the context's heap holds now.
+    /// Returns the memory that the context's heap holds.
     pub fn heap(&self) -> RxHeapStats {
         let mut stats = RxHeapStats::default();
         // SAFETY: both pointers are valid.
@@ -347,7 +353,7 @@ impl Host {
         stats
     }
 
-    /// The status of the last call that failed.
+    /// Returns the status of the last call that failed.
     pub fn status(&self) -> i32 {
         // SAFETY: the context lives.
         unsafe { rx_last_status(self.ctx) }
@@ -358,12 +364,13 @@ impl Host {
         self.ctx
     }
 
-    /// Gives back what nobody looks at any more.
+    /// Releases values without references from the host.
     pub(crate) fn settle(&self) {
         self.context.settle();
     }
 
-    /// A tensor that a kernel made, which the caller owns and gives up afterwards: a large one is lent, a small one copied.
+    /// Converts a tensor that a kernel created and the caller owns, and releases it: a large one is
+    /// lent, a small one copied.
     pub(crate) fn result(&self, object: *mut RxObject) -> Option<Tensor> {
         if object.is_null() {
             return None;
@@ -387,7 +394,7 @@ impl Host {
     }
 }
 
-/// An object that is released when it goes.
+/// An object that is released on drop.
 struct Owned<'h> {
     host: &'h Host,
     object: *mut RxObject,
@@ -432,7 +439,7 @@ fn from_dl(d: DLDataType) -> DType {
     }
 }
 
-/// A tensor of the runtime as it lies there.
+/// A tensor of the runtime, in place.
 #[derive(Clone, Copy)]
 struct Seen<'o> {
     dtype: DType,
@@ -465,7 +472,7 @@ impl<'o> Seen<'o> {
         }
     }
 
-    /// The tensor itself, which the context keeps as long as somebody has it.
+    /// Returns the tensor itself, which the context keeps as long as there is a reference to it.
     ///
     /// # Safety
     /// `object` is the tensor that this was looked at in, a live one of the context.
@@ -487,8 +494,8 @@ fn copy(object: *mut RxObject) -> Value {
     outside(object, &|_, _| None)
 }
 
-/// A value outside of its context. Of parts without fields, of which it says the kind, `lend` may give a form; the others
-/// are copied.
+/// Converts a value to one outside of its context. `lend` may provide a part without fields, whose
+/// kind it is given; the others are copied.
 fn outside(object: *mut RxObject, lend: &dyn Fn(*mut RxObject, i32) -> Option<Value>) -> Value {
     Value::unfold(object, |object| {
         // SAFETY: `object` is a live value, a part of one that the caller owns.

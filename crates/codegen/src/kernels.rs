@@ -1,8 +1,8 @@
-//! Kernels that are called one by one, by who keeps values of its own: the virtual machine.
+//! Kernels that are called individually, by a caller with values of its own: the virtual machine.
 //!
-//! Invariant: whatever tensors are given, a call reads and writes inside of them. Element types and ranks are held
-//! against the program's here, extents by the code itself; a weight that the code expects packed is one that was
-//! packed here.
+//! Invariant: whatever tensors are passed, a call reads and writes inside of them. Element types
+//! and ranks are checked against the program's here, extents by the code itself; a weight that the
+//! code expects packed is one that was packed here.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -27,7 +27,7 @@ use crate::prepack::{Form, pack, weights};
 pub(crate) type Code =
     unsafe extern "C" fn(*mut c_void, *const *const RxTensor, *mut *mut RxObject) -> i32;
 
-/// A call of a kernel in a program: which, and what of its inputs is constant.
+/// A call of a kernel in a program: which kernel, and which of its inputs are constant.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The kernel's number.
@@ -39,15 +39,15 @@ pub struct Site {
 /// Why a call failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// The arguments are not the kernel's.
+    /// The arguments do not match the kernel's.
     Unfit(String),
-    /// The kernel itself says so: a status of the runtime, and the message.
+    /// The kernel itself failed: a status of the runtime, and the message.
     Failed(i32, String),
 }
 
-/// What is compiled for a program's kernels: their code in the forms in which they are called.
+/// The variants in which a program's kernels are compiled.
 pub(crate) struct Plan {
-    /// Programs, with the inputs that come packed.
+    /// Programs, with the inputs that are packed.
     pub code: Vec<(KernelDef, Vec<Buf>)>,
     /// The code for a kernel and a set of packed inputs.
     pub variants: Vec<Variant>,
@@ -59,7 +59,7 @@ pub(crate) struct Plan {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Variant {
     pub kernel: u32,
-    /// The inputs that come packed, by bits in the order of those that can.
+    /// The packed inputs, by bits in the order of those that can be packed.
     pub mask: u64,
 }
 
@@ -72,7 +72,7 @@ pub(crate) struct Packed {
     pub packed: Tensor,
 }
 
-/// The inputs that may come packed; no more than a mask has bits.
+/// Returns the inputs that may be packed; no more than a mask has bits.
 pub(crate) fn packable(program: &Program) -> Vec<(usize, Form)> {
     let mut all = weights(program);
     all.truncate(64);
@@ -80,7 +80,7 @@ pub(crate) fn packable(program: &Program) -> Vec<(usize, Form)> {
 }
 
 impl Plan {
-    /// For kernels that are called at these sites.
+    /// Selects the variants for kernels that are called at these sites.
     pub fn new(kernels: &[KernelDef], sites: &[Site]) -> Plan {
         let mut plan = Plan {
             code: Vec::new(),
@@ -133,22 +133,22 @@ impl Plan {
     }
 }
 
-/// Where a constant's elements lie, for those that lie nowhere else.
+/// Returns the address of a constant's elements, for those with an address of their own.
 pub(crate) fn address(t: &Tensor) -> Option<usize> {
     // Small tensors have their elements with them.
     (t.bytes().len() > 8).then(|| t.bytes().as_ptr() as usize)
 }
 
-/// What a kernel's code takes and gives.
+/// The inputs and outputs of a kernel's code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
     /// Element types and ranks of the inputs.
     pub inputs: Vec<(DType, usize)>,
     /// Likewise of the results.
     pub outputs: Vec<(DType, usize)>,
-    /// Whether results are made by the caller; the code holds them against its own extents.
+    /// Whether the caller allocates results; the code checks them against its own extents.
     pub given: bool,
-    /// The inputs that may come packed.
+    /// The inputs that may be packed.
     pub packable: Vec<usize>,
 }
 
@@ -170,12 +170,12 @@ impl Signature {
 /// A kernel that can be called.
 struct Compiled {
     form: Signature,
-    /// Constants by where they lie, and their packed forms, for each input that may come packed.
+    /// Constants by address, and their packed forms, for each input that may be packed.
     packed: Vec<(usize, FxHashMap<usize, Tensor>)>,
     variants: Vec<(u64, Code)>,
 }
 
-/// What keeps code in memory.
+/// The owner of the code's memory.
 pub(crate) enum Memory {
     Jit(Box<JITModule>),
     #[cfg(all(target_arch = "x86_64", unix))]
@@ -185,7 +185,7 @@ pub(crate) enum Memory {
 /// The kernels of a program in memory.
 pub struct Kernels {
     kernels: Vec<Compiled>,
-    /// What packed constants were made of, so that nothing else comes to lie there.
+    /// The constants that packed ones were made from, kept so that their addresses are not reused.
     _held: Vec<Tensor>,
     memory: Option<Memory>,
 }
@@ -200,11 +200,11 @@ impl Drop for Kernels {
 }
 
 impl Kernels {
-    /// Compiles the kernels of a program, which calls them at these sites, for this machine. `checks`: the code holds
-    /// also what is proven against what it finds.
+    /// Compiles the kernels of a program, which calls them at these sites, for this machine.
+    /// `checks`: the code also checks what is proven.
     ///
     /// # Errors
-    /// A kernel asks for something that native code does not do.
+    /// A kernel requires something that native code does not support.
     pub fn compile(
         kernels: &[KernelDef],
         sites: &[Site],
@@ -268,11 +268,12 @@ impl Kernels {
         }
     }
 
-    /// Calls a kernel; its results, in order. `shapes` are those of the results, where the caller knows all of them.
-    /// Large results stay in the heap of the host's context until nobody looks at them any more.
+    /// Calls a kernel and returns its results, in order. `shapes` are those of the results, where
+    /// the caller knows all of them. Large results stay in the heap of the host's context until
+    /// they have no references.
     ///
     /// # Errors
-    /// The arguments are not the kernel's, or it fails.
+    /// The arguments do not match the kernel's, or it fails.
     pub fn call(
         &self,
         host: &Host,
@@ -294,7 +295,7 @@ impl Kernels {
         {
             return Err(unfit("a kernel's input is of another element type or rank"));
         }
-        // What is no truth value would be one to the code.
+        // The code would treat a byte that is not a boolean as one.
         let settled: Vec<Option<Tensor>> = inputs.iter().map(|t| truths(t)).collect();
         let (mut mask, mut tensors) = (0, Vec::with_capacity(inputs.len()));
         for (t, settled) in inputs.iter().zip(&settled) {
@@ -312,8 +313,9 @@ impl Kernels {
         let (_, code) = found.ok_or_else(|| unfit("the kernel is not called so"))?;
         let pointers: Vec<*const RxTensor> = tensors.iter().map(|t| t as *const _).collect();
         let mut outs = self.outputs(host, k, shapes)?;
-        // SAFETY: the tensors live through the call and are of the element types and ranks that the code was compiled
-        // for; it checks their extents. Results that were made are its own, others it makes.
+        // SAFETY: the tensors live through the call and are of the element types and ranks that the
+        // code was compiled for; it checks their extents. Results that were made are its own,
+        // others it makes.
         let status = unsafe { code(host.ctx().cast(), pointers.as_ptr(), outs.0.as_mut_ptr()) };
         if status != 0 {
             return Err(Failure::Failed(status, host.error()));
@@ -330,7 +332,7 @@ impl Kernels {
         }
     }
 
-    /// The results of a call, as far as the caller makes them.
+    /// The results of a call, as far as the caller allocates them.
     fn outputs<'h>(
         &self,
         host: &'h Host,
@@ -368,7 +370,7 @@ impl Drop for Outputs<'_> {
     }
 }
 
-/// Holds results that a kernel made itself against what was asked for.
+/// Checks results that a kernel allocated itself against the requested shapes.
 fn agree(results: &[Tensor], shapes: &[Vec<i64>]) -> Result<(), Failure> {
     for (t, wanted) in results.iter().zip(shapes) {
         if t.shape() != &wanted[..] {
@@ -380,7 +382,7 @@ fn agree(results: &[Tensor], shapes: &[Vec<i64>]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The truth values of a tensor as 0 and 1, where they are other bytes.
+/// Returns the booleans of a tensor as 0 and 1, where they are other bytes.
 fn truths(t: &Tensor) -> Option<Tensor> {
     if !t.dtype().is_bool() || t.bytes().iter().fold(0, |all, b| all | b) <= 1 {
         return None;
@@ -392,7 +394,8 @@ fn truths(t: &Tensor) -> Option<Tensor> {
     Some(out)
 }
 
-/// A tensor as compiled code sees it, for as long as it lives; nobody counts it.
+/// Returns a tensor in the form that compiled code reads, valid as long as the tensor lives; it is
+/// not reference-counted.
 fn seen(t: &Tensor) -> RxTensor {
     RxTensor {
         header: RxObject {

@@ -5,18 +5,20 @@ use std::path::Path;
 
 use crate::{Entry, Error};
 
-/// The symbol of a library's own description: a text that ends in a zero byte.
+/// The symbol of a library's own description: a NUL-terminated text.
 pub const DESCRIPTION: &str = "relax_description";
-/// Whose address tells whether a library's runtime is that of this process.
+/// A symbol whose address tells whether a library's runtime is that of this process.
 const OF_THE_RUNTIME: &str = "rx_context_create";
 
-/// The runtime that compiled code of this version calls: another one has another text.
+/// Returns the fingerprint of the runtime that compiled code of this version calls: another runtime
+/// has another one.
 #[must_use]
 pub fn runtime_sources() -> &'static str {
     relax_runtime::SOURCES
 }
 
-/// A library that was loaded. Its code stays in memory: threads of the runtime may still run it when nobody refers to it.
+/// A loaded library. Its code stays in memory: threads of the runtime may still run it when there
+/// are no references to it.
 #[derive(Debug)]
 pub struct Library {
     handle: *mut c_void,
@@ -31,7 +33,8 @@ impl Library {
     /// Loads a library.
     ///
     /// # Safety
-    /// Loading runs the library's initialisers, and its entries are what they are called: the file is trusted.
+    /// Loading runs the library's initialisers, and its entries are assumed to be what their names
+    /// say: the file is trusted.
     ///
     /// # Errors
     /// [`Error::Load`]: it cannot be loaded, or has a runtime of its own.
@@ -59,7 +62,7 @@ impl Library {
         (!found.is_null()).then_some(found)
     }
 
-    /// What the library says of itself.
+    /// Returns the library's description of itself.
     #[must_use]
     pub fn description(&self) -> Option<String> {
         let at = self.symbol(DESCRIPTION)?.cast::<c_char>();

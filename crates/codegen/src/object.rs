@@ -1,8 +1,8 @@
 //! Object files, written without a copy of their weights.
 //!
-//! The elements of large constants are most of an object. Cranelift would copy them into its own sections, and the
-//! writer into the file's bytes; here they are sections that are borrowed from the program, and the file goes out
-//! piece by piece.
+//! The elements of large constants are most of an object. Cranelift would copy them into its own
+//! sections, and the writer into the file's bytes; here they are sections that are borrowed from
+//! the program, and the file is written piece by piece.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -29,14 +29,15 @@ pub struct Object {
     apart: Vec<DataId>,
 }
 
-/// Compiles a lowered program into an object file. The same program gives the same bytes.
+/// Compiles a lowered program into an object file. The output is deterministic.
 ///
-/// With `weights`, the elements of large constants go to a file of that name, which the caller writes
-/// ([`Object::weights`]): the entries map it at their first call, see [`relax_runtime::weights`]. `packed` is told of
-/// constants of which the object has a form of its own: where they are mapped, their pages can be given back.
+/// With `weights`, the elements of large constants go to a file of that name, which the caller
+/// writes ([`Object::weights`]): the entries map it at their first call, see
+/// [`relax_runtime::weights`]. `packed` is called with constants that the object has in another
+/// form: where they are mapped, their pages can be released.
 ///
 /// # Errors
-/// There is no code for the target, or for something in the program.
+/// There is no code for the target, or for a construct in the program.
 pub fn object(
     lowered: &Lowered,
     target: &Target,
@@ -54,7 +55,7 @@ pub fn object(
     if let Some(file) = weights {
         weights_packed.move_to_file(file);
     } else if isa.triple().binary_format == BinaryFormat::Elf {
-        // The other formats bound the number of sections, or have no use for so many.
+        // The other formats limit the number of sections, or do not benefit from so many.
         apart = weights_packed.large();
         weights_packed.outside.clone_from(&apart);
     }

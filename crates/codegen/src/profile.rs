@@ -1,7 +1,7 @@
-//! How much arithmetic a kernel does, as a number computed where it is called.
+//! The arithmetic work of a kernel, as a number computed where it is called.
 //!
-//! Every arithmetic operation of an element counts as one, index arithmetic and conditions do not; loops whose extents
-//! depend on data or on other loops count once.
+//! Every arithmetic operation of an element counts as one, index arithmetic and conditions do not
+//! count; loops whose extents depend on data or on other loops count once.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -15,7 +15,8 @@ use relax_tensor::DType;
 /// Offset of the extents' address in a tensor.
 const SHAPE: i32 = std::mem::offset_of!(relax_runtime::object::RxTensor, shape) as i32;
 
-/// Operations in one evaluation of an expression, beside index arithmetic and conditions (of padding, say).
+/// Returns the number of operations in one evaluation of an expression, without index arithmetic
+/// and conditions (of padding, say).
 fn operations(e: &Ex) -> i64 {
     let mut n = 0;
     visit_expr(e, |x| {
@@ -28,7 +29,7 @@ fn operations(e: &Ex) -> i64 {
     n
 }
 
-/// Terms of the work: so many operations for each element of a box.
+/// Returns the terms of the work: so many operations for each element of an index domain.
 fn terms(p: &Program) -> Vec<(i64, Vec<Ex>)> {
     let mut found = Vec::new();
     for stage in &p.stages {
@@ -97,8 +98,8 @@ pub(crate) fn flops(
     total
 }
 
-/// An extent over dimensions; `None` where it depends on anything else. Extents are shallow, and deeper
-/// ones are left out.
+/// Returns an extent over dimensions; `None` where it depends on anything else. Extents are
+/// shallow, and deeper ones are omitted.
 fn extent(
     b: &mut FunctionBuilder<'_>,
     env: &mut Env<'_>,

@@ -1,10 +1,11 @@
-//! Integer arithmetic that is known already, and what nobody uses, taken out of a function before it is compiled.
+//! Constant folding of integer arithmetic and dead code elimination in a function before it is
+//! compiled.
 //!
-//! The emitters write the general form of an index, a size or a check; where extents are constants, most of it says
-//! nothing. Cranelift's optimiser finds that as well, at some hundred times the price, and not at all in functions
-//! that are compiled without it.
+//! The emitters write the general form of an index, a size or a check; where extents are constants,
+//! most of it folds. Cranelift's optimiser does that as well, at some hundred times the cost, and
+//! not at all in functions that are compiled without it.
 //!
-//! Invariant: a function does what it did before.
+//! Invariant: the behaviour of a function is unchanged.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::immediates::Imm64;
@@ -12,7 +13,7 @@ use cranelift_codegen::ir::{
     Function, Inst, InstructionData, Opcode, Type, Value, ValueDef, types,
 };
 
-/// What an instruction turns out to be.
+/// The simplified form of an instruction.
 enum Known {
     Constant(i64),
     Value(Value),
@@ -20,7 +21,7 @@ enum Known {
     Goes(usize),
 }
 
-/// Folds constants, then removes what has no effect and no user.
+/// Folds constants, then removes instructions without effects and users.
 pub(crate) fn settle(f: &mut Function) {
     let mut blocks = f.layout.entry_block();
     while let Some(block) = blocks {
@@ -58,7 +59,7 @@ pub(crate) fn settle(f: &mut Function) {
     remove_unused(f);
 }
 
-/// Removes what has no effect and no user, users before what they use.
+/// Removes instructions without effects and users, users before their operands.
 fn remove_unused(f: &mut Function) {
     let mut uses = vec![0u32; f.dfg.num_values()];
     let mut all = Vec::with_capacity(f.dfg.num_insts());
@@ -93,7 +94,7 @@ fn count(uses: &mut [u32], v: Value, by: u32) {
     }
 }
 
-/// The number that a value always is, sign-extended.
+/// Returns the number that a value always is, sign-extended.
 pub(crate) fn constant(f: &Function, v: Value) -> Option<i64> {
     let ValueDef::Result(inst, _) = f.dfg.value_def(f.dfg.resolve_aliases(v)) else {
         return None;
@@ -107,7 +108,7 @@ pub(crate) fn constant(f: &Function, v: Value) -> Option<i64> {
     }
 }
 
-/// The low bits of a number, as constants of a type have them.
+/// Returns the low bits of a number, in the form that constants of a type have.
 fn masked(n: i64, ty: Type) -> i64 {
     match ty.bits() {
         64 => n,
@@ -168,7 +169,7 @@ fn known(f: &Function, inst: Inst) -> Option<Known> {
         InstructionData::Brif { arg, .. } => Some(Known::Goes(usize::from(of(arg)? == 0))),
         _ => None,
     }
-    // Wider integers are no constants here.
+    // Wider integers are not treated as constants here.
     .filter(|k| match k {
         Known::Constant(_) => {
             let result = f.dfg.inst_results(inst).first();
@@ -181,7 +182,7 @@ fn known(f: &Function, inst: Inst) -> Option<Known> {
     })
 }
 
-/// The result of an operation on two constants.
+/// Returns the result of an operation on two constants.
 fn binary(op: Opcode, a: i64, b: i64, ty: Type) -> Option<i64> {
     let (ua, ub) = (masked(a, ty) as u64, masked(b, ty) as u64);
     let by = (ub % u64::from(ty.bits())) as u32;
@@ -205,7 +206,7 @@ fn binary(op: Opcode, a: i64, b: i64, ty: Type) -> Option<i64> {
     })
 }
 
-/// An operand that an operation leaves as it is, or the number that comes of any.
+/// Returns an operand that an operation returns unchanged, or its constant result.
 fn unchanged(op: Opcode, [a, b]: [Value; 2], consts: [Option<i64>; 2]) -> Option<Known> {
     match (op, consts) {
         (Opcode::Iadd | Opcode::Bor | Opcode::Bxor, [Some(0), _]) => Some(Known::Value(b)),

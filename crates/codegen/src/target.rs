@@ -13,26 +13,28 @@ use crate::Error;
 use crate::module::{Extras, Listing, compile};
 use crate::prepack::prepack;
 
-/// What code is generated for.
+/// The target of code generation.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
-    /// The target triple (`aarch64-unknown-linux-gnu`) or its beginning (`aarch64`); this machine's where `None`.
+    /// The target triple (`aarch64-unknown-linux-gnu`) or its beginning (`aarch64`); that of this
+    /// machine if `None`.
     pub triple: Option<String>,
-    /// CPU features and processors by Cranelift's names, with or without `has_` (`avx2`, `haswell`); [`NATIVE`] for
-    /// what this machine has. Without any, code runs on every processor of the architecture ([`X86_64_LEAST`]
-    /// for x86-64) and is the same whichever machine makes it.
+    /// CPU features and processors by Cranelift's names, with or without `has_` (`avx2`,
+    /// `haswell`); [`NATIVE`] for those of this machine. Without any, code runs on every processor
+    /// of the architecture ([`X86_64_LEAST`] for x86-64) and does not depend on the machine that
+    /// compiles it.
     pub features: Vec<String>,
     /// Whether Cranelift optimises.
     pub optimize: bool,
-    /// What C symbols of entries begin with instead of `relax`: see [`crate::entry_symbol`].
+    /// The prefix of entries' C symbols instead of `relax`: see [`crate::entry_symbol`].
     pub prefix: Option<String>,
 }
 
 /// The name for the features of the machine that compiles.
 pub const NATIVE: &str = "native";
-/// The least that is asked of x86-64: SSE4.2, which vectors of floats are rounded with.
+/// The minimum for x86-64: SSE4.2, which has the instructions that round vectors of floats.
 pub const X86_64_LEAST: &str = "x86-64-v2";
-/// The architectures that the runtime's values are laid out for: 64 bits, little-endian.
+/// The architectures that support the layout of the runtime's values: 64 bits, little-endian.
 const ARCHITECTURES: &[&str] = &["x86_64", "aarch64", "riscv64", "riscv64gc"];
 
 /// `; did you mean …?`, or nothing.
@@ -42,7 +44,7 @@ fn hint<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
 }
 
 impl Target {
-    /// This machine, with all that it can do.
+    /// Returns this machine, with all its features.
     pub(crate) fn this_machine() -> Target {
         Target {
             triple: None,
@@ -52,7 +54,7 @@ impl Target {
         }
     }
 
-    /// Holds it against what code can be generated for.
+    /// Checks that code can be generated for it.
     ///
     /// # Errors
     /// [`Error::Target`]: what is wrong, and what there is.
@@ -60,7 +62,7 @@ impl Target {
         self.isa(true).map(drop)
     }
 
-    /// Whether it is the machine that this runs on, named or not.
+    /// Returns whether it is the machine that this runs on, named or not.
     pub fn is_host(&self) -> bool {
         self.full_triple().is_ok_and(|t| t == Triple::host())
     }
@@ -79,7 +81,7 @@ impl Target {
             ))
         };
         if architecture == text {
-            // As rustc and clang complete it on the systems that most use.
+            // As rustc and clang complete it on the most common systems.
             let whole = format!("{text}-unknown-linux-gnu");
             return Triple::from_str(&whole).map_err(|_| unknown("no such architecture"));
         }
@@ -89,7 +91,8 @@ impl Target {
         })
     }
 
-    /// Cranelift's description of the target. `pic`: position-independent, for shared libraries.
+    /// Returns Cranelift's description of the target. `pic`: position-independent, for shared
+    /// libraries.
     pub(crate) fn isa(&self, pic: bool) -> Result<OwnedTargetIsa, Error> {
         let mut flags = settings::builder();
         let yes = |on: bool| if on { "true" } else { "false" };
@@ -167,7 +170,7 @@ fn feature(isa: &isa::Builder, name: &str) -> Result<&'static str, Error> {
     )))
 }
 
-/// The code of a lowered program as text, function by function.
+/// Returns the code of a lowered program as text, function by function.
 ///
 /// # Errors
 /// The target is unknown, or code cannot be made for it.

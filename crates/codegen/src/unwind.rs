@@ -1,19 +1,21 @@
-//! Which references a function owns at each point, and the code that gives them up after an error.
+//! Cleanup after errors: which references a function owns at each point, and the code that releases
+//! them.
 //!
-//! After an error a function releases what it owns and returns null; its callers do the same. The releases
-//! are chains of blocks off the hot path: each gives up one register and goes on to the chain of the
-//! others, so that points which own nearly the same registers share nearly all of their chain. What dies
-//! soonest comes first in a chain, because the points after its death then need just the rest.
+//! After an error a function releases what it owns and returns null; its callers do the same. The
+//! releases are chains of blocks off the hot path: each releases one register and continues with
+//! the chain of the others, so that points which own nearly the same registers share nearly all of
+//! their chain. The register that dies first comes first in a chain, because the points after its
+//! death then need just the rest.
 
 use cranelift_codegen::ir::Block;
 use relax_lower::lir::{BlockId, Inst, LFunc, Reg};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// The closure that runs, before its captured values have been read.
+/// The running closure, before its captured values have been read.
 pub(crate) const CLOSURE: Reg = Reg(u32::MAX);
 
-/// The registers of a function whose references nothing counts: those that hold immortal objects, what others
-/// keep alive, or no value.
+/// Returns the registers of a function that are not reference-counted: those that hold immortal
+/// objects, borrowed values, or no value.
 fn uncounted(f: &LFunc) -> FxHashSet<Reg> {
     let all = (0..f.regs.len() as u32).map(Reg);
     let mut found: FxHashSet<Reg> = all.filter(|&r| !f.is_counted(r)).collect();
@@ -34,21 +36,21 @@ fn uncounted(f: &LFunc) -> FxHashSet<Reg> {
     found
 }
 
-/// What is owned, soonest to die last, with the chain that releases each beginning.
+/// The owned registers, last to die first, with the cleanup chain that starts at each.
 #[derive(Default)]
 pub(crate) struct Owned {
-    /// Death and register. A register stands here once for every reference.
+    /// Death and register. A register occurs here once for every reference.
     regs: Vec<(usize, Reg)>,
-    /// The chain that releases `regs[..=k]`, as far as it was made.
+    /// The chain that releases `regs[..=k]`, as far as it was created.
     chains: Vec<Block>,
-    /// Where each register is used last, in order of the blocks.
+    /// The last use of each register, in order of the blocks.
     death: FxHashMap<Reg, usize>,
     uncounted: FxHashSet<Reg>,
     known: FxHashMap<(Block, Reg), Block>,
 }
 
 impl Owned {
-    /// For a function; nothing is owned yet.
+    /// Creates it for a function, with nothing owned.
     pub fn new(f: &LFunc) -> Owned {
         let mut death = FxHashMap::default();
         let mut at = 0;
@@ -85,17 +87,17 @@ impl Owned {
         }
     }
 
-    /// Whether nothing counts the register's references.
+    /// Returns whether the register is not reference-counted.
     pub fn is_uncounted(&self, r: Reg) -> bool {
         self.uncounted.contains(&r)
     }
 
-    /// All that is owned now, to be taken up again at the start of a block.
+    /// Returns all registers that are owned now, to be restored at the start of a block.
     pub fn all(&self) -> Vec<Reg> {
         self.regs.iter().map(|r| r.1).collect()
     }
 
-    /// Forgets what is owned and starts with `regs`.
+    /// Resets the owned registers to `regs`.
     pub fn restart(&mut self, regs: &[Reg]) {
         self.regs.clear();
         self.chains.clear();
@@ -125,8 +127,9 @@ impl Owned {
         }
     }
 
-    /// The block to go to after an error: it releases all that is owned now and ends at `end`. `make`
-    /// makes the block that releases a register and goes on at another.
+    /// Returns the block to jump to after an error: it releases all registers that are owned now
+    /// and ends at `end`. `make` creates the block that releases a register and continues at
+    /// another.
     pub fn chain(&mut self, end: Block, make: &mut dyn FnMut(Reg, Block) -> Block) -> Block {
         while let Some(&(_, r)) = self.regs.get(self.chains.len()) {
             let rest = self.chains.last().copied().unwrap_or(end);
@@ -137,9 +140,10 @@ impl Owned {
     }
 }
 
-/// What is owned where each block starts.
+/// Returns the owned registers at the start of each block.
 ///
-/// Invariant: all ways into a block own the same registers, as `relax_lower::counts` leaves it.
+/// Invariant: all predecessors of a block own the same registers at its start, as
+/// `relax_lower::counts` leaves it.
 pub(crate) fn at_starts(f: &LFunc, owned: &mut Owned) -> FxHashMap<BlockId, Vec<Reg>> {
     let mut starts: FxHashMap<BlockId, Vec<Reg>> = FxHashMap::default();
     let mut first = f.params.clone();
@@ -169,7 +173,7 @@ pub(crate) fn at_starts(f: &LFunc, owned: &mut Owned) -> FxHashMap<BlockId, Vec<
     starts
 }
 
-/// What an instruction changes when all is well.
+/// Updates the owned registers for an instruction that succeeds.
 pub(crate) fn step(owned: &mut Owned, inst: &Inst) {
     match inst {
         Inst::Retain(r) => owned.take(*r),

@@ -1,14 +1,15 @@
-//! Match coverage: which values no clause handles, which clauses no value reaches.
+//! Match coverage: the values that no clause handles, and the clauses that no value reaches.
 //!
 //! The matrix algorithm of L. Maranget, "Warnings for pattern matching" (2007): a clause is useful
 //! when some value matches it and none of the clauses before it. The wildcard is useful after all
-//! clauses exactly when the match is not exhaustive; the values that witness it are spelled out.
+//! clauses exactly when the match is not exhaustive; the witnesses are reported as patterns.
 //!
-//! Spelling out all that is missing takes time that grows fast with columns and clauses. Beyond [`BUDGET`] it is only
-//! decided whether something is ([`decide`]).
+//! Enumerating all missing patterns takes time that grows fast with columns and clauses. Beyond
+//! [`BUDGET`], it is only decided whether there are any ([`decide`]).
 //!
-//! Invariant: keeps its own stack, and its work is bounded by [`BUDGET`] and [`DECISION`], since usefulness is
-//! NP-complete. A match that even these do not decide is an error: none is accepted that leaves values out.
+//! Invariant: keeps its own stack, and its work is bounded by [`BUDGET`] and [`DECISION`], since
+//! usefulness is NP-complete. A match that even these do not decide is an error: none is accepted
+//! that leaves values out.
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{CtorId, Expr, ExprId, PatId, Pattern};
@@ -20,42 +21,43 @@ use decide::Decision;
 
 mod decide;
 
-/// How many rows may be looked at for one match.
+/// The number of rows that may be visited for one match.
 const BUDGET: u64 = 500_000;
-/// How many more to decide whether something is missing, for each question.
+/// The additional number for deciding whether something is missing, for each question.
 const DECISION: u64 = 20_000_000;
-/// How many missing patterns are spelled out.
+/// The number of missing patterns that are reported.
 const SHOWN: usize = 5;
-/// How many clauses are suggested at most.
+/// The maximum number of clauses that are suggested.
 const ADDED: usize = 40;
 
 /// One column of a row: a pattern, or anything.
 type Cell = Option<PatId>;
 
-/// What a pattern's head is.
+/// The head of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Head {
     Ctor(CtorId),
     Tuple(usize),
 }
 
-/// A step in the description of a missing value, undone from the inside out.
+/// A step in the description of a missing value, applied from the inside out.
 #[derive(Clone, Debug)]
 enum Built {
-    /// The first column is this constructor of so many parts.
+    /// The first column is this constructor of so many fields.
     Head(Head, usize),
     /// The first column is anything.
     Any,
 }
 
-/// A missing value: a pattern as text, built of texts.
+/// A missing value: a pattern as text, composed of texts.
 struct Task {
     rows: Vec<Vec<Cell>>,
     row: Vec<Cell>,
     path: Vec<Built>,
 }
 
-/// Rows by what their first column asks for: only those that ask for a head, or for nothing, say something about it.
+/// The rows by the head of their first column: only those with that head, or with a wildcard, are
+/// relevant to it.
 #[derive(Default)]
 struct Split {
     asked: FxHashMap<Head, Vec<usize>>,
@@ -72,7 +74,7 @@ impl Split {
         self.first = self.first.or(head);
     }
 
-    /// The rows that a head can belong to, in their order.
+    /// Returns the rows that a head can belong to, in their order.
     fn rows<'a>(&self, all: &'a [Vec<Cell>], head: Head) -> impl Iterator<Item = &'a Vec<Cell>> {
         let mut rows = self.asked.get(&head).cloned().unwrap_or_default();
         rows.extend(&self.anything);
@@ -82,7 +84,7 @@ impl Split {
 }
 
 impl Solver<'_> {
-    /// Reports what a match leaves out, and clauses that are never reached.
+    /// Reports missing patterns of a match, and unreachable clauses.
     pub fn check_coverage(&mut self, e: ExprId) {
         let m = self.m;
         let Expr::Match {
@@ -179,7 +181,7 @@ impl Solver<'_> {
         self.report(d);
     }
 
-    /// Whether something matches a pattern (anything, without one) and none of the rows.
+    /// Returns whether some value matches a pattern (any value, without one) and none of the rows.
     fn decided(&self, rows: &[Vec<Cell>], row: Option<PatId>, budget: &mut u64) -> Decision {
         let rows: Vec<PatId> = rows.iter().filter_map(|r| r[0]).collect();
         decide::decide(self.m, &rows, row, budget)
@@ -195,7 +197,7 @@ impl Solver<'_> {
         self.report(d);
     }
 
-    /// Suggests clauses for all that is missing, before those that are there: no value is for both.
+    /// Suggests clauses for all missing patterns, before the existing ones: no value matches both.
     fn suggest_clauses(&self, d: Diagnostic, e: ExprId, missing: &[String]) -> Diagnostic {
         let m = self.m;
         let Expr::Match { clauses, .. } = &m.exprs[e] else {
@@ -233,8 +235,8 @@ impl Solver<'_> {
         }
     }
 
-    /// The parts of a row's first column under a head, then the other columns; `None` when the
-    /// first column is something else.
+    /// Returns the fields of a row's first column under a head, followed by the other columns;
+    /// `None` when the first column is something else.
     fn specialise(&self, row: &[Cell], head: Head) -> Option<Vec<Cell>> {
         let n = self.arity(head);
         let mut out: Vec<Cell> = Vec::with_capacity(n + row.len() - 1);
@@ -247,7 +249,7 @@ impl Solver<'_> {
                     return None;
                 }
                 out.extend(parts.iter().map(|&p| Some(p)).take(n));
-                // A wrong number of parts was reported; what is missing counts as anything.
+                // A wrong number of fields was reported; missing ones count as wildcards.
                 out.resize(n, None);
             }
         }
@@ -255,7 +257,7 @@ impl Solver<'_> {
         Some(out)
     }
 
-    /// Up to `limit` values that match `row` and none of `rows`, as patterns.
+    /// Returns up to `limit` values that match `row` and none of `rows`, as patterns.
     fn missing(
         &self,
         rows: &[Vec<Cell>],
@@ -301,7 +303,7 @@ impl Solver<'_> {
                     .collect(),
             };
             if all.is_empty() {
-                // Nobody looks at this column.
+                // No row tests this column.
                 let rest = |r: &Vec<Cell>| r[1..].to_vec();
                 let mut path = task.path.clone();
                 path.push(Built::Any);
@@ -312,7 +314,7 @@ impl Solver<'_> {
                 });
                 continue;
             }
-            // In reverse, so that the first constructor is looked at first.
+            // In reverse, so that the first constructor is visited first.
             for head in all.into_iter().rev() {
                 work.extend(self.under(&task, &split, head));
             }
@@ -330,14 +332,15 @@ impl Solver<'_> {
         Some(Task { rows, row, path })
     }
 
-    /// The pattern behind a path: columns are described left to right, parts before what follows.
+    /// Returns the pattern of a path: columns are described left to right, fields before what
+    /// follows.
     fn spell(&self, path: &[Built]) -> String {
         let mut stack: Vec<String> = Vec::new();
         for step in path.iter().rev() {
             match step {
                 Built::Any => stack.push("_".into()),
                 Built::Head(head, n) => {
-                    // The parts of this head were pushed just before, the first one last.
+                    // The fields of this head were pushed just before, the first one last.
                     let at = stack.len().saturating_sub(*n);
                     let mut parts = stack.split_off(at);
                     parts.reverse();

@@ -1,4 +1,4 @@
-//! Which functions refer to which, and the parts of expressions.
+//! The dependencies between functions, and the children of expressions.
 
 use relax_base::Id;
 use relax_ir::{Expr, ExprId, FuncId, GlobalId};
@@ -6,8 +6,8 @@ use relax_ir::{Expr, ExprId, FuncId, GlobalId};
 use crate::solver::Solver;
 
 impl Solver<'_> {
-    /// Groups of functions that refer to each other, dependencies first (Tarjan's algorithm on an
-    /// explicit stack). Functions with complete signatures depend on nothing and nothing on them.
+    /// Returns groups of mutually dependent functions, dependencies first (Tarjan's algorithm on an
+    /// explicit stack). Functions with complete signatures have no dependencies and no dependents.
     pub fn dependency_groups(
         &self,
         funcs: &[(GlobalId, FuncId)],
@@ -91,7 +91,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Calls `f` for every direct part of an expression, function bodies included.
+    /// Calls `f` for every child of an expression, including function bodies.
     pub fn for_parts(&self, e: ExprId, f: &mut dyn FnMut(ExprId)) {
         match &self.m.exprs[e] {
             Expr::Var(_)

@@ -1,4 +1,4 @@
-//! Effects: which functions do more than give a value, and what dataflow blocks may hold.
+//! Effects: which functions have side effects, and what dataflow blocks may contain.
 
 use relax_base::{Diagnostic, Id};
 use relax_ir::{BlockId, Expr, ExprId, FuncId, GlobalKind, OpId, VarId};
@@ -8,17 +8,17 @@ use rustc_hash::FxHashMap;
 use crate::codes;
 use crate::solver::Solver;
 
-/// What is called, as far as it can be seen.
+/// The callee of a call, as far as it is known.
 enum Callee {
     Func(FuncId),
     /// An effect, with its name.
     Effect(String),
-    /// Something without effects, or that cannot be seen into.
+    /// Something without effects, or that is unknown.
     Pure,
 }
 
 impl Solver<'_> {
-    /// Finds which functions are pure, then looks into dataflow blocks.
+    /// Determines which functions are pure, then checks dataflow blocks.
     pub fn check_effects(&mut self) {
         let m = self.m;
         let n = m.funcs.len();
@@ -28,7 +28,7 @@ impl Solver<'_> {
             return;
         }
         if !effects && let Some(part) = &self.part {
-            // Nothing has effects, so all that is left to look at are the blocks.
+            // Nothing has effects, so only the blocks remain to be checked.
             let bound = self.bound_functions(&mut part.exprs.iter().copied());
             let block = |e: &ExprId| match m.exprs[*e] {
                 Expr::Dataflow { block, .. } => Some(block),
@@ -42,8 +42,8 @@ impl Solver<'_> {
         let bound = self.bound_functions(&mut m.exprs.ids());
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); n];
         let mut impure: Vec<usize> = Vec::new();
-        // Functions of the program only: what passes left behind shares nodes with them. A node that two functions share
-        // has its effects in both.
+        // Functions of the program only: what passes left behind shares nodes with them. A node
+        // that two functions share has its effects in both.
         let mut seen = vec![u32::MAX; m.exprs.len()];
         let mut known = vec![false; n];
         let mut funcs: Vec<FuncId> = m.globals.ids().filter_map(|g| m.global_func(g)).collect();
@@ -90,7 +90,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether the module holds anything that could be an effect.
+    /// Returns whether the module contains anything that could have an effect.
     fn may_have_effects(&self) -> bool {
         let effect = |e: ExprId| match &self.m.exprs[e] {
             Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
@@ -107,7 +107,7 @@ impl Solver<'_> {
         registry().get(op).map_or(Effects::Pure, |d| d.effects)
     }
 
-    /// The functions that variables are bound to by these expressions.
+    /// Returns the functions that variables are bound to by these expressions.
     fn bound_functions(&self, exprs: &mut dyn Iterator<Item = ExprId>) -> FxHashMap<VarId, FuncId> {
         let m = self.m;
         let mut bound = FxHashMap::default();
@@ -129,7 +129,7 @@ impl Solver<'_> {
         bound
     }
 
-    /// What evaluating an expression itself does, its parts aside.
+    /// Returns the effect of evaluating an expression itself, excluding its children.
     fn effect_of(&self, e: ExprId, bound: &FxHashMap<VarId, FuncId>) -> Callee {
         let m = self.m;
         match &m.exprs[e] {

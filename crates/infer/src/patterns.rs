@@ -1,4 +1,4 @@
-//! Patterns: what they look at, what their variables are.
+//! Patterns: their scrutinees, and the types of their variables.
 
 use relax_base::{Diagnostic, Id, Span};
 use relax_ir::{ExprId, PatId, Pattern, Type, TypeId};
@@ -8,7 +8,7 @@ use crate::solver::{Solver, UNTYPED};
 use crate::unknown::Site;
 
 impl Solver<'_> {
-    /// Gives the variables of a pattern their types, from the type of what it looks at.
+    /// Binds the variables of a pattern to their types, from the type of its scrutinee.
     pub fn bind_pattern(&mut self, of: ExprId, pat: PatId, ty: TypeId) {
         let m = self.m;
         let mut work = vec![(pat, ty)];
@@ -91,7 +91,8 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether a pattern is not the one that was written, or of nothing that is known.
+    /// Returns whether a pattern is not the one that was written, or one whose scrutinee has an
+    /// unknown type.
     fn is_damaged(&self, pat: PatId) -> bool {
         let damage = &self.m.damage;
         match self.m.patterns[pat] {
@@ -102,7 +103,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Where a pattern stands: the place of its first variable, or of the match.
+    /// Returns the location of a pattern: that of its first variable, or of the match.
     pub fn pattern_place(&self, pat: PatId, of: ExprId) -> Span {
         let mut work = vec![pat];
         let own = self.m.pattern_spans[pat];

@@ -1,4 +1,4 @@
-//! `rel` items as relations: argument patterns are matched against what is known, the result
+//! `rel` items as relations: argument patterns are matched against the known types, the result
 //! pattern is built from what they bound.
 
 use relax_ir::{
@@ -13,7 +13,7 @@ use crate::relations::refusal;
 use crate::solver::Solver;
 use crate::unknown::Lit;
 
-/// What the variables of a relation stand for in one run.
+/// The bindings of the variables of a relation in one run.
 #[derive(Default)]
 struct Bindings {
     types: FxHashMap<TypeParamId, TypeId>,
@@ -23,7 +23,8 @@ struct Bindings {
 }
 
 impl Bindings {
-    /// A dimension expression with the bound variables filled in; `None` while one is free.
+    /// Returns a dimension expression with the bound variables substituted; `None` while one is
+    /// free.
     fn dim(&self, d: &Dim, own: &[DimVar]) -> Option<Dim> {
         let free = d.free_vars();
         let bound = |v: &DimVar| !own.contains(v) || self.dims.contains_key(v);
@@ -36,7 +37,7 @@ impl Bindings {
     }
 }
 
-/// `a[from:to]` as Python has it.
+/// `a[from:to]` with Python's semantics.
 fn slice(dims: &[Dim], from: Option<i64>, to: Option<i64>) -> &[Dim] {
     let n = dims.len() as i64;
     let place = |i: i64| (if i < 0 { i.saturating_add(n) } else { i }).clamp(0, n) as usize;
@@ -193,7 +194,7 @@ impl Solver<'_> {
             ShapePattern::Items(items) => {
                 let rest = (items.iter())
                     .position(|i| matches!(i, ShapeItem::Rest(p) if !b.shapes.contains_key(p)));
-                // Pieces before `*rest` from the front, pieces after it from the back.
+                // Items before `*rest` from the front, items after it from the back.
                 let (front, back) = match rest {
                     Some(at) => (&items[..at], &items[at + 1..]),
                     None => (&items[..], &[][..]),
@@ -222,7 +223,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Matches one piece; gives how many dimensions it covers.
+    /// Matches one item; returns the number of dimensions that it covers.
     fn match_item(
         &mut self,
         def: &RelationDef,
@@ -358,8 +359,8 @@ impl Solver<'_> {
         Ok(out)
     }
 
-    /// The dimensions that a pattern stands for. Broadcasts nest as deep as the text's parser lets
-    /// them; they are taken apart on a work list, results in order of completion.
+    /// Returns the dimensions of a pattern. The nesting depth of broadcasts is bounded by the
+    /// parser's; they are processed on a worklist, with results in order of completion.
     fn build_shape(
         &mut self,
         def: &RelationDef,

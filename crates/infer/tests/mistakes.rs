@@ -1,4 +1,4 @@
-//! What is said about mistakes: one error each, at the place.
+//! Diagnostics about mistakes: one error each, at its location.
 
 mod common;
 use common::check;
@@ -27,7 +27,7 @@ fn both_sides_say_where_they_come_from() {
 
 #[test]
 fn one_mistake_one_error() {
-    // What follows from an error is not reported again; the same operands are not refused twice.
+    // Consequences of an error are not reported again; the same operands are not refused twice.
     let c = check(
         "def @main(%x: Tensor[(17, 10), float32], %y: Tensor[(10, 10), float32]) {
            %0 = add(%x, %y);
@@ -158,7 +158,7 @@ fn shared_types_are_not_unfolded() {
     assert!(c.ty("main").starts_with("fn [a](a, a) -> "));
 }
 
-/// What is said about a text is one error, of types that grow too large.
+/// Asserts that a text has one error, about types that grow too large.
 fn grows_too_large(text: &str) {
     let c = check(text);
     assert_eq!(c.codes(), ["RX0318"]);
@@ -170,7 +170,7 @@ fn grows_too_large(text: &str) {
     ignore = "reaching the bound takes long without optimisation"
 )]
 fn types_that_double_along_a_chain_end_in_an_error() {
-    // Each function nests what it is given twice as deep as the one before it: 2^39 levels.
+    // Each function nests its argument twice as deep as the previous one: 2^39 levels.
     let mut text = String::from("def @main(%z: float32) {\nlet %f0 = fn (%x) { (%x, %x) };\n");
     for i in 1..40 {
         let f = i - 1;
@@ -196,7 +196,7 @@ fn deep_polymorphism_costs_its_text() {
     .fine();
 }
 
-/// `count` functions, each calling the next one, the last one the first.
+/// Returns `count` functions, each calling the next one, the last one the first.
 fn ring(count: usize, function: impl Fn(usize, usize) -> String) -> String {
     (0..count).map(|i| function(i, (i + 1) % count)).collect()
 }
@@ -212,7 +212,7 @@ fn ten_thousand_mutually_recursive_functions() {
         )
     });
     check(&text).fine();
-    // Around the ring the argument would hold itself; types that grow on the way there are bounded.
+    // Around the cycle the argument would contain itself; types that grow on the way are bounded.
     let grows = |i: usize, next: usize| {
         format!(
             "def @f{i}(%x, %n: int32) {{

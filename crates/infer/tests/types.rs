@@ -1,4 +1,4 @@
-//! What programs' types are.
+//! The inferred types of programs.
 
 mod common;
 use common::check;
@@ -30,7 +30,7 @@ fn literals_follow_their_context() {
     );
     assert!(c.ty("g").starts_with("fn () -> (int32, float"));
     assert_eq!(c.ty("h"), "fn (int64) -> int64");
-    // The constants themselves are converted, so that later rooms need not know.
+    // The constants themselves are converted, so that later stages need not know.
     let all = c.module.exprs.iter().filter_map(|(e, x)| match x {
         relax_ir::Expr::Const(k) => Some((e, *k)),
         _ => None,
@@ -75,7 +75,7 @@ fn functions_without_annotations_are_generalised() {
 
 #[test]
 fn let_bound_functions() {
-    // Uses that differ make it polymorphic; uses that agree give it one type, as in TVM.
+    // Different uses make it polymorphic; uses that agree give it one type, as in TVM.
     let c = check(
         "def @poly() { let %f = fn (%x) { %x }; (%f(1), %f(True)) }
          def @mono(%a: Tensor[(3,), float32]) { let %f = fn (%x, %y) { add(%x, %y) }; (%f(%a, 1), %f(%a, 2)) }
@@ -117,7 +117,8 @@ fn recursion() {
 
 #[test]
 fn recursion_at_another_shape_is_checked() {
-    // The recursive call gives `2 * n` elements where `n` are needed: equal only for none, so an error.
+    // The recursive call gives `2 * n` elements where `n` are needed: equal only if there are none,
+    // so an error.
     let c = check(
         "def @f(%x: Tensor[(n,), float32], %c: bool) {
            if (%c) { %x } else { @f(concatenate((%x, %x)), %c) }
@@ -215,7 +216,7 @@ fn relax_bindings() {
          }",
     )
     .fine();
-    // `m` is bound inside: outside nothing is known of it.
+    // `m` is bound inside: outside, nothing is known about it.
     assert_eq!(
         c.ty("f"),
         "fn (Tensor[(n, 2, 2), float32]) -> Tensor[(?,), float32]"

@@ -1,16 +1,17 @@
 //! Attention: two products with a softmax between them.
 //!
-//! `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, -inf)`, is found by the hints of its stages, however the program came to be. The stages
-//! stay as they are; [`find`] says which one a kernel may write without those before it.
+//! `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, -inf)`, is recognised by the hints of
+//! its stages, however the program was written. The stages are not changed; [`find`] returns which
+//! one a kernel may write without those before it.
 
 use relax_tensor::DType;
 
 use crate::{BinOp, Buf, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var};
 
-/// Stages that a kernel may do at once.
+/// Stages that a kernel may compute at once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attention {
-    /// What is written.
+    /// The output.
     pub out: Buf,
     /// Queries: (batch, rows, depth).
     pub q: Buf,
@@ -22,20 +23,20 @@ pub struct Attention {
     pub v: Buf,
     /// See `v`.
     pub values_in_rows: bool,
-    /// What scores are multiplied by.
+    /// The factor of scores.
     pub scale: f32,
-    /// What happens to them then.
+    /// The mask applied to them then.
     pub mask: Option<Mask>,
 }
 
-/// What is done to a score.
+/// How a mask is applied to a score.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Masking {
     /// The mask is added.
     Add,
-    /// The mask is `bool`: where it is false this stands.
+    /// The mask is `bool`: this value is used where it is false.
     Keep(f32),
-    /// The mask is `bool`: where it is true this stands.
+    /// The mask is `bool`: this value is used where it is true.
     Replace(f32),
 }
 
@@ -44,13 +45,13 @@ pub enum Masking {
 pub struct Mask {
     /// The operand.
     pub buf: Buf,
-    /// What is done with it.
+    /// How it is applied.
     pub how: Masking,
-    /// Its axis for batch, row and key; `None` where it is the same along them.
+    /// Its axis for batch, row and key; `None` where it does not vary along them.
     pub axes: [Option<usize>; 3],
 }
 
-/// All of them in a program.
+/// Finds all of them in a program.
 pub fn find(program: &Program) -> Vec<Attention> {
     let outs = program.stages.iter().filter_map(|s| match s {
         Stage::Compute(c) => Some(c.out),
@@ -120,7 +121,7 @@ fn of(program: &Program, out: Buf) -> Option<Attention> {
     })
 }
 
-/// What a stage does to scores, taken apart from the outside in.
+/// The operations of a stage on scores, decomposed from the outside in.
 struct Scores<'a> {
     program: &'a Program,
     c: &'a Compute,
@@ -129,7 +130,7 @@ struct Scores<'a> {
 }
 
 impl Scores<'_> {
-    /// The scores that the stage starts from.
+    /// Returns the scores that the stage starts from.
     fn peel(&mut self) -> Option<Buf> {
         let mut e = &self.c.value;
         loop {
@@ -181,7 +182,7 @@ impl Scores<'_> {
             .all(|((e, v), extent)| is(e, *v) || only(e, extent))
     }
 
-    /// An input that is read at some of the own indices, in their order.
+    /// Returns an input that is read at some of the stage's own indices, in their order.
     fn operand(&self, e: &Ex, how: Masking) -> Option<Mask> {
         let ExKind::Load(buf, index) = e.kind() else {
             return None;

@@ -38,7 +38,7 @@ impl Interval {
             _ => Interval::ALL,
         }
     }
-    /// The smallest interval that holds both.
+    /// Returns the smallest interval that contains both.
     pub fn union(self, other: Interval) -> Interval {
         Interval {
             lo: self.lo.min(other.lo),
@@ -46,7 +46,7 @@ impl Interval {
             exact: self.exact && other.exact,
         }
     }
-    /// What a comparison gives, where the bounds decide it.
+    /// Returns the result of a comparison, where the bounds decide it.
     pub fn compare(self, op: BinOp, other: Interval) -> Option<bool> {
         let (yes, no) = match op {
             BinOp::Lt => (self.hi < other.lo, self.lo >= other.hi),
@@ -72,12 +72,12 @@ impl Interval {
     }
 }
 
-/// The bounds of `e`, given those of its variables.
+/// Returns the bounds of `e`, given those of its variables.
 pub fn interval(e: &Ex, range: &dyn Fn(Var) -> Option<(i64, i64)>) -> Interval {
     interval_memo(e, range, &mut FxHashMap::default())
 }
 
-/// As [`interval`]; `memo` is by address, so its expressions must stay alive.
+/// Like [`interval`]; `memo` is keyed by address, so its expressions must stay alive.
 pub(crate) fn interval_memo(
     root: &Ex,
     range: &dyn Fn(Var) -> Option<(i64, i64)>,
@@ -188,7 +188,7 @@ fn of_binary(op: BinOp, a: Interval, b: Interval, constant: Option<i64>) -> Inte
             },
             _ => Interval::ALL,
         },
-        // By zero gives 0, which lies inside too.
+        // The remainder by zero is 0, which is in range too.
         BinOp::FloorMod if b.lo >= 0 => Interval {
             lo: 0,
             hi: if a.lo >= 0 {

@@ -1,4 +1,4 @@
-//! The builder by which operators (and tests) write tensor programs.
+//! The builder with which operators (and tests) construct tensor programs.
 
 use relax_base::Symbol;
 use relax_tensor::DType;
@@ -8,7 +8,7 @@ use crate::{
     Buf, Buffer, Combiner, Compute, Ex, ExKind, Mark, Program, Reduce, Role, Stage, Stmt, Var,
 };
 
-/// A buffer as operators see it: extents and element type at hand, `at` reads an element.
+/// A buffer as operators see it, with its extents and element type; `at` reads an element.
 #[derive(Clone, Debug)]
 pub struct TensorRef {
     /// The buffer.
@@ -32,9 +32,9 @@ impl TensorRef {
         assert_eq!(index.len(), self.rank(), "one index per axis");
         Ex::new(ExKind::Load(self.buf, index.to_vec()), self.dtype)
     }
-    /// The element at `index` under numpy broadcasting: leading indices that this tensor lacks are
-    /// dropped, axes of extent 1 are read at 0. An extent that is not a constant is read at the
-    /// index when it is larger than 1 at run time.
+    /// Returns the element at `index` under numpy broadcasting: leading indices that this tensor
+    /// lacks are dropped, axes of extent 1 are read at 0. An axis whose extent is not constant is
+    /// read at the index when its extent is larger than 1 at run time.
     pub fn at_broadcast(&self, index: &[Ex]) -> Ex {
         let skip = index.len() - self.rank();
         let ix: Vec<Ex> = (self.shape.iter().zip(&index[skip..]))
@@ -46,7 +46,7 @@ impl TensorRef {
             .collect();
         self.at(&ix)
     }
-    /// The only element of a rank-0 tensor (or of one with all extents 1).
+    /// Returns the only element of a rank-0 tensor (or of one with all extents 1).
     pub fn scalar(&self) -> Ex {
         self.at(&vec![Ex::idx(0); self.rank()])
     }
@@ -100,7 +100,7 @@ impl Builder {
         TensorRef { buf, shape, dtype }
     }
 
-    /// A buffer of the given extents whose element at `index` is `element(index)`.
+    /// Adds a buffer of the given extents whose element at `index` is `element(index)`.
     pub fn compute(
         &mut self,
         name: &str,
@@ -120,8 +120,8 @@ impl Builder {
         t
     }
 
-    /// A buffer of the given extents whose element at `index` combines `element(index, r)` for all
-    /// `r` in the box `over`.
+    /// Adds a buffer of the given extents whose element at `index` combines `element(index, r)` for
+    /// all `r` in the domain `over`.
     pub fn reduce(
         &mut self,
         name: &str,
@@ -150,7 +150,7 @@ impl Builder {
         t
     }
 
-    /// A temporary buffer that a later [`Builder::nest`] fills.
+    /// Adds a temporary buffer that a later [`Builder::nest`] fills.
     pub fn temp(&mut self, name: &str, dtype: DType, shape: &[Ex]) -> TensorRef {
         self.buffer(name, dtype, shape.to_vec(), Role::Temp)
     }
@@ -210,7 +210,7 @@ impl Nest<'_> {
             body,
         });
     }
-    /// Nested loops over a whole box.
+    /// Nested loops over a whole index domain.
     pub fn grid(&mut self, extents: &[Ex], body: impl FnOnce(&mut Nest<'_>, &[Ex])) {
         let (vars, index): (Vec<_>, Vec<_>) = (0..extents.len())
             .map(|k| self.program.fresh(&format!("i{k}"), DType::I64))
@@ -256,7 +256,7 @@ impl Nest<'_> {
             otherwise,
         });
     }
-    /// Writes an element; a number is taken in the buffer's type.
+    /// Writes an element; a number is converted to the buffer's type.
     pub fn store(&mut self, t: &TensorRef, index: &[Ex], value: impl Into<Operand>) {
         assert_eq!(index.len(), t.rank(), "one index per axis");
         let value = match value.into() {
@@ -277,7 +277,8 @@ impl Nest<'_> {
         self.body.push(Stmt::Let { var, value });
         ex
     }
-    /// A local mutable scalar with a start value; read it with `scalar()`, write with [`Nest::set`].
+    /// Creates a local mutable scalar with an initial value; read it with `scalar()`, write with
+    /// [`Nest::set`].
     pub fn cell(&mut self, value: Ex) -> TensorRef {
         let cell = self.local("cell", value.dtype(), &[]);
         self.set(&cell, value);
@@ -300,11 +301,11 @@ impl Nest<'_> {
         self.body.push(Stmt::Alloc { buf });
         TensorRef { buf, shape, dtype }
     }
-    /// Stops the program with `message` unless `cond` holds.
+    /// Aborts the program with `message` unless `cond` holds.
     pub fn assert(&mut self, cond: Ex, message: impl Into<String>) {
         self.assert_showing(cond, message, Vec::new());
     }
-    /// As [`Nest::assert`]; each `{}` of the message stands for the next of `values`.
+    /// Like [`Nest::assert`]; each `{}` of the message is replaced by the next of `values`.
     pub fn assert_showing(&mut self, cond: Ex, message: impl Into<String>, values: Vec<Ex>) {
         let message = format!("`{}`: {}", self.program.name, message.into());
         self.body.push(Stmt::Assert {

@@ -1,7 +1,8 @@
-//! Indices as digits of loop variables: what `//` and `%` by constants make of them.
+//! Mixed-radix digits of indices: a normal form of `//` and `%` by constants.
 //!
-//! `(i * 64 + j) % 128 // 32`, with `j` below 64, is a sum of digits: of `i` in base 2, of `j` in base 32 and so on. Two
-//! indices with the same digits are the same number everywhere, however they are written.
+//! `(i * 64 + j) % 128 // 32`, with `j` below 64, is a sum of digits: of `i` in base 2, of `j` in
+//! base 32 and so on. Two indices with the same digits are the same number everywhere, however they
+//! are written.
 
 use relax_tensor::DType;
 
@@ -13,24 +14,25 @@ struct Digit {
     var: Var,
     /// The product of the bases of the digits below.
     below: i64,
-    /// The base: how many values it has.
+    /// The base: the number of its values.
     count: i64,
     coef: i64,
 }
 
-/// A number made of digits of variables. Equal ones are equal for all values of the variables; what is not equal may be so too.
+/// A number composed of digits of variables. Equal ones are equal for all values of the variables;
+/// unequal ones may be so too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Digits {
     base: i64,
     digits: Vec<Digit>,
 }
 
-/// More digits are not looked at.
+/// The maximum number of digits that are analysed.
 const MOST: usize = 64;
 
 impl Digits {
-    /// The digits of an index over variables that run from 0 to below their extents; nothing where it is not made of them, or
-    /// might wrap.
+    /// Returns the digits of an index over variables that run from 0 to below their extents; `None`
+    /// where it is not composed of them, or might wrap.
     pub fn of(root: &Ex, extent: &dyn Fn(Var) -> Option<i64>) -> Option<Digits> {
         let mut done: Vec<Digits> = Vec::new();
         let mut work = vec![(root, false)];
@@ -72,7 +74,7 @@ impl Digits {
         done.pop()
     }
 
-    /// The number of the element at an index, row by row.
+    /// Returns the row-major number of the element at an index.
     pub fn number_of(
         index: &[Ex],
         extents: &[i64],
@@ -129,7 +131,8 @@ impl Digits {
         product.within()
     }
 
-    /// The quotient and the remainder by a constant, where digits fall on either side of it.
+    /// Returns the quotient and the remainder by a constant, where each digit is entirely in one of
+    /// them.
     fn divided(&self, c: i64) -> Option<(Digits, Digits)> {
         if c <= 0 {
             return None;
@@ -161,12 +164,12 @@ impl Digits {
             most = most.checked_add(low.coef.checked_mul(low.count - 1)?)?;
             rest.digits.push(low);
         }
-        // What stays below must not carry over.
+        // The low part must not carry over.
         (most < c).then_some(())?;
         Some((quotient.within()?, rest.within()?))
     }
 
-    /// In one form, if it is no longer than a bound and no sum of its parts wraps.
+    /// Normalises it, if it is no longer than a bound and no sum of its parts wraps.
     fn within(self) -> Option<Digits> {
         let mut most = self.base.checked_abs()?;
         for d in &self.digits {
@@ -175,7 +178,7 @@ impl Digits {
         (self.digits.len() <= MOST).then(|| self.normal())
     }
 
-    /// Each digit once, those of one variable that follow each other as one.
+    /// Merges equal digits, and adjacent digits of one variable.
     fn normal(mut self) -> Digits {
         self.digits.sort_unstable();
         let mut digits: Vec<Digit> = Vec::with_capacity(self.digits.len());

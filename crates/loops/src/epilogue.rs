@@ -1,8 +1,9 @@
-//! What follows a product or convolution and can be done before its result is stored.
+//! Epilogues: operations on the result of a product or convolution before it is stored.
 //!
-//! A stage that reads the result of a hinted stage element by element and only scales it, adds to it
-//! and bounds it is its epilogue: the kernel writes that stage's output and the sums themselves are
-//! never stored. The stages stay as they are; [`find`] says which pairs a kernel may take at once.
+//! A stage that reads the result of a hinted stage element by element and only scales it, adds to
+//! it and bounds it is its epilogue: the kernel writes that stage's output and the sums themselves
+//! are never stored. The stages are not changed; [`find`] returns which pairs a kernel may compute
+//! at once.
 
 use crate::{
     BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var, map_expr,
@@ -10,7 +11,7 @@ use crate::{
 };
 use relax_tensor::DType;
 
-/// `bound(sum * scale + bias + residual)`; what is `None` is left out.
+/// `bound(sum * scale + bias + residual)`; parts that are `None` are omitted.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Epilogue {
     /// A factor per channel.
@@ -30,11 +31,11 @@ pub struct Fused {
     pub producer: usize,
     /// The number of the stage that is its epilogue.
     pub consumer: usize,
-    /// What that stage does.
+    /// The operations of that stage.
     pub epilogue: Epilogue,
 }
 
-/// All epilogues of a program.
+/// Returns all epilogues of a program.
 pub fn find(program: &Program) -> Vec<Fused> {
     let mut found: Vec<Fused> = Vec::new();
     for (k, stage) in program.stages.iter().enumerate() {
@@ -58,8 +59,8 @@ pub fn find(program: &Program) -> Vec<Fused> {
     found
 }
 
-/// Makes stages that begin with an epilogue and go on (`gelu(sum + bias)`) into two, so that the first
-/// part can be done by the kernel.
+/// Splits stages that begin with an epilogue and continue (`gelu(sum + bias)`) in two, so that the
+/// kernel can compute the first part.
 pub fn split(program: &mut Program) {
     let mut k = 0;
     while k < program.stages.len() {
@@ -71,7 +72,7 @@ pub fn split(program: &mut Program) {
     }
 }
 
-/// The reader of stage `k`, as its epilogue and the rest.
+/// Returns the reader of stage `k`, split into its epilogue and the rest.
 fn halves(program: &mut Program, k: usize) -> Option<(usize, Compute, Compute)> {
     let sums = Sums::of(program, &program.stages[k])?;
     let (q, c) = sums.reader(k)?;
@@ -138,8 +139,8 @@ fn reads(e: &Ex, buf: Buf) -> bool {
     matches!(e.kind(), ExKind::Load(b, _) if *b == buf)
 }
 
-/// Whether a stage reads the sums of a product or convolution at its own indices: it may become an
-/// epilogue, so it is not moved into a reader that goes another way.
+/// Returns whether a stage reads the sums of a product or convolution at its own indices: it may
+/// become an epilogue, so it is not fused into a reader with other indices.
 pub fn follows_sums(program: &Program, c: &Compute) -> bool {
     program.stages.iter().any(|stage| {
         Sums::of(program, stage).is_some_and(|sums| {
@@ -150,11 +151,11 @@ pub fn follows_sums(program: &Program, c: &Compute) -> bool {
     })
 }
 
-/// A stage whose kernel can take an epilogue.
+/// A stage whose kernel supports an epilogue.
 struct Sums<'p> {
     program: &'p Program,
     out: Buf,
-    /// The axis along which `scale` and `bias` go.
+    /// The axis along which `scale` and `bias` vary.
     channel: usize,
 }
 
@@ -179,7 +180,7 @@ impl<'p> Sums<'p> {
         })
     }
 
-    /// The only stage that reads the sums of stage `k`, when it has their shape.
+    /// Returns the only stage that reads the sums of stage `k`, when it has their shape.
     fn reader(&self, k: usize) -> Option<(usize, &'p Compute)> {
         let program = self.program;
         let outputs = program.outputs.contains(&self.out);
@@ -201,7 +202,7 @@ impl<'p> Sums<'p> {
         (more.is_none() && same && c.reduce.is_none()).then_some((q, c))
     }
 
-    /// Whether `e` is the element of the sums at the indices of `c`.
+    /// Returns whether `e` is the element of the sums at the indices of `c`.
     fn at_own_index(&self, c: &Compute, e: &Ex) -> bool {
         matches!(e.kind(), ExKind::Load(b, index) if *b == self.out && self.own(c, *b, index))
     }
@@ -217,7 +218,7 @@ impl<'p> Sums<'p> {
         index.len() == c.axes.len() && shape == of_sums && index.iter().enumerate().all(mine)
     }
 
-    /// A buffer with one element per channel, read at the channel.
+    /// Returns a buffer with one element per channel that is read at the channel.
     fn per_channel(&self, c: &Compute, e: &Ex) -> Option<Buf> {
         let ExKind::Load(buf, index) = e.kind() else {
             return None;
@@ -241,7 +242,7 @@ impl<'p> Sums<'p> {
         ((found || one) && self.program.bufs[*buf].dtype == DType::F32).then_some(*buf)
     }
 
-    /// What an expression of the reader `c` does with the sums.
+    /// Returns the epilogue that an expression of the reader `c` applies to the sums.
     fn epilogue(&self, c: &Compute, value: &Ex) -> Option<Epilogue> {
         let mut out = Epilogue::default();
         let (mut lo, mut hi) = (f32::NEG_INFINITY, f32::INFINITY);
@@ -252,7 +253,7 @@ impl<'p> Sums<'p> {
                     lo = lo.max(b.as_float()? as f32);
                     e = x;
                 }
-                // Only as the outer bound: the kernel takes the minimum last.
+                // Only as the outer bound: the kernel applies the minimum last.
                 ExKind::Binary(BinOp::Min, x, b)
                     if b.as_float().is_some() && lo == f32::NEG_INFINITY =>
                 {

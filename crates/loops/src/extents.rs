@@ -1,17 +1,19 @@
-//! What is known of extents: equal ones, and what they say about indices.
+//! Facts about extents: which are equal, and what they imply for indices.
 //!
-//! An operator's computation is stated for extents of which nothing is known: where it broadcasts it reads
-//! `x[select(n == 1, 0, i)]`, and its result has `select(n == 1, m, n)` rows. Where types say that `n` and `m` are
-//! one number, or where `i` runs over just `n`, nothing is left to choose, and what looks for plain reads (kernels'
-//! epilogues, attention, strips of vectors) finds them.
+//! An operator's computation is written for extents of which nothing is known: where it broadcasts
+//! it reads `x[select(n == 1, 0, i)]`, and its result has `select(n == 1, m, n)` rows. Where types
+//! say that `n` and `m` are equal, or where `i` runs over exactly `n`, the selects fold, and the
+//! matchers that look for plain reads (kernels' epilogues, attention, vector expressions) find
+//! them.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
 
 use crate::{BinOp, Ex, ExKind, Program, Stage, Var, map_expr, map_stmts, simplify, visit_expr};
 
-/// Makes one dimension variable of those of equal extents, and drops what is nothing to choose then. `known` says for
-/// each input and axis what its extent is; extents with equal keys are equal in every call.
+/// Merges the dimension variables of equal extents, and folds the selects that become trivial.
+/// `known` identifies the extent of each axis of each input; extents with equal keys are equal in
+/// every call.
 pub fn share<K: Eq + Hash>(program: &mut Program, known: &[Vec<Option<K>>]) {
     let mut first: FxHashMap<&K, Var> = FxHashMap::default();
     let mut same: FxHashMap<Var, Var> = FxHashMap::default();
@@ -29,7 +31,7 @@ pub fn share<K: Eq + Hash>(program: &mut Program, known: &[Vec<Option<K>>]) {
     settle(program, &same);
 }
 
-/// Drops choices between equal things, after putting variables in the place of others.
+/// Folds selects between equal operands, after substituting variables.
 fn settle(program: &mut Program, same: &FxHashMap<Var, Var>) {
     let plain = |e: &Ex| rewrite(e, same, &FxHashMap::default());
     let bufs: Vec<_> = program.bufs.ids().collect();
@@ -58,8 +60,9 @@ fn settle(program: &mut Program, same: &FxHashMap<Var, Var>) {
     }
 }
 
-/// Simplifies quotients and remainders of indices by what the axes' extents say: `(i * 512 + j) // 512` is `i` where `j`
-/// runs over 512. Where a reshape was put into what it reads, such indices are all that is left of it.
+/// Simplifies quotients and remainders of indices by the axes' extents: `(i * 512 + j) // 512` is
+/// `i` where `j` runs over 512. Such indices are what remains of a reshape that was fused into its
+/// producer.
 pub fn simplify_indices(program: &mut Program) {
     for stage in &mut program.stages {
         let Stage::Compute(c) = stage else { continue };

@@ -1,8 +1,9 @@
-//! What runtime kernels take for granted of extents.
+//! The preconditions of runtime kernels on extents.
 //!
-//! A kernel reads its sizes off some of its operands and trusts that the others are as large. The stage that it
-//! stands for checks each of its accesses; the kernel checks none. So each way to call one states here what it
-//! trusts in, and who emits the call proves it or has it checked before.
+//! A kernel takes its sizes from some of its operands and assumes that the others match. The stage
+//! that it replaces checks each of its accesses; the kernel checks none. So for each way to call
+//! one, its assumptions are stated here, and the emitter of the call proves them or has them
+//! checked before it.
 //!
 //! Invariant: a kernel whose fits hold reads and writes inside its operands, whatever types said.
 
@@ -10,27 +11,27 @@ use crate::attention::Attention;
 use crate::outside::same_number;
 use crate::{Buf, Ex, Hint, Program};
 
-/// An extent that a kernel takes for a number.
+/// An extent that a kernel assumes to be a number.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fit {
     /// The buffer and the axis that messages name.
     pub at: (Buf, usize),
-    /// What is found there.
+    /// The actual extent.
     pub found: Ex,
-    /// What the kernel takes it for.
+    /// The extent that the kernel assumes.
     pub needed: Ex,
-    /// Whether 1 does as well: the only element stands for all.
+    /// Whether 1 is accepted as well: the single element is broadcast.
     pub or_one: bool,
 }
 
 impl Fit {
-    /// Whether it holds in every call.
+    /// Returns whether it holds in every call.
     pub fn is_proven(&self) -> bool {
         same_number(&self.found, &self.needed) || self.or_one && self.found.as_int() == Some(1)
     }
 }
 
-/// What the kernel that a hint stands for trusts in when it writes `out`.
+/// Returns the assumptions of the kernel of a hint when it writes `out`.
 pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
     let mut fits = Fits::of(program);
     match *hint {
@@ -80,7 +81,7 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
             fits.same((gamma, 0), row.clone());
             fits.same((beta, 0), row);
         }
-        // Windows are cut to the image, so any number of them will do.
+        // Windows are clipped to the image, so any number of them is accepted.
         Hint::Pool2d { data, nhwc, .. } => {
             for axis in [0, if nhwc { 3 } else { 1 }] {
                 let extent = fits.extent(data, axis);
@@ -116,10 +117,10 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
     fits.all
 }
 
-/// What the kernel for attention trusts in.
+/// Returns the assumptions of the kernel for attention.
 pub fn of_attention(program: &Program, a: &Attention) -> Vec<Fit> {
     let mut fits = Fits::of(program);
-    // Axes of a key's and a value's number, and of their elements.
+    // The axes of the index of keys and values, and of their elements.
     let (key, depth) = if a.keys_in_rows { (1, 2) } else { (2, 1) };
     let (value, width) = if a.values_in_rows { (1, 2) } else { (2, 1) };
     let of_query = fits.extent(a.q, 2);
@@ -164,7 +165,7 @@ impl<'p> Fits<'p> {
         Fits { program, all }
     }
 
-    /// An extent; one that nothing fits where the buffer has no such axis.
+    /// Returns an extent; one that never fits where the buffer has no such axis.
     fn extent(&self, buf: Buf, axis: usize) -> Ex {
         let shape = &self.program.bufs[buf].shape;
         shape.get(axis).cloned().unwrap_or(Ex::idx(-1))
@@ -189,7 +190,7 @@ impl<'p> Fits<'p> {
         });
     }
 
-    /// All axes of a buffer as long as those of another one.
+    /// Requires all axes of a buffer to be as long as those of another one.
     fn alike(&mut self, out: Buf, data: Buf) {
         let rank = |b: Buf| self.program.bufs[b].shape.len();
         for axis in 0..rank(out).max(rank(data)) {
@@ -208,7 +209,7 @@ impl<'p> Fits<'p> {
         let (Some((last, lead)), Some((width, rows))) =
             (a_shape.split_last(), out_shape.split_last())
         else {
-            // A product of something else than matrices: nothing fits.
+            // A product of operands other than matrices: nothing fits.
             return self.push((out, 0), Ex::idx(0), Ex::idx(-1), false);
         };
         let (k, m) = match transpose_a {
@@ -242,7 +243,8 @@ impl<'p> Fits<'p> {
         else {
             return;
         };
-        // The spatial axes of the data, of the weight, and which of rows and columns the first of them is.
+        // The spatial axes of the data, of the weight, and which of rows and columns the first of
+        // them is.
         let spatial = self.program.bufs[data].shape.len().saturating_sub(2);
         let first = 2usize.saturating_sub(spatial);
         let (channels, [input, output], image, taps) = match nhwc {
@@ -253,7 +255,7 @@ impl<'p> Fits<'p> {
         let (of_group, filters) = (self.extent(weight, input), self.extent(weight, output));
         let depthwise = groups > 1 && all.as_int() == Some(groups);
         if depthwise && of_group.as_int() != Some(1) {
-            // The weight has an axis for the channels and one for what each of them gives.
+            // The weight has an axis for the channels and one for the outputs of each of them.
             self.same((out, channels), &of_group * &filters);
         } else {
             self.same((weight, input), all.floor_div(groups));

@@ -1,15 +1,17 @@
-//! What a stage is known to be, so that the compiler may give it to a runtime kernel.
+//! Hints: the known operation that a stage computes, so that the compiler may use a runtime kernel
+//! for it.
 //!
-//! A hint never changes meaning: the stage's own expression stays the definition, and kernels are
+//! A hint never changes semantics: the stage's own expression stays the definition, and kernels are
 //! checked against it.
 
 use crate::Buf;
 
-/// A computation that hand-tuned kernels know. Buffers are row-major; a hint holds for all extents.
+/// A computation for which there are hand-tuned kernels. Buffers are row-major; a hint holds for
+/// all extents.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Hint {
-    /// A matrix product whose second operand is a matrix. Without `transpose_a`, leading axes of
-    /// `a` count as one.
+    /// A matrix product whose second operand is a matrix. Without `transpose_a`, the leading axes
+    /// of `a` are treated as one.
     Gemm {
         /// First operand.
         a: Buf,
@@ -31,35 +33,35 @@ pub enum Hint {
         /// Whether `b` is stored as (batch, n, k).
         transpose_b: bool,
     },
-    /// A 2-D convolution, zero padded, or one of lines as images of one row. `data` is the unpadded
+    /// A 2-D convolution, zero padded, or a 1-D one as images of one row. `data` is the unpadded
     /// input.
     Conv2d {
-        /// The input, in (n, c, h, w), or (n, h, w, c) with `nhwc`; of lines without h.
+        /// The input, in (n, c, h, w), or (n, h, w, c) with `nhwc`; without h for 1-D.
         data: Buf,
-        /// The weight, (o, i, kh, kw), or (kh, kw, i, o) with `nhwc`; of lines without kh.
+        /// The weight, (o, i, kh, kw), or (kh, kw, i, o) with `nhwc`; without kh for 1-D.
         weight: Buf,
         /// Steps along h and w.
         strides: [i64; 2],
         /// Top, left, bottom, right.
         padding: [i64; 4],
-        /// Distance of taps along h and w.
+        /// The dilation along h and w.
         dilation: [i64; 2],
         /// Groups of channels.
         groups: i64,
         /// Channels last.
         nhwc: bool,
     },
-    /// A transposed 2-D convolution in (n, c, h, w), or one of lines in (n, c, w).
+    /// A transposed 2-D convolution in (n, c, h, w), or a 1-D one in (n, c, w).
     Conv2dTranspose {
         /// The input.
         data: Buf,
         /// The weight, (i, o, kh, kw); of lines (i, o, kw).
         weight: Buf,
-        /// Distances in the output of neighbouring inputs, along h and w.
+        /// Distances in the output of adjacent inputs, along h and w.
         strides: [i64; 2],
-        /// What is taken off the output at the top and at the left.
+        /// The number of rows and columns cropped from the output at the top and on the left.
         padding: [i64; 2],
-        /// Distance of taps along h and w.
+        /// The dilation along h and w.
         dilation: [i64; 2],
         /// Groups of channels.
         groups: i64,
@@ -68,7 +70,7 @@ pub enum Hint {
     Softmax {
         /// The input.
         data: Buf,
-        /// Whether the logarithm is taken.
+        /// Whether the logarithm is computed.
         log: bool,
     },
     /// Layer normalisation over the last axis, scaled and shifted.
@@ -82,7 +84,7 @@ pub enum Hint {
         /// Added to the variance.
         epsilon: f64,
     },
-    /// 2-D pooling, or pooling of lines as images of one row. Windows may go beyond the padding.
+    /// 2-D pooling, or 1-D pooling as images of one row. Windows may extend beyond the padding.
     Pool2d {
         /// The input, in (n, c, h, w), (n, c, w), or (n, h, w, c) with `nhwc`.
         data: Buf,
@@ -94,23 +96,23 @@ pub enum Hint {
         strides: [i64; 2],
         /// Top, left, bottom, right.
         padding: [i64; 4],
-        /// Distances of the window's places.
+        /// The dilation of the window.
         dilation: [i64; 2],
-        /// Whether the maximum is taken (else the mean).
+        /// Whether it is the maximum (otherwise the mean).
         max: bool,
         /// Whether a mean counts padding.
         count_include_pad: bool,
     },
-    /// Something done along all lines of an array, by a nest.
+    /// An operation along all lines of an array, by a nest.
     Lines {
         /// The array.
         data: Buf,
         /// The axis that lines run along.
         axis: usize,
-        /// What is done.
+        /// The operation.
         work: Lines,
     },
-    /// Sums brought to another scale in fixed point:
+    /// Sums requantised in fixed point:
     /// `bound(zero + int32((((int64(data + bias) << left) * factor + half) >> right)))`.
     Requantize {
         /// The sums, `int32`.
@@ -124,17 +126,19 @@ pub enum Hint {
     },
 }
 
-/// What a nest does along lines; which buffer it writes is the hint's.
+/// The operation of a nest along lines; the hint says which buffer it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lines {
-    /// The elements in order, stable, as many as the result has along the axis (0 where there are no more).
+    /// The elements in order, stable, as many as the result has along the axis (0 where there are
+    /// no more).
     Sorted {
         /// The least one first.
         ascend: bool,
-        /// Their indices are written, not they themselves.
+        /// Whether their indices are written, rather than they themselves.
         indices: bool,
     },
-    /// The index of the greatest element, or the least one; -1 of nothing. A result without the axis, or with extent 1.
+    /// The index of the greatest element, or the least one; -1 for no elements. A result without
+    /// the axis, or with extent 1.
     Extreme {
         /// The greatest one.
         greatest: bool,
@@ -145,7 +149,7 @@ pub enum Lines {
     Running {
         /// Products.
         product: bool,
-        /// Without the element itself.
+        /// Whether the element itself is excluded.
         exclusive: bool,
     },
 }
@@ -157,7 +161,7 @@ impl Hint {
         hint.operands_mut().into_iter().map(|b| *b).collect()
     }
 
-    /// The same, to put others in their place.
+    /// The same, for replacing them.
     pub fn operands_mut(&mut self) -> Vec<&mut Buf> {
         match self {
             Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![a, b],

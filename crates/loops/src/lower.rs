@@ -1,4 +1,5 @@
-//! Computations over indices as loop nests, and the fusion of one into another.
+//! Lowering of computations over indices to loop nests, and the fusion of one computation into
+//! another.
 
 use relax_base::Id;
 use relax_tensor::DType;
@@ -7,12 +8,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::rewrite::{map_expr, map_stmts, substitute, visit_expr};
 use crate::{Buf, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, statements};
 
-/// A stage as a loop nest: one loop per axis of the output, then one per axis of the reduction. A
-/// nest stays as it is.
+/// Lowers a stage to a loop nest: one loop per axis of the output, then one per axis of the
+/// reduction. A nest is unchanged.
 ///
-/// Where every extent of a reduction is a positive constant, its start value is an
+/// Where every extent of a reduction is a positive constant, its initial value is an
 /// [`Stmt::Init`], so that loops may be reordered around it; otherwise a store before the
-/// reduction's loops, which is right for empty boxes too.
+/// reduction's loops, which is also right for empty domains.
 pub fn lower_stage(program: &Program, stage: &Stage) -> Vec<Stmt> {
     let c = match stage {
         Stage::Nest(body) => return body.clone(),
@@ -80,11 +81,11 @@ pub enum NoInline {
     WrittenAgain,
     /// The extents of another buffer depend on its elements.
     Extent,
-    /// A later stage writes what it reads, before the last use.
+    /// A later stage overwrites what it reads, before the last use.
     Overwritten,
 }
 
-/// The buffers that an expression reads.
+/// Returns the buffers that an expression reads.
 fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
     visit_expr(e, |e| {
         if let ExKind::Load(buf, _) = e.kind() {
@@ -93,7 +94,7 @@ fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
     });
 }
 
-/// The buffers that a stage writes.
+/// Returns the buffers that a stage writes.
 fn written(stage: &Stage) -> Vec<Buf> {
     match stage {
         Stage::Compute(c) => vec![c.out],
@@ -101,7 +102,7 @@ fn written(stage: &Stage) -> Vec<Buf> {
     }
 }
 
-/// The buffers that a stage writes, and those that it reads.
+/// Returns the buffers that a stage writes, and those that it reads.
 fn accesses(stage: &Stage) -> (Vec<Buf>, FxHashSet<Buf>) {
     let mut read = FxHashSet::default();
     match stage {
@@ -120,7 +121,7 @@ fn accesses(stage: &Stage) -> (Vec<Buf>, FxHashSet<Buf>) {
     (written(stage), read)
 }
 
-/// The buffers between stages that some stage uses; fusion leaves others behind.
+/// Returns the temporary buffers that some stage uses; fusion leaves unused ones behind.
 pub fn used_temps(program: &Program) -> Vec<Buf> {
     let mut used = FxHashSet::default();
     for stage in &program.stages {
@@ -135,13 +136,13 @@ pub fn used_temps(program: &Program) -> Vec<Buf> {
         .collect()
 }
 
-/// Whether a stage reads a buffer.
+/// Returns whether a stage reads a buffer.
 pub fn reads_buffer(stage: &Stage, buf: Buf) -> bool {
     accesses(stage).1.contains(&buf)
 }
 
-/// Which buffers each stage of a program reads, kept while its computations are fused: who looks for the readers of a
-/// buffer asks for these stages only.
+/// The buffers that each stage of a program reads, kept up to date while its computations are
+/// fused: the readers of a buffer are searched among these stages only.
 #[derive(Clone, Debug)]
 pub struct Readers(Vec<FxHashSet<Buf>>);
 
@@ -158,9 +159,9 @@ impl Readers {
     }
 }
 
-/// Fuses the computation at stage `producer` into every stage that reads its buffer: each load
-/// becomes the element's expression, with the load's indices in the place of the axes. The stage
-/// goes away; its buffer stays, unused.
+/// Fuses the computation at stage `producer` into every stage that reads its buffer: each load is
+/// replaced by the element's expression, with the load's indices substituted for the axes. The
+/// stage is removed; its buffer remains, unused.
 ///
 /// Values do not change: float operations keep their order.
 ///
@@ -171,7 +172,7 @@ pub fn inline_compute(program: &mut Program, producer: usize) -> Result<(), NoIn
     inline_compute_into(program, producer, &mut readers)
 }
 
-/// As [`inline_compute`], where it is known who reads what.
+/// Like [`inline_compute`], where the readers are known.
 ///
 /// # Errors
 /// Why the computation has to stay.
@@ -247,7 +248,7 @@ fn inlined(e: &Ex, c: &Compute) -> Ex {
     })
 }
 
-/// Removes buffers' stages that nothing reads: computations of temporaries without a later use.
+/// Removes dead stages: computations of temporaries without a later use.
 pub fn drop_unused(program: &mut Program) {
     let mut live: FxHashSet<Buf> = program.outputs.iter().copied().collect();
     for buffer in program.bufs.values() {
@@ -256,7 +257,7 @@ pub fn drop_unused(program: &mut Program) {
     let mut keep = vec![true; program.stages.len()];
     for (k, stage) in program.stages.iter().enumerate().rev() {
         let (written, read) = accesses(stage);
-        // A nest may stop the program by an assertion: it stays.
+        // A nest may abort the program by an assertion: it stays.
         keep[k] = matches!(stage, Stage::Nest(_)) || written.iter().any(|b| live.contains(b));
         if keep[k] {
             live.extend(read);

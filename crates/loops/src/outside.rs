@@ -1,8 +1,8 @@
 //! Indices that certainly leave their axis.
 //!
-//! An index that is linear in loop variables takes its least and its greatest value when these are
-//! at their ends, and all of them are at once: loops are independent where no extent depends on
-//! another loop. What is claimed here holds whenever the loops around the access run at all.
+//! An index that is linear in loop variables takes its minimum and its maximum when these are at
+//! their bounds, and all of them are at once: loops are independent where no extent depends on
+//! another loop. What is reported here holds whenever the loops around the access run at all.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use relax_tensor::DType;
 
 use crate::{BinOp, Ex, ExKind, UnOp, Var};
 
-/// Sums and products nest at most this deep in what is looked at.
+/// The maximum nesting depth of sums and products that is analysed.
 pub(crate) const DEEPEST: u32 = 64;
 
 /// `constant + Σ factor · variable`; no factor is 0.
@@ -21,7 +21,7 @@ pub(crate) struct Linear {
     pub(crate) factors: BTreeMap<Var, i128>,
 }
 
-/// Whether two expressions are the same number, by their form.
+/// Returns whether two expressions are the same number, by their structure.
 pub(crate) fn same_number(a: &Ex, b: &Ex) -> bool {
     let difference = || {
         let mut sum = Linear::of(a, DEEPEST)?;
@@ -44,7 +44,7 @@ impl Linear {
         Some(())
     }
 
-    /// `None` for what is not linear, or too deep to be looked at.
+    /// Returns `None` for expressions that are not linear, or too deep.
     pub(crate) fn of(e: &Ex, depth: u32) -> Option<Linear> {
         let depth = depth.checked_sub(1)?;
         let mut sum = Linear::default();
@@ -73,7 +73,7 @@ impl Linear {
         Some(sum)
     }
 
-    /// Whether it is 0 whatever the variables are.
+    /// Returns whether it is 0 whatever the variables are.
     pub(crate) fn is_zero(&self) -> bool {
         self.constant == 0 && self.factors.is_empty()
     }
@@ -103,18 +103,19 @@ impl Linear {
     }
 }
 
-/// What a variable is.
+/// The facts about a variable.
 pub(crate) enum Known<'a> {
     /// A loop's index, and the loop's extent.
     Index(&'a Ex),
     /// A dimension.
     Dim,
-    /// Something else, of which nothing is claimed.
+    /// Anything else, about which nothing is claimed.
     Other,
 }
 
-/// What an access that is always reached does wrong on one axis: a sentence without full stop.
-/// `running` are the extents of the loops around it, which are at least 1 where it is reached.
+/// Returns how an access that is always reached is out of bounds on one axis: a sentence without a
+/// full stop. `running` are the extents of the loops around it, which are at least 1 where it is
+/// reached.
 pub(crate) fn outside<'a>(
     index: &Ex,
     extent: &Ex,
@@ -136,7 +137,7 @@ pub(crate) fn outside<'a>(
         let runs = |e: &&Ex| matches!(e.kind(), ExKind::Var(w) if *w == v);
         i128::from(running.iter().any(runs))
     };
-    // The index where every loop stands at the end that makes it greatest, or least.
+    // The index where every loop is at the bound that makes it greatest, or least.
     let end = |greatest: bool| -> Option<Linear> {
         let mut at = Linear {
             constant: form.constant,

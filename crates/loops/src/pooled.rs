@@ -1,7 +1,7 @@
 //! A convolution whose output is only pooled.
 //!
-//! A kernel may pool rows of a convolution while they are in the cache. The stages stay as they are; [`find`] says
-//! which ones a kernel may take at once.
+//! A kernel may pool rows of a convolution while they are in the cache. The stages are not changed;
+//! [`find`] returns which ones a kernel may compute at once.
 
 use relax_tensor::DType;
 
@@ -15,13 +15,14 @@ pub struct Pooled {
     pub pool: usize,
     /// The number of the convolution's stage.
     pub conv: usize,
-    /// The number of the stage that writes what is pooled: the convolution, or its epilogue.
+    /// The number of the stage that writes the pooled buffer: the convolution, or its epilogue.
     pub last: usize,
-    /// What is pooled.
+    /// The pooled buffer.
     pub between: Buf,
 }
 
-/// All of them in a program with channels first, whose products and convolutions have the epilogues `fused`.
+/// Returns all of them in a program with channels first, whose products and convolutions have the
+/// epilogues `fused`.
 pub fn find(program: &Program, fused: &[Fused]) -> Vec<Pooled> {
     let stages = program.stages.iter().enumerate();
     stages
@@ -66,7 +67,8 @@ fn of(program: &Program, fused: &[Fused], pool: usize, c: &Compute) -> Option<Po
     };
     let floats = [*data, *weight, sums.out, between];
     let fits = floats.iter().all(|b| program.bufs[*b].dtype == DType::F32);
-    // What else reads the convolution's output is the padding around it, which only the pooling reads.
+    // The only other reader of the convolution's output is the padding around it, which only the
+    // pooling reads.
     let alone = program.stages.iter().enumerate().all(|(k, stage)| {
         k == pool
             || !reads_buffer(stage, between)

@@ -10,11 +10,11 @@ relax_base::define_id! {
     pub struct Buf("b");
 }
 
-/// No axis of a buffer is longer (2^48), so that arithmetic on a few extents does not overflow.
-/// Execution refuses inputs beyond it, bounds proofs rely on it.
+/// The maximum length of a buffer's axis (2^48), so that arithmetic on a few extents does not
+/// overflow. Execution refuses inputs beyond it, bounds proofs rely on it.
 pub const MOST_EXTENT: i64 = 1 << 48;
 
-/// What a buffer is to its program.
+/// The role of a buffer in its program.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Role {
     /// Read only; given by the caller.
@@ -24,7 +24,7 @@ pub enum Role {
     Output,
     /// Lives between stages.
     Temp,
-    /// Allocated by a [`Stmt::Alloc`] and gone at the end of the enclosing loop body.
+    /// Allocated by a [`Stmt::Alloc`]; its live range ends with the enclosing loop body.
     Local,
 }
 
@@ -38,7 +38,7 @@ pub struct Buffer {
     /// Its extents (`int64`): constants, dimension variables, expressions over them, or elements
     /// of buffers that earlier stages wrote.
     pub shape: Vec<Ex>,
-    /// What it is to the program.
+    /// Its role in the program.
     pub role: Role,
 }
 
@@ -51,7 +51,7 @@ pub struct VarInfo {
     pub dtype: DType,
 }
 
-/// How the iterations of a loop may run.
+/// How the iterations of a loop may be executed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mark {
     /// In order.
@@ -74,7 +74,7 @@ pub enum Stmt {
         var: Var,
         /// Number of iterations; negative counts as 0.
         extent: Ex,
-        /// How the iterations may run.
+        /// How the iterations may be executed.
         mark: Mark,
         /// The body.
         body: Vec<Stmt>,
@@ -90,9 +90,9 @@ pub enum Stmt {
     If {
         /// A `bool`.
         cond: Ex,
-        /// Where it holds.
+        /// The statements where it holds.
         then: Vec<Stmt>,
-        /// Where it doesn't.
+        /// The statements where it does not.
         otherwise: Vec<Stmt>,
     },
     /// Writes an element; indices are `int64`, the value has the buffer's type.
@@ -101,7 +101,7 @@ pub enum Stmt {
         buf: Buf,
         /// One index per axis.
         index: Vec<Ex>,
-        /// What is written.
+        /// The value written.
         value: Ex,
     },
     /// Names a scalar for the rest of the block.
@@ -111,12 +111,12 @@ pub enum Stmt {
         /// Its value.
         value: Ex,
     },
-    /// Makes a local buffer for the rest of the block, uninitialised.
+    /// Allocates a local buffer for the rest of the block, uninitialised.
     Alloc {
         /// A buffer of [`Role::Local`].
         buf: Buf,
     },
-    /// Sets the start values of a reduction: runs in the first iteration of every enclosing loop
+    /// Sets the initial values of a reduction: runs in the first iteration of every enclosing loop
     /// that the body's indices do not depend on (`init { … }`).
     Init {
         /// The loops over which the reduction runs; the body runs when all are at 0.
@@ -124,20 +124,20 @@ pub enum Stmt {
         /// The body.
         body: Vec<Stmt>,
     },
-    /// Stops the program with a message unless `cond` holds.
+    /// Aborts the program with a message unless `cond` holds.
     Assert {
         /// A `bool`.
         cond: Ex,
-        /// What is wrong otherwise; each `{}` stands for the next of `values`.
+        /// The error otherwise; each `{}` is replaced by the next of `values`.
         message: String,
         /// Integers or truth values that the message shows.
         values: Vec<Ex>,
-        /// Whose check it is: a number among the program's [`Program::parts`].
+        /// The part that the check belongs to: a number among the program's [`Program::parts`].
         part: u32,
     },
 }
 
-/// How a reduction combines values; each has its neutral element.
+/// How a reduction combines values; each has its identity element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Combiner {
     /// Sum, from 0.
@@ -167,8 +167,8 @@ impl Combiner {
             Combiner::Or => BinOp::Or,
         }
     }
-    /// The neutral element. The least and the greatest float are the finite ones, as in TVM: the
-    /// maximum of nothing but minus infinities is the least finite number.
+    /// Returns the identity element. The least and the greatest float are the finite ones, as in
+    /// TVM: the maximum of minus infinities only is the least finite number.
     pub fn identity(self, dtype: DType) -> Ex {
         let greatest = match (dtype.code, dtype.bits) {
             (relax_tensor::TypeCode::BFloat, _) => f64::from(f32::from_bits(0x7f7f_0000)),
@@ -198,7 +198,7 @@ pub struct Reduce {
     pub combiner: Combiner,
 }
 
-/// Every element of `out` by one expression: `out[axes…] = value`, or with a reduction
+/// Defines every element of `out` by one expression: `out[axes…] = value`, or with a reduction
 /// `out[axes…] = combine over reduce.axes of value`. The axes run over `out`'s extents.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compute {
@@ -230,7 +230,7 @@ pub enum Stage {
 pub struct Program {
     /// Its name, without sigil.
     pub name: Symbol,
-    /// Where it stands in text.
+    /// Its source location.
     pub span: Span,
     /// All buffers.
     pub bufs: Arena<Buf, Buffer>,
@@ -243,32 +243,33 @@ pub struct Program {
     pub inputs: Vec<Buf>,
     /// Outputs, in order.
     pub outputs: Vec<Buf>,
-    /// What happens.
+    /// The computation.
     pub stages: Vec<Stage>,
-    /// What is known of the stages that write some buffers.
+    /// The hints for the stages that write some buffers.
     pub hints: Vec<(Buf, crate::Hint)>,
-    /// Where accesses stand in text, for programs that come from there.
+    /// The source locations of accesses, for programs that have a text.
     pub accesses: Vec<Access>,
-    /// Where parts of the program stand in text: the calls of operators that were fused into it, the
-    /// checks of a program written by hand. Empty for an operator's program: that is where its call is.
+    /// The source locations of parts of the program: the calls of operators that were fused into
+    /// it, the checks of a program written by hand. Empty for an operator's program: its location
+    /// is that of its call.
     pub parts: Vec<Span>,
-    /// Which part reads a buffer at indices that depend on data, for failures of a fused group.
+    /// The part that reads a buffer at data-dependent indices, for failures of a fused group.
     pub readers: Vec<(Buf, u32)>,
 }
 
-/// The place of a load or store.
+/// The source location of a load or store.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
     /// The buffer.
     pub buf: Buf,
     /// The indices.
     pub index: Vec<Ex>,
-    /// Where it stands.
+    /// Its source location.
     pub span: Span,
 }
 
 impl Program {
-    /// What the stage that writes a buffer is known to be.
+    /// Returns the hint for the stage that writes a buffer.
     pub fn hint(&self, buf: Buf) -> Option<&crate::Hint> {
         Some(&self.hints.iter().find(|h| h.0 == buf)?.1)
     }
@@ -290,12 +291,12 @@ impl Program {
             readers: Vec::new(),
         }
     }
-    /// The number of an access among those that stand in text.
+    /// Returns the number of an access among those with source locations.
     pub fn access(&self, buf: Buf, index: &[Ex]) -> Option<u32> {
         let same = |a: &Access| a.buf == buf && a.index == index;
         self.accesses.iter().position(same).map(|k| k as u32)
     }
-    /// A fresh scalar variable as an expression.
+    /// Returns a fresh scalar variable as an expression.
     pub fn fresh(&mut self, name: &str, dtype: DType) -> (Var, Ex) {
         let var = self.vars.push(VarInfo {
             name: Symbol::new(name),

@@ -1,5 +1,5 @@
-//! Stages of quantised arithmetic that kernels know: operands whose zero points are taken off, and sums brought to
-//! another scale in fixed point.
+//! Stages of quantised arithmetic for which there are kernels: operands with their zero points
+//! subtracted, and requantisation in fixed point.
 
 use std::borrow::Cow;
 
@@ -9,19 +9,19 @@ use crate::{
 use relax_base::Symbol;
 use relax_tensor::DType;
 
-/// Casts and bounds around a number: more of them are nobody's.
+/// The maximum number of casts and bounds around a number that are looked through.
 const DEPTH: usize = 16;
 
-/// A buffer of 32-bit integers that are a buffer's elements less a number that is the same for all of them.
+/// A buffer of 32-bit integers that are another buffer's elements less a uniform zero point.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shifted {
     /// The elements, of the same shape.
     pub from: Buf,
-    /// What is taken off them, `int32`.
+    /// The subtracted zero point, `int32`.
     pub zero: Ex,
 }
 
-/// Looks through the stage that takes a zero point off, if that is what made `buf`.
+/// Looks through the stage that subtracts a zero point, if that computes `buf`.
 pub fn shifted(program: &Program, buf: Buf) -> Option<Shifted> {
     let c = (program.stages.iter()).find_map(|s| match s {
         Stage::Compute(c) if c.out == buf => Some(c),
@@ -42,7 +42,7 @@ pub fn shifted(program: &Program, buf: Buf) -> Option<Shifted> {
     (small && axes_of(c, &zero).is_empty()).then_some(Shifted { from, zero })
 }
 
-/// The buffer of which an expression is the element at the stage's own indices.
+/// Returns the buffer of which an expression is the element at the stage's own indices.
 fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
     let ExKind::Load(buf, index) = e.kind() else {
         return None;
@@ -58,7 +58,7 @@ fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
     (same && index.len() == c.axes.len() && fits).then_some(*buf)
 }
 
-/// The stage's axes that an expression depends on.
+/// Returns the stage's axes that an expression depends on.
 fn axes_of(c: &Compute, e: &Ex) -> Vec<usize> {
     let mut found = Vec::new();
     visit_expr(e, |x| {
@@ -72,7 +72,8 @@ fn axes_of(c: &Compute, e: &Ex) -> Vec<usize> {
     found
 }
 
-/// `bound(zero + int32((((int64(x) + bias) << left) * factor + half) >> right))`, all but `x` a number per channel.
+/// `bound(zero + int32((((int64(x) + bias) << left) * factor + half) >>
+/// right))`, all but `x` a number per channel.
 struct Rescaled {
     x: Buf,
     bias: Ex,
@@ -84,7 +85,8 @@ struct Rescaled {
     bounds: (i64, i64),
 }
 
-/// A number within bounds, through casts that lose nothing: what is bounded, and its bounds.
+/// Matches a number within bounds, through lossless casts: returns the bounded number, and its
+/// bounds.
 fn bounded(e: &Ex, depth: usize) -> Option<(&Ex, i64, i64)> {
     if depth == 0 {
         return None;
@@ -111,7 +113,7 @@ fn bounded(e: &Ex, depth: usize) -> Option<(&Ex, i64, i64)> {
     }
 }
 
-/// Both sides of a commutative operation, the one that `is` holds for first.
+/// Returns both operands of a commutative operation, the one that satisfies `is` first.
 fn sides(e: &Ex, op: BinOp, is: impl Fn(&Ex) -> bool) -> Option<(&Ex, &Ex)> {
     match e.kind() {
         ExKind::Binary(o, a, b) if *o == op && is(a) => Some((a, b)),
@@ -121,7 +123,8 @@ fn sides(e: &Ex, op: BinOp, is: impl Fn(&Ex) -> bool) -> Option<(&Ex, &Ex)> {
 }
 
 impl Rescaled {
-    /// What a stage does, and the axis along which its numbers run, if any does.
+    /// Returns the requantisation that a stage computes, and the axis along which its numbers vary,
+    /// if any.
     fn of(program: &Program, c: &Compute) -> Option<(Rescaled, Option<usize>)> {
         let (y, low, high) = bounded(&c.value, DEPTH)?;
         let is_cast = |e: &Ex| matches!(e.kind(), ExKind::Cast(x) if x.dtype() == DType::I64);
@@ -175,7 +178,7 @@ impl Rescaled {
         Some((found, axis))
     }
 
-    /// A sum with one element of its own; the rest is the bias.
+    /// Matches a sum that contains one of the stage's own elements; the rest is the bias.
     fn sum(program: &Program, c: &Compute, sum: &Ex) -> Option<(Buf, Ex)> {
         let mut found = None;
         let (mut plus, mut minus) = (vec![sum], Vec::new());
@@ -223,8 +226,9 @@ impl Rescaled {
     }
 }
 
-/// Gives stages that bring sums to another scale a hint, and stages of their own to the numbers per channel that it
-/// names. What every stage computes stays as it is; without such a stage the program does.
+/// Adds hints to requantising stages, and stages of their own for the numbers per channel that the
+/// hint names. The values that every stage computes are unchanged; without such a stage the program
+/// is too.
 pub fn hint_requantised(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     let mut k = 0;
     while k < program.stages.len() {
@@ -236,7 +240,7 @@ pub fn hint_requantised(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     program
 }
 
-/// Does it for one stage; the number of stages that now stand before it.
+/// Does it for one stage; returns the number of stages that were inserted before it.
 fn requantised(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     let Stage::Compute(c) = &program.stages[k] else {
         return None;

@@ -1,9 +1,10 @@
 //! Start values of reductions over nothing.
 //!
-//! `init { … }` runs in the first iteration of the loops that it reduces over. Where these run no iteration at
-//! all the value is the start value too: a reduction over nothing gives its neutral element. Programs whose
-//! reductions may be empty get, before the reduction's outermost loop, a copy of the loops around the `init` that
-//! are no loops of the reduction, for the case that one of those is empty.
+//! `init { … }` runs in the first iteration of the loops that it reduces over. Where these have no
+//! iterations at all, the value is the initial value too: an empty reduction yields its identity
+//! element. Programs whose reductions may be empty get, before the reduction's outermost loop, a
+//! copy of the loops around the `init` that are not loops of the reduction, for the case that one
+//! of those is empty.
 
 use std::borrow::Cow;
 
@@ -11,7 +12,7 @@ use rustc_hash::FxHashSet;
 
 use crate::{Ex, ExKind, Mark, Program, Stage, Stmt, Var, statements, visit_expr};
 
-/// The program with start values also for reductions that run over nothing. Both engines run this form.
+/// Returns the program with initial values also for empty reductions. Both engines run this form.
 pub fn with_starts(program: &Program) -> Cow<'_, Program> {
     let mut found: Vec<(usize, Vec<Stmt>)> = Vec::new();
     for (k, stage) in program.stages.iter().enumerate() {
@@ -32,14 +33,14 @@ pub fn with_starts(program: &Program) -> Cow<'_, Program> {
     Cow::Owned(program)
 }
 
-/// Whether the start values of a reduction over the loops `over`, of which `outer` is the outermost, are set also where
-/// none of these runs.
+/// Returns whether the initial values of a reduction over the loops `over`, of which `outer` is the
+/// outermost, are set also where none of these runs.
 pub(crate) fn starts_without(outer: &Stmt, over: &[Var]) -> bool {
     skeleton(std::slice::from_ref(outer), over).is_some_and(|copy| !copy.is_empty())
 }
 
-/// A block with copies before its loops; `None` where it needs none. Blocks nest as deep as the resolver and
-/// the schedules let them.
+/// Returns a block with copies before its loops; `None` where it needs none. The nesting depth is
+/// bounded by the resolver and the schedules.
 fn block(body: &[Stmt], around: &mut FxHashSet<Var>) -> Option<Vec<Stmt>> {
     let mut changed = false;
     let mut out = Vec::with_capacity(body.len());
@@ -76,7 +77,7 @@ fn block(body: &[Stmt], around: &mut FxHashSet<Var>) -> Option<Vec<Stmt>> {
     changed.then_some(out)
 }
 
-/// The copies that stand before a loop: for each set of loops that starts with it and may be empty.
+/// Returns the copies before a loop: for each set of loops that begins with it and may be empty.
 fn starts_before(outer: &Stmt, around: &FxHashSet<Var>) -> Vec<Stmt> {
     let Stmt::For { var: first, .. } = outer else {
         return Vec::new();
@@ -121,15 +122,16 @@ fn starts_before(outer: &Stmt, around: &FxHashSet<Var>) -> Vec<Stmt> {
                 otherwise: Vec::new(),
             });
         } else {
-            // Which of the loops are empty is known inside only. The start values are set again there.
+            // Which of the loops are empty is known only inside. The initial values are set again
+            // there.
             out.extend(copy);
         }
     }
     out
 }
 
-/// What is left of a block when only the start values of the reduction over `over` are set; `None` where it
-/// cannot be told apart from the reduction.
+/// Returns the part of a block that only sets the initial values of the reduction over `over`;
+/// `None` where it cannot be separated from the reduction.
 fn skeleton(body: &[Stmt], over: &[Var]) -> Option<Vec<Stmt>> {
     let inside = |v: Var| over.contains(&v);
     let mut out = Vec::new();
@@ -181,7 +183,7 @@ fn skeleton(body: &[Stmt], over: &[Var]) -> Option<Vec<Stmt>> {
                 out.extend(body.iter().cloned());
             }
             Stmt::Let { value, .. } if !depends(value, &inside) => out.push(s.clone()),
-            // What an `init` says by way of these is not known without the reduction.
+            // An `init` that depends on these is not known without the reduction.
             Stmt::Let { .. } | Stmt::Alloc { .. } | Stmt::While { .. } => {
                 if statements(body).any(|s| matches!(s, Stmt::Init { .. })) {
                     return None;
@@ -190,7 +192,7 @@ fn skeleton(body: &[Stmt], over: &[Var]) -> Option<Vec<Stmt>> {
             Stmt::Init { .. } | Stmt::Store { .. } | Stmt::Assert { .. } => {}
         }
     }
-    // Names alone set nothing.
+    // Names alone have no effect.
     if out.iter().all(|s| matches!(s, Stmt::Let { .. })) {
         out.clear();
     }
@@ -203,7 +205,7 @@ fn depends(e: &Ex, on: &dyn Fn(Var) -> bool) -> bool {
     found
 }
 
-/// Whether a variable gets its value inside a statement.
+/// Returns whether a variable is bound inside a statement.
 fn bound_in(outer: &Stmt, v: Var) -> bool {
     statements(std::slice::from_ref(outer))
         .any(|s| matches!(s, Stmt::For { var, .. } | Stmt::Let { var, .. } if *var == v))

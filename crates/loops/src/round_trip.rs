@@ -1,17 +1,18 @@
-//! Numbers that become integers and floats again, as those that are quantised and brought back: where they are whole
-//! and within the integers' range, nothing happens on the way, and a chain of such steps is arithmetic of floats alone.
+//! Round trips of floats through integers, as in quantisation followed by dequantisation: where the
+//! numbers are whole and within the integers' range, the conversions are the identity, and a chain
+//! of such steps is float arithmetic alone.
 
 use std::borrow::Cow;
 
 use crate::{BinOp, Ex, ExKind, Program, Stage, UnOp, map_expr, visit_expr};
 use relax_tensor::DType;
 
-/// Steps of an expression that are looked through: more of them are nobody's.
+/// The maximum depth of an expression that is looked through.
 const DEPTH: usize = 16;
 /// All whole numbers up to here are `float32`.
 const EXACT: f64 = 16_777_216.0;
 
-/// What is known of a number, if it is one at all: [`Known::ANY`] may also be NaN, others are not.
+/// The facts about a number: only [`Known::ANY`] may also be NaN.
 #[derive(Clone, Copy)]
 struct Known {
     low: f64,
@@ -28,7 +29,8 @@ impl Known {
     };
 }
 
-/// What is known of a whole number in `float32`; `None` for what may have a fraction.
+/// Returns the facts about a whole number in `float32`; `None` for expressions that may have a
+/// fraction.
 fn whole(e: &Ex, depth: usize) -> Option<Known> {
     if depth == 0 || e.dtype() != DType::F32 {
         return None;
@@ -43,7 +45,7 @@ fn whole(e: &Ex, depth: usize) -> Option<Known> {
             UnOp::RoundEven | UnOp::Round | UnOp::Floor | UnOp::Ceil | UnOp::Trunc,
             _,
         ) => Some(Known::ANY),
-        // Whole numbers that are too large for all of them to be floats have whole sums, too.
+        // Whole numbers that are too large to be exact in a float have whole sums, too.
         ExKind::Binary(BinOp::Add, a, b) => {
             let (a, b) = (whole(a, depth - 1)?, whole(b, depth - 1)?);
             let negative_zero = a.negative_zero && b.negative_zero;
@@ -59,7 +61,7 @@ fn whole(e: &Ex, depth: usize) -> Option<Known> {
                 ..Known::ANY
             })
         }
-        // What is compared with NaN is the second.
+        // The comparison with NaN yields the second operand.
         ExKind::Binary(BinOp::Max, x, bound) => {
             let (x, bound) = (whole(x, depth - 1)?, number(bound)?);
             Some(Known {
@@ -88,7 +90,8 @@ fn number(e: &Ex) -> Option<f64> {
     }
 }
 
-/// An integer that was made of floats as the `float32` that it is equal to, and its bounds.
+/// Returns an integer that was computed from floats as the `float32` that it is equal to, and its
+/// bounds.
 fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
     if depth == 0 || !e.dtype().is_integral() {
         return None;
@@ -120,7 +123,7 @@ fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
     fits.then_some(found)
 }
 
-/// The float in the place of one that was an integer in between.
+/// Returns the float that replaces one with an integer in between.
 fn shortened(e: &Ex) -> Option<Ex> {
     match e.kind() {
         ExKind::Cast(x) if e.dtype() == DType::F32 => as_float(x, DEPTH).map(|found| found.0),
@@ -128,7 +131,8 @@ fn shortened(e: &Ex) -> Option<Ex> {
     }
 }
 
-/// Leaves the integers out where floats become integers and floats again, and the numbers are the same to the bit.
+/// Removes the integers where floats become integers and floats again, if the result is bitwise
+/// equal.
 pub fn shorten_round_trips(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     for k in 0..program.stages.len() {
         let Stage::Compute(c) = &program.stages[k] else {
@@ -196,7 +200,7 @@ mod tests {
         let back = |e: &Ex, to: DType| shortened(&e.cast(to).cast(DType::F32));
         let bounded = |e: &Ex, low: f64, high: f64| e.max(x.same(low)).min(x.same(high));
         let rounded = x.unary(UnOp::RoundEven);
-        // Fractions, numbers that saturate, numbers that are no floats, NaN.
+        // Fractions, numbers that saturate, numbers that no float represents, NaN.
         assert!(back(&bounded(&x, 0.0, 255.0), DType::U8).is_none());
         assert!(back(&bounded(&rounded, 0.0, 255.0), DType::I8).is_none());
         assert!(back(&bounded(&rounded, 0.5, 255.0), DType::U8).is_none());

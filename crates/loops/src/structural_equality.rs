@@ -5,9 +5,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::rewrite::map_expr;
 use crate::{Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, lower_stage};
 
-/// Whether two programs are the same loop nests over the same buffers. A computation over indices
-/// equals the nest that it means, a buffer between stages the one allocated at the head of the program,
-/// and names and hints do not count: a program equals what its text reads back as.
+/// Returns whether two programs are the same loop nests over the same buffers. A computation over
+/// indices equals the nest that it lowers to, a temporary buffer the one allocated at the head of
+/// the program, and names and hints do not count: a program equals what its text parses to.
 pub fn same_program(p: &Program, q: &Program) -> bool {
     let mut s = Same {
         p,
@@ -33,7 +33,7 @@ pub fn same_program(p: &Program, q: &Program) -> bool {
     pairs.into_iter().all(|(a, b)| s.buffer(a, b)) && s.block(&nests(p), &nests(q))
 }
 
-/// All that a program does, allocations of its buffers between stages included.
+/// Returns the program as statements, including allocations of its temporary buffers.
 fn nests(p: &Program) -> Vec<Stmt> {
     let temps = crate::used_temps(p).into_iter();
     let mut all: Vec<Stmt> = temps.map(|buf| Stmt::Alloc { buf }).collect();
@@ -67,7 +67,8 @@ impl Same<'_> {
         fits && x.shape.iter().zip(&y.shape).all(|(x, y)| self.expr(x, y))
     }
 
-    /// Statements; the recursion follows loop nests, which own their parts and so are bounded.
+    /// Compares statements; the recursion follows loop nests, which own their parts and so are
+    /// bounded.
     fn block(&mut self, a: &[Stmt], b: &[Stmt]) -> bool {
         a.len() == b.len() && a.iter().zip(b).all(|(x, y)| self.stmt(x, y))
     }
@@ -163,8 +164,8 @@ impl Same<'_> {
         }
     }
 
-    /// What stands for a variable of the second program. One that nothing in the program binds (an
-    /// attribute of an operator) is known by its name.
+    /// Returns the counterpart of a variable of the second program. One that nothing in the program
+    /// binds (an attribute of an operator) is identified by its name.
     fn var(&self, w: Var) -> Option<Var> {
         let by_name = || {
             let name = self.q.vars[w].name;

@@ -25,11 +25,11 @@ pub struct Problem {
     pub stage: Option<usize>,
     /// One sentence without full stop.
     pub message: String,
-    /// Where it stands; `None` where it is about the program as a whole.
+    /// Its location; `None` where it is about the program as a whole.
     pub span: Option<Span>,
 }
 
-/// An index that could not be proven to lie inside its axis.
+/// An index that could not be proven to be within its axis.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Unproven {
     /// The stage.
@@ -44,17 +44,17 @@ pub struct Unproven {
     pub store: bool,
 }
 
-/// What the verifier found.
+/// The result of verification.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Verdict {
-    /// Broken rules; the program must not run if there is any.
+    /// The broken rules; the program must not run if there are any.
     pub problems: Vec<Problem>,
     /// Accesses that need a check at run time.
     pub unproven: Vec<Unproven>,
 }
 
 impl Verdict {
-    /// The problems as errors at the program's place.
+    /// Returns the problems as errors at the program's location.
     pub fn diagnostics(&self, program: &Program) -> Vec<Diagnostic> {
         (self.problems.iter())
             .map(|p| {
@@ -69,7 +69,7 @@ impl Verdict {
     }
 }
 
-/// Checks a program: element types, numbers of indices, variables before their use, buffers
+/// Checks a program: element types, numbers of indices, variables defined before use, buffers
 /// written before they are read, outputs written, reductions initialised, bounds.
 pub fn verify(program: &Program) -> Verdict {
     let mut v = Verifier {
@@ -119,7 +119,7 @@ struct Verifier<'p> {
     scope: FxHashMap<Var, Option<Ex>>,
     /// Expressions whose types were checked in this stage.
     checked: FxHashSet<usize>,
-    /// How many statements that may not run surround the current place.
+    /// The number of statements around the current one that may not execute.
     guards: u32,
     /// Indices that were reported in this stage.
     outside: Vec<Ex>,
@@ -138,7 +138,7 @@ impl Verifier<'_> {
         format!("`{}`", self.program.bufs[buf].name)
     }
 
-    /// The extents of a buffer about to exist.
+    /// Checks the extents of a buffer that is about to exist.
     fn extents(&mut self, buf: Buf) {
         let program = self.program;
         for extent in &program.bufs[buf].shape {

@@ -1,10 +1,10 @@
-//! The parts of statements: one place that knows which statements hold others, and which expressions
-//! are a statement's own.
+//! The children of statements: the one place that knows which statements contain others, and which
+//! expressions are a statement's own.
 
 use crate::{Ex, Program, Stage, Stmt};
 
 impl Stmt {
-    /// The blocks inside, in order; empty ones where there are fewer than two.
+    /// Returns the nested blocks, in order; empty ones where there are fewer than two.
     pub fn bodies(&self) -> [&[Stmt]; 2] {
         match self {
             Stmt::For { body, .. } | Stmt::While { body, .. } | Stmt::Init { body, .. } => {
@@ -19,7 +19,8 @@ impl Stmt {
         }
     }
 
-    /// The expressions of the statement itself, in order of evaluation; not those of the blocks inside.
+    /// Returns the expressions of the statement itself, in order of evaluation; not those of nested
+    /// blocks.
     pub fn exprs(&self) -> impl Iterator<Item = &Ex> {
         let (first, list, last): (Option<&Ex>, &[Ex], Option<&Ex>) = match self {
             Stmt::For { extent: e, .. }
@@ -33,7 +34,7 @@ impl Stmt {
         first.into_iter().chain(list).chain(last)
     }
 
-    /// The same expressions, to be changed.
+    /// The same expressions, mutable.
     pub fn exprs_mut(&mut self) -> impl Iterator<Item = &mut Ex> {
         let (first, list, last): (Option<&mut Ex>, &mut [Ex], Option<&mut Ex>) = match self {
             Stmt::For { extent: e, .. }
@@ -48,7 +49,8 @@ impl Stmt {
     }
 }
 
-/// All statements of a block, those inside others right after them: the order of the text.
+/// Returns all statements of a block, with nested ones directly after their parents: the textual
+/// order.
 pub fn statements(body: &[Stmt]) -> Statements<'_> {
     Statements {
         work: vec![body.iter()],
@@ -90,7 +92,7 @@ impl Program {
 }
 
 impl Stage {
-    /// Whether the stage does nothing but check conditions that depend on no buffer's elements.
+    /// Returns whether the stage only checks conditions that depend on no buffer's elements.
     pub fn is_guard(&self) -> bool {
         let Stage::Nest(body) = self else {
             return false;

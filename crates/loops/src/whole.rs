@@ -1,11 +1,11 @@
 //! Buffers of which a loop nest may leave elements unwritten.
 //!
-//! An element that nothing writes is 0 to reference execution. Native code takes memory as it comes, and sets it to 0
-//! first where it is not proven here that the nest writes all of it before it reads any.
+//! An unwritten element is 0 in reference execution. Native code uses uninitialised memory, and
+//! zeroes it first where it is not proven here that the nest writes all of it before it reads any.
 //!
-//! Proven are stores under loops that run over all of a buffer: each index a sum of loop variables that counts
-//! through its axis (`i`, or `i_o * 8 + i_i` of a loop that was split), under no condition but that an index lies inside,
-//! or in the `init` of a reduction.
+//! The proof covers stores under loops that run over all of a buffer: each index a sum of loop
+//! variables that enumerates its axis (`i`, or `i_o * 8 + i_i` of a loop that was split), under no
+//! condition other than that an index is in bounds, or in the `init` of a reduction.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -13,7 +13,7 @@ use crate::outside::{DEEPEST, Linear};
 use crate::reduction_init::starts_without;
 use crate::{BinOp, Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, statements, visit_expr};
 
-/// The buffers whose elements are not proven to be written before they are read, or at all.
+/// Returns the buffers whose elements are not proven to be written before they are read, or at all.
 pub fn unwritten(program: &Program) -> FxHashSet<Buf> {
     let mut found = FxHashSet::default();
     let mut begun: FxHashSet<Buf> = program.inputs.iter().copied().collect();
@@ -36,7 +36,7 @@ pub fn unwritten(program: &Program) -> FxHashSet<Buf> {
     found
 }
 
-/// Does it for the buffers that blocks make.
+/// Does it for the buffers that blocks allocate.
 fn locals(program: &Program, body: &[Stmt], found: &mut FxHashSet<Buf>) {
     let mut blocks = vec![body];
     while let Some(block) = blocks.pop() {
@@ -51,7 +51,7 @@ fn locals(program: &Program, body: &[Stmt], found: &mut FxHashSet<Buf>) {
     }
 }
 
-/// Whether a block writes all of a buffer, each element before it is read.
+/// Returns whether a block writes all of a buffer, each element before it is read.
 fn writes_all(program: &Program, body: &[Stmt], buf: Buf) -> bool {
     let mut cover = Cover {
         shape: &program.bufs[buf].shape,
@@ -65,7 +65,7 @@ fn writes_all(program: &Program, body: &[Stmt], buf: Buf) -> bool {
     let Some(index) = cover.block(body) else {
         return false;
     };
-    // What is read is the element that the store before it wrote.
+    // An element that is read was written by the store before it.
     let mut fine = !cover.early;
     for e in statements(body).flat_map(Stmt::exprs) {
         visit_expr(e, |x| {
@@ -84,16 +84,17 @@ struct Cover<'s> {
     /// The loops around.
     around: Vec<&'s Stmt>,
     lets: FxHashMap<Var, &'s Ex>,
-    /// What holds where the store stands: an index less than a number.
+    /// The conditions under which the store executes: an index less than a number.
     guards: Vec<(Ex, Ex)>,
-    /// Loops that a start value does not depend on.
+    /// Loops that an initial value does not depend on.
     starts: FxHashSet<Var>,
-    /// Whether something of the buffer is read before the store.
+    /// Whether the buffer is read before the store.
     early: bool,
 }
 
 impl<'s> Cover<'s> {
-    /// The indices of the first store that writes all. Blocks nest as deep as the resolver lets them.
+    /// Returns the indices of the first store that writes all. The nesting depth is bounded by the
+    /// resolver.
     fn block(&mut self, block: &'s [Stmt]) -> Option<Vec<Ex>> {
         for stmt in block {
             self.early |= stmt.exprs().any(|e| self.reads(e));
@@ -155,7 +156,7 @@ impl<'s> Cover<'s> {
         }
     }
 
-    /// Takes a condition as bounds of indices, when it is nothing else.
+    /// Interprets a condition as bounds of indices, when it is nothing else.
     fn bounds(&mut self, cond: &Ex) -> bool {
         let mut work = vec![cond];
         while let Some(e) = work.pop() {
@@ -192,10 +193,10 @@ impl<'s> Cover<'s> {
         found
     }
 
-    /// An index with names replaced by what they stand for.
+    /// Returns an index with names replaced by their values.
     fn plain(&self, e: &Ex) -> Ex {
         let mut e = e.clone();
-        // A name may stand for another one.
+        // The value of a name may be another one.
         for _ in 0..8 {
             let new = crate::substitute(&e, &|v| self.lets.get(&v).map(|x| (*x).clone()));
             if new == e {
@@ -206,7 +207,7 @@ impl<'s> Cover<'s> {
         e
     }
 
-    /// Whether a store with this index, under the loops around, writes every element.
+    /// Returns whether a store with this index, under the enclosing loops, writes every element.
     fn all(&self, index: &[Ex]) -> bool {
         if index.len() != self.shape.len() {
             return false;
@@ -238,7 +239,8 @@ impl<'s> Cover<'s> {
             })
     }
 
-    /// The loops by whose variables an index counts through all of an axis. Where it is `guarded` it may go further.
+    /// Returns the loops by whose variables an index enumerates all of an axis. Where it is
+    /// `guarded` it may go further.
     fn counts(&self, i: &Ex, extent: &Ex, guarded: bool) -> Option<Vec<Var>> {
         if i.as_int() == Some(0) && extent.as_int() == Some(1) {
             return Some(Vec::new());
@@ -278,7 +280,8 @@ impl<'s> Cover<'s> {
     }
 }
 
-/// Whether `n` blocks of `size` are enough for `extent`: `n` is `(extent + size - 1) // size`.
+/// Returns whether `n` blocks of `size` are enough for `extent`: `n` is
+/// `(extent + size - 1) // size`.
 fn blocks(n: &Ex, extent: &Ex, size: i128) -> bool {
     let Ok(size) = i64::try_from(size) else {
         return false;
@@ -295,7 +298,8 @@ mod tests {
     use crate::{Builder, TensorRef};
     use relax_tensor::DType;
 
-    /// Whether a nest over `x: (n, 8)` and `y` of the same extents is known to write all of `y`.
+    /// Returns whether a nest over `x: (n, 8)` and `y` of the same extents is proven to write all
+    /// of `y`.
     fn whole(nest: impl FnOnce(&mut crate::Nest<'_>, &TensorRef, &TensorRef)) -> bool {
         let mut b = Builder::new("f");
         let x = b.input("x", DType::F32, &[None, Some(8)]);

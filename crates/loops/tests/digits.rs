@@ -13,7 +13,7 @@ fn extent(v: Var) -> Option<i64> {
     [6, 4, 8].get(v.index()).copied()
 }
 
-/// What is said to be the same number is the same everywhere; and it is said of these.
+/// Indices with equal digits are equal everywhere; and these are recognised.
 #[test]
 fn equal_digits_are_equal_numbers() {
     let [i, j, k] = vars();
@@ -46,7 +46,7 @@ fn other_numbers_have_other_digits() {
     assert_ne!(of(&(&row + 1)), of(&row));
     assert!(Digits::of(&(&i * &j), &extent).is_none());
     assert!(Digits::of(&row.floor_div(0), &extent).is_none());
-    // What carries, or is cut unevenly, is not told.
+    // Digits that carry, or are split unevenly, are not recognised.
     assert!(Digits::of(&(&row + 5).floor_mod(64), &extent).is_none());
     assert!(Digits::of(&row.floor_div(4).floor_div(3), &extent).is_none());
 }

@@ -1,26 +1,26 @@
-//! Which parameters are lent instead of handed over.
+//! Borrow inference: which parameters are lent rather than passed with ownership.
 //!
-//! A function that only looks at an instance of a data type need not own it: its caller keeps the instance alive,
-//! and neither counts references, nor for the parts that the function takes out of it and only looks at
-//! (Ullrich and de Moura, "Counting Immutable Beans", 2019, section 5). Registers are lent unless something
-//! asks for their ownership:
+//! A function that only reads an instance of a data type need not own it: its caller keeps the
+//! instance alive, and neither counts references, also not for the parts that the function takes
+//! out of it and only reads (Ullrich and de Moura, "Counting Immutable Beans", 2019, section 5).
+//! Registers are lent unless something requires their ownership:
 //!
-//! - something consumes them, or they were made here;
-//! - they are a part of a value that is owned, which may go before they do, or a part of them is owned: then the
-//!   last use of the whole can hand its parts on;
-//! - a caller leaves to the function in tail position with a value of its own, which nobody is left to give up.
+//! - something consumes them, or they were created here;
+//! - they are a part of a value that is owned, which may be released before they are, or a part of
+//!   them is owned: then the last use of the whole value can pass its parts on;
+//! - a caller tail-calls the function with a value of its own, which nobody remains to release.
 //!
-//! Tensors are always handed over: a kernel may write its result in the place of an argument that dies, and memory
-//! is given up as soon as possible.
+//! Tensors are always passed with ownership: a kernel may write its result into the memory of an
+//! argument that dies, and memory is released as early as possible.
 
 use relax_base::Arena;
 
 use crate::lir::{FnId, Hold, Inst, LFunc, Lowered, Reg, Term};
 
-/// For each function, which of its parameters it owns.
+/// The owned parameters of each function.
 type Owned = Vec<Vec<bool>>;
 
-/// Decides for all functions, and says so in their registers and calls.
+/// Runs the inference for all functions, and records the result in their registers and calls.
 pub(crate) fn infer(out: &mut Lowered) {
     let mut owned: Owned = out.funcs.values().map(not_candidates).collect();
     if owned.iter().flatten().all(|o| *o) {
@@ -38,11 +38,11 @@ fn not_candidates(f: &LFunc) -> Vec<bool> {
     f.params.iter().map(|r| !lent(r)).collect()
 }
 
-/// Which registers a function owns, as far as `owned` goes.
+/// Returns which registers a function owns, given the owned parameters in `owned`.
 fn registers(id: FnId, f: &LFunc, owned: &Owned) -> Vec<bool> {
     let mut held = vec![false; f.regs.len()];
     let mut work: Vec<Reg> = Vec::new();
-    // Registers that are owned together: parts and wholes, arguments and parameters of blocks.
+    // Registers with common ownership: parts and wholes, arguments and parameters of blocks.
     let mut together: Vec<Vec<Reg>> = vec![Vec::new(); f.regs.len()];
     let mut join = |a: Reg, b: Reg| {
         together[a.0 as usize].push(b);
@@ -88,7 +88,7 @@ fn registers(id: FnId, f: &LFunc, owned: &Owned) -> Vec<bool> {
     held
 }
 
-/// Gives ownership to parameters until every call fits.
+/// Adds ownership to parameters until every call is consistent.
 fn settle(funcs: &Arena<FnId, LFunc>, owned: &mut Owned) {
     let mut callers: Vec<Vec<FnId>> = vec![Vec::new(); funcs.len()];
     for (id, f) in funcs.iter() {
@@ -120,7 +120,7 @@ fn settle(funcs: &Arena<FnId, LFunc>, owned: &mut Owned) {
                 continue;
             };
             if f.forms.is_entry {
-                // Nothing calls it, so a call in its end need not be a jump.
+                // Nothing calls it, so a call at its end need not be a jump.
                 continue;
             }
             for (k, r) in args.iter().enumerate() {
@@ -140,7 +140,7 @@ fn settle(funcs: &Arena<FnId, LFunc>, owned: &mut Owned) {
     }
 }
 
-/// Writes down what was found.
+/// Records the result.
 fn mark(f: &mut LFunc, held: &[bool], owned: &Owned) {
     for (hold, held) in f.regs.iter_mut().zip(held) {
         if *hold == Hold::Value && !held {

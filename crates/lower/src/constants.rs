@@ -1,16 +1,16 @@
-//! Constants that reach functions through parameters and captured variables.
+//! Propagation of constants through parameters and captured variables.
 //!
-//! A recursive function hands its weights on to itself, a closure captures them: where every call gives the same
-//! constant, the function reads the constant itself, and neither takes it nor keeps it alive. A kernel that
-//! reads it there gets it packed (`relax_codegen`). This is conditional constant propagation over the calls of the
-//! whole program, restricted to tensors that stand in its text (Callahan, Cooper, Kennedy and Torczon,
-//! "Interprocedural Constant Propagation", 1986).
+//! A recursive function passes its weights to itself, a closure captures them: where every call
+//! passes the same constant, the function reads the constant itself, and neither takes it nor keeps
+//! it alive. A kernel that reads it there gets it packed (`relax_codegen`). This is interprocedural
+//! conditional constant propagation over the calls of the whole program, restricted to tensors in
+//! its text (Callahan, Cooper, Kennedy and Torczon, "Interprocedural Constant Propagation", 1986).
 
 use rustc_hash::FxHashMap;
 
 use crate::lir::{BlockId, DataId, FnId, Inst, LFunc, Lowered, Reg, Term};
 
-/// What is known of a place that callers fill.
+/// The lattice value of a parameter or captured variable.
 #[derive(Clone, Copy, PartialEq, Default)]
 enum Known {
     /// No call was seen yet.
@@ -32,7 +32,7 @@ impl Known {
     }
 }
 
-/// What is known of the parameters and the captured values of a function.
+/// The facts about the parameters and the captured values of a function.
 struct Places {
     params: Vec<Known>,
     captures: Vec<Known>,
@@ -42,7 +42,7 @@ struct Places {
 pub(crate) fn propagate(out: &mut Lowered) {
     let mut places: Vec<Places> = (out.funcs.values())
         .map(|f| {
-            // Closures are called from anywhere, entries from outside.
+            // Closures have unknown callers, entries have callers outside.
             let open = f.captures.is_some() || f.forms.is_entry;
             let start = if open { Known::Varies } else { Known::Nothing };
             Places {
@@ -94,7 +94,7 @@ pub(crate) fn propagate(out: &mut Lowered) {
     }
 }
 
-/// The registers of a function whose value is a constant, or not known yet.
+/// Returns the registers of a function whose value is a constant, or not known yet.
 fn constants(f: &LFunc, places: &Places) -> FxHashMap<Reg, Known> {
     let mut known: FxHashMap<Reg, Known> = FxHashMap::default();
     known.extend(f.params.iter().copied().zip(places.params.iter().copied()));
@@ -112,7 +112,8 @@ fn constants(f: &LFunc, places: &Places) -> FxHashMap<Reg, Known> {
     known
 }
 
-/// A function without the parameters and captured values that are constants, and with calls that do not give them.
+/// Rewrites a function without the parameters and captured values that are constants, and with
+/// calls that do not pass them.
 fn rewrite(f: &mut LFunc, id: FnId, places: &[Places]) {
     let own = &places[id.0 as usize];
     let mut consts: Vec<Inst> = Vec::new();
@@ -154,7 +155,7 @@ fn stays(k: &Known) -> bool {
     !matches!(k, Known::Always(_))
 }
 
-/// Takes out what is a constant on the other side.
+/// Removes parameters, or arguments for them, that are constants.
 fn leave(regs: &mut Vec<Reg>, places: &[Known]) {
     let mut k = 0;
     regs.retain(|_| {

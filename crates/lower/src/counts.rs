@@ -1,10 +1,9 @@
-//! Reference counting: where references are taken and given up.
+//! Reference counting: where references are retained and released.
 //!
-//! Every register that holds a value of its own ([`Hold::Value`]) has one reference from its definition to its
-//! last use. A use that consumes
-//! takes it over; a consuming use that is not the last takes another one first; a value that is
-//! dead without having been consumed is released at once (Ullrich and de Moura, "Counting Immutable
-//! Beans", 2019; Reinking et al., "Perceus", 2021).
+//! Every register that owns a value ([`Hold::Value`]) has one reference from its definition to its
+//! last use. A consuming use takes it over; a consuming use that is not the last retains another
+//! one first; a value that is dead without having been consumed is released at once (Ullrich and de
+//! Moura, "Counting Immutable Beans", 2019; Reinking et al., "Perceus", 2021).
 
 use crate::lir::{BlockId, Hold, Inst, LFunc, Reg, Term};
 
@@ -46,7 +45,7 @@ impl Set {
     }
 }
 
-/// The counted registers among those of an instruction or the end of a block.
+/// The counted registers among those of an instruction or terminator.
 struct Counted<'a>(&'a [Hold]);
 
 impl Counted<'_> {
@@ -71,8 +70,8 @@ impl Counted<'_> {
     }
 }
 
-/// The registers that more than one block has to do with, numbered in their order: only they are alive between blocks,
-/// and in a function of many blocks they are few.
+/// The registers that are used in more than one block, numbered in their order: only they are live
+/// between blocks, and in a function of many blocks they are few.
 struct Between {
     number: Vec<Option<Reg>>,
     regs: Vec<Reg>,
@@ -100,7 +99,7 @@ impl Between {
             }
             meet(b, counted.taken(&block.term));
         }
-        // What the end of a block looks at is released by the blocks behind it.
+        // Values that the terminator reads are released by the successor blocks.
         for block in f.blocks.values() {
             (counted.seen(&block.term).iter()).for_each(|r| several[r.0 as usize] = true);
         }
@@ -133,7 +132,7 @@ impl Between {
     }
 }
 
-/// What is alive where blocks begin and end, in numbers of [`Between`].
+/// The live sets at the beginnings and ends of blocks, in numbers of [`Between`].
 struct Liveness {
     between: Between,
     at_start: Vec<Set>,
@@ -141,7 +140,7 @@ struct Liveness {
 }
 
 impl Liveness {
-    /// By a work list, from the last block on.
+    /// Computes it with a worklist, from the last block on.
     fn of(f: &LFunc, counted: &Counted<'_>, before: &[Vec<BlockId>]) -> Liveness {
         let between = Between::of(f, counted);
         let n = between.regs.len();
@@ -190,8 +189,8 @@ fn live_out(f: &LFunc, b: BlockId, at_start: &[Set], n: usize) -> Set {
 
 /// Inserts `Retain` and `Release` into a function that has none.
 ///
-/// Invariant: a block that can be reached from a block with several successors has that block as its
-/// only predecessor, so that values can be released on the way (no critical edges).
+/// Invariant: a block that can be reached from a block with several successors has that block as
+/// its only predecessor, so that values can be released on the way (no critical edges).
 pub(crate) fn insert(f: &mut LFunc) {
     let held = std::mem::take(&mut f.regs);
     let counted = Counted(&held);
@@ -211,10 +210,10 @@ pub(crate) fn insert(f: &mut LFunc) {
     f.regs = held;
 }
 
-/// The registers that are alive at a point of a block.
+/// The registers that are live at a point of a block.
 struct Here {
     set: Set,
-    /// What was added since the start.
+    /// The registers added since the start.
     added: Vec<Reg>,
 }
 
@@ -225,7 +224,7 @@ impl Here {
             added: Vec::new(),
         }
     }
-    /// Those that are alive at the end of a block.
+    /// Restarts with the registers that are live at the end of a block.
     fn restart(&mut self, liveness: &Liveness, b: BlockId) {
         for r in std::mem::take(&mut self.added) {
             self.set.drop(r);
@@ -271,13 +270,14 @@ fn rewrite(
     for inst in insts.into_iter().rev() {
         let (consumed, borrowed) = (counted.consumes(&inst), counted.borrows(&inst));
         let defined = counted.defines(&inst);
-        // Where the instruction consumes what it borrows as well, `take` keeps a reference for that.
+        // Where the instruction also consumes what it borrows, `take` retains a reference for that.
         let dead = unique(borrowed.clone()).filter(|r| !live.has(*r));
         let unused = defined.iter().copied().filter(|&r| !live.has(r));
         new.extend(dead.chain(unused).map(Inst::Release));
         defined.into_iter().for_each(|r| live.drop(r));
         new.push(inst);
-        // What the instruction itself makes dead is not live after it; takes look at that state.
+        // Registers that die in the instruction itself are not live after it; takes are based on
+        // that state.
         take(&consumed, &borrowed, live, &mut new);
         consumed
             .into_iter()
@@ -291,7 +291,7 @@ fn rewrite(
             .filter(|&r| !live.has(r))
             .map(Inst::Release),
     );
-    // Values that a predecessor kept for another of its successors, or only looked at in its end.
+    // Values that a predecessor kept for another of its successors, or only read in its terminator.
     let between = &liveness.between;
     let mut handed = Set::with(between.regs.len());
     for &p in &before[b.0 as usize] {
@@ -310,7 +310,7 @@ fn unique(mut regs: Vec<Reg>) -> impl Iterator<Item = Reg> {
     regs.into_iter()
 }
 
-/// Takes the references that consuming uses need beyond the one that is there.
+/// Retains the references that consuming uses need beyond the existing one.
 fn take(consumed: &[Reg], borrowed: &[Reg], live: &Here, new: &mut Vec<Inst>) {
     for r in unique(consumed.to_vec()) {
         let times = consumed.iter().filter(|&&c| c == r).count();

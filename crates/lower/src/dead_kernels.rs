@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::lir::{DataId, Inst, KernelId, Lowered, Reg};
 
 impl Lowered {
-    /// Drops kernels and constants that nothing uses, and numbers the others anew. Returns the new numbers of
+    /// Drops unused kernels and constants, and renumbers the others. Returns the new numbers of
     /// kernels.
     pub fn remove_dead_kernels(&mut self) -> FxHashMap<KernelId, KernelId> {
         let (mut kernels, mut data) = (FxHashSet::default(), FxHashSet::default());
@@ -59,7 +59,7 @@ impl Lowered {
     }
 }
 
-/// The new numbers of the items that stay.
+/// Returns the new numbers of the remaining items.
 fn keep<I: relax_base::Id + Eq + std::hash::Hash, T: Clone>(
     items: &mut Arena<I, T>,
     stays: impl Fn(I) -> bool,

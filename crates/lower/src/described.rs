@@ -1,20 +1,21 @@
-//! What a value from outside must be, part by part, as data: inside a program inference has seen to it, but a caller from
-//! C may hand over anything.
+//! The requirements on values from outside, part by part, as data: inside a program, inference
+//! guarantees them, but a caller from C may pass anything.
 //!
-//! Extents are no part of it: a few are compared where an entry begins, and kernels compare those of all their operands.
+//! Extents are not included: an entry checks some of them, and kernels check those of all their
+//! operands.
 
 use relax_ir::{AdtId, Module, Type, TypeId, TypeParamId};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-/// What a value is, over parts that are nodes of the same [`Described`].
+/// The form of a value, over parts that are nodes of the same [`Described`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum Part {
     /// Anything.
     Any,
-    /// What another part says.
+    /// The same as another part.
     Same(u32),
-    /// A tensor of such a rank and element type, as far as they are known.
+    /// A tensor of this rank and element type, as far as they are known.
     Tensor(Option<u32>, Option<DType>),
     /// A shape of such a rank.
     Shape(Option<u32>),
@@ -28,26 +29,27 @@ pub enum Part {
     Cell(u32),
 }
 
-/// A type with all types in it. The first part is the whole; data types lead back to themselves.
+/// A type with all types in it. The first part is the whole; data types refer back to themselves.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Described(pub Vec<Part>);
 
-/// A data type may hold ever larger instances of itself: beyond so many parts anything is taken.
+/// A data type may contain ever larger instances of itself: beyond so many parts, anything is
+/// accepted.
 const MOST: usize = 1 << 12;
 
-/// The parts that type parameters stand for.
+/// The parts that type parameters are instantiated with.
 type Env = Vec<(TypeParamId, u32)>;
 
 struct Describe<'m> {
     m: &'m Module,
     parts: Vec<Part>,
-    /// Types under what parameters stand for.
+    /// Types under an instantiation of parameters.
     known: FxHashMap<(TypeId, Env), u32>,
     instances: FxHashMap<(AdtId, Vec<u32>), u32>,
     work: Vec<(u32, TypeId, Env)>,
 }
 
-/// Describes a type. `None` where the kind of the whole says all.
+/// Describes a type. `None` where the kind of the whole value is the only requirement.
 pub(crate) fn describe(m: &Module, ty: TypeId) -> Option<Described> {
     let known = (ty.0 as usize) < m.types.len();
     let simple = |ty: TypeId| {
@@ -59,7 +61,7 @@ pub(crate) fn describe(m: &Module, ty: TypeId) -> Option<Described> {
     (known && !simple(ty)).then(|| all_of(m, ty))
 }
 
-/// Describes a type, whatever it is.
+/// Describes a type of any kind.
 pub(crate) fn all_of(m: &Module, ty: TypeId) -> Described {
     let mut d = Describe {
         m,
@@ -76,12 +78,12 @@ pub(crate) fn all_of(m: &Module, ty: TypeId) -> Described {
 }
 
 impl<'m> Describe<'m> {
-    /// A type; nothing for one that inference gave no meaning.
+    /// Returns a type; `None` for one that inference left undetermined.
     fn ty(&self, id: TypeId) -> Option<&'m Type> {
         ((id.0 as usize) < self.m.types.len()).then(|| &self.m.types[id])
     }
 
-    /// The part for a type, which is resolved later.
+    /// Returns the part for a type, which is resolved later.
     fn part(&mut self, ty: TypeId, env: &Env) -> u32 {
         if let Some(Type::Param(p)) = self.ty(ty)
             && let Some((_, part)) = env.iter().find(|e| e.0 == *p)

@@ -1,8 +1,8 @@
-//! What callers from outside hand over is checked against the signature before anything runs.
+//! Checks of arguments from outside against the signature, before anything runs.
 //!
 //! Inside a program types hold by inference; a caller from C, Rust or Python has only read them. An
-//! entry therefore starts with a function that compares kinds, ranks, element types and extents of
-//! all arguments, and fails with the parameter's place and both values.
+//! entry therefore starts with a function that checks kinds, ranks, element types and extents of
+//! all arguments, and fails with the parameter's location and both values.
 
 use relax_base::Symbol;
 use relax_ir::{GlobalId, GlobalKind};
@@ -11,7 +11,7 @@ use crate::Lowering;
 use crate::lir::{Block, BlockId, FnId, Hold, LFunc, Reg, Term};
 use crate::type_check::TypeCheck;
 
-/// The function that checks the arguments of `g` and goes on at `func`.
+/// Creates the function that checks the arguments of `g` and tail-calls `func`.
 pub(crate) fn checked(lw: &mut Lowering<'_>, g: GlobalId, func: FnId) -> FnId {
     let m = lw.m;
     let GlobalKind::Func(function) = m.globals[g].kind else {

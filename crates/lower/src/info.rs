@@ -1,4 +1,4 @@
-//! What is known of one function of the module before it is lowered: where nodes are evaluated.
+//! Facts about one function of the module before it is lowered: where nodes are evaluated.
 
 use relax_ir::{Expr, ExprId, FuncId, Module, ScopeId, ScopeKind, Scopes, VarId};
 use relax_sym::DimVar;
@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The scopes of a global function's body, with the nodes of each in order of evaluation.
 pub(crate) struct Info {
     pub scopes: Scopes,
-    /// Nodes that are evaluated in a scope, parts before wholes; leaves are left out.
+    /// Nodes that are evaluated in a scope, operands before their users, without leaves.
     pub nodes: FxHashMap<ScopeId, Vec<ExprId>>,
     /// The scopes that a node opens, in order.
     pub opened: FxHashMap<ExprId, Vec<ScopeId>>,
@@ -15,7 +15,7 @@ pub(crate) struct Info {
     pub bound_closure: FxHashMap<ExprId, VarId>,
 }
 
-/// Something from outside that a closure uses.
+/// An entity from outside that a closure uses.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Captured {
     /// A variable.
@@ -64,8 +64,8 @@ impl Info {
         }
     }
 
-    /// What the closure at `node` uses from outside, in order of first use. Its own name does not
-    /// count.
+    /// Returns the variables that the closure at `node` captures, in order of first use. Its own
+    /// name does not count.
     pub fn captures(&self, m: &Module, node: ExprId, func: FuncId) -> Vec<Captured> {
         let inside = self.opened[&node][0];
         let own = self.bound_closure.get(&node);
@@ -122,7 +122,8 @@ fn dims_used(m: &Module, e: ExprId) -> Vec<DimVar> {
     dims.iter().flat_map(|d| d.free_vars()).collect()
 }
 
-/// Dimension variables that a function binds itself: in its signature, and by matching inside.
+/// Returns the dimension variables that a function binds itself: in its signature, and by matching
+/// inside.
 fn dims_bound(m: &Module, func: FuncId) -> FxHashSet<DimVar> {
     let mut bound: FxHashSet<DimVar> = m.funcs[func].dims.iter().copied().collect();
     for e in m.post_order([m.funcs[func].body]) {

@@ -1,8 +1,8 @@
 //! The lowered program: control flow over registers, kernels, constants.
 //!
-//! A register holds a value (a pointer, see `docs/values.md`), the element of a tensor of rank 0, or an
-//! `int64` dimension ([`Hold`]). Every register is written once; registers written by a jump are
-//! parameters of the block that it goes to.
+//! A register holds a value (a pointer, see `docs/values.md`), the element of a tensor of rank 0,
+//! or an `int64` dimension ([`Hold`]). Every register is written once (SSA); registers written by a
+//! jump are parameters of its target block.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::described::Described;
 
 relax_base::define_id! {
-    /// A register of one function. As a dimension it stands in expressions as the
+    /// A register of one function. As a dimension, it is represented in expressions by the
     /// [`relax_loops::Var`] of the same number.
     pub struct Reg("r");
     /// A basic block of one function.
@@ -27,13 +27,13 @@ relax_base::define_id! {
     pub struct DataId("data");
 }
 
-/// What a register holds.
+/// The contents of a register.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hold {
     /// A value; the register owns a reference to it from its definition to its last use.
     Value,
-    /// A value that somebody else keeps alive as long as the function runs: a parameter that is only looked
-    /// at, or a part of one. Nobody counts it here.
+    /// A value that another owner keeps alive as long as the function runs: a parameter that is
+    /// only read, or a part of one. It is not reference-counted here.
     Lent,
     /// An extent.
     Dim,
@@ -42,7 +42,7 @@ pub enum Hold {
 }
 
 #[allow(missing_docs)] // fields are the registers that the first line speaks of
-/// An instruction. "Borrows" and "consumes" say what becomes of a value's reference.
+/// An instruction. "Borrows" and "consumes" describe the ownership of a value's reference.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Inst {
     /// A constant tensor; immortal.
@@ -51,13 +51,13 @@ pub enum Inst {
     Kernel {
         /// The results.
         dsts: Vec<Reg>,
-        /// Which.
+        /// The kernel.
         kernel: KernelId,
         /// Input tensors.
         args: Vec<Reg>,
-        /// Extents of results that the caller knows; the kernel finds the others.
+        /// Extents of results that the caller knows; the kernel computes the others.
         given: Vec<Option<Alloc>>,
-        /// Where the call stands, for failures that do not know a place of their own.
+        /// The source location of the call, for failures without a location of their own.
         place: Symbol,
     },
     /// A tuple; consumes the fields.
@@ -68,7 +68,8 @@ pub enum Inst {
     Unbox { dst: Reg, src: Reg },
     /// A tensor of rank 0 of a scalar.
     Box { dst: Reg, src: Reg },
-    /// A field of a tuple or ADT instance; borrows the whole. A lent result lives as long as the whole does.
+    /// A field of a tuple or ADT instance; borrows the whole value. A lent result lives as long as
+    /// the whole value does.
     Field { dst: Reg, src: Reg, index: u32 },
     /// The value in a reference cell; borrows the cell.
     RefRead { dst: Reg, cell: Reg },
@@ -88,7 +89,7 @@ pub enum Inst {
     Capture { dst: Reg, index: u32 },
     /// The running closure itself, as a value.
     This { dst: Reg },
-    /// Calls a function of the module; consumes the arguments but those that are lent.
+    /// Calls a function of the module; consumes the arguments except for lent ones.
     Call {
         dst: Reg,
         func: FnId,
@@ -118,14 +119,14 @@ pub enum Inst {
     },
     /// A block of memory of so many bytes: a tensor of bytes.
     Storage { dst: Reg, bytes: Ex },
-    /// A tensor in a block, so many bytes from its start; borrows the block. Fails where it does not fit.
+    /// A tensor in a block, at this byte offset; borrows the block. Fails where it does not fit.
     Place {
         dst: Reg,
         storage: Reg,
         offset: Ex,
         tensor: Alloc,
     },
-    /// Nothing: the value is needed up to here; borrows it.
+    /// No operation: extends the live range of the value to here; borrows it.
     Kill { src: Reg },
     /// A reference cell; consumes the value.
     RefNew { dst: Reg, value: Reg },
@@ -147,7 +148,7 @@ pub enum Inst {
     },
     /// Fails unless the value is of this kind; borrows it.
     CheckKind { src: Reg, kind: Kind, place: Symbol },
-    /// Fails unless the value is what is described, part by part; borrows it.
+    /// Fails unless the value matches the description, part by part; borrows it.
     CheckValue {
         src: Reg,
         described: Arc<Described>,
@@ -159,7 +160,7 @@ pub enum Inst {
         b: Ex,
         or_one: bool,
         place: Symbol,
-        /// What is said; the first `{}` stands for `a`, the second for `b`.
+        /// The error message; the first `{}` is replaced by `a`, the second by `b`.
         message: Symbol,
     },
     /// One more reference.
@@ -175,17 +176,17 @@ pub struct Alloc {
     pub dtype: DType,
     /// Its extents.
     pub dims: Vec<Ex>,
-    /// An argument whose last use this is: the result takes its place when nobody else holds it and
-    /// its extents are these.
+    /// An argument whose last use this is: the result reuses its memory when it has no other
+    /// references and its extents are these.
     pub reuse: Option<Reg>,
-    /// The result goes on where that argument ends along the first axis: it takes its place when the
-    /// memory behind it suffices.
+    /// The result extends that argument along the first axis: it is written in place when the
+    /// memory after it suffices.
     pub grows: bool,
     /// A tensor that was placed in a block: the result is written there, and is that tensor.
     pub place: Option<Reg>,
 }
 
-/// What a value is.
+/// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A tensor.
@@ -201,39 +202,39 @@ pub enum Kind {
 /// The end of a block.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Term {
-    /// Hands the value to the caller; consumes it.
+    /// Returns the value to the caller; consumes it.
     Return(Reg),
-    /// Goes on at a block, handing values to its parameters; consumes them.
+    /// Jumps to a block, passing values to its parameters; consumes them.
     Jump(BlockId, Vec<Reg>),
-    /// Two ways by a `bool` scalar; borrows it.
+    /// A branch on a `bool` scalar; borrows it.
     If {
         /// The scalar.
         cond: Reg,
-        /// Where it is true.
+        /// The target where it is true.
         then: BlockId,
-        /// Where it is false.
+        /// The target where it is false.
         otherwise: BlockId,
     },
     /// By the constructor of an ADT instance; borrows it.
     Switch {
         /// The instance.
         src: Reg,
-        /// Where each tag goes.
+        /// The target of each tag.
         cases: Vec<(u32, BlockId)>,
-        /// Where the others go.
+        /// The target of all others.
         default: BlockId,
     },
-    /// Becomes a call of a function; consumes the arguments but those that are lent, which this function
+    /// A tail call of a function; consumes the arguments except for lent ones, which this function
     /// does not own either.
     TailCall {
-        /// Which.
+        /// The callee.
         func: FnId,
         /// With what.
         args: Vec<Reg>,
         /// Whether each argument is lent; empty where none is.
         lent: Vec<bool>,
     },
-    /// Becomes a call of a closure; consumes it and the arguments.
+    /// A tail call of a closure; consumes it and the arguments.
     TailClosure {
         /// The closure.
         callee: Reg,
@@ -247,40 +248,41 @@ pub enum Term {
 /// A basic block.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Block {
-    /// Values handed over by jumps.
+    /// Values passed by jumps.
     pub params: Vec<Reg>,
-    /// What happens.
+    /// The instructions.
     pub insts: Vec<Inst>,
-    /// How it ends.
+    /// The terminator.
     pub term: Term,
 }
 
 /// A function.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LFunc {
-    /// Its name: of the global, or of the global that a closure stands in with a number.
+    /// Its name: that of the global, or for a closure that of the enclosing global with a number.
     pub name: Symbol,
-    /// Parameters: owned, lent or scalars, as [`LFunc::regs`] says.
+    /// Parameters: owned, lent or scalars, as in [`LFunc::regs`].
     pub params: Vec<Reg>,
-    /// The element type of a result that is handed back as a scalar. Then the code returns two words: whether
-    /// all went well, and the scalar.
+    /// The element type of a result that is returned as a scalar. Then the code returns two words:
+    /// the status, and the scalar.
     pub result: Option<DType>,
     /// Number of captured values; `None` for functions of the module, which are called without a
     /// closure.
     pub captures: Option<u32>,
-    /// What each register holds.
+    /// The contents of each register.
     pub regs: Vec<Hold>,
-    /// What inference knows of registers and the result that may be handed over in another form.
+    /// The inferred types of registers and of the result that may be passed in another
+    /// representation.
     pub forms: Forms,
     /// The blocks; the first is the entry.
     pub blocks: Arena<BlockId, Block>,
-    /// Where it stands.
+    /// Its source location.
     pub span: Span,
     /// The same for run-time errors.
     pub place: Symbol,
 }
 
-/// Types that decide how values are handed over.
+/// Types that decide in which representation values are passed.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Forms {
     /// Registers that hold tensors of rank 0, with their element types.
@@ -289,32 +291,33 @@ pub struct Forms {
     pub data: FxHashSet<Reg>,
     /// The element type of a result that is a tensor of rank 0.
     pub result: Option<DType>,
-    /// Whether this function only checks what came from outside and goes on at another.
+    /// Whether this function only checks values from outside and continues at another one.
     pub is_entry: bool,
-    /// Of a closure: what callers from outside must give for each parameter.
+    /// For a closure: the requirements on each parameter from callers outside.
     pub given: Vec<Arc<Described>>,
 }
 
 /// A kernel.
 #[derive(Clone, PartialEq, Debug)]
 pub struct KernelDef {
-    /// What it computes.
+    /// Its computation.
     pub program: Program,
-    /// What it is called in profiles: operator names.
+    /// Its name in profiles: operator names.
     pub label: String,
-    /// Whether it is a tensor program of the module: what fails is at its own lines, and it is told where
-    /// it was called.
+    /// Whether it is a tensor program of the module: failures are located at its own lines, and it
+    /// is passed the location of its call.
     pub by_hand: bool,
-    /// Whether some call makes outputs by other extents than those that the program computes from its inputs (of
-    /// `call_tir`, or of a result's type): the kernel holds them against its own then.
+    /// Whether some call allocates outputs by extents other than those that the program computes
+    /// from its inputs (those of `call_tir`, or of a result's type): the kernel then checks them
+    /// against its own.
     pub holds_outputs: bool,
-    /// Where the parts of the program stand ([`Program::parts`]), for run-time errors.
+    /// The source locations of the program's parts ([`Program::parts`]), for run-time errors.
     pub parts: Vec<Symbol>,
-    /// Where its accesses stand ([`Program::accesses`]).
+    /// The source locations of its accesses ([`Program::accesses`]).
     pub accesses: Vec<Symbol>,
 }
 
-/// How a C caller reaches a function of the module.
+/// The interface of a function of the module for C callers.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Entry {
     /// The global's name.
@@ -342,12 +345,12 @@ pub struct Lowered {
     pub data: Arena<DataId, Tensor>,
     /// Functions that can be called from outside.
     pub entries: Vec<Entry>,
-    /// Whether code checks also what is proven: extents, indices, and what each call of a kernel of the runtime may
-    /// touch.
+    /// Whether code also checks what is proven: extents, indices, and the memory that each call of
+    /// a kernel of the runtime may touch.
     pub checks: bool,
 }
 
-/// The arguments that are lent, or those that are not.
+/// Returns the arguments that are lent, or those that are not.
 fn chosen(args: &[Reg], lent: &[bool], wanted: bool) -> Vec<Reg> {
     let of = |i: usize| lent.get(i).copied().unwrap_or(false);
     (args.iter().enumerate())
@@ -378,20 +381,20 @@ impl LFunc {
         Reg(self.regs.len() as u32 - 1)
     }
 
-    /// What a register holds.
+    /// Returns the contents of a register.
     pub fn hold(&self, r: Reg) -> Hold {
         self.regs[r.0 as usize]
     }
 
-    /// Whether references of a register are counted.
+    /// Returns whether references of a register are counted.
     pub fn is_counted(&self, r: Reg) -> bool {
         self.hold(r) == Hold::Value
     }
 }
 
 impl Inst {
-    /// Whether memory that a tensor has already may get another content or owner: in hand-written plans of memory, and in
-    /// code that is not looked into. No read of a tensor moves across it.
+    /// Returns whether existing memory of a tensor may get another content or owner: in
+    /// hand-written memory plans, and in code that is opaque. No read of a tensor moves across it.
     pub fn may_overwrite(&self) -> bool {
         match self {
             Inst::Kernel { given, .. } => given.iter().flatten().any(|out| out.place.is_some()),
@@ -441,7 +444,7 @@ impl Inst {
             _ => Vec::new(),
         }
     }
-    /// Shows every register that the instruction reads a value from, to be replaced.
+    /// Calls `see` for every register that the instruction reads a value from, to replace it.
     pub fn values_mut(&mut self, see: &mut dyn FnMut(&mut Reg)) {
         match self {
             Inst::Kernel { args, given, .. } => {
@@ -488,7 +491,7 @@ impl Inst {
             | Inst::CheckDims { .. } => {}
         }
     }
-    /// Shows every expression over dimensions, to be replaced.
+    /// Calls `see` for every expression over dimensions, to replace it.
     pub fn dims_mut(&mut self, see: &mut dyn FnMut(&mut Ex)) {
         match self {
             Inst::Kernel { given, .. } => {
@@ -549,7 +552,7 @@ impl Inst {
 }
 
 impl Term {
-    /// Value registers whose reference the end of the block takes.
+    /// Value registers whose reference the terminator takes.
     pub fn consumes(&self) -> Vec<Reg> {
         match self {
             Term::Return(r) => vec![*r],
@@ -563,7 +566,7 @@ impl Term {
             Term::If { .. } | Term::Switch { .. } | Term::NoMatch(_) => Vec::new(),
         }
     }
-    /// Value registers that the end of the block looks at.
+    /// Value registers that the terminator reads.
     pub fn borrows(&self) -> Vec<Reg> {
         match self {
             Term::If { cond, .. } => vec![*cond],
@@ -572,7 +575,7 @@ impl Term {
             _ => Vec::new(),
         }
     }
-    /// Where control may go next.
+    /// Returns the successor blocks.
     pub fn successors(&self) -> Vec<BlockId> {
         match self {
             Term::Jump(to, _) => vec![*to],

@@ -1,7 +1,7 @@
 //! The lowered program as text.
 //!
-//! `%r3 = kernel k0(%r1, %r2) into alloc Tensor[(%r7, 4), float32] reuse %r1`: one line per instruction.
-//! The text is for reading; nothing reads it back.
+//! `%r3 = kernel k0(%r1, %r2) into alloc Tensor[(%r7, 4), float32] reuse
+//! %r1`: one line per instruction. The text is for reading; nothing parses it.
 
 use std::fmt::{self, Display, Formatter, Write as _};
 

@@ -1,11 +1,13 @@
-//! Memory planning: results that take the place of an argument.
+//! Memory planning: results that reuse the memory of an argument.
 //!
-//! A kernel that computes an element of its result from the same element of an argument may write into
-//! that argument's memory when nobody reads it afterwards. So may one whose result begins with the argument and
-//! goes on along the first axis (a cache that grows by a row), where the argument's block has room. So may a convolution
-//! whose epilogue adds the argument, where its kernel writes each element once: the back end knows which do. Whether it is the last use is known here; whether
-//! somebody else holds the tensor is asked at run time, by its reference count. Everything else is left to
-//! the heap: what is dead is released at once, and its block serves the next tensor of that size.
+//! A kernel that computes an element of its result from the same element of an argument may write
+//! into that argument's memory if it is dead afterwards. So may one whose result begins with the
+//! argument and extends it along the first axis (a cache that grows by a row), where the argument's
+//! block is large enough. So may a convolution whose epilogue adds the argument, where its kernel
+//! writes each element once: the back end knows which do. Whether it is the last use is known here;
+//! whether the tensor has other owners is checked at run time, by its reference count. Everything
+//! else is left to the heap: dead values are released at once, and their blocks serve the next
+//! tensors of that size.
 
 use relax_loops::epilogue::{self, Fused};
 use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage, visit_expr};
@@ -14,7 +16,7 @@ use crate::lir::{Inst, KernelDef, KernelId, LFunc};
 use relax_base::Arena;
 use rustc_hash::FxHashMap;
 
-/// Finds the places for results in a function whose reference counts are explicit.
+/// Assigns reused memory to results in a function whose reference counting is explicit.
 pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
     let mut known: FxHashMap<KernelId, Vec<Vec<(usize, bool)>>> = FxHashMap::default();
     for block in f.blocks.values_mut() {
@@ -29,7 +31,7 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
             else {
                 continue;
             };
-            // The last use of an argument: released right after.
+            // The last use of an argument: it is released right after.
             let dies = |r| {
                 (after.iter())
                     .take_while(|i| matches!(i, Inst::Release(_)))
@@ -45,7 +47,7 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
                     .iter()
                     .map(|&(i, grows)| (args[i], grows))
                     .find(|(r, _)| {
-                        // An argument that stands twice must fit at each place.
+                        // An argument that occurs twice must fit at each position.
                         let fits = (args.iter().enumerate())
                             .all(|(i, a)| a != r || fit.iter().any(|f| f.0 == i));
                         fits && !taken.contains(r) && dies(*r)
@@ -58,8 +60,9 @@ pub(crate) fn plan(f: &mut LFunc, kernels: &Arena<KernelId, KernelDef>) {
     }
 }
 
-/// For each output, the inputs that it may take the place of: those of its element type and extents that
-/// only its own stage reads, each element for the same element of the output; with whether the output is longer.
+/// Returns for each output the inputs whose memory it may reuse: those of its element type and
+/// extents that only its own stage reads, each element for the same element of the output; and
+/// whether the output is longer.
 fn element_wise(p: &Program) -> Vec<Vec<(usize, bool)>> {
     (p.outputs.iter())
         .map(|&o| {
@@ -74,7 +77,7 @@ fn element_wise(p: &Program) -> Vec<Vec<(usize, bool)>> {
         .collect()
 }
 
-/// Whether two shapes are the same but for the first extent.
+/// Returns whether two shapes are the same except for the first extent.
 fn same_rows(a: &[Ex], b: &[Ex]) -> bool {
     a.len() == b.len() && !a.is_empty() && a[1..] == b[1..]
 }
@@ -119,7 +122,8 @@ fn may_share(p: &Program, out: Buf, input: Buf) -> bool {
     writers == 1
 }
 
-/// Whether an input is nothing but the residual of the convolution that writes an output.
+/// Returns whether the only use of an input is as the residual of the convolution that writes an
+/// output.
 fn is_residual(p: &Program, out: Buf, input: Buf) -> bool {
     let adds = |f: &Fused| {
         let written = |k: usize| match &p.stages[k] {

@@ -1,14 +1,15 @@
 //! Tensors of rank 0 in registers.
 //!
-//! A program makes a tensor of rank 0 for every number that it counts or adds up. What computes such a tensor
-//! from others is turned into arithmetic on registers here, and functions of the module take and return
-//! numbers as numbers. A tensor is made only where one is needed: as a field, a captured value, an operand of
-//! a kernel, an argument of a closure.
+//! A program creates a tensor of rank 0 for every number that it counts or adds up. Computations of
+//! such tensors from others are turned into arithmetic on registers here, and functions of the
+//! module take and return them as numbers. A tensor is created only where one is needed: as a
+//! field, a captured value, an operand of a kernel, an argument of a closure.
 //!
-//! A parameter comes as a scalar when some use of it is one; a result is a scalar when some way to it ends in
-//! a scalar, and when every function that it is left to in tail position does the same (a call in tail position
-//! stays a jump). Both are found as greatest fixed points over all functions (after Peyton Jones and Launchbury,
-//! "Unboxed values as first class citizens", 1991; workers and wrappers are one function here, its callers convert).
+//! A parameter is passed as a scalar when some use of it is one; a result is a scalar when some
+//! path to it ends in a scalar, and when every function that is tail-called to compute it does the
+//! same (a tail call stays a jump). Both are greatest fixpoints over all functions (after Peyton
+//! Jones and Launchbury, "Unboxed values as first class citizens", 1991; worker and wrapper are one
+//! function here, its callers convert).
 
 use relax_base::Arena;
 use relax_loops::{Buf, Ex, ExKind, Program, Role, Stage, Var, map_expr, visit_expr};
@@ -17,17 +18,17 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::lir::{DataId, FnId, Hold, Inst, KernelDef, KernelId, LFunc, Lowered, Reg, Term};
 
-/// Programs of more nodes than this stay kernels: their code is not written out at every call.
+/// Programs of more nodes than this stay kernels: their code is not inlined at every call.
 const MOST_NODES: usize = 256;
 
-/// How a function takes and returns numbers.
+/// The parameters and the result of a function that are numbers.
 #[derive(Clone, PartialEq)]
 struct Sig {
     params: Vec<Option<DType>>,
     result: Option<DType>,
 }
 
-/// What is known of the whole program.
+/// The facts about the whole program.
 struct World<'a> {
     kernels: &'a Arena<KernelId, KernelDef>,
     data: &'a Arena<DataId, Tensor>,
@@ -36,7 +37,7 @@ struct World<'a> {
     sigs: Vec<Sig>,
 }
 
-/// Puts numbers into registers, in all functions.
+/// Moves numbers into registers, in all functions.
 pub(crate) fn unbox(out: &mut Lowered) {
     let steps: FxHashMap<KernelId, Vec<(Buf, Ex)>> = (out.kernels.iter())
         .filter_map(|(id, k)| Some((id, steps(&k.program)?)))
@@ -58,7 +59,7 @@ pub(crate) fn unbox(out: &mut Lowered) {
     }
 }
 
-/// The scalar assignments that a program amounts to, if it computes numbers from numbers.
+/// Returns the equivalent scalar assignments of a program, if it computes numbers from numbers.
 fn steps(p: &Program) -> Option<Vec<(Buf, Ex)>> {
     let number = |b: &relax_loops::Buffer| {
         b.shape.is_empty() && b.dtype.lanes == 1 && b.dtype.size() <= 8 && b.role != Role::Local
@@ -88,7 +89,7 @@ fn steps(p: &Program) -> Option<Vec<(Buf, Ex)>> {
     (whole && nodes <= MOST_NODES).then_some(out)
 }
 
-/// The most that a function can take and return as numbers.
+/// Returns the maximal set of parameters and results of a function that can be numbers.
 fn candidates(f: &LFunc) -> Sig {
     let own = f.captures.is_none() && !f.forms.is_entry;
     let fits = |d: DType| (own && d.lanes == 1 && d.size() <= 8).then_some(d);
@@ -100,7 +101,7 @@ fn candidates(f: &LFunc) -> Sig {
 }
 
 impl World<'_> {
-    /// Takes back what does not hold, until all that is left does.
+    /// Removes what does not hold, until a fixpoint.
     fn settle(&mut self, funcs: &Arena<FnId, LFunc>) {
         let mut callers: Vec<Vec<FnId>> = vec![Vec::new(); funcs.len()];
         for (id, f) in funcs.iter() {
@@ -132,7 +133,8 @@ impl World<'_> {
         }
     }
 
-    /// The registers of a function that hold numbers, when functions take and return what `sigs` says.
+    /// Returns the registers of a function that hold numbers, when functions take and return what
+    /// `sigs` says.
     fn numbers(&self, id: FnId, f: &LFunc) -> FxHashMap<Reg, DType> {
         let sig = &self.sigs[id.0 as usize];
         let mut found: FxHashMap<Reg, DType> = FxHashMap::default();
@@ -169,7 +171,7 @@ impl World<'_> {
                 }
             }
         }
-        // A number that is handed to a block whose parameter is known to be one.
+        // A number that is passed to a block whose parameter is known to be one.
         while let Some(r) = work.pop() {
             for &p in handed.get(&r).map_or(&[][..], |p| p) {
                 see(p, f.forms.scalars.get(&p).copied(), &mut work);
@@ -178,7 +180,7 @@ impl World<'_> {
         found
     }
 
-    /// What of a function's signature its body bears out.
+    /// Returns the part of a function's signature that its body supports.
     fn held(&self, id: FnId, f: &LFunc) -> Sig {
         let sig = &self.sigs[id.0 as usize];
         if sig.result.is_none() && sig.params.iter().all(Option::is_none) {
@@ -235,7 +237,7 @@ impl World<'_> {
         Sig { params, result }
     }
 
-    /// Turns the code of a function into code over numbers.
+    /// Rewrites the code of a function to code over numbers.
     fn rewrite(&self, id: FnId, f: &mut LFunc) {
         let numbers = self.numbers(id, f);
         for (&r, &d) in &numbers {
@@ -279,7 +281,7 @@ impl World<'_> {
     }
 }
 
-/// The number that a constant of rank 0 is. Not-a-numbers have bits that no literal keeps.
+/// Returns the number that a constant of rank 0 holds. NaNs have bits that no literal preserves.
 fn literal(t: &Tensor) -> Option<Ex> {
     let dtype = t.dtype();
     if !t.shape().is_empty() || dtype.lanes != 1 {
@@ -298,7 +300,7 @@ struct Writer<'a, 'w> {
     f: &'a mut LFunc,
     consts: &'a FxHashMap<Reg, Ex>,
     out: Vec<Inst>,
-    /// Tensors of numbers and numbers of tensors that this block made.
+    /// Tensors of numbers and numbers of tensors that this block created.
     boxed: FxHashMap<Reg, Reg>,
     plain: FxHashMap<Reg, Reg>,
 }
@@ -312,7 +314,7 @@ impl Writer<'_, '_> {
         Ex::var(Var(self.scalar(r, dtype).0), dtype)
     }
 
-    /// The number in a register.
+    /// Returns the number in a register.
     fn scalar(&mut self, r: Reg, dtype: DType) -> Reg {
         if matches!(self.f.hold(r), Hold::Scalar(_)) {
             return r;
@@ -332,7 +334,7 @@ impl Writer<'_, '_> {
         dst
     }
 
-    /// The value in a register: a tensor is made of a number.
+    /// Returns the register of a value: a number is converted to a tensor.
     fn value(&mut self, r: Reg) -> Reg {
         if !matches!(self.f.hold(r), Hold::Scalar(_)) {
             return r;
@@ -346,7 +348,7 @@ impl Writer<'_, '_> {
         dst
     }
 
-    /// Arguments in the form in which they are taken.
+    /// Converts arguments to the representation that the callee takes.
     fn args(&mut self, args: &mut [Reg], taken: &[Option<DType>]) {
         for (r, dtype) in args.iter_mut().zip(taken) {
             *r = match dtype {
@@ -393,7 +395,7 @@ impl Writer<'_, '_> {
         }
     }
 
-    /// The end of the block; `taken` is what the parameters of the block that it jumps to are.
+    /// Rewrites the terminator; `taken` describes the parameters of the block that it jumps to.
     fn term(&mut self, mut term: Term, taken: &[Option<DType>]) -> Term {
         match &mut term {
             Term::Return(r) => {
@@ -407,7 +409,8 @@ impl Writer<'_, '_> {
                 let callee = &self.world.sigs[func.0 as usize];
                 self.args(args, &callee.params);
                 if let (None, Some(dtype)) = (self.f.result, callee.result) {
-                    // The callee leaves to nobody but its like, so no recursion goes through this call.
+                    // The callee tail-calls only functions of its kind, so no recursion goes
+                    // through this call.
                     let dst = self.f.reg(Hold::Scalar(dtype));
                     self.out.push(Inst::Call {
                         dst,

@@ -1,4 +1,4 @@
-//! Values against types at run time: kinds, ranks, element types and extents.
+//! Run-time checks of values against types: kinds, ranks, element types and extents.
 
 use std::sync::Arc;
 
@@ -12,21 +12,21 @@ use rustc_hash::FxHashMap;
 use crate::described::describe;
 use crate::lir::{Hold, Inst, Kind, Reg};
 
-/// Collects the instructions that check values. A dimension variable that has no value yet gets that of
-/// the first extent which is the variable alone; what lies inside data values and functions is not looked
-/// at: inference has seen to it.
+/// Collects the instructions that check values. A dimension variable without a value gets that of
+/// the first extent that is the variable alone; the contents of data values and functions are not
+/// checked: inference has done so.
 pub(crate) struct TypeCheck<'a> {
     m: &'a Module,
     insts: Vec<Inst>,
     regs: &'a mut Vec<Hold>,
     /// Dimensions with the register that holds each.
     dims: FxHashMap<DimVar, Ex>,
-    /// Extents that are expressions: they wait until all variables are known.
+    /// Extents that are expressions: they are checked when all variables are known.
     later: Vec<(Dim, Ex, Symbol, u32)>,
 }
 
 impl<'a> TypeCheck<'a> {
-    /// Nothing yet; `regs` is the function's list of registers.
+    /// Creates an empty check; `regs` is the function's list of registers.
     pub fn new(m: &'a Module, regs: &'a mut Vec<Hold>) -> TypeCheck<'a> {
         TypeCheck {
             m,
@@ -37,7 +37,7 @@ impl<'a> TypeCheck<'a> {
         }
     }
 
-    /// A dimension variable that is an extent of a value, whose instruction is added.
+    /// Records a dimension variable as an extent of a value, whose instruction is added.
     pub fn known(&mut self, v: DimVar, src: Reg, axis: u32) {
         if !self.dims.contains_key(&v) {
             let dst = self.reg(true);
@@ -51,8 +51,8 @@ impl<'a> TypeCheck<'a> {
         Reg(self.regs.len() as u32 - 1)
     }
 
-    /// Checks kinds, ranks and element types of all parts of a value that comes from outside, data values and functions
-    /// among them.
+    /// Checks kinds, ranks and element types of all parts of a value from outside, including data
+    /// values and functions.
     pub fn whole(&mut self, ty: TypeId, src: Reg, place: Symbol) {
         if let Some(described) = describe(self.m, ty) {
             let described = Arc::new(described);
@@ -141,7 +141,7 @@ impl<'a> TypeCheck<'a> {
     pub fn finish(mut self) -> Vec<Inst> {
         for (d, found, place, axis) in std::mem::take(&mut self.later) {
             let Some(expected) = relax_ir::dim_to_ex(&d, |v| self.dims.get(&v).cloned()) else {
-                // A variable that no extent is alone: the body fails where it needs it.
+                // A variable that is no extent by itself: the body fails where it needs it.
                 continue;
             };
             self.insts.push(Inst::CheckDims {

@@ -1,12 +1,12 @@
-//! The relation of one call on its own: its result for the types of its arguments, and what has to hold of
-//! extents that only run time knows.
+//! The type relation of a single call: its result type for given argument types, and the
+//! requirements on extents that are known only at run time.
 //!
-//! The relation runs as it does in inference, over types that are all known; nothing around the call is
-//! asked. Rewrites ask for the types of the nodes that they make ([`call_type`]): facts that inference would
-//! have to prove are taken as given there, because the pass manager infers (and verifies) after each pass.
-//! Both engines ask for what typing could not prove ([`requirements`]): to typing `?` agrees with everything,
-//! so here each `?` is an extent of its own, and what the relation then wants of it is checked when the call
-//! is made.
+//! The relation runs as it does in type inference, over types that are all known; nothing around
+//! the call is consulted. Rewrites ask for the types of the nodes that they create ([`call_type`]):
+//! facts that inference would have to prove are assumed there, because the pass manager infers (and
+//! verifies) types after each pass. Both engines ask for what type inference could not prove
+//! ([`requirements`]): in inference `?` is compatible with everything, so here each `?` is an
+//! extent of its own, and what the relation then requires of it is checked when the call is made.
 
 use relax_ir::{Attrs, DTy, DimInfo, Module, OpId, Shape, TensorType, Type, TypeArena, TypeId};
 use relax_loops::Ex;
@@ -23,13 +23,13 @@ pub struct Arg<'a> {
     pub value: Option<&'a Tensor>,
 }
 
-/// The result type of a call to a built-in operator; `None` when the relation refuses the arguments
-/// or cannot conclude.
+/// Returns the result type of a call to a built-in operator; `None` when the relation refuses the
+/// arguments or cannot conclude.
 pub fn call_type(m: &mut Module, op: OpId, attrs: &Attrs, args: &[Arg<'_>]) -> Option<TypeId> {
     call_type_or_why(m, op, attrs, args).ok()
 }
 
-/// The same, with the reason where the relation refuses the arguments, if it gives one.
+/// Like [`call_type`], with the reason when the relation refuses the arguments, if it gives one.
 ///
 /// # Errors
 /// The relation refuses the arguments, or cannot conclude.
@@ -54,10 +54,11 @@ pub fn call_type_or_why(
     host.concluded(def, attrs)
 }
 
-/// Whether Relax takes a call that Relay takes: it asks for more of some operators. True where that is not known.
+/// Returns whether Relax accepts a call that Relay accepts: its requirements are stricter for some
+/// operators. True where that is not known.
 pub fn fits_relax(def: &OpDef, types: &TypeArena, args: &[TypeId], attrs: &Attrs) -> bool {
     let (mut own, mut all) = (TypeArena::new(), Requirements::default());
-    // Only whether extents are equal matters here: variables of the module stand for themselves.
+    // Only the equality of extents matters here: the module's variables stand for themselves.
     all.first = u32::MAX / 2;
     let mut given = Vec::with_capacity(args.len());
     for (i, &ty) in args.iter().enumerate() {
@@ -78,39 +79,39 @@ pub fn fits_relax(def: &OpDef, types: &TypeArena, args: &[TypeId], attrs: &Attrs
     !matches!(host.concluded(def, attrs), Err(Some(_)))
 }
 
-/// What must hold of the extents of a call's arguments.
+/// A requirement on the extents of a call's arguments.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Requirement {
     /// One extent.
     left: Dim,
     /// The other.
     right: Dim,
-    /// What must hold of the two.
+    /// The relation that must hold between the two.
     order: Fit,
-    /// Each `{}` stands for the value of an extent that is no constant.
+    /// Each `{}` is a placeholder for the value of an extent that is not constant.
     message: String,
 }
 
-/// The extents that a requirement speaks of.
+/// An extent that a requirement refers to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// A dimension variable of the module.
     Var(DimVar),
-    /// Of this argument, this tensor of it (0, or a place in a tuple), this axis.
+    /// The extent of an axis: argument, tensor of the argument (0, or the field of a tuple), axis.
     Axis(usize, usize, usize),
 }
 
-/// The requirements of one call, and the extents that stand for `?` in them.
+/// The requirements of one call, and the extents that its `?`s stand for.
 #[derive(Default, Debug)]
 pub struct Requirements {
     all: Vec<Requirement>,
-    /// The number of the first variable that stands for a `?`, and what each is.
+    /// The number of the first variable that stands for a `?`, and the extent that each stands for.
     first: u32,
     unknown: Vec<Extent>,
 }
 
-/// What of the arguments of a call of `def` its relation could not prove, for extents that are `?` or
-/// symbolic. `dims` is the arena of the module that `types` belongs to.
+/// Returns the requirements of a call of `def` that its relation could not prove, for extents that
+/// are `?` or symbolic. `dims` is the arena of the module that `types` belongs to.
 pub fn requirements(
     def: &OpDef,
     types: &TypeArena,
@@ -159,8 +160,9 @@ pub fn requirements(
         needs: Vec::new(),
         script: false,
     };
-    // Where the relation does not conclude for such extents, what it wanted up to there is wanted all the same. The rest
-    // is found by the computation; a kernel that takes its place checks what it trusts in itself.
+    // Where the relation does not conclude for such extents, its requirements up to that point
+    // still count. The computation detects the rest; a kernel that replaces it checks its own
+    // assumptions.
     let _ = host.result(def, attrs);
     let mut all: Vec<Requirement> = Vec::new();
     for need in std::mem::take(&mut host.needs) {
@@ -174,13 +176,13 @@ pub fn requirements(
 }
 
 impl Requirements {
-    /// Whether nothing is left to be asked.
+    /// Returns whether there are no requirements.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// A type of arguments in an arena of its own, with a variable for each `?`. `None` for what is not made
-    /// of tensors and shapes.
+    /// Copies an argument type to an arena of its own, with a variable for each `?`. `None` for
+    /// types that do not consist of tensors and shapes.
     fn adopt(
         &mut self,
         from: &TypeArena,
@@ -234,8 +236,8 @@ impl Requirements {
         }
     }
 
-    /// The first requirement that does not hold for these extents, as a message. Those with an extent that
-    /// is not known are left out.
+    /// Returns the message of the first requirement that these extents violate. Requirements on an
+    /// unknown extent are skipped.
     pub fn broken(&self, extent: &dyn Fn(Extent) -> Option<i64>) -> Option<String> {
         let value = |d: &Dim| d.eval(&|v| extent(self.extent(v))).ok().flatten();
         self.all.iter().find_map(|r| {
@@ -251,8 +253,8 @@ impl Requirements {
         })
     }
 
-    /// The requirements as assertions of a program: condition, message, what the message shows. Those
-    /// with an extent that the program does not know are left out.
+    /// Returns the requirements as assertions of a program: condition, message, values that the
+    /// message shows. Requirements on an extent that the program does not know are skipped.
     pub fn asserts(&self, extent: &dyn Fn(Extent) -> Option<Ex>) -> Vec<(Ex, String, Vec<Ex>)> {
         let value = |d: &Dim| relax_ir::dim_to_ex(d, |v| extent(self.extent(v)));
         (self.all.iter())
@@ -280,7 +282,7 @@ impl Requirement {
     }
 }
 
-/// What a relation wanted of two extents.
+/// A relation's requirement on two extents.
 struct Need {
     left: Dim,
     right: Dim,
@@ -292,23 +294,23 @@ struct Host<'a> {
     types: &'a mut TypeArena,
     args: &'a [Arg<'a>],
     name: &'a dyn Fn(DimVar) -> String,
-    /// The number of the first unknown: those below stand for the text's `_`.
+    /// The number of the first unknown: lower ones stand for the text's `_`.
     first: u32,
-    /// What the unknown types turned out to be.
+    /// The types that the unknowns were resolved to.
     found: Vec<Option<TypeId>>,
-    /// What could neither be proven nor refuted.
+    /// The requirements that could be neither proven nor refuted.
     needs: Vec<Need>,
-    /// Whether the call is to be one of Relax.
+    /// Whether the call is checked as a call of Relax.
     script: bool,
 }
 
 impl Host<'_> {
-    /// Runs the relation; the result type when it concludes.
+    /// Runs the relation and returns the result type when it concludes.
     fn result(&mut self, def: &OpDef, attrs: &Attrs) -> Option<TypeId> {
         self.concluded(def, attrs).ok()
     }
 
-    /// The same, with the reason of a refusal.
+    /// Like `result`, with the reason for a refusal.
     fn concluded(&mut self, def: &OpDef, attrs: &Attrs) -> Result<TypeId, Option<String>> {
         let out = self.fresh_type();
         let types: Vec<TypeId> = self.args.iter().map(|a| a.ty).collect();
@@ -442,7 +444,7 @@ impl RelHost for Host<'_> {
         self.types
     }
     fn resolve(&mut self, ty: TypeId) -> TypeId {
-        // Only tuples are made over unknowns; rebuild them from the leaves up.
+        // Only tuples are built over unknowns; rebuild them from the leaves up.
         let mut done: rustc_hash::FxHashMap<TypeId, TypeId> = Default::default();
         let mut stack = vec![(ty, false)];
         while let Some((t, expanded)) = stack.pop() {
@@ -509,7 +511,7 @@ impl RelHost for Host<'_> {
         d.display(self.name).to_string()
     }
     fn show(&self, ty: TypeId) -> String {
-        // Refusals are not reported from here.
+        // Refusals are not reported here.
         format!("{ty:?}")
     }
     fn compare_dims(&mut self, a: &Dim, b: &Dim) -> Proof {

@@ -1,9 +1,9 @@
-//! What calls cost natively: how a graph's layouts are chosen.
+//! The native cost of calls, on which the choice of a graph's layouts is based.
 
 use relax_ir::Attrs;
 use relax_tensor::DType;
 
-/// A tensor of known extents that a call reads or gives.
+/// A tensor of known extents that a call reads or produces.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// Its extents.
@@ -19,18 +19,19 @@ impl Known {
     }
 }
 
-/// A call whose cost is asked for.
+/// A call whose cost is to be estimated.
 #[derive(Clone, Copy, Debug)]
 pub struct Priced<'a> {
     /// The attributes, complete.
     pub attrs: &'a Attrs,
-    /// The operands; the fields of tuples one by one.
+    /// The operands, with the fields of tuples as separate operands.
     pub operands: &'a [Known],
     /// The results.
     pub results: &'a [Known],
 }
 
-/// What native code takes for a call, in nanoseconds on one thread of the machine whose measurements stand in
-/// `families::costs`; `None` when its attributes do not say. Only the differences between ways of doing the same
-/// matter: operators without it cost the same in every layout.
+/// Returns the native cost of a call, in nanoseconds on one thread of the machine that
+/// `families::costs` was measured on; `None` when its attributes do not determine it. Only the
+/// differences between alternatives matter: operators without a cost function cost the same in
+/// every layout.
 pub type CostFn = fn(&Priced<'_>) -> Option<f64>;

@@ -1,4 +1,4 @@
-//! What an operator is.
+//! Operator definitions.
 
 use relax_ir::{AttrValue, Attrs};
 
@@ -19,7 +19,7 @@ pub enum AttrTy {
     Str,
     /// An element type, written as a string (`"int32"`); the empty string is `void`.
     DType,
-    /// A list of integers; an integer stands for the list of it where TVM reads it so.
+    /// A list of integers; a single integer is accepted as a list of one where TVM accepts it.
     Ints,
     /// A list of floats.
     Floats,
@@ -29,7 +29,7 @@ pub enum AttrTy {
     IntLists,
     /// A list of strings.
     Strs,
-    /// Integers, or one integer, kept apart (`indices_or_sections`).
+    /// Integers, or a single integer, which are distinguished (`indices_or_sections`).
     IntOrInts,
     /// Anything.
     Any,
@@ -59,7 +59,7 @@ pub enum Default {
 }
 
 impl Default {
-    /// The value; `None` where one must be given.
+    /// Returns the default value; `None` for a required attribute.
     pub fn value(self) -> Option<AttrValue> {
         Some(match self {
             Default::Required => return None,
@@ -80,11 +80,11 @@ impl Default {
 pub struct AttrDef {
     /// Its name.
     pub name: &'static str,
-    /// The type of its value. `None` is accepted besides where TVM accepts it.
+    /// The type of its value. `None` is also accepted where TVM accepts it.
     pub ty: AttrTy,
     /// Its default. Attributes with their default value are not printed.
     pub default: Default,
-    /// What it means, one line.
+    /// Its meaning, in one line.
     pub doc: &'static str,
 }
 
@@ -93,14 +93,14 @@ pub struct AttrDef {
 pub struct Input {
     /// Its name.
     pub name: &'static str,
-    /// What it means, one line.
+    /// Its meaning, in one line.
     pub doc: &'static str,
 }
 
 /// How many arguments a call takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
-    /// As many as inputs are declared.
+    /// Exactly the declared inputs.
     Fixed,
     /// Any number, at least as many as declared.
     AtLeast,
@@ -111,7 +111,7 @@ pub enum Arity {
 pub enum Fusion {
     /// One output element from the input elements at the same index.
     Elementwise = 0,
-    /// The same under broadcasting.
+    /// Like `Elementwise`, under broadcasting.
     Broadcast = 1,
     /// One output element from one input element at a computed index.
     Injective = 2,
@@ -125,145 +125,145 @@ pub enum Fusion {
     Opaque = 8,
 }
 
-/// What evaluating a call does besides giving a value.
+/// The side effects of evaluating a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Effects {
-    /// Nothing: may be dropped, shared, reordered.
+    /// None: a call may be dropped, shared and reordered.
     Pure,
-    /// Gives another value each time.
+    /// Produces a different value each time.
     Stateful,
-    /// Changes something: kept, in order.
+    /// Has a side effect: calls are kept, in order.
     Effect,
 }
 
-/// How the compiler comes by the value of a call.
+/// How the compiler implements a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, std::default::Default)]
 pub enum Lowering {
     /// By the operator's computation.
     #[default]
     Computed,
     /// `call_tir`: runs the tensor program that is the first argument on the tensors of the second,
-    /// writing tensors of the shapes that the third gives.
+    /// writing tensors of the shapes given by the third.
     CallTir,
-    /// `call_dps_packed`: the same with a function registered at run time.
+    /// `call_dps_packed`: the same with a function that is registered at run time.
     CallDpsPacked,
-    /// `call_tir_inplace`: runs the tensor program on the tensors of the second argument; those that
-    /// `inplace_indices` names are written, and are the result.
+    /// `call_tir_inplace`: runs the tensor program on the tensors of the second argument; those
+    /// that `inplace_indices` names are overwritten and are the results.
     CallTirInplace,
-    /// `memory.alloc_storage`: a block of as many bytes as the first argument says.
+    /// `memory.alloc_storage`: allocates a block of as many bytes as the first argument says.
     AllocStorage,
-    /// `memory.alloc_tensor`: a tensor in the block of the first argument, as many bytes from its start
-    /// as the second says, of the extents that the third gives.
+    /// `memory.alloc_tensor`: a tensor in the block of the first argument, at the byte offset given
+    /// by the second, of the extents given by the third.
     AllocTensor,
-    /// `memory.kill`: the value is used up to here.
+    /// `memory.kill`: ends the live range of the value.
     Kill,
 }
 
 /// A type relation: see [`RelCx`].
 pub type RelFn = fn(&mut RelCx<'_>) -> RelResult;
-/// A computation: reads `te`'s inputs and attributes, builds stages, names the outputs.
+/// A computation: reads the inputs and attributes from `te`, builds stages, names the outputs.
 pub type ComputeFn = fn(&mut Te<'_>) -> Result<(), ComputeError>;
 
-/// Where an operator is computed when a program goes to a narrower float (TVM's mixed-precision
-/// conversion categories).
+/// The precision of an operator when a program is converted to a narrower float (TVM's
+/// mixed-precision conversion categories).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Precision {
-    /// Always in the narrower type: it gains speed.
+    /// Always the narrower type: it is faster there.
     Narrow,
-    /// Where its operands are.
+    /// The type of its operands.
     Follow,
-    /// Always in `float32`: sums and steep functions lose too much.
+    /// Always `float32`: sums and steep functions lose too much precision otherwise.
     Full,
 }
 
-/// What a scale of the operand along an axis does to an operator.
+/// How an operator interacts with a scale of its operand along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ScaleRole {
-    /// It is the scaling: a product.
+    /// It is the scaling itself: a product.
     Product,
-    /// A positive scale can be moved to the other side of it.
+    /// A positive scale can be moved across it.
     Positive,
-    /// It adds another operand, which is to be scaled too.
+    /// It adds another operand, which has to be scaled too.
     Sum,
-    /// It adds a vector along `axis`, which is to be scaled too.
+    /// It adds a vector along `axis`, which has to be scaled too.
     Bias,
     /// A convolution with layout attributes: the scale can be folded into the weight.
     Convolution,
-    /// A product with a matrix of rows per output: the same.
+    /// A product with a matrix that has a row per output: likewise.
     Dense,
 }
 
-/// The operator that takes as attributes what this one takes as tensors: an input named like one of
-/// that operator's attributes becomes the attribute, others stay arguments; attributes that both have
-/// are kept.
+/// The operator that takes as attributes what this one takes as tensors: an input with the name of
+/// one of that operator's attributes becomes the attribute, other inputs stay arguments; attributes
+/// that both have are kept.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct StaticForm {
     /// Its name.
     pub name: &'static str,
-    /// Inputs whose attribute has another name: input, attribute.
+    /// Inputs whose attribute has a different name: input, attribute.
     pub renamed: &'static [(&'static str, &'static str)],
 }
 
-/// What passes ask of an operator beside its type and computation. A hook that is absent means
-/// that the operator takes no part.
+/// An operator's properties that passes query, besides its type relation and its computation. An
+/// absent hook means that the operator is not subject to that transformation.
 #[derive(Clone, Copy, Debug)]
 pub struct Hooks {
     /// Whether the output shape depends on input values (TVM's `TShapeDataDependent`).
     pub data_dependent_shape: bool,
-    /// For an operator that takes as tensors what another one takes as attributes
-    /// (`dyn.reshape`): that other operator.
+    /// The static form of an operator with operands instead of attributes (`dyn.reshape`).
     pub static_form: Option<StaticForm>,
-    /// Where the operator is computed when a program goes to a narrower float.
+    /// The precision of the operator when a program is converted to a narrower float.
     pub precision: Precision,
     /// Whether an element of a narrow float is computed in float32 and rounded once.
     pub rounds_once: bool,
-    /// The attribute that gives the element type of the result, to be changed with the precision.
+    /// The attribute that gives the result's element type, which changes with the precision.
     pub result_dtype: Option<&'static str>,
-    /// What a scale along an axis does to it, for folding scales into weights.
+    /// How it interacts with a scale along an axis, for folding scales into weights.
     pub scale: Option<ScaleRole>,
-    /// The operator on the same operands with the same attributes that is faster and less precise.
+    /// A faster and less precise operator with the same operands and attributes.
     pub fast_form: Option<&'static str>,
     /// The gradients of the arguments.
     pub gradient: Option<GradientFn>,
-    /// What a call computes outside of training.
+    /// The replacement of a call outside of training.
     pub inference: Option<InferenceFn>,
-    /// What Relax takes a call apart into for inference: all of its results.
+    /// The decomposition of a call for inference in Relax: all of its results.
     pub decomposed: Option<InferenceFn>,
-    /// Operators with kernels of their own that compute a call faster, where there are some.
+    /// Equivalent operators that have kernels of their own, which compute a call faster.
     pub for_kernels: Option<InferenceFn>,
-    /// Whether native code has a kernel for the operator as a whole, faster than what `inference` makes of
-    /// it.
+    /// Whether native code has a kernel for the whole operator, faster than `inference`'s result.
     pub whole_kernel: bool,
-    /// For an operator whose value depends on the operand's extents alone: the value, given these and
-    /// the element type of the result.
+    /// For an operator whose value depends only on the operand's extents: computes the value from
+    /// these and the element type of the result.
     pub of_shape: Option<fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor>,
-    /// Whether it is about where values are, and is to stay although its value is known.
+    /// Whether it is about the placement of values on devices, and never folded.
     pub device_bound: bool,
     /// Whether the result holds the operand's elements in the same order, under another shape.
     pub reshape: bool,
-    /// Whether it only keeps what comes before it apart from what follows in fusion.
+    /// Whether it is only a barrier in fusion, between what precedes and what follows it.
     pub fusion_barrier: bool,
-    /// Whether it stands for something that other stages do: no kernel is made of it.
+    /// Whether it only marks what other stages do: no kernel is generated for it.
     pub not_computed: bool,
-    /// Whether the type of a call is the one that its type arguments give, and anything where there are none.
+    /// Whether the type of a call is given by its type arguments, and unconstrained without them.
     pub told: bool,
-    /// How the compiler comes by the value of a call.
+    /// How the compiler implements a call.
     pub lowering: Lowering,
-    /// For an operator that has no computation and no lowering of its own: why, one sentence
-    /// without full stop; empty for others.
+    /// For an operator that has neither a computation nor a lowering of its own: the reason, one
+    /// sentence without a full stop; empty for others.
     pub uncomputed: &'static str,
-    /// Whether its first operand is a kernel, which the text need not hold.
+    /// Whether its first operand is a kernel, which the text may omit.
     pub calls_kernel: bool,
-    /// How it works on operands whose axes stand in another order; see [`OpDef::layout_rule`].
+    /// How it works on operands with permuted axes; see [`OpDef::layout_rule`].
     pub layout: Option<LayoutFn>,
-    /// What TVM's Relax asks for beyond the relation: asked of programs in TVMScript.
+    /// The additional requirements of TVM's Relax beyond the relation, which programs in TVMScript
+    /// are checked against.
     pub in_relax: Option<RelFn>,
-    /// What a call costs natively, for operators where the order of axes decides that, and for those that move axes.
+    /// The native cost of a call, for operators whose cost depends on the order of axes, and for
+    /// those that move axes.
     pub cost: Option<CostFn>,
 }
 
 impl Hooks {
-    /// Whether its value can be made from the operands' values, by its computation, before the program runs.
+    /// Returns whether its computation can evaluate it on constants at compile time.
     pub fn computable(&self) -> bool {
         self.lowering == Lowering::Computed && !self.not_computed && !self.device_bound
     }
@@ -274,7 +274,7 @@ impl Hooks {
 pub struct OpDef {
     /// Its name, `nn.conv2d`.
     pub name: &'static str,
-    /// What it computes: a sentence, perhaps more.
+    /// A description of what it computes: one or more sentences.
     pub doc: &'static str,
     /// Its inputs.
     pub inputs: &'static [Input],
@@ -286,26 +286,26 @@ pub struct OpDef {
     /// metadata section (`f(%x, meta[relay.attrs.ScanopAttrs][0])`), for operators that TVM
     /// registers without an attribute type; `None` where they are written as `name=value`.
     pub meta_attrs: Option<&'static str>,
-    /// How other releases wrote calls of it.
+    /// The spellings of its calls in other releases.
     pub former: &'static [Former],
-    /// The infix spelling that stands for it (`+`); empty for none.
+    /// The infix operator that denotes it (`+`); empty for none.
     pub sugar: &'static str,
     /// Its type relation.
     pub relation: RelFn,
-    /// Its computation; `None` only for operators that the compiler treats itself
-    /// (`call_tir`), and for those that say why they have none ([`Hooks::uncomputed`]).
+    /// Its computation; `None` only for operators that the compiler itself implements (`call_tir`),
+    /// and for those that say why they have none ([`Hooks::uncomputed`]).
     pub compute: Option<ComputeFn>,
     /// How it takes part in fusion.
     pub fusion: Fusion,
-    /// What evaluating it does.
+    /// The side effects of evaluating it.
     pub effects: Effects,
-    /// For passes.
+    /// The properties that passes query.
     pub hooks: Hooks,
 }
 
 impl OpDef {
-    /// An operator with the given name, documentation and relation: no inputs, no attributes,
-    /// opaque, pure. Refine it with the methods below; all work in `const`.
+    /// Creates an operator with the given name, documentation and relation: no inputs, no
+    /// attributes, opaque, pure. Refine it with the methods below, which are all `const`.
     pub const fn new(name: &'static str, doc: &'static str, relation: RelFn) -> OpDef {
         OpDef {
             name,
@@ -353,17 +353,17 @@ impl OpDef {
         self.inputs = inputs;
         self
     }
-    /// Gives the infix spelling.
+    /// Sets the infix operator that denotes it.
     pub const fn sugar(mut self, sugar: &'static str) -> OpDef {
         self.sugar = sugar;
         self
     }
-    /// Says how other releases wrote calls of it.
+    /// Declares how other releases wrote calls of it.
     pub const fn former(mut self, former: &'static [Former]) -> OpDef {
         self.former = former;
         self
     }
-    /// Takes any number of arguments.
+    /// Accepts any number of arguments.
     pub const fn variadic(mut self) -> OpDef {
         self.arity = Arity::AtLeast;
         self
@@ -373,7 +373,8 @@ impl OpDef {
         self.attrs = attrs;
         self
     }
-    /// Says that TVM writes the attributes as an object of the metadata section, under this type key.
+    /// Declares that TVM writes the attributes as an object of the metadata section, under this
+    /// type key.
     pub const fn meta_attrs(mut self, key: &'static str) -> OpDef {
         self.meta_attrs = Some(key);
         self
@@ -393,12 +394,12 @@ impl OpDef {
         self.effects = effects;
         self
     }
-    /// Says that the output shape depends on input values.
+    /// Declares that the output shape depends on input values.
     pub const fn data_dependent(mut self) -> OpDef {
         self.hooks.data_dependent_shape = true;
         self
     }
-    /// Says why there is no computation.
+    /// Sets the reason why there is no computation.
     pub const fn uncomputed(mut self, why: &'static str) -> OpDef {
         self.hooks.uncomputed = why;
         self
@@ -408,22 +409,23 @@ impl OpDef {
         self.hooks.calls_kernel = true;
         self
     }
-    /// Says that the compiler treats calls in its own way.
+    /// Declares how the compiler itself implements calls.
     pub const fn lowering(mut self, lowering: Lowering) -> OpDef {
         self.hooks.lowering = lowering;
         self
     }
-    /// Says how it works on operands whose axes stand in another order.
+    /// Sets how it works on operands with permuted axes.
     pub const fn layout(mut self, f: LayoutFn) -> OpDef {
         self.hooks.layout = Some(f);
         self
     }
-    /// Says what Relax asks for beyond the relation.
+    /// Sets Relax's additional requirements beyond the relation.
     pub const fn in_relax(mut self, rule: RelFn) -> OpDef {
         self.hooks.in_relax = Some(rule);
         self
     }
-    /// The type relation, with what Relax asks for beyond it where the program is Relax in TVMScript.
+    /// Runs the type relation, with Relax's additional requirements where the program is Relax in
+    /// TVMScript.
     pub fn relate(&self, cx: &mut RelCx<'_>) -> RelResult {
         (self.relation)(cx)?;
         match self.hooks.in_relax {
@@ -431,37 +433,37 @@ impl OpDef {
             _ => Ok(()),
         }
     }
-    /// Says what a call costs natively.
+    /// Sets the native cost of a call.
     pub const fn cost(mut self, f: CostFn) -> OpDef {
         self.hooks.cost = Some(f);
         self
     }
-    /// Gives the gradients of the arguments.
+    /// Sets the gradients of the arguments.
     pub const fn gradient(mut self, f: GradientFn) -> OpDef {
         self.hooks.gradient = Some(f);
         self
     }
-    /// Says what a call computes outside of training.
+    /// Sets the replacement of a call outside of training.
     pub const fn inference(mut self, f: InferenceFn) -> OpDef {
         self.hooks.inference = Some(f);
         self
     }
-    /// Says by which operators with kernels of their own a call is computed faster.
+    /// Sets the operators with kernels of their own that compute a call faster.
     pub const fn for_kernels(mut self, f: InferenceFn) -> OpDef {
         self.hooks.for_kernels = Some(f);
         self
     }
-    /// Says what Relax takes a call apart into for inference.
+    /// Sets Relax's decomposition of a call for inference.
     pub const fn decomposed(mut self, f: InferenceFn) -> OpDef {
         self.hooks.decomposed = Some(f);
         self
     }
-    /// Says that native code has a kernel for the operator as a whole.
+    /// Declares that native code has a kernel for the operator as a whole.
     pub const fn whole_kernel(mut self) -> OpDef {
         self.hooks.whole_kernel = true;
         self
     }
-    /// Says that the value depends on the operand's extents alone, and how.
+    /// Declares that the value depends only on the operand's extents, and how.
     pub const fn of_shape(
         mut self,
         f: fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor,
@@ -469,27 +471,27 @@ impl OpDef {
         self.hooks.of_shape = Some(f);
         self
     }
-    /// Says that it is about where values are.
+    /// Declares that it concerns the placement of values on devices.
     pub const fn device_bound(mut self) -> OpDef {
         self.hooks.device_bound = true;
         self
     }
-    /// Says that only the shape changes.
+    /// Declares that only the shape changes.
     pub const fn reshape(mut self) -> OpDef {
         self.hooks.reshape = true;
         self
     }
-    /// Says that what comes before is not fused with what follows.
+    /// Declares that what precedes it is not fused with what follows.
     pub const fn fusion_barrier(mut self) -> OpDef {
         self.hooks.fusion_barrier = true;
         self
     }
-    /// Says that no kernel is made of it.
+    /// Declares that no kernel is generated for it.
     pub const fn not_computed(mut self) -> OpDef {
         self.hooks.not_computed = true;
         self
     }
-    /// Says that a call's type is what its type arguments give.
+    /// Declares that a call's type is the one that its type arguments give.
     pub const fn told(mut self) -> OpDef {
         self.hooks.told = true;
         self
@@ -504,30 +506,30 @@ impl OpDef {
         self.hooks.static_form = Some(StaticForm { name, renamed: &[] });
         self
     }
-    /// Says which inputs become attributes of other names (see [`StaticForm`]).
+    /// Declares which inputs become attributes of other names (see [`StaticForm`]).
     pub const fn renamed(mut self, renamed: &'static [(&'static str, &'static str)]) -> OpDef {
         if let Some(form) = &mut self.hooks.static_form {
             form.renamed = renamed;
         }
         self
     }
-    /// Says that a narrower float is worth a cast (see [`Precision::Narrow`]).
+    /// Declares that a narrower float is worth a cast (see [`Precision::Narrow`]).
     pub const fn narrow_precision(mut self) -> OpDef {
         self.hooks.precision = Precision::Narrow;
         self
     }
-    /// Says that an element of float16 or bfloat16 is computed in float32 and rounded once: of the operands cast to
-    /// float32, with the result cast back, the operator gives the same.
+    /// Declares that an element of float16 or bfloat16 is computed in float32 and rounded once: the
+    /// operator applied to the operands cast to float32, with the result cast back, gives the same.
     pub const fn rounds_once(mut self) -> OpDef {
         self.hooks.rounds_once = true;
         self
     }
-    /// Says that a narrower float loses too much (see [`Precision::Full`]).
+    /// Declares that a narrower float loses too much precision (see [`Precision::Full`]).
     pub const fn full_precision(mut self) -> OpDef {
         self.hooks.precision = Precision::Full;
         self
     }
-    /// Says what a scale does to it.
+    /// Sets how it interacts with a scale.
     pub const fn scale(mut self, role: ScaleRole) -> OpDef {
         self.hooks.scale = Some(role);
         self
@@ -537,9 +539,10 @@ impl OpDef {
         self.hooks.result_dtype = Some(attr);
         self
     }
-    /// How it works on operands whose axes stand in another order: as its entry says, and otherwise
-    /// as follows from its kind. One operand element by element, or two under broadcasting, do not mind
-    /// as long as no attribute names an axis.
+    /// Returns the layout rule, that is, how the operator works on operands with permuted axes: the
+    /// one of its entry, or else the one that follows from its kind. Element-wise operators, also
+    /// with two operands under broadcasting, work in any order as long as no attribute names an
+    /// axis.
     pub fn layout_rule(&self) -> Option<LayoutFn> {
         let names_axis = |a: &AttrDef| ["axis", "axes", "layout"].contains(&a.name);
         if self.hooks.layout.is_some() || self.attrs.iter().any(names_axis) {
@@ -551,24 +554,26 @@ impl OpDef {
             _ => None,
         }
     }
-    /// Whether an attribute of calls chooses the layout, so that users can ask for another one.
+    /// Returns whether an attribute of calls selects the layout, so that users can ask for another
+    /// one.
     pub fn has_layout_choice(&self) -> bool {
         let chooses = |a: &AttrDef| ["data_layout", "layout"].contains(&a.name);
         self.hooks.layout.is_some() && self.attrs.iter().any(chooses)
     }
-    /// The attributes of a call that gives none.
+    /// Returns the attributes of a call that gives none.
     pub fn default_attrs(&self) -> Attrs {
         (self.attrs.iter())
             .map(|a| (a.name.into(), a.default.value().unwrap_or(AttrValue::None)))
             .collect()
     }
-    /// The attribute of extents that must be given: a `shape(…)` after the inputs is its value.
+    /// Returns the attribute of extents that must be given: a `shape(…)` after the inputs is its
+    /// value.
     pub fn shape_attr(&self) -> Option<&AttrDef> {
         let mut all =
             (self.attrs.iter()).filter(|a| a.ty == AttrTy::Dims && a.default == Default::Required);
         all.next().filter(|_| all.next().is_none())
     }
-    /// The attribute of that name.
+    /// Returns the attribute of that name.
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {
         self.attrs.iter().find(|a| a.name == name)
     }

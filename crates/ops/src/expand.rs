@@ -1,11 +1,12 @@
-//! Calls written as other calls: what operators' gradients and inference forms are made with.
+//! Calls rewritten as other calls: the interface that operators' gradients and inference forms are
+//! built with.
 
 use relax_ir::{AttrValue, Attrs, ExprId};
 use relax_tensor::{DType, Tensor};
 
-/// Makes typed expressions.
+/// Builds typed expressions.
 pub trait Build {
-    /// A call of a built-in operator; attributes that are not given have their defaults.
+    /// Creates a call of a built-in operator; attributes that are not given have their defaults.
     fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId;
     /// A constant.
     fn constant(&mut self, value: Tensor) -> ExprId;
@@ -13,17 +14,17 @@ pub trait Build {
     fn tuple(&mut self, fields: &[ExprId]) -> ExprId;
     /// A field of a tuple.
     fn field(&mut self, tuple: ExprId, index: u32) -> ExprId;
-    /// The extents of a tensor, when all are known.
+    /// Returns the extents of a tensor, when all are known.
     fn extents(&self, e: ExprId) -> Option<Vec<i64>>;
-    /// The number of axes of a tensor, when it is known.
+    /// Returns the number of axes of a tensor, when it is known.
     fn rank(&self, e: ExprId) -> Option<usize>;
-    /// The element type of a tensor.
+    /// Returns the element type of a tensor.
     fn dtype(&self, e: ExprId) -> Option<DType>;
-    /// The extents of the fields of a tuple of tensors.
+    /// Returns the extents of the fields of a tuple of tensors.
     fn field_extents(&self, e: ExprId) -> Option<Vec<Vec<i64>>>;
 }
 
-/// A call that is to be written differently.
+/// A call that is to be rewritten.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The call itself.
@@ -50,13 +51,14 @@ impl Site {
     pub fn float(&self, name: &str) -> Option<f64> {
         self.attrs.get(name)?.as_float()
     }
-    /// An attribute as it is; `None` for an absent one.
+    /// Returns an attribute as it is; `None` for an absent one.
     pub fn value(&self, name: &str) -> AttrValue {
         self.attrs.get(name).cloned().unwrap_or(AttrValue::None)
     }
 }
 
-/// The gradients of the arguments, from the gradient of the result.
+/// Builds the gradients of the arguments from the gradient of the result.
 pub type GradientFn = fn(&mut dyn Build, &Site, ExprId) -> Option<Vec<ExprId>>;
-/// What a call computes outside of training; for an operator with several results, the first.
+/// Builds the replacement of a call outside of training; for an operator with several results, that
+/// of the first.
 pub type InferenceFn = fn(&mut dyn Build, &Site) -> Option<ExprId>;

@@ -1,7 +1,7 @@
-//! Operators of TVM that hold what only other systems understand.
+//! TVM operators that hold code of other systems.
 
-/// Whether an operator of that name is code of another system, of which only the type of the result is
-/// known: a function of PyTorch in bytes, instructions of an accelerator.
+/// Returns whether an operator of that name is code of another system, of which only the result
+/// type is known: a serialised PyTorch function, instructions of an accelerator.
 pub fn is_foreign(name: &str) -> bool {
     name == "torch_op" || name.starts_with("contrib.ethosu.")
 }

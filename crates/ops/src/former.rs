@@ -1,4 +1,4 @@
-//! How calls of operators were written by other releases of TVM.
+//! The spellings of calls of operators in other releases of TVM.
 
 use relax_base::Symbol;
 use relax_ir::AttrValue;
@@ -8,20 +8,21 @@ use crate::Release;
 /// A form that calls of an operator had.
 #[derive(Clone, Copy, Debug)]
 pub struct Former {
-    /// The operator's name then; its own where only attributes changed.
+    /// The operator's name in that release; its current one where only attributes changed.
     pub name: &'static str,
-    /// The last release that wrote it so; [`Release::LAST`] for forms that came after the one that
-    /// we write.
+    /// The last release with this spelling; [`Release::LAST`] for forms newer than the one that is
+    /// printed.
     pub until: Release,
-    /// Whether what is written may look right and is not: the form is looked for in every call. Others
-    /// show by a name, an attribute that is unknown, an operand that is missing, or the release.
+    /// Whether the old spelling can look valid today with another meaning: then the form is looked
+    /// for in every call. Others are recognised by a name, an unknown attribute, a missing operand,
+    /// or the release.
     pub hidden: bool,
-    /// Brings a call to the form of today.
+    /// Converts a call to the current form.
     pub rewrite: fn(&mut OldCall),
 }
 
 impl Former {
-    /// A name up to a release, under which all else was the same.
+    /// A name up to a release, with everything else unchanged.
     pub const fn name(name: &'static str, until: u8) -> Former {
         Former {
             name,
@@ -39,52 +40,52 @@ impl Former {
             rewrite,
         }
     }
-    /// A form that cannot be seen from outside.
+    /// A form that cannot be recognised from outside.
     pub const fn hidden(mut self) -> Former {
         self.hidden = true;
         self
     }
 }
 
-/// The attributes of a call as an earlier release wrote them. What is named like an operand that is not
-/// given becomes that operand afterwards.
+/// The attributes of a call as an earlier release wrote them. An attribute with the name of a
+/// missing operand becomes that operand afterwards.
 #[derive(Clone, Debug)]
 pub struct OldCall {
-    /// The release, where anything tells.
+    /// The release, where it is known.
     pub release: Option<Release>,
-    /// Whether it was named, and not guessed from the header: what a text says is taken to mean what
-    /// it means now unless somebody knows better.
+    /// Whether it was named, rather than guessed from the header: without that, a text has its
+    /// current meaning.
     pub named: bool,
     /// Whether operands are missing.
     pub short: bool,
-    /// The operator that the call is of now.
+    /// The current operator of the call.
     pub op: &'static str,
     /// The attributes, in the order of the text.
     pub attrs: Vec<(Symbol, AttrValue)>,
 }
 
 impl OldCall {
-    /// Whether the text is known to be of that release or an earlier one.
+    /// Returns whether the text is known to be of that release or an earlier one.
     pub fn up_to(&self, release: u8) -> bool {
         self.release.is_some_and(|r| r <= Release(release))
     }
-    /// The value of an attribute, if it is given.
+    /// Returns the value of an attribute, if it is given.
     pub fn get(&self, name: &str) -> Option<&AttrValue> {
         self.attrs.iter().find(|a| a.0 == name).map(|a| &a.1)
     }
-    /// Takes an attribute away.
+    /// Removes an attribute and returns its value.
     pub fn take(&mut self, name: &str) -> Option<AttrValue> {
         let at = self.attrs.iter().position(|a| a.0 == name)?;
         Some(self.attrs.remove(at).1)
     }
-    /// Gives an attribute a value.
+    /// Sets an attribute.
     pub fn set(&mut self, name: &str, value: AttrValue) {
         match self.attrs.iter_mut().find(|a| a.0 == name) {
             Some(attr) => attr.1 = value,
             None => self.attrs.push((Symbol::new(name), value)),
         }
     }
-    /// Gives an attribute that is not given a value.
+    /// Sets an attribute that is not given.
     pub fn absent(&mut self, name: &str, value: AttrValue) {
         if self.get(name).is_none() {
             self.set(name, value);
@@ -104,21 +105,21 @@ impl OldCall {
     }
 }
 
-/// `reverse`, up to 0.7: the extents are matched from the last one. Another operator does that now.
+/// `reverse`, up to 0.7: the extents are matched from the last one. That is another operator now.
 pub(crate) fn reversed(call: &mut OldCall) {
     if call.take("reverse").and_then(|v| v.as_bool()) == Some(true) {
         call.op = "contrib_reverse_reshape";
     }
 }
 
-/// `reverse` of the operator that takes the extents as a tensor: only the default means something.
+/// `reverse` of the operator that takes the extents as a tensor: only the default has a meaning.
 pub(crate) fn unreversed(call: &mut OldCall) {
     if call.get("reverse").and_then(AttrValue::as_bool) == Some(false) {
         call.take("reverse");
     }
 }
 
-/// The value that padding has, up to 0.7 an attribute.
+/// Moves the padding value, which up to 0.7 was an attribute.
 pub(crate) fn pad_value(call: &mut OldCall) {
     call.rename("pad_value", "pad_val");
     if call.short && call.up_to(7) {
@@ -126,7 +127,7 @@ pub(crate) fn pad_value(call: &mut OldCall) {
     }
 }
 
-/// Up to 0.7 slices were of the first axes, and steps were 1 where none were given.
+/// Up to 0.7, slices were of the first axes, and strides were 1 where none were given.
 pub(crate) fn first_axes(call: &mut OldCall) {
     no_axes(call);
     let axes = call.get("begin").and_then(AttrValue::as_array);
@@ -139,7 +140,7 @@ pub(crate) fn no_axes(call: &mut OldCall) {
     call.absent("axes", AttrValue::None);
 }
 
-/// `image.resize` up to 0.7: methods and corners were named otherwise.
+/// `image.resize` up to 0.7: methods and corners had other names.
 pub(crate) fn resize(call: &mut OldCall) {
     let corners = call.take("align_corners").and_then(|v| v.as_bool());
     let corners = corners.or(call.up_to(6).then_some(true));
@@ -177,15 +178,15 @@ pub(crate) fn methods(call: &mut OldCall) {
     call.value("method", "bicubic", "cubic");
 }
 
-/// `mode=""`, which 0.7 wrote where the mode means nothing.
+/// `mode=""`, which 0.7 wrote where the mode has no meaning.
 pub(crate) fn no_mode(call: &mut OldCall) {
     if call.get("mode").and_then(AttrValue::as_str) == Some("") {
         call.take("mode");
     }
 }
 
-/// Up to 0.8 the letters O and I of a transposed convolution's weight stood for each other; from 0.9 to
-/// 0.11 they were right, and the weight lay the other way round where nothing was said.
+/// Up to 0.8, the letters O and I of a transposed convolution's weight were exchanged; from 0.9 to
+/// 0.11 they were right, but the default weight layout had them the other way round.
 pub(crate) fn transposed_2d(call: &mut OldCall) {
     if call.up_to(8) {
         swap_letters(call);
@@ -194,7 +195,7 @@ pub(crate) fn transposed_2d(call: &mut OldCall) {
     }
 }
 
-/// The letters O and I of a transposed convolution's weight stood for each other up to 0.11.
+/// The letters O and I of a transposed convolution's weight were exchanged up to 0.11.
 pub(crate) fn swap_letters(call: &mut OldCall) {
     let Some(layout) = call.get("kernel_layout").and_then(AttrValue::as_str) else {
         return;
@@ -225,7 +226,7 @@ pub(crate) fn one_of_topk(call: &mut OldCall) {
     }
 }
 
-/// The tiles of a weight are named by the axes of the product since 0.15.
+/// Since 0.15, the tiles of a weight are named by the axes of the product.
 pub(crate) fn named_tiles(call: &mut OldCall) {
     call.rename("tile_N", "tile_rows");
     call.rename("tile_K", "tile_cols");

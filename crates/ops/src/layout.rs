@@ -1,7 +1,7 @@
 //! Data layouts: which axis of a tensor means what.
 //!
-//! A layout is a word: capital letters are axes (`NCHW`), a number and a small letter is an inner
-//! part of the axis of the same letter, of that extent (`NCHW16c`: channel `C * 16 + c`).
+//! A layout is a word: capital letters are axes (`NCHW`), a number with a small letter is an inner
+//! block of the axis of the same letter, of that extent (`NCHW16c`: channel `C * 16 + c`).
 
 use relax_loops::Ex;
 use relax_sym::Dim;
@@ -9,7 +9,7 @@ use relax_sym::Dim;
 /// One axis of a layout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Axis {
-    /// Its letter as written: a capital for an outer axis, a small one for an inner part.
+    /// Its letter as written: a capital for an outer axis, a small one for an inner block.
     pub letter: char,
     /// The extent of an inner part; 0 for an outer axis.
     pub factor: i64,
@@ -22,7 +22,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Reads a layout. `None` when the word is none: a letter twice, an inner part without its
+    /// Parses a layout. `None` when the word is not one: a letter twice, an inner block without its
     /// outer axis or without an extent.
     pub fn parse(text: &str) -> Option<Layout> {
         let mut axes: Vec<Axis> = Vec::new();
@@ -58,11 +58,11 @@ impl Layout {
     pub fn axes(&self) -> &[Axis] {
         &self.axes
     }
-    /// Where an axis stands.
+    /// Returns the position of an axis.
     pub fn position(&self, letter: char) -> Option<usize> {
         self.axes.iter().position(|a| a.letter == letter)
     }
-    /// The extent of the inner part of an outer axis; 1 without one.
+    /// Returns the extent of the inner block of an outer axis; 1 without one.
     pub fn factor(&self, outer: char) -> i64 {
         let inner = outer.to_ascii_lowercase();
         self.axes
@@ -70,7 +70,7 @@ impl Layout {
             .find(|a| a.letter == inner)
             .map_or(1, |a| a.factor)
     }
-    /// Whether both have the same outer axes.
+    /// Returns whether both have the same outer axes.
     pub fn convertible(&self, other: &Layout) -> bool {
         let outer = |l: &Layout| {
             let mut o: Vec<char> = l
@@ -84,8 +84,8 @@ impl Layout {
         };
         outer(self) == outer(other)
     }
-    /// The extents under `to` of a tensor whose extents under `self` are `dims`. The layouts must be
-    /// convertible and `dims` have `self`'s rank.
+    /// Returns the extents in `to` of a tensor whose extents in `self` are `dims`. The layouts must
+    /// be convertible and `dims` have `self`'s rank.
     pub fn convert_dims(&self, to: &Layout, dims: &[Dim]) -> Vec<Dim> {
         to.axes
             .iter()
@@ -99,7 +99,7 @@ impl Layout {
             })
             .collect()
     }
-    /// The same for the extents of tensor programs.
+    /// Like [`Layout::convert_dims`], for the extents of tensor programs.
     pub fn convert_extents(&self, to: &Layout, dims: &[Ex]) -> Vec<Ex> {
         to.axes
             .iter()
@@ -112,7 +112,7 @@ impl Layout {
             })
             .collect()
     }
-    /// The index under `self` of the element that stands at `index` under `from`.
+    /// Returns the index in `self` of the element at `index` in `from`.
     pub fn index_from(&self, from: &Layout, index: &[Ex]) -> Vec<Ex> {
         let part = |letter: char| from.position(letter).map(|p| index[p].clone());
         self.axes

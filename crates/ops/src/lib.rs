@@ -1,9 +1,9 @@
 //! Every operator, its whole truth in one place.
 //!
 //! An [`OpDef`] holds an operator's name, inputs, attributes, type relation, computation over
-//! indices, effects, fusion kind and the hooks by which passes treat it. Families of operators
-//! stand in one file each under `families/`. Printing, parsing of attributes, checking, evaluating,
-//! lowering, completion and documentation read the [`Registry`].
+//! indices, effects, fusion kind and the hooks that passes query. Families of operators are in one
+//! file each under `families/`. Printing, parsing of attributes, checking, evaluating, lowering,
+//! completion and documentation read the [`Registry`].
 //!
 //! Invariant: nothing outside an operator's own entry names it.
 

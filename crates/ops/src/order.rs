@@ -1,5 +1,5 @@
-//! Tensors whose axes stand in another order than the program wrote: what `convert-layout` carries
-//! along, and how operators say that they can work on them.
+//! Tensors with permuted axes: the axis orders that `convert-layout` propagates, and the interface
+//! by which operators declare that they support them.
 
 use relax_ir::Attrs;
 use relax_sym::Dim;
@@ -9,19 +9,19 @@ use crate::{Axis, Layout};
 /// An axis of the reordered tensor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Part {
-    /// Which axis of the tensor as the program wrote it.
+    /// The axis of the tensor in the program's original order.
     pub axis: usize,
-    /// The extent of an inner part of that axis; 0 for the axis itself, or its outer part.
+    /// The extent of an inner block of that axis; 0 for the axis itself, or its outer part.
     pub inner: i64,
 }
 
-/// Where the axes of a tensor went: `NCHW` that became `NHWC4c` has the parts 0, 2, 3, 1 and the
+/// A permutation of a tensor's axes: `NCHW` that became `NHWC4c` has the parts 0, 2, 3, 1 and the
 /// inner 4 of 1.
 ///
-/// Two orders are equal when they move axes alike, whatever the axes are called.
+/// Two orders are equal when they permute axes alike, regardless of the axes' names.
 #[derive(Clone, Debug)]
 pub struct Order {
-    /// What the axes are called as the program wrote them: capitals, for `layout_transform`.
+    /// The names of the axes in the original order: capitals, for `layout_transform`.
     names: Vec<char>,
     parts: Vec<Part>,
 }
@@ -34,7 +34,8 @@ impl PartialEq for Order {
 impl Eq for Order {}
 
 impl Order {
-    /// From one layout to another. `None` when the first has inner parts or the two have other axes.
+    /// Returns the order from one layout to another. `None` when the first has inner blocks or the
+    /// two have different axes.
     pub fn between(old: &Layout, new: &Layout) -> Option<Order> {
         let plain = old.axes().iter().all(|a| a.factor == 0);
         if !plain || !old.convertible(new) {
@@ -53,7 +54,7 @@ impl Order {
         })
     }
 
-    /// The order in which a tensor of so many axes stands as the program wrote it; `None` where letters run out.
+    /// Returns the identity order of a tensor of that rank; `None` where letters run out.
     pub fn still(rank: usize) -> Option<Order> {
         let letters: String = ('A'..='Z').take(rank).collect();
         let layout = Layout::parse(&letters).filter(|l| l.rank() == rank)?;
@@ -64,34 +65,34 @@ impl Order {
     pub fn rank(&self) -> usize {
         self.names.len()
     }
-    /// The axes as they stand now.
+    /// Returns the axes in their current order.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
-    /// The order, or `None` when it moves nothing.
+    /// Returns the order, or `None` when it moves nothing.
     pub fn moved(self) -> Option<Order> {
         let still = |(i, p): (usize, &Part)| p.axis == i && p.inner == 0;
         let all = self.parts.len() == self.rank() && self.parts.iter().enumerate().all(still);
         (!all).then_some(self)
     }
-    /// Whether an axis was cut into an outer and an inner part.
+    /// Returns whether an axis was split into an outer and an inner part.
     pub fn is_split(&self, axis: usize) -> bool {
         self.parts.iter().any(|p| p.axis == axis && p.inner > 0)
     }
-    /// Where an axis stands now; `None` when it was cut.
+    /// Returns the current position of an axis; `None` when it was split.
     pub fn place(&self, axis: usize) -> Option<usize> {
         if self.is_split(axis) {
             return None;
         }
         self.parts.iter().position(|p| p.axis == axis)
     }
-    /// Where an axis, or its two parts, stand now.
+    /// Returns the current positions of an axis, or of its two parts.
     pub fn places(&self, axis: usize) -> Vec<usize> {
         let here = |(i, p): (usize, &Part)| (p.axis == axis).then_some(i);
         self.parts.iter().enumerate().filter_map(here).collect()
     }
-    /// Whether a tensor of these extents (as the program wrote it) can stand so: inner parts divide
-    /// their axes.
+    /// Returns whether a tensor of these extents (in the original order) can be reordered so: inner
+    /// blocks must divide their axes.
     pub fn fits(&self, dims: &[Dim]) -> bool {
         let divides = |p: &Part| {
             let whole = dims[p.axis].as_const();
@@ -99,7 +100,8 @@ impl Order {
         };
         dims.len() == self.rank() && self.parts.iter().all(divides)
     }
-    /// The same for an operand that broadcasts along axes of extent 1: these have inner parts of 1.
+    /// Returns the order for an operand that broadcasts along axes of extent 1: these have inner
+    /// blocks of 1.
     pub fn broadcasting(&self, dims: &[Dim]) -> Order {
         let part = |p: &Part| match dims[p.axis].as_const() {
             Some(1) if p.inner > 0 => Part { inner: 1, ..*p },
@@ -110,7 +112,7 @@ impl Order {
             parts: self.parts.iter().map(part).collect(),
         }
     }
-    /// The order of what is left when axes go away.
+    /// Returns the order of the remaining axes when axes are removed.
     pub fn without(&self, gone: &[usize]) -> Order {
         let stays = |a: usize| !gone.contains(&a);
         let number = |a: usize| a - gone.iter().filter(|g| **g < a).count();
@@ -125,7 +127,7 @@ impl Order {
             parts: self.parts.iter().filter(left).map(part).collect(),
         }
     }
-    /// The order of a tensor whose axis `i` was axis `axes[i]`: the same elements at the same places.
+    /// Returns the order of a tensor whose axis `i` was axis `axes[i]`, with the elements unmoved.
     pub fn after_transpose(&self, axes: &[usize]) -> Option<Order> {
         let part = |p: &Part| {
             let axis = axes.iter().position(|a| *a == p.axis)?;
@@ -139,7 +141,7 @@ impl Order {
             parts: self.parts.iter().map(part).collect::<Option<_>>()?,
         })
     }
-    /// A layout attribute as it has to be for a tensor in this order.
+    /// Returns the layout attribute for a tensor in this order.
     pub fn apply(&self, layout: &Layout) -> Option<String> {
         let axes = layout.axes();
         if axes.len() != self.rank() || axes.iter().any(|a| a.factor > 0) {
@@ -147,8 +149,8 @@ impl Order {
         }
         Some(self.word(&axes.iter().map(|a| a.letter).collect::<Vec<_>>()))
     }
-    /// The attributes of the `layout_transform` from one order to another of the same tensor; `None`
-    /// is the order that the program wrote.
+    /// Returns the attributes of the `layout_transform` from one order to another of the same
+    /// tensor; `None` is the original order.
     pub fn transform(from: Option<&Order>, to: Option<&Order>) -> Option<(String, String)> {
         let names = &from.or(to)?.names;
         let word = |o: Option<&Order>| match o {
@@ -173,12 +175,12 @@ impl Order {
     }
 }
 
-/// An operand of a call whose operands may stand in other orders.
+/// An operand of a call whose operands may be reordered.
 #[derive(Clone, Debug)]
 pub struct Operand {
-    /// Its dimensions as the program wrote it, where its rank is known.
+    /// Its dimensions in the original order, where its rank is known.
     pub dims: Option<Vec<Dim>>,
-    /// How it stands now, if that is different.
+    /// Its current order, if different.
     pub order: Option<Order>,
 }
 
@@ -189,39 +191,40 @@ impl Operand {
     }
 }
 
-/// A call that is to be made on reordered operands, or to be brought to a layout.
+/// A call that is to be made on reordered operands, or to be converted to a layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Relayout<'a> {
     /// The attributes, complete.
     pub attrs: &'a Attrs,
     /// The operands; the fields of tuples one by one.
     pub operands: &'a [Operand],
-    /// How many tensors the call gives.
+    /// The number of tensors that the call returns.
     pub results: usize,
-    /// The layouts that the user asks for, of the data and perhaps of the weight.
+    /// The layouts that the user requests, of the data and possibly of the weight.
     pub wanted: Option<&'a [Layout]>,
 }
 
 /// How a call is made on reordered operands.
 #[derive(Clone, Debug)]
 pub enum Relaid {
-    /// With these attributes, on operands in these orders (an order of more axes than the operand has
-    /// means that axes of extent 1 are put before its own), giving results in these orders.
+    /// With these attributes, on operands in these orders (an order with more axes than the operand
+    /// means that axes of extent 1 are prepended), with results in these orders.
     Call {
         /// The attributes.
         attrs: Attrs,
-        /// What each operand has to be.
+        /// The order that each operand must have.
         operands: Vec<Option<Order>>,
-        /// What each result is.
+        /// The order of each result.
         results: Vec<Option<Order>>,
     },
-    /// Not at all: the call only moves axes, and the first operand as it stands is the result in this
+    /// Not at all: the call only permutes axes, and the first operand itself is the result in this
     /// order.
     Operand(Order),
 }
 
-/// How an operator works on reordered operands; `None` when it can't: the operands are brought back
-/// then. Rules that several operators share stand in `families::layout_rules`.
+/// Returns how an operator works on reordered operands; `None` when it cannot: then the operands
+/// are brought back to their original order. Rules that several operators share are in
+/// `families::layout_rules`.
 pub type LayoutFn = fn(&Relayout<'_>) -> Option<Relaid>;
 
 #[cfg(test)]
@@ -245,7 +248,8 @@ mod tests {
 
     #[test]
     fn transposes_move_no_element() {
-        // Data written as NCHW that stands as NHWC, transposed to NHWC by the program: nothing moved.
+        // Data written as NCHW and stored as NHWC, which the program transposes to NHWC: nothing
+        // moved.
         let there = order("NCHW", "NHWC").after_transpose(&[0, 2, 3, 1]);
         assert!(there.expect("a permutation").moved().is_none());
     }

@@ -13,7 +13,7 @@ pub struct Registry {
     ops: Vec<&'static OpDef>,
     names: FxHashMap<&'static str, OpId>,
     sugar: FxHashMap<&'static str, OpId>,
-    /// By the names that operators had.
+    /// By former names of operators.
     former: FxHashMap<&'static str, OpId>,
 }
 
@@ -45,41 +45,41 @@ pub fn registry() -> &'static Registry {
 }
 
 impl Registry {
-    /// The operator of that name.
+    /// Returns the operator of that name.
     pub fn find(&self, name: &str) -> Option<OpId> {
         self.names.get(name).copied()
     }
-    /// The operator that had that name in another release.
+    /// Returns the operator that had that name in another release.
     pub fn formerly(&self, name: &str) -> Option<OpId> {
         self.former.get(name).copied()
     }
-    /// The operator that an infix spelling (`+`) stands for.
+    /// Returns the operator that an infix spelling (`+`) denotes.
     pub fn sugar(&self, spelling: &str) -> Option<OpId> {
         self.sugar.get(spelling).copied()
     }
-    /// The type relation that the text knows by this name (`where Broadcast`).
+    /// Returns the type relation with this name in the text (`where Broadcast`).
     pub fn relation(&self, name: &str) -> Option<crate::RelFn> {
         (crate::families::RELATIONS.iter())
             .find(|r| r.0 == name)
             .map(|r| r.1)
     }
-    /// The names of all relations that the text knows.
+    /// Returns the names of all relations that the text knows.
     pub fn relation_names(&self) -> impl Iterator<Item = &'static str> {
         crate::families::RELATIONS.iter().map(|r| r.0)
     }
-    /// The definition of a built-in operator; `None` for `op` items of a module.
+    /// Returns the definition of a built-in operator; `None` for `op` items of a module.
     pub fn get(&self, id: OpId) -> Option<&'static OpDef> {
         self.ops.get(id.0 as usize).copied()
     }
-    /// All operators, sorted by name.
+    /// Returns all operators, sorted by name.
     pub fn iter(&self) -> impl Iterator<Item = (OpId, &'static OpDef)> + '_ {
         self.ops
             .iter()
             .enumerate()
             .map(|(i, op)| (OpId(i as u32), *op))
     }
-    /// The name under which an operator's relation can be written in a `where` clause, when it does
-    /// not depend on attributes.
+    /// Returns the name of an operator's relation in a `where` clause, when it does not depend on
+    /// attributes.
     pub fn relation_name(&self, op: OpId) -> Option<&'static str> {
         let def = self.get(op)?;
         let mut named = crate::families::RELATIONS.iter();

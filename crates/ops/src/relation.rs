@@ -1,17 +1,18 @@
 //! The interface between type relations and the solver.
 //!
-//! A relation is run whenever one of its types changes. It looks at the argument types and the
-//! result type through a [`RelCx`], refines what it can by unification, and says one of three things:
-//! it holds (`Ok`), it has to wait for more (`Err(Stop::Wait)`), or it cannot hold
-//! (`Err(Stop::Refuse(…))`). Types may be incomplete, dimensions symbolic or `?`.
+//! A relation is run whenever one of its types changes. It inspects the argument types and the
+//! result type through a [`RelCx`], refines what it can by unification, and returns one of three
+//! results: it holds (`Ok`), it has to wait for more information (`Err(Stop::Wait)`), or it cannot
+//! hold (`Err(Stop::Refuse(…))`). Types may be incomplete, dimensions symbolic or `?`.
 //!
-//! A relation may run many times and must not depend on how often: refining is idempotent.
+//! A relation may run any number of times and must not depend on how often: refinement is
+//! idempotent.
 
 use relax_ir::{AttrValue, Attrs, DTy, Shape, TensorType, Type, TypeArena, TypeId};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
-/// What a refusal is about; the solver turns it into a place.
+/// The subject of a refusal; the solver maps it to a source location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// The call as a whole.
@@ -20,18 +21,18 @@ pub enum Subject {
     Arg(usize),
     /// An attribute by name.
     Attr(&'static str),
-    /// What the result is used as.
+    /// The use of the result.
     Result,
 }
 
 /// Why a relation cannot hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// What is to blame.
+    /// The subject of the refusal.
     pub subject: Subject,
-    /// One sentence without full stop: the rule and how it is broken.
+    /// One sentence without a full stop: the rule and how it is violated.
     pub message: String,
-    /// More: what to do, where a number comes from.
+    /// Further notes: what to do, where a number comes from.
     pub notes: Vec<String>,
 }
 
@@ -46,7 +47,7 @@ impl Refusal {
 /// Why a relation did not conclude.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// Something is not known yet that may become known.
+    /// Something that may become known is not known yet.
     Wait,
     /// It cannot hold.
     Refuse(Box<Refusal>),
@@ -58,71 +59,74 @@ impl From<Refusal> for Stop {
     }
 }
 
-/// What a relation concludes.
+/// The conclusion of a relation.
 pub type RelResult<T = ()> = Result<T, Stop>;
 
-/// Two things that unification could not make equal, as text: `3` and `4`, `float32` and `int8`.
+/// Two types or dimensions that could not be unified, as text: `3` and `4`, `float32` and `int8`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mismatch {
-    /// What was there.
+    /// The existing one.
     pub left: String,
-    /// What was to be put there.
+    /// The one it was to be unified with.
     pub right: String,
 }
 
-/// What the solver offers to relations.
+/// The solver's interface to relations.
 pub trait RelHost {
     /// All types.
     fn types(&self) -> &TypeArena;
-    /// All types, to make new ones.
+    /// Returns the type arena, for creating new types.
     fn types_mut(&mut self) -> &mut TypeArena;
-    /// The type with everything filled in that is known by now (whole, not only its head).
+    /// Returns the type with all currently known parts substituted (fully, not only its head).
     fn resolve(&mut self, ty: TypeId) -> TypeId;
-    /// Makes two types equal as far as they can be; remembers where the fact came from.
+    /// Unifies two types as far as possible; records the origin of the equality.
     fn unify(&mut self, a: TypeId, b: TypeId) -> Result<(), Mismatch>;
-    /// Makes two dimensions equal. Solves unknowns, accepts what is proven, records a run-time
-    /// check (and a warning) for what is neither proven nor refuted, refuses what is refuted.
-    /// `?` agrees with everything. `rule` says who asks for it.
+    /// Unifies two dimensions. Solves unknowns, accepts what is proven, records a run-time check
+    /// (and a warning) for what is neither proven nor refuted, refuses what is refuted. `?` is
+    /// compatible with everything. `rule` names the rule that requires it.
     fn unify_dim(&mut self, a: &Dim, b: &Dim, rule: &str) -> Result<(), Mismatch>;
-    /// Whether the program is Relax in TVMScript: operators take what Relax's take.
+    /// Returns whether the program is Relax in TVMScript: operators accept what Relax's accept.
     fn in_tvmscript(&self) -> bool {
         false
     }
-    /// Whether it is, and nothing was lowered yet: TVM asks more of it than of Relay's operators, and trusts in types
-    /// that say more than what is computed.
+    /// Returns whether it is, and nothing has been lowered yet: TVM requires more of it than of
+    /// Relay's operators, and relies on types that say more than what is computed.
     fn as_written(&self) -> bool {
         false
     }
-    /// The value of the argument at a position, when it is a constant.
+    /// Returns the value of the argument at a position, when it is a constant.
     fn const_arg(&self, i: usize) -> Option<&Tensor>;
-    /// A fresh unknown type, for relations that know a result's form but not its parts.
+    /// Returns a fresh unknown type, for relations that know a result's structure but not its
+    /// parts.
     fn fresh_type(&mut self) -> TypeId;
     /// A dimension as users write it.
     fn show_dim(&self, d: &Dim) -> String;
     /// A type as users write it.
     fn show(&self, ty: TypeId) -> String;
-    /// Two dimensions that differ, as a sentence: `3 and 4 differ`.
+    /// Describes two dimensions that differ in a sentence: `3 and 4 differ`.
     fn show_clash(&self, a: &Dim, b: &Dim) -> String {
         format!("{} and {} differ", self.show_dim(a), self.show_dim(b))
     }
-    /// Whether two dimensions are equal whatever the variables are: proven, refuted or unknown. What
-    /// holds for tensors without elements alone (`n * 4 == n * 3`) counts as refuted.
+    /// Returns whether two dimensions are equal for all values of the variables: proven, refuted or
+    /// unknown. An equality that holds only for tensors without elements (`n * 4 == n * 3`) counts
+    /// as refuted.
     fn compare_dims(&mut self, a: &Dim, b: &Dim) -> relax_sym::Proof;
-    /// A function type with fresh unknowns for its parameters and dimension variables, as for a call
-    /// of it; other types are returned as they are.
+    /// Instantiates a function type with fresh unknowns for its parameters and dimension variables,
+    /// as a call of it does; other types are returned unchanged.
     fn instantiate(&mut self, ty: TypeId) -> TypeId {
         ty
     }
-    /// Records that `a` must equal `b` at run time (shown as a warning), with the rule that asks for it.
+    /// Records that `a` must equal `b` at run time (shown as a warning), with the rule that
+    /// requires it.
     fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str);
-    /// Says what must hold of extents that are no constants. Typing goes on without; calls check it
-    /// ([`crate::call_requirements::requirements`]).
+    /// Records a requirement on extents that are not constants. Type inference continues
+    /// regardless; calls check it ([`crate::call_requirements::requirements`]).
     fn check_at_run_time(&mut self, a: &Dim, order: Fit, b: &Dim, rule: &str) {
         let _ = (a, order, b, rule);
     }
 }
 
-/// What must hold of two extents.
+/// A required order of two extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fit {
     /// They are equal.
@@ -136,7 +140,7 @@ pub enum Fit {
 }
 
 impl Fit {
-    /// Whether it holds.
+    /// Returns whether it holds.
     pub fn holds(self, a: i64, b: i64) -> bool {
         match self {
             Fit::Equal => a == b,
@@ -162,7 +166,7 @@ pub struct RelCx<'a> {
 }
 
 impl RelCx<'_> {
-    /// A refusal about `subject`, to be returned with `?` or `Err`.
+    /// Returns a refusal about `subject`, for use with `?` or `Err`.
     pub fn refuse<T>(&self, subject: Subject, message: impl Into<String>) -> RelResult<T> {
         let message = message.into();
         Err(Stop::from(Refusal {
@@ -172,19 +176,19 @@ impl RelCx<'_> {
         }))
     }
 
-    /// The type of an argument, as known by now.
+    /// Returns the type of an argument, as far as it is known.
     pub fn arg(&mut self, i: usize) -> TypeId {
         self.host.resolve(self.args[i])
     }
 
-    /// The tensor type of an argument. Waits while it is unknown; refuses what is no tensor.
+    /// Returns the tensor type of an argument. Waits while it is unknown; refuses other types.
     pub fn tensor(&mut self, i: usize) -> RelResult<TensorType> {
         let ty = self.arg(i);
         self.expect_tensor(ty, Subject::Arg(i))
     }
 
-    /// The tensor type behind `ty`. Waits while it is unknown; refuses (about `subject`) what is no
-    /// tensor. A type with an error waits: the error was reported.
+    /// Returns the tensor type behind `ty`. Waits while it is unknown; refuses (about `subject`)
+    /// other types. An erroneous type waits, because the error has been reported.
     pub fn expect_tensor(&mut self, ty: TypeId, subject: Subject) -> RelResult<TensorType> {
         let ty = self.host.resolve(ty);
         match &self.host.types()[ty] {
@@ -200,8 +204,8 @@ impl RelCx<'_> {
         }
     }
 
-    /// Dimensions and element type of an argument of known rank. Waits while the rank is not known
-    /// (see [`RelCx::finish_unranked`]).
+    /// Returns the dimensions and the element type of an argument of known rank. Waits while the
+    /// rank is not known (see [`RelCx::finish_unranked`]).
     pub fn ranked(&mut self, i: usize) -> RelResult<(Vec<Dim>, DTy)> {
         let t = self.tensor(i)?;
         match t.shape {
@@ -210,7 +214,7 @@ impl RelCx<'_> {
         }
     }
 
-    /// The fields of a tuple argument. Waits while it is unknown; refuses other types.
+    /// Returns the fields of a tuple argument. Waits while it is unknown; refuses other types.
     pub fn tuple(&mut self, i: usize) -> RelResult<Vec<TypeId>> {
         let ty = self.arg(i);
         match &self.host.types()[ty] {
@@ -226,7 +230,7 @@ impl RelCx<'_> {
         }
     }
 
-    /// The element type, when known; waits while it is to be found.
+    /// Returns the element type, when known; waits while it is unresolved.
     pub fn known(&self, dtype: DTy) -> RelResult<DType> {
         match dtype {
             DTy::Known(d) => Ok(d),
@@ -234,7 +238,7 @@ impl RelCx<'_> {
         }
     }
 
-    /// Makes the result this type.
+    /// Sets the type of the result.
     pub fn set_out(&mut self, ty: TypeId) -> RelResult {
         match self.host.unify(self.out, ty) {
             Ok(()) => Ok(()),
@@ -251,13 +255,13 @@ impl RelCx<'_> {
         }
     }
 
-    /// Makes the result a tensor of these dimensions and element type.
+    /// Sets the result to a tensor of these dimensions and element type.
     pub fn set_tensor(&mut self, dims: Vec<Dim>, dtype: impl Into<DTy>) -> RelResult {
         let ty = self.host.types_mut().tensor(dims, dtype);
         self.set_out(ty)
     }
 
-    /// Makes the result a tensor of unknown rank: for inputs of [`Shape::Unknown`].
+    /// Sets the result to a tensor of unknown rank: for inputs of [`Shape::Unknown`].
     pub fn finish_unranked(&mut self, dtype: impl Into<DTy>) -> RelResult {
         let t = TensorType {
             shape: Shape::Unknown,
@@ -267,7 +271,8 @@ impl RelCx<'_> {
         self.set_out(ty)
     }
 
-    /// Requires an argument to have a type; `what` says why, "the bias has one element per channel".
+    /// Requires an argument to have a type; `what` says why, "the bias has one element per
+    /// channel".
     pub fn require_arg(&mut self, i: usize, ty: TypeId, what: &str) -> RelResult {
         match self.host.unify(self.args[i], ty) {
             Ok(()) => Ok(()),
@@ -282,8 +287,9 @@ impl RelCx<'_> {
         }
     }
 
-    /// Requires argument `i` to be a vector with an element per index of an axis of `extent`, or with a single one for
-    /// all of an axis whose extent is not known: an extent of 1 is stretched then, as TVM's kernels do it.
+    /// Requires argument `i` to be a vector with an element per index of an axis of `extent`, or
+    /// with a single one for all of an axis whose extent is unknown: an extent of 1 is broadcast
+    /// then, as in TVM's kernels.
     pub fn require_per_index(
         &mut self,
         i: usize,
@@ -308,7 +314,8 @@ impl RelCx<'_> {
         self.require_arg(i, vector, what)
     }
 
-    /// Requires two dimensions to be equal; `what` says why. Undecided ones become run-time checks.
+    /// Requires two dimensions to be equal; `what` says why. Undecided equalities become run-time
+    /// checks.
     pub fn require_eq(&mut self, a: &Dim, b: &Dim, subject: Subject, what: &str) -> RelResult {
         match self.host.unify_dim(a, b, what) {
             Ok(()) => Ok(()),
@@ -319,8 +326,8 @@ impl RelCx<'_> {
         }
     }
 
-    /// Requires an extent not to be less than another. Constants that are refuse, with `message`; what is
-    /// known only at run time is checked there, with `rule`.
+    /// Requires an extent to be at least another one. Constants that are less are refused, with
+    /// `message`; what is known only at run time is checked there, with `rule`.
     pub fn require_at_least(
         &mut self,
         a: &Dim,
@@ -339,7 +346,7 @@ impl RelCx<'_> {
         }
     }
 
-    /// Requires an extent to be a multiple of a number, likewise.
+    /// Requires an extent to be a multiple of a number, in the same way.
     pub fn require_multiple(
         &mut self,
         extent: &Dim,
@@ -360,7 +367,7 @@ impl RelCx<'_> {
         }
     }
 
-    /// Requires two element types to be equal; waits while one is to be found, after unifying.
+    /// Requires two element types to be equal; waits while one is unresolved, after unifying.
     pub fn require_dtype(
         &mut self,
         a: DTy,
@@ -378,10 +385,10 @@ impl RelCx<'_> {
         Ok(self.host.types().as_tensor(x).map_or(a, |t| t.dtype))
     }
 
-    /// One dimension of a numpy broadcast. Refuses (about the call) what cannot be broadcast;
-    /// undecided pairs become run-time checks. `?` against 1 stays `?`, against `d` gives `d`.
+    /// Returns one dimension of a numpy broadcast. Refuses (about the call) what cannot be
+    /// broadcast; undecided pairs become run-time checks. `?` with 1 stays `?`, with `d` gives `d`.
     pub fn broadcast_dim(&mut self, a: &Dim, b: &Dim) -> RelResult<Dim> {
-        // In TVM's order: it decides which of two ones gives the width of the result.
+        // In TVM's order: it decides which of two ones determines the width of the result.
         if a.as_const() == Some(1) {
             return Ok(b.clone());
         }
@@ -423,7 +430,7 @@ impl RelCx<'_> {
         self.host.compare_dims(d, &Dim::ONE) == relax_sym::Proof::Refuted
     }
 
-    /// The numpy broadcast of two shapes of known rank.
+    /// Returns the numpy broadcast of two shapes of known rank.
     pub fn broadcast(&mut self, a: &[Dim], b: &[Dim]) -> RelResult<Vec<Dim>> {
         let rank = a.len().max(b.len());
         let one = Dim::from(1);
@@ -437,13 +444,13 @@ impl RelCx<'_> {
             .collect()
     }
 
-    /// An attribute's value. Attributes are complete, so every declared name is there.
+    /// Returns an attribute's value. Attributes are complete, so every declared name is present.
     pub fn attr(&self, name: &str) -> &AttrValue {
         static NONE: AttrValue = AttrValue::None;
         self.attrs.get(name).unwrap_or(&NONE)
     }
 
-    /// An attribute that is an integer; refuses other values, naming the attribute.
+    /// Returns an integer attribute; refuses other values, naming the attribute.
     pub fn int(&self, name: &'static str) -> RelResult<i64> {
         match self.attr(name).as_int() {
             Some(v) => Ok(v),
@@ -454,7 +461,7 @@ impl RelCx<'_> {
         }
     }
 
-    /// An attribute that is a list of integers; `None` stays `None`.
+    /// Returns an attribute that is a list of integers; `None` stays `None`.
     pub fn ints(&self, name: &'static str) -> RelResult<Option<Vec<i64>>> {
         match self.attr(name) {
             AttrValue::None => Ok(None),
@@ -475,7 +482,7 @@ impl RelCx<'_> {
         self.attr(name).as_bool().unwrap_or(false)
     }
 
-    /// An attribute that is an element type; `void` and `None` give `None`.
+    /// Returns an attribute that is an element type; `None` for `void` and `None`.
     pub fn dtype(&self, name: &'static str) -> Option<DType> {
         match self.attr(name) {
             AttrValue::DType(d) if !d.is_void() => Some(*d),
@@ -484,7 +491,7 @@ impl RelCx<'_> {
         }
     }
 
-    /// An axis attribute brought to `0..rank`; refuses one that is out of range.
+    /// Normalises an axis attribute to `0..rank`; refuses one that is out of range.
     pub fn axis(&self, name: &'static str, value: i64, rank: usize) -> RelResult<usize> {
         let r = rank as i64;
         if (-r..r).contains(&value) {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A release of TVM: the minor number, for the major one was 0 as long as there was Relay.
+/// A release of TVM: the minor version, since the major version was 0 as long as there was Relay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Release(pub u8);
 
@@ -23,7 +23,7 @@ impl fmt::Display for Release {
 impl FromStr for Release {
     type Err = NoRelease;
 
-    /// Reads `0.8`, and what people have: `v0.8.0`, `0.9.dev0`.
+    /// Parses `0.8`, and the usual variants: `v0.8.0`, `0.9.dev0`.
     fn from_str(text: &str) -> Result<Release, NoRelease> {
         let number = text.trim().trim_start_matches(['v', 'V']);
         let minor = number.strip_prefix("0.").map(|rest| {
@@ -36,7 +36,7 @@ impl FromStr for Release {
     }
 }
 
-/// A text is no release of TVM that has Relay.
+/// The text is not a release of TVM that has Relay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRelease;
 

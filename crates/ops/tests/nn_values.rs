@@ -1,4 +1,5 @@
-//! Values of the less common operators of networks, checked against the common ones where they can be.
+//! Values of the less common neural network operators, checked against the common ones where
+//! possible.
 
 mod common;
 
@@ -10,7 +11,7 @@ fn int(v: i64) -> AttrValue {
     AttrValue::Int(v)
 }
 
-/// Numbers without pattern, but always the same.
+/// Returns deterministic pseudo-random numbers.
 fn noise(shape: &[i64], seed: u64) -> Tensor {
     let n: i64 = shape.iter().product();
     let mut x = seed;
@@ -261,7 +262,7 @@ fn gradients_of_pooling() {
     let x = [f(&[1, 1, 2, 3], &[1.0, 5.0, 5.0, 2.0, 3.0, 4.0])];
     let g = [f(&[1, 1, 1, 2], &[10.0, 100.0])];
     let given = [("pool_size", ints(&[2, 2]))];
-    // Of equal maxima, the first one takes it.
+    // Among equal maxima, the gradient goes to the first one.
     gives(
         "nn.max_pool2d_grad",
         &given,

@@ -1,12 +1,12 @@
-//! `docs/operators.md` is made from the registry: `RELAX_BLESS=1` writes it, otherwise it must be
-//! current.
+//! `docs/operators.md` is generated from the registry: `RELAX_BLESS=1` writes it, otherwise it must
+//! be up to date.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use relax_ops::{Arity, AttrTy, Default, Effects, Fusion, OpDef, registry};
 
-/// Where the page stands.
+/// The path of the page.
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operators.md");
 
 fn attr_type(ty: AttrTy) -> &'static str {

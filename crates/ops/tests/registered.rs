@@ -1,4 +1,4 @@
-//! Every operator that Relay programs use is there.
+//! Every operator that Relay programs use is registered.
 
 use relax_ops::{Lowering, registry};
 

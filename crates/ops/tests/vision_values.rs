@@ -200,7 +200,7 @@ fn anchors_and_detections() {
         Known::Static,
     )
     .expect("runs");
-    // The image seen as one channel of 4 x 4: its even rows and columns first.
+    // The image viewed as one channel of 4 x 4: its even rows and columns first.
     assert_eq!(common::numbers(&got[0])[..4], [0.0, 2.0, 8.0, 10.0]);
 }
 
@@ -306,7 +306,7 @@ fn crops_and_dilations() {
     );
 }
 
-/// Threefry with 20 rounds, written apart from the operator.
+/// Threefry with 20 rounds, written independently of the operator.
 fn threefry(key: [u64; 4], counter: [u64; 4]) -> [u64; 4] {
     const R: [[u32; 2]; 8] = [
         [14, 16],
@@ -395,7 +395,7 @@ fn keys_split() {
         got[1].slice::<u64>(),
         [7, 1, 2, 3, 1 << 63, 0, 0, 40, 1 << 62, 0]
     );
-    // Without room in the path, the hash of path and counter is the new key.
+    // When the path is full, the hash of path and counter is the new key.
     let full = [7, 1, 2, 3, 5, 6, 0, 40, 0, 0];
     let got = run(
         "random.threefry_split",

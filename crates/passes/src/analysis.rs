@@ -1,9 +1,10 @@
-//! What is found out about a program, and how long it is known.
+//! Analyses of a program, and how long their results are valid.
 //!
-//! Nodes are immutable and a changed function is a new one. So what is found out about a function from the function
-//! alone stays true of its [`FuncId`], whatever happens to other functions; it is forgotten when no global stands for
-//! that function any more. What is found out about the whole module is true of a [`State`] of it, and of the state
-//! that a pass leaves when the pass declares that it [preserves](crate::Contract::preserves) it.
+//! Nodes are immutable and a changed function is a new one. So the result of an analysis of a
+//! single function stays valid for its [`FuncId`], whatever happens to other functions; it is
+//! dropped when no global refers to that function any more. The result of an analysis of the whole
+//! module is valid for a [`State`] of it, and for the state that a pass produces when the pass
+//! declares that it [preserves](crate::Contract::preserves) the analysis.
 
 use std::fmt;
 use std::sync::{Arc, RwLock};
@@ -18,13 +19,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::purity::{Effects, Purity};
 
-/// Something that is found out about a whole module, and kept.
+/// An analysis of a whole module, whose result is cached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Analysis {
-    /// The types of everything. A pass preserves them that changes no function.
+    /// The types of all expressions. A pass that changes no function preserves them.
     Types,
-    /// Which functions do nothing but give a value. A pass preserves them that adds no effects to functions; it may
-    /// take some away.
+    /// The functions without side effects. A pass that adds no effects to functions preserves them;
+    /// it may remove some.
     Effects,
 }
 
@@ -37,7 +38,7 @@ impl fmt::Display for Analysis {
     }
 }
 
-/// What a module's globals stand for. Two equal states mean an unchanged program.
+/// The referents of a module's globals. Two equal states mean an unchanged program.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct State(Vec<(Symbol, Value)>);
 
@@ -51,7 +52,7 @@ impl PartialEq for Value {
     fn eq(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Func(a), Value::Func(b)) => a == b,
-            // Both are alive, so equal addresses are one program.
+            // Both are alive, so equal addresses mean the same program.
             (Value::Prim(a), Value::Prim(b)) => Arc::ptr_eq(a, b),
             _ => false,
         }
@@ -67,7 +68,7 @@ impl State {
         State(globals.collect())
     }
 
-    /// The functions, in order.
+    /// Returns the functions, in order.
     pub fn functions(&self) -> Vec<FuncId> {
         let function = |(_, value): &(Symbol, Value)| match value {
             Value::Func(f) => Some(*f),
@@ -76,7 +77,8 @@ impl State {
         self.0.iter().filter_map(function).collect()
     }
 
-    /// Which globals stand for what they stood for in an earlier state; nothing when they have other ids now.
+    /// Returns which globals still refer to what they did in an earlier state; nothing when their
+    /// ids changed.
     pub fn stays_since(&self, before: &State) -> Option<Vec<bool>> {
         let mut old = before.0.iter();
         let stays = |now: &(Symbol, Value)| match old.next() {
@@ -87,7 +89,7 @@ impl State {
         all.filter(|_| old.next().is_none())
     }
 
-    /// The tensor programs that are not those of an earlier state.
+    /// Returns the tensor programs that an earlier state did not have.
     pub fn programs_since(&self, before: &State) -> Vec<Arc<Program>> {
         let place = |(_, value): &(Symbol, Value)| match value {
             Value::Prim(p) => Some(Arc::as_ptr(p)),
@@ -102,27 +104,28 @@ impl State {
     }
 }
 
-/// What was found for a state of the module.
+/// The result of an analysis for a state of the module.
 #[derive(Clone, Debug)]
 struct Known<T> {
     state: State,
     value: Arc<T>,
 }
 
-/// What was found out about one function.
+/// The cached analyses of one function.
 #[derive(Clone, Default, Debug)]
 struct OfFunction {
     scopes: Option<Arc<Scopes>>,
-    /// For the effects of other functions that it was found with.
+    /// With the effects of other functions that it was computed from.
     purity: Option<(Arc<Effects>, Arc<Purity>)>,
 }
 
-/// How often something was found out, rather than known.
+/// How often an analysis was computed, rather than taken from the cache.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Found {
     /// Types, of the module.
     pub types: usize,
-    /// How many functions were looked at for that: those that changed, and those that refer to one whose type did.
+    /// How many functions were inferred for that: those that changed, and those that refer to one
+    /// whose type did.
     pub typed: usize,
     /// How many functions were verified: those that changed.
     pub verified: usize,
@@ -142,7 +145,7 @@ impl std::ops::AddAssign for Found {
     }
 }
 
-/// The types of a module, with the warnings that there were when they were found.
+/// The types of a module, with the warnings of the inference that computed them.
 #[derive(Clone, Debug)]
 pub struct Typed {
     /// The types.
@@ -151,24 +154,26 @@ pub struct Typed {
     pub warnings: Arc<Diagnostics>,
 }
 
-/// What is known.
+/// The cached results.
 #[derive(Default, Debug)]
 pub(crate) struct Analyses {
     types: Option<Known<Typing>>,
-    /// The warnings that there were when these types were found, if they were found for all functions at once.
+    /// The warnings of the inference that computed these types, if it was for all functions at
+    /// once.
     warnings: Option<Arc<Diagnostics>>,
-    /// The types of the module before it changed: those of functions that stay are not found again.
+    /// The types of the module before it changed: those of unchanged functions are not inferred
+    /// again.
     types_before: Option<Known<Typing>>,
     verified: Verified,
     effects: Option<Known<Effects>>,
     functions: RwLock<FxHashMap<FuncId, OfFunction>>,
     pub found: Found,
-    /// Of a share of a module: what holds of the module that it is a share of is what is asked for.
+    /// For a share of a module: queries are answered for the module that it is a share of.
     share: bool,
 }
 
 impl Analyses {
-    /// For a pass over a share of a module, which may ask for what is known now.
+    /// Returns the analyses for a pass over a share of a module, which may query what is known now.
     pub fn for_share(&self) -> Analyses {
         Analyses {
             types: self.types.clone(),
@@ -192,13 +197,13 @@ impl Analyses {
         (self.share || known.state == State::of(m)).then_some(&known.value)
     }
 
-    /// The types, if they were found for the module as it is now.
+    /// Returns the types, if they were computed for the current module.
     pub fn known_types(&self, m: &Module) -> Option<Arc<Typing>> {
         self.valid(&self.types, m).cloned()
     }
 
-    /// The types; finds them when the module changed since. Warnings are dropped: they were said
-    /// when the text was checked.
+    /// Returns the types, and computes them when the module changed since. Warnings are dropped:
+    /// they were reported when the text was checked.
     pub fn types(
         &mut self,
         m: &mut Module,
@@ -214,7 +219,7 @@ impl Analyses {
         let bodies = m.global_bodies();
         let before = before.filter(|_| stays.is_some());
         let stayed = |stays: &Vec<bool>| bodies.iter().any(|(g, _)| stays[g.index()]);
-        // Where all are typed, all that there is to say is said again.
+        // Where all functions are inferred, all warnings are reported again.
         let whole = !stays.as_ref().is_some_and(stayed);
         let (mut typing, diagnostics) = match before.zip(stays) {
             Some((before, stays)) => {
@@ -231,7 +236,7 @@ impl Analyses {
         if diagnostics.has_errors() {
             return Err(diagnostics);
         }
-        // Whoever rewrites begins with a copy.
+        // Rewriting begins with a copy.
         typing.exprs.lend_all();
         typing.vars.lend_all();
         let typing = Arc::new(typing);
@@ -239,7 +244,7 @@ impl Analyses {
         Ok(typing)
     }
 
-    /// Takes over what somebody has found of the module as it is now.
+    /// Stores types that were computed elsewhere for the current module.
     pub fn take_types(&mut self, m: &Module, typed: Typed) {
         self.set_types(m, typed.typing, Some(typed.warnings));
     }
@@ -253,7 +258,7 @@ impl Analyses {
         self.types_before = None;
     }
 
-    /// The types with their warnings, if both are known of the module as it is now.
+    /// Returns the types with their warnings, if both are known for the current module.
     pub fn known_with_warnings(&self, m: &Module) -> Option<Typed> {
         Some(Typed {
             typing: self.known_types(m)?,
@@ -261,14 +266,15 @@ impl Analyses {
         })
     }
 
-    /// The types with all their warnings; finds them where it is not known what there was to warn of.
+    /// Returns the types with all their warnings; computes them where the warnings are not known.
     pub fn types_with_warnings(
         &mut self,
         m: &mut Module,
         options: &InferOptions,
     ) -> Result<Typed, Diagnostics> {
         if self.warnings.is_none() || self.known_types(m).is_none() {
-            // What is known of single functions is no help: all of them are to be heard.
+            // Cached results for single functions do not help: the warnings of all of them are
+            // needed.
             (self.types, self.types_before) = (None, None);
             self.types(m, options)?;
         }
@@ -276,7 +282,8 @@ impl Analyses {
         Ok(typed.expect("found for all functions at once"))
     }
 
-    /// Verifies the functions that changed since it was called last, and keeps the scopes that it needs for that.
+    /// Verifies the functions that changed since the last call, and keeps the scopes computed for
+    /// that.
     pub fn verify(&mut self, m: &Module) -> Result<(), Breach> {
         let mut verified = std::mem::take(&mut self.verified);
         let looked_at = verified.verify(m, |func, scopes| {
@@ -287,7 +294,7 @@ impl Analyses {
         Ok(())
     }
 
-    /// Which functions are pure; finds it out when that is not known.
+    /// Returns the pure functions; computes them when they are not known.
     pub fn effects(
         &mut self,
         m: &mut Module,
@@ -310,7 +317,7 @@ impl Analyses {
         Ok(effects)
     }
 
-    /// What is pure in a function.
+    /// Returns the purity of a function's expressions.
     pub fn purity(
         &mut self,
         m: &mut Module,
@@ -331,7 +338,7 @@ impl Analyses {
         Ok(purity)
     }
 
-    /// The scopes of a function.
+    /// Returns the scopes of a function.
     pub fn scopes(&mut self, m: &Module, func: FuncId) -> Arc<Scopes> {
         let known = self
             .of_functions()
@@ -351,7 +358,7 @@ impl Analyses {
         set(all.entry(func).or_default());
     }
 
-    /// After a pass that changed the module: forgets what is no longer true.
+    /// Drops invalid results after a pass that changed the module.
     pub fn changed(&mut self, m: &Module, preserved: &[Analysis]) {
         let state = State::of(m);
         fn keep<T>(known: &mut Option<Known<T>>, state: &State, preserved: bool) {
@@ -393,8 +400,8 @@ impl Analyses {
         });
     }
 
-    /// What was found for the functions of a share, as far as these stay what they are.
-    /// `lent` is how many functions there were before any share made one.
+    /// Takes over the results for the functions of a share, as far as these remain. `lent` is the
+    /// number of functions before any share created one.
     pub fn take_over(&mut self, share: Analyses, lent: usize) {
         self.found.of_functions += share.found.of_functions;
         let found = share.functions.into_inner();
@@ -406,7 +413,7 @@ impl Analyses {
         }
     }
 
-    /// Nodes have other numbers now: nothing is known.
+    /// Nodes were renumbered: nothing is known.
     pub fn forget(&mut self) {
         let found = self.found;
         *self = Analyses {
@@ -415,13 +422,14 @@ impl Analyses {
         };
     }
 
-    /// An expression for which inference from the beginning finds another type than is known: for tests of passes.
+    /// Returns an expression for which inference from scratch computes a different type: for tests
+    /// of passes.
     pub fn typed_otherwise(&self, m: &Module, options: &InferOptions) -> Option<String> {
         let known = self.known_types(m)?;
         let mut fresh = m.clone();
         let (now, _) = relax_infer::infer(&mut fresh, options);
         let bodies = m.global_bodies();
-        // For what is only called none is found, and the one of a use that is gone may be known.
+        // The callee of a call has none, and the one of a use that is gone may be known.
         let error = fresh.types.error();
         let only_called = |e: &ExprId| {
             let e = *e;
@@ -437,7 +445,7 @@ impl Analyses {
             .iter()
             .map(|(g, _)| (known.globals[*g], now.globals[*g]));
         let all = exprs.map(|e| (known.exprs[e], now.exprs[e])).chain(globals);
-        // What inference makes up has other numbers each time, and the same letters.
+        // Names that inference generates have other numbers each time, and the same letters.
         let mut shown = all.filter(|(a, b)| a != b).map(|(a, b)| {
             let show = |t| fresh.show_type(t).to_string();
             (show(a), show(b))
@@ -446,7 +454,7 @@ impl Analyses {
         Some(format!("{a} is known, and {b} is found"))
     }
 
-    /// What a pass declares to preserve and does not: for tests of passes.
+    /// Returns the analyses that a pass declares to preserve and does not: for tests of passes.
     pub fn untrue(&mut self, m: &mut Module, options: &InferOptions) -> Vec<Analysis> {
         let (types, effects) = (self.known_types(m), self.valid(&self.effects, m).cloned());
         let mut wrong = Vec::new();
@@ -454,7 +462,7 @@ impl Analyses {
             return wrong;
         };
         if let Some(types) = types {
-            // What inference makes up for a function without annotations has other names each time.
+            // Names that inference generates for a function without annotations differ each time.
             let made_up = |t: TypeId| match &m.types[t] {
                 Type::Func(f) => !f.params.is_empty() || !f.dims.is_empty(),
                 _ => false,

@@ -1,8 +1,9 @@
-//! Parameters keep the types that they were found to have.
+//! Annotates parameters with their inferred types.
 //!
-//! The type of a parameter without annotation is what the operators around it ask for, and a pass may put others
-//! in their place, which ask for less: `nn.bias_add(%x, %b)` says that `%b` has one axis, the `add` that takes its place
-//! does not. So the manager writes down what was found, before a pass that changed the program is forgotten.
+//! The type of a parameter without annotation follows from the operators around it, and a pass may
+//! replace these by others with weaker requirements: `nn.bias_add(%x, %b)` requires `%b` to have
+//! one axis, the `add` that replaces it does not. So the manager records what was inferred as
+//! annotations, before the types from before a pass are dropped.
 
 use relax_infer::Typing;
 use relax_ir::{DTy, Module, Shape, Type, TypeId, TypeParamId, VarId};
@@ -11,7 +12,7 @@ use rustc_hash::FxHashSet;
 
 use crate::util::any_type;
 
-/// Whether some parameter has no annotation, or one that leaves something open.
+/// Returns whether some parameter has no annotation, or one that leaves something open.
 pub(crate) fn missing(m: &Module) -> bool {
     unannotated(m).next().is_some()
 }
@@ -25,8 +26,8 @@ fn unannotated(m: &Module) -> impl Iterator<Item = VarId> {
     params.filter(move |&p| open(p))
 }
 
-/// Annotates parameters with the types of `before`, which are those that they had before a pass. Parameters
-/// of functions that were generalised have none that could be written down, and stay as they are.
+/// Annotates parameters with the types of `before`, which are those that they had before a pass.
+/// Parameters of generalised functions have no type that could be written down, and are left alone.
 pub(crate) fn annotate(m: &mut Module, before: &Typing) {
     let missing: Vec<VarId> = unannotated(m).collect();
     if missing.is_empty() {
@@ -41,7 +42,7 @@ pub(crate) fn annotate(m: &mut Module, before: &Typing) {
     }
 }
 
-/// What the program gives a name in the heads of its functions.
+/// The names that the program declares in the headers of its functions.
 struct Declared {
     params: FxHashSet<TypeParamId>,
     dims: FxHashSet<DimVar>,
@@ -57,7 +58,8 @@ impl Declared {
         Declared { params, dims }
     }
 
-    /// Whether an annotation can say the type: all of it is known, and its variables are declared.
+    /// Returns whether an annotation can express the type: it is fully known, and its variables are
+    /// declared.
     fn can_say(&self, m: &Module, ty: TypeId) -> bool {
         let shape = |s: &Shape| match s {
             Shape::Dims(dims) => (dims.iter())
@@ -74,7 +76,7 @@ impl Declared {
             Type::Tensor(t) => !shape(&t.shape) || !dtype(t.dtype),
             Type::Shape(s) => !shape(s),
             Type::Param(p) => !self.params.contains(p),
-            // What a function type binds is not known outside of it.
+            // Variables that a function type binds are unknown outside of it.
             Type::Func(f) => !f.params.is_empty() || !f.dims.is_empty(),
             Type::Object | Type::Error | Type::Infer(_) => true,
             Type::Tuple(_) | Type::Adt(..) | Type::Ref(_) => false,

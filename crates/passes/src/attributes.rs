@@ -1,7 +1,8 @@
 //! Calls that came to name their operator.
 //!
-//! An operator is a value: `let %f = nn.bias_add; %f(%x, %b)`. Such a call has no attributes, which mean their defaults. A
-//! call that names the operator has all of them, so what a pass made of the one is completed.
+//! An operator is a value: `let %f = nn.bias_add; %f(%x, %b)`. Such a call has no attributes, which
+//! means the defaults. A call that names the operator has all of them, so a call of the first kind
+//! that a pass turned into one of the second kind is completed.
 
 use relax_ir::{Expr, ExprId, Module};
 use relax_ops::registry;

@@ -1,4 +1,5 @@
-//! Constants in place of a function's parameters, and of the extents that they are open in.
+//! Substitution of constants for a function's parameters, and for the unknown extents of its
+//! parameters.
 
 use relax_base::{Span, Symbol};
 use relax_ir::{
@@ -20,9 +21,9 @@ pub enum Bound {
     Tuple(Vec<Bound>),
 }
 
-/// Gives parameters of a global function values, by name: they become constants and are parameters
-/// no longer. Where the module itself calls the function, it goes on to call it with all arguments,
-/// under another name. Returns the names that no parameter has.
+/// Binds parameters of a global function to values, by name: they become constants and are no
+/// longer parameters. If the module itself calls the function, it keeps calling it with all
+/// arguments, under another name. Returns the names that no parameter has.
 pub fn bind_params(
     module: &mut Module,
     global: GlobalId,
@@ -61,7 +62,7 @@ pub fn bind_params(
     unknown
 }
 
-/// Whether a function of the module refers to a global.
+/// Returns whether a function of the module refers to a global.
 fn is_used(module: &Module, global: GlobalId) -> bool {
     let graph = module.call_graph();
     graph.values().any(|to| to.contains(&global))
@@ -88,7 +89,7 @@ fn keep_for_callers(module: &mut Module, global: GlobalId) {
     });
 }
 
-/// What arguments say of the extents of a function's parameters.
+/// The extents of a function's parameters as determined by its arguments.
 #[derive(Clone, Default, Debug)]
 pub struct Extents {
     /// Values of dimension variables.
@@ -97,9 +98,9 @@ pub struct Extents {
     pub tensors: FxHashMap<String, (DType, Vec<i64>)>,
 }
 
-/// Makes a global function one for arguments of these extents: dimension variables that it binds become numbers, and
-/// parameters have exact types. `false`, and nothing changes, where it has no extents that are open, or where another
-/// function calls it.
+/// Specialises a global function for arguments of these extents: dimension variables that it binds
+/// become numbers, and parameters have exact types. Returns `false` and changes nothing where it
+/// has no open extents, or where another function calls it.
 pub fn bind_extents(module: &mut Module, global: GlobalId, extents: &Extents) -> bool {
     let Some(func) = module.global_func(global) else {
         return false;
@@ -136,7 +137,7 @@ pub fn bind_extents(module: &mut Module, global: GlobalId, extents: &Extents) ->
     true
 }
 
-/// A constant of that name, or a tuple of them.
+/// Returns a constant of that name, or a tuple of them.
 fn constant(module: &mut Module, name: Symbol, value: Bound, span: Span) -> ExprId {
     enum Step {
         See(Bound),

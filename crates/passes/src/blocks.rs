@@ -1,9 +1,10 @@
 //! Passes over one dataflow block at a time.
 //!
-//! Everything in a dataflow block is pure and nothing branches, so such a pass may drop, add and move bindings without
-//! asking what they do. It sees one block and nothing of the function around it: what leaves the block, the
-//! [outputs](BlockCx::outputs), has to be bound to the same values, which the manager checks as far as it can
-//! ([`kept`]): nothing around the blocks changed, each block has the outputs that it had, and these have their types.
+//! Everything in a dataflow block is pure and has no control flow, so such a pass may drop, add and
+//! move bindings without asking for their effects. It sees one block and nothing of the function
+//! around it: what leaves the block, the [outputs](BlockCx::outputs), has to be bound to the same
+//! values, which the manager checks as far as it can ([`kept`]): nothing around the blocks changed,
+//! each block has the same outputs as before, and these have the same types.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -16,9 +17,9 @@ pub type BlockPass = fn(&mut BlockCx<'_>) -> Result<(), Diagnostics>;
 
 /// A dataflow block under rewriting.
 pub struct BlockCx<'a> {
-    /// The module. New values are made in it.
+    /// The module. New values are created in it.
     pub module: &'a mut Module,
-    /// The bindings, in order. What they are afterwards is what the block becomes.
+    /// The bindings, in order. The pass rewrites the block by changing them.
     pub bindings: Vec<Binding>,
     /// The types that the module had before the pass.
     pub typing: &'a Typing,
@@ -30,11 +31,11 @@ pub struct BlockCx<'a> {
 }
 
 impl BlockCx<'_> {
-    /// The variables that what follows the block may use, in order.
+    /// Returns the variables that are visible after the block, in order.
     pub fn outputs(&self) -> &[VarId] {
         self.outputs
     }
-    /// Where the block stands.
+    /// Returns the source location of the block.
     pub fn span(&self) -> Span {
         self.span
     }
@@ -44,11 +45,11 @@ impl BlockCx<'_> {
     }
 }
 
-/// Runs a pass over every dataflow block of every function, inner ones first: what a pass with the contract
-/// [`each_block`](crate::Contract::each_block) does.
+/// Runs a pass over every dataflow block of every function, inner ones first: the implementation of
+/// a pass with the contract [`each_block`](crate::Contract::each_block).
 ///
 /// # Errors
-/// What the pass over a block says.
+/// The errors of the pass on a block.
 pub fn each_block(cx: &mut PassCx<'_>, pass: BlockPass) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let (mut counted, mut outcome) = (Vec::new(), Ok(()));
@@ -101,7 +102,8 @@ pub fn each_block(cx: &mut PassCx<'_>, pass: BlockPass) -> Result<(), Diagnostic
     outcome
 }
 
-/// What a pass over dataflow blocks changed that it may not, in one function: `before` and `after` are its bodies.
+/// Returns the first change outside of what a pass over dataflow blocks may change, in one
+/// function: `before` and `after` are its bodies.
 pub(crate) fn kept(m: &Module, before: ExprId, after: ExprId) -> Result<Vec<VarId>, String> {
     let mut outputs = Vec::new();
     let mut seen = relax_ir::IdSet::new();

@@ -1,4 +1,4 @@
-//! [`Build`] over an [`Edit`]: what operators' own rewriting is written with.
+//! [`Build`] over an [`Edit`]: the interface in which operators' own rewrites are written.
 
 use relax_base::Span;
 use relax_ir::{AttrValue, ExprId, Type};
@@ -8,15 +8,15 @@ use relax_tensor::{DType, Tensor};
 
 use crate::edit::Edit;
 
-/// Builds at a place of the text.
+/// Builds nodes at a source location.
 pub(crate) struct At<'e, 'm> {
-    /// The module under rewriting.
+    /// The module being rewritten.
     pub edit: &'e mut Edit<'m>,
-    /// What new nodes stand for.
+    /// The source location of new nodes.
     pub span: Span,
 }
 
-/// A call of a built-in operator as what operators' own functions look at.
+/// Returns a call of a built-in operator in the form that operators' own functions inspect.
 pub(crate) fn site(edit: &Edit<'_>, call: ExprId) -> Option<Site> {
     let parts = edit.op_call(call)?;
     Some(Site {
@@ -26,18 +26,18 @@ pub(crate) fn site(edit: &Edit<'_>, call: ExprId) -> Option<Site> {
     })
 }
 
-/// A call as an operator's own function writes it; `None` where that has nothing to say of it.
+/// Rewrites a call by an operator's own function; `None` where that does not apply.
 pub(crate) fn form(edit: &mut Edit<'_>, call: ExprId, write: InferenceFn) -> Option<ExprId> {
     let site = site(edit, call)?;
     let span = edit.m.span(call);
     write(&mut At { edit, span }, &site)
 }
 
-/// The gradients of a call's arguments, where `grad` is that of its result; `None` where the operator has none, or
-/// none in this form.
+/// Returns the gradients of a call's arguments, where `grad` is that of its result; `None` where
+/// the operator has none, or none in this form.
 ///
-/// What is summed in a wider type than that of the operands (`out_dtype`) has the gradient of the same call on
-/// operands of that type, brought back to theirs.
+/// A sum in a wider type than that of the operands (`out_dtype`) has the gradient of the same call
+/// on operands of that type, cast back to theirs.
 pub(crate) fn gradients(
     edit: &mut Edit<'_>,
     call: ExprId,

@@ -1,7 +1,8 @@
-//! Functions as Relax has them: blocks of bindings, some with branches or functions that have blocks of their own.
+//! Functions in Relax's form: blocks of bindings, some with branches or functions that have blocks
+//! of their own.
 //!
-//! [`Code::of`] takes a body apart, [`Code::body`] puts it together again. In between bindings are added, dropped and
-//! moved in lists.
+//! [`Code::of`] takes a body apart, [`Code::body`] builds one again. In between, bindings are
+//! added, dropped and moved in lists.
 
 use relax_base::{Span, Symbol};
 use relax_ir::{
@@ -17,11 +18,11 @@ use crate::util::{is_external, lets, says_impure};
 /// A body and the bodies inside it.
 #[derive(Debug)]
 pub(crate) struct Code {
-    /// The body itself, and behind each the ones inside it.
+    /// The body itself, followed by the ones nested in it.
     pub seqs: Vec<Seq>,
 }
 
-/// Bindings and what they are for.
+/// A sequence of bindings and its role.
 #[derive(Debug)]
 pub(crate) struct Seq {
     /// Runs of bindings.
@@ -30,16 +31,16 @@ pub(crate) struct Seq {
     pub value: ExprId,
 }
 
-/// Bindings that follow each other.
+/// Consecutive bindings.
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     /// Whether it is a dataflow block.
     pub flow: bool,
     /// The bindings.
     pub binds: Vec<Bind>,
-    /// What is seen outside of a dataflow block.
+    /// The variables visible outside of a dataflow block.
     pub outputs: Vec<VarId>,
-    /// Where it stands.
+    /// Its source location.
     pub span: Span,
 }
 
@@ -50,16 +51,16 @@ pub(crate) struct Bind {
     pub var: VarId,
     /// Its value.
     pub value: Value,
-    /// Where the value stands.
+    /// The source location of the value.
     pub span: Span,
 }
 
-/// What is bound.
+/// A bound value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Value {
     /// An expression without bindings.
     Plain(ExprId),
-    /// Two ways, numbers of [`Code::seqs`].
+    /// Two branches, numbers of [`Code::seqs`].
     If {
         cond: ExprId,
         then: usize,
@@ -69,14 +70,14 @@ pub(crate) enum Value {
     Func { func: FuncId, body: usize },
 }
 
-/// What comes next when a body is evaluated.
+/// A step of the evaluation of a body.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Step {
     /// A body begins.
     Open(usize),
     /// A part of a body begins.
     Part(usize, usize),
-    /// A binding; what stands inside its value follows.
+    /// A binding; the steps of its value follow.
     Bind(usize, usize, usize),
     /// A part ends.
     PartEnd(usize, usize),
@@ -84,7 +85,7 @@ pub(crate) enum Step {
     Value(usize),
 }
 
-/// Where a variable is bound: the number of the body and that of its part.
+/// The position of a variable's binding: the number of the body and that of its part.
 pub(crate) type Home = (usize, usize);
 
 impl Part {
@@ -104,7 +105,7 @@ impl Bind {
         let value = Value::Plain(value);
         Bind { var, value, span }
     }
-    /// The expression that is bound, unless it is branches or a function.
+    /// Returns the expression that is bound, unless it is branches or a function.
     pub fn expr(&self) -> Option<ExprId> {
         match self.value {
             Value::Plain(e) => Some(e),
@@ -114,7 +115,7 @@ impl Bind {
 }
 
 impl Value {
-    /// The numbers of the bodies inside of it, in order.
+    /// Returns the numbers of the bodies nested in it, in order.
     pub fn bodies(self) -> impl Iterator<Item = usize> {
         let [first, second] = match self {
             Value::Plain(_) => [None; 2],
@@ -125,7 +126,7 @@ impl Value {
         };
         first.into_iter().chain(second)
     }
-    /// The same with other numbers of bodies.
+    /// Returns the same value with renumbered bodies.
     pub fn renumbered(self, number: impl Fn(usize) -> usize) -> Value {
         match self {
             Value::Plain(e) => Value::Plain(e),
@@ -147,7 +148,8 @@ impl Value {
 }
 
 impl Code {
-    /// A body taken apart; `None` where values are shared without a name, which is not Relax's form.
+    /// Takes a body apart; `None` where values are shared without a name, which is not Relax's
+    /// form.
     pub fn of(m: &Module, body: ExprId) -> Option<Code> {
         let (mut once, mut shared) = (IdSet::new(), false);
         for e in m.post_order([body]) {
@@ -200,7 +202,7 @@ impl Code {
         built[0]
     }
 
-    /// All of it in order of evaluation.
+    /// Returns all steps in order of evaluation.
     pub fn steps(&self) -> Vec<Step> {
         let (mut steps, mut open) = (Vec::new(), vec![Step::Open(0)]);
         while let Some(step) = open.pop() {
@@ -226,14 +228,14 @@ impl Code {
         steps
     }
 
-    /// All bindings, each body's before those inside it.
+    /// Returns all bindings, each body's before those nested in it.
     pub fn binds(&self) -> impl Iterator<Item = &Bind> {
         let parts = self.seqs.iter().flat_map(|s| &s.parts);
         parts.flat_map(|p| &p.binds)
     }
 
-    /// Every expression that stands in it, with the part it stands in; none for the value of a body. Later ones may
-    /// refer to what earlier ones are bound to.
+    /// Returns every expression in it, with the part that contains it; none for the value of a
+    /// body. Later ones may refer to the bindings of earlier ones.
     pub fn exprs(&self) -> Vec<(ExprId, usize, Option<usize>)> {
         let mut out = Vec::new();
         for (s, seq) in self.seqs.iter().enumerate() {
@@ -250,7 +252,7 @@ impl Code {
         out
     }
 
-    /// How often each variable is referred to.
+    /// Returns the number of uses of each variable.
     pub fn uses(&self, m: &Module) -> FxHashMap<VarId, usize> {
         let mut uses = FxHashMap::default();
         for (e, ..) in self.exprs() {
@@ -259,7 +261,7 @@ impl Code {
         uses
     }
 
-    /// Expressions in place of variables, everywhere.
+    /// Substitutes expressions for variables, everywhere.
     pub fn substitute(&mut self, m: &mut Module, stands: &FxHashMap<VarId, ExprId>) {
         if stands.is_empty() {
             return;
@@ -268,7 +270,7 @@ impl Code {
         self.map(|e| m.substitute(e, &mut memo, stands));
     }
 
-    /// Other expressions in place of all that stand in it.
+    /// Replaces all expressions in it.
     pub fn map(&mut self, mut f: impl FnMut(ExprId) -> ExprId) {
         for seq in &mut self.seqs {
             for b in seq.parts.iter_mut().flat_map(|p| &mut p.binds) {
@@ -289,14 +291,15 @@ impl Code {
         }
     }
 
-    /// Drops the bindings of these variables, which other names stand for among the outputs.
+    /// Drops the bindings of these variables, for which other names are substituted among the
+    /// outputs.
     pub fn remove_names(&mut self, gone: &FxHashSet<VarId>) {
         for part in self.seqs.iter_mut().flat_map(|s| &mut s.parts) {
             part.binds.retain(|b| !gone.contains(&b.var));
         }
     }
 
-    /// Where each variable is bound.
+    /// Returns the position of each variable's binding.
     pub fn homes(&self) -> FxHashMap<VarId, Home> {
         let mut homes = FxHashMap::default();
         for (s, seq) in self.seqs.iter().enumerate() {
@@ -308,14 +311,14 @@ impl Code {
     }
 }
 
-/// Rewrites every function that is in Relax's form: `f` says whether it changed the code.
+/// Rewrites every function that is in Relax's form: `f` returns whether it changed the code.
 pub(crate) fn each_code(m: &mut Module, mut f: impl FnMut(&mut Module, FuncId, &mut Code) -> bool) {
     for (global, body) in m.global_bodies() {
         one_code(m, (global, body), |m| m, &mut f);
     }
 }
 
-/// The same with types at hand, of which there is one table for all functions.
+/// Like [`each_code`], with types, of which there is one table for all functions.
 pub(crate) fn each_typed_code(
     edit: &mut Edit<'_>,
     mut f: impl FnMut(&mut Edit<'_>, FuncId, &mut Code) -> bool,
@@ -325,7 +328,7 @@ pub(crate) fn each_typed_code(
     }
 }
 
-/// Rewrites a function that is in Relax's form, by something that has the module.
+/// Rewrites a function that is in Relax's form, through anything that holds the module.
 fn one_code<T>(
     at: &mut T,
     (global, body): (GlobalId, ExprId),
@@ -347,12 +350,12 @@ fn one_code<T>(
     }
 }
 
-/// Whether evaluating it again gives the same thing at no cost.
+/// Returns whether evaluating it again yields the same value at no cost.
 fn is_name(m: &Module, e: ExprId) -> bool {
     m.is_leaf(e) || matches!(m.exprs[e], Expr::Shape(_) | Expr::Extern(_))
 }
 
-/// The bindings from `head` on; heads of bodies inside are added.
+/// Returns the bindings from `head` on; the heads of nested bodies are appended to `heads`.
 fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>) -> Seq {
     let mut parts: Vec<Part> = Vec::new();
     let mut bind = |var: VarId, value: ExprId| {
@@ -443,8 +446,8 @@ pub(crate) fn each_var(m: &Module, e: ExprId, mut f: impl FnMut(VarId)) {
     }
 }
 
-/// Whether evaluating an expression does more than give a value, as Relax sees it: what a function does is what it says.
-/// Functions that are given are taken at their type's word.
+/// Returns whether evaluating an expression has side effects, as Relax sees it: a function has the
+/// effects that it declares. For functions passed as values, their types are trusted.
 pub(crate) fn impure(m: &Module, e: ExprId) -> bool {
     m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
         .into_iter()
@@ -469,7 +472,7 @@ fn impure_call(m: &Module, callee: ExprId, attrs: &relax_ir::Attrs) -> bool {
     }
 }
 
-/// Bodies of functions that say of themselves that they are not pure, by the variables that they are bound to.
+/// Returns the variables that are bound to functions declared impure.
 pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
     let says = |b: &&Bind| match b.value {
         Value::Func { func, .. } => says_impure(&m.funcs[func]),
@@ -478,7 +481,7 @@ pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
     code.binds().filter(says).map(|b| b.var).collect()
 }
 
-/// Whether a binding's value does more than give a value.
+/// Returns whether evaluating a binding's value has side effects.
 pub(crate) fn bind_impure(m: &Module, b: &Bind, closures: &FxHashSet<VarId>) -> bool {
     match b.value {
         Value::Plain(e) => {
@@ -490,7 +493,7 @@ pub(crate) fn bind_impure(m: &Module, b: &Bind, closures: &FxHashSet<VarId>) -> 
     }
 }
 
-/// A fresh variable as bindings have them, and a reference to it.
+/// Creates a fresh variable in the form that bindings have, and a reference to it.
 pub(crate) fn fresh(
     m: &mut Module,
     name: impl Into<Symbol>,

@@ -1,4 +1,4 @@
-//! What a pass needs, gives and keeps.
+//! The contract of a pass: the forms that it requires, establishes and preserves.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ pub enum Form {
     Typed,
     /// A-normal form: every value has a name.
     ANormal,
-    /// Graph normal form: values are edges, `let`s bind what has effects.
+    /// Graph normal form: values are edges, only values with effects are bound by `let`s.
     GraphNormal,
-    /// Basic-block normal form: what branches share is bound before them.
+    /// Basic-block normal form: expressions that branches share are bound before them.
     BasicBlockNormal,
     /// Relax's form: a binding for each operation, dataflow blocks around pure ones.
     Relax,
 }
 
 impl Form {
-    /// The pass that brings programs to the form.
+    /// Returns the pass that establishes the form.
     pub fn pass(self) -> &'static str {
         match self {
             Form::Typed => "infer-type",
@@ -44,53 +44,56 @@ impl fmt::Display for Form {
     }
 }
 
-/// What a pass does to the floats that a program computes.
+/// The effect of a pass on the floats that a program computes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Floats {
-    /// They are the same to the bit: NaN, infinities and the signs of zeros included (all NaNs are one).
+    /// They are bitwise the same, including NaN, infinities and the signs of zeros (all NaNs are
+    /// considered equal).
     Exact,
-    /// What is taken together (a sum, a minimum) may be taken in another order: sums round differently, and
-    /// a minimum or maximum over NaN and numbers may be either.
+    /// Reductions (sums, minima) may be reassociated: sums round differently, and a minimum or
+    /// maximum over NaN and numbers may be either.
     Order,
-    /// It uses these laws of real numbers, which hold for floats up to rounding. NaN stays where it was; an
-    /// infinity may become NaN, and zeros may change their sign.
+    /// It uses these laws of real numbers, which hold for floats up to rounding. NaN is preserved;
+    /// an infinity may become NaN, and zeros may change their sign.
     Laws(&'static str),
-    /// It computes less precisely, on purpose.
+    /// It computes less precisely, intentionally.
     Coarser,
 }
 
-/// What a pass promises, beside keeping the module verified, typed and its meaning.
+/// The promises of a pass, besides keeping the module verified, typed and its semantics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contract {
-    /// Forms that the program must be in. [`Form::Typed`] is established by the manager, others by a
-    /// pass before this one.
+    /// Forms that the program must be in. [`Form::Typed`] is established by the manager, others by
+    /// an earlier pass.
     pub needs: &'static [Form],
     /// Forms that the program is in afterwards.
     pub gives: &'static [Form],
-    /// Forms that it is still in when it was before.
+    /// Forms that it preserves.
     pub keeps: &'static [Form],
-    /// Whether running it again at once changes nothing.
+    /// Whether running it again immediately changes nothing.
     pub idempotent: bool,
-    /// What it does to floats.
+    /// Its effect on floats.
     pub floats: Floats,
-    /// What is known of the module and stays true when the pass changes it. Of functions that a pass leaves as they
-    /// are, everything stays known.
+    /// The analyses that stay valid when the pass changes the module. For functions that a pass
+    /// leaves unchanged, all analyses stay valid.
     pub preserves: &'static [Analysis],
-    /// What the pass asks for, beside types: for passes over each function, which cannot find it out themselves.
+    /// The analyses that the pass uses, besides types: for passes over each function, which cannot
+    /// compute them themselves.
     pub asks: &'static [Analysis],
-    /// Whether it is a pass over each function on its own: it looks at [`Module::global_bodies`] and what it was told
-    /// of the module before it, and changes nothing but these bodies. The manager then gives it some functions at a
-    /// time, on several threads.
+    /// Whether it is a pass over each function on its own: it reads [`Module::global_bodies`] and
+    /// the module's analyses from before it, and changes nothing but these bodies. The manager then
+    /// runs it on shares of the functions, on several threads.
     ///
     /// [`Module::global_bodies`]: relax_ir::Module::global_bodies
     pub each_function: bool,
-    /// Whether it is a pass over each dataflow block on its own ([`each_block`](crate::each_block)), and so one over
-    /// each function. The manager then checks that what leaves the blocks, and what is around them, stays.
+    /// Whether it is a pass over each dataflow block on its own
+    /// ([`each_block`](crate::each_block)), and so one over each function. The manager then checks
+    /// that the outputs of the blocks, and everything around them, are unchanged.
     pub each_block: bool,
 }
 
 impl Contract {
-    /// Needs types, keeps no form, may change something each time.
+    /// Requires types, preserves no form, not idempotent.
     pub const TYPED: Contract = Contract {
         needs: &[Form::Typed],
         gives: &[],
@@ -102,12 +105,12 @@ impl Contract {
         each_function: false,
         each_block: false,
     };
-    /// Looks at the program as it is written: needs nothing.
+    /// Reads the program as it is written: requires nothing.
     pub const PLAIN: Contract = Contract {
         needs: &[],
         ..Contract::TYPED
     };
-    /// Running it again at once changes nothing.
+    /// Declares that running it again immediately changes nothing.
     pub const fn idempotent(mut self) -> Contract {
         self.idempotent = true;
         self
@@ -117,27 +120,27 @@ impl Contract {
         self.needs = forms;
         self
     }
-    /// Brings programs to these forms.
+    /// Declares that it establishes these forms.
     pub const fn gives(mut self, forms: &'static [Form]) -> Contract {
         self.gives = forms;
         self
     }
-    /// Takes sums, minima and maxima in another order.
+    /// Declares that it reassociates sums, minima and maxima.
     pub const fn reorders(mut self) -> Contract {
         self.floats = Floats::Order;
         self
     }
-    /// Uses these laws of real numbers.
+    /// Declares that it uses these laws of real numbers.
     pub const fn laws(mut self, laws: &'static str) -> Contract {
         self.floats = Floats::Laws(laws);
         self
     }
-    /// Computes less precisely, on purpose.
+    /// Declares that it computes less precisely, intentionally.
     pub const fn coarser(mut self) -> Contract {
         self.floats = Floats::Coarser;
         self
     }
-    /// What is known of these stays true.
+    /// Declares that these analyses stay valid.
     pub const fn preserves(mut self, known: &'static [Analysis]) -> Contract {
         self.preserves = known;
         self
@@ -152,7 +155,7 @@ impl Contract {
         self.each_function = true;
         self
     }
-    /// A pass over each dataflow block on its own.
+    /// Declares a pass over each dataflow block on its own.
     pub const fn each_block(mut self) -> Contract {
         self.each_function = true;
         self.each_block = true;
@@ -165,7 +168,8 @@ impl Contract {
     }
 }
 
-/// As a sentence: `Needs types. Gives A-normal form. Running it again changes nothing.`
+/// The contract as a sentence:
+/// `Needs types. Gives A-normal form. Running it again changes nothing.`
 impl fmt::Display for Contract {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |forms: &[Form]| {

@@ -1,4 +1,4 @@
-//! What a pass is given.
+//! The context of a pass.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::{Options, codes};
 
 /// One run of a pass over a module.
 pub struct PassCx<'a> {
-    /// The module. A changed function is a new [`relax_ir::Function`]
-    /// ([`Module::rewrite_globals`] and [`Module::set_global_body`] see to it): that is how the
-    /// manager learns of changes.
+    /// The module. A changed function is a new [`relax_ir::Function`] (which
+    /// [`Module::rewrite_globals`] and [`Module::set_global_body`] take care of): that is how the
+    /// manager detects changes.
     pub module: &'a mut Module,
     /// The options, complete.
     pub options: &'a Options,
@@ -28,9 +28,10 @@ pub struct PassCx<'a> {
 }
 
 impl PassCx<'_> {
-    /// The types of the module as it is now: found on demand, kept until the module changes. Ids of
-    /// nodes that were made since have the error type; ask again after changing functions. A pass over
-    /// [each function](crate::Contract::each_function) gets the types that the module had before it.
+    /// The types of the current module: computed on demand, cached until the module changes. Ids of
+    /// nodes created since have the error type; ask again after changing functions. A pass over
+    /// [each function](crate::Contract::each_function) gets the types that the module had before
+    /// it.
     ///
     /// # Errors
     /// The module has type errors.
@@ -38,8 +39,9 @@ impl PassCx<'_> {
         self.analyses.types(self.module, self.infer)
     }
 
-    /// The bodies of all functions with what can be dropped or moved in them, as the module is now: found on
-    /// demand, for each function kept as long as neither it nor what the functions that it calls do changes.
+    /// The bodies of all functions with their purity, for the current module: computed on demand,
+    /// cached for each function as long as neither it nor the effects of the functions that it
+    /// calls change.
     pub(crate) fn bodies_with_purity(
         &mut self,
     ) -> Result<Vec<(GlobalId, ExprId, Arc<Purity>)>, Diagnostics> {
@@ -52,27 +54,28 @@ impl PassCx<'_> {
         Ok(all)
     }
 
-    /// The scopes of a function: found on demand, kept as long as the function stays.
+    /// The scopes of a function: computed on demand, cached as long as the function is unchanged.
     pub fn scopes(&mut self, func: FuncId) -> Arc<Scopes> {
         self.analyses.scopes(self.module, func)
     }
 
-    /// How strictly types are found.
+    /// Returns the options of type inference.
     pub fn infer_options(&self) -> InferOptions {
         *self.infer
     }
 
-    /// Finds the types and says everything that there is to say about them: for `infer-type`.
+    /// Computes the types and reports all their diagnostics: for `infer-type`.
     pub(crate) fn say_types(&mut self) -> Result<(), Diagnostics> {
         let found = (self.analyses).types_with_warnings(self.module, self.infer)?;
         self.diagnostics.extend((*found.warnings).clone());
         Ok(())
     }
 
-    /// What a pass finds out about each function before it changes any: `find` runs on functions in parallel, on
-    /// the threads of rayon's pool, and gets the module, the function and its body. Results come in the order of
-    /// the text, so the program that is made does not depend on the number of threads. Rewriting is left to
-    /// the pass: functions share the module's nodes.
+    /// Returns the results of an analysis of each function before any is changed: `find` runs on
+    /// functions in parallel, on the threads of rayon's pool, and receives the module, the function
+    /// and its body. Results are in the order of the text, so that the resulting program does not
+    /// depend on the number of threads. Rewriting is left to the pass: functions share the module's
+    /// nodes.
     pub fn functions<T: Send>(
         &self,
         find: impl Fn(&Module, FuncId, ExprId) -> T + Sync,
@@ -94,7 +97,7 @@ impl PassCx<'_> {
         *self.counts.entry(what).or_default() += n;
     }
 
-    /// The error for a construct that the pass cannot treat.
+    /// Returns the error for a construct that the pass does not support.
     pub fn unsupported(&self, span: Span, message: impl Into<String>) -> Diagnostics {
         Diagnostic::error(codes::UNSUPPORTED, span, message).into()
     }

@@ -7,10 +7,10 @@
 //! }
 //! ```
 //!
-//! Each function is a pattern: its parameters stand for anything (`Constant`: for constants only),
-//! calls of operators for such calls, with the attributes that are written and any others, numbers for
-//! constants without axes of that value. What the text uses twice must be one node. The pattern's
-//! name is the function's, or its attribute `Composite`. Earlier patterns are preferred.
+//! Each function is a pattern: its parameters match anything (`Constant`: constants only), calls of
+//! operators match such calls, with the attributes that are written and any others, numbers match
+//! scalar constants of that value. What the text uses twice must be one node. The pattern's name is
+//! the function's, or its attribute `Composite`. Earlier patterns are preferred.
 
 use relax_base::{Diagnostic, Diagnostics, SourceMap, Span, Symbol, did_you_mean};
 use relax_ir::{AttrValue, Expr, ExprId, Module, OpId};
@@ -20,7 +20,7 @@ use rustc_hash::FxHashMap;
 
 use crate::codes;
 
-/// More nodes than this are no pattern.
+/// The maximum number of nodes of a pattern.
 const MOST: usize = 256;
 
 /// A value that an attribute must have.
@@ -54,7 +54,7 @@ impl Want {
     }
 }
 
-/// A node of a pattern; parts come before what they are parts of.
+/// A node of a pattern; operands come before their users.
 #[derive(Clone, PartialEq, Debug)]
 enum Node {
     /// A parameter of the pattern.
@@ -75,7 +75,7 @@ enum Node {
 /// A declared pattern.
 #[derive(Clone, Debug)]
 pub struct Declared {
-    /// What matches are called.
+    /// The name of its matches.
     pub name: Symbol,
     nodes: Vec<Node>,
     /// The nodes of the parameters, in order.
@@ -83,18 +83,18 @@ pub struct Declared {
     root: usize,
 }
 
-/// A match: what each node of the pattern stands for.
+/// A match: the expression that each node of the pattern matched.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Match {
     nodes: Vec<Option<ExprId>>,
 }
 
 impl Declared {
-    /// Reads patterns. `option` is where the text stands in the session's sources, for errors;
-    /// [`Span::NONE`] when it stands nowhere.
+    /// Parses patterns. `option` is the location of the text in the session's sources, for errors;
+    /// [`Span::NONE`] when it has none.
     ///
     /// # Errors
-    /// What is wrong in the text, with places.
+    /// The errors in the text, with their locations.
     pub fn parse(text: &str, option: Span) -> Result<Vec<Declared>, Diagnostics> {
         let mut errors = Diagnostics::new();
         let mut map = SourceMap::new();
@@ -206,7 +206,7 @@ impl Declared {
         Some(Match { nodes })
     }
 
-    /// The operators of the pattern, as TVM writes them down: `nn.conv2d_nn.relu_`.
+    /// Returns the operators of the pattern, in TVM's notation: `nn.conv2d_nn.relu_`.
     pub fn operators(&self) -> String {
         let mut out = String::new();
         for node in &self.nodes {
@@ -218,13 +218,14 @@ impl Declared {
         out
     }
 
-    /// What the parameters stand for.
+    /// Returns the matches of the parameters.
     pub fn operands(&self, found: &Match) -> Vec<ExprId> {
         let bound = |p: &usize| found.nodes[*p];
         self.params.iter().filter_map(bound).collect()
     }
 
-    /// What becomes one: everything that matched but operands and constants; parts first.
+    /// Returns the nodes that are merged: everything that matched except for operands and
+    /// constants; operands first.
     pub fn inside(&self, found: &Match) -> Vec<ExprId> {
         let compound = |n: &Node| !matches!(n, Node::Param { .. } | Node::Number(_));
         let nodes = self.nodes.iter().zip(&found.nodes);
@@ -346,8 +347,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads an expression: parts have smaller ids than what they are parts of, so one loop over the
-    /// parts in order of ids does without recursion.
+    /// Reads an expression: operands have smaller ids than their users, so one loop in order of ids
+    /// replaces recursion.
     fn expr(&mut self, root: ast::ExprId) -> Result<usize, Trouble> {
         let mut parts = vec![root];
         let mut i = 0;

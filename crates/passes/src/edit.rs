@@ -1,4 +1,4 @@
-//! Rewriting with types at hand: new nodes get their types as they are made.
+//! Rewriting with types: new nodes get their types as they are created.
 
 use relax_base::{SideTable, Span};
 use relax_infer::Typing;
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use relax_ops::call_requirements::{Arg, call_type, requirements};
 
-/// A module under rewriting, with the types of its expressions, new ones included.
+/// A module being rewritten, with the types of its expressions, new ones included.
 pub struct Edit<'a> {
     /// The module.
     pub m: &'a mut Module,
@@ -22,7 +22,7 @@ pub struct Edit<'a> {
     ops: FxHashMap<&'static str, ExprId>,
 }
 
-/// A call to a built-in operator, taken apart.
+/// A call to a built-in operator, destructured.
 #[derive(Clone, Debug)]
 pub struct OpCall {
     /// The operator.
@@ -48,7 +48,7 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// The type of an expression; the error type where it is not known.
+    /// Returns the type of an expression; the error type where it is not known.
     pub fn ty(&self, e: ExprId) -> TypeId {
         self.types[e]
     }
@@ -56,42 +56,43 @@ impl<'a> Edit<'a> {
     pub fn var_ty(&self, v: VarId) -> TypeId {
         self.vars[v]
     }
-    /// Whether the type of an expression is known.
+    /// Returns whether the type of an expression is known.
     pub fn typed(&self, e: ExprId) -> bool {
         self.types[e] != self.error
     }
-    /// Says what the type of an expression is.
+    /// Sets the type of an expression.
     pub fn set_ty(&mut self, e: ExprId, ty: TypeId) {
         self.types.set(e, ty);
     }
-    /// Says what the type of a variable is.
+    /// Sets the type of a variable.
     pub fn set_var_ty(&mut self, v: VarId, ty: TypeId) {
         self.vars.set(v, ty);
     }
-    /// The element type of a tensor expression.
+    /// Returns the element type of a tensor expression.
     pub fn dtype(&self, e: ExprId) -> Option<DType> {
         self.m.types.as_tensor(self.types[e])?.dtype.known()
     }
-    /// The dimensions of a tensor expression of known rank.
+    /// Returns the dimensions of a tensor expression of known rank.
     pub fn dims(&self, e: ExprId) -> Option<Vec<Dim>> {
         let shape = &self.m.types.as_tensor(self.types[e])?.shape;
         shape.dims().map(<[Dim]>::to_vec)
     }
-    /// The extents of a tensor expression, when all are constants.
+    /// Returns the extents of a tensor expression, when all are constants.
     pub fn extents(&self, e: ExprId) -> Option<Vec<i64>> {
         self.dims(e)?.iter().map(Dim::as_const).collect()
     }
 
-    /// The type of a constant tensor.
+    /// Returns the type of a constant tensor.
     pub fn tensor_type(&mut self, value: &Tensor) -> TypeId {
         let dims: Vec<Dim> = value.shape().iter().map(|&d| Dim::from(d)).collect();
         self.m.types.tensor(dims, value.dtype())
     }
-    /// Whether two nodes are the same value: the same node, or references to the same thing.
+    /// Returns whether two nodes are the same value: the same node, or references to the same
+    /// variable, global, operator or constant.
     pub fn same(&self, a: ExprId, b: ExprId) -> bool {
         a == b || self.m.is_leaf(a) && self.m.exprs[a] == self.m.exprs[b]
     }
-    /// The value of a constant; a placeholder has none.
+    /// Returns the value of a constant; a placeholder has none.
     pub fn constant_value(&self, e: ExprId) -> Option<&Tensor> {
         match self.m.exprs[e] {
             Expr::Const(c) if self.m.metadata.stub(c).is_none() => Some(&self.m.consts[c]),
@@ -105,7 +106,7 @@ impl<'a> Edit<'a> {
             _ => None,
         }
     }
-    /// The one number that a constant with a single element and no axes holds.
+    /// Returns the number that a scalar constant holds.
     pub fn scalar(&self, e: ExprId) -> Option<f64> {
         let value = self.constant_value(e)?;
         value.is_scalar().then(|| value.get_f64(0))
@@ -132,14 +133,15 @@ impl<'a> Edit<'a> {
             attrs,
         })
     }
-    /// Whether a call's own relation still has to be asked when the program runs, because extents are `?`. Others that
-    /// compute the same may ask for less: where a bias has one element, a sum broadcasts it.
+    /// Returns whether a call's own relation still has to be checked at run time, because extents
+    /// are `?`. Equivalent operators may have weaker requirements: where a bias has one element, a
+    /// sum broadcasts it.
     pub fn asks_when_run(&self, call: &OpCall) -> bool {
         let args: Vec<TypeId> = call.args.iter().map(|&a| self.ty(a)).collect();
         let attrs = self.m.attrs(call.attrs);
         !requirements(call.def, &self.m.types, &self.m.dims, &args, &[], attrs).is_empty()
     }
-    /// The built-in operator that a call calls, and the arguments.
+    /// Returns the built-in operator that a call calls, and the arguments.
     pub fn callee(&self, e: ExprId) -> Option<(OpId, &'static OpDef, &[ExprId])> {
         let Expr::Call { callee, args, .. } = self.m.exprs[e] else {
             return None;
@@ -165,7 +167,8 @@ impl<'a> Edit<'a> {
     /// An operator as an expression; one node for each.
     ///
     /// # Panics
-    /// There is no such operator: names come from the source of the passes, and a test reads them all.
+    /// Such an operator does not exist: names come from the source of the passes, and a test checks
+    /// them all.
     pub fn op(&mut self, name: &'static str) -> ExprId {
         if let Some(&e) = self.ops.get(name) {
             return e;
@@ -177,7 +180,7 @@ impl<'a> Edit<'a> {
         e
     }
 
-    /// A call with the given attributes; those not given have their defaults.
+    /// Creates a call with the given attributes; those not given have their defaults.
     pub fn call(
         &mut self,
         name: &'static str,
@@ -193,7 +196,7 @@ impl<'a> Edit<'a> {
         }
         self.call_with(callee, args, attrs, span)
     }
-    /// A call of an operator node with complete attributes.
+    /// Creates a call of an operator node with complete attributes.
     pub fn call_with(
         &mut self,
         callee: ExprId,
@@ -205,7 +208,7 @@ impl<'a> Edit<'a> {
         self.retype(e);
         e
     }
-    /// The same call with other arguments and attributes.
+    /// Creates the same call with other arguments and attributes.
     pub fn recall(&mut self, call: &OpCall, args: &[ExprId], attrs: Attrs, span: Span) -> ExprId {
         let callee = self.op(call.def.name);
         self.call_with(callee, args, attrs, span)
@@ -223,7 +226,7 @@ impl<'a> Edit<'a> {
         self.retype(e);
         e
     }
-    /// A field of a tuple: of a tuple expression the field itself.
+    /// Returns a field of a tuple: for a tuple expression, the field itself.
     pub fn field(&mut self, tuple: ExprId, index: u32, span: Span) -> ExprId {
         if let Expr::Tuple(fields) = self.m.exprs[tuple] {
             return self.m.list(fields)[index as usize];
@@ -232,14 +235,14 @@ impl<'a> Edit<'a> {
         self.retype(e);
         e
     }
-    /// A cast, or the expression itself where it has the element type.
+    /// Returns a cast, or the expression itself where it has the element type.
     pub fn cast(&mut self, e: ExprId, to: DType, span: Span) -> ExprId {
         if self.dtype(e) == Some(to) {
             return e;
         }
         self.call("cast", &[e], &[("dtype", AttrValue::DType(to))], span)
     }
-    /// A fresh variable of a type, with an annotation, and a reference to it.
+    /// Creates a fresh variable of a type, with an annotation, and a reference to it.
     pub fn fresh_var(
         &mut self,
         name: relax_base::Symbol,
@@ -252,8 +255,8 @@ impl<'a> Edit<'a> {
         (var, e)
     }
 
-    /// Finds the type of a node from the types of its parts, which are known; leaves it as it is
-    /// where that takes inference.
+    /// Computes the type of a node from the known types of its operands; leaves it unknown where
+    /// that requires inference.
     pub fn retype(&mut self, e: ExprId) {
         if let Some(ty) = self.type_from_parts(e) {
             self.types.set(e, ty);
@@ -319,8 +322,8 @@ impl<'a> Edit<'a> {
         }
     }
 
-    /// Rewrites all functions bottom-up: `f` gets each node over rewritten parts, typed, and returns what takes its
-    /// place, if it is not to stay. How many did not.
+    /// Rewrites all functions bottom-up: `f` gets each node over rewritten operands, typed, and
+    /// returns its replacement, if any. Returns the number of replacements.
     pub fn replace(&mut self, mut f: impl FnMut(&mut Edit<'_>, ExprId) -> Option<ExprId>) -> u64 {
         let mut count = 0;
         self.rewrite(|edit, _, node| {
@@ -331,9 +334,9 @@ impl<'a> Edit<'a> {
         count
     }
 
-    /// Rewrites all functions bottom-up, as [`Module::rewrite_globals`] does. `f` gets the old node
-    /// and the node over rewritten parts, typed; it returns what takes its place. Whether anything
-    /// changed.
+    /// Rewrites all functions bottom-up, like [`Module::rewrite_globals`]. `f` gets the old node
+    /// and the node over rewritten operands, typed; it returns the replacement. Returns whether
+    /// anything changed.
     pub fn rewrite(&mut self, mut f: impl FnMut(&mut Edit<'_>, ExprId, ExprId) -> ExprId) -> bool {
         let mut memo = Memo::default();
         let mut changed = false;
@@ -361,14 +364,14 @@ impl<'a> Edit<'a> {
         changed
     }
 
-    /// Whether two types are equal as far as a rewrite has to care: the same dimensions and element
-    /// type, none of them unknown.
+    /// Returns whether two types are equal as far as a rewrite requires it: the same dimensions and
+    /// element type, none of them unknown.
     pub fn same_type(&self, a: ExprId, b: ExprId) -> bool {
         let (a, b) = (self.types[a], self.types[b]);
         a == b && a != self.error
     }
 
-    /// The same tensor type with another element type; tuples field by field.
+    /// Returns the same tensor type with another element type; tuples field by field.
     pub fn with_dtype(&mut self, ty: TypeId, dtype: DType) -> TypeId {
         match &self.m.types[ty] {
             Type::Tensor(t) => {

@@ -16,17 +16,18 @@ use crate::{
     parallel, registry,
 };
 
-/// How a pipeline is run.
+/// The options of running a pipeline.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Verify the module and find its types again after each pass that changed something.
+    /// Verifies the module and infers its types again after each pass that changed something.
     pub verify_each: bool,
-    /// How types are found.
+    /// The options of type inference.
     pub infer: InferOptions,
-    /// From how many nodes on functions are rewritten in parallel. It decides nothing else: what a pass makes of a
-    /// function depends on that function alone.
+    /// The number of nodes from which on functions are rewritten in parallel. It has no other
+    /// effect: the result of a pass for a function depends on that function alone.
     pub parallel_from: usize,
-    /// Finds out again what passes declare to preserve, and panics where it is not so. For tests of passes.
+    /// Recomputes what passes declare to preserve, and panics where it is wrong. For tests of
+    /// passes.
     pub check_preserved: bool,
 }
 
@@ -45,7 +46,7 @@ impl Default for Config {
 pub struct Event<'a> {
     /// The pass and its options.
     pub run: &'a PassRun,
-    /// The how manyeth run of this pipeline it is, from 0.
+    /// The index of this run in the pipeline, from 0.
     pub index: usize,
     /// The module.
     pub module: &'a Module,
@@ -53,11 +54,12 @@ pub struct Event<'a> {
     pub typing: Option<&'a Typing>,
     /// Whether the pass changed the module; false before it.
     pub changed: bool,
-    /// How long the pass took, what it asked for included; zero before it.
+    /// The time that the pass took, including analyses that it requested; zero before it.
     pub time: Duration,
-    /// How long it took to verify the module and to find its types, before the pass or after it.
+    /// The time that it took to verify the module and to infer its types, before the pass or after
+    /// it.
     pub checking: Duration,
-    /// What the pass counted.
+    /// The pass's statistics.
     pub counts: &'a BTreeMap<&'static str, u64>,
 }
 
@@ -75,24 +77,26 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// What a pipeline leaves beside the module.
+/// The result of a pipeline, besides the module.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The types of the module, when they are known.
     pub typing: Option<Arc<Typing>>,
-    /// The warnings that there were when these types were found; nothing where they were found for single functions.
+    /// The warnings of the inference that computed these types; none where they were inferred for
+    /// single functions.
     pub warnings: Option<Arc<Diagnostics>>,
     /// Warnings and remarks of the passes.
     pub diagnostics: Diagnostics,
-    /// What went wrong, and in which pass; the module is then what that pass left.
+    /// The errors, and the pass that caused them; the module is then in the state in which that
+    /// pass left it.
     pub failure: Option<(PassRun, Diagnostics)>,
-    /// How often something was found out about the module and its functions: at most once for each state that
-    /// something asked about.
+    /// How often an analysis of the module or its functions was computed: at most once for each
+    /// state that was queried.
     pub found: Found,
 }
 
 impl Outcome {
-    /// The types of the module, with what there was to warn of, for a later run; see [`run_typed`].
+    /// Returns the types of the module with their warnings, for a later run; see [`run_typed`].
     #[must_use]
     pub fn typed(&self) -> Option<Typed> {
         Some(Typed {
@@ -102,7 +106,7 @@ impl Outcome {
     }
 }
 
-/// Runs a pipeline over a module. What went wrong is in the [outcome](Outcome::failure).
+/// Runs a pipeline over a module. Errors are in the [outcome](Outcome::failure).
 pub fn run(
     pipeline: &Pipeline,
     module: &mut Module,
@@ -112,7 +116,8 @@ pub fn run(
     run_typed(pipeline, module, None, config, observer)
 }
 
-/// As [`run`], over a module whose types were found before, with the same options: they are not found again.
+/// Like [`run`], over a module whose types were inferred before, with the same options: they are
+/// not inferred again.
 pub fn run_typed(
     pipeline: &Pipeline,
     module: &mut Module,
@@ -149,7 +154,7 @@ pub fn run_typed(
 
 type Failure = Box<(PassRun, Diagnostics)>;
 
-/// Of a module that a pass broke.
+/// The note about a module that a pass broke.
 const BUG: &str = "this is a mistake of the pass, not of the program: please report it";
 
 struct Manager<'a> {
@@ -163,12 +168,13 @@ struct Manager<'a> {
     forms: Vec<Form>,
     /// The module as idempotent passes (with their options) left it last.
     settled: FxHashMap<String, State>,
-    /// How many nodes were alive when they were counted last.
+    /// The number of live nodes when they were last counted.
     counted: usize,
 }
 
 impl Manager<'_> {
-    /// Whether anything changed. Recursion is bounded by the parser's bound on nesting.
+    /// Returns whether anything changed. The recursion depth is bounded by the parser's limit on
+    /// nesting.
     fn steps(&mut self, steps: &[Step]) -> Result<bool, Failure> {
         let mut changed = false;
         for step in steps {
@@ -190,7 +196,7 @@ impl Manager<'_> {
         Ok(changed)
     }
 
-    /// Sees to it that the module is in the forms that a pass needs.
+    /// Establishes the forms that a pass requires.
     fn prepare(&mut self, run: &PassRun) -> Result<(), Diagnostics> {
         for &form in run.pass.contract.needs {
             if form == Form::Typed {
@@ -217,7 +223,7 @@ impl Manager<'_> {
         }
         let begin = Instant::now();
         if self.config.verify_each && self.index == 0 {
-            // What was wrong before is no mistake of the passes.
+            // Errors that were there before are not the passes' fault.
             self.analyses.types(self.module, &self.config.infer)?;
         }
         let unknown = run.options.unknown_functions(run.pass, self.module);
@@ -227,7 +233,7 @@ impl Manager<'_> {
         self.prepare(run)?;
         let mut counts = BTreeMap::new();
         if self.analyses.known_types(self.module).is_none() && annotate::missing(self.module) {
-            // Found before a pass drops what it was found by. Mistakes are the verifier's to report.
+            // Inferred before a pass drops what inference depends on. The verifier reports errors.
             let _ = self.analyses.types(self.module, &self.config.infer);
         }
         let typing = self.analyses.known_types(self.module);
@@ -296,7 +302,8 @@ impl Manager<'_> {
         if verify {
             self.verify(run, &before)?;
         }
-        // Before types are found for nodes with other numbers; what is compared with the old nodes comes first.
+        // Before types are inferred for renumbered nodes; the comparison with the old nodes comes
+        // first.
         if blocks.is_none() {
             self.collect();
         }
@@ -336,7 +343,7 @@ impl Manager<'_> {
         Ok(changed)
     }
 
-    /// Verifies what a pass left.
+    /// Verifies the module after a pass.
     fn verify(&mut self, run: &PassRun, before: &State) -> Result<(), Diagnostics> {
         if let Err(breach) = self.analyses.verify(self.module) {
             let message = format!("`{}` left a broken module: {breach}", run.pass.name);
@@ -356,7 +363,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Finds the types of what a pass left.
+    /// Infers the types of the module after a pass.
     fn retype(&mut self, run: &PassRun) -> Result<(), Diagnostics> {
         if let Err(errors) = self.analyses.types(self.module, &self.config.infer) {
             let message = format!("`{}` left a module whose types do not fit", run.pass.name);
@@ -368,7 +375,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// What a pass over dataflow blocks changed beside these.
+    /// Returns a description of a change outside of dataflow blocks by a pass over these.
     fn blocks_changed(&self, before: &State, types: &Typing) -> Option<String> {
         let m = &*self.module;
         let now = self.analyses.known_types(m)?;
@@ -394,10 +401,10 @@ impl Manager<'_> {
         None
     }
 
-    /// Drops nodes that nothing reaches any more, once they are half of the module.
+    /// Drops unreachable nodes, once they are half of the module.
     fn collect(&mut self) {
         const SMALL: usize = 1 << 14;
-        // So few more cannot be half of it.
+        // So few more nodes cannot be half of it.
         if self.module.exprs.len() < SMALL.max(self.counted * 2) {
             return;
         }
@@ -408,7 +415,7 @@ impl Manager<'_> {
         if live <= self.module.exprs.len() / 2 {
             *self.module = self.module.compact().module;
             self.analyses.forget();
-            // Functions have other numbers now.
+            // Functions were renumbered.
             self.settled.clear();
         }
         self.counted = live;

@@ -8,12 +8,13 @@ use relax_ir::GlobalId;
 
 use crate::{PassCx, PassDef};
 
-/// Into how many shares functions are divided at most: some more than processors, for functions differ in size. A
-/// constant, so that the shares are the same on every machine.
+/// The maximum number of shares that functions are divided into: somewhat more than processors,
+/// since functions differ in size. A constant, so that the shares are the same on every machine.
 const SHARES: usize = 32;
 
-/// Runs a pass over all functions, shares of them in parallel. What the shares made is taken over in the order of
-/// the text: the module does not depend on the number of threads. Of several errors the first is returned.
+/// Runs a pass over all functions, shares of them in parallel. The results of the shares are merged
+/// in the order of the text: the module does not depend on the number of threads. The first of
+/// several errors is returned.
 pub(crate) fn run(pass: &PassDef, cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let globals: Vec<GlobalId> = (cx.module.global_bodies().iter()).map(|b| b.0).collect();
     if globals.len() < 2 {

@@ -1,4 +1,4 @@
-//! Patterns of calls, and rules over them that are applied to a fixpoint.
+//! Patterns of calls, and rewrite rules over them that are applied to a fixpoint.
 //!
 //! A pattern is built from small parts and read by position:
 //!
@@ -19,22 +19,22 @@ use crate::edit::{Edit, OpCall};
 /// expression.
 #[derive(Clone, Debug)]
 pub enum Pat {
-    /// Anything, kept in a slot.
+    /// Anything, stored in a slot.
     Any(usize),
     /// A constant, kept in a slot.
     Const(usize),
     /// A call to one of these operators.
     Op {
-        /// Which.
+        /// The operators.
         ops: Vec<OpId>,
         /// The arguments, all of them.
         args: Vec<Pat>,
-        /// Whether two arguments may stand in either order.
+        /// Whether two arguments may be in either order.
         any_order: bool,
     },
     /// A call with two arguments to any operator that broadcasts them.
     Broadcast(Box<[Pat; 2]>),
-    /// What the pattern matches, kept in a slot.
+    /// The match of the pattern, stored in a slot.
     Keep(usize, Box<Pat>),
     /// The first of several that matches.
     Or(Vec<Pat>),
@@ -64,7 +64,7 @@ pub fn op<const N: usize>(names: &[&str], args: [Pat; N]) -> Pat {
         any_order: false,
     }
 }
-/// A call to one of the operators, whose two arguments may stand in either order.
+/// A call to one of the operators, whose two arguments may be in either order.
 pub fn any_order(names: &[&str], args: [Pat; 2]) -> Pat {
     Pat::Op {
         ops: ids(names),
@@ -81,12 +81,12 @@ pub fn or(all: impl Into<Vec<Pat>>) -> Pat {
     Pat::Or(all.into())
 }
 impl Pat {
-    /// Keeps what is matched in a slot.
+    /// Stores the match in a slot.
     pub fn keep(self, slot: usize) -> Pat {
         Pat::Keep(slot, Box::new(self))
     }
 
-    /// Matches an expression; what the slots hold.
+    /// Matches an expression; returns the slots.
     pub fn find(&self, edit: &Edit<'_>, e: ExprId) -> Option<Found> {
         let mut found = Found {
             root: e,
@@ -163,14 +163,14 @@ impl Found {
             Some(old) => edit.same(old, e),
         }
     }
-    /// What a slot holds.
+    /// Returns the contents of a slot.
     ///
     /// # Panics
     /// The pattern has no such slot.
     pub fn get(&self, slot: usize) -> ExprId {
         self.slots[slot].expect("the pattern fills the slot")
     }
-    /// What a slot holds that only one branch of the pattern fills.
+    /// Returns the contents of a slot that only one branch of the pattern fills.
     pub fn maybe(&self, slot: usize) -> Option<ExprId> {
         self.slots[slot]
     }
@@ -180,7 +180,7 @@ impl Found {
     }
 }
 
-/// What may take the place of a match; the type must stay. `None` leaves it as it is.
+/// Returns the replacement of a match, which must have the same type. `None` leaves it unchanged.
 pub type Rewrite = fn(&mut Edit<'_>, &Found) -> Option<ExprId>;
 
 /// Rules, in order of preference.
@@ -238,7 +238,7 @@ impl Rules {
         None
     }
 
-    /// Applies the rules everywhere until none applies; how often one did.
+    /// Applies the rules everywhere until none applies; returns the number of applications.
     pub fn fixpoint(&self, edit: &mut Edit<'_>) -> u64 {
         let mut total = 0;
         loop {

@@ -1,7 +1,7 @@
-//! What can be dropped or moved: expressions whose evaluation does nothing but give a value.
+//! Purity: which expressions can be dropped or moved because their evaluation has no effects.
 //!
-//! Follows TVM's rules: functions that are passed around (parameters, fields, cells) may do anything
-//! when called; what operators do stands in their definitions.
+//! Follows TVM's rules: functions that are passed as values (parameters, fields, cells) may have
+//! any effect when called; the effects of operators are in their definitions.
 
 use rayon::prelude::*;
 use relax_base::SideTable;
@@ -9,12 +9,12 @@ use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, GlobalId, IdTable, Module, Type, TypeId, VarId};
 use relax_ops::Lowering;
 
-/// Of an expression.
+/// The purity of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pure {
-    /// Whether evaluating it does nothing else.
+    /// Whether evaluating it has no side effects.
     eval: bool,
-    /// For functions: whether calling it does nothing else.
+    /// For functions: whether calling it has no side effects.
     call: bool,
 }
 
@@ -27,14 +27,16 @@ impl Default for Pure {
     }
 }
 
-/// Which functions of a module are pure: evaluating a call of one does nothing but give a value. Programs (`prim_func`)
-/// write to memory, and of globals that were not there nothing is known: these are not.
+/// The pure functions of a module: evaluating a call of one has no side effects. Programs
+/// (`prim_func`) write to memory, and nothing is known about globals that did not exist: these are
+/// not pure.
 #[derive(Clone, Debug)]
 pub(crate) struct Effects(SideTable<GlobalId, bool>);
 
 impl Effects {
-    /// Functions are taken to be pure until something in them is not; each round can only find more that is not, so
-    /// this ends. Functions are looked at in parallel, on what the round before found.
+    /// An optimistic fixpoint: functions are assumed to be pure until something in them is not;
+    /// each iteration can only find more impure ones, so it terminates. Functions are analysed in
+    /// parallel, based on the previous iteration.
     pub fn of(m: &Module, typing: &Typing) -> Effects {
         let mut pure = SideTable::with_default(false);
         let bodies = m.global_bodies();
@@ -57,25 +59,27 @@ impl Effects {
         }
     }
 
-    /// Whether all that this calls pure is pure in `other`: it may be used in its place.
+    /// Returns whether every callee that is pure here is pure in `other`: it may be used in its
+    /// place.
     pub fn within(&self, other: &Effects, m: &Module) -> bool {
         m.globals.ids().all(|g| !self.0[g] || other.0[g])
     }
 }
 
-/// Which expressions of a function are pure.
+/// The pure expressions of a function.
 #[derive(Debug)]
 pub(crate) struct Purity {
     exprs: IdTable<ExprId, Pure>,
     vars: IdTable<VarId, Pure>,
-    /// Whether evaluating it makes a reference cell, which has an identity, or reads a tensor whose memory ends.
+    /// Whether evaluating it creates a reference cell, which has an identity, or reads a tensor
+    /// whose memory is freed.
     fresh: IdTable<ExprId, bool>,
-    /// Variables of tensors that lie in blocks of memory: these have the value up to a certain point only.
+    /// Variables of tensors in blocks of memory: these have their value only up to a certain point.
     placed: IdTable<VarId, bool>,
 }
 
 impl Purity {
-    /// Finds it out for everything under the body of a function.
+    /// Computes it for everything under the body of a function.
     pub fn of(m: &Module, typing: &Typing, effects: &Effects, body: ExprId) -> Purity {
         let mut this = Purity {
             exprs: IdTable::default(),
@@ -85,7 +89,7 @@ impl Purity {
         };
         let order = m.post_order([body]);
         this.find_placed(m, &order);
-        // Closures are taken to be pure at first, as functions are.
+        // Closures are assumed to be pure at first, as functions are.
         loop {
             for &e in &order {
                 this.expr(m, typing, effects, e);
@@ -105,23 +109,23 @@ impl Purity {
         }
     }
 
-    /// Whether evaluating an expression does nothing but give a value.
+    /// Returns whether evaluating an expression has no side effects.
     pub fn eval(&self, e: ExprId) -> bool {
         self.exprs[e].eval
     }
 
-    /// Whether an expression may be evaluated elsewhere, or more than once.
+    /// Returns whether an expression may be evaluated elsewhere, or more than once.
     pub fn movable(&self, e: ExprId) -> bool {
         self.eval(e) && !self.fresh[e]
     }
 
-    /// The results of calls that write into memory, and names for these.
+    /// Finds the results of calls that write into memory, and their aliases.
     fn find_placed(&mut self, m: &Module, order: &[ExprId]) {
         let writes = |e: ExprId| {
             let called = crate::util::called_op(m, e);
             called.is_some_and(|d| d.hooks.lowering == Lowering::CallTirInplace)
         };
-        // Outer bindings stand behind inner ones.
+        // Outer bindings come after inner ones.
         for &e in order.iter().rev() {
             if let Expr::Let { var, value, .. } = m.exprs[e] {
                 let mut placed = writes(value);
@@ -226,7 +230,7 @@ impl Purity {
             | Expr::Shape(_)
             | Expr::Error => Pure { eval, call: true },
         };
-        // A check at run time is an effect: it may stop the program.
+        // A run-time check is an effect: it may abort the program.
         let eval =
             pure.eval && !matches!(m.exprs[e], Expr::MatchShape { .. } | Expr::MatchCast { .. });
         self.exprs.set(e, Pure { eval, ..pure });

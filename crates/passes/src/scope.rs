@@ -1,4 +1,4 @@
-//! Which dimension variables and type parameters a function's text binds.
+//! The dimension variables and type parameters that a function's text binds.
 
 use relax_infer::Typing;
 use relax_ir::{DTy, Expr, ExprId, FuncId, Module, Shape, TensorType, Type, TypeId, TypeParamId};
@@ -7,8 +7,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::util::is_primitive;
 
-/// The dimension variables whose value a running function knows: those that are an extent of a parameter
-/// or of something that is matched. One that stands in a product only (`g * r`) is not among them.
+/// Returns the dimension variables whose value is known in a running function: those that are an
+/// extent of a parameter or of something that is matched. One that occurs only in a product
+/// (`g * r`) is not among them.
 pub(crate) fn dims_in_scope(
     m: &Module,
     typing: &Typing,
@@ -20,7 +21,7 @@ pub(crate) fn dims_in_scope(
     let mut found = FxHashSet::default();
     for e in m.post_order([body]) {
         match &m.exprs[e] {
-            // What a kernel's parameters say is known in it only.
+            // What a kernel's parameters bind is known only in it.
             Expr::Func(f) if !is_primitive(&m.funcs[*f]) => funcs.push(*f),
             Expr::MatchCast { ty, .. } => types.push(*ty),
             Expr::MatchShape { dims, .. } => found.extend(dims.iter().filter_map(alone)),
@@ -32,7 +33,7 @@ pub(crate) fn dims_in_scope(
     }
     let mut seen = FxHashSet::default();
     while let Some(ty) = types.pop() {
-        // Types inside functions say nothing of a value at hand.
+        // Types inside functions do not describe the value at hand.
         if (ty.0 as usize) >= m.types.len() || !seen.insert(ty) {
             continue;
         }
@@ -56,8 +57,8 @@ pub(crate) fn alone(d: &Dim) -> Option<DimVar> {
 }
 
 /// The names that types inside a function can be written with. The types of functions without
-/// complete annotations have parameters and dimensions that inference made up: these have no name in the
-/// text, and a type that mentions one cannot be an annotation.
+/// complete annotations have parameters and dimensions that inference generated: these have no name
+/// in the text, and a type that mentions one cannot be an annotation.
 pub(crate) struct Nameable {
     params: FxHashSet<TypeParamId>,
     dims: FxHashSet<DimVar>,
@@ -65,7 +66,7 @@ pub(crate) struct Nameable {
 }
 
 impl Nameable {
-    /// Of a function and the functions in it; `order` holds the nodes of its body.
+    /// Collects those of a function and its nested functions; `order` holds the nodes of its body.
     pub fn new(m: &Module, func: FuncId, order: &[ExprId]) -> Nameable {
         let mut this = Nameable {
             params: FxHashSet::default(),
@@ -91,7 +92,7 @@ impl Nameable {
         self.dims.extend(&m.funcs[func].dims);
     }
 
-    /// The type as an annotation; `None` where it cannot be written.
+    /// Returns the type as an annotation; `None` where it cannot be written.
     pub fn annotation(&mut self, m: &Module, ty: TypeId) -> Option<TypeId> {
         if let Some(&known) = self.known.get(&ty) {
             return known.then_some(ty);

@@ -1,17 +1,17 @@
-//! Passes that are wrong on purpose, for tests of what the tools do about wrong passes. They are found by their names
-//! where the environment has `RELAX_TEST_PASSES`, and stand in no list.
+//! Intentionally wrong passes, for tests of what the tools do about wrong passes. They are found by
+//! name where the environment has `RELAX_TEST_PASSES`, and are in no list.
 
 use relax_base::Span;
 use relax_ir::VarStyle;
 
 use crate::{Contract, PassDef};
 
-/// Whether the environment asks for them.
+/// Returns whether the environment enables them.
 fn wanted() -> bool {
     std::env::var_os("RELAX_TEST_PASSES").is_some()
 }
 
-/// The wrong pass of that name.
+/// Returns the wrong pass of that name.
 pub(crate) fn find(name: &str) -> Option<&'static PassDef> {
     PASSES.iter().find(|p| p.name == name && wanted())
 }

@@ -1,10 +1,12 @@
-//! The operators that passes name are there: renaming one fails here, not when a program reaches the pass.
+//! Checks that the operators that passes name exist: renaming one fails here, not when a program
+//! reaches the pass.
 
 use std::path::{Path, PathBuf};
 
 use relax_ops::registry;
 
-/// What stands before the name of an operator that a pass makes a call of, looks for, or has in a pattern; without spaces.
+/// The text before the name of an operator that a pass calls, looks for, or has in a pattern;
+/// without spaces.
 const BEFORE: &[&str] = &[
     ".call(",
     ".op(",
@@ -33,7 +35,7 @@ fn files() -> Vec<PathBuf> {
     files
 }
 
-/// The code of a file without spaces: no name of an operator has one.
+/// Returns the code of a file without spaces: no name of an operator has one.
 fn code(file: &Path) -> String {
     let text = std::fs::read_to_string(file).expect("a text");
     let own = text.split("#[cfg(test)]\nmod tests {").next();
@@ -42,7 +44,7 @@ fn code(file: &Path) -> String {
     code.flat_map(str::split_whitespace).collect()
 }
 
-/// The texts at the beginning of an argument: one, or those of a list.
+/// Returns the string literals at the beginning of an argument: one, or those of a list.
 fn literals(argument: &str) -> Vec<&str> {
     let listed = argument.strip_prefix("&[");
     let mut rest = listed.unwrap_or(argument);

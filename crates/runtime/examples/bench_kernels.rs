@@ -45,7 +45,7 @@ struct Conv {
     layout: i32,
 }
 
-/// Whether the command line asks for this one.
+/// Returns whether the command line selects this one.
 fn wanted(name: &str) -> bool {
     std::env::args()
         .nth(2)
@@ -111,7 +111,7 @@ fn conv(ctx: *mut RxContext, p: &Conv) {
     );
 }
 
-/// A convolution of 8 bits with sums of 32, 56 by 56 pixels, a window of 3 by 3.
+/// A convolution of 8 bits with 32-bit sums, 56 by 56 pixels, a window of 3 by 3.
 fn integers(ctx: *mut RxContext) {
     for (name, groups, layout) in [
         ("conv 3x3 64-64 56, int8", 1, 0),
@@ -218,7 +218,7 @@ fn convolutions(ctx: *mut RxContext) {
     of("depthwise 5x5 128 at 28", 128, 128, 28, 5, 1, 128);
 }
 
-/// A dense layer of 8 bits over few and many rows, and sums brought to 8 bits.
+/// A dense layer of 8 bits over few and many rows, and sums requantised to 8 bits.
 fn quantised(ctx: *mut RxContext) {
     let (n, k) = (1024usize, 1024usize);
     let weight = vec![3i8; n * k];
@@ -270,7 +270,8 @@ fn quantised(ctx: *mut RxContext) {
     });
 }
 
-/// `max(1.5 x * x + 0.25 x, 0)` and a chain with a vector function, over few and over many elements.
+/// `max(1.5 x * x + 0.25 x, 0)` and a chain with a vector function, over few and over many
+/// elements.
 fn chains(ctx: *mut RxContext) {
     let op = |code: Op, dst, a, b| RxStripOp {
         code: code as i32,

@@ -1,12 +1,13 @@
-//! What it costs to share work among threads, and from which amount of work on it pays.
+//! Measures the cost of sharing work among threads, and the amount of work from which on it pays.
 //!
 //! `cargo run --release -p relax-runtime --example bench_threads [THREADS]`
 //!
-//! The grains of the runtime's kernels (`SMALL` and `GRAIN` in `crates/runtime/src/kernels/`) and of shared loops in
-//! generated code (`crates/codegen/src/kernel/share.rs`) are taken from this: work is counted in elementary operations
-//! on elements, as they count it. Each row is the same work on one thread and on all of them, once with workers
-//! that still look for work (a model's kernels follow each other) and once after they went to sleep. Times are the
-//! lower quartile of many rounds: on a busy machine the others tell about its load.
+//! The grains of the runtime's kernels (`SMALL` and `GRAIN` in `crates/runtime/src/kernels/`) and
+//! of parallel loops in generated code (`crates/codegen/src/kernel/share.rs`) are based on this:
+//! work is counted in elementary operations on elements, as they count it. Each row is the same
+//! work on one thread and on all of them, once with workers that are still spinning (a model's
+//! kernels follow each other) and once after they went to sleep. Times are the lower quartile of
+//! many rounds: on a busy machine the others reflect its load.
 
 use std::ffi::c_void;
 use std::hint::black_box;
@@ -39,7 +40,7 @@ fn part(
     x[begin..end].iter().zip(y)
 }
 
-/// Scalar operations one after another, as in a loop that has no vectors.
+/// Scalar operations in sequence, as in a loop that is not vectorised.
 fn scalar(x: &[f32], y: *mut f32, begin: usize, end: usize) {
     part(x, y, begin, end).for_each(|(x, y)| *y = black_box(*x * 0.999 + 1.0));
 }

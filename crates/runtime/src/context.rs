@@ -43,7 +43,7 @@ pub enum Status {
     Extent = 13,
 }
 
-/// See the module's text. Generated code reads the first three fields.
+/// See the module's documentation. Generated code reads the first three fields.
 #[repr(C)]
 pub struct RxContext {
     /// Code whose stack pointer is below fails.
@@ -52,18 +52,18 @@ pub struct RxContext {
     pub status: i32,
     /// Threads of parallel loops.
     pub threads: i32,
-    /// Where values live.
+    /// The heap of values.
     pub heap: Heap,
     pub(crate) pool: Pool,
     pub(crate) stack: Stack,
     pub(crate) packed: Registry,
-    /// Whether the last product of one row went through its weight from the end to the beginning.
+    /// Whether the last product of one row traversed its weight backwards.
     pub(crate) backwards: bool,
-    /// What kernels cost, where the program was compiled to say.
+    /// The cost of kernels, where the program was compiled with profiling.
     pub(crate) profile: crate::profile::Profile,
     /// Text of the last error, NUL-terminated; empty when there was none.
     message: Vec<u8>,
-    /// Whether it begins with a place.
+    /// Whether it begins with a location.
     placed: bool,
     closed: bool,
 }
@@ -88,7 +88,7 @@ impl RxContext {
         status
     }
 
-    /// Records an error at a place, which may be empty: `where: what`.
+    /// Records an error at a location, which may be empty: `where: what`.
     #[cold]
     pub(crate) fn fail_at(&mut self, status: i32, place: &str, what: &str) -> i32 {
         if place.is_empty() {
@@ -109,7 +109,7 @@ impl RxContext {
         null_mut()
     }
 
-    /// Frees the context when it was destroyed and nothing lives in its heap any more.
+    /// Frees the context when it was destroyed and its heap has no live values.
     ///
     /// # Safety
     /// `ctx` is a context; it may be gone afterwards.
@@ -124,7 +124,7 @@ impl RxContext {
     }
 }
 
-/// Runs `body`, and turns a panic into an error of the context.
+/// Runs `body`, and converts a panic to an error of the context.
 pub(crate) fn guard(ctx: *mut RxContext, body: impl FnOnce(&mut RxContext) -> i32) -> i32 {
     // SAFETY: every caller across the C interface passes a live context or null.
     let Some(context) = (unsafe { ctx.as_mut() }) else {
@@ -144,7 +144,7 @@ pub(crate) fn guard(ctx: *mut RxContext, body: impl FnOnce(&mut RxContext) -> i3
     }
 }
 
-/// Text of a C string; empty for null, and bytes that are no UTF-8 are replaced.
+/// Returns the text of a C string; empty for null, and invalid UTF-8 is replaced.
 ///
 /// # Safety
 /// `text` is null or NUL-terminated.
@@ -162,7 +162,7 @@ pub extern "C" fn rx_abi_version() -> i32 {
     1
 }
 
-/// Makes a context with one thread.
+/// Creates a context with one thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn rx_context_create() -> *mut RxContext {
     let made = catch_unwind(|| {
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn rx_heap_stats(ctx: *const RxContext, out: *mut RxHeapSt
     }
 }
 
-/// Gives cached blocks back to the allocator.
+/// Returns cached blocks to the allocator.
 #[unsafe(no_mangle)]
 pub extern "C" fn rx_trim(ctx: *mut RxContext) {
     guard(ctx, |context| {
@@ -408,7 +408,7 @@ pub unsafe extern "C" fn rx_fail(
     })
 }
 
-/// As [`rx_fail`], with a number at the end.
+/// Like [`rx_fail`], with a number at the end.
 ///
 /// # Safety
 /// `place` and `what` are null or NUL-terminated.
@@ -427,11 +427,12 @@ pub unsafe extern "C" fn rx_fail_int(
     })
 }
 
-/// Whether a call of an entry from C can be made: `nargs` arguments where `wanted` are taken, none of them null, and a
-/// place for the result.
+/// Checks that a call of an entry from C can be made: `nargs` arguments where `wanted` are
+/// expected, none of them null, and a non-null result pointer.
 ///
 /// # Safety
-/// `ctx` is null or a context, `place` null or NUL-terminated; `args` is null or has `nargs` values.
+/// `ctx` is null or a context, `place` null or NUL-terminated; `args` is null or has `nargs`
+/// values.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_check_call(
     ctx: *mut RxContext,
@@ -461,7 +462,7 @@ pub unsafe extern "C" fn rx_check_call(
     })
 }
 
-/// As [`rx_fail`], where each `{}` of the text stands for the next of `count` numbers.
+/// Like [`rx_fail`]; each `{}` of the text is replaced by the next of `count` numbers.
 ///
 /// # Safety
 /// `place` and `what` are null or NUL-terminated, `values` points at `count` numbers.
@@ -492,8 +493,8 @@ pub unsafe extern "C" fn rx_fail_values(
     })
 }
 
-/// Says where the call stands that the last error came from: in front of an error that has no place, and
-/// with `also` not 0 behind one that has. Returns the error's status.
+/// Adds the location of the call that the last error came from: in front of an error without a
+/// location, and with `also` not 0 behind one that has one. Returns the error's status.
 ///
 /// # Safety
 /// `place` is null or NUL-terminated.

@@ -1,4 +1,4 @@
-//! Tensors in from and out to other libraries, by DLPack.
+//! Import and export of tensors of other libraries, by DLPack.
 
 use crate::context::{RxContext, Status};
 use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
@@ -14,7 +14,7 @@ use std::ptr::null_mut;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DLDevice {
-    /// 1 is the processor; nothing else is taken.
+    /// 1 is the CPU; nothing else is accepted.
     pub device_type: i32,
     /// 0.
     pub device_id: i32,
@@ -26,7 +26,7 @@ pub struct DLDevice {
 pub struct DLTensor {
     /// Start of the memory.
     pub data: *mut c_void,
-    /// Where it lies.
+    /// Its device.
     pub device: DLDevice,
     /// Rank.
     pub ndim: i32,
@@ -64,7 +64,7 @@ pub(crate) unsafe fn delete(managed: *mut DLManagedTensor) {
     }
 }
 
-/// True when the strides are those of a compact row-major tensor.
+/// Returns whether the strides are those of a compact row-major tensor.
 fn compact(shape: &[i64], strides: &[i64]) -> bool {
     let mut expected = 1;
     let empty = shape.contains(&0);
@@ -114,7 +114,7 @@ pub unsafe extern "C" fn rx_from_dlpack(
         }
         let dense = from.strides.is_null() || compact(shape, extents(from.ndim, from.strides));
         if dense && !near {
-            // Elements that lie between addresses are copied to where they can be read.
+            // Misaligned elements are copied to aligned memory.
             let tensor = rx_tensor_copy(ctx, dtype, from.ndim, from.shape, data.cast());
             if !tensor.is_null() {
                 delete(managed);
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn rx_from_dlpack(
     }
 }
 
-/// What an exported tensor keeps: its context and the value, after the DLPack structure.
+/// The owner of an exported tensor's data: its context and the value, after the DLPack structure.
 #[repr(C)]
 struct Export {
     managed: DLManagedTensor,

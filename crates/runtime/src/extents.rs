@@ -1,4 +1,4 @@
-//! Which extent it is that a kernel was not compiled for.
+//! Reporting of the extent that a kernel was not compiled for.
 
 use std::ffi::{CStr, c_char};
 use std::ptr::null;
@@ -6,15 +6,16 @@ use std::ptr::null;
 use crate::context::{RxContext, Status, rx_fail_values};
 use crate::object::RxTensor;
 
-/// Records that a tensor has another extent than a kernel was compiled for: the first of those in `table` that
-/// differs. Returns the status.
+/// Records that a tensor has an extent other than the one that a kernel was compiled for: the first
+/// of those in `table` that differs. Returns the status.
 ///
-/// The table holds three words for each of `count` extents: the tensor (the number of an input, or -1 minus that of an
-/// output), the axis, and the extent that is needed; then the messages, each NUL-terminated, in which the first `{}`
-/// stands for the extent that was found and the second for that which is needed.
+/// The table holds three words for each of `count` extents: the tensor (the number of an input, or
+/// -1 minus that of an output), the axis, and the expected extent; then the messages, each
+/// NUL-terminated, in which the first `{}` is replaced by the actual extent and the second by the
+/// expected one.
 ///
 /// # Safety
-/// `table` is as said; its tensors are among `inputs` and `outputs`, and have those axes.
+/// `table` has that layout; its tensors are among `inputs` and `outputs`, and have those axes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_fail_extents(
     ctx: *mut RxContext,

@@ -1,9 +1,9 @@
-//! Values that callers hand over, held against descriptions of what they must be.
+//! Checks of values from callers against descriptions of their types.
 //!
-//! A description is words in read-only data, which the compiler wrote: parts, each a form and what belongs to it, that
-//! name other parts by where they begin. The first part is the whole value.
+//! A description is words in read-only data, which the compiler emitted: parts, each a form and its
+//! operands, that refer to other parts by their offsets. The first part is the whole value.
 //!
-//! Invariant: keeps its own stack, and looks at a part that several values share once.
+//! Invariant: keeps its own stack, and visits a part that several values share once.
 
 use std::collections::HashSet;
 use std::ffi::c_char;
@@ -11,11 +11,11 @@ use std::ffi::c_char;
 use crate::context::{RxContext, Status, guard, text};
 use crate::object::{Kind, RxClosure, RxFields, RxObject, RxRef, RxTensor};
 
-/// What a word says a part is.
+/// The forms of parts.
 pub mod form {
     /// Anything but null.
     pub const ANY: i64 = 0;
-    /// What the part at the next word says.
+    /// The part at the offset in the next word.
     pub const SAME: i64 = 1;
     /// A tensor: rank and element type as DLPack's word follow, -1 for any.
     pub const TENSOR: i64 = 2;
@@ -23,7 +23,8 @@ pub mod form {
     pub const SHAPE: i64 = 3;
     /// A tuple: the number of its fields and their parts follow.
     pub const TUPLE: i64 = 4;
-    /// An instance of a data type: the number of constructors follows, and where each has the number and parts of its fields.
+    /// An instance of a data type: the number of constructors follows, and where each has the
+    /// number and parts of its fields.
     pub const ADT: i64 = 5;
     /// A function: the number of its parameters follows.
     pub const CLOSURE: i64 = 6;
@@ -37,11 +38,11 @@ type Task = (*const RxObject, i64);
 struct Walk {
     words: *const i64,
     work: Vec<Task>,
-    /// What several values refer to, seen under these parts.
+    /// Shared values that were checked against these parts.
     seen: HashSet<Task>,
 }
 
-/// Why a value is not what it should be.
+/// Why a value does not match its description.
 type Wrong = (Status, String);
 
 fn wrong(text: impl Into<String>) -> Wrong {
@@ -62,14 +63,15 @@ impl Walk {
         Ok(())
     }
 
-    /// Whether a value was looked at under this part before. One that only one other refers to is met once.
+    /// Returns whether a value was checked against this part before. One with a single reference is
+    /// visited once.
     unsafe fn again(&mut self, value: *const RxObject, part: i64) -> bool {
         // SAFETY: the value lives.
         let shared = unsafe { (*value).refs } != 1;
         shared && self.seen.try_reserve(1).is_ok() && !self.seen.insert((value, part))
     }
 
-    /// The fields of a value, with their parts at some word on.
+    /// Pushes the fields of a value, with their parts from some word on.
     unsafe fn fields(&mut self, value: *const RxObject, n: u32, at: i64) -> Result<(), Wrong> {
         // SAFETY: tuples and instances have as many fields as they say.
         unsafe {
@@ -170,10 +172,11 @@ unsafe fn tensor(tensor: *const RxTensor, rank: i64, dtype: i64) -> Result<(), W
     }
 }
 
-/// Fails unless a value is what a description says, part by part.
+/// Fails unless a value matches a description, part by part.
 ///
 /// # Safety
-/// `ctx` is a context, `value` null or a live value, `words` a description, `place` null or NUL-terminated.
+/// `ctx` is a context, `value` null or a live value, `words` a description, `place` null or
+/// NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_check_value(
     ctx: *mut RxContext,

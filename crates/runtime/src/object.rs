@@ -7,7 +7,7 @@ use std::ffi::c_void;
 /// Counts with this bit are immortal: never written, the object never freed.
 pub const IMMORTAL: u32 = 0x8000_0000;
 
-/// What an object is; the header's `kind` byte.
+/// The kind of an object; the header's `kind` byte.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -100,8 +100,8 @@ impl DLDataType {
         (u64::from(self.bits) * u64::from(self.lanes)).div_ceil(8)
     }
 
-    /// TVM writes booleans as one-bit unsigned integers in a byte each; here they are
-    /// [`DLDataType::BOOL`].
+    /// Returns the canonical type: TVM writes booleans as one-bit unsigned integers in a byte each;
+    /// here they are [`DLDataType::BOOL`].
     pub fn canonical(self) -> Self {
         match self {
             Self {
@@ -206,7 +206,7 @@ pub struct RxForeign {
     pub header: RxObject,
     /// The host's pointer.
     pub pointer: *mut c_void,
-    /// Called with `pointer` when the object goes.
+    /// Called with `pointer` when the object is freed.
     pub destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 }
 
@@ -239,7 +239,7 @@ pub extern "C" fn rx_unit() -> *mut RxObject {
     (&raw const UNIT.0).cast_mut()
 }
 
-/// The owned object pointers inside an object: fields, captures or the cell's value.
+/// Returns the owned object pointers inside an object: fields, captures or the cell's value.
 ///
 /// # Safety
 /// `object` is a live value whose fields are filled.
@@ -263,7 +263,7 @@ pub unsafe fn children<'a>(object: *const RxObject) -> &'a [*mut RxObject] {
         } else {
             return &[];
         };
-        // The unit value ends with its fixed part: no place for fields follows it.
+        // The unit value ends with its fixed part: there is no memory for fields after it.
         if count == 0 {
             return &[];
         }

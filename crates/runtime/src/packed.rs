@@ -77,7 +77,7 @@ unsafe extern "C" fn call_host(ctx: *mut RxContext, data: *mut c_void) -> i32 {
     }
 }
 
-/// Calls a function, and gives its error a name.
+/// Calls a function, and prefixes its error with its name.
 unsafe fn call(
     ctx: *mut RxContext,
     name: *const c_char,
@@ -128,7 +128,7 @@ unsafe fn call(
     })
 }
 
-/// The error of a call that says not where its result goes.
+/// Returns the error of a call without a destination for its result.
 pub(crate) fn no_place(ctx: *mut RxContext, message: &str) -> i32 {
     guard(ctx, |context| context.fail(Status::Argument, message))
 }

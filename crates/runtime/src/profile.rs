@@ -1,4 +1,5 @@
-//! What kernels cost: calls, time, work and memory traffic of each, for programs compiled with profiling.
+//! The cost of kernels: calls, time, work and memory traffic of each, for programs compiled with
+//! profiling.
 
 use std::time::Instant;
 
@@ -6,13 +7,13 @@ use crate::context::RxContext;
 use crate::object::{Kind, RxObject, RxTensor};
 use crate::values::is;
 
-/// What one kernel cost so far.
+/// The accumulated cost of one kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RxProfileRow {
     /// Number of calls.
     pub calls: u64,
-    /// Time in all, in nanoseconds.
+    /// Total time, in nanoseconds.
     pub nanos: u64,
     /// Arithmetic operations.
     pub flops: u64,
@@ -27,9 +28,9 @@ pub struct RxProfileRow {
 pub struct Event {
     /// The kernel's number.
     pub kernel: u32,
-    /// When it began, in nanoseconds since [`keep_events`].
+    /// Its start time, in nanoseconds since [`keep_events`].
     pub start: u64,
-    /// How long it took, in nanoseconds.
+    /// Its duration, in nanoseconds.
     pub nanos: u64,
     /// Arithmetic operations.
     pub flops: u64,
@@ -42,7 +43,7 @@ pub struct Event {
 pub struct Profile {
     start: Instant,
     rows: Vec<RxProfileRow>,
-    /// Single calls, where they are asked for: no more than `most` since a time.
+    /// Individual calls, where requested: at most `most` since a point in time.
     events: Vec<Event>,
     most: usize,
     since: u64,
@@ -133,7 +134,7 @@ pub unsafe extern "C" fn rx_profile_end(
     }
 }
 
-/// Keeps calls of kernels one by one from now on, no more than so many.
+/// Records individual calls of kernels from now on, up to a maximum.
 ///
 /// # Safety
 /// `ctx` is a context that nobody else uses meanwhile.
@@ -144,7 +145,7 @@ pub unsafe fn keep_events(ctx: *mut RxContext, most: usize) {
     profile.since = profile.now();
 }
 
-/// The calls that were kept since [`keep_events`], in the order in which they ended.
+/// Returns the calls recorded since [`keep_events`], in the order in which they ended.
 ///
 /// # Safety
 /// As for [`keep_events`].
@@ -153,7 +154,7 @@ pub unsafe fn take_events(ctx: *mut RxContext) -> Vec<Event> {
     unsafe { std::mem::take(&mut (*ctx).profile.events) }
 }
 
-/// What a kernel cost so far; zeros when it has not run.
+/// Returns the accumulated cost of a kernel; zeros when it has not run.
 ///
 /// # Safety
 /// `ctx` is a context, `out` has room for a row.

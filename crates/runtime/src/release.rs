@@ -40,7 +40,7 @@ pub unsafe extern "C" fn rx_release(ctx: *mut RxContext, object: *mut RxObject) 
     }
 }
 
-/// The next object in the list of the dead stands in the two words a dead object needs no more.
+/// Links the list of dead objects through the two words that a dead object no longer needs.
 unsafe fn set_next(object: *mut RxObject, next: *mut RxObject) {
     // SAFETY: the caller owns the dead object.
     unsafe {
@@ -54,7 +54,7 @@ unsafe fn next(object: *mut RxObject) -> *mut RxObject {
     unsafe { (u64::from((*object).tag) << 32 | u64::from((*object).refs)) as *mut RxObject }
 }
 
-/// Frees an object whose last reference is given up, and what only it kept alive.
+/// Frees an object whose last reference is released, and everything that only it kept alive.
 ///
 /// # Safety
 /// `object` is a live value of `ctx` with `refs == 1`, and the caller owns that reference.
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn rx_drop(ctx: *mut RxContext, object: *mut RxObject) {
     }
 }
 
-/// Frees an object without children at once, and puts others on the list.
+/// Frees an object without children immediately, and puts others on the list.
 unsafe fn bury(ctx: *mut RxContext, object: *mut RxObject, dead: &mut *mut RxObject) {
     // SAFETY: as in `rx_drop`.
     unsafe {
@@ -107,7 +107,7 @@ unsafe fn bury(ctx: *mut RxContext, object: *mut RxObject, dead: &mut *mut RxObj
             }
             (*ctx).heap.release(object.cast(), (*object).cls);
             if storage == Storage::View as u32 {
-                // The owner is no view itself, so this goes one level deep.
+                // The owner is not a view itself, so this goes one level deep.
                 let owner = owner.cast::<RxObject>();
                 let refs = (*owner).refs;
                 if refs == 1 {

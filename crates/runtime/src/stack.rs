@@ -1,22 +1,24 @@
 //! The stack that generated code runs on.
 //!
-//! Address space for it is reserved once per context, and becomes memory page by page as calls
-//! nest, so a deep recursion needs no setting and a shallow one costs nothing. Below the limit
-//! that `RxContext.stack_limit` names, a reserve is left for the runtime's own functions.
+//! Its address space is reserved once per context and committed page by page as calls nest, so a
+//! deep recursion needs no setting and a shallow one costs nothing. Below the limit that
+//! `RxContext.stack_limit` names, a reserve is left for the runtime's own functions.
 
 use crate::context::{RxContext, Status, guard};
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-/// Reserved when nothing else was said: two hundred bytes for each of ten million nested calls. A machine with less than twice as
-/// much memory reserves half of what it has, so that a recursion without an end is an error there too.
+/// The default reservation: two hundred bytes for each of ten million nested calls. A machine with
+/// less than twice as much memory reserves half of what it has, so that infinite recursion is an
+/// error there too.
 const DEFAULT: u64 = 2 << 30;
-/// What shallow calls use, in small pages. Below it the system is asked for large ones: a deep recursion touches each
-/// page once, and half a million faults per gigabyte would take most of its time.
+/// The part that shallow calls use, in small pages. Below it large pages are requested: a deep
+/// recursion touches each page once, and half a million faults per gigabyte would dominate its
+/// time.
 const SMALL_PAGES: usize = 2 << 20;
 /// Left below the limit for runtime functions, which do not check.
 const RESERVE: usize = 256 << 10;
-/// Taken to be free on the caller's own stack, where no stack can be reserved.
+/// The assumed free space on the caller's own stack, where no stack can be reserved.
 const CALLERS: usize = 512 << 10;
 
 /// See the module's text.
@@ -25,16 +27,16 @@ pub struct Stack {
     mapped: usize,
     wanted: u64,
     inside: bool,
-    /// Where the next call onto this stack starts; `None`: at its end.
+    /// Where the next call onto this stack starts; `None` means at its end.
     top: Option<usize>,
-    /// A free place on the stack of the caller that came in last.
+    /// A free position on the stack of the caller that entered last.
     host: usize,
 }
 
-/// Skipped below the frame of a function whose stack is entered again.
+/// The number of bytes skipped below the frame of a function whose stack is entered again.
 const SKIP: usize = 16 << 10;
 
-/// Half of the machine's memory, in bytes.
+/// Returns half of the machine's memory, in bytes.
 fn half_of_memory() -> u64 {
     #[cfg(unix)]
     {
@@ -67,7 +69,7 @@ impl Stack {
         }
     }
 
-    /// Bytes that calls may use.
+    /// Returns the number of bytes that calls may use.
     pub fn size(&self) -> u64 {
         if self.mapped > 0 {
             self.mapped as u64
@@ -76,7 +78,7 @@ impl Stack {
         }
     }
 
-    /// Gives the memory back, and keeps the addresses. Nothing runs on the stack.
+    /// Releases the memory, and keeps the addresses. Nothing runs on the stack.
     fn shed(&mut self) {
         #[cfg(target_os = "linux")]
         if self.mapped > 0 {
@@ -248,12 +250,12 @@ unsafe fn run(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
     }
 }
 
-/// Runs a host's function on the host's own stack, which it may measure (Python does) and which
-/// may hold more than the reserve of this one. Generated code that it calls continues below the
-/// frames that are on this stack already.
+/// Runs a host's function on the host's own stack, whose depth it may measure (as Python does) and
+/// which may be larger than the reserve of this one. Generated code that it calls continues below
+/// the frames that are on this stack already.
 ///
 /// # Safety
-/// As [`rx_call_on_stack`].
+/// See [`rx_call_on_stack`].
 pub(crate) unsafe fn on_host(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
     // SAFETY: the caller's promise; `host` lies below all that is in use on the host's stack,
     // since its frames wait for this call.

@@ -1,5 +1,5 @@
-//! Making tensors; in files of their own what gives them old memory, parts of another's, and numbers, and what looks
-//! into them.
+//! Creation of tensors; the submodules reuse the memory of dead tensors, create views of others'
+//! memory and scalars, and inspect tensors.
 
 pub mod grow;
 pub mod look;
@@ -27,10 +27,10 @@ pub(crate) unsafe fn extents<'a>(ndim: i32, shape: *const i64) -> &'a [i64] {
     unsafe { std::slice::from_raw_parts(shape, ndim as usize) }
 }
 
-/// No axis of a tensor is longer.
+/// The maximum length of an axis.
 const MOST_EXTENT: u64 = 1 << 48;
 
-/// Bytes of a compact tensor, or why there can be none.
+/// Returns the bytes of a compact tensor, or why there can be none.
 fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status, String)> {
     if ndim < 0 || ndim as usize != shape.len() {
         return Err((
@@ -44,7 +44,7 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
     let mut bytes = dtype.size();
     let mut empty = false;
     for &extent in shape {
-        // Also beside an extent of 0: code counts on it that arithmetic on a few extents does not overflow.
+        // Also beside an extent of 0: code relies on arithmetic on a few extents not overflowing.
         let Some(extent) = u64::try_from(extent).ok().filter(|&n| n <= MOST_EXTENT) else {
             return Err((
                 Status::Shape,
@@ -66,7 +66,8 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
     Ok(bytes)
 }
 
-/// A tensor of rank 0, which programs make for every number: nothing is computed that its rank says.
+/// Creates a tensor of rank 0, which programs do for every number: a fast path without shape
+/// computations.
 #[inline]
 unsafe fn rank0(ctx: *mut RxContext, dtype: DLDataType) -> *mut RxTensor {
     // SAFETY: the callers' promise.
@@ -86,7 +87,8 @@ unsafe fn rank0(ctx: *mut RxContext, dtype: DLDataType) -> *mut RxTensor {
     }
 }
 
-/// A tensor's block. With `room`, its data lies in the same block, and so many bytes are left behind it.
+/// Creates a tensor's block. With `room`, its data is in the same block, followed by that many
+/// spare bytes.
 unsafe fn block(
     ctx: *mut RxContext,
     dtype: DLDataType,
@@ -113,7 +115,7 @@ unsafe fn block(
         };
         let head = (64 + 8 * dims.len() as u64).next_multiple_of(64);
         let bytes = match room {
-            // Behind such a block stands a fence.
+            // Such a block is followed by a fence.
             Some(room) if (*ctx).heap.is_fenced() => head + nbytes + room,
             Some(room) => head + (nbytes + room).next_multiple_of(64),
             None => head,
@@ -140,7 +142,7 @@ unsafe fn block(
     }
 }
 
-/// Whether elements of a type are booleans with other bytes among them than 0 and 1.
+/// Returns whether elements of a type are booleans with bytes other than 0 and 1 among them.
 ///
 /// # Safety
 /// `data` has `nbytes` bytes.
@@ -215,14 +217,14 @@ pub unsafe extern "C" fn rx_tensor_copy(
     }
 }
 
-/// Whether elements may be read and written where they lie.
+/// Returns whether elements may be read and written in place.
 pub(crate) fn aligned(dtype: DLDataType, data: *const c_void) -> bool {
     let size = u64::from(dtype.bits).div_ceil(8).next_power_of_two();
     (data as u64).is_multiple_of(size)
 }
 
-/// A tensor over memory that the caller keeps; a copy, where booleans in it are other bytes than 0 and 1; null with an
-/// error, where the memory is not aligned to the elements.
+/// Creates a tensor over memory that the caller keeps alive; a copy, where its booleans have bytes
+/// other than 0 and 1; null with an error, where the memory is not aligned to the elements.
 ///
 /// # Safety
 /// `ctx` is a context; `shape` has `ndim` elements; `data` outlives the tensor.
@@ -264,7 +266,7 @@ pub unsafe extern "C" fn rx_tensor_borrow(
     }
 }
 
-/// The tensor itself when it may be written, else an owned copy; consumes `tensor`.
+/// Returns the tensor itself when it may be written, otherwise an owned copy; consumes `tensor`.
 ///
 /// # Safety
 /// `ctx` is a context, `tensor` an owned tensor.

@@ -16,8 +16,8 @@ use std::thread::JoinHandle;
 /// Handles a part of the range on one worker.
 pub type RangeFn = unsafe extern "C" fn(*mut c_void, i64, i64, i32);
 
-/// Looks a waiting worker takes before it sleeps: some fifty microseconds, about the cost of
-/// waking it.
+/// The number of polls of an idle worker before it sleeps: some fifty microseconds, about the cost
+/// of waking it.
 const SPINS: u32 = 1_000;
 
 /// Set in `Shared::gate` while workers may join the job; the other bits count those inside.
@@ -38,8 +38,8 @@ struct Shared {
     next: AtomicI64,
     /// Counts jobs; a change wakes the workers.
     generation: AtomicU32,
-    /// [`OPEN`], and the workers inside the current job. A worker that wakes after the work is
-    /// done stays out, so nobody waits for sleepers.
+    /// [`OPEN`], and the number of workers inside the current job. A worker that wakes after the
+    /// work is done stays out, so nobody waits for sleepers.
     gate: AtomicUsize,
     sleepers: AtomicUsize,
     stop: AtomicBool,
@@ -56,7 +56,7 @@ unsafe impl Send for Shared {}
 impl Shared {
     fn work(&self, job: Job, worker: i32) {
         loop {
-            // Pieces are counted, not indices: those past the end may be beyond all numbers.
+            // Pieces are counted, not indices: indices past the end might overflow.
             let piece = self.next.fetch_add(1, Ordering::Relaxed);
             let Some(begin) = piece.checked_mul(job.piece).filter(|b| *b < job.n) else {
                 return;
@@ -146,13 +146,13 @@ impl Pool {
         }
     }
 
-    /// Threads, the calling one included.
+    /// Returns the number of threads, including the calling one.
     pub fn threads(&self) -> usize {
         self.workers.len() + 1
     }
 
-    /// Stops all workers and starts `threads - 1`, each on a processor of its own where the process may use so many;
-    /// returns the number of threads then.
+    /// Stops all workers and starts `threads - 1`, each on a processor of its own where the process
+    /// may use so many; returns the resulting number of threads.
     pub fn resize(&mut self, threads: usize) -> usize {
         if threads == self.threads() || self.active.load(Ordering::Relaxed) {
             return self.threads();
@@ -225,7 +225,7 @@ impl Pool {
         self.active.store(false, Ordering::Release);
     }
 
-    /// As [`Pool::run`], for a Rust closure that gets `(begin, end, worker)`.
+    /// Like [`Pool::run`], for a Rust closure that gets `(begin, end, worker)`.
     pub fn each(&self, n: usize, grain: usize, body: impl Fn(usize, usize, usize) + Sync) {
         unsafe extern "C" fn call<F: Fn(usize, usize, usize) + Sync>(
             data: *mut c_void,
@@ -264,19 +264,19 @@ impl Drop for Pool {
     }
 }
 
-/// Which parts of a loop are taken. A worker takes the part of its own number if it can, so that from one loop to the
-/// next it works on the same operands, which its caches may still hold.
+/// The claimed parts of a loop. A worker claims the part of its own number if it can, so that from
+/// one loop to the next it works on the same operands, which its caches may still hold.
 ///
 /// Invariant: as many calls of [`Claims::take`] as there are parts take each of them once.
 pub(crate) struct Claims {
     parts: usize,
     taken: [AtomicU64; 4],
-    /// Parts that are given out in order, where there are too many for bits.
+    /// Parts that are claimed in order, where there are too many for bits.
     next: AtomicUsize,
 }
 
 impl Claims {
-    /// For so many parts.
+    /// Creates the claims of so many parts.
     pub fn new(parts: usize) -> Self {
         Self {
             parts,
@@ -285,7 +285,7 @@ impl Claims {
         }
     }
 
-    /// A part that nobody took.
+    /// Returns a part that was not claimed yet.
     pub fn take(&self, worker: usize) -> usize {
         if self.parts > 64 * self.taken.len() {
             return self.next.fetch_add(1, Ordering::Relaxed);
@@ -315,7 +315,7 @@ impl<T> Share<T> {
         Self(inner)
     }
 
-    /// What is shared.
+    /// Returns the shared value.
     pub fn get(&self) -> &T {
         &self.0
     }

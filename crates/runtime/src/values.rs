@@ -1,4 +1,4 @@
-//! Making values, and looking into them.
+//! Creation and inspection of values.
 
 use crate::context::{RxContext, Status, guard};
 use crate::object::{
@@ -8,7 +8,7 @@ use crate::release::rx_release;
 use std::ffi::{c_char, c_void};
 use std::ptr::{copy_nonoverlapping, null, null_mut};
 
-/// Whether there are `count` things at a pointer of the caller's; where there are none of them, it may be null.
+/// Checks that a caller's pointer to `count` elements is valid; for zero elements, it may be null.
 /// Records the error otherwise.
 ///
 /// # Safety
@@ -31,7 +31,7 @@ pub(crate) unsafe fn given<T>(
     false
 }
 
-/// A block with a filled header, or null after recording the error.
+/// Allocates a block with an initialised header; returns null after recording the error.
 ///
 /// # Safety
 /// `ctx` is a context.
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn rx_make_shape(
     }
 }
 
-/// Fills the fields of a new object, or releases them when there is none.
+/// Sets the fields of a new object, or releases them when it is null.
 unsafe fn fill(
     ctx: *mut RxContext,
     object: *mut RxObject,
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn rx_make_tuple(
     }
 }
 
-/// A constructor applied to owned values; on failure they are released.
+/// Creates an ADT instance from owned values; on failure they are released.
 ///
 /// # Safety
 /// `ctx` is a context; `values` has `fields` owned values.
@@ -313,10 +313,11 @@ pub unsafe extern "C" fn rx_scratch_free(ctx: *mut RxContext, pointer: *mut c_vo
     }
 }
 
-/// As [`rx_scratch_free`] for all of `count` pointers.
+/// Like [`rx_scratch_free`] for all of `count` pointers.
 ///
 /// # Safety
-/// `pointers` points at `count` pointers, each null or from [`rx_scratch_alloc`] of the same context.
+/// `pointers` points at `count` pointers, each null or from [`rx_scratch_alloc`] of the same
+/// context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_scratch_free_all(
     ctx: *mut RxContext,
@@ -359,7 +360,7 @@ pub unsafe extern "C" fn rx_field_count(object: *const RxObject) -> u32 {
     unsafe { object.as_ref() }.map_or(0, |o| o.count)
 }
 
-/// A field, capture or the cell's value, borrowed; null when there is none.
+/// Returns a field, capture or the cell's value, borrowed; null when there is none.
 ///
 /// # Safety
 /// `object` is null or a live value.
@@ -375,7 +376,7 @@ pub unsafe extern "C" fn rx_field(object: *const RxObject, index: u32) -> *mut R
         .unwrap_or(null_mut())
 }
 
-/// True for a live value of this kind.
+/// Returns true for a live value of this kind.
 pub(crate) unsafe fn is(object: *const RxObject, kind: Kind) -> bool {
     // SAFETY: the callers' promise: null or live.
     unsafe { object.as_ref() }.is_some_and(|o| o.kind == kind as u8)

@@ -1,8 +1,8 @@
 //! Constants in a file of their own: mapped when the program is first called.
 //!
-//! `relaxc --weights external` leaves the elements of large constants out of the object and writes them to
-//! a file. The object has a table of the tensors that wait for them; every entry calls
-//! [`rx_weights_map`] first, which maps the file once and fills the tensors in.
+//! `relaxc --weights external` leaves the elements of large constants out of the object and writes
+//! them to a file. The object has a table of the tensors that need them; every entry calls
+//! [`rx_weights_map`] first, which maps the file once and sets the tensors' data.
 
 use crate::context::{RxContext, Status, guard, text};
 use crate::object::RxTensor;
@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 /// The table in the object, as compiled code lays it out.
 #[repr(C)]
 pub struct RxWeights {
-    /// 1 once the tensors are filled in.
+    /// 1 once the data of the tensors is set.
     pub ready: AtomicU64,
     /// Bytes of the file.
     pub length: u64,
@@ -35,15 +35,16 @@ pub struct RxWeights {
 pub struct RxWeight {
     /// An immortal tensor.
     pub tensor: *mut RxTensor,
-    /// Where its elements lie in the file.
+    /// The offset of its elements in the file.
     pub offset: u64,
 }
 
 /// Bytes in the table before the tensors.
 pub const TABLE_HEAD: usize = size_of::<RxWeights>();
 
-/// A fingerprint of bytes: FNV-1a (Fowler, Noll and Vo) over words of eight bytes in four chains. It tells
-/// files apart that were mixed up or cut; it is no protection against forgery.
+/// Returns a fingerprint of bytes: FNV-1a (Fowler, Noll and Vo) over words of eight bytes in four
+/// chains. It distinguishes files that were mixed up or truncated; it is no protection against
+/// forgery.
 pub fn hash(bytes: &[u8]) -> u64 {
     let mut hash = Hash::default();
     hash.add(bytes);
@@ -53,7 +54,7 @@ pub fn hash(bytes: &[u8]) -> u64 {
 /// Bytes that are read at a time, a word for each chain.
 const BLOCK: usize = 32;
 
-/// The fingerprint of bytes that come piece by piece; it does not depend on where pieces end.
+/// The fingerprint of bytes that arrive in pieces; it does not depend on the boundaries of pieces.
 ///
 /// # Examples
 /// ```
@@ -67,7 +68,7 @@ const BLOCK: usize = 32;
 #[derive(Clone, Debug)]
 pub struct Hash {
     chains: [u64; 4],
-    /// What is left of the last piece: less than a block.
+    /// The rest of the last piece: less than a block.
     rest: [u8; BLOCK],
     len: u64,
 }
@@ -94,7 +95,7 @@ impl Hash {
         }
     }
 
-    /// Takes in the next bytes.
+    /// Adds the next bytes.
     pub fn add(&mut self, mut bytes: &[u8]) {
         let begun = self.len as usize % BLOCK;
         self.len += bytes.len() as u64;
@@ -116,7 +117,7 @@ impl Hash {
         self.rest[..rest.len()].copy_from_slice(rest);
     }
 
-    /// The fingerprint of all bytes so far.
+    /// Returns the fingerprint of all bytes so far.
     pub fn finish(&self) -> u64 {
         let mut all = Hash::step(self.len, 0);
         for &b in &self.rest[..self.len as usize % BLOCK] {
@@ -126,15 +127,17 @@ impl Hash {
     }
 }
 
-/// Files of no more bytes are read, not mapped: nobody can change or truncate what the process has.
+/// Files up to this size are read, not mapped: nobody can change or truncate the process's copy.
 const SMALL: u64 = 16 << 20;
 
-/// Maps the weights' file (reads it where it is small, or `RELAX_WEIGHTS_COPY` is 1) and fills the tensors of the table in, once for the process.
+/// Maps the weights' file (reads it where it is small, or `RELAX_WEIGHTS_COPY` is 1) and sets the
+/// data of the tensors in the table, once for the process.
 ///
-/// The file is looked for where `RELAX_WEIGHTS` says (the file, or its folder), else beside the program or
-/// library that the table is part of. A file that is missing, or of another length or contents than the
-/// program was compiled with, is an error that says so. A file that is mapped must stay as it is while the process
-/// runs: what others write into it may be read, and what they cut off ends the process (SIGBUS).
+/// The path of the file is given by `RELAX_WEIGHTS` (the file, or its folder); without it, the file
+/// is next to the program or library that contains the table. A file that is missing, or has
+/// another length or other contents than the program was compiled with, is an error that says so. A
+/// mapped file must not change while the process runs: what others write into it may be read, and
+/// truncating it ends the process (SIGBUS).
 ///
 /// # Safety
 /// `weights` is a table that `relaxc` made.
@@ -157,8 +160,8 @@ pub unsafe extern "C" fn rx_weights_map(ctx: *mut RxContext, weights: *const RxW
             Ok(bytes) => bytes,
             Err(message) => return context.fail(Status::Argument, &message),
         };
-        // SAFETY: the table has `count` tensors, their elements lie in the file (its hash is right), and
-        // nobody reads them before `ready` is set.
+        // SAFETY: the table has `count` tensors, their elements lie in the file (its hash is
+        // right), and nobody reads them before `ready` is set.
         unsafe {
             let first = weights.cast::<u8>().add(TABLE_HEAD).cast::<RxWeight>();
             for i in 0..table.count as usize {
@@ -202,12 +205,13 @@ fn find(name: &str, inside: *const u8) -> Result<PathBuf, String> {
     ))
 }
 
-/// The file of the program or library that an address lies in.
+/// Returns the file of the program or library that contains an address.
 fn image(inside: *const u8) -> Option<PathBuf> {
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;
-        // SAFETY: the structure is plain data that the call fills; the name lives as long as the image.
+        // SAFETY: the structure is plain data that the call fills; the name lives as long as the
+        // image.
         unsafe {
             let mut info: libc::Dl_info = std::mem::zeroed();
             if libc::dladdr(inside.cast(), &mut info) == 0 || info.dli_fname.is_null() {
@@ -224,7 +228,7 @@ fn image(inside: *const u8) -> Option<PathBuf> {
     }
 }
 
-/// The file's bytes, for the life of the process, when they are those of the table.
+/// Returns the file's bytes, for the life of the process, when they are those of the table.
 fn open(path: &Path, table: &RxWeights) -> Result<&'static [u8], String> {
     let shown = path.display();
     let trouble = |e: std::io::Error| format!("cannot read the weights `{shown}`: {e}");
@@ -252,7 +256,7 @@ fn open(path: &Path, table: &RxWeights) -> Result<&'static [u8], String> {
     Ok(bytes)
 }
 
-/// The file's bytes in memory of the process, where kernels want them.
+/// Reads the file's bytes into memory of the process, with the alignment that kernels require.
 fn read(mut file: std::fs::File, length: usize) -> std::io::Result<&'static [u8]> {
     let memory = || std::io::Error::from(std::io::ErrorKind::OutOfMemory);
     let layout = std::alloc::Layout::from_size_align(length.max(1), 64).map_err(|_| memory())?;

@@ -1,4 +1,5 @@
-//! What the C interface is given is checked: each of these calls is an error, and none reads what is not there.
+//! Arguments of the C interface are checked: each of these calls is an error, and none reads out of
+//! bounds.
 
 use std::ffi::{CStr, c_void};
 use std::ptr::{null, null_mut};
@@ -109,7 +110,7 @@ fn memory_between_elements_is_not_borrowed() {
         let data = floats.as_mut_ptr().cast::<u8>().add(1).cast::<c_void>();
         assert!(rx_tensor_borrow(cx.0, DLDataType::F32, 1, [2].as_ptr(), data).is_null());
         cx.refused("not aligned");
-        // Of another library it is taken as a copy.
+        // A tensor of another library is copied.
         let mut shape = [2i64];
         let mut managed = DLManagedTensor {
             dl_tensor: DLTensor {

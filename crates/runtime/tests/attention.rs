@@ -1,4 +1,5 @@
-//! Attention against plain loops in float64, over odd sizes, masks, layouts, instruction sets and threads.
+//! Attention against plain loops in float64, over odd sizes, masks, layouts, instruction sets and
+//! threads.
 
 mod common;
 
@@ -15,13 +16,15 @@ struct Case {
     width: usize,
     /// Whether keys and values are stored transposed.
     turned: (bool, bool),
-    /// Whether keys and values are one for all batches.
+    /// Whether all batches share keys and values.
     shared: bool,
-    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal; 5 and 6 as 1, of bytes that keep or replace.
+    /// 0 none, 1 per batch, row and key, 2 per key, 3 per row, 4 causal; 5 and 6 like 1, of bytes
+    /// that keep or replace.
     mask: usize,
 }
 
-/// A matrix of `rows` by `columns` per batch as the kernel sees it: element, and strides of rows and columns.
+/// A matrix of `rows` by `columns` per batch as the kernel sees it: element, and strides of rows
+/// and columns.
 fn strides(rows: usize, columns: usize, turned: bool) -> (usize, usize) {
     if turned { (1, rows) } else { (columns, 1) }
 }
@@ -213,7 +216,7 @@ fn what_is_masked_out_whole_has_no_answer() {
             out.iter().all(|x| x.is_nan()),
             "as the softmax says: {out:?}"
         );
-        // No keys: the sums of nothing.
+        // No keys: empty sums.
         g.keys = 0;
         g.out = out.as_mut_ptr();
         // SAFETY: as above.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where Cargo put this test and the libraries.
+/// Returns the folder where Cargo put this test and the libraries.
 fn libraries() -> PathBuf {
     let exe = std::env::current_exe().expect("a test has a path");
     exe.parent()
@@ -87,7 +87,7 @@ fn the_headers_are_cpp_too() {
     }
 }
 
-/// The headers say nothing that a strict compiler of any standard minds.
+/// The headers compile without warnings under a strict compiler of any standard.
 #[test]
 fn headers_are_standard_c_and_cpp() {
     let include = Path::new(env!("CARGO_MANIFEST_DIR")).join("include");

@@ -1,4 +1,5 @@
-//! Contractions of random forms against plain loops, over element types, instruction sets and thread counts.
+//! Contractions of random forms against plain loops, over element types, instruction sets and
+//! thread counts.
 
 mod common;
 
@@ -8,7 +9,7 @@ use relax_runtime::kernels::contract::{RxContract, rx_contract};
 use relax_runtime::kernels::kinds::Kind;
 use std::fmt::Debug;
 
-/// Numbers of a type, small ones so that float sums are exact in any order.
+/// A number type; values are small, so that float sums are exact in any order.
 trait Number: Copy + PartialEq + Debug + Default {
     const KIND: Kind;
     fn of(n: i64) -> Self;
@@ -29,10 +30,10 @@ macro_rules! numbers {
 }
 numbers!(f32: F32, f64: F64, i8: I8, u8: U8, i16: I16, i32: I32, i64: I64);
 
-/// An axis: its extent and the steps of both operands and the result.
+/// An axis: its extent and the strides of both operands and the result.
 type Axis = (usize, [i64; 3]);
 
-/// Axes of random roles; the result is contiguous, its axes in the order in which they stand.
+/// Axes of random roles; the result is contiguous, in the order of its axes.
 fn form(random: &mut Random, large: bool) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
     let most = if large { 40 } else { 5 };
@@ -146,12 +147,12 @@ fn forms_of_all_kinds_are_what_loops_give() {
     });
 }
 
-/// A convolution over overlapping steps, and a product with many pieces of the common axis.
+/// A convolution over overlapping strides, and a product with many pieces of the common axis.
 #[test]
 fn convolutions_and_long_sums_are_what_loops_give() {
     everywhere(|ctx, _| {
         let mut random = Random(3);
-        // Channels 8 to 20, a window of 3 by 3 over 14 by 15 with step 2 to the right.
+        // Channels 8 to 20, a window of 3 by 3 over 14 by 15 with stride 2 to the right.
         let conv = |c: i64, o: i64| -> Vec<Axis> {
             let (w, h) = (31, 16);
             vec![

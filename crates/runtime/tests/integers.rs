@@ -1,4 +1,5 @@
-//! Products and convolutions of small integers, to the bit, and transposed convolutions, against plain loops.
+//! Products and convolutions of small integers, bitwise, and transposed convolutions, against plain
+//! loops.
 
 mod common;
 
@@ -31,8 +32,8 @@ fn numbers(random: &mut Random, code: i32, n: usize, large: bool) -> (Vec<u8>, V
     (bytes, values)
 }
 
-/// A convolution without arrays: sizes in the order of the descriptor up to the window, then steps, padding,
-/// distances, groups.
+/// A convolution without arrays: sizes in the order of the descriptor up to the window, then
+/// strides, padding, dilations, groups.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Case {
     image: [i64; 4],
@@ -200,7 +201,7 @@ fn convolutions_of_integers_are_exact() {
                         (300, 0),
                         (0, 40_000),
                     ] {
-                        // Zero points that are none, and those of wider elements, go the general way.
+                        // Zero points of 0, and those of wider elements, use the general path.
                         if zeros.0 != 300 && zeros.1 != 40_000 || *case == plain {
                             check_conv(ctx, Case { layout, ..*case }, types, zeros, false);
                         }

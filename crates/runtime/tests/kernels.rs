@@ -1,4 +1,5 @@
-//! Rows, reductions and copies against plain loops, over odd sizes, edges, instruction sets and thread counts.
+//! Rows, reductions and copies against plain loops, over odd sizes, edges, instruction sets and
+//! thread counts.
 
 mod common;
 
@@ -131,7 +132,8 @@ fn reductions() {
                 );
             }
         }
-        // A sum of ten million tenths: one chain of additions would be off by a percent or more.
+        // A sum of ten million tenths: a single chain of additions would be off by a percent or
+        // more.
         let x = vec![0.1f32; 10_000_000];
         let mut y = [0.0f32];
         // SAFETY: as above.

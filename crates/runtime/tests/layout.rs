@@ -78,7 +78,8 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// Offset, bytes and name of each field that a table documents; the fields of one row follow each other.
+/// Offset, bytes and name of each field that a table documents; the fields of one row follow each
+/// other.
 fn documented(text: &str) -> Vec<(usize, usize, String)> {
     let mut out = Vec::new();
     for row in rows(text) {
@@ -100,7 +101,7 @@ fn documented(text: &str) -> Vec<(usize, usize, String)> {
     out
 }
 
-/// The same of a structure, in the order of its fields.
+/// The same for a structure, in the order of its fields.
 macro_rules! fields {
     ($ty:ty: $($field:ident $(as $name:literal)?),*) => {{
         let object = std::mem::MaybeUninit::<$ty>::uninit();

@@ -1,4 +1,4 @@
-//! A convolution pooled strip by strip is the convolution and then the pooling, to the bit.
+//! A convolution pooled strip by strip equals the convolution followed by the pooling, bitwise.
 
 mod common;
 
@@ -74,10 +74,10 @@ fn strips_are_the_whole() {
         // Images, channels, output channels, groups, height, width.
         [1, 3, 8, 1, 33, 30],
         [2, 4, 6, 2, 23, 40],
-        // Several strips on one thread, and one that no strip has room for.
+        // Several strips on one thread, and one that is too large for any strip.
         [1, 3, 96, 1, 60, 57],
         [1, 1, 40, 1, 9, 1800],
-        // Minimal filtering, depthwise, few pixels.
+        // Winograd, depthwise, few pixels.
         [1, 32, 32, 1, 20, 20],
         [1, 9, 9, 9, 17, 16],
         [1, 64, 64, 1, 7, 7],
@@ -95,7 +95,8 @@ fn strips_are_the_whole() {
         for (i, shape) in shapes.into_iter().enumerate() {
             for (j, conv) in windows.into_iter().enumerate() {
                 for (k, pool) in pools.into_iter().enumerate() {
-                    // Not all of it, but every shape with every window and all of these with every pooling.
+                    // Not all combinations, but every shape with every window and all of these with
+                    // every pooling.
                     if (i + j + k) % 2 == 1 && i > 2 {
                         continue;
                     }

@@ -1,4 +1,5 @@
-//! Products of matrices against plain loops, over odd sizes, edges, instruction sets and thread counts.
+//! Products of matrices against plain loops, over odd sizes, edges, instruction sets and thread
+//! counts.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Reductions over windows, of any rank, step and element type, against plain loops: equal to the bit, because each
-//! element is reduced in the order of the expression.
+//! Reductions over windows, of any rank, stride and element type, against plain loops: bitwise
+//! equal, because each element is reduced in the order of the expression.
 
 mod common;
 
@@ -61,7 +61,7 @@ macro_rules! numbers {
     )*};
 }
 
-/// A float of few bits, or a NaN, an infinity or a zero with a sign here and there.
+/// A float of few bits, or occasionally a NaN, an infinity or a signed zero.
 fn float(random: &mut Random) -> f32 {
     match random.below(60) {
         0 => f32::NAN,
@@ -120,7 +120,7 @@ impl Axis {
     }
 }
 
-/// All indices of a box, in order.
+/// Returns all indices of an index domain, in order.
 fn places(extents: &[usize]) -> impl Iterator<Item = Vec<usize>> + '_ {
     (0..extents.iter().product::<usize>()).map(move |flat| {
         let mut rest = flat;
@@ -203,7 +203,7 @@ fn windows_of_any_rank_and_type_are_reduced_in_order() {
             let mut axes: Vec<Axis> = (0..rank)
                 .map(|k| Axis::random(&mut random, k + 1 == rank))
                 .collect();
-            // What has many places along one row may be folded in another order.
+            // Windows with many elements along one row may be reduced in another order.
             if axes.iter().map(|a| a.window).product::<usize>() >= 16 {
                 axes[rank - 1].window = 1;
             }

@@ -1,4 +1,4 @@
-//! Parses every `.relay` file of the folders given as arguments and reports what was not read.
+//! Parses every `.relay` file of the folders given as arguments and reports what could not be read.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
-//! Parses and prints files: `reprint STYLE FILE…`, STYLE one of `tvm`, `pretty`, `fmt`.
-//! With one file the text goes to standard output; with several, each is checked: what is
-//! printed must parse, and print the same again.
+//! Parses and prints files: `reprint STYLE FILE…`, STYLE one of `tvm`, `pretty`, `fmt`. With one
+//! file the text goes to standard output; with several, each is checked: the printed text must
+//! parse, and print the same again.
 
 use relax_base::SourceMap;
 use relax_syntax::{FmtOptions, PrintOptions, Style, format_source, parse, print};

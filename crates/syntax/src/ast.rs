@@ -1,8 +1,8 @@
-//! The syntax tree: what was written, with positions, before names mean anything.
+//! The syntax tree: what was written, with positions, before name resolution.
 //!
 //! One tree serves both directions. The parser builds it from text; the resolver builds it from a
-//! module to print it. It keeps every spelling that the formatter must keep (parentheses, `data`
-//! for `type`, `case` clauses, literal suffixes) as plain data.
+//! module to print it. It preserves every spelling that the formatter must preserve (parentheses,
+//! `data` for `type`, `case` clauses, literal suffixes) as plain data.
 //!
 //! Invariant: nodes are flat and refer to each other by id, so a tree of any depth is dropped
 //! without recursion.
@@ -50,7 +50,7 @@ define_id! {
     pub struct LoopId("l");
 }
 
-/// A list of ids, held in the pool of the tree it belongs to; read it with [`Ast::list`].
+/// A list of ids, stored in the pool of the tree it belongs to; read it with [`Ast::list`].
 #[derive(Debug)]
 pub struct List<I> {
     pub(crate) start: u32,
@@ -87,7 +87,7 @@ impl<I> List<I> {
     pub fn len(self) -> usize {
         self.len as usize
     }
-    /// Whether there are none.
+    /// Returns whether there are none.
     pub fn is_empty(self) -> bool {
         self.len == 0
     }
@@ -105,13 +105,13 @@ impl<I: relax_base::Id> ListItem for I {
     }
 }
 
-/// What a file is as a whole.
+/// The form of a file as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FileForm {
     /// Items; possibly none.
     #[default]
     Module,
-    /// One expression, perhaps after `free_var` lines, type and relation items (its block is the
+    /// One expression, possibly after `free_var` lines, type and relation items (its block is the
     /// last item, [`ItemKind::Expr`]).
     Expression,
     /// One type ([`ItemKind::Type`]).
@@ -121,19 +121,18 @@ pub enum FileForm {
 /// A whole file.
 #[derive(Clone, Debug, Default)]
 pub struct Ast {
-    /// What the file is.
+    /// The form of the file.
     pub form: FileForm,
-    /// The version header's text between the quotes (`0.0.5`) and its place.
+    /// The version header's text between the quotes (`0.0.5`) and its span.
     pub version: Option<(Symbol, Span)>,
     /// The items, in order.
     pub items: Vec<Item>,
-    /// The place of the JSON text of the `#[metadata]` section (without the header), not looked
-    /// into here.
+    /// The span of the JSON text of the `#[metadata]` section (without the header), which is not
+    /// parsed here.
     pub metadata: Option<Span>,
-    /// JSON text for a tree that no file stands behind: what the printer writes as the metadata
-    /// section.
+    /// JSON text for a tree without a file: the printer writes it as the metadata section.
     pub metadata_text: Option<String>,
-    /// Where the text was not understood, in order.
+    /// The spans of the text that could not be parsed, in order.
     pub errors: Vec<Span>,
     /// Expressions.
     pub exprs: Arena<ExprId, Expr>,
@@ -160,7 +159,7 @@ pub struct Ast {
     /// The type that is printed after an expression as `/* ty=… */` (TVM style, typed modules).
     /// Never filled by the parser.
     pub expr_types: SideTable<ExprId, Option<TypeId>>,
-    /// The same for binding places.
+    /// The same for binders.
     pub binder_types: SideTable<BinderId, Option<TypeId>>,
     pub(crate) pool: Vec<u32>,
 }

@@ -1,8 +1,8 @@
-//! The parser's actions: from positions of tokens to nodes.
+//! The parser's actions: from token positions to nodes.
 //!
-//! Lists are gathered on scratch stacks: a rule pushes each element when it is complete, and the
-//! rule around the list takes the counted elements off. Nested lists are taken off before their
-//! owner is pushed, so one stack serves all.
+//! Lists are collected on scratch stacks: a rule pushes each element when it is complete, and the
+//! rule around the list pops the counted elements. Nested lists are popped before their owner is
+//! pushed, so one stack serves all.
 
 mod literal;
 mod names;
@@ -17,7 +17,7 @@ use relax_base::{Diagnostic, Id, SourceFile, Span, Symbol};
 use crate::ast::*;
 use crate::old::OldForm;
 
-/// How many positional things and how many attributes a list in parentheses holds.
+/// The numbers of positional arguments and of attributes in a list in parentheses.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct ArgCount {
     pub(crate) args: u32,
@@ -42,7 +42,7 @@ pub(crate) struct FnHead {
     attrs: List<AttrId>,
     ret: Option<TypeId>,
     relations: List<TypeId>,
-    /// Of a function type.
+    /// The list of types of a function type.
     type_list: List<TypeId>,
     end: u32,
 }
@@ -66,7 +66,7 @@ pub(crate) struct Builder<'s> {
     recent: [Cell<Option<(&'static str, Symbol)>>; RECENT],
 }
 
-/// How many names are remembered with their symbols.
+/// The number of names that are cached with their symbols.
 const RECENT: usize = 128;
 
 /// A state of the builder to return to.
@@ -118,7 +118,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// Forgets what was built since `mark`.
+    /// Drops what was built since `mark`.
     pub(crate) fn reset(&mut self, mark: Mark) {
         let a = &mut self.ast;
         let [e, t, p, s, b, f, at, c, tp, k, l, pool] = mark.lens;
@@ -151,7 +151,7 @@ impl<'s> Builder<'s> {
         self.scratch.push(id.raw());
     }
 
-    /// Takes the last `n` elements off the stack as a list.
+    /// Pops the last `n` elements off the stack as a list.
     fn take<I: ListItem>(&mut self, n: u32) -> List<I> {
         let from = self.scratch.len() - n as usize;
         self.ast.make_list(
@@ -200,7 +200,7 @@ impl<'s> Builder<'s> {
         self.expr(kind, l, r)
     }
 
-    /// Parentheses; a further pair around some is counted by the same node.
+    /// Adds parentheses; a further pair around some is counted by the same node.
     pub(crate) fn paren(&mut self, e: ExprId, l: u32, r: u32) -> ExprId {
         let node = &mut self.ast.exprs[e];
         if let ExprKind::Paren(_, pairs) = &mut node.kind {
@@ -368,8 +368,8 @@ impl<'s> Builder<'s> {
         self.intern(slot, text)
     }
 
-    /// The symbol of a name that was met lately, and where to remember it: programs use few names
-    /// many times.
+    /// Returns the symbol of a recently seen name, and its slot in the cache: programs use few
+    /// names many times.
     fn recent(&self, text: &str) -> (usize, Option<Symbol>) {
         let b = text.as_bytes();
         let ends = b.first().map_or(0, |&b| usize::from(b)) * 5

@@ -1,17 +1,17 @@
-//! Between lexer and parser: what only the context decides, and the mistakes that are best seen
-//! here.
+//! The pass between lexer and parser: decides what depends on context, and reports the errors that
+//! are best detected here.
 //!
 //! One pass over the tokens follows the brackets and
-//! - turns names into soft keywords (`data`, `where`, `shape`, …) where they are that,
+//! - turns names into soft keywords (`data`, `where`, `shape`, …) in their contexts,
 //! - turns `<` and `>` into brackets where they enclose types,
 //! - balances the brackets, so that the parser never sees an unbalanced one,
-//! - puts in a separator that is missing between two things that cannot stand side by side,
+//! - inserts a missing separator between two things that cannot be adjacent,
 //! - cuts the file into items and expressions.
 //!
-//! Each repair reports its mistake, so the parser has nothing to add about it.
+//! Each repair reports its error, so the parser has nothing to add about it.
 //!
-//! Invariant: the pass looks ahead only over stretches that it does not look over again, or over
-//! a bounded number of tokens: its time is linear in the text.
+//! Invariant: the pass looks ahead only over text that it does not look over again, or over a
+//! bounded number of tokens: its time is linear in the text.
 
 mod brackets;
 mod keywords;
@@ -30,7 +30,7 @@ use window::Window;
 
 pub(crate) use stream::Stream;
 
-/// A stretch of tokens that is parsed on its own.
+/// A run of tokens that is parsed on its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     pub(crate) start: usize,
@@ -39,7 +39,7 @@ pub(crate) struct Segment {
     pub(crate) item: bool,
 }
 
-/// What the pass made of the tokens.
+/// The result of the pass.
 #[derive(Debug, Default)]
 pub(crate) struct Prepared {
     pub(crate) tokens: Window,
@@ -49,18 +49,18 @@ pub(crate) struct Prepared {
     pub(crate) diagnostics: Vec<Diagnostic>,
     /// Forms of earlier versions.
     pub(crate) old: Vec<OldForm>,
-    /// Whether headers stand before parts of the text.
+    /// Whether there are headers before parts of the text.
     pub(crate) parts: bool,
-    /// Where the expression of the file ends in a binding without anything after it.
+    /// The end of the file's expression, where it ends in a binding without a body.
     pub(crate) open_end: Option<u32>,
-    /// Whether there were more mistakes than are reported.
+    /// Whether there were more errors than are reported.
     pub(crate) unreported: bool,
 }
 
 /// More errors than this are not reported.
 pub(crate) const MOST_ERRORS: usize = 200;
 
-/// What an open bracket encloses.
+/// The construct that an open bracket encloses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FrameKind {
     Top,
@@ -83,7 +83,7 @@ enum FrameKind {
     Angle,
 }
 
-/// What the next bracket of a frame belongs to.
+/// The construct that the next bracket of a frame belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pending {
     None,
@@ -104,7 +104,7 @@ struct Frame {
 }
 
 impl Frame {
-    /// A token belongs to the current statement or element, and may be its first.
+    /// Records that a token belongs to the current statement or element, and may be its first.
     fn starts(&mut self, tok: Tok) {
         if self.first.is_none() {
             self.first = Some(tok);
@@ -124,7 +124,7 @@ pub(crate) struct Pass<'s> {
     input: Window,
     /// Whether more tokens follow those of `input`.
     partial: bool,
-    /// Whether a look-ahead ended where they do.
+    /// Whether a look-ahead ran to their end.
     cut: Cell<bool>,
     out: Prepared,
     frames: Vec<Frame>,
@@ -132,10 +132,10 @@ pub(crate) struct Pass<'s> {
     /// The item that is being read at the top, if any.
     item: Option<Tok>,
     has_turnstile: bool,
-    /// The parameters that were closed last: the number of tokens up to their `)`, and the first
-    /// token in them.
+    /// The parameter list that was closed last: the number of tokens up to its `)`, and its first
+    /// token.
     params: Option<(usize, Option<Tok>)>,
-    /// Whether the text has no `;`, once somebody asked.
+    /// Whether the text has no `;`, computed on demand.
     bare: Option<bool>,
 }
 
@@ -181,7 +181,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Marks a look-ahead that ran to the end of the tokens that are there.
+    /// Records that a look-ahead ran to the end of the available tokens.
     fn ran_out(&self) {
         if self.partial {
             self.cut.set(true);
@@ -219,14 +219,14 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Where the text before the current token ends.
+    /// Returns the end of the text before the current token.
     fn end_of_last(&self) -> u32 {
         self.out.tokens.last().map_or(self.file.start, |t| t.end)
     }
 
-    /// Passes on a token that is nothing but itself and right where it stands, as most are: inside
-    /// brackets, an operand that no operand comes before, an operator, a separator, a bracket. What
-    /// [`Pass::step`] would look at besides does not concern these.
+    /// A fast path for tokens that are valid in place and unaffected by context, as most are:
+    /// inside brackets, an operand that does not follow an operand, an operator, a separator, a
+    /// bracket. None of the other checks of [`Pass::step`] apply to these.
     fn plain(&mut self, i: usize, t: Token) -> bool {
         if self.frames.len() == 1 {
             return false;
@@ -289,7 +289,7 @@ impl<'s> Pass<'s> {
         true
     }
 
-    /// A statement or element ends with a comma, but not between the variables of a loop's header.
+    /// Ends a statement or element at a comma, but not between the variables of a loop's header.
     fn comma(&mut self) {
         let block = self.kind() == FrameKind::Block;
         let f = self.top();
@@ -298,7 +298,7 @@ impl<'s> Pass<'s> {
         }
     }
 
-    /// Handles the token at `i` and returns the index to go on with.
+    /// Handles the token at `i` and returns the index of the next one to handle.
     fn step(&mut self, i: usize) -> usize {
         let Some(mut t) = self.input.get(i) else {
             return i + 1;
@@ -311,7 +311,7 @@ impl<'s> Pass<'s> {
                 match self.out.version {
                     None => self.out.version = Some(t.span()),
                     Some(_) if self.frames.len() == 1 => {
-                        // What was printed piece by piece has a header before each piece.
+                        // Text that was printed in pieces has a header before each piece.
                         self.end_segment();
                         self.out.parts = true;
                         let old = OldForm::new("a header before a part of the text", t.span(), "");
@@ -403,7 +403,7 @@ impl<'s> Pass<'s> {
         i + 1
     }
 
-    /// Starts a statement and, at the top, a segment, where none has begun.
+    /// Starts a statement and, at top level, a segment, where none has begun.
     fn begin(&mut self, i: usize, t: Token) {
         let at_top = self.frames.len() == 1;
         let starts_item = matches!(
@@ -451,7 +451,7 @@ impl<'s> Pass<'s> {
         self.top().next();
     }
 
-    /// A closing brace has brought the pass back to the top, or a `;` stands there.
+    /// Handles the end of a statement at top level: a closing brace that returns to it, or a `;`.
     fn statement_ends_at_top(&mut self, brace: bool) {
         match self.item {
             Some(Tok::Def | Tok::Op | Tok::PrimFunc | Tok::Type | Tok::Data | Tok::Extern) => {
@@ -466,7 +466,7 @@ impl<'s> Pass<'s> {
         if self.frames.len() > 1 {
             self.close_all(None);
         }
-        // The text ends in a binding without `;`: the parser says what is missing then.
+        // The text ends in a binding without `;`: the parser reports what is missing.
         let bound = self.frames[0].bound && self.item.is_none();
         if let Some(last) = self.last()
             && bound
@@ -483,7 +483,7 @@ impl<'s> Pass<'s> {
         self.end_segment();
     }
 
-    /// A `->` in a clause that has no `=>` yet: patterns hold no arrows.
+    /// Reports a `->` in a clause that has no `=>` yet: patterns contain no arrows.
     fn thin_arrow(&mut self, t: &mut Token) {
         self.report(
             Diagnostic::error(

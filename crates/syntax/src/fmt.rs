@@ -9,7 +9,7 @@ use crate::old;
 use crate::parse;
 use crate::print::{PrintOptions, Style, comments::Comments, emit::Emitter, sink::Sink};
 
-/// How to format.
+/// The options of formatting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FmtOptions {
     /// The column after which lines wrap.
@@ -27,9 +27,9 @@ impl Default for FmtOptions {
     }
 }
 
-/// Formats a file. The result holds the same tokens and comments in the same order, commas and
-/// semicolons that mean nothing aside; with `upgrade` some are spelled differently. Lines end as most
-/// of the file's do.
+/// Formats a file. The result has the same tokens and comments in the same order, except for
+/// optional commas and semicolons; with `upgrade` some are spelled differently. Line ends are those
+/// of most of the file's lines.
 ///
 /// # Errors
 /// The syntax errors of a file that does not parse.
@@ -38,7 +38,7 @@ pub fn format_source(file: &SourceFile, options: &FmtOptions) -> Result<String, 
     Ok(LineEnds::of(file.text.as_bytes()).apply(text))
 }
 
-/// How the lines of a text end.
+/// The line ends of a text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LineEnds {
     /// As on Unix.
@@ -60,7 +60,7 @@ impl LineEnds {
 
     /// A text with all lines ending so.
     pub fn apply(self, text: String) -> String {
-        // Comments over several lines, and what is not formatted, have their own.
+        // Comments over several lines, and unformatted text, keep their own.
         let plain = match text.contains('\r') {
             true => text.replace("\r\n", "\n"),
             false => text,

@@ -5,12 +5,12 @@ use relax_base::{Code, Diagnostic, SourceFile, Span};
 
 use crate::token::{LexState, Tok};
 
-/// A token and its place in the position space of the source map.
+/// A token and its span in the source map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token {
-    /// What it is.
+    /// Its kind.
     pub tok: Tok,
-    /// Whether it is a name that means something in some contexts (`shape`, `where`, `Tensor`).
+    /// Whether it is a name that has a meaning in some contexts (`shape`, `where`, `Tensor`).
     pub word: bool,
     /// Its first byte.
     pub start: u32,
@@ -28,20 +28,20 @@ impl Token {
 /// A comment and its place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Comment {
-    /// Where it stands, its delimiters included, a line comment without the line's end.
+    /// Its span, including its delimiters; for a line comment without the line end.
     pub span: Span,
-    /// Whether it ends with the line.
+    /// Whether it is a line comment.
     pub line: bool,
 }
 
-/// What the lexer made of a file.
+/// The result of lexing a file.
 #[derive(Clone, Debug, Default)]
 pub struct Lexed {
     /// The tokens, in order, without white space and comments.
     pub tokens: Vec<Token>,
     /// The comments, in order.
     pub comments: Vec<Comment>,
-    /// What could not be read.
+    /// The lexical errors.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -65,7 +65,7 @@ pub(crate) fn lex_range(file: &SourceFile, range: Span) -> Lexed {
     }
 }
 
-/// Reads token by token; comments and mistakes are set aside.
+/// Reads token by token; comments and errors are collected separately.
 pub(crate) struct Lexer<'s> {
     file: &'s SourceFile,
     base: u32,
@@ -139,7 +139,7 @@ impl<'s> Lexer<'s> {
     }
 }
 
-/// Objects of TVM that its printer writes out in place, as the value of an attribute.
+/// Objects of TVM that its printer writes in place, as the value of an attribute.
 const OBJECTS: &[&str] = &["VirtualDevice", "SEScope", "Target", "Executor", "Runtime"];
 
 impl Lexer<'_> {
@@ -160,7 +160,8 @@ impl Lexer<'_> {
     }
 }
 
-/// How far the brackets reach that a text begins with, on its line; strings are no brackets.
+/// Returns the extent of the bracketed text that a text begins with, on its line; brackets in
+/// strings are ignored.
 fn in_brackets(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0usize, None);
     for (i, b) in text.bytes().enumerate() {
@@ -182,8 +183,8 @@ fn in_brackets(text: &str) -> Option<usize> {
     None
 }
 
-/// Whether a comment that begins with `#` is a header whose brackets are damaged: `#version = …]`,
-/// `#[version = …`, `#[metadata`.
+/// Returns whether a comment that begins with `#` is a header whose brackets are damaged:
+/// `#version = …]`, `#[version = …`, `#[metadata`.
 fn is_damaged_header(comment: &str) -> bool {
     let Some(text) = comment.strip_prefix('#').map(str::trim_start) else {
         return false;
@@ -212,7 +213,7 @@ fn unclosed(token: Token) -> Diagnostic {
     )
 }
 
-/// Reports a stretch of characters that begin no token, once.
+/// Reports a run of characters that begin no token, once.
 fn unknown(file: &SourceFile, token: Token, diagnostics: &mut Vec<Diagnostic>) {
     let mut span = token.span();
     if let Some(last) = diagnostics.last()
@@ -233,7 +234,8 @@ fn unknown(file: &SourceFile, token: Token, diagnostics: &mut Vec<Diagnostic>) {
     });
 }
 
-/// Characters that stand for others in texts that went through a word processor, a chat or a web page.
+/// Characters that replace others in texts that went through a word processor, a chat or a web
+/// page.
 const MEANT: &[(&str, &str)] = &[
     (
         "\"",
@@ -261,7 +263,7 @@ const MEANT: &[(&str, &str)] = &[
     ),
 ];
 
-/// What was meant by a stretch of one such character.
+/// Returns the intended character for a run of one such character.
 fn meant(text: &str) -> Option<&'static str> {
     let first = text.chars().next()?;
     let alike = MEANT.iter().find(|m| m.1.contains(first))?;
@@ -282,7 +284,8 @@ const UNSEEN: &[(char, &str)] = &[
     ('\u{feff}', "a byte-order mark"),
 ];
 
-/// That a stretch of characters means nothing: as they are, or by the code point of one that cannot be seen.
+/// Describes a run of meaningless characters: as they are, or by the code point of an invisible
+/// one.
 fn meaningless(text: &str) -> String {
     let first = text.chars().next().unwrap_or_default();
     let unseen = matches!(meant(text), Some("" | " "));
@@ -316,11 +319,11 @@ fn printable(text: &str) -> String {
     out
 }
 
-/// Follows brackets just enough to know where `//` is floor division: inside the brackets of a
-/// shape, an index or a list that an attribute is given, after an operand.
+/// Tracks brackets just enough to know where `//` is floor division: inside the brackets of a
+/// shape, an index or a list as the value of an attribute, after an operand.
 #[derive(Default)]
 struct DimBrackets {
-    /// For each open round or square bracket, whether dimensions may stand in it.
+    /// For each open round or square bracket, whether it may contain dimensions.
     open: Vec<bool>,
     last: Last,
 }
@@ -331,7 +334,7 @@ enum Last {
     Other,
     /// A name or value: an operand.
     Operand,
-    /// A name that makes the bracket after it one of dimensions.
+    /// A name whose following bracket contains dimensions.
     DimHead,
     /// `=`: a list after it may be one of dimensions.
     Equal,

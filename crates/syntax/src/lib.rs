@@ -1,7 +1,7 @@
 //! Text to syntax tree and back: tokens, grammar, tree, printer, formatter.
 //!
-//! This room knows how the text format looks and nothing about what it means: no operator, no
-//! type rule, no name lookup.
+//! This crate implements the syntax of the text format and no semantics: no operators, no type
+//! rules, no name lookup.
 
 pub mod ast;
 mod build;

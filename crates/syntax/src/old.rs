@@ -1,18 +1,18 @@
-//! Forms that earlier versions of the text had: read, and said once for a file.
+//! Forms of earlier versions of the text: accepted, with one warning per file.
 
 use relax_base::{Code, Diagnostic, Edit, Fix, Span};
 
 /// The code of the one warning about old forms.
 pub const OLD_FORM: Code = Code(120);
 
-/// A place where a text is written as an earlier version was.
+/// An occurrence of an earlier version's form.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OldForm {
-    /// Where.
+    /// Its span.
     pub span: Span,
-    /// What it is, in a few words: "`^`, which reads a reference".
+    /// A short description: "`^`, which reads a reference".
     pub what: &'static str,
-    /// The edits that write it as it is written now.
+    /// The edits that rewrite it to the current form.
     pub edits: Vec<Edit>,
 }
 
@@ -39,10 +39,11 @@ impl OldForm {
     }
 }
 
-/// How many sorts of forms a warning names.
+/// The number of kinds of forms that a warning names.
 const NAMED: usize = 6;
 
-/// The warning about all old forms of a file; `None` where there are none. Its fix rewrites them.
+/// Returns the warning about all old forms of a file; `None` where there are none. Its fix rewrites
+/// them.
 pub fn warning(mut forms: Vec<OldForm>) -> Option<Diagnostic> {
     forms.sort_by_key(|f| f.span);
     let first = forms.first()?;

@@ -16,20 +16,20 @@ use crate::lex::{self, Comment, Lexed, Token};
 use crate::old::OldForm;
 use crate::token::Tok;
 
-/// What became of a text.
+/// The result of parsing a text.
 #[derive(Debug)]
 pub struct Parsed {
     /// The tree; complete where there are no errors.
     pub ast: Ast,
     /// Every comment of the file, in order.
     pub comments: Vec<Comment>,
-    /// The mistakes, in order of place.
+    /// The errors, in source order.
     pub diagnostics: Diagnostics,
-    /// Where the text is written as earlier versions were; not among the mistakes.
+    /// The occurrences of earlier versions' forms; not among the errors.
     pub old: Vec<OldForm>,
 }
 
-/// Parses a file. Always returns a tree: unreadable stretches are `Error` nodes, each of them
+/// Parses a file. Always returns a tree: unreadable text becomes `Error` nodes, each of them
 /// covered by a diagnostic.
 pub fn parse(file: &SourceFile) -> Parsed {
     if let Some(parsed) = parse_clean(file) {
@@ -38,8 +38,8 @@ pub fn parse(file: &SourceFile) -> Parsed {
     parse_lexed(file, lex::lex(file))
 }
 
-/// Parses a file that has no mistakes; `None` where one is found, whose explanation takes a second
-/// look at the tokens around it.
+/// Parses a file that has no errors; `None` where one is found, since explaining it requires
+/// another look at the tokens around it.
 fn parse_clean(file: &SourceFile) -> Option<Parsed> {
     let mut stream = Stream::new(file);
     let mut parser = Parser::new(file, Prepared::default());
@@ -100,7 +100,7 @@ fn parse_prepared(file: &SourceFile, prepared: Prepared, lexed: Lexed) -> Parsed
 
 /// The header that texts have now.
 const CURRENT: &str = "#[version = \"0.0.5\"]";
-/// Versions before it, some of which stood in brackets.
+/// Versions before it, some of which were written in brackets.
 const EARLIER: &[&str] = &["0.0.1", "0.0.2", "0.0.3", "0.0.4"];
 
 /// Why LALRPOP stopped.
@@ -115,13 +115,14 @@ struct Parser<'s> {
     builder: Builder<'s>,
     prepared: Prepared,
     diagnostics: Vec<Diagnostic>,
-    /// Where brackets are missing or too many: the parser has nothing to add to these statements.
+    /// The spans of missing or extra brackets: the parser does not report further errors in these
+    /// statements.
     bracket_errors: Vec<Span>,
-    /// Characters that are no token, reported by the lexer.
+    /// Invalid characters, reported by the lexer.
     unknown: Vec<Span>,
     /// Whether the text has headers before its parts, each of which may be an expression.
     parts: bool,
-    /// How many tokens may still be parsed again for the sake of further errors.
+    /// How many tokens may still be parsed again to find further errors.
     budget: usize,
 }
 
@@ -286,7 +287,7 @@ impl<'s> Parser<'s> {
             };
             self.builder.reset(mark);
             if first_error && !segment.item && slice.len() < 100_000 {
-                // A file may hold a type that no expression looks like: `fn (A) -> B`.
+                // A file may contain a type that no expression resembles: `fn (A) -> B`.
                 if self.try_type(segment).is_ok() {
                     return;
                 }
@@ -308,7 +309,7 @@ impl<'s> Parser<'s> {
             self.prepared.unreported |= give_up;
             self.budget = self.budget.saturating_sub(cost);
             if give_up || !recover::cut(owned, failure.at) {
-                // Where nothing is left to read, the item is all that stood there.
+                // Where nothing is left to read, the item is the whole text.
                 let left = match owned.is_empty() {
                     true => self.prepared.tokens.between(segment.start, segment.end),
                     false => owned.as_slice(),
@@ -341,7 +342,7 @@ impl<'s> Parser<'s> {
         ast.items.push(item);
     }
 
-    /// Whether nothing was found wrong.
+    /// Returns whether nothing was found wrong.
     fn is_clean(&self) -> bool {
         self.diagnostics.is_empty() && self.builder.diagnostics.is_empty()
     }
@@ -393,7 +394,7 @@ impl<'s> Parser<'s> {
     }
 }
 
-/// Whether only white space stands between one of `places` and the token.
+/// Returns whether only white space separates one of `places` from the token.
 fn follows(file: &SourceFile, places: &[Span], t: Token) -> bool {
     let before = places.partition_point(|p| p.end <= t.start);
     before.checked_sub(1).is_some_and(|i| {

@@ -1,28 +1,28 @@
-//! From the bytes that people have to text: encodings, terminal colours.
+//! Decoding of input bytes to text: encodings, terminal colours.
 //!
-//! Invariant: what is taken out of a line leaves blanks at its end, so that a place in the text is a
-//! place of the same line and, but for a change of the encoding, of the same file offset of the
-//! line's beginning; its column is the one that a reader sees.
+//! Invariant: characters that are removed from a line are replaced by blanks at its end, so that a
+//! location in the text is a location of the same line and, except for a change of the encoding, of
+//! the same file offset of the line's beginning; its column is the one that a reader sees.
 //!
-//! Invariant: a clean text is only looked over, never copied.
+//! Invariant: a clean text is only scanned, never copied.
 
 use relax_base::Code;
 
-/// A text that was read in another form than it will be written in (a note).
+/// A note about a text that was read in another form than it will be written in.
 pub const READ_AS: Code = Code(121);
 
-/// The text of a file, and what was done to get it.
+/// The text of a file, and how it was decoded.
 #[derive(Debug, Default)]
 pub struct Decoded {
     /// The text.
     pub text: String,
-    /// Where the first bytes stand that are no character, if there are any.
+    /// The offset of the first invalid bytes, if there are any.
     pub bad: Option<usize>,
-    /// What there is to say, each with its code and the offset in the text that it is about.
+    /// The notes, each with its code and the offset in the text that it is about.
     pub notes: Vec<(Code, usize, String)>,
 }
 
-/// Reads bytes as text. Bytes that are no characters become replacement characters.
+/// Decodes bytes as text. Invalid bytes become replacement characters.
 pub fn decode(bytes: Vec<u8>) -> Decoded {
     let mut out = characters(bytes);
     if memchr::memchr(ESCAPE, out.text.as_bytes()).is_some() {
@@ -65,13 +65,13 @@ fn characters(mut bytes: Vec<u8>) -> Decoded {
     }
 }
 
-/// Whether bytes are a text in UTF-16.
+/// Returns whether bytes are a text in UTF-16.
 pub fn is_utf16(bytes: &[u8]) -> bool {
     utf16(&bytes[..bytes.len().min(64)]).is_some()
 }
 
-/// The units of a text in UTF-16: with a byte-order mark, or where every other byte of its beginning
-/// is zero.
+/// Returns the units of a text in UTF-16: with a byte-order mark, or where every other byte of its
+/// beginning is zero.
 fn utf16(bytes: &[u8]) -> Option<(Vec<u16>, &'static str)> {
     let zero = |at: usize| bytes.iter().skip(at).step_by(2).take(8).all(|&b| b == 0);
     let some = |at: usize| bytes.iter().skip(at).step_by(2).take(8).all(|&b| b != 0);
@@ -97,8 +97,8 @@ fn utf16(bytes: &[u8]) -> Option<(Vec<u16>, &'static str)> {
 
 const ESCAPE: u8 = 0x1B;
 
-/// The text without the control sequences of terminals, with blanks at the ends of lines instead;
-/// where the first one stood, and how many there were.
+/// Returns the text without the control sequences of terminals, with blanks at the ends of lines
+/// instead; the offset of the first one, and their number.
 fn without_escapes(text: &str) -> (String, usize, usize) {
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());
@@ -133,7 +133,7 @@ fn without_escapes(text: &str) -> (String, usize, usize) {
     (out, first, count)
 }
 
-/// The length of the control sequence at the beginning of some bytes.
+/// Returns the length of the control sequence at the beginning of some bytes.
 fn sequence(bytes: &[u8]) -> usize {
     let ends = |from: usize, last: &dyn Fn(u8) -> bool| {
         let line = bytes[from..].iter().take_while(|&&b| b != b'\n');
@@ -143,7 +143,7 @@ fn sequence(bytes: &[u8]) -> usize {
     match bytes.get(1) {
         // CSI: parameters, then a letter.
         Some(b'[') => ends(2, &|b| (0x40..=0x7E).contains(&b)),
-        // OSC (titles, links): to BEL, or to the backslash of ST.
+        // OSC (titles, links): up to BEL, or to the backslash of ST.
         Some(b']') => ends(2, &|b| b == 7 || b == b'\\'),
         Some(b'(' | b')') if bytes.len() > 2 && bytes[2].is_ascii() => 3,
         Some(b) if b.is_ascii() && *b != b'\n' => 2,

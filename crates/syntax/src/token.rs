@@ -7,14 +7,14 @@ use logos::Logos;
 pub struct LexState {
     /// Whether `//` here is floor division and not a comment.
     pub floor_div: bool,
-    /// Whether a block comment or string ran into the end of the file.
+    /// Whether a block comment or string is not terminated before the end of the file.
     pub unclosed: bool,
-    /// Whether the last name is a word that means something in some contexts.
+    /// Whether the last name is a word that has a meaning in some contexts.
     pub word: bool,
 }
 
-/// The sorts of tokens. The second half is never read from text: the layer between lexer and
-/// parser makes these out of names and punctuation where the context decides what they are.
+/// The kinds of tokens. The second half never comes from the lexer: the layer between lexer and
+/// parser creates these from names and punctuation where the context determines their kind.
 #[derive(Logos, Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 #[logos(extras = LexState)]
 #[logos(skip(r"[ \t\r\n\u{0C}]+"))]
@@ -56,7 +56,7 @@ pub enum Tok {
 
     /// `%x`; a dot belongs to the name where letters follow (`%layer.0.weight`), a colon where a
     /// number or another colon does (`%x:0`, `%onnx::Conv_0`). A number after a dot at the end is a
-    /// token of its own: binders decide whether it belongs to the name.
+    /// separate token: the binders decide whether it belongs to the name.
     #[regex(r"%[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|::[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|:[0-9]+|(\.[0-9]+)*\.[0-9]*[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*)*")]
     Local,
     #[regex(r"%[0-9]+")]
@@ -210,7 +210,7 @@ pub enum Tok {
     /// Characters that begin nothing.
     Unknown,
 
-    // What the layer above the lexer makes.
+    // Created by the layer above the lexer.
     /// `<` that opens type parameters or arguments.
     TLt,
     /// `>` that closes them.
@@ -223,7 +223,7 @@ pub enum Tok {
     Op,
     /// `prim_func` at the head of an item.
     PrimFunc,
-    /// Nothing: stands before `Name(…) :- …`.
+    /// A zero-width token before `Name(…) :- …`.
     Prolog,
     /// `where` of a signature.
     Where,
@@ -248,11 +248,11 @@ pub enum Tok {
     Init,
     /// `compute` in an `op` item.
     Compute,
-    /// A stretch of text that could not be read, reported already.
+    /// A run of text that could not be read, reported already.
     Error,
 }
 
-/// How an editor shows a token.
+/// The highlighting class of a token in an editor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HighlightClass {
     /// `let`
@@ -288,9 +288,9 @@ pub struct TokenInfo {
     pub tok: Tok,
     /// Its name in grammars and messages.
     pub name: &'static str,
-    /// How it may look.
+    /// An example of its text.
     pub example: &'static str,
-    /// How it is shown.
+    /// Its highlighting class.
     pub class: HighlightClass,
 }
 
@@ -392,7 +392,7 @@ table! {
 }
 
 impl Tok {
-    /// What messages call the token: `` `;` `` or "a local variable".
+    /// Returns the description of the token in messages: `` `;` `` or "a local variable".
     pub fn describe(self) -> &'static str {
         TOKENS
             .iter()
@@ -401,13 +401,13 @@ impl Tok {
     }
 }
 
-/// A name that some context reads in its own way: the automaton that reads it anyway tells it from
-/// others, so that nobody has to compare texts.
+/// Marks a name that has a special meaning in some context: the automaton that reads it anyway
+/// distinguishes it, so that no text comparison is needed.
 fn word(lex: &mut logos::Lexer<'_, Tok>) {
     lex.extras.word = true;
 }
 
-/// Scans a string after its opening quote: a backslash takes the next character with it.
+/// Scans a string after its opening quote: a backslash escapes the next character.
 fn string(lex: &mut logos::Lexer<'_, Tok>) {
     let rest = lex.remainder().as_bytes();
     let mut i = 0;
@@ -422,14 +422,14 @@ fn string(lex: &mut logos::Lexer<'_, Tok>) {
         }
     }
     lex.extras.unclosed = true;
-    // The mistake is nearly always on this line, and brackets at its end belong to the program;
-    // what follows is read on its own.
+    // The error is nearly always on this line, and brackets at its end belong to the program; what
+    // follows is read independently.
     let line = lex.remainder().lines().next().unwrap_or("");
     let text = line.trim_end_matches([')', ']', '}', '{', ';', ',', ' ', '\t', '\r']);
     lex.bump(text.len());
 }
 
-/// Takes everything up to the end: the metadata section is the last thing in a file.
+/// Takes everything up to the end: the metadata section is the last part of a file.
 fn rest(lex: &mut logos::Lexer<'_, Tok>) {
     lex.bump(lex.remainder().len());
 }
@@ -444,8 +444,8 @@ fn slashes(lex: &mut logos::Lexer<'_, Tok>) -> Tok {
     Tok::LineComment
 }
 
-/// Whether what follows `//` after a dimension is a divisor and no comment: an operand, and on the
-/// same line something that can stand after it (`n // 2, m`, but not `m // rows`).
+/// Returns whether the text after `//` following a dimension is a divisor rather than a comment: an
+/// operand, and on the same line something that can follow it (`n // 2, m`, but not `m // rows`).
 fn divides(rest: &str) -> bool {
     let line = rest.lines().next().unwrap_or("");
     let mut text = line.trim_start();

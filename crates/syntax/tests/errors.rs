@@ -1,4 +1,4 @@
-//! One mistake, one error, at its place and in plain words.
+//! One mistake, one error, at its location and in plain words.
 
 mod common;
 
@@ -9,7 +9,7 @@ use relax_base::explain::explain;
 /// The page of each code shows an example: it must give that error, and no other.
 #[test]
 fn the_examples_of_the_pages_are_what_they_say() {
-    // Pages whose mistake is not in the text, or takes more text than a page.
+    // Pages whose mistake is not in the text, or requires more text than fits on a page.
     let elsewhere = [112, 114, 118];
     for code in (101..=119).map(Code).filter(|c| !elsewhere.contains(&c.0)) {
         let page = explain(code).unwrap_or_else(|| panic!("{code} has no page"));

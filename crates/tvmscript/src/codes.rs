@@ -1,14 +1,14 @@
-//! The codes of this room's errors, `RX1350` to `RX1399`.
+//! The codes of this crate's errors, `RX1350` to `RX1399`.
 
 use relax_base::Code;
 
-/// A line is no statement of the language.
+/// A line that is not a statement of the language.
 pub const SYNTAX: Code = Code(1350);
-/// Indentation that fits no block, or a block that is missing.
+/// Indentation that matches no block, or a missing block.
 pub const INDENTATION: Code = Code(1351);
 /// A bracket without its other half.
 pub const BRACKET: Code = Code(1352);
-/// A string without end, or characters without meaning.
+/// An unterminated string, or invalid characters.
 pub const STRING: Code = Code(1353);
 /// Python that TVMScript does not have.
 pub const PYTHON: Code = Code(1354);
@@ -16,9 +16,9 @@ pub const PYTHON: Code = Code(1354);
 pub const UNDEFINED: Code = Code(1355);
 /// An operator, or an attribute of `R`, `I`, `T`, that does not exist.
 pub const UNKNOWN_OPERATOR: Code = Code(1356);
-/// Arguments that an operator does not take, or lacks.
+/// Arguments that an operator does not accept, or lacks.
 pub const ARGUMENTS: Code = Code(1357);
-/// An annotation that is no type.
+/// An annotation that is not a type.
 pub const ANNOTATION: Code = Code(1358);
 /// A name bound twice where it can be bound once.
 pub const BOUND_TWICE: Code = Code(1359);
@@ -26,11 +26,11 @@ pub const BOUND_TWICE: Code = Code(1359);
 pub const NO_FUNCTION: Code = Code(1360);
 /// A constant that has no value.
 pub const CONSTANT: Code = Code(1361);
-/// A statement at a place where it has no meaning.
+/// A statement in a position where it has no meaning.
 pub const STRUCTURE: Code = Code(1362);
-/// A value of another kind than the place takes.
+/// A value of another kind than expected.
 pub const KIND: Code = Code(1363);
-/// A metadata section that cannot be read, or an entry that it has not got.
+/// A metadata section that cannot be read, or an entry that does not exist.
 pub const METADATA: Code = Code(1364);
 /// A construct that has no form in TVMScript.
 pub const NO_FORM: Code = Code(1370);

@@ -1,9 +1,9 @@
 //! Relax as TVM 0.27 writes it: a subset of Python, read into the module and printed from it.
 //!
 //! A text becomes logical lines ([`parse`]: logos' tokens, joined where a bracket is open, with the
-//! indentation's changes), each line a statement by the grammar of `grammar/tvmscript.lalrpop`, and the
-//! statements a module ([`read`]). Nothing is evaluated: names, numbers and lists are worked out, operators
-//! stay calls. [`print()`] is the way back.
+//! indentation's changes), each line a statement by the grammar of `grammar/tvmscript.lalrpop`, and
+//! the statements a module ([`read`]). Nothing is evaluated: only names, numbers and lists are
+//! resolved, operators stay calls. [`print()`] is the inverse.
 
 pub mod ast;
 mod build;
@@ -23,5 +23,5 @@ pub use read::read;
 pub use token::Tok;
 pub use values::{Values, needs_values, values};
 
-/// How deep brackets may nest, as in Python.
+/// The maximum nesting depth of brackets, as in Python.
 const DEPTH: u32 = 200;

@@ -1,4 +1,4 @@
-//! Literals of Python: their values, and values as literals.
+//! Python literals: parsing and printing values.
 
 /// The value of an integer literal.
 pub(crate) fn integer(text: &str) -> Option<i64> {
@@ -15,7 +15,7 @@ pub(crate) fn integer(text: &str) -> Option<i64> {
     }
 }
 
-/// The content of a string literal, and how many bytes its opening quote has.
+/// Returns the content of a string literal, and the length of its opening quote in bytes.
 pub(crate) fn content(text: &str) -> (&str, usize) {
     let n = if text.len() >= 6 && (text.starts_with("\"\"\"") || text.starts_with("'''")) {
         3
@@ -25,7 +25,7 @@ pub(crate) fn content(text: &str) -> (&str, usize) {
     (text.get(n..text.len() - n).unwrap_or(""), n)
 }
 
-/// The value of a string literal; `None` for an escape that does not exist.
+/// Returns the value of a string literal; `None` for an invalid escape.
 pub(crate) fn unquote(text: &str) -> Option<String> {
     let (inner, _) = content(text);
     if !inner.contains('\\') {
@@ -99,7 +99,7 @@ pub(crate) fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// A float as a literal that is read as the same number.
+/// Prints a float as a literal that is read as the same number.
 pub(crate) fn float(x: f64, out: &mut String) {
     use std::fmt::Write;
     if x.is_nan() {

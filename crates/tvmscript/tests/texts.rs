@@ -1,6 +1,7 @@
-//! The texts of `tests/tvmscript/`: what they are printed as, or what is wrong with them.
+//! The texts of `tests/tvmscript/`: their printed form, or their errors.
 //!
-//! `RELAX_BLESS=1 cargo test -p relax-tvmscript --test texts` writes the results anew; review every line.
+//! `RELAX_BLESS=1 cargo test -p relax-tvmscript --test texts` rewrites the results; review every
+//! line.
 
 use std::path::{Path, PathBuf};
 
@@ -53,7 +54,7 @@ fn texts_are_printed_as_blessed() {
     }
 }
 
-/// What is printed is printed the same when it is read again.
+/// Printing is a fixpoint: printed text is printed the same when it is read again.
 #[test]
 fn printing_is_a_fixed_point() {
     for path in texts() {
@@ -64,7 +65,7 @@ fn printing_is_a_fixed_point() {
     }
 }
 
-/// Texts with parts left out, doubled or replaced are read to the end, whatever they mean.
+/// Texts with parts omitted, doubled or replaced are read to the end, whatever they mean.
 #[test]
 fn damaged_texts_are_read() {
     let mut seed = 1u64;
@@ -101,7 +102,7 @@ fn damaged_texts_are_read() {
     }
 }
 
-/// Depth is no matter of the stack.
+/// The depth of a text does not affect the stack.
 #[test]
 fn deep_texts_are_read() {
     let head = "@I.ir_module\nclass M:\n    @R.function\n    def f(x: R.Tensor):\n";

@@ -1,4 +1,4 @@
-//! Functions of the host, which compiled code calls by name.
+//! Host functions, which compiled code calls by name.
 
 use std::ffi::{CString, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,27 +17,28 @@ use crate::Error;
 
 use super::{Context, Host, Seen, dl, outside};
 
-/// What `call_packed` and `call_dps_packed` reach, by name. Functions are called on the thread that called the program.
+/// The functions that `call_packed` and `call_dps_packed` reach, by name. Functions are called on
+/// the thread that called the program.
 pub trait Packed: Send + Sync {
     /// Calls a function.
     ///
     /// # Errors
-    /// There is none of that name, or it failed.
+    /// There is no function of that name, or it failed.
     fn call(&self, name: &str, args: &[Value]) -> Result<Value, BoxError>;
 
     /// Calls a function that writes its last arguments.
     ///
     /// # Errors
-    /// As [`Packed::call`].
+    /// Like [`Packed::call`].
     fn call_dps(&self, name: &str, args: &[Place]) -> Result<(), BoxError>;
 }
 
-/// A tensor that a function may write, if it is the program's own.
+/// A tensor that a function may write, if the program owns it.
 #[derive(Clone, Debug)]
 pub struct Place {
     /// Its type and elements, which nobody else reads while the function runs.
     pub tensor: Tensor,
-    /// Whether its elements may be written, where they lie.
+    /// Whether its elements may be written in place.
     pub own: bool,
 }
 
@@ -49,7 +50,7 @@ pub(super) struct Registered {
 }
 
 impl Host {
-    /// Has compiled code call functions of these names there.
+    /// Registers functions of these names for compiled code to call.
     ///
     /// # Errors
     /// [`Error::Context`]: there is no memory, or a name cannot be one.
@@ -63,7 +64,8 @@ impl Host {
                 context: Arc::downgrade(&self.context),
             });
             let userdata = std::ptr::from_ref(&*registered).cast_mut().cast::<c_void>();
-            // SAFETY: the context lives; nobody calls through it once this host is gone, which keeps what it points to.
+            // SAFETY: the context lives; nobody calls through it once this host is gone, which
+            // keeps what it points to.
             let status =
                 unsafe { rx_register_packed(self.ctx, symbol.as_ptr(), Some(called), userdata) };
             if status != 0 {
@@ -75,7 +77,7 @@ impl Host {
     }
 }
 
-/// What the runtime calls.
+/// The function that the runtime calls.
 unsafe extern "C" fn called(
     ctx: *mut RxContext,
     userdata: *mut c_void,
@@ -84,7 +86,8 @@ unsafe extern "C" fn called(
     ret: *mut *mut RxObject,
 ) -> i32 {
     let call = || {
-        // SAFETY: `Host::register` gave a `Registered` that lives as long as calls are made; arguments are live values.
+        // SAFETY: `Host::register` gave a `Registered` that lives as long as calls are made;
+        // arguments are live values.
         unsafe {
             let registered = &*userdata.cast::<Registered>();
             let args = match usize::try_from(nargs) {
@@ -137,8 +140,8 @@ impl Registered {
     }
 }
 
-/// A tensor for a function: where it lies, if it is the program's own; a copy of what somebody lends to the program, for
-/// the function may keep it.
+/// Converts a tensor for a function: in place, if the program owns it; a copy if the program
+/// borrows it, since the function may keep it.
 ///
 /// # Safety
 /// `object` is a live value of the context.

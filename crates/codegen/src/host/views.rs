@@ -1,4 +1,4 @@
-//! Calls with tensors that lie in somebody else's memory, which make nothing but the result.
+//! Calls with tensors in external memory, which allocate nothing but the result.
 
 use relax_runtime::object::{Kind, RxObject};
 use relax_runtime::tensor::rx_tensor_borrow;
@@ -9,7 +9,7 @@ use std::ptr::null_mut;
 use super::{Host, LENT, Owned, Seen, dl};
 use crate::{Entry, Error};
 
-/// A compact tensor in somebody's memory.
+/// A compact tensor in external memory.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// The element type.
@@ -20,19 +20,19 @@ pub struct View<'a> {
     pub bytes: &'a [u8],
 }
 
-/// What a call gave.
+/// The result of a call.
 #[derive(Debug)]
 pub enum Given<'a> {
-    /// A small tensor, which is there while it is looked at.
+    /// A small tensor, which is valid while the result is read.
     Small(View<'a>),
     /// Anything else.
     Value(Value),
 }
 
-/// So many arguments need no memory of their own.
+/// The number of arguments that need no heap allocation.
 const FEW: usize = 8;
 
-/// Arguments as objects, which are released when they go.
+/// Arguments as objects, which are released on drop.
 struct Arguments<'h, 'a> {
     host: &'h Host,
     objects: &'a mut [*mut RxObject],
@@ -50,7 +50,7 @@ impl Drop for Arguments<'_, '_> {
 }
 
 impl Host {
-    /// Calls an entry and looks at its result.
+    /// Calls an entry and passes its result to a function.
     ///
     /// # Safety
     /// `code` is an entry of a [`Jit`](crate::Jit) that lives, or of a library over this runtime.
@@ -99,7 +99,7 @@ impl Host {
     /// Calls an entry as [`Host::call_lending`] does.
     ///
     /// # Safety
-    /// As for [`Host::call_views`].
+    /// See [`Host::call_views`].
     ///
     /// # Errors
     /// [`Error::Call`]: the runtime's message.

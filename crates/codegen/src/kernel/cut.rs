@@ -1,5 +1,6 @@
-//! Stages of constant size that read arrays at indices with divisions in them (reshaped, split into heads): loops are cut
-//! where the divisions cut them, and then every array is walked in even steps.
+//! Stages of constant size that read arrays at indices with divisions in them (reshapes, splits
+//! into heads): loops are split where the divisions require it, and then every array is traversed
+//! with constant strides.
 
 use relax_loops::{Buf, Compute, Ex, ExKind, Var};
 use rustc_hash::FxHashMap;
@@ -10,17 +11,18 @@ use super::{Kernel, digits};
 /// Most loads of a stage.
 const LOADS: usize = 16;
 
-/// Loops in place of a stage's own, and how they walk what it reads.
+/// The loops that replace a stage's own, and how they traverse the arrays that it reads.
 pub(super) struct Cut {
-    /// Variables that nothing else has, with their extents; those of the result come first.
+    /// Fresh variables, with their extents; those of the result come first.
     pub axes: Vec<(Var, Ex)>,
-    /// How many of them are the result's.
+    /// The number of those that are the result's.
     pub result_axes: usize,
     /// Loads by the address of their expression.
     pub loads: FxHashMap<usize, Input>,
 }
 
-/// The loads of an expression; `None` where something else than their indices depends on a variable.
+/// Returns the loads of an expression; `None` where anything other than their indices depends on a
+/// variable.
 fn loads(value: &Ex) -> Option<Vec<(usize, Buf, &[Ex])>> {
     let (mut found, mut work) = (Vec::new(), vec![value]);
     while let Some(e) = work.pop() {
@@ -41,7 +43,7 @@ fn loads(value: &Ex) -> Option<Vec<(usize, Buf, &[Ex])>> {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// How a stage over `axes` is cut; `None` where it need not be, or cannot.
+    /// Returns how a stage over `axes` is split; `None` where it need not be, or cannot.
     pub(super) fn cut(&self, c: &Compute, axes: &[(Var, Ex)]) -> Option<Cut> {
         let known = |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(Ex::as_int).collect() };
         let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();

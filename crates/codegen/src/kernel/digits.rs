@@ -1,19 +1,20 @@
-//! Indices of constant size with divisions in them: `x[(i * 8 + j) // 64, (i * 8 + j) % 64]` walks an array in
-//! even steps once the loops are cut where the divisions cut them.
+//! Indices of constant size with divisions in them: `x[(i * 8 + j) // 64, (i * 8 + j) % 64]`
+//! traverses an array with constant strides once the loops are split where the divisions require
+//! it.
 //!
-//! Each axis is a list of digits of mixed radix. An index is a sum of digits with coefficients; a division by
-//! `c` takes the terms that are multiples of `c`, when the others together stay below `c`. Where one digit
-//! straddles `c`, it is cut in two and everything is tried again.
+//! Each axis is a list of mixed-radix digits. An index is a sum of digits with coefficients; a
+//! division by `c` takes the terms that are multiples of `c`, when the others together stay below
+//! `c`. Where one digit straddles `c`, it is split in two and everything is tried again.
 
 use relax_loops::{BinOp, Ex, ExKind, Var};
 
 /// Most digits.
 const MOST: usize = 12;
-/// How deep index expressions may nest.
+/// The maximum nesting depth of index expressions.
 const DEPTH: usize = 24;
 
-/// What is read where an index lies below a bound, and below no bound of the parts before; where there is no bound,
-/// everywhere else.
+/// The source read where an index is below a bound, and not below the bounds of earlier parts;
+/// without a bound, everywhere else.
 pub(super) struct Part<'e> {
     pub below: Option<(&'e Ex, i64)>,
     /// The index of what is read, and the shape of the array.
@@ -21,14 +22,14 @@ pub(super) struct Part<'e> {
     pub shape: Vec<i64>,
 }
 
-/// How a part is walked: loops of which one goes over a range only.
+/// The traversal of a part: loops of which one runs over a range only.
 pub(super) struct Walk {
-    /// Which loop's range it is.
+    /// The loop that has the range.
     pub digit: usize,
     pub range: (i64, i64),
     /// The array's step along each loop, in elements.
     pub steps: Vec<i64>,
-    /// Where the element is that is read where all loops are at 0.
+    /// The offset of the element that is read when all loops are at 0.
     pub first: i64,
 }
 
@@ -39,19 +40,20 @@ struct Sum {
     rest: i64,
 }
 
-/// Why an index is no such sum.
+/// Why an index is not such a sum.
 #[derive(Clone, Copy)]
 enum Trouble {
-    /// Digit `.0` has to be cut so that its inner part has extent `.1`.
+    /// Digit `.0` has to be split so that its inner part has extent `.1`.
     Cut(usize, i64),
     Never,
 }
 
-/// The digits of all axes: axis and extent; and a range that one of them stays in.
+/// The digits of all axes, as axis and extent, and a range that one of them stays in.
 struct Digits(Vec<(usize, i64)>, Option<(usize, (i64, i64))>);
 
 impl Digits {
-    /// The digits of axes of these extents, cut until `found` has no more trouble with them, and what it finds then.
+    /// Returns the digits of axes of these extents, split until `found` needs no more splits, and
+    /// its result then.
     fn cut<T>(
         extents: &[i64],
         found: impl Fn(&Digits) -> Result<T, Trouble>,
@@ -66,7 +68,7 @@ impl Digits {
         }
     }
 
-    /// The least and the greatest value of a sum.
+    /// Returns the least and the greatest value of a sum.
     fn range(&self, terms: &[i64]) -> (i64, i64) {
         let mut range = (0i64, 0i64);
         for (at, (k, d)) in terms.iter().zip(&self.0).enumerate() {
@@ -83,7 +85,7 @@ impl Digits {
         range
     }
 
-    /// The digit, and the value of it, below which an index is below a bound.
+    /// Returns the digit, and its value, below which an index is below a bound.
     fn below(&self, place: &Ex, axes: &[Var], bound: i64) -> Result<(usize, i64), Trouble> {
         let sum = self.sum(place, axes, DEPTH)?;
         let (digit, &k) = (sum.terms.iter().enumerate())
@@ -101,7 +103,7 @@ impl Digits {
         Ok((digit, value.clamp(0, self.0[digit].1)))
     }
 
-    /// How all parts are walked.
+    /// Returns the traversals of all parts.
     fn parts(&self, axes: &[Var], parts: &[Part<'_>]) -> Result<Vec<Walk>, Trouble> {
         let mut walks: Vec<Walk> = Vec::with_capacity(parts.len());
         for part in parts {
@@ -134,7 +136,7 @@ impl Digits {
         Ok(walks)
     }
 
-    /// Cuts a digit in two; `false` where that is no way out.
+    /// Splits a digit in two; returns `false` where that is not the remedy.
     fn mend(&mut self, trouble: Trouble) -> bool {
         match trouble {
             Trouble::Cut(digit, inner) if self.0.len() < MOST => {
@@ -203,7 +205,7 @@ impl Digits {
         }
     }
 
-    /// The steps of an array along all digits, and where its first element is.
+    /// Returns the strides of an array along all digits, and the offset of its first element.
     fn steps(&self, axes: &[Var], index: &[Ex], shape: &[i64]) -> Result<(Vec<i64>, i64), Trouble> {
         let (mut steps, mut first, mut size) = (vec![0i64; self.0.len()], 0i64, 1i64);
         for (e, &n) in index.iter().zip(shape).rev() {
@@ -251,16 +253,17 @@ impl Digits {
     }
 }
 
-/// Loops that walk several arrays in even steps.
+/// Loops that traverse several arrays with constant strides.
 pub(super) struct Walks {
-    /// The axis and the extent of each, outermost first; together they go over the axes in order.
+    /// The axis and the extent of each, outermost first; together they enumerate the axes in order.
     pub digits: Vec<(usize, i64)>,
-    /// For each array its steps along them, in elements, and where the first element is.
+    /// For each array its strides along them, in elements, and the offset of its first element.
     pub loads: Vec<(Vec<i64>, i64)>,
 }
 
-/// How loops over `axes` of these extents walk arrays, each read at an index and of a shape; `None` when no cut makes
-/// the steps even, or an index is not proven to be inside.
+/// Returns how loops over `axes` of these extents traverse arrays, each read at an index and of a
+/// shape; `None` when no split makes the strides constant, or an index is not proven to be in
+/// bounds.
 pub(super) fn walks(axes: &[Var], extents: &[i64], loads: &[(&[Ex], Vec<i64>)]) -> Option<Walks> {
     let shapes = loads.iter().flat_map(|l| &l.1);
     if extents.iter().chain(shapes).any(|&n| n < 1) {
@@ -273,8 +276,9 @@ pub(super) fn walks(axes: &[Var], extents: &[i64], loads: &[(&[Ex], Vec<i64>)]) 
     Some(Walks { digits, loads })
 }
 
-/// How loops over `axes` of these extents walk the arrays of some parts: the loops' extents, outermost first, and a walk
-/// for each part. `None` as for [`walks`], and where a bound does not cut one loop.
+/// Returns how loops over `axes` of these extents traverse the arrays of some parts: the loops'
+/// extents, outermost first, and a traversal for each part. `None` as for [`walks`], and where a
+/// bound does not split one loop.
 pub(super) fn parts(
     axes: &[Var],
     extents: &[i64],
@@ -293,7 +297,7 @@ mod tests {
     use super::*;
     use relax_tensor::DType;
 
-    /// Every element that the walk reads is the one that the index names.
+    /// Asserts that every element that the traversal reads is the one that the index names.
     fn check(
         extents: &[i64],
         shape: &[i64],
@@ -367,7 +371,7 @@ mod tests {
 
     #[test]
     fn joined_and_reshaped_parts_have_loops_of_their_own() {
-        // (2, 3, 4) joined with (5, 3, 4) along its first axis, as (3, 28).
+        // (2, 3, 4) concatenated with (5, 3, 4) along its first axis, as (3, 28).
         let axes = [Var(0), Var(1)];
         let [i, j] = axes.map(|v| Ex::var(v, DType::I64));
         let at = j.floor_div(Ex::idx(4));
@@ -385,7 +389,7 @@ mod tests {
         let found: Vec<_> = walks.iter().map(|w| (w.digit, w.range, w.first)).collect();
         assert_eq!(found, [(1, (0, 2), 0), (1, (2, 7), -24)]);
         assert!(walks.iter().all(|w| w.steps == [4, 12, 1]));
-        // A bound within a row of the inner loop is no bound of the outer one.
+        // A bound within a row of the inner loop is not a bound of the outer one.
         let lanes = [part(Some((&j, 6)), &one, 7), part(None, &one, 7)];
         assert!(parts(&axes, &[3, 28], &lanes).is_none());
     }

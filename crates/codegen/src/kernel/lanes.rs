@@ -18,11 +18,11 @@ pub(super) enum Vector {
     Each(Vec<Value>),
     /// Vectors of 16 bytes, in order.
     Parts(Vec<Value>),
-    /// Of `bool`: vectors in which a lane is all ones or all zeros.
+    /// For `bool`: vectors in which a lane is all ones or all zeros.
     Mask(Vec<Value>),
 }
 
-/// The vector of 16 bytes of an element type, if there are operations on it.
+/// Returns the vector type of 16 bytes of an element type, if it has operations.
 pub(super) fn vector_type(dtype: DType) -> Option<Type> {
     let exact = usize::from(dtype.bits) == 8 * dtype.size() && dtype.lanes == 1;
     Some(match (dtype.code, dtype.size()) {
@@ -51,19 +51,19 @@ fn on(isa: &dyn TargetIsa, flag: &str) -> bool {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Whether the target has vectors of 16 bytes.
+    /// Returns whether the target has vectors of 16 bytes.
     pub(super) fn has_vectors(&self) -> bool {
         let isa = self.env.module.isa();
         matches!(isa.name(), "x64" | "aarch64")
     }
 
-    /// Whether the target rounds vectors to whole numbers.
+    /// Returns whether the target can round vectors to integers.
     fn rounds(&self) -> bool {
         let isa = self.env.module.isa();
         isa.name() != "x64" || on(isa, "has_sse41")
     }
 
-    /// The vectors that hold the lanes' elements, if these fill whole ones.
+    /// Returns the type of the vectors that hold the lanes' elements, if these fill whole ones.
     pub(super) fn parts_type(&self, dtype: DType) -> Option<Type> {
         let full = (self.group().width * dtype.size()).is_multiple_of(16);
         vector_type(dtype).filter(|_| full)
@@ -128,7 +128,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// The values of an expression in all lanes; as [`Kernel::eval`], a work list.
+    /// Returns the values of an expression in all lanes; like [`Kernel::eval`], with a worklist.
     pub(super) fn vector(&mut self, root: &Ex) -> Result<Vector> {
         let mut work = vec![Work::Visit(root)];
         while let Some(step) = work.pop() {
@@ -177,7 +177,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// One node that differs from lane to lane; its children are known.
+    /// Evaluates one node that varies between lanes; its children are known.
     fn vector_node(&mut self, e: &Ex) -> Result<Vector> {
         let get = |k: &Self, e: &Ex| k.vector_known(e).expect("children first");
         let to = e.dtype();

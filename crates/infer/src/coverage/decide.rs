@@ -1,10 +1,12 @@
-//! Whether some value matches none of a list of patterns, for matches that are too large to spell out what is missing.
+//! Decides whether some value matches none of a list of patterns, for matches that are too large to
+//! enumerate the missing patterns.
 //!
-//! Usefulness of patterns is satisfiability in another dress: a row of a match is a conjunction of tests ("the part at
-//! this place is built by this constructor"), and a value that no row takes fails a test of each. So this is the
-//! procedure of Davis, Logemann and Loveland over constructors instead of truth values: a row with one test left
-//! excludes its constructor, a constructor that no row asks for is the best choice at its place, and what was found to
-//! have no such value is remembered by the rows that were left.
+//! Usefulness of patterns is a form of satisfiability: a row of a match is a conjunction of tests
+//! ("the part at this place is built by this constructor"), and a value that no row matches fails a
+//! test of each. So this is the Davis-Logemann-Loveland procedure over constructors instead of
+//! truth values: a row with one remaining test excludes its constructor, a constructor that no row
+//! tests is the best choice at its place, and states without such a value are remembered by their
+//! remaining rows.
 //!
 //! Invariant: keeps its own stack, and its work is bounded.
 
@@ -17,18 +19,19 @@ use rustc_hash::{FxHashMap, FxHashSet};
 /// The answer.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Decision {
-    /// A value that no row takes, as a pattern.
+    /// A value that no row matches, as a pattern.
     Missing(String),
-    /// The rows take every value.
+    /// The rows match every value.
     Covered,
-    /// The work was more than it may be.
+    /// The work limit was exceeded.
     Unknown,
 }
 
-/// A part of the value: an index into the table of places. Parts have larger numbers than what they are parts of.
+/// A part of the value: an index into the table of places. Parts have larger numbers than the
+/// places that contain them.
 type Place = u32;
 
-/// Which part of which place a place is: under a constructor, or of a tuple.
+/// The position of a place within its parent: under a constructor, or of a tuple.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct PartOf {
     whole: Place,
@@ -36,10 +39,11 @@ struct PartOf {
     index: u32,
 }
 
-/// A row: at each of these places the value must be built by the pattern's constructor. Sorted by place.
+/// A row: at each of these places the value must be built by the pattern's constructor. Sorted by
+/// place.
 type Row = Rc<[(Place, PatId)]>;
 
-/// What is still to be refuted, and what was chosen on the way.
+/// The rows still to be refuted, and the choices made so far.
 #[derive(Clone)]
 struct State {
     rows: Vec<Row>,
@@ -47,28 +51,30 @@ struct State {
     excluded: FxHashMap<Place, BTreeSet<CtorId>>,
 }
 
-/// What decides whether a state has a value: its rows, and what is excluded at their places.
+/// The key of a state, which determines whether it has a value: its rows, and the excluded
+/// constructors at their places.
 type Key = (Vec<Row>, Vec<(Place, Vec<CtorId>)>);
 
 enum Task {
     Try(State),
-    /// All ways on from a state were tried.
+    /// All branches of a state were tried.
     Dead(Key),
 }
 
 struct Search<'m> {
     m: &'m Module,
-    /// The place of each part, and what each place is.
+    /// The place of each part, and the part that each place is.
     parts: FxHashMap<PartOf, Place>,
     places: Vec<Option<PartOf>>,
-    /// Places that hold tuples, and of how many parts.
+    /// The places that hold tuples, with the number of their fields.
     tuples: FxHashMap<Place, u32>,
     dead: FxHashSet<Key>,
-    /// Work that is left, in rows that are looked at.
+    /// The remaining work, in visited rows.
     budget: u64,
 }
 
-/// Looks for a value that matches `pattern` (any value, without one) and none of `rows`; takes from `budget` what it did.
+/// Searches for a value that matches `pattern` (any value, without one) and none of `rows`;
+/// subtracts its work from `budget`.
 pub(super) fn decide(
     m: &Module,
     rows: &[PatId],
@@ -89,7 +95,7 @@ pub(super) fn decide(
         chosen: Vec::new(),
         excluded: FxHashMap::default(),
     };
-    // What the pattern asks for is chosen already.
+    // The constructors of the pattern are chosen already.
     let mut asked: Vec<(Place, PatId)> = pattern.map(|p| (0, p)).into_iter().collect();
     while let Some((place, p)) = asked.pop() {
         for &(place, p) in search.row(&[(place, p)]).iter() {
@@ -113,7 +119,7 @@ impl Search<'_> {
         })
     }
 
-    /// The parts of a pattern's constructor with their patterns.
+    /// Returns the fields of a pattern's constructor with their patterns.
     fn under(&mut self, whole: Place, c: CtorId, parts: &[PatId]) -> Vec<(Place, PatId)> {
         let under = Some(c);
         let parts = parts.iter().take(self.m.ctors[c].fields.len());
@@ -130,7 +136,8 @@ impl Search<'_> {
         (0u32..).zip(parts).map(place).collect()
     }
 
-    /// The tests of some patterns at some places: tuples are taken apart, what takes anything is no test.
+    /// Returns the tests of some patterns at some places: tuples are destructured, wildcards are no
+    /// tests.
     fn row(&mut self, patterns: &[(Place, PatId)]) -> Row {
         let m = self.m;
         let mut tests = Vec::new();
@@ -164,7 +171,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the parts of a constructor pattern take anything.
+    /// Returns whether the fields of a constructor pattern are all wildcards.
     fn is_plain(&self, p: PatId) -> bool {
         let mut work = vec![p];
         let mut first = true;
@@ -179,7 +186,7 @@ impl Search<'_> {
         true
     }
 
-    /// The constructors that a place may still have; `like` is one of its type.
+    /// Returns the constructors that a place may still have; `like` is one of its type.
     fn open(&self, state: &State, place: Place, like: CtorId) -> Vec<CtorId> {
         let out = state.excluded.get(&place);
         let all = &self.m.adts[self.m.ctors[like].adt].ctors;
@@ -187,7 +194,8 @@ impl Search<'_> {
         all.iter().filter(open).copied().collect()
     }
 
-    /// Goes on with a constructor at a place: rows that ask for another one are refuted, the others ask for its parts.
+    /// Chooses a constructor for a place: rows that test for another one are refuted, the others
+    /// test its fields.
     fn choose(&mut self, state: &mut State, place: Place, c: CtorId) {
         let rows = std::mem::take(&mut state.rows);
         self.budget = self.budget.saturating_sub(rows.len() as u64);
@@ -214,7 +222,7 @@ impl Search<'_> {
         state.chosen.push((place, c));
     }
 
-    /// Does what has only one way; whether some value may still be left.
+    /// Propagates forced choices; returns whether some value may still remain.
     fn settle(&mut self, state: &mut State) -> bool {
         loop {
             self.budget = self.budget.saturating_sub(1 + state.rows.len() as u64);
@@ -254,7 +262,8 @@ impl Search<'_> {
         }
     }
 
-    /// The place at which the most and shortest rows have a test, and a constructor of its type.
+    /// Returns the place at which the most and shortest rows have a test, and a constructor of its
+    /// type.
     fn busiest(&self, state: &State) -> Option<(Place, CtorId)> {
         let mut weights: FxHashMap<Place, (f64, CtorId)> = FxHashMap::default();
         for row in &state.rows {
@@ -312,7 +321,8 @@ impl Search<'_> {
                 .flat_map(|r| r.iter().filter(|t| t.0 == place))
                 .filter_map(|t| self.ctor(t.1))
                 .collect();
-            // One that no row asks for refutes all that ask at this place: no other way is better.
+            // One that no row tests for refutes all rows with a test at this place: no other choice
+            // is better.
             let ways = match open.iter().find(|c| !asked.contains(c)) {
                 Some(&other) => vec![other],
                 None => open,
@@ -326,11 +336,11 @@ impl Search<'_> {
         Decision::Covered
     }
 
-    /// The value that was found, as a pattern.
+    /// Returns the value that was found, as a pattern.
     fn spell(&self, state: &State) -> String {
         let chosen: FxHashMap<Place, CtorId> = state.chosen.iter().copied().collect();
         let mut texts: FxHashMap<Place, String> = FxHashMap::default();
-        // Parts stand behind what they are parts of.
+        // Parts come after the places that contain them.
         for place in (0..self.places.len() as Place).rev() {
             let list = |under: Option<CtorId>, n: u32| -> String {
                 let text = |index| {

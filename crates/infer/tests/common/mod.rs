@@ -30,13 +30,13 @@ pub fn check_with(text: &str, options: &InferOptions) -> Checked {
     }
 }
 
-/// The same with default options.
+/// Like [`check_with`], with default options.
 pub fn check(text: &str) -> Checked {
     check_with(text, &InferOptions::default())
 }
 
 impl Checked {
-    /// Requires that there is nothing to say.
+    /// Asserts that there are no diagnostics.
     pub fn fine(self) -> Checked {
         assert!(self.diagnostics.is_empty(), "{:#?}", self.diagnostics);
         self

@@ -1,17 +1,18 @@
-//! The bytecode that expressions and statements become, and the machine that runs it.
+//! The bytecode of expressions and statements, and the machine that runs it.
 //!
-//! A register holds one lane (*uniform*) or as many as the strip at hand has (*wide*); which of
-//! the two is known when the code is made. Loop nests run on uniform registers only.
+//! A register holds one lane (*uniform*) or as many as the current strip has (*wide*), which is
+//! decided at compile time. Loop nests run on uniform registers only.
 
 use super::error::Fault;
 use super::memory::{Bufs, Dst, Lanes, Memory, Src};
 use super::num::{self, Class, Num};
 use crate::{BinOp, Buf, UnOp};
 
-/// Lanes of a full strip: long enough to pay for dispatch, short enough for the first cache.
+/// The lanes of a full strip: long enough to amortise dispatch, short enough for the first-level
+/// cache.
 pub(super) const STRIP: usize = 256;
 
-/// A register: while code is made a number, in finished code its first word.
+/// A register: a number during compilation, its first word in finished code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reg {
     pub(super) at: u32,
@@ -43,7 +44,7 @@ pub(super) enum Ins {
     Span(u32, Box<[AxisIndex]>),
     /// Destination, buffer, span, mask.
     Load(Reg, Buf, u32, Box<[AxisIndex]>, Option<Reg>),
-    /// Uniform load, and its number among the accesses whose places are known.
+    /// A uniform load, and its number among the accesses with source locations.
     Fetch(Reg, Buf, Box<[Reg]>, Option<u32>),
     /// Uniform store, likewise.
     Store(Buf, Box<[Reg]>, Reg, Option<u32>),
@@ -115,7 +116,7 @@ impl Ins {
     }
 }
 
-/// What [`Ins::Span`] found out about the wide parts of an index.
+/// The result of [`Ins::Span`] for the wide parts of an index.
 #[derive(Default)]
 pub(super) struct Span {
     /// Least and greatest wide part per axis.
@@ -128,7 +129,7 @@ pub(super) struct Span {
 
 #[derive(Default, Clone, Copy)]
 enum Shape {
-    /// From the first offset on, at a step that is not negative.
+    /// From the first offset on, with a non-negative step.
     Step(i64, usize),
     Runs,
     #[default]
@@ -139,7 +140,7 @@ enum Shape {
 pub(super) struct Machine {
     words: Vec<u64>,
     spans: Vec<Span>,
-    /// Lanes of the strip at hand.
+    /// The lanes of the current strip.
     pub(super) lanes: usize,
 }
 
@@ -202,8 +203,8 @@ impl Machine {
         self.binary(op, num, spare, acc, value);
         self.copy(num, acc, spare);
     }
-    /// Folds the first `n` lanes of `acc` into its first lane, pairwise (the more exact order for
-    /// sums).
+    /// Reduces the first `n` lanes of `acc` into its first lane, pairwise (the more accurate order
+    /// for sums).
     pub(super) fn fold(&mut self, op: BinOp, num: Num, acc: Reg, mut n: usize, spare: Reg) {
         while n > 1 {
             let half = n.div_ceil(2);
@@ -422,7 +423,7 @@ impl Machine {
         }
     }
 
-    /// Sums up the wide parts of an index: their range per axis, and the flat offsets.
+    /// Computes the range of the wide parts of an index per axis, and the flat offsets.
     fn span(&mut self, number: u32, axes: &[AxisIndex]) {
         let mut span = std::mem::take(&mut self.spans[number as usize]);
         let n = self.lanes;
@@ -515,7 +516,7 @@ impl Machine {
         result
     }
 
-    /// A load some of whose lanes may be outside: those must be masked.
+    /// Executes a load some of whose lanes may be out of bounds: those must be masked.
     #[cold]
     fn load_some(
         &mut self,
@@ -545,7 +546,7 @@ impl Machine {
                 return Err((number, u));
             };
             let wide = lanes!(self, r, i64);
-            // Without an early end, so that the compiler can do several lanes at a time.
+            // Without an early exit, so that the compiler can vectorise it.
             let mut bad = false;
             for (w, a) in wide.iter().zip(active) {
                 bad |= (*a != 0) & outside(w.wrapping_add(u));

@@ -1,4 +1,4 @@
-//! What can go wrong when a tensor program runs.
+//! The errors of executing a tensor program.
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ pub(super) enum Fault {
     },
 }
 
-/// Why a tensor program stopped.
+/// Why execution of a tensor program failed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExecFault {
     /// An element outside its buffer.
@@ -54,22 +54,22 @@ pub enum ExecFault {
     },
     /// An assertion of the program.
     Assertion(String),
-    /// Extents that are negative, or more memory than there is.
+    /// Extents that are negative, or require more memory than there is.
     Size {
         /// The buffer.
         buffer: Symbol,
         /// Its extents.
         shape: Vec<i64>,
     },
-    /// A wrong number of inputs or output shapes: what, wanted, given.
+    /// A wrong number of inputs or output shapes: what, expected, given.
     Count(&'static str, usize, usize),
-    /// A tensor of the wrong type or rank: the buffer, and what was wanted and given.
+    /// A tensor of the wrong type or rank: the buffer, and what was expected and given.
     Argument {
         /// The buffer.
         buffer: Symbol,
         /// Type and rank that the program declares.
         wanted: String,
-        /// What was given.
+        /// The actual argument.
         found: String,
     },
     /// An extent that does not fit the others.
@@ -78,13 +78,13 @@ pub enum ExecFault {
         buffer: Symbol,
         /// The axis, from 0.
         axis: usize,
-        /// What the program computes for it.
+        /// The value that the program computes for it.
         wanted: i64,
-        /// What is there.
+        /// The actual value.
         found: i64,
     },
-    /// The program breaks a rule of tensor programs (the verifier would have said so) or needs
-    /// what reference execution does not have.
+    /// The program breaks a rule of tensor programs (the verifier would have reported it) or needs
+    /// something that reference execution does not support.
     Refused(String),
 }
 
@@ -93,10 +93,10 @@ pub enum ExecFault {
 pub struct ExecError {
     /// The program's name.
     pub program: Symbol,
-    /// Where it stands in text, if it does.
+    /// Its location in text, if it has one.
     pub span: Span,
-    /// The place of the failing part itself (an assertion, an operator of a fused group), where it is
-    /// known.
+    /// The location of the failing part itself (an assertion, an operator of a fused group), where
+    /// it is known.
     pub own: Span,
     /// Why.
     pub fault: ExecFault,
@@ -171,7 +171,7 @@ impl ExecError {
         }
     }
 
-    /// The error as a diagnostic at `span` (the call, or the program's own place).
+    /// Returns the error as a diagnostic at `span` (the call, or the program's own location).
     pub fn diagnostic(&self, span: Span) -> Diagnostic {
         let code = match &self.fault {
             ExecFault::OutOfBounds { .. } => Code(850),
@@ -201,7 +201,7 @@ impl ExecError {
 
 impl fmt::Display for ExecError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // What an operator says about its operands says which operator.
+        // An error about an operator's operands names the operator.
         if !(self.span.is_none() && matches!(self.fault, ExecFault::Assertion(_))) {
             write!(f, "tensor program `{}`: ", self.program)?;
         }

@@ -1,4 +1,4 @@
-//! Buffers at run time, and the movement of elements between them and register lanes.
+//! Buffers at run time, and the transfer of elements between them and register lanes.
 
 use half::{bf16, f16};
 use relax_base::Id;
@@ -10,7 +10,7 @@ use crate::Buf;
 
 /// A buffer that exists.
 pub(super) struct Memory {
-    /// First byte. Points into `own`, or into an input tensor that outlives the execution.
+    /// The first byte. Points into `own`, or into an input tensor that outlives the execution.
     ptr: *mut u8,
     own: Vec<u64>,
     dtype: DType,
@@ -34,11 +34,12 @@ impl Memory {
             writable: false,
         })
     }
-    /// Fresh memory, zeroed; `None` when the size is no size or there is no such memory.
+    /// Allocates fresh memory, zeroed; `None` when the size is invalid or the memory is not
+    /// available.
     pub(super) fn fresh(dtype: DType, shape: Vec<i64>) -> Option<Memory> {
         let words = Tensor::byte_len(dtype, &shape)?.div_ceil(8);
-        // Asked for first, so that a size beyond the machine is an error and no abort; the zeroed
-        // allocation itself costs no pages until they are written.
+        // Reserved first, so that a size beyond the machine is an error rather than an abort; the
+        // zeroed allocation itself uses no pages until they are written.
         Vec::<u64>::new().try_reserve_exact(words).ok()?;
         let mut own = vec![0u64; words];
         Some(Memory {
@@ -50,12 +51,12 @@ impl Memory {
             writable: true,
         })
     }
-    /// Zeroes it for another life with the same extents.
+    /// Zeroes it for reuse with the same extents.
     pub(super) fn clear(&mut self) {
         self.own.fill(0);
         self.ptr = self.own.as_mut_ptr().cast();
     }
-    /// The elements as a tensor.
+    /// Returns the elements as a tensor.
     pub(super) fn tensor(&self) -> Tensor {
         let mut t = Tensor::zeros(self.dtype, &self.shape);
         let bytes = t.bytes_mut();
@@ -63,7 +64,7 @@ impl Memory {
         bytes.copy_from_slice(unsafe { std::slice::from_raw_parts(self.ptr, bytes.len()) });
         t
     }
-    /// The place of an element; the axis where `index` is outside otherwise.
+    /// Returns the offset of an element; the axis where `index` is out of bounds otherwise.
     #[inline]
     pub(super) fn offset(&self, index: impl Iterator<Item = i64>) -> Result<usize, (usize, i64)> {
         let mut flat = 0;
@@ -77,17 +78,17 @@ impl Memory {
     }
 }
 
-/// Which elements a load takes, after its bounds were checked.
+/// The elements that a load reads, after its bounds were checked.
 pub(super) enum Lanes<'a> {
     /// Element `base + l * step` in lane `l`.
     Step(usize, usize),
-    /// Runs of consecutive elements: (first lane, offset from the base), to be read up to the
-    /// next run's first lane.
+    /// Runs of consecutive elements: (first lane, offset from the base), up to the next run's first
+    /// lane.
     Runs(i64, &'a [(u32, i64)]),
     /// Element `base + offset[l]` in lane `l`.
     At(i64, &'a [i64]),
-    /// As `At`, in the lanes where the mask is not 0; what the others give is not looked at, but
-    /// the buffer has a first element.
+    /// Like `At`, in the lanes where the mask is not 0; the other lanes are ignored, but the buffer
+    /// has a first element.
     Some(i64, &'a [i64], &'a [i64]),
 }
 
@@ -141,7 +142,7 @@ pub(super) enum Dst<'a> {
     Double(&'a mut [f64]),
 }
 
-/// Register lanes for a store to read; one lane is the same for all elements.
+/// Register lanes for a store to read; a single lane is the same for all elements.
 pub(super) enum Src<'a> {
     Int(&'a [i64]),
     Single(&'a [f32]),
@@ -218,7 +219,7 @@ impl Memory {
     }
 }
 
-/// All buffers of a program: those that exist by now.
+/// All buffers of a program that exist so far.
 pub(super) struct Bufs(pub(super) Vec<Option<Memory>>);
 
 impl Bufs {
@@ -229,7 +230,7 @@ impl Bufs {
             .as_ref()
             .expect("stages run after their buffers exist")
     }
-    /// The fault of an index outside a buffer.
+    /// Returns the fault of an index outside a buffer.
     #[cold]
     pub(super) fn outside(
         &self,
@@ -255,7 +256,7 @@ impl Bufs {
 }
 
 impl Bufs {
-    /// Makes a local buffer, or makes it anew.
+    /// Creates a local buffer, or creates it again.
     pub(super) fn local(&mut self, buf: Buf, shape: Vec<i64>) -> Result<(), Fault> {
         let slot = &mut self.0[buf.index()];
         match slot {

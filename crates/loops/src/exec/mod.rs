@@ -1,7 +1,7 @@
 //! Reference execution of tensor programs.
 //!
-//! The meaning of a program is what this room computes: every other way to run one is checked
-//! against it. It is an interpreter, but one that works on strips of elements.
+//! This crate defines the semantics of a program by executing it: every other way to run one is
+//! checked against it. It is an interpreter, but one that works on strips of elements.
 //!
 //! Invariant: no access leaves its buffer; a program that tries fails with an [`ExecError`].
 
@@ -27,17 +27,17 @@ use compile::Compiler;
 use error::Fault;
 use memory::{Bufs, Memory};
 
-/// The buffers that a nest stores to or allocates, in order of first appearance.
+/// Returns the buffers that a nest stores to or allocates, in order of first appearance.
 pub(crate) fn written(body: &[crate::Stmt]) -> Vec<Buf> {
     nest::buffers(body)
 }
 
-/// Whether a function has a meaning on an element type.
+/// Returns whether a function is defined on an element type.
 pub(crate) fn unary_exists(op: crate::UnOp, dtype: DType) -> bool {
     num::Num::of(dtype).is_some_and(|n| num::unary_exists(op, n))
 }
 
-/// As [`unary_exists`].
+/// Like [`unary_exists`].
 pub(crate) fn binary_exists(op: crate::BinOp, dtype: DType) -> bool {
     num::Num::of(dtype).is_some_and(|n| num::binary_exists(op, n))
 }
@@ -61,8 +61,8 @@ pub fn execute(program: &Program, inputs: &[Tensor]) -> Result<Vec<Tensor>, Exec
     execute_for(program, inputs, None)
 }
 
-/// As [`execute`], where the caller has fixed the outputs' shapes (destination passing): they bind
-/// dimension variables that no input binds, and are checked against the outputs' extents.
+/// Like [`execute`], where the caller has fixed the outputs' shapes (destination passing): they
+/// bind dimension variables that no input binds, and are checked against the outputs' extents.
 ///
 /// # Errors
 /// As for [`execute`].
@@ -140,8 +140,8 @@ fn run(
     Ok(results)
 }
 
-/// Binds dimension variables from the extents that are given, then checks all of those that do
-/// not need an element of a buffer.
+/// Binds dimension variables from the given extents, then checks all extents that do not depend on
+/// an element of a buffer.
 fn bind(program: &Program, given: &[(Buf, Vec<i64>)], bufs: &mut Bufs) -> Result<Dims, Fault> {
     let mut bound: FxHashMap<Var, i64> = FxHashMap::default();
     for (buf, shape) in given {
@@ -161,7 +161,7 @@ fn bind(program: &Program, given: &[(Buf, Vec<i64>)], bufs: &mut Bufs) -> Result
         for (axis, (extent, value)) in program.bufs[*buf].shape.iter().zip(shape).enumerate() {
             let wanted = match scalar(program, extent, &dims, bufs) {
                 Ok(v) => v,
-                // An output's extent may be known later only; `allocate` checks it then.
+                // An output's extent may be known only later; `allocate` checks it then.
                 Err(Fault::Early(_)) if program.bufs[*buf].role == Role::Output => continue,
                 Err(f) => return Err(f),
             };
@@ -178,7 +178,7 @@ fn bind(program: &Program, given: &[(Buf, Vec<i64>)], bufs: &mut Bufs) -> Result
     Ok(dims)
 }
 
-/// Makes a buffer exist, unless it does.
+/// Allocates a buffer, unless it exists.
 fn allocate(
     program: &Program,
     buf: Buf,
@@ -214,7 +214,7 @@ fn allocate(
     Ok(())
 }
 
-/// The value of an integer expression over dimensions and elements of existing buffers.
+/// Returns the value of an integer expression over dimensions and elements of existing buffers.
 fn scalar(program: &Program, e: &Ex, dims: &Dims, bufs: &mut Bufs) -> Result<i64, Fault> {
     if let Some(v) = e.as_int() {
         return Ok(v);

@@ -11,12 +11,12 @@ use super::memory::{Bufs, Memory};
 use super::num::Num;
 use crate::{BinOp, Buf, Ex, Program, Role, Stmt};
 
-/// What is left to do: statements, or the end of a construct.
+/// A pending task: statements, or the end of a construct.
 enum Task<'s> {
     Block(std::slice::Iter<'s, Stmt>),
     /// Index, test to patch.
     EndFor(Reg, usize),
-    /// Where the condition starts, jump to patch.
+    /// The start of the condition, and the jump to patch.
     EndWhile(usize, usize),
     /// Jump to patch, the other side.
     Else(usize, &'s [Stmt]),
@@ -57,7 +57,7 @@ pub(super) fn run(
     })
 }
 
-/// A message with numbers in the place of each `{}`.
+/// Returns a message with numbers substituted for each `{}`.
 fn filled(message: &str, values: &[i64]) -> String {
     let mut parts = message.split("{}");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -111,7 +111,7 @@ fn compile<'s>(
     Ok(())
 }
 
-/// Lets a forward jump end here.
+/// Patches a forward jump to end here.
 fn patch(c: &mut Compiler<'_>, jump: usize) {
     let here = c.code().len();
     match &mut c.code()[jump] {
@@ -180,7 +180,7 @@ fn statement<'s>(
             let num = Num::of(value.dtype())
                 .ok_or_else(|| Fault::Unsupported(format!("arithmetic on {:?}", value.dtype())))?;
             let r = c.expr(value)?;
-            // A register of its own: `r` may be that of a loop index, which moves on.
+            // A register of its own: `r` may be that of a loop index, which changes.
             let own = c.bind(*var, false, 0);
             c.code().push(Ins::Copy(num, own, r));
         }
@@ -232,7 +232,7 @@ fn statement<'s>(
     Ok(())
 }
 
-/// The buffers that a nest stores to or allocates, in order of first appearance.
+/// Returns the buffers that a nest stores to or allocates, in order of first appearance.
 pub(super) fn buffers(body: &[Stmt]) -> Vec<Buf> {
     let mut found = Vec::new();
     let mut seen = rustc_hash::FxHashSet::default();

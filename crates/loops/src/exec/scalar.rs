@@ -1,6 +1,6 @@
-//! Scalar functions on one element, with the meaning that they have in a tensor program.
+//! Scalar functions on one element, with their semantics in a tensor program.
 //!
-//! An element is its bits as they lie in memory, zero-extended to 64.
+//! An element is its bits as in memory, zero-extended to 64.
 
 use relax_tensor::DType;
 
@@ -8,11 +8,11 @@ use super::num::{self, Class, Num};
 use crate::{BinOp, UnOp};
 
 impl Num {
-    /// Of bits in memory to an integer lane.
+    /// Converts bits in memory to an integer lane.
     fn lane(self, bits: u64) -> i64 {
         self.wrap(bits as i64)
     }
-    /// Of an integer lane to bits in memory.
+    /// Converts an integer lane to bits in memory.
     fn store(self, lane: i64) -> u64 {
         match self {
             Num::Bool => u64::from(lane != 0),
@@ -22,7 +22,8 @@ impl Num {
     }
 }
 
-/// A unary function of an element; tests (`IsNan`) give a `bool`. `None` where the function has no meaning on the type.
+/// Evaluates a unary function of an element; tests (`IsNan`) yield a `bool`. `None` where the
+/// function is not defined on the type.
 pub fn unary(op: UnOp, dtype: DType, a: u64) -> Option<u64> {
     let num = Num::of(dtype).filter(|&n| num::unary_exists(op, n))?;
     let test = matches!(op, UnOp::IsNan | UnOp::IsInf | UnOp::IsFinite);
@@ -59,7 +60,8 @@ pub fn unary(op: UnOp, dtype: DType, a: u64) -> Option<u64> {
     })
 }
 
-/// A binary function of two elements; comparisons give a `bool`. `None` where the function has no meaning on the type.
+/// Evaluates a binary function of two elements; comparisons yield a `bool`. `None` where the
+/// function is not defined on the type.
 pub fn binary(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
     let num = Num::of(dtype).filter(|&n| num::binary_exists(op, n))?;
     let mut flag = [0i64];
@@ -95,7 +97,7 @@ pub fn binary(op: BinOp, dtype: DType, a: u64, b: u64) -> Option<u64> {
     })
 }
 
-/// An element converted to another type. `None` for types that tensor programs do not compute with.
+/// Converts an element to another type. `None` for types that tensor programs do not compute with.
 pub fn cast(from: DType, to: DType, a: u64) -> Option<u64> {
     let (from, to) = (Num::of(from)?, Num::of(to)?);
     let single = num::single_from_bits;
@@ -144,7 +146,7 @@ mod tests {
         u64::from_le_bytes(word)
     }
 
-    /// One element, computed as a program of one element computes it.
+    /// Computes one element by executing a program of one element.
     fn executed(value: impl Fn(Ex) -> Ex, input: &Tensor) -> Option<u64> {
         let mut b = Builder::new("one");
         let x = b.input("x", input.dtype(), &[]);

@@ -1,9 +1,9 @@
 //! Computations over indices, strip by strip.
 //!
-//! The lanes of a strip are consecutive elements of the output: they run over its inner axes as
-//! if these were one, the outer axes are looped over, and so is the box of a reduction. Where
-//! the output is small and the reduction is not, the lanes run over the box of the reduction
-//! instead and are folded at the end.
+//! The lanes of a strip are consecutive elements of the output: they run over its inner axes as if
+//! these were one, with loops over the outer axes and over the domain of a reduction. Where the
+//! output is small and the reduction is not, the lanes run over the domain of the reduction instead
+//! and are reduced at the end.
 
 use relax_base::Id;
 use rustc_hash::FxHashSet;
@@ -19,7 +19,7 @@ use crate::{Combiner, Compute, ExKind, Program, Role, Var, visit_expr};
 /// Fewer lanes than this are worth another axis.
 const FEW: i64 = 32;
 
-/// A box of index values, counted in row-major order.
+/// A domain of index values, enumerated in row-major order.
 struct Odometer {
     regs: Vec<Reg>,
     extents: Vec<i64>,
@@ -53,7 +53,7 @@ impl Odometer {
     }
 }
 
-/// Writes the coordinates of elements `start…` of a row-major box to wide registers.
+/// Writes the coordinates of elements `start…` of a row-major domain to wide registers.
 fn coordinates(m: &mut Machine, regs: &[Reg], extents: &[i64], start: i64) {
     let mut inner = 1;
     for (r, extent) in regs.iter().zip(extents).rev() {
@@ -109,7 +109,7 @@ pub(super) fn run(
     if product(&shape) == 0 {
         return Ok(());
     }
-    // The output exists but must not be read: taken out, a read of it is an error.
+    // The output exists but must not be read: it is removed, so that reading it is an error.
     let mut memory = bufs.0[out]
         .take()
         .expect("it exists: its shape was just read");
@@ -131,8 +131,8 @@ pub(super) fn run(
                     &mut memory,
                 )
             } else {
-                // The innermost loop is over an axis on which no condition depends, where there
-                // is one: masks are then made outside of it.
+                // The innermost loop is over an axis on which no condition depends, where there is
+                // one: masks are then computed outside of it.
                 let inner = quiet_axis(c, &axes, &over);
                 let mut axes = axes;
                 if !axes.is_empty() {
@@ -148,8 +148,8 @@ pub(super) fn run(
     result
 }
 
-/// The last axis with more than one value that no select's condition mentions; the last axis where
-/// there is none.
+/// Returns the last axis with more than one value that no select's condition mentions; the last
+/// axis where there is none.
 fn quiet_axis(c: &Compute, axes: &[Var], over: &[i64]) -> usize {
     let mut conditions = Vec::new();
     visit_expr(&c.value, |e| {
@@ -215,7 +215,8 @@ fn across_output(
         Num::of(c.value.dtype()).ok_or_else(|| Fault::Unsupported("its element type".into()))?;
     let mut compiler = Compiler::new(program, bufs, false);
     dims.bind(&mut compiler);
-    // An axis with one value is none that lanes run over: nothing is computed of it for each of them.
+    // Lanes do not run over an axis with a single value: nothing depending on it is computed per
+    // lane.
     let wide = |k: usize| k >= split && shape[k] != 1;
     let (inside, outside): (Vec<usize>, Vec<usize>) = (0..shape.len()).partition(|&k| wide(k));
     let extents = |axes: &[usize]| axes.iter().map(|&k| shape[k]).collect::<Vec<i64>>();

@@ -3,7 +3,7 @@ use relax_tensor::{DType, Tensor};
 
 use crate::{BinOp, Builder, Combiner, Ex, ExecFault, Program, TensorRef, UnOp, execute};
 
-/// `f` of elements of inputs of one shape, as strips (`Compute`) or as a nest.
+/// Evaluates `f` on elements of inputs of one shape, as strips (`Compute`) or as a nest.
 fn map(inputs: &[Tensor], nest: bool, f: impl FnOnce(&[Ex]) -> Ex) -> Tensor {
     let mut b = Builder::new("map");
     let shape: Vec<_> = inputs[0].shape().iter().map(|d| Some(*d)).collect();
@@ -412,7 +412,7 @@ fn merge_sort_by_a_nest() {
                 let (i, j) = (n.cell(lo.clone()), n.cell(mid.clone()));
                 n.for_(&hi - &lo, |n, k| {
                     let (a, c) = (n.let_(i.scalar()), n.let_(j.scalar()));
-                    // The loads of the comparison take place only where both are inside.
+                    // The loads of the comparison execute only where both are in bounds.
                     let yes = Ex::bool(true);
                     let no = Ex::bool(false);
                     let less = from
@@ -551,7 +551,7 @@ fn expression(i: [Ex; 2], x: TensorRef, z: TensorRef) -> impl Strategy<Value = E
         (index.clone(), index.clone()).prop_map(move |(a, b)| {
             Ex::where_(&inside(&a, &b), &x2.at(&[a, b]), &Ex::int(DType::I32, -5))
         }),
-        // Unguarded: both ways of running must refuse together.
+        // Unguarded: both ways of running must fail together.
         (index.clone(),).prop_map(move |(a,)| z2.at(&[a])),
         (-3i64..50).prop_map(|v| Ex::int(DType::I32, v)),
         index.prop_map(|e| e.cast(DType::I32)),
@@ -616,7 +616,7 @@ proptest! {
             prop_assert_eq!(a[0].slice::<i32>(), b[0].slice::<i32>());
         }
 
-        // Reductions over either axis, and over both: the same sums from the elements above.
+        // Reductions over either axis, and over both: the same sums as from the elements above.
         for over in [vec![i], vec![j], vec![i, j]] {
             let free: Vec<_> = [i, j].into_iter().filter(|v| !over.contains(v)).collect();
             let extent = |v: &crate::Var| if *v == i { n } else { m };
@@ -652,7 +652,8 @@ proptest! {
     }
 }
 
-/// Not an assertion but a yardstick: `cargo test --release -p relax-loops -- --ignored --nocapture`.
+/// Not an assertion but a benchmark:
+/// `cargo test --release -p relax-loops -- --ignored --nocapture`.
 #[test]
 #[ignore = "a yardstick"]
 fn resnet18_layers_take_seconds() {

@@ -1,10 +1,11 @@
-//! What stands on the right of an operator: expressions and numbers of any kind.
+//! Right-hand operands: expressions and numbers of any kind.
 
 use relax_tensor::DType;
 
 use super::{Ex, UnOp};
 
-/// The right side of a named binary method: an expression, or a number taken in the left side's type.
+/// The right-hand side of a named binary method: an expression, or a number converted to the
+/// left-hand side's type.
 pub enum Operand {
     /// An expression.
     Ex(Ex),

@@ -75,7 +75,7 @@ fn the_automatic_schedule_marks_what_is_independent() {
     let mut p = product(None, 8, 5);
     as_nests(&mut p);
     let before = execute(&p, &inputs(3, 8, 5));
-    // Both nests in parallel, the shift's inner loop in vectors; the sum's inner loop is none.
+    // Both nests are parallel, the shift's inner loop is vectorised; the sum's inner loop is not.
     assert_eq!(auto(&mut p, 1), 3);
     assert_eq!(verify(&p).problems, vec![]);
     assert_eq!(execute(&p, &inputs(3, 8, 5)), before);
@@ -98,7 +98,7 @@ fn step(names: Vec<Symbol>) -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Whatever steps are taken, the values are the same to the bit.
+    /// Whatever steps are applied, the values are bitwise the same.
     #[test]
     fn schedules_keep_values(
         m in 1i64..7, n in 1i64..9, k in 1i64..9, open in any::<bool>(),
@@ -119,7 +119,7 @@ proptest! {
         let before = execute(&p, &inputs(m, n, k));
         prop_assert!(before.is_ok());
         for step in &steps {
-            // A step that does not fit leaves the program as it was.
+            // A step that does not apply leaves the program unchanged.
             let old = p.clone();
             if apply(&mut p, step).is_err() && !matches!(step, Step::Tile { .. }) {
                 prop_assert_eq!(&p.stages, &old.stages);

@@ -1,21 +1,21 @@
-//! What conditions around an expression say about it.
+//! Facts implied by the conditions around an expression.
 
 use relax_tensor::DType;
 
 use crate::rewrite::visit_expr;
 use crate::{BinOp, Ex, ExKind, UnOp};
 
-/// What is known where an expression stands: comparisons that hold.
+/// The facts at an expression: comparisons that hold where it is evaluated.
 pub(super) type Facts = Vec<(BinOp, Ex, Ex)>;
 
-/// Whether an expression reads a buffer.
+/// Returns whether an expression reads a buffer.
 pub(super) fn has_load(e: &Ex) -> bool {
     let mut found = false;
     visit_expr(e, |e| found |= matches!(e.kind(), ExKind::Load(..)));
     found
 }
 
-/// What a condition says when it holds (or fails): the comparisons of its conjunction.
+/// Adds what a condition implies when it holds (or fails): the comparisons of its conjunction.
 pub(super) fn assume(cond: &Ex, holds: bool, facts: &mut Facts) {
     let mut work = vec![(cond, holds)];
     while let Some((e, holds)) = work.pop() {
@@ -42,7 +42,7 @@ pub(super) fn assume(cond: &Ex, holds: bool, facts: &mut Facts) {
     }
 }
 
-/// Whether a fact says that `i` is at least 0.
+/// Returns whether a fact implies that `i` is at least 0.
 pub(super) fn at_least_zero((op, a, b): &(BinOp, Ex, Ex), i: &Ex) -> bool {
     match op {
         BinOp::Ge => a == i && b.as_int().is_some_and(|v| v >= 0),
@@ -52,7 +52,7 @@ pub(super) fn at_least_zero((op, a, b): &(BinOp, Ex, Ex), i: &Ex) -> bool {
     }
 }
 
-/// Whether a fact says that `i` is less than `extent`.
+/// Returns whether a fact implies that `i` is less than `extent`.
 pub(super) fn below_by((op, a, b): &(BinOp, Ex, Ex), i: &Ex, extent: &Ex) -> bool {
     let (small, large, strict) = match op {
         BinOp::Lt => (a, b, true),

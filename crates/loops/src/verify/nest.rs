@@ -1,4 +1,4 @@
-//! Statements: scopes, stores, start values.
+//! Statements: scopes, stores, initial values.
 
 use relax_base::SideTable;
 
@@ -85,7 +85,7 @@ impl Verifier<'_> {
                     work.push(Task::Block(otherwise.iter(), vec![], vec![]));
                     work.push(Task::Facts(facts.len()));
                     work.push(Task::Block(then.iter(), vec![], vec![]));
-                    // Elements may change inside the block: only facts without loads last.
+                    // Elements may change inside the block: only facts without loads stay valid.
                     let mut more = Facts::new();
                     assume(cond, true, &mut more);
                     more.retain(|f| !has_load(&f.1) && !has_load(&f.2));
@@ -186,7 +186,8 @@ impl Verifier<'_> {
         self.inside(buf, index, facts, true, facts.is_empty());
     }
 
-    /// Buffers that a nest only ever updates from their own elements have no start value.
+    /// Checks for buffers without an initial value: those that a nest only ever updates from their
+    /// own elements.
     pub(super) fn initialised(&mut self, body: &[Stmt]) {
         let mut updated: SideTable<Buf, u8> = SideTable::with_default(0);
         let mut order = Vec::new();
@@ -198,7 +199,7 @@ impl Verifier<'_> {
             visit_expr(value, |e| {
                 own |= matches!(e.kind(), ExKind::Load(b, i) if b == buf && i == index);
             });
-            // A select may leave the load out: benefit of the doubt.
+            // A select may not execute the load: benefit of the doubt.
             let own = own && !matches!(value.kind(), ExKind::Select(..));
             *updated.entry(*buf) |= if own { 1 } else { 2 };
             order.push(*buf);

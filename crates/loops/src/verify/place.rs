@@ -1,4 +1,4 @@
-//! Expressions: variables and buffers that there are, and indices inside their axes.
+//! Expressions: variables and buffers must exist, and indices be within their axes.
 
 use rustc_hash::FxHashSet;
 
@@ -10,7 +10,7 @@ use crate::rewrite::visit_expr;
 use crate::{BinOp, Buf, Ex, ExKind, Var};
 
 impl Verifier<'_> {
-    /// Everything about one expression, given facts that hold where it stands.
+    /// Checks one expression, given facts that hold where it is evaluated.
     pub(super) fn expr(&mut self, root: &Ex, facts: &Facts) {
         let mut nodes = Vec::new();
         visit_expr(root, |e| {
@@ -23,7 +23,7 @@ impl Verifier<'_> {
                 self.problem(message);
             }
         }
-        // Variables, buffers and bounds depend on the place. Facts of enclosing selects are
+        // Variables, buffers and bounds depend on the context. The facts of enclosing selects are
         // lists that share their tails through this table.
         let mut contexts = vec![facts.clone()];
         let mut seen = FxHashSet::default();
@@ -48,7 +48,7 @@ impl Verifier<'_> {
                 }
                 ExKind::Select(c, a, b) => {
                     work.push((c, context));
-                    // Beyond this many places the facts are not worth their cost: accesses stay
+                    // Beyond this many contexts the facts are not worth their cost: accesses stay
                     // unproven, which is safe.
                     let (yes, no) = if contexts.len() < 1000 {
                         let mut holds = contexts[context].clone();
@@ -68,7 +68,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether indices lie inside; what cannot be proven is listed.
+    /// Checks whether indices are in bounds; what cannot be proven is listed.
     pub(super) fn inside(
         &mut self,
         buf: Buf,
@@ -100,7 +100,7 @@ impl Verifier<'_> {
         }
     }
 
-    /// Reports an index that leaves its axis whenever the program comes to it.
+    /// Reports an index that is out of bounds whenever it is evaluated.
     pub(super) fn surely_outside(&mut self, buf: Buf, index: &[Ex], axis: usize) {
         let program = self.program;
         let known = |v: Var| match self.scope.get(&v) {
@@ -119,7 +119,7 @@ impl Verifier<'_> {
             _ => format!("index {axis}"),
         };
         let message = format!("{which} of {} {what}", self.name(buf));
-        // A loop that runs too far takes every access with it: one mistake, one error.
+        // A loop that runs too far makes every access wrong: one mistake, one error.
         if self.outside.contains(&index[axis]) {
             return;
         }
@@ -134,8 +134,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Whether `i < extent` by structure: a loop variable over that extent, or a minimum with
-    /// `extent - 1`.
+    /// Returns whether `i < extent` by structure: a loop variable over that extent, or a minimum
+    /// with `extent - 1`.
     pub(super) fn below(&self, i: &Ex, extent: &Ex) -> bool {
         match i.kind() {
             ExKind::Var(v) => matches!(self.scope.get(v), Some(Some(e)) if e == extent),

@@ -1,4 +1,4 @@
-//! What a program says of itself: dimensions, buffers, inputs and outputs.
+//! The signature of a program: dimensions, buffers, inputs and outputs.
 
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;

@@ -1,4 +1,5 @@
-//! What the verifier says of programs that break its rules, and that it proves what it should.
+//! The verifier's diagnostics for programs that break its rules, and the proofs that it is expected
+//! to find.
 
 use super::*;
 use crate::{Builder, Combiner, TensorRef};

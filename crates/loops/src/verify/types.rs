@@ -4,7 +4,7 @@ use relax_tensor::{DType, TypeCode};
 
 use crate::{Ex, ExKind, Program, UnOp};
 
-/// Whether programs hold and compute with such elements.
+/// Returns whether programs support such elements.
 pub(super) fn computes(dtype: DType) -> bool {
     dtype.lanes == 1
         && match dtype.code {
@@ -15,7 +15,7 @@ pub(super) fn computes(dtype: DType) -> bool {
         }
 }
 
-/// The typing rule that a node breaks.
+/// Returns the typing rule that a node breaks.
 pub(super) fn type_problem(program: &Program, e: &Ex) -> Option<String> {
     let t = e.dtype();
     let wrong = |what: String| Some(what);

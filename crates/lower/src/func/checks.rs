@@ -1,5 +1,5 @@
-//! What inference left to the program: dimensions that it could not prove equal, and values that are known
-//! less finely than the place where they go asks for.
+//! The checks that inference left to run time: dimensions that it could not prove equal, and values
+//! whose type is less precise than their use requires.
 
 use relax_base::Symbol;
 use relax_infer::CheckKind;
@@ -11,12 +11,12 @@ use crate::lir::{Inst, Reg};
 use crate::type_check::TypeCheck;
 
 impl FnLower<'_, '_> {
-    /// Whether something is checked when a node has its value.
+    /// Returns whether there is a check when a node has its value.
     pub(super) fn checked(&self, e: ExprId) -> bool {
         self.lw.typing.checks_of(e).next().is_some()
     }
 
-    /// The checks at a node, whose value is in `r`.
+    /// Emits the checks at a node, whose value is in `r`.
     pub(super) fn checks(&mut self, e: ExprId, r: Reg) -> Result<()> {
         let checks: Vec<_> = self.lw.typing.checks_of(e).cloned().collect();
         for c in checks {
@@ -39,7 +39,7 @@ impl FnLower<'_, '_> {
         let readable =
             |d: &Dim| d.is_known() && d.free_vars().iter().all(|v| self.dims.contains_key(v));
         if !(readable(a) && readable(b)) {
-            // The kernels check the extents of what they read themselves.
+            // The kernels check the extents of their operands themselves.
             return Ok(());
         }
         let text = format!(
@@ -59,8 +59,8 @@ impl FnLower<'_, '_> {
         Ok(())
     }
 
-    /// Checks values against types. The variables `own` get their values from these; others have those of
-    /// this function, as far as something in scope has them.
+    /// Checks values against types. The variables `own` get their values from these; others have
+    /// those of this function, as far as they are in scope.
     fn check_types(&mut self, values: &[(TypeId, Reg, Symbol)], own: &[DimVar]) {
         let m = self.m();
         let scope: Vec<(DimVar, (Reg, u32))> = (self.dims.iter())
@@ -100,7 +100,8 @@ impl FnLower<'_, '_> {
         found
     }
 
-    /// Checks the arguments of a call of a function, where they are known less finely than its parameters.
+    /// Checks the arguments of a call of a function, where their types are less precise than its
+    /// parameters'.
     pub(super) fn check_args(
         &mut self,
         call: ExprId,
@@ -144,7 +145,7 @@ impl FnLower<'_, '_> {
         Ok(())
     }
 
-    /// Whether a type says less of ranks, element types or extents than another.
+    /// Returns whether a type is less precise than another in ranks, element types or extents.
     fn is_coarse(&self, have: TypeId, want: TypeId) -> bool {
         let m = self.m();
         let known = |t: TypeId| (t.0 as usize) < m.types.len();

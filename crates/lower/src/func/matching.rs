@@ -2,7 +2,7 @@
 //!
 //! The standard matrix algorithm (Maranget, "Compiling Pattern Matching to Good Decision Trees",
 //! 2008), choosing columns from the left: rows are clauses, columns the parts of the value that are
-//! still to be looked at. No part is looked at twice on any way through the tree.
+//! still to be tested. No part is tested twice on any path through the tree.
 
 use relax_ir::{Clause, CtorId, ExprId, PatId, Pattern, VarId};
 
@@ -19,7 +19,7 @@ enum Part {
 
 #[derive(Clone)]
 struct Row {
-    /// What is still to be matched, a column each; `None` matches anything.
+    /// The patterns still to be matched, a column each; `None` is a wildcard.
     patterns: Vec<Option<PatId>>,
     /// Variables bound so far.
     bound: Vec<(VarId, Part)>,
@@ -33,7 +33,7 @@ struct Task {
 }
 
 impl FnLower<'_, '_> {
-    /// Emits the decisions of a `match` from the current block on. Returns the block of each
+    /// Emits the decision tree of a `match` from the current block on. Returns the block of each
     /// clause's body, whose parameters are the clause's variables (bound here).
     pub(super) fn decide(
         &mut self,
@@ -93,7 +93,7 @@ impl FnLower<'_, '_> {
         work: &mut Vec<Task>,
     ) {
         let m = self.m();
-        // Variables and wildcards match without looking.
+        // Variables and wildcards match without a test.
         for row in &mut task.rows {
             for (k, p) in row.patterns.iter_mut().enumerate() {
                 match p.map(|p| &m.patterns[p]) {
@@ -142,7 +142,7 @@ impl FnLower<'_, '_> {
                     parts,
                     rows,
                 });
-                // The same block goes on: nothing else may be emitted to it in between.
+                // The same block continues: nothing else may be emitted to it in between.
                 self.cur = task.block;
             }
             Pattern::Ctor(ctor, _) => {
@@ -175,7 +175,7 @@ impl FnLower<'_, '_> {
                     });
                 }
                 let default = match cases.pop_if(|_| all) {
-                    // The last constructor needs no test when all are there.
+                    // The last constructor needs no test when all are covered.
                     Some((_, block)) => block,
                     None => {
                         let block = self.block(Vec::new());
@@ -206,7 +206,7 @@ impl FnLower<'_, '_> {
     }
 }
 
-/// The row with a column replaced by the `n` sub-patterns of what stands there.
+/// Returns the row with a column replaced by the `n` sub-patterns of its pattern.
 fn split(m: &relax_ir::Module, mut row: Row, column: usize, n: usize) -> Row {
     let subs: Vec<Option<PatId>> = match row.patterns[column].map(|p| &m.patterns[p]) {
         Some(Pattern::Tuple(subs) | Pattern::Ctor(_, subs)) => {
@@ -218,7 +218,7 @@ fn split(m: &relax_ir::Module, mut row: Row, column: usize, n: usize) -> Row {
     row
 }
 
-/// The parts with one replaced by its `n` fields.
+/// Returns the parts with one replaced by its `n` fields.
 fn replace(parts: &[Part], column: usize, src: Reg, n: usize) -> Vec<Part> {
     let mut parts = parts.to_vec();
     parts.splice(column..=column, (0..n as u32).map(|i| Part::Field(src, i)));

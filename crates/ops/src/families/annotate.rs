@@ -1,4 +1,4 @@
-//! Marks on expressions: they give their argument.
+//! Annotations: their result is their argument.
 
 use relax_loops::{Ex, UnOp};
 use relax_tensor::DType as DT;
@@ -167,7 +167,7 @@ fn same(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(cx.args[0])
 }
 
-/// Every tensor of the argument, as it is.
+/// Returns every tensor of the argument unchanged.
 fn same_compute(te: &mut Te<'_>) -> Done {
     for t in te.tuple(0) {
         let y = te.compute("y", &t.shape, |i| t.at(i));
@@ -193,7 +193,7 @@ fn simulated_quantize(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(cx.args[0])
 }
 
-/// Divided by the scale, clipped, rounded, multiplied by the scale again.
+/// Divides by the scale, clips, rounds and multiplies by the scale again.
 fn simulated_quantize_compute(te: &mut Te<'_>) -> Done {
     let (x, [scale, low, high]) = (
         te.arg(0),

@@ -149,7 +149,7 @@ fn transpose_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// How many axes are put in.
+/// Returns the number of inserted axes.
 fn new_axes(cx: &RelCx<'_>) -> RelResult<usize> {
     let n = cx.int("num_newaxis")?;
     match usize::try_from(n) {
@@ -233,7 +233,7 @@ fn squeeze(cx: &mut RelCx<'_>) -> RelResult {
                 format!("only axes of extent 1 can be removed, but axis {axis} has extent {d}"),
             );
         }
-        // A symbolic extent must turn out to be 1.
+        // A symbolic extent must be 1 at run time.
         if d.is_known() && d.as_const().is_none() {
             cx.host
                 .check_dims(d, &Dim::ONE, "a removed axis has extent 1");
@@ -338,7 +338,7 @@ fn dyn_squeeze(cx: &mut RelCx<'_>) -> RelResult {
     }
 }
 
-/// Output axis `k` is the input axis before which `k` others stay.
+/// Output axis `k` is the input axis that has `k` remaining axes before it.
 fn dyn_squeeze_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let rank = x.rank();
@@ -349,7 +349,7 @@ fn dyn_squeeze_compute(te: &mut Te<'_>) -> Done {
     let left = rank
         .checked_sub(axes.len())
         .ok_or("more axes than there are")?;
-    // How many of the axes before each one stay.
+    // The number of remaining axes before each one.
     let stays = |a: usize| {
         axes.iter().fold(Ex::idx(1), |s, g| {
             Ex::where_(&g.eq(a as i64), &Ex::idx(0), &s)

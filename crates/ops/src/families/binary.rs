@@ -1,4 +1,4 @@
-//! Binary operators on pairs of elements, with numpy's broadcasting.
+//! Binary element-wise operators, with numpy's broadcasting.
 
 use crate::{ComputeError, Fusion, OpDef, RelCx, RelResult, Te, input};
 use relax_ir::{Shape, Type};
@@ -48,14 +48,14 @@ binary! {
     "greater_equal" (">=") compare |a, b| a.ge(b), "Whether the left one is greater or equal.", gradient = super::gradients::flat;
 }
 
-/// Truth of both operands combined, as a value of the operands' type.
+/// Combines the truth values of both operands, as a value of the operands' type.
 fn logical(op: BinOp, a: &Ex, b: &Ex) -> Ex {
     a.cast(DType::BOOL)
         .binary(op, &b.cast(DType::BOOL))
         .cast(a.dtype())
 }
 
-/// The quotient without its fraction.
+/// Returns the quotient truncated towards zero.
 fn truncated(a: &Ex, b: &Ex) -> Ex {
     let q = a / b;
     if q.dtype().is_float() {
@@ -65,12 +65,13 @@ fn truncated(a: &Ex, b: &Ex) -> Ex {
     }
 }
 
-/// Equal element types, shapes that broadcast; the result has the operands' element type.
+/// Requires equal element types and shapes that broadcast; the result has the operands' element
+/// type.
 pub fn broadcast(cx: &mut RelCx<'_>) -> RelResult {
     broadcast_to(cx, None)
 }
 
-/// Equal element types, shapes that broadcast; the result is `bool`.
+/// Requires equal element types and shapes that broadcast; the result is `bool`.
 fn compare(cx: &mut RelCx<'_>) -> RelResult {
     broadcast_to(cx, Some(DType::BOOL))
 }
@@ -98,7 +99,7 @@ fn broadcast_to(cx: &mut RelCx<'_>, result: Option<DType>) -> RelResult {
                 .intern(Type::Tensor(relax_ir::TensorType { shape, dtype }));
             cx.set_out(t)
         }
-        // A scalar takes the other one's shape, even where that is not known.
+        // A scalar takes the shape of the other operand, even if it is unknown.
         (Shape::Dims(d), other) | (other, Shape::Dims(d)) if d.is_empty() => {
             let shape = other.clone();
             let t = cx

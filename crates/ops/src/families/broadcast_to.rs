@@ -1,4 +1,4 @@
-//! Broadcasting to a shape, and its opposite: sums over what was broadcast.
+//! Broadcasting to a shape, and its opposite: sums over the axes that were broadcast.
 
 use relax_ir::TypeId;
 use relax_loops::{Combiner, Ex};
@@ -212,7 +212,7 @@ pub(super) fn collapse(te: &mut Te<'_>, target: &[Ex]) -> Done {
             },
         })
         .collect();
-    // Axes that are not summed take no part in the reduction.
+    // Axes that are not summed are not axes of the reduction.
     let summed: Vec<usize> = (0..x.rank())
         .filter(|&a| over[a].as_int() != Some(1))
         .collect();

@@ -1,4 +1,4 @@
-//! Attributes that convolutions of all kinds have in common.
+//! Attributes that all kinds of convolutions have in common.
 
 use crate::{AttrDef, AttrTy, Default, attr};
 

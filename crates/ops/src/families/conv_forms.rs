@@ -18,7 +18,7 @@ pub(super) struct Layouts {
     pub canonical_kernel: Layout,
 }
 
-/// Whether a layout is the one that is written so.
+/// Returns whether a layout has this spelling.
 fn is(layout: &Layout, text: &str) -> bool {
     Layout::parse(text).as_ref() == Some(layout)
 }
@@ -58,8 +58,9 @@ impl Layouts {
             canonical_kernel,
         })
     }
-    /// Whether a kernel takes a 2-D convolution in these layouts as it is, and with channels last (`Some(true)`) or
-    /// first. `depthwise`: the weight is (channels, multiplier, …); `single`: that multiplier is 1.
+    /// Returns whether a kernel supports a 2-D convolution directly in these layouts, with channels
+    /// last (`Some(true)`) or first. `depthwise`: the weight is (channels, multiplier, …);
+    /// `single`: that multiplier is 1.
     pub(super) fn tuned(&self, depthwise: bool, single: bool) -> Option<bool> {
         if self.out != self.data {
             return None;
@@ -71,15 +72,17 @@ impl Layouts {
         if is(&self.data, "NWC") && is(&self.kernel, "WIO") && (!depthwise || single) {
             return Some(true);
         }
-        // To the kernel the weight is (kh, kw, i, o). A depthwise one has channels before their multiplier there, as
-        // in `HWOI`; with a multiplier of 1 these are the same elements.
+        // The kernel's weight layout is (kh, kw, i, o). A depthwise weight has channels before
+        // their multiplier there, as in `HWOI`; with a multiplier of 1 the element order is the
+        // same.
         let last = match depthwise {
             false => is(&self.kernel, "HWIO"),
             true => is(&self.kernel, "HWOI") || single && is(&self.kernel, "HWIO"),
         };
         (is(&self.data, "NHWC") && last).then_some(true)
     }
-    /// Whether a kernel takes a transposed convolution of images or lines in these layouts as it is.
+    /// Returns whether a kernel supports a transposed convolution of images or lines directly in
+    /// these layouts.
     pub(super) fn tuned_transpose(&self) -> bool {
         let images = is(&self.data, "NCHW") && is(&self.kernel, "IOHW");
         let lines = is(&self.data, "NCW") && is(&self.kernel, "IOW");
@@ -102,8 +105,8 @@ impl Layouts {
 /// Padding before and after each of some axes.
 pub(super) type Pairs = Vec<(i64, i64)>;
 
-/// Padding before and after each of `n` axes, from TVM's forms: one number for all, one for each
-/// axis, or all befores and then all afters. `None` for other lengths.
+/// Returns the padding before and after each of `n` axes, from TVM's forms: one number for all, one
+/// for each axis, or those before all axes and then those after. `None` for other lengths.
 pub(super) fn pairs(padding: &[i64], n: usize) -> Option<Pairs> {
     match padding.len() {
         1 => Some(vec![(padding[0], padding[0]); n]),
@@ -113,7 +116,8 @@ pub(super) fn pairs(padding: &[i64], n: usize) -> Option<Pairs> {
     }
 }
 
-/// One number per axis, from TVM's forms: one for all, or one for each. Lists of other lengths are as they were.
+/// Returns one number per axis, from TVM's forms: one for all, or one for each. Lists of other
+/// lengths are returned unchanged.
 pub(super) fn per_axis(values: Vec<i64>, n: usize) -> Vec<i64> {
     match values[..] {
         [one] => vec![one; n],
@@ -121,7 +125,7 @@ pub(super) fn per_axis(values: Vec<i64>, n: usize) -> Vec<i64> {
     }
 }
 
-/// The list-valued attribute of `n` numbers, all at least `least`.
+/// Returns the list-valued attribute of `n` numbers, which must all be at least `least`.
 pub(super) fn steps(
     cx: &RelCx<'_>,
     name: &'static str,
@@ -162,7 +166,7 @@ pub(super) fn padding_of(cx: &RelCx<'_>, n: usize) -> RelResult<Pairs> {
     }
 }
 
-/// The extents of a rank-checked argument under a canonical layout.
+/// Returns the extents of a rank-checked argument in a canonical layout.
 pub(super) fn canonical_arg(
     cx: &mut RelCx<'_>,
     i: usize,
@@ -181,7 +185,7 @@ pub(super) fn canonical_arg(
     Ok((from.convert_dims(to, &dims), dtype))
 }
 
-/// Taps that a window reaches over: `(k - 1) * dilation + 1`.
+/// Returns the number of elements that a window spans: `(k - 1) * dilation + 1`.
 pub(super) fn reach(k: &Dim, dilation: i64) -> Dim {
     (k - &Dim::ONE) * Dim::from(dilation) + Dim::ONE
 }

@@ -1,9 +1,11 @@
-//! What calls cost natively in the layout that they are written in: the model by which `choose-layouts` compares.
+//! The native cost of calls in the layout that they are written in: the cost model of
+//! `choose-layouts`.
 //!
-//! The numbers are nanoseconds on one thread of a machine with AVX-512 (some 118 GFLOP/s), out of
-//! `cargo run --release -p relax-runtime --example bench_kernels`, which measures every kernel in both layouts. On
-//! other machines all of them are longer or shorter; how they relate is what counts: which windows have a kernel at
-//! all, that Winograd takes channels first, and what moving a tensor costs beside that.
+//! The numbers are nanoseconds on one thread of a machine with AVX-512 (some 118 GFLOP/s), measured
+//! by `cargo run --release -p relax-runtime --example bench_kernels`, which runs every kernel in
+//! both layouts. On other machines all of them are larger or smaller; only their ratios matter:
+//! which windows have a kernel at all, that Winograd requires channels first, and what moving a
+//! tensor costs in comparison.
 
 use relax_ir::{AttrValue, Attrs};
 use relax_sym::Dim;
@@ -14,21 +16,22 @@ use crate::{Known, Layout, Priced};
 
 /// A call of a kernel.
 const CALL: f64 = 1000.0;
-/// Moving an element of at most four bytes to its place in another order.
+/// Moving an element of at most four bytes in a change of layout.
 const MOVE: f64 = 0.55;
-/// A multiplication of floats in a product of matrices.
+/// A float multiplication in a matrix product.
 const PRODUCT: f64 = 0.0192;
-/// An element of a window that is copied beside those of other pixels, channels first.
+/// Copying an element of a window next to those of other pixels, channels first.
 const UNFOLD: f64 = 0.12;
-/// The same with channels last: finding a place of the window, and an element there.
+/// The same with channels last: locating a position of the window, and copying an element there.
 const GATHER: (f64, f64) = (3.0, 0.22);
-/// A multiplication of bytes, with their sum in 32 bits: channels first and last.
+/// A multiplication of bytes with a 32-bit sum: channels first and last.
 const BYTES: (f64, f64) = (0.0053, 0.0056);
-/// A multiplication of bytes of a depthwise window: channels first and last.
+/// A multiplication of bytes in a depthwise window: channels first and last.
 const BYTES_DEPTHWISE: (f64, f64) = (0.18, 1.2);
-/// A step of a loop over a window that no kernel takes.
+/// An iteration of a loop over a window that no kernel supports.
 const LOOP: f64 = 1.6;
-/// A step of such a loop of a transposed convolution, which looks for the inputs that reach an output.
+/// An iteration of such a loop of a transposed convolution, which searches for the inputs that
+/// contribute to an output.
 const SCATTERED: f64 = 6.5;
 
 fn int(attrs: &Attrs, name: &str) -> Option<i64> {
@@ -38,7 +41,7 @@ fn text<'a>(attrs: &'a Attrs, name: &str) -> &'a str {
     attrs.get(name).and_then(AttrValue::as_str).unwrap_or("")
 }
 
-/// An attribute that is a number for each of two axes, or one for both.
+/// Returns an attribute that holds a number for each of two axes, or one for both.
 fn pair(attrs: &Attrs, name: &str) -> Option<[f64; 2]> {
     let given = attrs.get(name)?;
     let given = given.as_ints().or_else(|| Some(vec![given.as_int()?]))?;
@@ -49,7 +52,7 @@ fn pair(attrs: &Attrs, name: &str) -> Option<[f64; 2]> {
     }
 }
 
-/// The extents of a tensor that stands in one layout, in the order of another.
+/// Returns the extents of a tensor in one layout, in the axis order of another.
 fn in_order(t: &Known, from: &Layout, to: &Layout) -> Option<[f64; 4]> {
     if t.extents.len() != from.rank() || !from.convertible(to) {
         return None;
@@ -62,7 +65,7 @@ fn in_order(t: &Known, from: &Layout, to: &Layout) -> Option<[f64; 4]> {
     Some(moved.map(|d| d as f64))
 }
 
-/// Elements that are moved, and nothing else.
+/// Moves elements, without arithmetic.
 pub fn moved(s: &Priced<'_>) -> Option<f64> {
     let t = s.results.first()?;
     let words = (t.dtype.size() as f64 / 4.0).max(1.0);
@@ -80,7 +83,7 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
     let [n, o, oh, ow] = in_order(out, &l.out, &l.canonical)?;
     let [wo, wi, kh, kw] = in_order(weight, &l.kernel, &l.canonical_kernel)?;
     let groups = int(s.attrs, "groups")? as f64;
-    // The weight is (channels, multiplier, ...) then, as the relation says.
+    // The weight is then (channels, multiplier, ...), as the relation says.
     let by_channel = groups > 1.0 && c == groups && wo == groups;
     let taps = kh * kw;
     let deep = if by_channel { 1.0 } else { wi };
@@ -93,7 +96,7 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
     let floats = [data.dtype, weight.dtype, out.dtype] == [DType::F32; 3];
     let bytes = |t: &Known| matches!(t.dtype, DType::I8 | DType::U8);
     if !floats {
-        // Kernels of wider integers and loops for all other types do not prefer a layout.
+        // Kernels of wider integers and loops for all other types have no preferred layout.
         let each = match bytes(data) && bytes(weight) && out.dtype == DType::I32 {
             true if depthwise => either(BYTES_DEPTHWISE),
             true => either(BYTES),
@@ -104,7 +107,8 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
     let (steps, dilation) = (pair(s.attrs, "strides")?, pair(s.attrs, "dilation")?);
     let small = (kh, kw, steps, dilation) == (3.0, 3.0, [1.0; 2], [1.0; 2]);
     if depthwise && (!last || o == c) {
-        // For each channel: a call, the copy with its padding where the image is not read as it lies, the sums.
+        // For each channel: a call, the copy with its padding where the image cannot be read in
+        // place, the sums.
         let each = match (last, small) {
             (true, _) => 30.0 + 0.07 * oh * ow * taps,
             (false, true) => 28.0 + 0.026 * oh * ow * taps,
@@ -128,8 +132,9 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
     Some(CALL + PRODUCT * sums + copied)
 }
 
-/// What Winograd takes of the time of plain sums, with channels first; `None` where the kernel does not
-/// use it. As in `crates/runtime/src/kernels/conv/winograd.rs`, whose `pays` says where the numbers come from.
+/// Returns the time of Winograd relative to direct sums, with channels first; `None` where the
+/// kernel does not use it. See `crates/runtime/src/kernels/conv/winograd.rs`, whose `pays` says
+/// where the numbers come from.
 fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     let (rows, columns) = ((oh / 4.0).ceil(), (ow / 4.0).ceil());
     let tiles = rows * columns;
@@ -148,7 +153,7 @@ fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     (part < 1.0).then_some(part)
 }
 
-/// A transposed convolution over two axes: only channels first have a kernel.
+/// A transposed convolution over two axes: a kernel exists for channels first only.
 pub fn conv2d_transpose(s: &Priced<'_>) -> Option<f64> {
     let l = Layouts::read(&|name| text(s.attrs, name).to_owned(), 2, "IO").ok()?;
     let [data, weight, ..] = s.operands else {
@@ -167,29 +172,31 @@ pub fn conv2d_transpose(s: &Priced<'_>) -> Option<f64> {
     Some(CALL + SCATTERED * n * o * oh * ow * kh * kw * (c / groups))
 }
 
-/// The cost of an element of the tensor by whether channels come last in `layout`.
+/// Returns the cost per element of the tensor, which depends on whether channels are last in
+/// `layout`.
 fn by_channels_last(s: &Priced<'_>, t: &Known, (first, last): (f64, f64)) -> Option<f64> {
     let layout = Layout::parse(text(s.attrs, "layout"))?;
     let at_end = layout.position('C')? + 1 == layout.rank();
     Some(CALL + t.elements() * if at_end { last } else { first })
 }
 
-/// Each output is one input: rows of all channels are copied, single elements are looked for.
+/// Each output is one input: rows of all channels are copied, single elements are gathered.
 pub fn repeated(s: &Priced<'_>) -> Option<f64> {
     by_channels_last(s, s.results.first()?, (1.6, 0.1))
 }
-/// Each output is put together from inputs around a place, which is found once for all channels or for each.
+/// Each output is computed from the inputs around a position, which is determined once for all
+/// channels or for each.
 pub fn interpolated(s: &Priced<'_>) -> Option<f64> {
     by_channels_last(s, s.results.first()?, (3.9, 0.75))
 }
-/// Windows of different sizes, except where there is one.
+/// Windows of different sizes, unless there is only one.
 pub fn tiled(s: &Priced<'_>) -> Option<f64> {
     let one = pair(s.attrs, "output_size") == Some([1.0; 2]);
     let first = if one { 0.12 } else { 3.0 };
     by_channels_last(s, s.operands.first()?, (first, 0.25))
 }
 
-/// What is computed along an axis and has a kernel where that is the last one.
+/// Operators along an axis that have a kernel if that axis is the last one.
 pub fn along_rows(s: &Priced<'_>) -> Option<f64> {
     let t = s.operands.first()?;
     let (axis, rank) = (int(s.attrs, "axis")?, t.extents.len() as i64);

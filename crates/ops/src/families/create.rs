@@ -1,5 +1,5 @@
-//! Tensors made from nothing or from one value: `full`, `zeros`, `ones`, their `_like` and `dyn.`
-//! forms, and `arange`.
+//! Tensors created from no operand or from one value: `full`, `zeros`, `ones`, their `_like` and
+//! `dyn.` forms, and `arange`.
 
 use relax_ir::AttrValue;
 use relax_loops::Ex;
@@ -200,7 +200,8 @@ fn arange(cx: &mut RelCx<'_>) -> RelResult {
     for (i, name) in ["start", "stop", "step"].into_iter().enumerate() {
         let constant = cx.host.const_arg(i).filter(|t| t.len() == 1);
         match (constant, cx.attr(name)) {
-            // What the attributes don't fix stays open, even where the argument is a constant.
+            // An extent that the attributes do not determine stays unknown, even where the argument
+            // is a constant.
             (_, AttrValue::None) => known = false,
             (_, AttrValue::Int(v)) => numbers[i] = *v as f64,
             (_, AttrValue::Float(v)) => numbers[i] = *v,
@@ -275,8 +276,8 @@ fn dyn_ones_compute(te: &mut Te<'_>) -> Done {
     filled(te, &shape, value)
 }
 
-/// Numbers before `end` only: where the extent is found at run time, TVM counts with `start`, `end` and
-/// `step` cut to integers, and goes beyond `end` for fractions.
+/// Only values before `end`: where the extent is determined at run time, TVM counts with `start`,
+/// `end` and `step` truncated to integers, and exceeds `end` for fractions.
 fn arange_compute(te: &mut Te<'_>) -> Done {
     let [start, stop, step] = [te.arg(0), te.arg(1), te.arg(2)].map(|t| t.scalar());
     let dtype = te.out(0).dtype;

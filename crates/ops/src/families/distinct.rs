@@ -1,5 +1,5 @@
-//! The distinct slices of a tensor, the places of extremes in windows, and determinants: small searches written as
-//! loops.
+//! The distinct slices of a tensor, the positions of extremes in windows, and determinants: small
+//! searches written as loops.
 
 use relax_loops::{Ex, Nest, TensorRef};
 use relax_sym::Dim;
@@ -78,8 +78,9 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The distinct slices, where each occurs first, which one each slice is, how often each occurs. Each slice is compared
-/// with those before it, and each distinct one with the others.
+/// Returns the distinct slices, the first occurrence of each, the number of the distinct slice for
+/// each slice, and the counts. Each slice is compared with those before it, and each distinct one
+/// with the others.
 pub(super) fn distinct(
     te: &mut Te<'_>,
     x: &TensorRef,
@@ -105,7 +106,7 @@ pub(super) fn distinct(
                     n.if_(same.scalar(), |n| n.set(&found, b));
                 });
             });
-            // NaN is like nothing, not even itself.
+            // NaN equals nothing, not even itself.
             let own = Ex::where_(&found.scalar().lt(0i64), a, &found.scalar());
             n.store(&first, one(a), own);
         });
@@ -148,7 +149,7 @@ pub(super) fn distinct(
     [values, starts, which, counts]
 }
 
-/// Whether slice `c` comes before slice `a`.
+/// Returns whether slice `c` is ordered before slice `a`.
 fn earlier(
     n: &mut Nest<'_>,
     sorted: bool,
@@ -170,7 +171,7 @@ fn earlier(
     order.scalar().lt(0i64)
 }
 
-/// A window: extents, steps, distances, and padding before and behind.
+/// A window: extents, strides, dilations, and padding before and after.
 struct Window {
     size: Vec<i64>,
     strides: Vec<i64>,
@@ -180,7 +181,7 @@ struct Window {
 }
 
 impl Window {
-    /// How many windows there are along spatial axis `a`.
+    /// Returns the number of windows along spatial axis `a`.
     fn count<E>(&self, a: usize, extent: &E, f: &dyn Fn(&E, i64, i64) -> E) -> E {
         let k = self.size.len();
         let reach = (self.size[a] - 1) * self.dilation[a] + 1;
@@ -311,7 +312,7 @@ fn determinant(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, dims[..lead].to_vec(), dtype)
 }
 
-/// Gauss's elimination with the greatest element of the column as pivot.
+/// Gaussian elimination with partial pivoting: the pivot is the greatest element of the column.
 fn determinant_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let lead = x.rank() - 2;

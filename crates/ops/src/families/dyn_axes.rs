@@ -1,6 +1,6 @@
-//! What other operators are told by attributes, told by tensors: axes, ranges, widths.
+//! Operators that take as tensors what other operators take as attributes: axes, ranges, widths.
 //!
-//! Ranks do not depend on values, so that everything here is a choice among axes that are all known.
+//! Ranks do not depend on values, so everything here is a selection among known axes.
 
 use relax_loops::{BinOp, Combiner, Ex, TensorRef};
 use relax_tensor::DType;
@@ -32,7 +32,7 @@ const SCANNED: &[AttrDef] = &[
     ),
 ];
 
-/// A reduction over axes that a tensor holds.
+/// A reduction over axes that are given by a tensor.
 const fn reduction(name: &'static str, doc: &'static str, compute: crate::def::ComputeFn) -> OpDef {
     OpDef::new(name, doc, reduce)
         .inputs(REDUCED)
@@ -141,7 +141,7 @@ pub static OPS: &[OpDef] = &[
     .compute(|te| running(te, BinOp::Mul, 1)),
 ];
 
-/// Extents of which none is known, of the input's rank.
+/// Returns unknown extents, of the input's rank.
 fn same_rank(cx: &mut RelCx<'_>, more: usize) -> RelResult {
     let (dims, dtype) = shaped(cx, 0)?;
     match dims {
@@ -156,13 +156,13 @@ fn reduce(cx: &mut RelCx<'_>) -> RelResult {
     same_rank(cx, 0)
 }
 
-/// The elements of a vector of axes, counted from the start.
+/// Returns the elements of a vector of axes, with negative axes normalised.
 fn axes_of(x: &TensorRef, rank: usize) -> Result<Vec<Ex>, ComputeError> {
     let n = Ex::idx(rank as i64);
     Ok(elements(x)?.iter().map(|a| from_end(a, &n)).collect())
 }
 
-/// Whether axis `a` is among some.
+/// Returns whether axis `a` is among some.
 fn among(axes: &[Ex], a: usize) -> Ex {
     axes.iter().fold(Ex::bool(false), |found, x| {
         let here = x.eq(a as i64);
@@ -174,7 +174,7 @@ fn among(axes: &[Ex], a: usize) -> Ex {
     })
 }
 
-/// The reduction of `f` of the elements, and over how many.
+/// Returns the reduction of `f` over the elements, and the number of elements reduced.
 fn over(
     te: &mut Te<'_>,
     c: Combiner,
@@ -219,7 +219,7 @@ fn unsqueeze(cx: &mut RelCx<'_>) -> RelResult {
     same_rank(cx, more)
 }
 
-/// Output axis `k` is new, or the input axis after those that stand before it.
+/// Output axis `k` is new, or the next input axis after those already used.
 fn unsqueeze_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let count = elements(&te.arg(1))?.len();
@@ -280,7 +280,7 @@ fn slice(cx: &mut RelCx<'_>) -> RelResult {
     same_rank(cx, 0)
 }
 
-/// Of some values, the one that belongs to axis `a`; another where none does.
+/// Returns the one of `values` that belongs to axis `a`; `otherwise` where none does.
 fn of_axis(axes: &[Ex], values: &[Ex], a: usize, otherwise: &Ex) -> Ex {
     axes.iter()
         .zip(values)
@@ -351,7 +351,7 @@ fn pad_compute(te: &mut Te<'_>) -> Done {
         .collect();
     let mode = te.str("pad_mode");
     let y = te.compute("pad", &shape, |i| {
-        // Of no elements there is nothing to repeat.
+        // Without elements there is nothing to repeat.
         let mut inside = match mode {
             "constant" => Ex::bool(true),
             _ => product(&x.shape).gt(0i64),
@@ -363,7 +363,7 @@ fn pad_compute(te: &mut Te<'_>) -> Done {
                 "edge" => clamp(&place, n),
                 "wrap" => place.floor_mod(n),
                 "reflect" => {
-                    // There and back again: the way repeats after twice the extent less one.
+                    // Reflection: the index sequence has a period of twice the extent less one.
                     let period = (n * 2 - 2).max(1i64);
                     let way = place.floor_mod(&period);
                     Ex::where_(&way.ge(n), &(&period - &way), &way)
@@ -391,7 +391,7 @@ fn scan(cx: &mut RelCx<'_>) -> RelResult {
     cx.tensor(0).map(|_| ())
 }
 
-/// Every axis has its nest, and the axis decides which one runs.
+/// Every axis has its own loop nest, and the value of the axis selects the one that runs.
 fn running(te: &mut Te<'_>, op: BinOp, start: i64) -> Done {
     let x = te.arg(0);
     let rank = x.rank();

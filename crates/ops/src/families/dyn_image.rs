@@ -1,4 +1,4 @@
-//! Padding and resizing by amounts that tensors hold.
+//! Padding and resizing by amounts that are operands.
 
 use relax_loops::{Ex, UnOp};
 use relax_sym::Dim;
@@ -243,14 +243,14 @@ fn dyn_pad_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// A layout of images or volumes: itself, and the one with all spatial axes last.
+/// Parses a layout of images or volumes: returns it, and the one with all spatial axes last.
 fn layouts(text: &str, n: usize) -> Option<(Layout, Layout)> {
     let canonical = Layout::parse(&format!("NC{}", &"DHW"[3 - n..]))?;
     let layout = Layout::parse(text).filter(|l| l.convertible(&canonical))?;
     Some((layout, canonical))
 }
 
-/// The input's extents with all spatial ones unknown.
+/// Returns the input's extents with all spatial ones unknown.
 fn spatial(cx: &mut RelCx<'_>, n: usize, out: relax_ir::DTy) -> RelResult {
     let text = cx.attr("layout").as_str().unwrap_or("").to_owned();
     let Some((layout, canonical)) = layouts(&text, n) else {
@@ -339,7 +339,7 @@ fn dyn_resize2d_compute(te: &mut Te<'_>) -> Done {
     let (layout, _) = layouts(te.str("layout"), 2).ok_or("no such layout")?;
     let coordinates = Coordinates::parse(te.str("coordinate_transformation_mode"))
         .ok_or("no such coordinate transformation")?;
-    // A region is needed only for cropping, and must then be known here.
+    // A region is needed only for cropping, and must be constant in that case.
     let mut roi = vec![(0.0, 0.0); 2];
     if coordinates == Coordinates::TfCrop {
         let region = te.const_arg(2).filter(|t| t.len() == 4);

@@ -19,7 +19,7 @@ pub static OPS: &[OpDef] = &[OpDef::new(
 .fusion(Fusion::Injective)
 .compute(einsum_compute)];
 
-/// What stands for `...`.
+/// The character that represents `...`.
 const DOTS: char = '.';
 
 /// An equation: the labels of each operand and of the result.
@@ -50,7 +50,7 @@ impl Equation {
             None => (text, None),
         };
         let inputs = inputs.split(',').map(list).collect::<Result<Vec<_>, _>>()?;
-        // Without an arrow the result has the labels that stand once, in order of the alphabet.
+        // Without an arrow, the result has the labels that occur once, in alphabetical order.
         let output = output.unwrap_or_else(|| {
             let mut all: Vec<char> = inputs.iter().flatten().copied().collect();
             all.sort_unstable();
@@ -73,8 +73,9 @@ impl Equation {
         }
         Ok(Equation { inputs, output })
     }
-    /// The axes of each operand with their labels; those under `...` get labels of their own, the same
-    /// for axes aligned at the last. The error names an operand that does not fit.
+    /// Returns the axes of each operand with their labels; those under `...` get labels of their
+    /// own, equal for axes that are aligned from the last one. The error names an operand that does
+    /// not fit.
     fn axes(&self, ranks: &[usize]) -> Result<(Vec<Vec<Label>>, Vec<Label>), usize> {
         let mut dots = 0;
         for (k, (labels, &rank)) in self.inputs.iter().zip(ranks).enumerate() {

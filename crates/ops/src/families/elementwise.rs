@@ -1,4 +1,4 @@
-//! Unary operators on each element, and the relation they share.
+//! Unary element-wise operators, and the relation they share.
 
 use relax_ir::Type;
 use relax_loops::{Ex, UnOp};
@@ -95,7 +95,7 @@ fn rounded(op: UnOp, x: &Ex) -> Ex {
     }
 }
 
-/// A test of floats that has one answer for all integers.
+/// A test of floats that has the same answer for all integers.
 fn test(op: UnOp, x: &Ex, integers: bool) -> Ex {
     if x.dtype().is_float() {
         x.unary(op)
@@ -129,7 +129,7 @@ fn clip(cx: &mut RelCx<'_>) -> RelResult {
 
 fn clip_compute(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (low, high) = (te.float("a_min")?, te.float("a_max")?);
-    // Bounds beyond an integer type are its own bounds.
+    // Bounds beyond an integer type are clamped to its own bounds.
     let bound = |x: &Ex, v: f64| match x.dtype().int_range() {
         Some((least, greatest)) if !x.dtype().is_float() => {
             let v = (v as i128).clamp(least, greatest);
@@ -137,6 +137,6 @@ fn clip_compute(te: &mut Te<'_>) -> Result<(), ComputeError> {
         }
         _ => x.same(v),
     };
-    // The upper bound first, so that NaN gives it, as in TVM.
+    // The upper bound first, so that NaN becomes it, as in TVM.
     te.elementwise(|x| x.min(bound(x, high)).max(bound(x, low)))
 }

@@ -1,10 +1,10 @@
-//! Rules about extents, stated once for the dimensions of types and the extents of programs: the
-//! special numbers of `reshape`, and ranges of indices.
+//! Rules about extents, defined once for the dimensions of types and the extents of programs: the
+//! special numbers of `reshape`, and index ranges.
 
 use relax_loops::Ex;
 use relax_sym::Dim;
 
-/// What `reshape` computes with: dimensions or extents.
+/// The type that `reshape` computes with: dimensions or extents.
 pub trait Extent: Clone {
     /// A constant.
     fn int(v: i64) -> Self;
@@ -20,7 +20,7 @@ pub trait Extent: Clone {
     fn least(&self, other: &Self) -> Self;
     /// The greater one.
     fn greatest(&self, other: &Self) -> Self;
-    /// Whether nothing is known of it (`?`).
+    /// Returns whether it is unknown (`?`).
     fn is_any(&self) -> bool;
     /// The unknown extent.
     fn any() -> Self;
@@ -95,16 +95,16 @@ pub enum Item<E> {
     Sym(E),
 }
 
-/// The new extents, by TVM's rules: 0 copies the extent at the same place (unless `allow_zero`), -1 is
-/// what is left, -2 copies all that remain, -3 merges the next two, -4 splits the next one by the
-/// two items that follow. The error says what is wrong with the numbers.
+/// Returns the new extents, by TVM's rules: 0 copies the extent at the same position (unless
+/// `allow_zero`), -1 is inferred, -2 copies all that remain, -3 merges the next two, -4 splits the
+/// next one by the two items that follow. The error says what is wrong with the numbers.
 pub fn new_extents<E: Extent>(
     old: &[E],
     items: &[Item<E>],
     allow_zero: bool,
 ) -> Result<Vec<E>, String> {
     let mut new: Vec<E> = Vec::with_capacity(items.len());
-    // Extents that correspond one to one take no part in finding -1.
+    // Extents that correspond one to one are not used to infer -1.
     let (mut used_old, mut used_new) = (vec![false; old.len()], Vec::new());
     let mut at = 0;
     let mut open = None;
@@ -229,10 +229,10 @@ pub fn new_extents<E: Extent>(
     Ok(new)
 }
 
-/// A bound of a range of indices: a constant counts from the end when negative, and is cut off at the
-/// extent; a symbolic one is not negative.
+/// Normalises a bound of an index range: a constant counts from the end when negative, and is
+/// clamped to the extent; a symbolic one is not negative.
 fn bound<E: Extent>(at: &Item<E>, extent: &E, back: bool) -> E {
-    // Ranges that go back run from extent-1 to -1, exclusive.
+    // Ranges with negative strides run from extent-1 to -1, exclusive.
     let (low, high) = match back {
         false => (0, extent.clone()),
         true => (-1, extent.minus(&E::int(1))),
@@ -250,7 +250,7 @@ fn bound<E: Extent>(at: &Item<E>, extent: &E, back: bool) -> E {
 /// Beyond every extent.
 const FAR: i64 = i32::MAX as i64;
 
-/// The first index and the number of indices of `begin..end` by `stride`, which is not 0.
+/// Returns the first index and the number of indices of `begin..end` by `stride`, which is not 0.
 pub fn range<E: Extent>(begin: &Item<E>, end: &Item<E>, stride: i64, extent: &E) -> (E, E) {
     let back = stride < 0;
     let (from, to) = (bound(begin, extent, back), bound(end, extent, back));

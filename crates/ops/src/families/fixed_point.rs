@@ -1,4 +1,4 @@
-//! Integers multiplied by numbers of the form `multiplier * 2^shift`.
+//! Multiplication of integers by factors of the form `multiplier * 2^shift`.
 
 use relax_loops::Ex;
 use relax_tensor::DType as DT;
@@ -91,7 +91,7 @@ fn per_axis(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(cx.args[0])
 }
 
-/// `(x << left) * m >> (right + 31)` in 64 bits, rounded at the last place, as 32 bits.
+/// `(x << left) * m >> (right + 31)` in 64 bits, rounded, as 32 bits.
 fn multiply_shift(x: &Ex, m: &Ex, left: Option<&Ex>, right: &Ex) -> Ex {
     let [m, right] = [m, right].map(|e| e.cast(DT::I64));
     let mut wide = x.cast(DT::I64);
@@ -108,7 +108,7 @@ fn fixed_point_multiply_compute(te: &mut Te<'_>) -> Done {
     te.elementwise(|x| {
         let dtype = x.dtype();
         let x = x.cast(DT::I32);
-        // A factor of one half is a shift alone, in 32 bits.
+        // A factor of one half is just a shift, in 32 bits.
         let y = if m == 1 << 30 {
             match s.saturating_sub(1) {
                 n @ 1.. => x.shl(n),

@@ -1,4 +1,4 @@
-//! Elements taken at indices that a tensor holds.
+//! Elements gathered at indices that a tensor holds.
 
 use relax_loops::{Ex, TensorRef};
 use relax_sym::Dim;
@@ -43,7 +43,8 @@ pub static OPS: &[OpDef] = &[
         .compute(adv_index_compute),
 ];
 
-/// The number of leading axes that data and indices share; negative ones count from the indices' rank.
+/// Returns the number of leading axes that data and indices share; negative ones count from the
+/// indices' rank.
 fn batch_dims(cx: &RelCx<'_>, indices: usize) -> RelResult<usize> {
     let b = cx.int("batch_dims")?;
     let at = if b < 0 {
@@ -99,7 +100,7 @@ fn take(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, out, dtype)
 }
 
-/// An index inside the extent, by the mode.
+/// Brings an index inside the extent, by the mode.
 fn inside(mode: &str, i: &Ex, n: &Ex) -> Ex {
     match mode {
         "clip" => clamp(i, n),

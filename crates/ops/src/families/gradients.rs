@@ -1,6 +1,6 @@
-//! Gradients: how a change of the result follows from changes of the arguments.
+//! Gradients: the gradients of the arguments as a function of the gradient of the result.
 //!
-//! The formulas are those of TVM's registry, so that the programs that come out are the same.
+//! The formulas are those of TVM's registry, so that the resulting programs are the same.
 
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::Tensor;
@@ -79,7 +79,7 @@ fn log_base(b: &mut dyn Build, x: ExprId, g: ExprId, base: f64) -> Option<ExprId
     Some(bi(b, "divide", top, below))
 }
 
-/// Of `add`.
+/// The gradient of `add`.
 pub fn add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     Some(vec![
@@ -87,14 +87,14 @@ pub fn add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", g, y),
     ])
 }
-/// Of `subtract`.
+/// The gradient of `subtract`.
 pub fn subtract(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let left = bi(b, "collapse_sum_like", g, x);
     let n = un(b, "negative", g);
     Some(vec![left, bi(b, "collapse_sum_like", n, y)])
 }
-/// Of `multiply`.
+/// The gradient of `multiply`.
 pub fn multiply(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let (l, r) = (bi(b, "multiply", g, y), bi(b, "multiply", g, x));
@@ -103,7 +103,7 @@ pub fn multiply(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", r, y),
     ])
 }
-/// Of `divide`.
+/// The gradient of `divide`.
 pub fn divide(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let l = bi(b, "divide", g, y);
@@ -113,11 +113,11 @@ pub fn divide(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let r = un(b, "negative", r);
     Some(vec![l, bi(b, "collapse_sum_like", r, y)])
 }
-/// Of constructors of constant tensors: they have no arguments.
+/// The gradients of constructors of constant tensors, which have no arguments.
 pub fn nothing(_: &mut dyn Build, _: &Site, _: ExprId) -> Grads {
     Some(Vec::new())
 }
-/// Of `collapse_sum_like`.
+/// The gradient of `collapse_sum_like`.
 pub fn collapse_sum_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     Some(vec![
@@ -125,14 +125,14 @@ pub fn collapse_sum_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         un(b, "zeros_like", y),
     ])
 }
-/// Of `cast_like`.
+/// The gradient of `cast_like`.
 pub fn cast_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, like] = site.args[..] else {
         return None;
     };
     Some(vec![bi(b, "cast_like", g, x), un(b, "zeros_like", like)])
 }
-/// Of `clip`. TVM cuts the bounds off to integers, which is wrong for all others.
+/// The gradient of `clip`. TVM truncates the bounds to integers, which is wrong for all others.
 pub fn clip(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
     let low = number(b, x, site.float("a_min")?)?;
@@ -150,7 +150,7 @@ fn pool(b: &mut dyn Build, site: &Site, g: ExprId, op: &'static str, names: &[&s
     let attrs: Vec<(&str, AttrValue)> = names.iter().map(|n| (*n, site.value(n))).collect();
     Some(vec![b.call(op, &[g, site.args[0]], &attrs)])
 }
-/// Of `nn.max_pool2d` without dilation, which the operator on the way back does not know.
+/// The gradient of `nn.max_pool2d` without dilation, which the backward operator does not support.
 pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     if site.value("dilation").as_ints()?.iter().any(|&d| d != 1) {
         return None;
@@ -164,7 +164,7 @@ pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         &attrs,
     )])
 }
-/// Of `nn.avg_pool2d`.
+/// The gradient of `nn.avg_pool2d`.
 pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let names = [
         "pool_size",
@@ -176,7 +176,7 @@ pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     ];
     pool(b, site, g, "nn.avg_pool2d_grad", &names)
 }
-/// Of `concatenate`.
+/// The gradient of `concatenate`.
 pub fn concatenate(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let fields = b.field_extents(site.args[0])?;
     let axis = site.int("axis")?;
@@ -196,7 +196,7 @@ pub fn concatenate(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     ];
     Some(vec![b.call("split", &[g], &attrs)])
 }
-/// Of `nn.conv2d` in layout `NCHW`.
+/// The gradient of `nn.conv2d` in layout `NCHW`.
 pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [data, given] = site.args[..] else {
         return None;
@@ -216,8 +216,8 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     {
         return None;
     }
-    // A depthwise weight may be written by input channels, (C, multiplier, …): the same numbers in the same order
-    // as by output channels, (C * multiplier, 1, …).
+    // A depthwise weight may be written by input channels, (C, multiplier, …): the same elements in
+    // the same order as by output channels, (C * multiplier, 1, …).
     let by_input = w[0] != o[1];
     let mut weight = given;
     if by_input {
@@ -271,7 +271,8 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
             ("groups", site.value("groups")),
             ("channels", site.value("channels")),
             ("kernel_size", AttrValue::ints(&[w[2], w[3]])),
-            // The layouts of the two operands and of the result, in the attributes of a convolution.
+            // The layouts of the two operands and of the result, from the attributes of a
+            // convolution.
             (
                 "data_layout",
                 AttrValue::Str(layout.unwrap_or("NCHW").into()),
@@ -287,7 +288,8 @@ pub fn conv2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     Some(vec![backward_data, backward_weight])
 }
 
-/// The axes that a reduction runs over, sorted; `None` where it gives none and means all.
+/// Returns the axes that a reduction runs over, sorted; `None` where it names none, which means
+/// all.
 fn axes(b: &mut dyn Build, site: &Site) -> Option<Option<Vec<i64>>> {
     let rank = b.rank(site.args[0])? as i64;
     let given = match site.value("axis") {
@@ -341,16 +343,16 @@ pub(super) fn total(
     ];
     b.call("sum", &[x], &attrs)
 }
-/// One axis as the list of it, as reductions keep it.
+/// Returns one axis as a list of one, the form in which reductions store it.
 fn one(axis: i64) -> AttrValue {
     AttrValue::ints(&[axis])
 }
-/// Of `sum`.
+/// The gradient of `sum`.
 pub fn sum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let (g, _) = unreduced(b, site, g)?;
     Some(vec![bi(b, "broadcast_to_like", g, site.args[0])])
 }
-/// Of `mean`.
+/// The gradient of `mean`.
 pub fn mean(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
     let shape = b.extents(x)?;
@@ -363,7 +365,7 @@ pub fn mean(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let g = bi(b, "multiply", g, scale);
     Some(vec![bi(b, "broadcast_to_like", g, x)])
 }
-/// Of `max`: shared among all places that hold the maximum.
+/// The gradient of `max`: divided equally among all positions that hold the maximum.
 pub fn max(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     let x = site.args[0];
     let shape = b.extents(x)?;
@@ -393,32 +395,32 @@ pub fn max(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     let top = bi(b, "multiply", here, g);
     Some(vec![bi(b, "divide", top, count)])
 }
-/// Of `nn.softmax`.
+/// The gradient of `nn.softmax`.
 pub fn softmax(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let p = bi(b, "multiply", g, site.call);
     let s = total(b, p, one(site.int("axis")?), true, false);
     let d = bi(b, "subtract", g, s);
     Some(vec![bi(b, "multiply", d, site.call)])
 }
-/// Of `nn.log_softmax`.
+/// The gradient of `nn.log_softmax`.
 pub fn log_softmax(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let s = total(b, g, one(site.int("axis")?), true, false);
     let e = un(b, "exp", site.call);
     let p = bi(b, "multiply", s, e);
     Some(vec![bi(b, "subtract", g, p)])
 }
-/// Of `nn.bias_add`.
+/// The gradient of `nn.bias_add`.
 pub fn bias_add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let left = bi(b, "collapse_sum_like", g, site.args[0]);
     Some(vec![left, total(b, g, one(site.int("axis")?), false, true)])
 }
-/// Of `nn.dense`.
+/// The gradient of `nn.dense`.
 pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [data, weight] = site.args[..] else {
         return None;
     };
     let (d, w) = (b.extents(data)?, b.extents(weight)?);
-    // TVM's type relation lets other programs pass; they compute nothing that has a gradient.
+    // TVM's type relation accepts other programs too; they compute nothing that has a gradient.
     let [units, inner] = w[..] else { return None };
     if d.last() != Some(&inner) {
         return None;
@@ -443,7 +445,7 @@ pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let right = b.call("nn.dense", &[t, u], &width);
     Some(vec![left, bi(b, "collapse_sum_like", right, weight)])
 }
-/// Of the product of stacks of matrices.
+/// The gradient of the product of stacks of matrices.
 pub fn stacked_product(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let (m, n) = (b.rank(x)?, b.rank(y)?);
@@ -463,7 +465,7 @@ pub fn stacked_product(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", right, y),
     ])
 }
-/// Of `nn.batch_matmul`.
+/// The gradient of `nn.batch_matmul`.
 pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let product = |b: &mut dyn Build, l: ExprId, r: ExprId, tl: bool, tr: bool, like: ExprId| {
@@ -498,7 +500,7 @@ pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         ],
     })
 }
-/// Of `transpose`.
+/// The gradient of `transpose`.
 pub fn transpose(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let axes = match site.value("axes").as_ints() {
         Some(axes) if !axes.is_empty() => {
@@ -514,7 +516,7 @@ pub fn transpose(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     Some(vec![b.call("transpose", &[g], &[("axes", axes)])])
 }
 
-/// Of `expand_dims`.
+/// The gradient of `expand_dims`.
 pub fn expand_dims(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     let axis = site.int("axis")?;
     for _ in 0..site.int("num_newaxis")? {
@@ -522,18 +524,18 @@ pub fn expand_dims(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     }
     Some(vec![g])
 }
-/// Of `reshape_like`.
+/// The gradient of `reshape_like`.
 pub fn reshape_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, like] = site.args[..] else {
         return None;
     };
     Some(vec![bi(b, "reshape_like", g, x), un(b, "zeros_like", like)])
 }
-/// Of comparisons: nothing changes almost everywhere.
+/// The gradient of comparisons: zero almost everywhere.
 pub fn flat(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
     Some(site.args.iter().map(|&x| un(b, "zeros_like", x)).collect())
 }
-/// Of `where`.
+/// The gradient of `where`.
 pub fn choice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [cond, x, y] = site.args[..] else {
         return None;
@@ -545,7 +547,7 @@ pub fn choice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let right = bi(b, "collapse_sum_like", right, y);
     Some(vec![un(b, "zeros_like", cond), left, right])
 }
-/// Of `strided_slice` without `axes`.
+/// The gradient of `strided_slice` without `axes`.
 pub fn strided_slice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
     if !site.value("axes").is_none() {

@@ -1,4 +1,4 @@
-//! Gradients of operators that pick, join, fill and reduce parts of tensors, and of losses.
+//! Gradients of operators that select, join, fill and reduce parts of tensors, and of losses.
 //!
 //! The formulas are those of TVM's registry where it has one; `take` scatters where TVM loops.
 
@@ -13,16 +13,16 @@ fn all(b: &mut dyn Build, x: ExprId) -> ExprId {
     total(b, x, AttrValue::None, false, false)
 }
 
-/// Of operators whose one argument gives extents.
+/// The gradient of operators whose one argument gives extents.
 pub fn of_extents(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
     Some(vec![un(b, "zeros_like", site.args[0])])
 }
-/// Of `full`.
+/// The gradient of `full`.
 pub fn full(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let sum = all(b, g);
     Some(vec![bi(b, "cast_like", sum, site.args[0])])
 }
-/// Of `arange`.
+/// The gradient of `arange`.
 pub fn arange(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [start, stop, step] = site.args[..] else {
         return None;
@@ -38,11 +38,11 @@ pub fn arange(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let steps = all(b, steps);
     Some(vec![first, last, bi(b, "cast_like", steps, step)])
 }
-/// Of `broadcast_to`.
+/// The gradient of `broadcast_to`.
 pub fn broadcast_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     Some(vec![bi(b, "collapse_sum_like", g, site.args[0])])
 }
-/// Of `broadcast_to_like`.
+/// The gradient of `broadcast_to_like`.
 pub fn broadcast_to_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, like] = site.args[..] else {
         return None;
@@ -50,7 +50,7 @@ pub fn broadcast_to_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let grad = bi(b, "collapse_sum_like", g, x);
     Some(vec![grad, un(b, "zeros_like", like)])
 }
-/// Of `dyn.reshape`.
+/// The gradient of `dyn.reshape`.
 pub fn reshape_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, shape] = site.args[..] else {
         return None;
@@ -58,7 +58,7 @@ pub fn reshape_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let grad = bi(b, "reshape_like", g, x);
     Some(vec![grad, un(b, "zeros_like", shape)])
 }
-/// Of `rsqrt`.
+/// The gradient of `rsqrt`.
 pub fn rsqrt(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
     let half = number(b, x, -0.5)?;
@@ -66,7 +66,7 @@ pub fn rsqrt(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let top = bi(b, "multiply", top, site.call);
     Some(vec![bi(b, "divide", top, x)])
 }
-/// Of `power`.
+/// The gradient of `power`.
 pub fn power(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let one = number(b, y, 1.0)?;
@@ -82,7 +82,7 @@ pub fn power(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", right, y),
     ])
 }
-/// The gradient where `left` does not hold, and where it does.
+/// Returns the gradient where `left` does not hold, and where it does.
 fn chosen(b: &mut dyn Build, site: &Site, g: ExprId, test: &'static str) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let zeros = un(b, "zeros_like", g);
@@ -94,15 +94,16 @@ fn chosen(b: &mut dyn Build, site: &Site, g: ExprId, test: &'static str) -> Grad
         bi(b, "collapse_sum_like", right, y),
     ])
 }
-/// Of `maximum`: all of it goes to the greater one, to the left one of equals.
+/// The gradient of `maximum`: all of it goes to the greater operand, and to the left one if they
+/// are equal.
 pub fn maximum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     chosen(b, site, g, "less")
 }
-/// Of `minimum`.
+/// The gradient of `minimum`.
 pub fn minimum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     chosen(b, site, g, "greater")
 }
-/// Of `nn.global_avg_pool2d`.
+/// The gradient of `nn.global_avg_pool2d`.
 pub fn global_avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
     let extents = b.extents(x)?;
@@ -120,7 +121,7 @@ pub fn global_avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     ];
     Some(vec![b.call("nn.avg_pool2d_grad", &[g, x], &attrs)])
 }
-/// Of `stack`.
+/// The gradient of `stack`.
 pub fn stack(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let count = b.field_extents(site.args[0])?.len();
     let axis = site.int("axis")?;
@@ -137,12 +138,12 @@ pub fn stack(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     }
     Some(vec![b.tuple(&fields)])
 }
-/// Of `split`.
+/// The gradient of `split`.
 pub fn split(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let axis = [("axis", AttrValue::Int(site.int("axis")?))];
     Some(vec![b.call("concatenate", &[g], &axis)])
 }
-/// Of `gather_nd`.
+/// The gradient of `gather_nd`.
 pub fn gather_nd(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, indices] = site.args[..] else {
         return None;
@@ -155,7 +156,7 @@ pub fn gather_nd(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let grad = b.call("scatter_nd", &[zeros, indices, g], &add);
     Some(vec![grad, un(b, "zeros_like", indices)])
 }
-/// Of `take`: each slice of the gradient is added where it was taken from.
+/// The gradient of `take`: each slice is added to the one it was taken from.
 pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, indices] = site.args[..] else {
         return None;
@@ -164,7 +165,7 @@ pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         return None;
     }
     let (whole, taken) = (b.extents(x)?, b.extents(indices)?);
-    // `reshape` reads an extent of 0 as something else.
+    // `reshape` interprets an extent of 0 differently.
     if whole.iter().chain(&taken).any(|&d| d == 0) {
         return None;
     }
@@ -185,7 +186,7 @@ pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let turn = |b: &mut dyn Build, x: ExprId, axes: &[i64]| {
         b.call("transpose", &[x], &[("axes", AttrValue::ints(axes))])
     };
-    // The axis comes first: that is where `scatter_nd` looks.
+    // `scatter_nd` indexes the first axis, so the axis is moved to the front.
     let mut first: Vec<i64> = vec![axis as i64];
     first.extend((0..rank as i64).filter(|&a| a != axis as i64));
     let mut back = vec![0; rank];
@@ -222,7 +223,7 @@ pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let grad = if flat { reshape(b, grad, &whole) } else { grad };
     Some(vec![grad, un(b, "zeros_like", indices)])
 }
-/// Of `one_hot`.
+/// The gradient of `one_hot`.
 pub fn one_hot(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [indices, on, off] = site.args[..] else {
         return None;
@@ -239,7 +240,7 @@ pub fn one_hot(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "cast_like", miss, off),
     ])
 }
-/// Of `variance`.
+/// The gradient of `variance`.
 pub fn variance(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, mean] = site.args[..] else {
         return None;
@@ -262,7 +263,7 @@ pub fn variance(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let right = bi(b, "multiply", by_mean, g);
     Some(vec![left, bi(b, "multiply", right, mean)])
 }
-/// The gradient of a loss's result for each of its rows.
+/// Returns the gradient of a loss's result for each of its rows.
 fn by_row(b: &mut dyn Build, x: ExprId, g: ExprId) -> Option<ExprId> {
     let dtype = b.dtype(x)?;
     let int = [("dtype", AttrValue::DType(DType::I32))];
@@ -272,7 +273,7 @@ fn by_row(b: &mut dyn Build, x: ExprId, g: ExprId) -> Option<ExprId> {
     let rows = b.call("cast", &[rows], &[("dtype", AttrValue::DType(dtype))]);
     Some(bi(b, "divide", g, rows))
 }
-/// Of `nn.cross_entropy`.
+/// The gradient of `nn.cross_entropy`.
 pub fn cross_entropy(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let g = by_row(b, x, g)?;
@@ -283,7 +284,7 @@ pub fn cross_entropy(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let log = un(b, "log", x);
     Some(vec![left, bi(b, "multiply", right, log)])
 }
-/// Of `nn.cross_entropy_with_logits`.
+/// The gradient of `nn.cross_entropy_with_logits`.
 pub fn cross_entropy_with_logits(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     let g = by_row(b, x, g)?;
@@ -292,7 +293,7 @@ pub fn cross_entropy_with_logits(b: &mut dyn Build, site: &Site, g: ExprId) -> G
     let right = un(b, "negative", g);
     Some(vec![left, bi(b, "multiply", right, x)])
 }
-/// Of `nn.matmul` on two matrices.
+/// The gradient of `nn.matmul` on two matrices.
 pub fn matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, y] = site.args[..] else { return None };
     if b.rank(x)? != 2 {

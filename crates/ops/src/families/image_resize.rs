@@ -201,7 +201,8 @@ pub static OPS: &[OpDef] = &[
     .compute(|te| upsampling(te, &["scale_d", "scale_h", "scale_w"])),
 ];
 
-/// The layout attribute, convertible from NC and `n` spatial axes and of the data's rank.
+/// Returns the layout attribute, which must be convertible from NC and `n` spatial axes and of the
+/// data's rank.
 fn layout_of(cx: &RelCx<'_>, n: usize, rank: usize) -> RelResult<(Layout, Layout)> {
     let canonical = Layout::parse(&format!("NC{}", &"DHW"[3 - n..])).expect("a layout");
     let text = cx.attr("layout").as_str().unwrap_or("");
@@ -273,7 +274,7 @@ fn resize_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     cx.set_tensor(out, dtype)
 }
 
-/// The extents of a `size` attribute: integers or symbolic dimensions, `n` of them.
+/// Returns the extents of a `size` attribute: integers or symbolic dimensions, `n` of them.
 fn sizes(value: &AttrValue, n: usize) -> Option<Vec<Dim>> {
     let items = value.as_array().filter(|a| a.len() == n)?;
     items
@@ -285,8 +286,8 @@ fn sizes(value: &AttrValue, n: usize) -> Option<Vec<Dim>> {
         .collect()
 }
 
-/// The region of axis `k` of `n`. Volumes list their corners as (x, y, z), images as (y, x): that
-/// is how TVM reads them.
+/// Returns the region of axis `k` of `n`. Volumes list their corners as (x, y, z), images as (y,
+/// x), as TVM reads them.
 fn region(roi: &[f64], k: usize, n: usize) -> (f64, f64) {
     let at = if n == 3 { n - 1 - k } else { k };
     match (roi.get(at), roi.get(n + at)) {
@@ -328,12 +329,12 @@ fn resize(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// A known extent times a factor, rounded half away from zero.
+/// Multiplies a known extent by a factor, rounded half away from zero.
 fn times(extent: i64, factor: f64) -> i64 {
     (extent as f64 * factor).round() as i64
 }
 
-/// A factor that symbolic extents may be multiplied by as they are.
+/// Returns the integer value of a factor that symbolic extents can be multiplied by directly.
 fn whole(factor: f64) -> Option<i64> {
     (factor.fract() == 0.0 && factor < 1e9).then_some(factor as i64)
 }
@@ -364,8 +365,8 @@ fn upsampling_rel(cx: &mut RelCx<'_>, scales: &[&'static str]) -> RelResult {
     cx.set_tensor(out, dtype)
 }
 
-/// The same as [`times`] of any extent: over integers where both are exact, as texts of tensor programs
-/// have extents.
+/// Like [`times`] for any extent: in integer arithmetic where both are exact, since extents in
+/// texts of tensor programs are integers.
 fn scaled(extent: &Ex, factor: f64) -> Ex {
     const PARTS: f64 = 4096.0;
     if let Some(d) = extent.as_int() {

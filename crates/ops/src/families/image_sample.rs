@@ -1,4 +1,4 @@
-//! Sampling images at computed places: grids, crops; grey-scale dilation.
+//! Sampling images at computed positions: grids, crops; grey-scale dilation.
 
 use relax_loops::{Combiner, Ex, TensorRef, UnOp};
 use relax_sym::Dim;
@@ -165,7 +165,7 @@ fn affine_grid_compute(te: &mut Te<'_>) -> Done {
         return Err("`target_shape` needs two numbers".into());
     };
     let shape = [m.shape[0].clone(), Ex::idx(2), Ex::idx(h), Ex::idx(w)];
-    // A little less than the whole way, as in TVM, so that the last place stays below 1.
+    // Slightly less than the full step, as in TVM, so that the last position stays below 1.
     let step = |n: i64| Ex::float(m.dtype, (2.0 - 1e-7) / (n - 1) as f64);
     let y = te.compute("affine_grid", &shape, |i| {
         let from = Ex::float(m.dtype, -1.0);
@@ -178,7 +178,7 @@ fn affine_grid_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The layout of images with two or three spatial axes, and the canonical one.
+/// Returns the layout of images with two or three spatial axes, and the canonical one.
 fn image_layout(text: &str, rank: usize) -> Option<(Layout, Layout)> {
     let canonical = Layout::parse(if rank == 4 { "NCHW" } else { "NCDHW" })?;
     let own = Layout::parse(text).filter(|l| l.convertible(&canonical))?;
@@ -227,7 +227,7 @@ fn grid_sample(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, canonical.convert_dims(&own, &out), dtype)
 }
 
-/// How samples outside an image are taken.
+/// How samples outside an image are treated.
 #[derive(Clone, Copy, PartialEq)]
 enum Outside {
     Zeros,
@@ -235,7 +235,7 @@ enum Outside {
     Reflection,
 }
 
-/// A coordinate brought within an image, or an index of a tap (`f` converts numbers to its type).
+/// Maps a coordinate into an image, or the index of a tap (`f` converts numbers to its type).
 fn bring(x: &Ex, extent: &Ex, outside: Outside, align: bool) -> Ex {
     let t = x.dtype();
     let c = |v: f64| Ex::float(t, v);
@@ -329,7 +329,7 @@ fn grid_sample_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The mean of the elements around a place, weighted by nearness along each axis.
+/// Linear interpolation along each axis between the elements around a position.
 fn multilinear(place: &[Ex], pixel: &dyn Fn(&[Ex]) -> Ex) -> Ex {
     let base: Vec<Ex> = (place.iter())
         .map(|v| v.unary(UnOp::Floor).cast(DType::I64))
@@ -351,7 +351,7 @@ fn multilinear(place: &[Ex], pixel: &dyn Fn(&[Ex]) -> Ex) -> Ex {
     terms.reduce(|a, b| a + b).expect("a place has axes")
 }
 
-/// The cubic convolution of the 16 elements around a place, with A = -0.75 as in PyTorch.
+/// Cubic convolution of the 16 elements around a position, with A = -0.75 as in PyTorch.
 fn bicubic(place: &[Ex], pixel: &dyn Fn(&Ex, &Ex) -> Ex) -> Ex {
     let c = |v: f64| Ex::float(place[0].dtype(), v);
     let a = -0.75;
@@ -446,7 +446,7 @@ fn crop_and_resize_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The layouts of a dilation: of the data, the weight, and the canonical ones.
+/// Returns the layouts of a dilation: of the data, the weight, and the canonical ones.
 fn dilation_layouts(get: &dyn Fn(&str) -> String) -> Result<[Layout; 4], (&'static str, String)> {
     let read = |name: &'static str, form: &str| {
         let like = Layout::parse(form).expect("a layout");

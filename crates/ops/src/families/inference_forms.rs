@@ -1,4 +1,4 @@
-//! What layers of training compute outside of training.
+//! The inference forms of layers that behave differently in training.
 
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::Tensor;
@@ -13,16 +13,16 @@ fn un(b: &mut dyn Build, op: &'static str, x: ExprId) -> ExprId {
 }
 fn number(b: &mut dyn Build, like: ExprId, value: f64) -> Option<ExprId> {
     let dtype = b.dtype(like)?;
-    // Attributes of this kind are single precision in TVM.
+    // TVM stores attributes of this kind in single precision.
     let value = Tensor::scalar_f64(dtype, f64::from(value as f32));
     Some(b.constant(value))
 }
-/// Only what computes with floats has another form: integers are cut off at each step, and other steps give other
-/// numbers.
+/// Only float computations have another form: integers are truncated at each step, so that other
+/// steps would give other values.
 fn of_floats(b: &dyn Build, data: ExprId) -> Option<()> {
     b.dtype(data)?.is_float().then_some(())
 }
-/// A vector over one axis, with axes of extent 1 after it.
+/// Reshapes a vector along one axis, with axes of extent 1 after it.
 fn along(b: &mut dyn Build, x: ExprId, rank: usize, axis: usize) -> ExprId {
     let after = rank - axis - 1;
     if after == 0 {
@@ -41,7 +41,7 @@ fn axis_of(b: &mut dyn Build, site: &Site) -> Option<(usize, usize)> {
     (axis < rank).then_some((rank, axis))
 }
 
-/// Of `nn.batch_norm`: its first result.
+/// The inference form of `nn.batch_norm`: its first result.
 pub fn batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [data, gamma, beta, mean, var] = site.args[..] else {
         return None;
@@ -67,7 +67,7 @@ pub fn batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(bi(b, "add", out, shift))
 }
 
-/// Of Relax's batch normalisation: all of its results, in the steps that TVM takes.
+/// The inference form of Relax's batch normalisation: all of its results, in TVM's steps.
 pub fn relax_batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [data, gamma, beta, mean, var] = site.args[..] else {
         return None;
@@ -99,7 +99,7 @@ pub fn relax_batch_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(b.tuple(&[out, mean, var]))
 }
 
-/// Of `nn.dropout`: its first result.
+/// The inference form of `nn.dropout`: its first result.
 pub fn dropout(_: &mut dyn Build, site: &Site) -> Option<ExprId> {
     site.args.first().copied()
 }
@@ -133,7 +133,7 @@ fn scaled(b: &mut dyn Build, site: &Site, mut out: ExprId, rank: usize, axis: us
     out
 }
 
-/// Of `nn.layer_norm`.
+/// The inference form of `nn.layer_norm`.
 pub fn layer_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let (rank, axis) = axis_of(b, site)?;
     let given = site.int("axis")?;
@@ -141,7 +141,7 @@ pub fn layer_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(scaled(b, site, out, rank, axis))
 }
 
-/// Of `nn.instance_norm`.
+/// The inference form of `nn.instance_norm`.
 pub fn instance_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let (rank, axis) = axis_of(b, site)?;
     let axes: Vec<i64> = (1..rank as i64).filter(|&a| a != axis as i64).collect();
@@ -149,7 +149,7 @@ pub fn instance_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(scaled(b, site, out, rank, axis))
 }
 
-/// Of `nn.group_norm`.
+/// The inference form of `nn.group_norm`.
 pub fn group_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let (rank, axis) = axis_of(b, site)?;
     of_floats(b, site.args[0])?;
@@ -176,10 +176,10 @@ pub fn group_norm(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(scaled(b, site, out, rank, axis))
 }
 
-/// Of `nn.l2_normalize`.
+/// The inference form of `nn.l2_normalize`.
 pub fn l2_normalize(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let data = site.args[0];
-    // Of integers the computation cuts off elsewhere.
+    // For integers, the computation truncates elsewhere.
     b.dtype(data).filter(|d| d.is_float())?;
     let epsilon = number(b, data, site.float("eps")?)?;
     let square = bi(b, "multiply", data, data);

@@ -62,8 +62,8 @@ pub static OPS: &[OpDef] = &[
     .compute(split_compute),
 ];
 
-/// The dimensions of all tensors of the tuple (`None` where one has unknown rank), and their common
-/// element type.
+/// Returns the dimensions of all tensors of the tuple (`None` where one has unknown rank), and
+/// their common element type.
 fn fields(cx: &mut RelCx<'_>) -> RelResult<(Option<Vec<Vec<Dim>>>, DTy)> {
     let name = cx.name.to_owned();
     let types = cx.tuple(0)?;
@@ -127,7 +127,8 @@ pub(super) fn concatenate(cx: &mut RelCx<'_>) -> RelResult {
                 format!("`concatenate` along axis {axis} takes tensors that agree in axis {a}");
             cx.require_eq(known[0], d, Subject::Arg(0), &rule)?;
         }
-        // As in TVM: where some extent is `?`, the others decide only if the joined axis is `?` too.
+        // As in TVM: where some extent is `?`, the others decide only if the joined axis is `?`
+        // too.
         out.push(match known.first() {
             Some(&d) if known.len() == all.len() || dynamic => d.clone(),
             _ => Dim::ANY,
@@ -145,7 +146,7 @@ fn concatenate_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Tensors one after the other along an axis, as a stage; there is at least one.
+/// Builds the concatenation of tensors along an axis as a stage; there is at least one.
 pub(super) fn join_parts(te: &mut Te<'_>, parts: &[TensorRef], axis: usize) -> TensorRef {
     let mut starts = vec![Ex::idx(0)];
     for p in parts {
@@ -172,7 +173,7 @@ fn stack(cx: &mut RelCx<'_>) -> RelResult {
     let axis = gap_attr(cx, "axis", out.len())?;
     for dims in &all[1..] {
         for (k, (a, b)) in out.iter().zip(dims).enumerate() {
-            // TVM leaves out the axis at which the new one is put in; all must agree.
+            // TVM omits the axis at which the new one is inserted; all extents must agree.
             need_eq(
                 cx,
                 a,
@@ -292,7 +293,7 @@ fn split(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, types)
 }
 
-/// Requires that an axis can be cut into equal parts.
+/// Requires that an axis can be divided into equal parts.
 fn divides(cx: &mut RelCx<'_>, whole: &Dim, n: &Dim, axis: usize) -> RelResult {
     let rest = whole.modulo(n);
     match cx.host.compare_dims(&rest, &Dim::ZERO) {

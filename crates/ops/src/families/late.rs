@@ -1,4 +1,5 @@
-//! Operators that TVM got after 0.12: quantised forms, and the suppression of TFLite's models.
+//! Operators that TVM added after 0.12: quantised forms, and the non-maximum suppression of
+//! TFLite's models.
 
 use relax_sym::Dim;
 use relax_tensor::DType;
@@ -80,7 +81,7 @@ pub static OPS: &[OpDef] = &[
     .compute(super::late_compute::suppression),
 ];
 
-/// Scale and zero point of input and result are scalars.
+/// Requires scale and zero point of input and result to be scalars.
 fn parameters(cx: &mut RelCx<'_>) -> RelResult {
     for (i, what) in ["scale", "zero point", "scale", "zero point"]
         .iter()
@@ -93,7 +94,7 @@ fn parameters(cx: &mut RelCx<'_>) -> RelResult {
     Ok(())
 }
 
-/// The element type of the data is among some.
+/// Requires the element type of the data to be one of a few.
 fn quantised(cx: &mut RelCx<'_>, known: &[DType]) -> RelResult {
     let (_, dtype) = cx.ranked(0)?;
     match dtype.known() {

@@ -1,4 +1,4 @@
-//! The computations of operators that TVM got after 0.12.
+//! The computations of operators that TVM added after 0.12.
 
 use relax_loops::{Combiner, Ex, Nest, TensorRef, UnOp};
 use relax_tensor::DType;
@@ -9,8 +9,9 @@ use super::sorting::stable_order;
 use super::util_te::Done;
 use crate::Te;
 
-/// Softmax of integers by shifts: `2^x` stands for `e^(x / ln 2)`, with a line in the place of the curve between
-/// powers. It is what TVM makes of the operator, step by step; results have seven bits before they are rescaled.
+/// Softmax of integers by shifts: `2^x` approximates `e^(x / ln 2)`, with linear interpolation
+/// between powers. This follows TVM's expansion of the operator step by step; results have seven
+/// bits before they are rescaled.
 pub(super) fn softmax(te: &mut Te<'_>) -> Done {
     const ONE: i64 = 1 << 30;
     const BITS: i64 = 7;
@@ -36,7 +37,7 @@ pub(super) fn softmax(te: &mut Te<'_>) -> Done {
         let fits = scale.scalar().le(1.0) & scale.scalar().gt(0.0);
         n.assert(fits, "the scale of the input lies between 0 and 1");
     });
-    // How much one is in units of the input.
+    // The value 1 in units of the input.
     let unit = te.compute("unit", &[], |_| {
         let one = Ex::float(DType::F32, 1.0);
         (one / scale.scalar()).unary(UnOp::Round).cast(DType::I32)
@@ -77,7 +78,7 @@ pub(super) fn softmax(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The mean over windows, of numbers that are brought to the scale of the result first.
+/// The mean over windows, of values rescaled to the result's scale first.
 pub(super) fn avg_pool2d(te: &mut Te<'_>) -> Done {
     let (x, from, zero) = (te.arg(0), te.arg(1), te.arg(2));
     let (to, zero_out) = (te.arg(3), te.arg(4));
@@ -92,7 +93,7 @@ pub(super) fn avg_pool2d(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The boxes that were chosen so far: how many, which, of which class, with which score.
+/// The boxes selected so far: their number, indices, classes and scores.
 struct Chosen {
     count: TensorRef,
     boxes: TensorRef,
@@ -100,8 +101,9 @@ struct Chosen {
     scores: TensorRef,
 }
 
-/// For each class the boxes in the order of their scores, without those that overlap one before them too much; of
-/// all these the best. Among equal scores the earlier class and box comes first.
+/// For each class, the boxes in descending order of score, without those that overlap an earlier
+/// one too much; then the best over all classes. Among equal scores the earlier class and box comes
+/// first.
 pub(super) fn suppression(te: &mut Te<'_>) -> Done {
     let (boxes, scores) = (te.arg(0), te.arg(1));
     let (most, classes) = (te.int("max_detections")?, te.int("num_classes")?);
@@ -176,7 +178,7 @@ pub(super) fn suppression(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// What chooses among boxes.
+/// The limits of box selection.
 struct Limits {
     per_class: i64,
     overlap: f64,
@@ -232,7 +234,7 @@ fn of_class(
     });
 }
 
-/// The overlap of two boxes relative to their union; 0 where one of them has no area.
+/// Returns the intersection of two boxes over their union; 0 where one of them has no area.
 fn overlap(n: &mut Nest<'_>, a: &dyn Fn(i64) -> Ex, b: &dyn Fn(i64) -> Ex) -> Ex {
     let area = |c: &dyn Fn(i64) -> Ex| (c(2) - c(0)) * (c(3) - c(1));
     let (first, second) = (n.let_(area(a)), n.let_(area(b)));

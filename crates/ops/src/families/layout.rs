@@ -1,4 +1,4 @@
-//! Data layouts changed: `NCHW` to `NCHW8c` and the like.
+//! Layout transformations: `NCHW` to `NCHW8c` and the like.
 
 use relax_loops::Ex;
 use relax_sym::Dim;
@@ -117,7 +117,7 @@ fn layout_transform(cx: &mut RelCx<'_>) -> RelResult {
             )?;
         }
     }
-    // A block that an axis does not fill would lose the axis's last elements.
+    // A block that does not divide the extent would drop the axis's last elements.
     for (letter, factor) in to
         .axes()
         .iter()
@@ -150,7 +150,7 @@ fn layout_transform_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The axes of a layout whose extents are written before their names: `1N2C112H112W16c`.
+/// Parses the axes of a layout whose extents are written before their names: `1N2C112H112W16c`.
 fn written(text: &str) -> Option<Vec<(i64, String)>> {
     let mut axes: Vec<(i64, String)> = Vec::new();
     let (mut extent, mut digits) = (0i64, false);
@@ -225,7 +225,7 @@ fn auto_scheduler_compute(te: &mut Te<'_>) -> Done {
     let y = te.compute("y", &shape, |i| {
         let index: Vec<Ex> = (from.iter().enumerate())
             .map(|(k, (extent, name))| {
-                // The place along the whole axis, and of it what this part of the input counts.
+                // The index along the whole axis, and the part of it that this input axis counts.
                 let own = to
                     .iter()
                     .zip(i)
@@ -243,7 +243,7 @@ fn auto_scheduler_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Index maps are TVM's own functions; only the result's type can be taken over.
+/// Index maps are TVM's own functions; only the result type can be used.
 fn meta_schedule(cx: &mut RelCx<'_>) -> RelResult {
     let (_, dtype) = shaped(cx, 0)?;
     cx.finish_unranked(dtype)

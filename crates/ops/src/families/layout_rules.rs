@@ -1,5 +1,5 @@
-//! How operators work on operands whose axes stand in another order: the rules of `convert-layout`
-//! that several operators share.
+//! How operators work on operands with permuted axes: the rules of `convert-layout` that several
+//! operators share.
 
 use relax_ir::{AttrValue, Attrs};
 
@@ -20,7 +20,7 @@ fn ints(attrs: &Attrs, name: &str) -> Option<Vec<i64>> {
     value.as_ints().or_else(|| Some(vec![value.as_int()?]))
 }
 
-/// One call on one operand: it and the results stand alike.
+/// One call on one operand: it and the results have the same axis order.
 fn like(s: &Relayout<'_>, attrs: Attrs, order: Order) -> Option<Relaid> {
     Some(Relaid::Call {
         attrs,
@@ -31,14 +31,14 @@ fn like(s: &Relayout<'_>, attrs: Attrs, order: Order) -> Option<Relaid> {
     })
 }
 
-/// Element by element: any order will do.
+/// Element by element: any order is supported.
 pub fn same(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     like(s, s.attrs.clone(), order)
 }
 
-/// The order that operands which broadcast to one shape shall have: that of the first of full rank
-/// that was moved.
+/// Returns the axis order for operands that broadcast to one shape: that of the first of full rank
+/// that was permuted.
 fn common(operands: &[Operand]) -> Option<Order> {
     let ranks: Option<Vec<usize>> = operands.iter().map(Operand::rank).collect();
     let full = ranks?.into_iter().max()?;
@@ -46,7 +46,8 @@ fn common(operands: &[Operand]) -> Option<Order> {
     operands.iter().find_map(moved)
 }
 
-/// An operand under broadcasting as it has to stand for that; the first part is whether it can.
+/// Returns how an operand under broadcasting has to be reordered; the outer `Option` says whether
+/// it can be.
 fn follow(operand: &Operand, order: &Order) -> Option<Option<Order>> {
     let dims = operand.dims.as_ref()?;
     if dims.is_empty() {
@@ -59,7 +60,7 @@ fn follow(operand: &Operand, order: &Order) -> Option<Option<Order>> {
     order.fits(&full).then_some(Some(order))
 }
 
-/// Element by element, operands broadcast against each other.
+/// Element-wise operators on operands that broadcast against each other.
 pub fn broadcast(s: &Relayout<'_>) -> Option<Relaid> {
     let order = common(s.operands)?;
     let operands = s.operands.iter().map(|o| follow(o, &order));
@@ -70,8 +71,8 @@ pub fn broadcast(s: &Relayout<'_>) -> Option<Relaid> {
     })
 }
 
-/// The first two operands broadcast against each other, the others are numbers about them
-/// (quantised sums); `lhs_axis` and `rhs_axis` name axes of these.
+/// The first two operands broadcast against each other, the others are their quantisation
+/// parameters (quantised sums); `lhs_axis` and `rhs_axis` name axes of these.
 pub fn quantised_broadcast(s: &Relayout<'_>) -> Option<Relaid> {
     let two = s.operands.get(..2)?;
     let order = common(two)?;
@@ -97,7 +98,7 @@ pub fn quantised_broadcast(s: &Relayout<'_>) -> Option<Relaid> {
 }
 
 /// The attribute `axis` names an axis of the first operand; the others are vectors along it. The
-/// first result has the order of the operand.
+/// first result has the operand's axis order.
 pub fn along_axis(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let axis = axis_from(s.attrs.get("axis")?.as_int()?, order.rank())?;
@@ -114,13 +115,14 @@ pub fn along_axis(s: &Relayout<'_>) -> Option<Relaid> {
     })
 }
 
-/// The same for what is computed for each sample: the first axis stays the first.
+/// The same for operators that work on each sample: the first axis stays first.
 pub fn along_axis_of_samples(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.as_ref()?;
     (order.place(0) == Some(0)).then(|| along_axis(s)).flatten()
 }
 
-/// The attribute `axis` names an axis along which the tensor is cut; all parts stand alike.
+/// The attribute `axis` names an axis along which the tensor is split; all parts have the same axis
+/// order.
 pub fn cut(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let axis = axis_from(s.attrs.get("axis")?.as_int()?, order.rank())?;
@@ -129,13 +131,13 @@ pub fn cut(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
-/// The attribute `axis` names the axis along which all operands are joined.
+/// The attribute `axis` names the axis along which all operands are concatenated.
 pub fn joined(s: &Relayout<'_>) -> Option<Relaid> {
     join(s, s.operands.len())
 }
 
-/// The same for quantised tensors: a third of the operands are tensors, the rest are numbers about
-/// them and about the result.
+/// The same for quantised tensors: a third of the operands are tensors, the rest are quantisation
+/// parameters of them and of the result.
 pub fn quantised_joined(s: &Relayout<'_>) -> Option<Relaid> {
     join(s, s.operands.len().checked_sub(2)? / 3)
 }
@@ -155,7 +157,7 @@ fn join(s: &Relayout<'_>, tensors: usize) -> Option<Relaid> {
     })
 }
 
-/// The axes that a reduction takes away, of the tensor as the program wrote it.
+/// Returns the axes that a reduction removes, in the program's original axis order.
 fn reduced(s: &Relayout<'_>, rank: usize) -> Option<Vec<usize>> {
     let given = ints(s.attrs, "axis").unwrap_or_default();
     if given.is_empty() {
@@ -205,7 +207,8 @@ pub fn reduce(s: &Relayout<'_>) -> Option<Relaid> {
     })
 }
 
-/// A reduction that gives indices: along one axis, as an index over several depends on their order.
+/// A reduction that returns indices: along one axis only, since an index over several depends on
+/// their order.
 pub fn reduce_to_index(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let gone = reduced(s, order.rank())?;
@@ -216,7 +219,7 @@ pub fn reduce_to_index(s: &Relayout<'_>) -> Option<Relaid> {
     reduce(s)
 }
 
-/// The attribute `axis` is a list of axes over which something is computed that keeps the shape.
+/// The attribute `axis` is a list of axes over which a shape-preserving computation runs.
 pub fn along_axes(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let Some(given) = ints(s.attrs, "axis") else {
@@ -231,8 +234,9 @@ pub fn along_axes(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
-/// Axes of the first operand by the attributes `axes` and `channel_axis`, over which something is computed that keeps the
-/// shape; none of them is cut. Other operands stand as the program wrote them.
+/// The attributes `axes` and `channel_axis` name axes of the first operand over which a
+/// shape-preserving computation runs; none of them may be split. Other operands keep the program's
+/// axis order.
 pub fn along_named_axes(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let place = |axis: i64| Some(order.place(axis_from(axis, order.rank())?)? as i64);
@@ -245,7 +249,7 @@ pub fn along_named_axes(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
-/// The attribute `pad_width` has a pair for each axis; other operands are numbers.
+/// The attribute `pad_width` has a pair for each axis; other operands are scalars.
 pub fn padded(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let pads = s.attrs.get("pad_width")?.as_array()?.to_vec();
@@ -262,8 +266,9 @@ pub fn padded(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
-/// `begin`, `end` and `strides` are for the axes that `axes` names, or the first ones: then each may be for another number
-/// of axes, and the shorter ones are completed as the operator does.
+/// `begin`, `end` and `strides` are for the axes that `axes` names, or for the first ones: then
+/// each may cover a different number of axes, and the shorter ones are completed as the operator
+/// does.
 pub fn sliced(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.clone()?;
     let mut attrs = s.attrs.clone();
@@ -320,7 +325,7 @@ pub fn squeezed(s: &Relayout<'_>) -> Option<Relaid> {
     })
 }
 
-/// The axes move: reordered data is not touched, what the program calls its axes changes.
+/// Permutes the axes: reordered data is not touched, only the meaning of its axes changes.
 pub fn transposed(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.as_ref()?;
     let rank = order.rank();
@@ -333,7 +338,7 @@ pub fn transposed(s: &Relayout<'_>) -> Option<Relaid> {
     Some(Relaid::Operand(order.after_transpose(&axes)?))
 }
 
-/// A change of layout: the same, where it moves whole axes.
+/// A change of layout: handled like `transposed` where it moves whole axes.
 pub fn transformed(s: &Relayout<'_>) -> Option<Relaid> {
     let order = s.operands.first()?.order.as_ref()?;
     let layout = |name: &str| Layout::parse(s.attrs.get(name)?.as_str()?);
@@ -345,14 +350,14 @@ pub fn transformed(s: &Relayout<'_>) -> Option<Relaid> {
     Some(Relaid::Operand(order.after_transpose(&axes)?))
 }
 
-/// Whether only the channels are cut into parts, in an order of images.
+/// Returns whether only the channels are split into blocks, in an axis order of images.
 fn only_channels(order: &Order, layout: &Layout) -> bool {
     let channel = layout.position('C');
     (0..order.rank()).all(|a| !order.is_split(a) || Some(a) == channel)
 }
 
-/// The attribute `layout` names the axes of the first operand and of the result (pooling, resizing):
-/// the order of the operand, or the layout that is asked for. `out_layout` stays that of the data.
+/// The attribute `layout` names the axes of the first operand and of the result (pooling,
+/// resizing): the operand's order, or the requested layout. `out_layout` stays that of the data.
 pub fn image(s: &Relayout<'_>) -> Option<Relaid> {
     let now = Layout::parse(s.attrs.get("layout")?.as_str()?)?;
     let own_out = s.attrs.get("out_layout").and_then(AttrValue::as_str);
@@ -376,7 +381,7 @@ pub fn image(s: &Relayout<'_>) -> Option<Relaid> {
     like(s, attrs, order)
 }
 
-/// The same where the layout must not cut axes into parts.
+/// Like `image`, where the layout must not split axes into blocks.
 pub fn whole_image(s: &Relayout<'_>) -> Option<Relaid> {
     let relaid = image(s)?;
     let Relaid::Call { operands, .. } = &relaid else {
@@ -394,13 +399,12 @@ pub fn convolution(s: &Relayout<'_>) -> Option<Relaid> {
 pub fn transposed_convolution(s: &Relayout<'_>) -> Option<Relaid> {
     conv(s, 1, true)
 }
-/// A deformable convolution: the second operand, the offsets, is laid out like the data.
+/// A deformable convolution: the second operand, the offsets, has the data's layout.
 pub fn deformable_convolution(s: &Relayout<'_>) -> Option<Relaid> {
     conv(s, 2, false)
 }
 
-/// Convolutions take the layout that is asked for and no other: the weight's layout is for the user
-/// to choose, too.
+/// Convolutions accept only the requested layout: the weight's layout is the user's choice, too.
 fn conv(s: &Relayout<'_>, weight: usize, transposed: bool) -> Option<Relaid> {
     let layout = |name: &str| Layout::parse(s.attrs.get(name)?.as_str()?);
     let (data, kernel) = (layout("data_layout")?, layout("kernel_layout")?);
@@ -446,7 +450,7 @@ fn conv(s: &Relayout<'_>, weight: usize, transposed: bool) -> Option<Relaid> {
     })
 }
 
-/// The layout that the weight usually has beside data in a plain layout: channels first in both, or
+/// Returns the usual layout of the weight for data in a plain layout: channels first in both, or
 /// channels last in both, output channels before input channels in depthwise and transposed
 /// convolutions.
 fn usual_kernel(attrs: &Attrs, data: &Layout, kernel: &Layout, transposed: bool) -> Option<Layout> {

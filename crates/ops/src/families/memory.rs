@@ -1,6 +1,6 @@
-//! Operators that say where values lie: blocks of memory, tensors in them, and when they end. `plan-memory`
-//! makes them. Those by which TVM's compiled modules call kernels are read, printed and typed only: such
-//! programs have been lowered for TVM's own machine.
+//! Operators that place values in memory: blocks of memory, tensors in them, and the ends of their
+//! live ranges. `plan-memory` creates them. Those by which TVM's compiled modules call kernels are
+//! only read, printed and typed: such programs have been lowered for TVM's own virtual machine.
 
 use relax_ir::{AttrValue, Shape, Type};
 use relax_tensor::DType as DT;
@@ -154,7 +154,7 @@ fn size(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult {
     cx.require_arg(i, scalar, &format!("{what} is an int64 scalar"))
 }
 
-/// The result is a block of memory, of which only operators of this family know anything.
+/// The result is a block of memory, which is opaque to operators outside of this family.
 fn alloc_storage(cx: &mut RelCx<'_>) -> RelResult {
     size(cx, 0, "the size")?;
     size(cx, 1, "the alignment")?;
@@ -193,7 +193,7 @@ fn kill(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(unit)
 }
 
-/// The parameters and the result of the kernel in argument 0.
+/// Returns the parameters and the result of the kernel in argument 0.
 fn kernel(cx: &mut RelCx<'_>) -> RelResult<(Vec<relax_ir::TypeId>, relax_ir::TypeId)> {
     let ty = cx.arg(0);
     match &cx.host.types()[ty] {

@@ -1,4 +1,5 @@
-//! Numbers of less than 8 bits, and floats of 8: kept in a byte each, converted by these.
+//! Integers of less than 8 bits, and floats of 8 bits: stored one per byte, converted by these
+//! operators.
 
 use relax_ir::Type;
 use relax_loops::{Ex, UnOp};
@@ -70,11 +71,11 @@ struct Format {
     exponent: i64,
     mantissa: i64,
     bias: i64,
-    /// The code of NaN, if there is one.
+    /// The encoding of NaN, if there is one.
     nan: Option<i64>,
     /// The code of infinity.
     infinity: Option<i64>,
-    /// The greatest code of a number.
+    /// The encoding of the greatest number.
     most: i64,
     /// Whether there is no negative zero.
     one_zero: bool,
@@ -100,7 +101,7 @@ fn format(name: &str) -> Option<Format> {
     })
 }
 
-/// The bits of an integer format, and whether it has a sign.
+/// Returns the bit width of an integer format, and whether it is signed.
 fn bits(name: &str) -> Option<(i64, bool)> {
     Some(match name {
         "uint4" => (4, false),
@@ -111,7 +112,7 @@ fn bits(name: &str) -> Option<(i64, bool)> {
     })
 }
 
-/// The type of the bytes that hold a format.
+/// Returns the storage type of a format.
 fn bytes(name: &str) -> DType {
     match name {
         "int4" | "int2" => DType::I8,
@@ -151,7 +152,7 @@ fn f32_(v: f64) -> Ex {
     Ex::float(DType::F32, v)
 }
 
-/// Two to the power of an `int32` between -1022 and 1023, as `float64`.
+/// Returns two to the power of an `int32` between -1022 and 1023, as `float64`.
 fn power(e: &Ex) -> Ex {
     let bits = (e.cast(DType::I64) + 1023).binary(relax_loops::BinOp::Shl, &Ex::idx(52));
     bits.reinterpret(DType::F64)
@@ -206,7 +207,7 @@ fn encode_compute(te: &mut Te<'_>) -> Done {
     let to = bytes(&name);
     te.elementwise(|x| match (format(&name), bits(&name)) {
         (Some(f), _) => encoded(x, &f, saturate).cast(to),
-        // Cut off to an integer, of which the low bits are kept.
+        // Truncated to an integer, of which the low bits are kept.
         (None, Some((width, signed))) => {
             let low = x.cast(DType::I32) & int((1 << width) - 1);
             let beyond = low.ge(1i64 << (width - 1));
@@ -220,7 +221,7 @@ fn encode_compute(te: &mut Te<'_>) -> Done {
     })
 }
 
-/// The exponent of a positive float32: that of its leading bit.
+/// Returns the exponent of a positive float32: that of its leading bit.
 fn exponent(bits: &Ex) -> Ex {
     bits.binary(relax_loops::BinOp::Shr, &int(23)) - int(127)
 }
@@ -258,7 +259,7 @@ fn encoded(x: &Ex, f: &Format, saturate: bool) -> Ex {
     Ex::where_(&nan, &missing, &signed)
 }
 
-/// The power of two nearest to a number, or above or below it.
+/// Returns the nearest power of two to a number, or the next one above or below it.
 fn scale(x: &Ex, rounding: &str, saturate: bool) -> Ex {
     let bits = x.reinterpret(DType::I32) & int(0x7fff_ffff);
     let e = bits.binary(relax_loops::BinOp::Shr, &int(23));
@@ -266,7 +267,7 @@ fn scale(x: &Ex, rounding: &str, saturate: bool) -> Ex {
     let up = match rounding {
         "up" => m.gt(0i64),
         "nearest" => {
-            // Half way between two goes to the even code.
+            // A tie rounds to the even encoding.
             let odd = (&e & int(1)).eq(1i64);
             m.gt(0x0040_0000i64) | (m.eq(0x0040_0000i64) & odd)
         }

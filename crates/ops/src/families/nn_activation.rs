@@ -1,4 +1,4 @@
-//! Activations, and dropout, which does nothing at inference.
+//! Activations, and dropout, which is the identity at inference.
 
 use relax_loops::Ex;
 use relax_sym::Dim;

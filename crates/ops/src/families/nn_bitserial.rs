@@ -165,7 +165,7 @@ fn bitpack_compute(te: &mut Te<'_>) -> Done {
     let mut shape = x.shape.clone();
     shape[pack] = shape[pack].floor_div(width);
     shape.insert(new, Ex::idx(te.int("bits")?));
-    // The first number of a word gives its highest bit.
+    // The first number of a word is stored in its highest bit.
     let y = te.reduce("pack", &shape, &[Ex::idx(width)], Combiner::Sum, |i, r| {
         let mut at = i.to_vec();
         let b = at.remove(new);
@@ -183,7 +183,7 @@ fn bit(x: &Ex, b: &Ex) -> Ex {
     x.cast(DType::I64).shr(b) & Ex::int(DType::I64, 1)
 }
 
-/// A number of a packed tensor: its bit `b` at `position` along the axis `axis` of words.
+/// Reads bit `b` of a number of a packed tensor, at `position` along the axis `axis` of words.
 fn packed_bit(t: &TensorRef, mut at: Vec<Ex>, axis: usize, position: &Ex) -> Ex {
     let width = i64::from(t.dtype.bits);
     at[axis] = position.floor_div(width);
@@ -193,7 +193,7 @@ fn packed_bit(t: &TensorRef, mut at: Vec<Ex>, axis: usize, position: &Ex) -> Ex 
     )
 }
 
-/// What one pair of bits adds: their product, shifted to its place.
+/// Returns the contribution of one pair of bits: their product, shifted to its place value.
 fn term(unipolar: bool, x: &Ex, w: &Ex, shift: &Ex, dtype: DType) -> Ex {
     let w = if unipolar { w * 2 - 1 } else { w.clone() };
     (x * &w).shl(shift).cast(dtype)

@@ -1,4 +1,4 @@
-//! Moving blocks of space into depth or batch, and back.
+//! Rearranging blocks of space into depth or batch, and back.
 
 use relax_loops::Ex;
 use relax_sym::Dim;
@@ -137,7 +137,7 @@ fn sub_pixel_rel(cx: &mut RelCx<'_>, to_space: bool) -> RelResult {
     }
     word(cx, "mode", &["DCR", "CRD"])?;
     let d = layout.convert_dims(&nchw(), &dims);
-    // As in TVM, the quotients are rounded down: what is left over is dropped.
+    // As in TVM, the quotients are rounded down: remaining elements are dropped.
     let area = block.saturating_mul(block);
     let (area, block) = (Dim::from(area), Dim::from(block));
     let out = if to_space {
@@ -159,7 +159,7 @@ fn sub_pixel_rel(cx: &mut RelCx<'_>, to_space: bool) -> RelResult {
     cx.set_tensor(out, dtype)
 }
 
-/// Reads the layout and hands on canonical extents of the input.
+/// Reads the layout and returns the input's canonical extents.
 fn canonical(te: &Te<'_>) -> Result<(Layout, Vec<Ex>, i64), ComputeError> {
     let layout = Layout::parse(te.str("layout")).ok_or("no such layout")?;
     let dims = layout.convert_extents(&nchw(), &te.arg(0).shape);
@@ -213,7 +213,7 @@ fn space_to_depth(te: &mut Te<'_>) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// The block shape and, under `name`, as many pairs; refuses other numbers of them.
+/// Returns the block shape and, under `name`, as many pairs; refuses other numbers of them.
 fn blocks(cx: &RelCx<'_>, name: &'static str, rank: usize) -> RelResult<Vec<(i64, (i64, i64))>> {
     let shape = cx.ints("block_shape")?.unwrap_or_default();
     let Some(pairs) = cx.attr(name).as_int_pairs() else {
@@ -277,7 +277,7 @@ fn batch_to_space_rel(cx: &mut RelCx<'_>) -> RelResult {
             );
         }
     }
-    // As in TVM, the quotients are rounded down: what is left over is dropped.
+    // As in TVM, the quotients are rounded down: remaining elements are dropped.
     dims[0] = dims[0].floordiv(&all);
     cx.set_tensor(dims, dtype)
 }
@@ -298,7 +298,7 @@ fn space_to_batch(te: &mut Te<'_>) -> Result<(), ComputeError> {
         shape[k + 1] = (&x.shape[k + 1] + (p.0 + p.1)).floor_div(b);
     }
     let y = te.compute("space_to_batch", &shape, |i| {
-        // The batch of the result counts blocks first: (block…, batch).
+        // The batch index of the result counts blocks first: (block…, batch).
         let mut within = i[0].floor_div(&x.shape[0]);
         let mut at = i.to_vec();
         at[0] = i[0].floor_mod(&x.shape[0]);

@@ -30,7 +30,7 @@ macro_rules! conv_attrs {
     };
 }
 
-/// Attributes of 2-D convolutions, shared with their quantised and packed forms.
+/// The attributes of 2-D convolutions, shared with their quantised and packed forms.
 pub(super) const CONV2D_ATTRS: &[AttrDef] = conv_attrs!(&[1, 1], &[0, 0], &[1, 1], "NCHW", "OIHW");
 
 /// The family.
@@ -122,12 +122,12 @@ fn conv_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     cx.set_tensor(out, dtype)
 }
 
-/// Packed forms take a weight of any shape when the attributes tell the result, as TVM does.
+/// Packed forms accept a weight of any shape when the attributes determine the result, as TVM does.
 fn packed_rel(cx: &mut RelCx<'_>) -> RelResult {
     if cx.attr("kernel_size").is_none() || cx.attr("channels").is_none() {
         return conv_rel(cx, 2);
     }
-    // The weight may be packed in ways that its layout does not tell; where it is as told, it must fit.
+    // The weight may be packed in ways that its layout does not show; where it is not, it must fit.
     let l = Layouts::of_rel(cx, 2, "OI")?;
     let rank = cx.tensor(1)?.shape.dims().map(<[_]>::len);
     if rank == Some(l.kernel.rank()) && cx.int("groups")? == 1 {
@@ -149,8 +149,8 @@ fn packed_rel(cx: &mut RelCx<'_>) -> RelResult {
     super::nn_winograd::conv_rel(cx, 2)
 }
 
-/// The layout of a packed weight, (o, i, kh, kw, inner i, inner o), where the attribute does not say
-/// it: TVM's packed convolution reads no other.
+/// Returns the layout of a packed weight, (o, i, kh, kw, inner i, inner o), where the attribute
+/// does not give it: TVM's packed convolution reads no other.
 fn packed_layout(w: &TensorRef) -> Result<Layout, ComputeError> {
     let inner = |k: usize| w.shape.get(k).and_then(Ex::as_int).filter(|&n| n > 0);
     let text = match (w.rank(), inner(4), inner(5)) {
@@ -160,7 +160,8 @@ fn packed_layout(w: &TensorRef) -> Result<Layout, ComputeError> {
     Layout::parse(&text).ok_or_else(|| "the weight's blocks make no layout".into())
 }
 
-/// The weight's extents in its canonical layout and its element type, as soon as its rank is known.
+/// Returns the weight's extents in its canonical layout and its element type, as soon as its rank
+/// is known.
 pub(super) fn weight_of(cx: &mut RelCx<'_>, l: &Layouts) -> RelResult<Option<(Vec<Dim>, DTy)>> {
     match canonical_arg(cx, 1, &l.kernel, &l.canonical_kernel) {
         Ok(weight) => Ok(Some(weight)),
@@ -169,12 +170,12 @@ pub(super) fn weight_of(cx: &mut RelCx<'_>, l: &Layouts) -> RelResult<Option<(Ve
     }
 }
 
-/// The attribute `channels`, where it is given.
+/// Returns the attribute `channels`, where it is given.
 pub(super) fn declared_channels(cx: &RelCx<'_>) -> Option<Dim> {
     cx.attr("channels").as_int().map(Dim::from)
 }
 
-/// The result's channels and the window's taps, where the attributes tell both.
+/// Returns the result's channels and the window's extents, where the attributes give both.
 pub(super) fn declared_window(cx: &mut RelCx<'_>, n: usize) -> RelResult<Option<(Dim, Vec<Dim>)>> {
     let (Some(kernel_size), Some(channels)) = (cx.ints("kernel_size")?, declared_channels(cx))
     else {
@@ -188,7 +189,7 @@ pub(super) fn declared_window(cx: &mut RelCx<'_>, n: usize) -> RelResult<Option<
     Ok(Some((channels, taps)))
 }
 
-/// Demands a weight with the two channel extents `head` and these taps.
+/// Requires a weight with the two channel extents `head` and these window extents.
 pub(super) fn require_weight(
     cx: &mut RelCx<'_>,
     l: &Layouts,
@@ -203,7 +204,8 @@ pub(super) fn require_weight(
     cx.require_arg(1, ty, what)
 }
 
-/// The taps of a weight with the extents `w`; `kernel_size`, where it is given, has to agree.
+/// Returns the window extents of a weight with the extents `w`; `kernel_size`, where it is given,
+/// has to agree.
 pub(super) fn taps_of_weight(cx: &mut RelCx<'_>, w: &[Dim], n: usize) -> RelResult<Vec<Dim>> {
     let kernel_size = cx.ints("kernel_size")?.unwrap_or_default();
     for (tap, &k) in w[2..].iter().zip(kernel_size.iter().take(n)) {
@@ -213,8 +215,8 @@ pub(super) fn taps_of_weight(cx: &mut RelCx<'_>, w: &[Dim], n: usize) -> RelResu
     Ok(w[2..].to_vec())
 }
 
-/// The result of a convolution; unifies the weight's type where `kernel_size` and `channels` tell
-/// it. `weight_dtype` overrides the weight's element type (quantised forms).
+/// Returns the result type of a convolution; unifies the weight's type where `kernel_size` and
+/// `channels` determine it. `weight_dtype` overrides the weight's element type (quantised forms).
 pub(super) fn conv_result(
     cx: &mut RelCx<'_>,
     n: usize,
@@ -302,13 +304,13 @@ pub(super) fn conv_result(
     Ok((out, cx.dtype("out_dtype").map_or(dtype, Into::into)))
 }
 
-/// `t` read by canonical indices.
+/// Reads `t` by canonical indices.
 pub(super) fn at_canonical(t: &TensorRef, own: &Layout, canonical: &Layout, index: &[Ex]) -> Ex {
     t.at(&own.index_from(canonical, index))
 }
 
-/// The data with zeros around its spatial axes, in canonical layout. Without padding and in
-/// canonical layout already, the data itself.
+/// Returns the data with zeros around its spatial axes, in canonical layout. Without padding and in
+/// canonical layout already, returns the data itself.
 pub(super) fn padded(
     te: &mut Te<'_>,
     x: &TensorRef,
@@ -360,12 +362,13 @@ fn conv(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// One number per spatial axis.
+/// Returns one number per spatial axis.
 pub(super) fn numbers(te: &Te<'_>, name: &str, n: usize) -> Vec<i64> {
     per_axis(te.ints(name).unwrap_or_default(), n)
 }
 
-/// What is said of each spatial axis, as of rows and columns: a line is an image of one row, of which `row` is said.
+/// Extends per-axis values to rows and columns: a line is an image of one row, whose value is
+/// `row`.
 pub(super) fn of_image<T: Copy>(axes: &[T], row: T) -> Option<[T; 2]> {
     match *axes {
         [column] => Some([row, column]),
@@ -374,8 +377,8 @@ pub(super) fn of_image<T: Copy>(axes: &[T], row: T) -> Option<[T; 2]> {
     }
 }
 
-/// What kernels for convolutions of images and lines are told, where one takes these layouts. `depthwise`: the weight is
-/// (channels, multiplier, …).
+/// Returns the hint for the kernels of convolutions of images and lines, where one supports these
+/// layouts. `depthwise`: the weight is (channels, multiplier, …).
 fn conv_hint(
     l: &Layouts,
     [x, w]: [&TensorRef; 2],
@@ -395,8 +398,9 @@ fn conv_hint(
     })
 }
 
-/// The taps of a window along an axis that meet the data in some place, and the padding that they need: others are
-/// multiplied with nothing but zeros, which for a small image under a large or dilated window are most of them.
+/// The taps of a window along an axis that read data in at least one position, and the padding that
+/// they need: the others are multiplied only with zeros, which is most of them for a small image
+/// under a large or dilated window.
 pub(super) struct Live<T> {
     pub first: i64,
     pub taps: T,
@@ -414,18 +418,20 @@ impl<T> Live<T> {
 }
 
 impl Live<i64> {
-    /// Of `all` taps over data of an extent; the steps are the stride and the dilation.
+    /// Returns the live ones of `all` taps over data of an extent; the steps are the stride and the
+    /// dilation.
     pub fn of(extent: i64, all: i64, steps: (i64, i64), padding: (i64, i64)) -> Live<i64> {
         let (stride, dilation) = steps;
         let room = extent + padding.0 + padding.1 - (all - 1) * dilation - 1;
         if extent < 1 || all < 1 || room < 0 || padding.0 < 0 || padding.1 < 0 {
             return Live::all(all, padding);
         }
-        // Tap `t` of the first place reads `t * dilation - padding.0`, that of the last place is `last` behind it.
+        // Tap `t` reads `t * dilation - padding.0` in the first position, and `last` more in the
+        // last one.
         let last = room / stride * stride;
         let first = ((padding.0 - last).max(0) as u64).div_ceil(dilation as u64) as i64;
         let end = ((extent - 1 + padding.0) / dilation + 1).min(all);
-        // Without a tap that is left there would be no window.
+        // At least one tap has to remain for there to be a window.
         let first = first.min(padding.0 / dilation).min(all - 1);
         let behind = (all - end).min(padding.1 / dilation).min(all - 1 - first);
         Live {
@@ -436,7 +442,7 @@ impl Live<i64> {
     }
 }
 
-/// The convolution of `x` with `w`, as stages; the result is in the output layout.
+/// Builds the convolution of `x` with `w` as stages; the result is in the output layout.
 pub(super) fn conv_stage(
     te: &mut Te<'_>,
     n: usize,
@@ -445,7 +451,7 @@ pub(super) fn conv_stage(
     w: &TensorRef,
 ) -> Result<TensorRef, ComputeError> {
     let dtype = te.out(0).dtype;
-    // Narrow floats are rounded once, behind the sum.
+    // Narrow floats are rounded once, after the sum.
     let sums = wide(dtype);
     let groups = te.int("groups")?;
     let (strides, dilation) = (numbers(te, "strides", n), numbers(te, "dilation", n));
@@ -453,7 +459,8 @@ pub(super) fn conv_stage(
         pairs(&te.ints("padding").unwrap_or_default(), n).ok_or("`padding` has a wrong length")?;
     let data = l.data.convert_extents(&l.canonical, &x.shape);
     let weight = l.kernel.convert_extents(&l.canonical_kernel, &w.shape);
-    // A depthwise weight is (channels, multiplier, …): its output channels are the product.
+    // A depthwise weight is (channels, multiplier, …): the number of output channels is their
+    // product.
     let depthwise =
         groups > 1 && data[1].as_int() == Some(groups) && weight[0].as_int() == Some(groups);
     let channels = if depthwise {
@@ -467,7 +474,7 @@ pub(super) fn conv_stage(
         (&strides, &padding, &dilation),
         (groups, depthwise),
     );
-    // Kernels for images read weights as they lie.
+    // Kernels for images read weights in place.
     let live: Vec<Live<Ex>> = (0..n)
         .map(
             |k| match (hint.is_some(), data[2 + k].as_int(), weight[2 + k].as_int()) {
@@ -521,7 +528,7 @@ pub(super) fn conv_stage(
             x_at.push(&at[2 + k] * strides[k] + &taps[k] * dilation[k]);
             w_at.push(&taps[k] + live[k].first);
         }
-        // After `padded`, the data are in canonical layout.
+        // After `padded`, the data is in canonical layout.
         let xe = p.at(&x_at).cast(sums);
         xe * at_canonical(w, &l.kernel, &l.canonical_kernel, &w_at).cast(sums)
     });

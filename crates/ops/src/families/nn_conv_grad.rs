@@ -71,7 +71,7 @@ fn backward_weight_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (padding, strides) = (padding_of(cx, 2)?, steps(cx, "strides", 2, 1)?);
     let dilation = steps(cx, "dilation", 2, 1)?;
     for i in 0..2 {
-        // The window that the gradient belongs to must fit: TVM derives the weight's extent from it.
+        // The gradient's window must fit: TVM derives the weight's extent from it.
         let reach = (&grad[2 + i] - &Dim::ONE) * Dim::from(strides[i]) + Dim::ONE;
         let room = &data[2 + i] + &Dim::from(padding[i].0.saturating_add(padding[i].1)) - reach;
         let most = room.floordiv(&Dim::from(dilation[i])) + Dim::ONE;

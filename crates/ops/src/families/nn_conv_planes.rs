@@ -1,9 +1,9 @@
 //! Convolutions over volumes as convolutions over images, which have kernels.
 //!
-//! A plane of the result is the sum of convolutions of some planes of the data, one for each tap along the depth. So with
-//! these planes as more channels, each plane of the result is an image of a batch. A window of one element along height
-//! and width needs no planes beside one another: depth is the height of an image, and height and width together are its
-//! width.
+//! A plane of the result is the sum of convolutions of some planes of the data, one for each tap
+//! along the depth. So with these planes as additional channels, each plane of the result is an
+//! image of a batch. A window of one element along height and width needs no adjacent planes: depth
+//! is then the height of an image, and height and width together are its width.
 
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::{DType, Tensor};
@@ -12,10 +12,11 @@ use super::conv_forms::{pairs, per_axis};
 use super::nn_conv::Live;
 use crate::expand::{Build, Site};
 
-/// Products of an element of the data below which laying out planes costs more than it saves.
+/// The number of products per element of the data below which rearranging planes costs more than it
+/// saves.
 const FEW: i64 = 32;
 
-/// Along one of the three axes.
+/// The parameters along one of the three axes.
 struct Along {
     data: i64,
     stride: i64,
@@ -24,14 +25,14 @@ struct Along {
 }
 
 impl Along {
-    /// The extent of the result; `None` where there is no place for a window.
+    /// Returns the extent of the result; `None` where the window does not fit.
     fn result(&self) -> Option<i64> {
         let (before, after) = self.live.padding;
         let room = self.data + before + after - (self.live.taps - 1) * self.dilation;
         (room > 0).then(|| (room - 1) / self.stride + 1)
     }
 
-    /// Whether places of the result are those of the data, each alone.
+    /// Returns whether result positions correspond one to one to data positions.
     fn plain(&self) -> bool {
         self.live.taps == 1 && self.stride == 1 && self.live.padding == (0, 0)
     }
@@ -45,7 +46,7 @@ fn reshape(b: &mut dyn Build, x: ExprId, shape: &[i64]) -> ExprId {
     b.call("reshape", &[x], &[("newshape", ints(shape))])
 }
 
-/// `nn.conv3d` of float32 without groups, of known extents.
+/// Rewrites `nn.conv3d` of float32 without groups, of known extents.
 pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     let [x, w] = *site.args.first_chunk()?;
     let float = |e| b.dtype(e) == Some(DType::F32);
@@ -126,7 +127,8 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
     Some(b.call("transpose", &[y], &[("axes", ints(&[0, 2, 1, 3, 4]))]))
 }
 
-/// The planes that each plane of the result is made of: `(n, depth, taps, c, plane)`, with axes of one among them.
+/// Gathers the planes that each plane of the result is computed from: `(n, depth, taps, c, plane)`,
+/// possibly with axes of extent one.
 fn planes(b: &mut dyn Build, x: ExprId, [n, c]: [i64; 2], d: &Along, plane: i64) -> ExprId {
     let mut x = reshape(b, x, &[n, c, d.data, plane]);
     if d.data == 1 && d.live.taps == 1 && d.live.padding == (0, 0) {
@@ -148,7 +150,7 @@ fn planes(b: &mut dyn Build, x: ExprId, [n, c]: [i64; 2], d: &Along, plane: i64)
     b.call("sliding_window", &[x], &given)
 }
 
-/// The convolution of images, with what it is along height and width.
+/// Builds the convolution of images, with its parameters along height and width.
 fn image_conv(b: &mut dyn Build, x: ExprId, w: ExprId, h: &Along, v: &Along) -> ExprId {
     let channels = b
         .extents(w)

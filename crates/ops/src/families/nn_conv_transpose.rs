@@ -1,4 +1,4 @@
-//! Transposed convolutions: each input element spreads over a window of the output.
+//! Transposed convolutions: each input element is scattered over a window of the output.
 
 use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
@@ -48,7 +48,7 @@ macro_rules! transpose_attrs {
     };
 }
 
-/// Attributes of the 2-D form, shared with its quantised form.
+/// The attributes of the 2-D form, shared with its quantised form.
 pub(super) const CONV2D_TRANSPOSE_ATTRS: &[AttrDef] =
     transpose_attrs!(&[1, 1], &[0, 0], "NCHW", "IOHW");
 
@@ -125,7 +125,8 @@ fn rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     cx.set_tensor(out, dtype)
 }
 
-/// The result of a transposed convolution; unifies the weight's type where the attributes tell it.
+/// Returns the result type of a transposed convolution; unifies the weight's type where the
+/// attributes determine it.
 pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<Dim>, DTy)> {
     let l = Layouts::of_rel(cx, n, "IO")?;
     let (data, dtype) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
@@ -141,7 +142,7 @@ pub(super) fn transpose_result(cx: &mut RelCx<'_>, n: usize) -> RelResult<(Vec<D
     let count = groups;
     let groups = Dim::from(groups);
     let (strides, dilation) = (steps(cx, "strides", n, 1)?, steps(cx, "dilation", n, 1)?);
-    // TVM reads as many numbers as there are axes, and lets further ones be.
+    // TVM reads one number per axis, and ignores further ones.
     let extra = cx.ints("output_padding")?.unwrap_or_default();
     if extra.len() < n || extra.iter().any(|&e| e < 0) {
         let text = format!("`output_padding={extra:?}` needs {n} numbers, none negative");
@@ -215,7 +216,8 @@ fn compute(te: &mut Te<'_>, n: usize) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// A transposed convolution that is being built: operands, their canonical extents, and what is said of each spatial axis.
+/// A transposed convolution under construction: operands, their canonical extents, and the
+/// parameters of each spatial axis.
 struct Spreading<'a> {
     l: &'a Layouts,
     x: &'a TensorRef,
@@ -230,7 +232,7 @@ struct Spreading<'a> {
     extra: Vec<i64>,
 }
 
-/// The transposed convolution of `x` with `w` as stages; the result is in the output layout.
+/// Builds the transposed convolution of `x` with `w` as stages; the result is in the output layout.
 pub(super) fn transpose_stage(
     te: &mut Te<'_>,
     n: usize,
@@ -258,7 +260,8 @@ pub(super) fn transpose_stage(
         te.program.hints.push((y.buf, hint));
         return Ok(y);
     }
-    // A tap that there is not in every phase would be a product with zero, which of infinities and NaN is none.
+    // A tap that does not exist in every phase would be a product with zero, which is not neutral
+    // for infinities and NaN.
     let even = s.axes().all(|k| {
         let taps = s.weight[2 + k].as_int();
         s.dilation[k] == 1 && taps.is_some_and(|n| n % s.strides[k] == 0)
@@ -270,7 +273,8 @@ pub(super) fn transpose_stage(
 }
 
 impl Spreading<'_> {
-    /// What the kernel for images and lines is told, where it takes these layouts and element types.
+    /// Returns the hint for the kernel for images and lines, where it supports these layouts and
+    /// element types.
     fn hint(&self) -> Option<Hint> {
         let dtypes = [self.x.dtype, self.w.dtype, self.dtype];
         if !self.l.tuned_transpose() || dtypes.iter().any(|&d| d != DType::F32) {
@@ -306,7 +310,8 @@ impl Spreading<'_> {
         self.data[1].floor_div(self.groups)
     }
 
-    /// The channel of the data, and the weight's column, that give channel `o` of the result its `r`th term.
+    /// Returns the channel of the data, and the column of the weight, of the `r`th term of channel
+    /// `o` of the result.
     fn channel(&self, o: &Ex, r: &Ex) -> (Ex, Ex) {
         if self.groups == 1 {
             return (r.clone(), o.clone());
@@ -315,7 +320,7 @@ impl Spreading<'_> {
         (group * self.per_group() + r, o.floor_mod(&self.weight[1]))
     }
 
-    /// The data at canonical indices, whose spatial ones may lie outside, where there are zeros.
+    /// Reads the data at canonical indices; spatial ones may lie outside, where the value is zero.
     fn around(&self, at: &[Ex], mut inside: Ex) -> Ex {
         for k in self.axes() {
             inside = inside & at[2 + k].ge(0i64) & at[2 + k].lt(&self.data[2 + k]);
@@ -324,7 +329,8 @@ impl Spreading<'_> {
         Ex::where_(&inside, &x, &x.same(0.0))
     }
 
-    /// A sum of products of the weight and of the data with its elements `stride` apart and zeros between and around them.
+    /// Builds the sum of products of the weight and the data, whose elements are `stride` apart
+    /// with zeros between and around them.
     fn spread(&self, te: &mut Te<'_>) -> TensorRef {
         let shape = self.shape();
         let reach: Vec<Ex> = (self.axes())
@@ -353,7 +359,8 @@ impl Spreading<'_> {
             let mut x_at = vec![at[0].clone(), channel.clone()];
             let mut w_at = vec![channel, column];
             for k in self.axes() {
-                // Output y comes from input i by tap t where i * stride + t * dilation = y + pad.
+                // Output y receives input i through tap t where i * stride + t * dilation = y +
+                // pad.
                 x_at.push(&at[2 + k] + &reach[k] - &r[1 + k] * self.dilation[k]);
                 w_at.push(r[1 + k].clone());
             }
@@ -365,12 +372,14 @@ impl Spreading<'_> {
         at_canonical(self.w, &self.l.kernel, &self.l.canonical_kernel, at).cast(self.dtype)
     }
 
-    /// The same without the products with zeros between elements, for neighbouring taps whose number the strides divide:
-    /// with a stride of `s`, places of the result that are `s` apart read the same taps, each `s`th of them. So there is
-    /// one convolution for each of the `s` phases along an axis, and all of them together are a single contraction,
-    /// whose result is read in its order.
+    /// Like `spread`, without the products with zeros between elements, for adjacent taps whose
+    /// number is a multiple of the strides: with a stride of `s`, positions of the result that are
+    /// `s` apart read the same taps, every `s`th of them. So there is one convolution for each of
+    /// the `s` phases along an axis, and all of them together are a single contraction, whose
+    /// result is read in its order.
     fn phased(&self, te: &mut Te<'_>) -> TensorRef {
-        // Taps that a phase has, what reaches beyond all data behind the result, and the steps of a phase.
+        // The taps per phase, the number of positions beyond the data after the result, and the
+        // steps of a phase.
         let taps: Vec<Ex> = (self.axes())
             .map(|k| self.weight[2 + k].floor_div(self.strides[k]))
             .collect();

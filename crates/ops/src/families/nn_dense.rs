@@ -167,8 +167,8 @@ fn product_rel(cx: &mut RelCx<'_>, transpose_a: bool, transpose_b: bool) -> RelR
         } else {
             (&b[0], &b[1])
         };
-        // TVM compares constants here with nothing, so that a program with other extents has a type;
-        // the product then takes the lesser extent.
+        // TVM does not compare constants here, so that a program with different extents has a type;
+        // the product then uses the smaller extent.
         if bk.as_const().is_none() || k.as_const().is_none() {
             let rule = "the reduced extents of the two operands must agree";
             cx.require_eq(bk, &k, Subject::Arg(1), rule)?;
@@ -194,12 +194,13 @@ fn product_rel(cx: &mut RelCx<'_>, transpose_a: bool, transpose_b: bool) -> RelR
     cx.set_tensor(out, dtype)
 }
 
-/// The product's element type: multiplied after conversion, as TVM does.
+/// Returns the product's element type: operands are converted before they are multiplied, as in
+/// TVM.
 fn out_dtype(te: &Te<'_>) -> DType {
     te.out(0).dtype
 }
 
-/// `sum over k of a(i…, k) * b(k, j)`, transposed operands read the other way round.
+/// `sum over k of a(i…, k) * b(k, j)`, with the indices of transposed operands exchanged.
 fn product(te: &mut Te<'_>, transpose_a: bool, transpose_b: bool) -> Result<(), ComputeError> {
     let (a, b) = (te.arg(0), te.arg(1));
     let y = product_stage(te, &a, &b, transpose_a, transpose_b);
@@ -207,7 +208,7 @@ fn product(te: &mut Te<'_>, transpose_a: bool, transpose_b: bool) -> Result<(), 
     Ok(())
 }
 
-/// The product of two tensors as a stage, shared with the quantised form.
+/// Builds the product of two tensors as a stage; shared with the quantised form.
 pub(super) fn product_stage(
     te: &mut Te<'_>,
     a: &TensorRef,
@@ -273,7 +274,8 @@ pub(super) fn batch_matmul_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (ta, tb) = (cx.flag("transpose_a"), cx.flag("transpose_b"));
     let (m, ak) = if ta { (&a[2], &a[1]) } else { (&a[1], &a[2]) };
     let (bk, n) = if tb { (&b[2], &b[1]) } else { (&b[1], &b[2]) };
-    // As in TVM: where any extent is `?`, nothing is compared, and the batch is `?` where either is.
+    // As in TVM: where any extent is `?`, nothing is compared, and the batch is `?` where either
+    // is.
     let batch = if a[0].is_any() || b[0].is_any() {
         Dim::ANY
     } else {
@@ -302,7 +304,7 @@ fn batch_matmul(te: &mut Te<'_>) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// The product of two tensors of rank 3 as a stage, shared with the quantised form.
+/// Builds the product of two tensors of rank 3 as a stage; shared with the quantised form.
 pub(super) fn batch_matmul_stage(te: &mut Te<'_>, a: &TensorRef, b: &TensorRef) -> TensorRef {
     let (transpose_a, transpose_b) = (te.flag("transpose_a"), te.flag("transpose_b"));
     let dtype = out_dtype(te);
@@ -321,7 +323,7 @@ pub(super) fn batch_matmul_stage(te: &mut Te<'_>, a: &TensorRef, b: &TensorRef) 
                 t.at_broadcast(&[i[0].clone(), row.clone(), col.clone()])
                     .cast(dtype)
             };
-            // Only the batch is broadcast: the other extents are read as they are.
+            // Only the batch is broadcast: the other extents are used unchanged.
             let ax = pick(&fixed(a), &i[1], &r[0], transpose_a);
             let bx = pick(&fixed(b), &r[0], &i[2], transpose_b);
             ax * bx
@@ -339,7 +341,7 @@ pub(super) fn batch_matmul_stage(te: &mut Te<'_>, a: &TensorRef, b: &TensorRef) 
     y
 }
 
-/// The tensor with all but the leading extent hidden from broadcasting.
+/// Returns the tensor with all but the leading extent excluded from broadcasting.
 fn fixed(t: &TensorRef) -> TensorRef {
     let mut t = t.clone();
     for extent in &mut t.shape[1..] {
@@ -364,7 +366,7 @@ fn bias_add_rel(cx: &mut RelCx<'_>) -> RelResult {
 fn bias_add(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (x, bias) = (te.arg(0), te.arg(1));
     let axis = te.axis("axis", x.rank())?;
-    // A bias whose extent the type does not know may be one number for all.
+    // A bias of unknown extent may be a single number for all.
     let y = te.compute("bias_add", &x.shape, |i| {
         x.at(i) + bias.at_broadcast(&i[axis..=axis])
     });

@@ -1,4 +1,4 @@
-//! Normalisation: softmax and its kin, and the norms over batches, layers, groups, instances.
+//! Normalisation: softmax and its variants, and the norms over batches, layers, groups, instances.
 
 use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
 use relax_sym::Dim;
@@ -279,7 +279,7 @@ fn softmax(te: &mut Te<'_>, log: bool) -> Result<(), ComputeError> {
             shifted(i) - sum.at(&without(i, axis)).unary(UnOp::Log)
         })
     } else {
-        // Exponentials are used twice, and take longer than memory.
+        // Exponentials are used twice, and recomputing them costs more than storing them.
         let exps = te.compute("exp", &x.shape, |i| shifted(i).unary(UnOp::Exp));
         let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
             exps.at(&insert(i, axis, &r[0]))
@@ -347,7 +347,7 @@ fn batch_norm_rel(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(ty)
 }
 
-/// How the result is scaled and shifted by vectors along the axis.
+/// The scale and shift of the result by vectors along the axis.
 struct Affine {
     gamma: Option<TensorRef>,
     beta: Option<TensorRef>,
@@ -383,7 +383,8 @@ fn batch_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// Mean and variance of `x` over the axes where `over` holds; both keep the other axes.
+/// Returns the mean and variance of `x` over the axes for which `over` is true; both keep the other
+/// axes.
 pub(super) fn moments(te: &mut Te<'_>, x: &TensorRef, over: &[bool]) -> (TensorRef, TensorRef) {
     let pick = |which: bool| -> Vec<Ex> {
         x.shape
@@ -413,7 +414,7 @@ pub(super) fn moments(te: &mut Te<'_>, x: &TensorRef, over: &[bool]) -> (TensorR
     (mean, var)
 }
 
-/// `sqrt(var + epsilon)`, once for all elements that it divides.
+/// `sqrt(var + epsilon)`, computed once for all elements that are divided by it.
 fn deviation(te: &mut Te<'_>, var: &TensorRef, epsilon: f64) -> TensorRef {
     te.compute("deviation", &var.shape, |i| {
         let v = var.at(i);
@@ -468,7 +469,7 @@ fn group_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let axis = te.axis("axis", x.rank())?;
     let groups = te.int("num_groups")?.max(1);
     let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
-    // The channel axis is seen as (groups, channels per group).
+    // The channel axis is treated as (groups, channels per group).
     let per_group = x.shape[axis].floor_div(groups);
     let mut split = x.shape.clone();
     split[axis] = per_group.clone();

@@ -116,7 +116,7 @@ fn pad_rel(cx: &mut RelCx<'_>, negative: bool) -> RelResult {
             continue;
         }
         if !negative && let Some(n) = d.as_const() {
-            // Without its edge, an axis has one element less to mirror.
+            // Without its edge, an axis has one element less to reflect.
             let most = n - i64::from(cx.attr("mode").as_str() == Some("REFLECT"));
             if before.max(after) > most {
                 return cx.refuse(
@@ -183,7 +183,7 @@ fn both(a: Ex, b: impl Into<Operand>) -> Ex {
     if a.as_int() == Some(1) { b } else { a & b }
 }
 
-/// Indices mirrored into the tensor: at the border element (`skip` 1) or beside it (`skip` 0).
+/// Reflects indices into the tensor: around the border element (`skip` 1) or beside it (`skip` 0).
 fn mirrored(from: &[Ex], shape: &[Ex], skip: i64) -> Vec<Ex> {
     let one = |(i, n): (&Ex, &Ex)| {
         let low = -i - (1 - skip);
@@ -223,7 +223,7 @@ fn dilate_rel(cx: &mut RelCx<'_>) -> RelResult {
         );
     }
     for (d, &s) in dims.iter_mut().zip(&strides) {
-        // Between no elements there is nothing to put.
+        // There is nothing to insert between no elements.
         if !d.is_any() && d.as_const() != Some(0) {
             *d = (&*d - &Dim::ONE) * Dim::from(s) + Dim::ONE;
         }

@@ -1,4 +1,4 @@
-//! Pooling over windows, over everything, and to a given output size.
+//! Pooling: over windows, global, and to a given output size.
 
 use relax_loops::{Combiner, Ex, Hint, TensorRef};
 use relax_sym::Dim;
@@ -65,7 +65,7 @@ macro_rules! adaptive_attrs {
     };
 }
 
-/// Attributes of means over windows of two axes, shared with the quantised form.
+/// The attributes of average pooling over two axes, shared with the quantised form.
 pub(super) const POOL2D: &[AttrDef] = window_attrs!(&[1, 1], &[0, 0], "NCHW", COUNT_PAD);
 
 const GLOBAL: &[AttrDef] = &[
@@ -141,7 +141,7 @@ pub static OPS: &[OpDef] = &[
         avg,
         window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
     ),
-    // Relax says of a maximum too whether padding counts, which means nothing there.
+    // Relax also says for a maximum whether padding counts, which has no effect there.
     window!(
         "relax.nn.max_pool1d",
         1,
@@ -194,7 +194,8 @@ pub static OPS: &[OpDef] = &[
     .compute(|te| global(te, 2, false)),
 ];
 
-/// Positions of the last `n` of D, H, W in a layout; `None` where one is missing or split.
+/// Returns the positions of the last `n` of D, H, W in a layout; `None` where one is missing or
+/// split.
 fn spatial_axes(layout: &str, n: usize) -> Option<Vec<usize>> {
     let layout = Layout::parse(layout)?;
     let whole = |c: char| {
@@ -257,7 +258,7 @@ pub(super) fn window_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     cx.set_tensor(dims, dtype)
 }
 
-/// The value that a maximum over nothing has.
+/// Returns the maximum of no elements.
 fn lowest(dtype: DType) -> Ex {
     match dtype.int_range() {
         Some((least, _)) => Ex::int(dtype, least as i64),
@@ -279,7 +280,8 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     let layout = nhwc || matches!(te.str("layout"), "NCHW" | "NCW");
     // A mean that counts padding counts none beyond it.
     let within = max || !te.flag("ceil_mode") || !te.flag("count_include_pad");
-    // Lines with long steps: sorting their elements by remainders, as the kernel does, costs more than the windows.
+    // Lines with large strides: sorting their elements by remainders, as the kernel does, costs
+    // more than the windows.
     let short = n == 2 || numbers(te, "strides", n).iter().all(|&s| s <= 2);
     if n <= 2 && layout && within && short {
         // A line is an image of one row.
@@ -307,7 +309,7 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     Ok(())
 }
 
-/// The maximum or the mean over each window of `x`, by the attributes of pooling.
+/// Builds the maximum or the mean over each window of `x`, by the attributes of pooling.
 pub(super) fn window_of(
     te: &mut Te<'_>,
     x: &TensorRef,
@@ -368,7 +370,7 @@ pub(super) fn window_of(
             let count = Ex::idx(size.iter().product::<i64>().max(1));
             return Ok(te.compute("pool_avg", &shape, |i| divided(&pooled.at(i), &count)));
         }
-        // How many elements a window has depends on its place in the image, and on nothing else.
+        // The number of elements of a window depends only on its position in the image.
         let places: Vec<Ex> = axes.iter().map(|&axis| shape[axis].clone()).collect();
         let counts = te.compute("pool_count", &places, |i| {
             let mut count = Ex::idx(1);
@@ -450,7 +452,7 @@ fn tiled(te: &mut Te<'_>, x: &TensorRef, axes: &[usize], shape: &[Ex], max: bool
     let to = |i: &[Ex], axis: usize| {
         ((&i[axis] + 1) * &x.shape[axis] + &shape[axis] - 1).floor_div(&shape[axis])
     };
-    // The widest window; narrower ones leave the rest out.
+    // The widest window; narrower ones skip the rest.
     let over: Vec<Ex> = axes
         .iter()
         .map(|&a| match (x.shape[a].as_int(), shape[a].as_int()) {

@@ -56,13 +56,14 @@ pub static OPS: &[OpDef] = &[
     )
     .inputs(INPUTS)
     .attrs(MEAN)
-    // TVM registers the attributes of maximum pooling for it, but makes those of the mean.
+    // TVM registers the attribute type of maximum pooling for it, but creates that of average
+    // pooling.
     .meta_attrs("relay.attrs.AvgPool2DAttrs")
     .fusion(Fusion::OutElementwise)
     .compute(|te| grad_compute(te, false)),
 ];
 
-/// The layout attribute and `NCHW`; height and width may not be split.
+/// Returns the layout attribute and `NCHW`; height and width may not be split.
 fn layouts(text: &str) -> Option<(Layout, Layout)> {
     let canonical = Layout::parse("NCHW")?;
     let own = Layout::parse(text).filter(|l| l.convertible(&canonical))?;

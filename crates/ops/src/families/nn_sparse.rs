@@ -1,7 +1,8 @@
-//! Products with sparse matrices, given by rows (CSR) or by rows of blocks (BSR).
+//! Products with sparse matrices, stored by rows (CSR) or by rows of blocks (BSR).
 //!
-//! A sparse matrix is its numbers (`data`: one for each element, or a block of rows and columns), the
-//! column of each (`indices`), and for each row where its numbers begin (`indptr`, one longer).
+//! A sparse matrix consists of its values (`data`: one for each element, or a block of rows and
+//! columns), the column of each (`indices`), and for each row the index of its first value
+//! (`indptr`, one longer).
 
 use relax_loops::{Ex, Nest, TensorRef};
 use relax_sym::Dim;
@@ -98,7 +99,8 @@ pub static OPS: &[OpDef] = &[
     .compute(conv2d_compute),
 ];
 
-/// The number of rows of a sparse matrix whose numbers are argument `data`, and row starts `starts`.
+/// Returns the number of rows of a sparse matrix whose values are argument `data`, and its row
+/// starts argument `starts`.
 fn rows(cx: &mut RelCx<'_>, data: usize, starts: usize) -> RelResult<(Dim, usize)> {
     let (blocks, _) = cx.ranked(data)?;
     let starts = of_rank(cx, starts, 1)?.remove(0);
@@ -224,10 +226,10 @@ fn transpose_compute(te: &mut Te<'_>) -> Done {
         let side = n.let_(&w.starts.shape[0] - 1);
         let column = |k: &Ex| w.indices.at(std::slice::from_ref(k)).cast(DType::I64);
         n.grid(&starts.shape, |n, i| n.store(&starts, i, 0i64));
-        // Rows that leave elements out leave these behind.
+        // Elements that rows omit keep these values.
         n.grid(&data.shape, |n, i| n.store(&data, i, 0i64));
         n.grid(&indices.shape, |n, i| n.store(&indices, i, 0i64));
-        // How many elements each column has, then where each begins.
+        // The number of elements of each column, then the index of its first.
         n.for_(count.clone(), |n, k| {
             let at = [n.let_(column(k) + 1)];
             n.assert(
@@ -337,7 +339,7 @@ fn conv2d_compute(te: &mut Te<'_>) -> Done {
         n.grid(&shape, |n, i| {
             let sum = n.cell(Ex::float(x.dtype, 0.0));
             w.each(n, &i[c], |n, column, value| {
-                // With 3x3, columns count taps, row by row, and in each the channels.
+                // With 3x3, columns are ordered by taps, row by row, and within each by channels.
                 let mut at = i.to_vec();
                 let mut inside = Ex::bool(true);
                 if side == 3 {

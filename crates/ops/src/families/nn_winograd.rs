@@ -151,7 +151,8 @@ pub static OPS: &[OpDef] = &[
     .compute(gemm_compute),
 ];
 
-/// How many of the last spatial axes are transformed: a depth of other than 3 to 7 taps is not.
+/// Returns how many of the last spatial axes are transformed: the depth is transformed only with 3
+/// to 7 taps.
 fn transformed(n: usize, depth: Option<i64>) -> usize {
     match depth {
         Some(d) if n == 3 && !(3..=7).contains(&d) => 2,
@@ -185,7 +186,7 @@ fn weight_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     finish(cx, out, dtype)
 }
 
-/// The extent of a weight that must be known when the program is built.
+/// Returns the extent of a weight, which must be known when the program is built.
 fn constant(e: &Ex) -> Result<i64, ComputeError> {
     e.as_int()
         .ok_or_else(|| "Winograd's algorithm needs a weight of known extents".into())
@@ -247,8 +248,9 @@ fn weight_compute(te: &mut Te<'_>, n: usize) -> Done {
     Ok(())
 }
 
-/// The result of a convolution whose weight may have any shape: `channels` and `kernel_size` tell.
-/// A convolution whose weight is what the weight transformation gives: its channels are its last axes.
+/// The type relation of a convolution whose weight may have any shape: `channels` and `kernel_size`
+/// determine the result. The weight is the result of the weight transformation: its channels are
+/// its last axes.
 fn winograd_rel(cx: &mut RelCx<'_>, n: usize) -> RelResult {
     let l = Layouts::of_rel(cx, n, "OI")?;
     let (data, _) = canonical_arg(cx, 0, &l.data, &l.canonical)?;
@@ -325,7 +327,7 @@ fn conv_compute(te: &mut Te<'_>, n: usize) -> Done {
         .map(|k| (&shape[2 + plain + k] + (tile - 1)).floor_div(tile))
         .collect();
     let depth: Vec<Ex> = (0..plain).map(|k| &shape[2 + k] + (taps[k] - 1)).collect();
-    // Inputs of each tile, transformed: (n, c, depth…, tiles…, size…).
+    // The inputs of each tile, transformed: (n, c, depth…, tiles…, size…).
     let mut inner = data[..2].to_vec();
     inner.extend(depth.iter().chain(&tiles).chain(&sizes).cloned());
     let v = te.reduce("inputs", &inner, &sizes, Combiner::Sum, |i, r| {
@@ -341,7 +343,7 @@ fn conv_compute(te: &mut Te<'_>, n: usize) -> Done {
         let at = |k: usize| [r[k].clone(), i[2 + n + k].clone()];
         (0..axes).fold(value, |value, k| value * b[k].at(&at(k)))
     });
-    // Products, summed over channels (and taps of the axes that are not transformed).
+    // The products, summed over channels (and taps of the axes that are not transformed).
     let mut products = vec![data[0].clone(), w.shape[n].clone()];
     products.extend(
         shape[2..2 + plain]
@@ -436,7 +438,7 @@ fn gemm_weight_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The index (kh, kw, i, o) of a row and column of the weight as a matrix.
+/// Returns the index (kh, kw, i, o) of a row and column of the weight as a matrix.
 fn gemm_index(row: &Ex, column: Ex, width: &Ex, channels: &Ex) -> [Ex; 4] {
     let tap = row.floor_div(channels);
     [

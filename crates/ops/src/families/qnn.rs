@@ -1,4 +1,4 @@
-//! Into quantised numbers, out of them, and from one scale to another.
+//! Quantisation, dequantisation and requantisation.
 
 use relax_loops::{Ex, UnOp};
 use relax_tensor::DType;
@@ -149,7 +149,8 @@ pub static OPS: &[OpDef] = &[
 
 const QUANTISED: &[DType] = &[DType::I8, DType::U8, DType::I16, DType::I32];
 
-/// The dimensions of a tensor type, where its rank is known. Waits while it may become known.
+/// Returns the dimensions of a tensor type, where its rank is known. Waits while it may become
+/// known.
 fn dims(t: &relax_ir::TensorType) -> RelResult<Option<Vec<relax_sym::Dim>>> {
     match &t.shape {
         relax_ir::Shape::Dims(d) => Ok(Some(d.to_vec())),
@@ -158,7 +159,7 @@ fn dims(t: &relax_ir::TensorType) -> RelResult<Option<Vec<relax_sym::Dim>>> {
     }
 }
 
-/// Whether argument `i` is a scalar, or (with `one`) has one element.
+/// Returns whether argument `i` is a scalar, or (with `one`) has one element.
 fn is_scalar(cx: &mut RelCx<'_>, i: usize, one: bool) -> RelResult<bool> {
     let t = cx.tensor(i)?;
     let d = dims(&t)?;
@@ -313,7 +314,7 @@ fn simulated_compute(te: &mut Te<'_>, quantize: bool) -> Done {
     let y = te.compute("simulated", &x.shape, |i| {
         let value = x.at(i);
         let t = value.dtype();
-        // One number stands for all, and shorter lists repeat.
+        // A single number applies to all, and shorter lists repeat.
         let pick = |p: &relax_loops::TensorRef| match (p.rank(), axis) {
             (1, Some(a)) => p.at(&[i[a].floor_mod(&p.shape[0])]).cast(t),
             _ => p.scalar().cast(t),

@@ -1,4 +1,4 @@
-//! Arithmetic of quantised tensors, functions of their elements, and joining them.
+//! Arithmetic of quantised tensors, functions of their elements, and concatenation.
 
 use relax_loops::{Ex, TensorRef, UnOp};
 use relax_tensor::DType;
@@ -163,7 +163,7 @@ fn binary(cx: &mut RelCx<'_>) -> RelResult {
         let Some(dims) = dims else {
             continue;
         };
-        // TVM takes the only axis of a vector, whatever the attribute says.
+        // TVM uses the only axis of a vector, whatever the attribute says.
         let extent = match dims.as_slice() {
             [n] => n.clone(),
             dims => axis_extent(cx, name, dims, !scalars)?,
@@ -189,7 +189,7 @@ fn binary(cx: &mut RelCx<'_>) -> RelResult {
     broadcast(cx)
 }
 
-/// The axis of an operand's scales; a vector has only one.
+/// Returns the axis of an operand's scales; a vector has only one.
 fn operand_axis(te: &Te<'_>, name: &str, x: &TensorRef) -> Option<usize> {
     match x.rank() {
         1 => Some(0),
@@ -197,7 +197,7 @@ fn operand_axis(te: &Te<'_>, name: &str, x: &TensorRef) -> Option<usize> {
     }
 }
 
-/// An operand of a broadcast: what stands in for `index` in a tensor of that rank.
+/// Returns the part of `index` that indexes an operand of a broadcast, by its rank.
 fn own_index<'i>(x: &TensorRef, index: &'i [Ex]) -> &'i [Ex] {
     &index[index.len() - x.rank()..]
 }
@@ -236,7 +236,8 @@ fn mul_compute(te: &mut Te<'_>) -> Done {
         operand_axis(te, "rhs_axis", &b),
     );
     let shape = Te::broadcast_shape(&a.shape, &b.shape);
-    // The product's scale runs along an axis of the result, counted from the end as both operands'.
+    // The product's scale runs along an axis of the result, counted from the end as those of both
+    // operands.
     let from_end = |t: &TensorRef, scale: &TensorRef, axis: Option<usize>| {
         axis.filter(|_| scale.rank() == 1).map(|x| t.rank() - x)
     };

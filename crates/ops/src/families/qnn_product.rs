@@ -1,6 +1,6 @@
 //! Products of quantised tensors: convolutions, dense layers, batched matrix products.
 //!
-//! Each takes the zero points off first and multiplies integers; data are padded with their zero
+//! Each subtracts the zero points first and multiplies integers; data is padded with its zero
 //! point, which is 0 by then.
 
 use relax_loops::{Combiner, Ex, TensorRef};
@@ -135,7 +135,7 @@ fn out_one_of(cx: &RelCx<'_>, allowed: &[DType]) -> RelResult {
     )
 }
 
-/// The weight's scale is a scalar or has one number for each output channel.
+/// Requires the weight's scale to be a scalar or to have one number for each output channel.
 fn weight_scale(cx: &mut RelCx<'_>) -> RelResult {
     let (dims, _) = shaped(cx, 1)?;
     let layout = cx.attr("kernel_layout").as_str().unwrap_or("").to_owned();
@@ -234,7 +234,7 @@ fn dense_pack(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_tensor(vec![data[0].clone(), &weight[0] * &weight[2]], out)
 }
 
-/// The type that products are computed in: that of the result, 32 bits at least.
+/// Returns the type that products are computed in: that of the result, 32 bits at least.
 fn wide(te: &Te<'_>) -> DType {
     if te.out(0).dtype == DType::I64 {
         DType::I64
@@ -243,7 +243,7 @@ fn wide(te: &Te<'_>) -> DType {
     }
 }
 
-/// A tensor with its zero points, along an axis where there are many, taken off.
+/// Subtracts a tensor's zero points, which run along an axis where there are several.
 fn without_zero(
     te: &mut Te<'_>,
     x: &TensorRef,
@@ -256,7 +256,7 @@ fn without_zero(
     })
 }
 
-/// Both operands without their zero points; the second one's run along an axis.
+/// Returns both operands without their zero points; the second one's run along an axis.
 fn operands(
     te: &mut Te<'_>,
     axis: Option<usize>,
@@ -267,7 +267,7 @@ fn operands(
     Ok((x, without_zero(te, &w, &w_zero, axis)))
 }
 
-/// The same for convolutions: the weight's zero points run along its output channels.
+/// Like `operands`, for convolutions: the weight's zero points run along its output channels.
 fn conv_operands(
     te: &mut Te<'_>,
     l: &Layouts,

@@ -1,8 +1,8 @@
-//! What quantised operators share: types of scales and zero points, and the change of scale.
+//! What quantised operators share: the types of scales and zero points, and requantisation.
 //!
-//! A quantised number `q` stands for `scale * (q - zero point)`. The arithmetic follows what TVM makes
-//! of these operators for a CPU without further options: fixed-point multiplication in 64 bits,
-//! halves rounded up.
+//! A quantised number `q` represents `scale * (q - zero point)`. The arithmetic follows TVM's
+//! lowering of these operators for a CPU without further options: fixed-point multiplication in 64
+//! bits, halves rounded up.
 
 use relax_loops::{Ex, TensorRef, UnOp};
 use relax_sym::Dim;
@@ -71,7 +71,7 @@ pub(super) fn one_of(
     )
 }
 
-/// Requires the element type of argument `i` to be one of a few.
+/// Requires the element type of argument `i` to be one of `allowed`.
 pub(super) fn data_one_of(cx: &mut RelCx<'_>, i: usize, allowed: &[DType]) -> RelResult<DType> {
     let t = cx.tensor(i)?;
     let found = cx.known(t.dtype)?;
@@ -79,8 +79,9 @@ pub(super) fn data_one_of(cx: &mut RelCx<'_>, i: usize, allowed: &[DType]) -> Re
     Ok(found)
 }
 
-/// The extent of the axis that `axis` names, where scales run along it. TVM reads any axis of a
-/// scalar as the only one. With `strict`, an axis out of range is refused; else 1 stands for it.
+/// Returns the extent of the axis that `axis` names, where scales run along it. TVM treats any axis
+/// of a scalar as its only one. With `strict`, an axis out of range is refused; otherwise its
+/// extent is 1.
 pub(super) fn axis_extent(
     cx: &RelCx<'_>,
     name: &'static str,
@@ -116,14 +117,15 @@ pub(super) fn axis_extent(
     }
 }
 
-/// The axis along which scales run, for a tensor of that rank; `None` for a scalar.
+/// Returns the axis along which scales run, for a tensor of that rank; `None` for a scalar.
 pub(super) fn scale_axis(te: &Te<'_>, name: &str, rank: usize) -> Option<usize> {
     let v = te.int(name).unwrap_or(-1);
     let at = if v < 0 { v + rank as i64 } else { v };
     usize::try_from(at).ok().filter(|&a| a < rank)
 }
 
-/// The scale or zero point of an index: a scalar's value, or the one at the index along the axis.
+/// Returns the scale or zero point of an index: a scalar's value, or the one at the index along the
+/// axis.
 pub(super) fn per_axis(t: &TensorRef, index: &[Ex], axis: Option<usize>) -> Ex {
     match (t.rank(), axis) {
         (1, Some(axis)) => t.at_broadcast(&index[axis..=axis]),
@@ -136,7 +138,7 @@ pub(super) fn shifted(x: &Ex, zero: &TensorRef, index: &[Ex], axis: Option<usize
     x.cast(DType::I32) - per_axis(zero, index, axis).cast(DType::I32)
 }
 
-/// A number brought into the range of a type, and converted to it. `int32` values are that already.
+/// Clamps a number to the range of a type, and converts it. `int32` values are in range already.
 pub(super) fn saturate(x: &Ex, dtype: DType) -> Ex {
     if x.dtype() == dtype {
         return x.clone();
@@ -154,9 +156,9 @@ pub(super) enum Rounding {
     ToNearest,
 }
 
-/// From numbers of one scale to numbers of another: the factor for each index of an axis.
+/// Requantisation from one scale to another: the factor for each index of an axis.
 pub(super) struct Rescale {
-    /// In fixed point, the factor's 31 fractional bits as `int64`; else the factor itself.
+    /// In fixed point, the factor's 31 fractional bits as `int64`; otherwise the factor itself.
     factor: TensorRef,
     /// In fixed point, the power of two.
     shift: Option<TensorRef>,
@@ -164,7 +166,8 @@ pub(super) struct Rescale {
     rounding: Rounding,
 }
 
-/// The factor `m` as `(f, s)` with `m = f * 2^(s - 31)`, `f` rounded to an integer of 31 bits.
+/// Decomposes the factor `m` into `(f, s)` with `m = f * 2^(s - 31)`, `f` rounded to an integer of
+/// 31 bits.
 fn fixed_point(m: &Ex) -> (Ex, Ex) {
     let i64c = |v: i64| Ex::int(DType::I64, v);
     let bits = m.reinterpret(DType::I64);
@@ -187,7 +190,7 @@ fn fixed_point(m: &Ex) -> (Ex, Ex) {
 pub(super) fn multiply_shift(x: &Ex, factor: &Ex, shift: &Ex, rounding: Rounding) -> Ex {
     let x = x.cast(DType::I64);
     let product = x.shl(shift.max(0i64)) * factor;
-    // Beyond 62 places nothing is left.
+    // A shift by more than 62 bits leaves nothing.
     let places = (Ex::int(DType::I64, 31) - shift.min(0i64)).min(62i64);
     let half = Ex::int(DType::I64, 1).shl(&places - 1);
     let half = match rounding {
@@ -197,7 +200,7 @@ pub(super) fn multiply_shift(x: &Ex, factor: &Ex, shift: &Ex, rounding: Rounding
     (product + half).shr(places).cast(DType::I32)
 }
 
-/// The factor and shift of a number known when the program is built.
+/// Returns the factor and shift of a number known when the program is built.
 pub(super) fn fixed_point_of(m: f64) -> (Ex, Ex) {
     let (mut digits, mut shift) = (0i64, 0i64);
     if m != 0.0 && m.is_finite() {
@@ -212,7 +215,7 @@ pub(super) fn fixed_point_of(m: f64) -> (Ex, Ex) {
 }
 
 impl Rescale {
-    /// In 64-bit fixed point, rounding halves up: TVM's default.
+    /// Requantises in 64-bit fixed point, rounding halves up: TVM's default.
     pub(super) fn new(
         te: &mut Te<'_>,
         from: &TensorRef,
@@ -221,8 +224,8 @@ impl Rescale {
     ) -> Rescale {
         Rescale::with(te, from, to, axis, Rounding::Upward, DType::I64)
     }
-    /// From the scale or scales `from`, along `axis`, to the scale `to`; computed in `int64` (fixed
-    /// point), `float32` or `float64`.
+    /// Requantises from the scale or scales `from`, along `axis`, to the scale `to`; computed in
+    /// `int64` (fixed point), `float32` or `float64`.
     pub(super) fn with(
         te: &mut Te<'_>,
         from: &TensorRef,
@@ -247,7 +250,7 @@ impl Rescale {
             rounding,
         }
     }
-    /// `zero + factor * x` at an index, in 32 bits; `x` has its zero point taken off.
+    /// `zero + factor * x` at an index, in 32 bits; `x` has its zero point subtracted.
     pub(super) fn apply(&self, x: &Ex, index: &[Ex], zero: &TensorRef) -> Ex {
         let factor = per_axis(&self.factor, index, self.axis);
         match &self.shift {
@@ -273,7 +276,7 @@ impl Rescale {
     }
 }
 
-/// The integer output type that a relation has checked.
+/// Returns the integer output type, which the relation has checked.
 pub(super) fn quantised_out(te: &Te<'_>) -> Result<DType, ComputeError> {
     let dtype = te.out(0).dtype;
     if dtype.is_integral() {

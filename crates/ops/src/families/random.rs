@@ -1,9 +1,9 @@
-//! Random numbers: Threefry, a generator without hidden state that can be split.
+//! Random numbers: Threefry, a splittable generator without hidden state.
 //!
-//! A key is ten `uint64` words: key (4), path (2), counter (2), the next place in the path (2).
-//! Functions take a key and give the next one beside their numbers; the numbers are those that TVM
-//! gives, bit by bit. (J. K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011;
-//! K. Claessen and M. Pałka, Splittable pseudorandom number generators, Haskell 2013.)
+//! A key is ten `uint64` words: key (4), path (2), counter (2), the next position in the path (2).
+//! Functions take a key and return the next one beside their numbers; the numbers are bitwise equal
+//! to TVM's. (J. K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011; K.
+//! Claessen and M. Pałka, Splittable pseudorandom number generators, Haskell 2013.)
 
 use relax_loops::{Ex, Nest, TensorRef, UnOp};
 use relax_sym::Dim;
@@ -88,7 +88,7 @@ fn key(cx: &mut RelCx<'_>) -> RelResult<relax_ir::TypeId> {
     Ok(ty)
 }
 
-/// The extents that the attribute gives.
+/// Returns the extents that the attribute gives.
 fn out_shape(cx: &RelCx<'_>) -> RelResult<Vec<Dim>> {
     let shape = cx.ints("out_shape")?.unwrap_or_default();
     let size = shape.iter().try_fold(1i64, |n, &d| n.checked_mul(d));
@@ -210,7 +210,7 @@ fn store_words(n: &mut Nest<'_>, t: &TensorRef, from: usize, values: &[Ex]) {
     }
 }
 
-/// The next place in the path: one to the right.
+/// Returns the next position in the path: one to the right.
 fn next_place(a: &Ex, b: &Ex) -> [Ex; 2] {
     let zero = word(0);
     let (last, none) = (a.eq(1i64), a.eq(0i64));
@@ -219,7 +219,7 @@ fn next_place(a: &Ex, b: &Ex) -> [Ex; 2] {
     [first, Ex::where_(&last, &word(1 << 63), &rest)]
 }
 
-/// The next key, and `len` random words.
+/// Returns the next key, and `len` random words.
 fn random_words(te: &mut Te<'_>, len: &Ex) -> (TensorRef, TensorRef) {
     let key = te.arg(0);
     let state = te.temp("state", DType::U64, &[Ex::idx(10)]);
@@ -233,7 +233,7 @@ fn random_words(te: &mut Te<'_>, len: &Ex) -> (TensorRef, TensorRef) {
             room,
             |n| store_words(n, &state, 0, &old),
             |n| {
-                // The counter is used up: a step to the right in the path, or a new key.
+                // The counter is exhausted: a step to the right in the path, or a new key.
                 let full = old[8].eq(0i64) & old[9].eq(0i64);
                 n.if_else(
                     full,
@@ -277,7 +277,7 @@ fn random_words(te: &mut Te<'_>, len: &Ex) -> (TensorRef, TensorRef) {
         });
         let mut new: [Ex; 10] = words(&state, 0);
         new[6] = word(0);
-        // Counted in whole blocks where the last one is not used up.
+        // Counted in whole blocks, unless the last one is only partly used.
         let used = Ex::where_(&left.gt(0i64), &(&done + 4), len);
         new[7] = &new[7] + &used.cast(DType::U64);
         store_words(n, &next, 0, &new);
@@ -309,7 +309,7 @@ fn split_compute(te: &mut Te<'_>) -> Done {
         n.if_else(
             full,
             |n| {
-                // No room in the path: its hash is the new key.
+                // The path is full: its hash is the new key.
                 let fresh = threefry(n, words(&key, 0), words(&key, 4));
                 for (side, path) in sides.iter().zip([0, 1 << 63]) {
                     store_words(n, side, 0, &fresh);
@@ -335,7 +335,7 @@ fn split_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// A number in [0, 1) from random bits: they are its fraction.
+/// Converts random bits to a number in [0, 1): they are its fraction.
 fn unit(bits: &Ex, dtype: DType) -> Ex {
     let one = Ex::float(dtype, 1.0);
     if dtype == DType::F64 {
@@ -367,7 +367,7 @@ fn normal_compute(te: &mut Te<'_>) -> Done {
     let size = product(&shape);
     let (next, bits) = random_words(te, &(&size * 2));
     let own = shape.clone();
-    // Box and Muller: the first half of the numbers gives the radius, the second half the angle.
+    // Box-Muller: the first half of the numbers gives the radius, the second half the angle.
     let y = te.compute("normal", &shape, |i| {
         let at = flat(i, &own);
         let c = |v: f64| Ex::float(dtype, v);
@@ -412,8 +412,8 @@ fn multinomial_compute(te: &mut Te<'_>) -> Done {
                 n.set(&sum, f(0.0));
                 n.set(&best, f(f64::INFINITY));
                 n.set(&index, 0i64);
-                // The first index whose cumulative probability is above the number, by the least
-                // distance; where none is, all distances count as 1.
+                // The first index whose cumulative probability exceeds the number, by the least
+                // distance; where there is none, all distances count as 1.
                 n.for_(kinds.clone(), |n, k| {
                     n.set(&sum, sum.scalar() + weight(k) / &total);
                     let d = n.let_(sum.scalar() - &u);

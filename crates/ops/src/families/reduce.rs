@@ -92,7 +92,7 @@ reductions! {
     "mean" mean_compute "The mean of the elements; of integers, truncated.", full_precision, gradient = super::gradients::mean;
 }
 
-/// Which axes a reduction takes away, in order. `exclude` without axes takes all.
+/// Returns the axes that a reduction removes, in order. `exclude` without axes removes all.
 fn reduced(cx: &RelCx<'_>, rank: usize) -> RelResult<Vec<usize>> {
     let given = cx.ints("axis")?.unwrap_or_default();
     if given.is_empty() {
@@ -112,7 +112,7 @@ fn reduced(cx: &RelCx<'_>, rank: usize) -> RelResult<Vec<usize>> {
     Ok((0..rank).filter(|&a| chosen[a] != exclude).collect())
 }
 
-/// The extents that are left.
+/// Returns the remaining extents.
 fn left(cx: &RelCx<'_>, dims: &[Dim]) -> RelResult<Vec<Dim>> {
     let axes = reduced(cx, dims.len())?;
     let keep = cx.flag("keepdims");
@@ -124,12 +124,12 @@ fn left(cx: &RelCx<'_>, dims: &[Dim]) -> RelResult<Vec<Dim>> {
     Ok(dims.iter().enumerate().filter_map(part).collect())
 }
 
-/// A reduction of everything gives a scalar, whatever the rank.
+/// Returns whether the reduction is over everything, with a scalar result whatever the rank.
 fn gives_scalar(cx: &RelCx<'_>) -> RelResult<bool> {
     Ok(cx.ints("axis")?.unwrap_or_default().is_empty() && !cx.flag("keepdims"))
 }
 
-/// The type of a reduction: the extents that are left.
+/// The type relation of a reduction: the result has the remaining extents.
 pub(super) fn reduce(cx: &mut RelCx<'_>) -> RelResult {
     let (dims, dtype) = shaped(cx, 0)?;
     match dims {
@@ -159,7 +159,7 @@ fn arg_reduce(cx: &mut RelCx<'_>) -> RelResult {
     index_reduce(cx, DType::I32)
 }
 
-/// The type of a reduction to indices of that element type.
+/// The type relation of a reduction to indices of that element type.
 pub(super) fn index_reduce(cx: &mut RelCx<'_>, dtype: DType) -> RelResult {
     let (dims, _) = shaped(cx, 0)?;
     match dims {
@@ -204,11 +204,11 @@ fn variance(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, dims, dtype)
 }
 
-/// How a reduction's input index is made of output and reduction indices.
+/// How a reduction's input index is composed of output and reduction indices.
 pub(super) struct Plan {
-    /// Which axes are reduced.
+    /// The reduced axes.
     pub axes: Vec<usize>,
-    /// Whether they stay, with extent 1.
+    /// Whether they are kept, with extent 1.
     pub keep: bool,
     /// The output's extents.
     pub shape: Vec<Ex>,
@@ -269,7 +269,7 @@ impl Plan {
             })
             .collect()
     }
-    /// Combines `f` of the elements.
+    /// Reduces `f` over the elements.
     pub fn run(
         &self,
         te: &mut Te<'_>,
@@ -305,7 +305,7 @@ fn min_compute(te: &mut Te<'_>) -> Done {
     simple(te, Combiner::Min)
 }
 
-/// Truth of all, or of any; numbers hold where they are not 0.
+/// The conjunction or disjunction of all elements; numbers are true where they are not 0.
 fn truth(te: &mut Te<'_>, c: Combiner) -> Done {
     let x = te.arg(0);
     let plan = Plan::new(te, &x)?;
@@ -323,7 +323,7 @@ fn any_compute(te: &mut Te<'_>) -> Done {
     truth(te, Combiner::Or)
 }
 
-/// The type sums are made in: half floats can't hold them.
+/// Returns the type in which sums are accumulated: half floats lack the precision.
 pub(super) fn wide(dtype: DType) -> DType {
     if dtype.is_float() && dtype.bits == 16 {
         DType::F32
@@ -358,8 +358,8 @@ fn variance_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The position of an extreme element in row-major order over the reduced axes; -1 of nothing.
-/// `beats` says whether the best one so far is to be kept.
+/// Returns the position of an extreme element in row-major order over the reduced axes; -1 for no
+/// elements. `beats` says whether the best one so far is to be kept.
 fn extreme(te: &mut Te<'_>, greatest: bool, beats: impl Fn(&Ex, &Ex, bool) -> Ex) -> Done {
     let x = te.arg(0);
     let plan = Plan::new(te, &x)?;

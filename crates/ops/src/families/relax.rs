@@ -1,5 +1,4 @@
-//! Relax's calls across levels: tensor programs and packed functions that write into tensors they
-//! are given.
+//! Relax's cross-level calls: tensor programs and packed functions that write into given tensors.
 
 use relax_ir::{AttrValue, Shape, TensorType, Type, TypeId};
 use relax_tensor::DType as DT;
@@ -62,7 +61,7 @@ pub static OPS: &[OpDef] = &[
     .lowering(Lowering::CallTirInplace),
 ];
 
-/// The element types that the attribute gives, one per output.
+/// Returns the element types that the attribute gives, one per output.
 fn dtypes(cx: &RelCx<'_>) -> RelResult<Vec<DT>> {
     let one = |v: &AttrValue| match v {
         AttrValue::DType(d) if !d.is_void() => Some(*d),
@@ -83,7 +82,7 @@ fn dtypes(cx: &RelCx<'_>) -> RelResult<Vec<DT>> {
     }
 }
 
-/// The types of the outputs, and whether they come as a tuple.
+/// Returns the types of the outputs, and whether they form a tuple.
 fn outputs(cx: &mut RelCx<'_>) -> RelResult<(Vec<TypeId>, bool)> {
     let given = cx.arg(2);
     let (shapes, several) = match &cx.host.types()[given] {
@@ -123,7 +122,7 @@ fn outputs(cx: &mut RelCx<'_>) -> RelResult<(Vec<TypeId>, bool)> {
     Ok((types, several))
 }
 
-/// The types of the inputs: of a tuple's fields, or of one tensor that stands for itself.
+/// Returns the types of the inputs: those of a tuple's fields, or that of a single tensor.
 fn inputs(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
     let given = cx.arg(1);
     match &cx.host.types()[given] {
@@ -144,8 +143,8 @@ fn conclude(cx: &mut RelCx<'_>, mut outs: Vec<TypeId>, several: bool) -> RelResu
     cx.set_out(out)
 }
 
-/// The buffers of the tensor program in argument 0, as tensors, with dimension variables that are the
-/// caller's to choose, once for the whole call.
+/// Returns the buffers of the tensor program in argument 0, as tensors, with dimension variables
+/// that each call instantiates anew.
 fn buffers(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
     let program = cx.arg(0);
     let unit = cx.host.types_mut().unit();
@@ -153,7 +152,7 @@ fn buffers(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
         Type::Func(_) => {
             let instance = cx.host.instantiate(program);
             match &cx.host.types()[instance] {
-                // Only tensor programs give nothing.
+                // Only tensor programs have no result.
                 Type::Func(f) if f.ret != unit => cx.refuse(
                     Subject::Arg(0),
                     "`call_tir` takes a tensor program (`prim_func`), and this is a function",
@@ -173,7 +172,7 @@ fn buffers(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
     }
 }
 
-/// The program's buffers take the inputs, then the outputs.
+/// The program's buffers are the inputs, followed by the outputs.
 fn call_tir(cx: &mut RelCx<'_>) -> RelResult {
     let buffers = buffers(cx)?;
     let ins = inputs(cx)?;
@@ -209,7 +208,7 @@ fn call_dps_packed(cx: &mut RelCx<'_>) -> RelResult {
     conclude(cx, outs, several)
 }
 
-/// The program's buffers take the tensors, in order; the results are some of these.
+/// The program's buffers are the tensors, in order; the results are some of them.
 fn call_tir_inplace(cx: &mut RelCx<'_>) -> RelResult {
     let buffers = buffers(cx)?;
     let given = inputs(cx)?;

@@ -1,4 +1,4 @@
-//! Relax's attention as one operator, and its quantisation by tensors of scales.
+//! Relax's attention as a single operator, and its quantisation by tensors of scales.
 
 use relax_loops::{Combiner, Ex, TensorRef, UnOp};
 use relax_sym::Dim;
@@ -170,7 +170,7 @@ fn attention(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, vec![b, s, n, h], dtype)
 }
 
-/// The greatest and the sum of what `at` gives for all keys.
+/// Returns the maximum and the sum of `at` over all keys.
 fn along(
     te: &mut Te<'_>,
     name: &str,
@@ -261,7 +261,7 @@ fn attention_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// What scales and zero points must be to the data.
+/// Checks scales and zero points against the data.
 fn quantities(cx: &mut RelCx<'_>) -> RelResult {
     let Some(dims) = shaped(cx, 0)?.0 else {
         return Ok(());
@@ -348,7 +348,7 @@ fn dequantize(cx: &mut RelCx<'_>) -> RelResult {
     finish_like(cx, like, dtype)
 }
 
-/// The number that goes with an index of the data.
+/// Returns the parameter that belongs to an index of the data.
 fn beside(t: &TensorRef, i: &[Ex], axis: usize) -> Ex {
     match (t.rank(), t.shape.first().and_then(Ex::as_int)) {
         (1, Some(1)) => t.scalar(),

@@ -1,5 +1,5 @@
-//! Relax's forms of operators that take what Relay's lack: several axes, values for attributes, plain lists of
-//! widths; and what is said of memory and of several devices.
+//! Relax's forms of operators with features that Relay's lack: several axes, values as attributes,
+//! plain lists of widths; and annotations about memory and multiple devices.
 
 use relax_ir::{Shape, Type};
 use relax_loops::{BinOp, Ex, UnOp};
@@ -320,7 +320,7 @@ fn pad_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The extents that a value says: those of its type.
+/// Returns the extents of a shape value: those of its type.
 fn extents_of(cx: &mut RelCx<'_>, i: usize) -> RelResult<Option<Vec<Dim>>> {
     let ty = cx.arg(i);
     match &cx.host.types()[ty] {
@@ -437,7 +437,7 @@ fn view(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, dims, to)
 }
 
-/// Elements of as many bits as are asked for, made of those that are there: the lowest byte comes first.
+/// Reinterprets the elements' bits as elements of the requested width: the lowest byte comes first.
 fn view_compute(te: &mut Te<'_>) -> Done {
     let (x, dtype) = (te.arg(0), te.out(0).dtype);
     let (own, new) = (x.dtype.size() as i64, dtype.size() as i64);

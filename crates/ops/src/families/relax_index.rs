@@ -1,4 +1,4 @@
-//! Relax's operators that look elements up by numbers, and those that make tensors of patterns.
+//! Relax's operators that look up elements by index, and those that create tensors of patterns.
 
 use relax_loops::{BinOp, Combiner, Ex, UnOp};
 use relax_sym::Dim;
@@ -291,7 +291,7 @@ fn one_hot_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// How many indices a tuple has: the last extent of an argument.
+/// Returns the length of an index tuple: the last extent of an argument.
 fn tuple_len(cx: &mut RelCx<'_>, indices: &[Dim]) -> RelResult<usize> {
     let Some(last) = indices.last() else {
         return cx.refuse(
@@ -526,7 +526,7 @@ fn multinomial_compute(te: &mut Te<'_>) -> Done {
         n.grid(&u.shape.clone(), |n, i| {
             let row = n.let_(rows.at(i).cast(DT::I64));
             let (sum, found) = (n.cell(Ex::float(p.dtype, 0.0)), n.cell(Ex::idx(0)));
-            // As TVM: of all classes whose interval the number lies in, the last one.
+            // As in TVM: of all classes whose interval contains the number, the last one.
             n.for_(classes.clone(), |n, c| {
                 let before = n.let_(sum.scalar());
                 n.set(&sum, &before + p.at(&[row.clone(), c.clone()]));

@@ -1,4 +1,5 @@
-//! What TVMScript says that no entry here says: kept as it is, with the types it was given.
+//! The operator for what TVMScript expresses and no entry here does: preserved as it is, with the
+//! types it was given.
 
 use relax_ir::{AttrValue, Type};
 
@@ -46,7 +47,7 @@ pub static OPS: &[OpDef] = &[
         .not_computed(),
 ];
 
-/// The result has the type that the call gives, or anything.
+/// The result has the type that the call gives, or any type.
 fn kept(cx: &mut RelCx<'_>) -> RelResult {
     if cx.attr("name").as_str().is_none_or(str::is_empty) {
         return cx.refuse(

@@ -1,4 +1,4 @@
-//! Relax's operators of element-wise mathematics that Relay has no operator for.
+//! Relax's element-wise mathematical operators that Relay has no operator for.
 
 use relax_ir::{AttrValue, Type};
 use relax_loops::{Ex, UnOp};
@@ -163,7 +163,7 @@ fn condition_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// What a checkpoint stands at is computed.
+/// The operand of a checkpoint is computed: it is not a constant.
 fn no_constant(cx: &mut RelCx<'_>) -> RelResult {
     if cx.host.const_arg(0).is_some() {
         let message = format!("`{}` takes what is computed, not a constant", cx.name);
@@ -216,7 +216,8 @@ fn fma_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// A number with its element type: of Python's own integers and floats, or as the text gives it.
+/// Returns a number with its element type: that of Python's own integers and floats, or the one in
+/// the text.
 fn number(v: &AttrValue) -> Option<(DT, f64)> {
     match v {
         AttrValue::Int(i) => Some((DT::I64, *i as f64)),
@@ -233,7 +234,7 @@ fn number(v: &AttrValue) -> Option<(DT, f64)> {
     }
 }
 
-/// Numbers are scalars, everything else is anything.
+/// Numbers are scalars, everything else has any type.
 fn value(cx: &mut RelCx<'_>) -> RelResult {
     let v = cx.attr("value");
     if v.is_none() {

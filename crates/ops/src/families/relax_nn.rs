@@ -144,7 +144,7 @@ fn matmul(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, dims, dtype)
 }
 
-/// The index of an operand: its leading axes are broadcast, the last ones are given.
+/// Returns the index of an operand: its leading axes are broadcast, the last ones are given.
 fn stacked(t: &TensorRef, batch: &[Ex], last: &[Ex]) -> Ex {
     let lead = t.rank() - last.len();
     let skip = batch.len() - lead;
@@ -257,7 +257,7 @@ fn spread(te: &mut Te<'_>, root: bool) -> Done {
     Ok(())
 }
 
-/// The axes that an attribute names, as truth values for each axis.
+/// Converts the axes that an attribute names to a flag for each axis.
 fn marked(given: &[i64], rank: usize) -> Result<Vec<bool>, &'static str> {
     let mut over = vec![false; rank];
     for &v in given {

@@ -1,4 +1,4 @@
-//! Relax's norms over groups and instances, its dropout, and its loss of log probabilities.
+//! Relax's norms over groups and instances, its dropout, and its negative log-likelihood loss.
 
 use relax_loops::{Combiner, Ex, TensorRef};
 use relax_sym::Dim;
@@ -190,7 +190,7 @@ fn group_norm(cx: &mut RelCx<'_>) -> RelResult {
     super::util::finish_like(cx, whole, dtype)
 }
 
-/// Means and variances of groups: channels `g * size … (g + 1) * size` over the axes.
+/// Returns the means and variances of groups: channels `g * size … (g + 1) * size` over the axes.
 fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
     let (x, gamma, beta) = (te.arg(0), te.arg(1), te.arg(2));
     let (epsilon, center, scale) = (te.float("epsilon")?, te.flag("center"), te.flag("scale"));
@@ -205,7 +205,8 @@ fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
     let count = x.shape[channel].clone();
     let groups = groups.map_or(count.clone(), Ex::idx);
     let size = count.floor_div(&groups);
-    // Statistics have the axes that are not normalised, the groups at the channels' place.
+    // Statistics have the axes that are not normalised, with the groups in the position of the
+    // channels.
     let kept: Vec<usize> = (0..x.rank()).filter(|&a| !inner[a]).collect();
     let of_group = |a: usize, i: &Ex| {
         if a == channel {
@@ -275,7 +276,8 @@ fn dropout_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// What predictions, targets and weights, from argument `first` on, must be to each other; the extents of the targets.
+/// Checks predictions, targets and weights, from argument `first` on, against each other; returns
+/// the extents of the targets.
 fn losses(cx: &mut RelCx<'_>, first: usize) -> RelResult<(Option<Vec<Dim>>, relax_ir::DTy)> {
     if !(first + 2..=first + 3).contains(&cx.args.len()) {
         let n = cx.args.len();
@@ -382,7 +384,7 @@ impl Loss {
             ignored: te.int("ignore_index")?,
         })
     }
-    /// The weight of a target; 0 for one that does not count.
+    /// The weight of a target; 0 for an ignored one.
     fn weight(&self, i: &[Ex]) -> Ex {
         let class = self.targets.at(i);
         let one = Ex::float(self.predictions.dtype, 1.0);
@@ -408,7 +410,7 @@ fn nll_compute(te: &mut Te<'_>) -> Done {
             class.cast(DT::I64),
         );
         let weight = loss.weight(i);
-        // What does not count is not looked at.
+        // Ignored targets are not read.
         let own = Ex::where_(
             &class.ne(loss.ignored),
             &loss.predictions.at(&at),

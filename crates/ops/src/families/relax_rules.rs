@@ -1,12 +1,12 @@
-//! What TVM's Relax asks of operators beyond what their relations say: asked of programs in TVMScript alone, because
-//! Relay asked for less.
+//! The requirements of TVM's Relax on operators beyond those of their relations: checked only in
+//! programs in TVMScript, because Relay required less.
 
 use relax_ir::Type;
 
 use super::util::shaped;
 use crate::{RelCx, RelResult, Stop, Subject};
 
-/// Refuses an argument that holds something other than floats, where that is known.
+/// Refuses an argument whose elements are known not to be floats.
 pub fn float_arg(cx: &mut RelCx<'_>, i: usize) -> RelResult {
     let dtype = cx.tensor(i)?.dtype;
     match dtype.known() {
@@ -29,7 +29,7 @@ pub fn same_floats(cx: &mut RelCx<'_>) -> RelResult {
     one_type(cx)
 }
 
-/// All arguments hold elements of one type, where these are known.
+/// All arguments have the same element type, where these are known.
 pub fn one_type(cx: &mut RelCx<'_>) -> RelResult {
     let first = cx.tensor(0)?.dtype.known();
     for i in 1..cx.args.len() {
@@ -44,7 +44,7 @@ pub fn one_type(cx: &mut RelCx<'_>) -> RelResult {
     Ok(())
 }
 
-/// All arguments hold elements of one type, where the result's is not given.
+/// All arguments have the same element type, where the result's is not given.
 pub fn one_type_unless_given(cx: &mut RelCx<'_>) -> RelResult {
     match cx.dtype("out_dtype") {
         Some(_) => Ok(()),
@@ -68,7 +68,7 @@ pub fn distinct_axes(cx: &mut RelCx<'_>) -> RelResult {
     Ok(())
 }
 
-/// The first argument holds truth values.
+/// The first argument holds booleans.
 pub fn condition(cx: &mut RelCx<'_>) -> RelResult {
     match cx.tensor(0)?.dtype.known() {
         Some(d) if !d.is_bool() => {
@@ -79,7 +79,7 @@ pub fn condition(cx: &mut RelCx<'_>) -> RelResult {
     }
 }
 
-/// The tensors of a tuple hold elements of one type, where these are known.
+/// The tensors of a tuple have the same element type, where these are known.
 pub fn one_type_in_tuple(cx: &mut RelCx<'_>) -> RelResult {
     let mut first = None;
     for ty in cx.tuple(0)? {
@@ -100,7 +100,8 @@ pub fn one_type_in_tuple(cx: &mut RelCx<'_>) -> RelResult {
     Ok(())
 }
 
-/// Layouts whose axes are those of images: a batch, channels, and the given spatial ones, perhaps cut into blocks.
+/// Layouts whose axes are those of images: a batch, channels, and the given spatial ones, possibly
+/// split into blocks.
 fn layouts(cx: &RelCx<'_>, spatial: &str) -> RelResult {
     for name in ["layout", "out_layout"] {
         let text = cx.attr(name).as_str().unwrap_or_default();
@@ -126,7 +127,7 @@ pub const LAYOUTS: [crate::RelFn; 3] = [
     |cx| layouts(cx, "DHW"),
 ];
 
-/// Images in a layout that has as many axes as they.
+/// Images in a layout with as many axes as they have.
 pub fn image(cx: &mut RelCx<'_>) -> RelResult {
     layouts(cx, "HW")?;
     let layout = cx.attr("layout").as_str().unwrap_or_default().len();

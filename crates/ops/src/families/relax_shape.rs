@@ -1,4 +1,4 @@
-//! Relax's operators on shapes, and those that make tensors of numbers.
+//! Relax's operators on shapes, and those that create tensors of numbers.
 
 use relax_ir::{AttrValue, DTy, Shape, Type};
 use relax_loops::Ex;
@@ -167,7 +167,7 @@ fn size_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Where the new axes stand in a result of that rank, in order.
+/// Returns the positions of the new axes in a result of that rank, in order.
 fn new_axes(given: &[i64], rank: usize) -> Result<Vec<usize>, String> {
     let total = (rank + given.len()) as i64;
     let mut at = Vec::with_capacity(given.len());
@@ -288,7 +288,7 @@ fn triangle_compute(te: &mut Te<'_>, upper: bool) -> Done {
     Ok(())
 }
 
-/// `start`, `end` and `step`, the first two in their places.
+/// Returns `start`, `end` and `step`, with the first two in their positions.
 fn range<'a>(start: &'a AttrValue, end: &'a AttrValue) -> (&'a AttrValue, &'a AttrValue) {
     const ZERO: &AttrValue = &AttrValue::Int(0);
     if end.is_none() {

@@ -1,4 +1,4 @@
-//! Relax's operators whose results are as large as their data say: elements that are not 0, distinct elements.
+//! Relax's operators with data-dependent result shapes: elements that are not 0, distinct elements.
 
 use relax_ir::DTy;
 use relax_loops::Ex;

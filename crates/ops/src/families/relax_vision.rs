@@ -1,4 +1,4 @@
-//! Relax's detection of objects as far as it differs from Relay's, and its median: their types.
+//! Relax's object detection operators where they differ from Relay's, and its median: their types.
 
 use relax_loops::Ex;
 use relax_sym::Dim;
@@ -66,7 +66,7 @@ pub static OPS: &[OpDef] = &[
         "relax.vision.all_class_non_max_suppression",
         "Non-maximum suppression for each class apart; ONNX's rows without those that no box fills.",
         |cx| {
-            // TVM trusts in the type with all rows, and computes fewer.
+            // TVM relies on the type with all rows, and computes fewer.
             let trimmed = !cx.host.as_written();
             all_class(cx, trimmed)
         },
@@ -131,7 +131,7 @@ fn all_class_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The extents of an argument of a fixed rank; `?` where they are not known.
+/// Returns the extents of an argument of a fixed rank; `?` where they are not known.
 fn of_rank(cx: &mut RelCx<'_>, i: usize, rank: usize) -> RelResult<Vec<Dim>> {
     match shaped(cx, i)?.0 {
         None => Ok(super::util::anys(rank)),

@@ -150,7 +150,7 @@ fn tile(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, out, dtype)
 }
 
-/// Each axis of `x` (aligned at the last) `reps` times.
+/// Repeats each axis of `x` (aligned from the last one) `reps` times.
 fn tiled(te: &mut Te<'_>, x: &TensorRef, reps: &[Ex]) -> Done {
     let rank = x.rank().max(reps.len());
     let back = |len: usize, k: usize| (k + len).checked_sub(rank);

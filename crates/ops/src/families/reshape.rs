@@ -1,4 +1,4 @@
-//! The same elements, in row-major order, under another shape.
+//! Reshaping: the same elements, in row-major order, under another shape.
 
 use relax_ir::{AttrValue, DTy};
 use relax_loops::Ex;
@@ -117,8 +117,8 @@ pub static OPS: &[OpDef] = &[
 /// The items of `newshape`.
 fn items(value: &AttrValue) -> Option<Vec<Item<Dim>>> {
     let one = |v: &AttrValue| match v {
-        // An extent that is spelled with 64 bits keeps them; what stands for something else does not. The value that a
-        // symbolic extent came to have is an extent, whatever it is.
+        // An extent that is written with 64 bits keeps them; special numbers do not. The value of a
+        // symbolic extent is an extent, whatever it is.
         AttrValue::Dim(d) => match d.as_const() {
             Some(i) if i <= 0 && d.is_wide() => Some(Item::Int(i)),
             Some(i) if i < 0 => None,
@@ -168,7 +168,7 @@ fn by_items(cx: &mut RelCx<'_>, reverse: bool) -> RelResult {
     finish(cx, out, dtype)
 }
 
-/// From unknown rank only what stands in the attribute is known; what is copied is not.
+/// For an input of unknown rank: only the extents in the attribute are known, copied ones are not.
 fn unranked(cx: &mut RelCx<'_>, new: &[Item<Dim>], allow_zero: bool, dtype: DTy) -> RelResult {
     if new.iter().any(|i| matches!(i, Item::Int(..=-2))) {
         return cx.finish_unranked(dtype);
@@ -209,7 +209,7 @@ fn dyn_reshape(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, anys(rank), dtype)
 }
 
-/// An end of a range of axes: `None` is the rank, negative numbers count from there.
+/// Normalises an end of a range of axes: `None` is the rank, negative numbers count from it.
 fn end(value: Option<i64>, rank: usize) -> Option<usize> {
     let r = rank as i64;
     let v = value.unwrap_or(r);
@@ -217,8 +217,8 @@ fn end(value: Option<i64>, rank: usize) -> Option<usize> {
     (0..=r).contains(&v).then_some(v as usize)
 }
 
-/// The axes of the two tensors that a `reshape_like` puts together: what stays before, what is taken,
-/// where the rest begins.
+/// Returns the axis ranges of the two tensors that a `reshape_like` combines: what is kept before,
+/// what is taken, where the rest begins.
 fn like_ranges(
     attr: &dyn Fn(&'static str) -> Option<i64>,
     lhs: usize,
@@ -264,7 +264,7 @@ fn reshape_like(cx: &mut RelCx<'_>) -> RelResult {
         }
     };
     let out: Vec<Dim> = [&a[..l0], &b[r0..r1], &a[l1..]].concat();
-    // TVM looks at the number of elements only where the input's extents are constants.
+    // TVM compares the numbers of elements only where the input's extents are constants.
     if a.iter().all(|d| d.as_const().is_some()) {
         same_count(cx, &a, &out)?;
     } else if a.iter().chain(&out).all(Dim::is_known) {
@@ -295,7 +295,8 @@ fn static_reshape(te: &mut Te<'_>, reverse: bool) -> Done {
             items.reverse();
             old.reverse();
         }
-        // One symbolic extent is what is left; the caller binds more by the extents of the output.
+        // A single symbolic extent is inferred; for more, the caller binds them by the extents of
+        // the output.
         let symbolic = items.iter().filter(|i| matches!(i, Item::Sym(_))).count();
         let open = items.iter().any(|i| matches!(i, Item::Int(-1 | -4)));
         let items: Vec<Item<Ex>> = items
@@ -317,7 +318,8 @@ fn static_reshape(te: &mut Te<'_>, reverse: bool) -> Done {
     Ok(())
 }
 
-/// The extents that the vector of `dyn.reshape` asks for: 0 copies, -1 is what is left, -3 merges two.
+/// Computes the extents that the vector of `dyn.reshape` specifies: 0 copies, -1 is inferred, -3
+/// merges two.
 fn dyn_reshape_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let asked = elements(&te.arg(1))?;

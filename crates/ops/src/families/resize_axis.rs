@@ -1,7 +1,7 @@
-//! Resampling along one axis by a factor, an extent and a region that tensors hold.
+//! Resampling along one axis by a factor, an extent and a region that are operands.
 //!
-//! Interpolation on a grid is the same along each axis by itself, so that images and volumes of any rank are resized
-//! axis by axis.
+//! Interpolation on a grid is separable, so that images and volumes of any rank are resized axis by
+//! axis.
 
 use relax_loops::{Ex, UnOp};
 use relax_sym::Dim;
@@ -179,7 +179,7 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
         return Ok(());
     }
     let reach = if method == "linear" { 1 } else { 2 };
-    // Places and weights are the same all over the other axes: they are computed once for each index.
+    // Positions and weights do not depend on the other axes: they are computed once for each index.
     let dense = if spread { scale.min(1.0) } else { f(1.0) };
     let first = match spread {
         true => ((f(-1.0) * f(reach as f64)) / &dense)

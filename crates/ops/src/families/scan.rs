@@ -65,7 +65,7 @@ fn scan(cx: &mut RelCx<'_>) -> RelResult {
     finish_like(cx, t, dtype)
 }
 
-/// `start` combined with all elements up to each one, in order.
+/// Combines `start` with all elements up to each one, in order.
 fn running(te: &mut Te<'_>, op: BinOp, start: i64) -> Done {
     let x = te.arg(0);
     let dtype = te.out(0).dtype;

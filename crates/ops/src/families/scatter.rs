@@ -1,4 +1,4 @@
-//! Elements put where a tensor of indices says.
+//! Writing elements at the positions that a tensor of indices gives.
 
 use relax_loops::{Ex, TensorRef};
 use relax_sym::Dim;
@@ -65,7 +65,7 @@ fn scatter_elements(cx: &mut RelCx<'_>) -> RelResult {
         }
     }
     if let (Some(indices), Some(updates)) = (indices, updates) {
-        // Updates beyond those are not read; TVM's own programs have them.
+        // Updates beyond those are not read; TVM's own programs have such updates.
         for (k, (a, b)) in updates.iter().zip(&indices).enumerate() {
             let rule = format!("there is an update for each index; axis {k}");
             cx.require_at_least(a, b, Subject::Arg(2), &rule, |a, b| {
@@ -76,7 +76,7 @@ fn scatter_elements(cx: &mut RelCx<'_>) -> RelResult {
     cx.set_out(cx.args[0])
 }
 
-/// How a new value meets the old one.
+/// Combines a new value with the old one.
 pub(super) fn combine(how: &str, old: &Ex, new: &Ex) -> Result<Ex, ComputeError> {
     Ok(match how {
         "update" => new.clone(),

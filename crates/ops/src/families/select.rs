@@ -1,4 +1,4 @@
-//! Elements chosen by a condition: `where`, one-hot vectors, masks.
+//! Elements selected by a condition: `where`, one-hot vectors, masks.
 
 use relax_loops::Ex;
 use relax_sym::Dim;
@@ -166,7 +166,7 @@ fn where_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Where the new axis of `one_hot` stands: -1 is last.
+/// Returns the position of the new axis of `one_hot`: -1 is last.
 fn hot_axis(axis: i64, rank: usize) -> Option<usize> {
     if axis == -1 {
         return Some(rank);
@@ -313,7 +313,7 @@ fn trilu_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The extents that `diagonal` must have for matrices of extents `dims`.
+/// Returns the extents that `diagonal` must have for matrices of extents `dims`.
 fn diagonal_extents(dims: &[Dim], k1: i64, k2: i64) -> Vec<Dim> {
     let (outer, matrix) = dims.split_at(dims.len() - 2);
     let length = (&matrix[0] + k2.min(0)).min(&(&matrix[1] - k1.max(0)));

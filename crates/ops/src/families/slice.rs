@@ -111,7 +111,7 @@ pub static OPS: &[OpDef] = &[
     .compute(strided_set_compute),
 ];
 
-/// The ranges of a slice: one for each axis that is cut.
+/// The ranges of a slice: one for each axis that is sliced.
 struct Ranges<E> {
     axes: Vec<i64>,
     begin: Vec<Item<E>>,
@@ -119,18 +119,18 @@ struct Ranges<E> {
     strides: Vec<i64>,
 }
 
-/// The start of every axis, seen in the direction of the step.
+/// Returns the default start of an axis in the direction of the stride.
 pub(super) fn first(stride: i64) -> i64 {
     if stride > 0 { 0 } else { i64::MAX }
 }
-/// The end of every axis; TVM's, which for ranges that go back leaves out index 0.
+/// Returns the default end of an axis; it is TVM's, which for negative strides omits index 0.
 pub(super) fn last(stride: i64) -> i64 {
     if stride < 0 { 0 } else { i64::MAX }
 }
 
 impl<E: Clone> Ranges<E> {
-    /// Reads the attributes for a tensor of that rank; `sym` gives the meaning of symbolic bounds.
-    /// An error names the attribute.
+    /// Reads the attributes for a tensor of that rank; `sym` interprets symbolic bounds. An error
+    /// names the attribute.
     fn read<'a>(
         attr: &dyn Fn(&'static str) -> &'a AttrValue,
         rank: usize,
@@ -260,7 +260,7 @@ fn strided_slice(cx: &mut RelCx<'_>) -> RelResult {
             continue;
         }
         let (from, count) = range(begin, end, stride, &dims[a]);
-        // Of constants, TVM refuses a range that goes the wrong way.
+        // For constants, TVM refuses a range that runs in the wrong direction.
         if let (Some(n), Some(from), Item::Int(b), Item::Int(e)) =
             (dims[a].as_const(), from.as_const(), begin, end)
         {
@@ -283,8 +283,8 @@ fn strided_slice_compute(te: &mut Te<'_>) -> Done {
     let attrs = te.attrs();
     static NONE: AttrValue = AttrValue::None;
     let get = |name: &'static str| attrs.get(name).unwrap_or(&NONE);
-    // Symbolic bounds are not among the program's dimensions; where an end is one, the extent of the
-    // output tells it.
+    // Symbolic bounds are not among the program's dimensions; where an end is symbolic, the extent
+    // of the output determines it.
     let mut symbolic = false;
     let ranges: Ranges<Ex> = Ranges::read(&get, x.rank(), &mut |_| {
         symbolic = true;
@@ -361,7 +361,7 @@ fn dyn_strided_slice(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, dims, dtype)
 }
 
-/// The range of one axis by numbers known only at run time: the first index and how many.
+/// Returns the range of one axis by numbers known only at run time: the first index and the count.
 fn run_range(begin: &Ex, end: &Ex, stride: &Ex, extent: &Ex) -> (Ex, Ex) {
     let back = stride.lt(0i64);
     let low = Ex::where_(&back, &Ex::idx(-1), &Ex::idx(0));
@@ -549,7 +549,7 @@ fn strided_set_compute(te: &mut Te<'_>) -> Done {
                 .get(a)
                 .cloned()
                 .unwrap_or_else(|| Ex::where_(&ahead, &Ex::idx(0), n));
-            // A missing end is beyond the last element; counted from the end, that is below -1.
+            // A missing end is beyond the last element; for negative strides, that is below -1.
             let e = (end.get(a).cloned()).unwrap_or_else(|| Ex::where_(&ahead, n, &(-n - 1)));
             let (from, count) = run_range(&b, &e, &stride, n);
             (from, count, stride)
@@ -560,7 +560,8 @@ fn strided_set_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// `x` with the elements `from + k * stride` (`k < count`) of each axis taken from `v`.
+/// Returns `x` with the elements `from + k * stride` (`k < count`) of each axis replaced by those
+/// of `v`.
 fn set_ranges(te: &mut Te<'_>, x: &TensorRef, v: &TensorRef, ranges: &[(Ex, Ex, Ex)]) -> TensorRef {
     te.compute("y", &x.shape, |i| {
         let mut inside = Ex::bool(true);

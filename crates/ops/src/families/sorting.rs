@@ -3,8 +3,9 @@
 use relax_loops::{Ex, Nest, TensorRef};
 use relax_tensor::DType;
 
-/// A local vector of `capacity` indices whose first `len` are `0..len`, stably sorted: `before(a, b)`
-/// says that index `a` must stand before index `b`. Bottom-up merging: `len * log(len)` steps.
+/// Returns a local vector of `capacity` indices whose first `len` are `0..len`, stably sorted:
+/// `before(a, b)` says whether index `a` must precede index `b`. Bottom-up merge sort:
+/// `len * log(len)` steps.
 pub(super) fn stable_order(
     n: &mut Nest<'_>,
     len: &Ex,

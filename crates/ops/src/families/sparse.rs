@@ -34,7 +34,7 @@ pub static OPS: &[OpDef] = &[
         .compute(sparse_reshape_compute),
 ];
 
-/// What both forms of `sparse_to_dense` ask of their arguments; the element type of the result.
+/// Checks the arguments of both forms of `sparse_to_dense`; returns the element type of the result.
 fn parts(cx: &mut RelCx<'_>, rank: usize) -> RelResult<DTy> {
     let (indices, index_dtype) = shaped(cx, 0)?;
     let (values, dtype) = shaped(cx, 1)?;
@@ -82,7 +82,7 @@ fn dyn_sparse_to_dense(cx: &mut RelCx<'_>) -> RelResult {
 
 fn dense(te: &mut Te<'_>, shape: &[Ex]) -> Done {
     let [indices, values, default] = [te.arg(0), te.arg(1), te.arg(2)];
-    // A row of the indices names the first axes; the others are filled.
+    // A row of the indices specifies the first axes; the others are filled.
     let named = match indices.shape.as_slice() {
         [] | [_] => 1,
         [_, n] => n
@@ -179,7 +179,7 @@ fn sparse_fill_empty_rows_compute(te: &mut Te<'_>) -> Done {
         .map_err(|_| "the indices must be a matrix")?;
     let rows = shape.at(&[Ex::idx(0)]).cast(DT::I64);
     let row = |j: &Ex| indices.at(&[j.clone(), Ex::idx(0)]).cast(DT::I64);
-    // The row after the one before: rows from there to the own one are empty.
+    // The row after the previous one: rows from there to the current one are empty.
     let after = |j: &Ex| {
         let before = row(&(j - 1).max(0i64)) + 1;
         Ex::where_(&j.eq(0i64), &Ex::idx(0), &before)
@@ -272,7 +272,7 @@ fn sparse_reshape_compute(te: &mut Te<'_>) -> Done {
         n.for_(axes.clone(), |n, k| {
             n.set(&total, total.scalar() * old.at(one(k)).cast(DT::I64));
         });
-        // What is left for the extent that is -1.
+        // The inferred extent, which is -1.
         let given = n.cell(Ex::idx(1));
         n.for_(new_axes.clone(), |n, k| {
             let extent = new.at(one(k)).cast(DT::I64);
@@ -298,7 +298,7 @@ fn sparse_reshape_compute(te: &mut Te<'_>) -> Done {
                 n.set(&at, at.scalar() * old.at(one(k)).cast(DT::I64) + index);
             });
             // From the last axis: the position is divided by each extent in turn, and the first
-            // axis takes all that is left.
+            // axis takes the remaining quotient.
             n.for_(new_axes.clone(), |n, back| {
                 let k = n.let_(new_axes - 1 - back);
                 let extent = n.let_(shape.at(one(&k)).cast(DT::I64));

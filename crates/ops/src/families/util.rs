@@ -1,4 +1,4 @@
-//! What relations of several families ask for.
+//! Helpers for the relations of several families.
 
 use relax_ir::{AttrValue, DTy, Shape, TensorType, Type, TypeId};
 use relax_sym::{Dim, Proof};
@@ -6,19 +6,19 @@ use relax_tensor::DType;
 
 use crate::{RelCx, RelResult, Stop, Subject};
 
-/// The greatest rank that operators make. More axes than this are a mistake, or an attack.
+/// The greatest rank that operators may produce. A higher one is a mistake, or an attack.
 pub const MAX_RANK: usize = 256;
 /// The greatest number of tensors that an operator gives.
 pub const MAX_FIELDS: i64 = 100_000;
 
-/// Dimensions (`None` where the rank is unknown for good) and element type of an argument. Waits
-/// while the type or its rank is still to be found.
+/// Returns the dimensions (`None` where the rank is permanently unknown) and the element type of an
+/// argument. Waits while the type or its rank is unresolved.
 pub fn shaped(cx: &mut RelCx<'_>, i: usize) -> RelResult<(Option<Vec<Dim>>, DTy)> {
     let t = cx.tensor(i)?;
     Ok((dims_of(t.shape)?, t.dtype))
 }
 
-/// The same for a type, a field of argument `i`.
+/// Like [`shaped`] for a type, that of a field of argument `i`.
 pub fn shaped_field(
     cx: &mut RelCx<'_>,
     i: usize,
@@ -71,13 +71,14 @@ pub fn unranked_type(cx: &mut RelCx<'_>, dtype: impl Into<DTy>) -> TypeId {
     cx.host.types_mut().intern(Type::Tensor(t))
 }
 
-/// Makes the result a tensor of these dimensions; refuses those without value and negative ones.
+/// Sets the result to a tensor of these dimensions; refuses dimensions without a value and negative
+/// ones.
 pub fn finish(cx: &mut RelCx<'_>, dims: Vec<Dim>, dtype: impl Into<DTy>) -> RelResult {
     let ty = tensor_type(cx, dims, dtype)?;
     cx.set_out(ty)
 }
 
-/// Makes the result the tensor type of an argument with another element type.
+/// Sets the result to the tensor type of an argument with another element type.
 pub fn finish_like(cx: &mut RelCx<'_>, like: TensorType, dtype: impl Into<DTy>) -> RelResult {
     let t = TensorType {
         shape: like.shape,
@@ -93,7 +94,7 @@ pub fn finish_tuple(cx: &mut RelCx<'_>, fields: Vec<TypeId>) -> RelResult {
     cx.set_out(ty)
 }
 
-/// A list attribute of dimensions: integers, symbolic ones, `?`. `None` stays `None`.
+/// Returns a list attribute of dimensions: integers, symbolic ones, `?`. `None` stays `None`.
 pub fn dim_list(cx: &RelCx<'_>, name: &'static str) -> RelResult<Option<Vec<Dim>>> {
     let one = AttrValue::as_dim;
     let list = match cx.attr(name) {
@@ -190,10 +191,10 @@ pub fn need_multiple(
     })
 }
 
-/// The number of elements of a vector argument that holds extents: the rank of a result. It must be
-/// known, because ranks are not found by computing.
+/// Returns the number of elements of a vector argument that holds extents, which is the rank of a
+/// result. It must be known, because ranks are static.
 pub fn vector_len(cx: &mut RelCx<'_>, i: usize, what: &str) -> RelResult<usize> {
-    // As in TVM, the element type does not matter: floats that are whole numbers will do.
+    // As in TVM, the element type does not matter: floats that are whole numbers are accepted.
     let (dims, _) = shaped(cx, i)?;
     let Some(dims) = dims else {
         return cx.refuse(
@@ -241,7 +242,7 @@ pub fn axis_attr(cx: &RelCx<'_>, name: &'static str, rank: usize) -> RelResult<u
     cx.axis(name, v, rank)
 }
 
-/// An attribute that is a place between axes, -rank-1 to rank.
+/// Returns an attribute that is a position between axes, -rank-1 to rank.
 pub fn gap_attr(cx: &RelCx<'_>, name: &'static str, rank: usize) -> RelResult<usize> {
     let v = cx.int(name)?;
     let r = rank as i64;
@@ -257,7 +258,8 @@ pub fn gap_attr(cx: &RelCx<'_>, name: &'static str, rank: usize) -> RelResult<us
     )
 }
 
-/// Requires two extents to be equal where neither is `?`. Refutes, or records a check, otherwise.
+/// Requires two extents to be equal where neither is `?`. Refutes it, or records a run-time check,
+/// otherwise.
 pub fn need_eq(cx: &mut RelCx<'_>, a: &Dim, b: &Dim, subject: Subject, rule: &str) -> RelResult {
     if a.is_any() || b.is_any() {
         return Ok(());
@@ -265,8 +267,8 @@ pub fn need_eq(cx: &mut RelCx<'_>, a: &Dim, b: &Dim, subject: Subject, rule: &st
     cx.require_eq(a, b, subject, rule)
 }
 
-/// Requires `a` to be equal to `b` whatever the variables are; what is not decided becomes a check at
-/// run time (no unknown is solved).
+/// Requires `a` to be equal to `b` for all values of the variables; an undecided equality becomes a
+/// run-time check (no unknown is solved).
 pub fn check_eq(cx: &mut RelCx<'_>, a: &Dim, b: &Dim, subject: Subject, rule: &str) -> RelResult {
     if a == b || !a.is_known() || !b.is_known() {
         return Ok(());
@@ -284,12 +286,13 @@ pub fn check_eq(cx: &mut RelCx<'_>, a: &Dim, b: &Dim, subject: Subject, rule: &s
     }
 }
 
-/// An element type attribute, or another type where it is `void`.
+/// Returns an element type attribute, or another type where it is `void`.
 pub fn dtype_or(cx: &RelCx<'_>, name: &'static str, otherwise: DTy) -> DTy {
     cx.dtype(name).map_or(otherwise, DTy::from)
 }
 
-/// The element type that an operator gives where its attribute is `void` and nothing else decides.
+/// Returns the result's element type for an operator whose attribute is `void` and which nothing
+/// else determines.
 pub fn dtype_given(cx: &RelCx<'_>, name: &'static str) -> RelResult<DType> {
     match cx.dtype(name) {
         Some(d) => Ok(d),

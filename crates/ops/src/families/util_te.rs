@@ -1,14 +1,14 @@
-//! What computations of several families ask for.
+//! Helpers for the computations of several families.
 
 use relax_loops::{Combiner, Ex, TensorRef, UnOp};
 use relax_tensor::DType;
 
 use crate::{ComputeError, Te};
 
-/// What a computation gives.
+/// The result of a computation.
 pub type Done = Result<(), ComputeError>;
 
-/// The row-major position of `index` in a box of extents `shape`.
+/// Returns the row-major position of `index` in an array of extents `shape`.
 pub fn flat(index: &[Ex], shape: &[Ex]) -> Ex {
     let mut at = Ex::idx(0);
     for (i, n) in index.iter().zip(shape) {
@@ -25,7 +25,8 @@ pub fn flat(index: &[Ex], shape: &[Ex]) -> Ex {
 pub fn unflat(at: &Ex, shape: &[Ex]) -> Vec<Ex> {
     let mut index = vec![Ex::idx(0); shape.len()];
     let mut rest = at.clone();
-    // The first axis that is not of extent 1 needs no remainder: the position is within the box.
+    // The first axis with an extent other than 1 needs no remainder: the position is within the
+    // array.
     let first = shape
         .iter()
         .position(|n| n.as_int() != Some(1))
@@ -59,7 +60,7 @@ pub fn reshaped(te: &mut Te<'_>, x: &TensorRef, shape: &[Ex]) -> TensorRef {
     })
 }
 
-/// The elements of a vector, or a scalar as a vector of one, as indices.
+/// Returns the elements of a vector, or a scalar as a vector of one, as indices.
 pub fn elements(x: &TensorRef) -> Result<Vec<Ex>, ComputeError> {
     match x.shape.as_slice() {
         [] => Ok(vec![x.scalar().cast(DType::I64)]),
@@ -73,12 +74,12 @@ pub fn elements(x: &TensorRef) -> Result<Vec<Ex>, ComputeError> {
     }
 }
 
-/// `i` brought into `0..n`, where negative indices count from the end.
+/// Normalises `i` to `0..n`, where negative indices count from the end.
 pub fn from_end(i: &Ex, n: &Ex) -> Ex {
     Ex::where_(&i.lt(0i64), &(i + n), i)
 }
 
-/// `i` brought into `0..n` by cutting off what is outside.
+/// Clamps `i` to `0..n`.
 pub fn clamp(i: &Ex, n: &Ex) -> Ex {
     i.max(0i64).min(n - 1).max(0i64)
 }
@@ -109,7 +110,7 @@ pub fn set(index: &[Ex], axis: usize, part: Ex) -> Vec<Ex> {
     v
 }
 
-/// The extents of output 0: constants, or dimension variables that the caller binds.
+/// Returns the extents of output 0: constants, or dimension variables that the caller binds.
 pub fn out_shape(te: &mut Te<'_>) -> Vec<Ex> {
     let known = te.out(0).shape.clone();
     (known.iter())
@@ -127,7 +128,8 @@ pub struct Moments {
     count: Ex,
 }
 
-/// The moments, of extents `shape`, of the elements that `at` gives for an index of theirs and one of the axes `over`.
+/// Returns the moments, of extents `shape`, of the elements that `at` gives for an index of `shape`
+/// and one of the axes `over`.
 pub fn moments(
     te: &mut Te<'_>,
     shape: &[Ex],
@@ -150,7 +152,8 @@ pub fn moments(
 }
 
 impl Moments {
-    /// A value less the mean at an index, by the root of the variance there and `epsilon`.
+    /// Normalises a value: subtracts the mean at an index, and divides by the square root of the
+    /// variance plus `epsilon`.
     pub fn normal(&self, value: Ex, at: &[Ex], epsilon: f64) -> Ex {
         let spread = self.squares.at(at) / &self.count;
         let root = (spread.clone() + spread.same(epsilon)).unary(UnOp::Sqrt);

@@ -1,4 +1,4 @@
-//! Anchor boxes, what single-shot detectors make of them, and the layout change that YOLO makes.
+//! Anchor boxes, decoding the outputs of single-shot detectors, and YOLO's layout change.
 
 use relax_loops::{Ex, UnOp};
 use relax_sym::Dim;
@@ -107,7 +107,7 @@ pub(super) fn numbers(te: &Te<'_>, name: &str) -> Result<Vec<f64>, ComputeError>
     list.ok_or_else(|| format!("`{name}` must be a list of numbers").into())
 }
 
-/// The length of a list attribute; refuses one shorter than `least`.
+/// Returns the length of a list attribute; refuses one shorter than `least`.
 pub(super) fn count(cx: &RelCx<'_>, name: &'static str, least: usize) -> RelResult<usize> {
     let n = cx.attr(name).as_array().map_or(0, <[_]>::len);
     if n < least {
@@ -143,7 +143,7 @@ fn prior_compute(te: &mut Te<'_>) -> Done {
     let each = sizes.len() + ratios.len() - 1;
     let (height, width) = (x.shape[2].clone(), x.shape[3].clone());
     let shape = [Ex::idx(1), &height * &width * each as i64, Ex::idx(4)];
-    // Halves of the width and height of each kind of box, in the image's units.
+    // Half the width and height of each kind of box, in the image's units.
     let sides: Vec<(Ex, Ex)> = (0..each)
         .map(|k| {
             let size = f32(sizes[if k < sizes.len() { k } else { 0 }]);
@@ -229,7 +229,7 @@ fn transform(cx: &mut RelCx<'_>) -> RelResult {
 fn transform_compute(te: &mut Te<'_>) -> Done {
     let (cls, loc, anchor) = (te.arg(0), te.arg(1), te.arg(2));
     let (clip, threshold) = (te.flag("clip"), te.float("threshold")?);
-    // The class that is looked at first, and what classes are counted from.
+    // The first class considered, and the number that classes are counted from.
     let first = i64::from(!te.flag("keep_background"));
     let variances = numbers(te, "variances")?;
     let [batch, classes, anchors] = [0, 1, 2].map(|k| cls.shape[k].clone());
@@ -237,7 +237,7 @@ fn transform_compute(te: &mut Te<'_>) -> Done {
     let out = te.temp("boxes", t, &[batch.clone(), anchors.clone(), Ex::idx(6)]);
     let counts = te.temp("count", DType::I32, std::slice::from_ref(&batch));
     te.nest(|n| {
-        // TVM leaves the rest as it was; here it is 0.
+        // TVM leaves the rest uninitialised; here it is 0.
         n.grid(&out.shape.clone(), |n, i| n.store(&out, i, 0i64));
         n.for_(batch.clone(), |n, b| {
             let found = n.cell(Ex::idx(0));
@@ -254,7 +254,7 @@ fn transform_compute(te: &mut Te<'_>) -> Done {
                 let limit = Ex::float(DType::F32, threshold).cast(t);
                 let good = class.scalar().gt(0i64) & score.scalar().ge(limit);
                 if first == 0 {
-                    // Boxes that are not sure are background.
+                    // Boxes with a low score are background.
                     n.set(&class, Ex::where_(&good, &class.scalar(), &Ex::idx(0)));
                 }
                 let kept = if first == 0 {
@@ -339,8 +339,8 @@ fn reorg_compute(te: &mut Te<'_>) -> Done {
         part(&x.shape[3]),
     ];
     let y = te.compute("reorg", &shape, |i| {
-        // The place within one image, read as (channel, row, column) of the data; these tell an
-        // element of the image seen as (channels / s², height * s, width * s).
+        // The position within one image, read as (channel, row, column) of the data; these
+        // determine an element of the image viewed as (channels / s², height * s, width * s).
         let own = &x.shape[1..];
         let k = unflat(&flat(&i[1..], &shape[1..]), own);
         let wide = own[0].floor_div(s * s);

@@ -1,4 +1,4 @@
-//! Choosing boxes: by score, and by how much they overlap.
+//! Selection of boxes: by score, and by overlap.
 
 use relax_loops::{Ex, Nest, TensorRef};
 use relax_sym::Dim;
@@ -125,7 +125,7 @@ pub static OPS: &[OpDef] = &[
 
 type Boxes = Result<(TensorRef, Option<TensorRef>, TensorRef), ComputeError>;
 
-/// The dimensions of an argument of a given rank.
+/// Returns the dimensions of an argument of a given rank.
 pub(super) fn of_rank(cx: &mut RelCx<'_>, i: usize, rank: usize) -> RelResult<Vec<Dim>> {
     let (dims, _) = cx.ranked(i)?;
     if dims.len() != rank {
@@ -151,7 +151,7 @@ fn valid_counts(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, fields)
 }
 
-/// Stops where an index into a box is not within it. Negative ones are let through with `optional`.
+/// Fails where an index into a box is out of bounds. Negative ones are accepted with `optional`.
 fn check_field(n: &mut Nest<'_>, x: &TensorRef, name: &str, at: i64, optional: bool) {
     if !(optional && at < 0) {
         let inside = Ex::idx(at).lt(&x.shape[2]) & Ex::idx(at).ge(0i64);
@@ -219,7 +219,8 @@ fn nms(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, fields)
 }
 
-/// The corners of a box, its coordinates in either order: left, top, right, bottom.
+/// Returns the corners of a box, whose coordinates may be in either order: left, top, right,
+/// bottom.
 fn corners(n: &mut Nest<'_>, at: impl Fn(i64) -> Ex) -> [Ex; 4] {
     [
         at(0).min(at(2)),
@@ -230,7 +231,7 @@ fn corners(n: &mut Nest<'_>, at: impl Fn(i64) -> Ex) -> [Ex; 4] {
     .map(|e| n.let_(e))
 }
 
-/// The overlap of two boxes relative to their union; 0 where the union is empty.
+/// Returns the intersection of two boxes over their union; 0 where the union is empty.
 fn overlap(n: &mut Nest<'_>, a: &[Ex; 4], b: &[Ex; 4]) -> Ex {
     let zero = a[0].same(0.0);
     let w = zero.max(a[2].min(&b[2]) - a[0].max(&b[0]));
@@ -362,8 +363,8 @@ fn nms_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The indices that are none of -1 moved to the front, and their number. As in TVM, one that is
-/// beyond the number of boxes leaves a 0 behind it.
+/// Moves the indices other than -1 to the front, and counts them. As in TVM, an index beyond the
+/// number of boxes leaves a 0 behind.
 fn packed_indices(te: &mut Te<'_>, x: &TensorRef, chosen: &TensorRef) -> Done {
     let out = te.temp("indices", DType::I32, &x.shape[..2]);
     let count = te.temp("count", DType::I32, &[x.shape[0].clone(), Ex::idx(1)]);
@@ -400,7 +401,7 @@ fn packed_indices(te: &mut Te<'_>, x: &TensorRef, chosen: &TensorRef) -> Done {
     Ok(())
 }
 
-/// The boxes whose first number is not negative moved to the front; -1 fills the rest.
+/// Moves the boxes whose first number is not negative to the front; -1 fills the rest.
 fn packed_boxes(te: &mut Te<'_>, boxes: &TensorRef) -> TensorRef {
     let out = te.temp("packed", boxes.dtype, &boxes.shape);
     te.nest(|n| {
@@ -426,7 +427,7 @@ fn packed_boxes(te: &mut Te<'_>, boxes: &TensorRef) -> TensorRef {
     out
 }
 
-/// With `trimmed`, rows that no box fills are left out.
+/// With `trimmed`, rows without a box are omitted.
 pub(super) fn all_class(cx: &mut RelCx<'_>, trimmed: bool) -> RelResult {
     let (boxes, scores) = (of_rank(cx, 0, 3)?, of_rank(cx, 1, 3)?);
     for (k, own, wanted, rule) in [
@@ -474,7 +475,7 @@ fn all_class_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Which boxes are kept, their scores where these are asked for, and how many there are.
+/// Returns the kept boxes, their scores where these are requested, and their number.
 pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
     let (boxes, scores, most) = (te.arg(0), te.arg(1), te.arg(2));
     let (iou_limit, score_limit) = (te.arg(3), te.arg(4));
@@ -499,7 +500,7 @@ pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
         )
     };
     te.nest(|n| {
-        // What no box fills is 0.
+        // Rows without a box are 0.
         n.grid(&rows.shape.clone(), |n, i| n.store(&rows, i, 0i64));
         if let Some(values) = &values {
             n.grid(&values.shape.clone(), |n, i| n.store(values, i, 0i64));

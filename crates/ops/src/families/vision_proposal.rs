@@ -120,7 +120,7 @@ fn proposal(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, vec![rows, Dim::from(5)], dtype)
 }
 
-/// The corners of the anchor of one ratio and scale around a block of side `base`.
+/// Returns the corners of the anchor of one ratio and scale around a block of side `base`.
 fn anchor_of(ratio: f64, scale: f64, base: f64) -> [f64; 4] {
     let centre = 0.5 * (base - 1.0);
     let area = (base * base / ratio).floor();
@@ -196,7 +196,7 @@ fn proposal_compute(te: &mut Te<'_>) -> Done {
                     });
                 });
             });
-            // Regions that are left, over and over until there are enough.
+            // The remaining regions, repeated until there are enough.
             let filled = n.cell(Ex::idx(0));
             n.while_(kept.scalar().gt(0i64) & filled.scalar().lt(after), |n| {
                 n.for_(seen.clone(), |n, i| {
@@ -219,7 +219,7 @@ fn proposal_compute(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// Writes the region that one anchor at one place predicts, and its score.
+/// Writes the region that one anchor predicts at one position, and its score.
 fn predict(
     n: &mut Nest<'_>,
     [cls, pred, info, boxes]: [&TensorRef; 4],
@@ -279,7 +279,7 @@ fn predict(
     n.store(boxes, &[b.clone(), row, Ex::idx(4)], score);
 }
 
-/// The overlap of two regions relative to their union; sides count both ends.
+/// Returns the intersection of two regions over their union; sides include both ends.
 fn overlap(a: impl Fn(i64) -> Ex, b: impl Fn(i64) -> Ex) -> Ex {
     let one = a(0).same(1.0);
     let side = |k: i64| {

@@ -120,7 +120,7 @@ fn roi(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, out, dtype)
 }
 
-/// What both operators work with.
+/// The operands and parameters of both operators.
 struct Regions {
     data: TensorRef,
     rois: TensorRef,
@@ -156,7 +156,7 @@ impl Regions {
             nchw,
         })
     }
-    /// The index of an element, channels where the layout has them.
+    /// Returns the index of an element, with channels in the position that the layout gives them.
     fn index(&self, n: &Ex, c: &Ex, y: &Ex, x: &Ex) -> [Ex; 4] {
         if self.nchw {
             [n.clone(), c.clone(), y.clone(), x.clone()]
@@ -216,7 +216,7 @@ fn roi_align(te: &mut Te<'_>) -> Done {
                     n.for_(columns.clone(), |n, j| {
                         let x = n.let_(place(&left, &bin_w, &at[2], j, &columns));
                         let outside = y.lt(-1i64) | y.gt(&height) | x.lt(-1i64) | x.gt(&width);
-                        // A position within the image, and the elements around it.
+                        // A position within the image, and its neighbouring elements.
                         let mut around = |v: &Ex, extent: &Ex| {
                             let v = v.max(0i64);
                             let low = n.let_(v.cast(DType::I64));
@@ -281,7 +281,7 @@ fn roi_pool(te: &mut Te<'_>) -> Done {
             let (top, bin_h) = side(2, 4, &g.extents[2]);
             let (left, bin_w) = side(1, 3, &g.extents[3]);
             n.grid(&g.extents[1..], |n, at| {
-                // A little less than the bin, so that rounding does not take in a neighbour.
+                // Slightly less than the bin, so that rounding does not include a neighbour.
                 let little = Ex::float(t, 0.00001);
                 let mut range = |i: &Ex, bin: &Ex, start: &Ex, extent: &Ex| {
                     let low = (i.cast(t) * bin + &little).unary(UnOp::Floor);
@@ -308,7 +308,7 @@ fn roi_pool(te: &mut Te<'_>) -> Done {
     Ok(())
 }
 
-/// The least value of a type.
+/// Returns the least value of a type.
 fn least(dtype: DType) -> Ex {
     match dtype {
         DType::F64 => Ex::float(dtype, f64::MIN),

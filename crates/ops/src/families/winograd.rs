@@ -1,8 +1,9 @@
-//! The matrices of Winograd's (Toom and Cook's) convolution.
+//! The matrices of Winograd (Toom-Cook) convolution.
 //!
 //! `n` outputs of a convolution with `r` taps are `Aᵀ((G g) · (Bᵀ d))` for taps `g` and `n + r - 1`
-//! inputs `d`. The points are those of B. Barabasz et al., Error analysis and improving the accuracy
-//! of Winograd convolution for deep neural networks, arXiv:1803.10986, as TVM takes them.
+//! inputs `d`. The interpolation points are those of B. Barabasz et al., Error analysis and
+//! improving the accuracy of Winograd convolution for deep neural networks, arXiv:1803.10986, which
+//! TVM uses.
 
 /// The three matrices, row by row: `a` and `g` have `n + r - 1` rows, of `n` and `r` numbers.
 pub(super) struct Matrices {
@@ -11,7 +12,7 @@ pub(super) struct Matrices {
     pub g: Vec<Vec<f64>>,
 }
 
-/// Points for a number of them, 3 to 13.
+/// Returns that many interpolation points, 3 to 13.
 fn points(count: usize) -> Vec<f64> {
     let few: &[f64] = match count {
         4 => &[0.0, -1.0, 1.0, 0.5],
@@ -62,7 +63,8 @@ fn points(count: usize) -> Vec<f64> {
     few.iter().copied().take(count).collect()
 }
 
-/// The matrices for `n` outputs and `r` taps; `None` outside TVM's range, 2 to 8 and 3 to 7.
+/// Returns the matrices for `n` outputs and `r` taps; `None` outside TVM's range, 2 to 8 and 3 to
+/// 7.
 pub(super) fn matrices(n: i64, r: i64) -> Option<Matrices> {
     if !(2..=8).contains(&n) || !(3..=7).contains(&r) {
         return None;
@@ -70,7 +72,7 @@ pub(super) fn matrices(n: i64, r: i64) -> Option<Matrices> {
     let (n, r) = (n as usize, r as usize);
     let size = n + r - 1;
     let p = points(size - 1);
-    // Powers of the points; the last row stands for infinity.
+    // Powers of the points; the last row is the point at infinity.
     let powers = |width: usize| -> Vec<Vec<f64>> {
         let mut rows: Vec<Vec<f64>> = (p.iter())
             .map(|&x| (0..width).map(|j| x.powi(j as i32)).collect())
@@ -96,7 +98,7 @@ pub(super) fn matrices(n: i64, r: i64) -> Option<Matrices> {
     for (row, s) in g.iter_mut().zip(&scale) {
         row.iter_mut().for_each(|v| *v /= s);
     }
-    // Lagrange's polynomials: coefficients of the product of (x - other points).
+    // Lagrange polynomials: the coefficients of the product of (x - other points).
     let lagrange: Vec<Vec<f64>> = (0..p.len())
         .map(|i| {
             let mut c = vec![1.0];

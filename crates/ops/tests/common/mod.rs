@@ -6,7 +6,7 @@ use relax_ir::{AttrValue, Attrs};
 use relax_ops::{Default, OpDef, Te, TensorInfo, registry};
 use relax_tensor::{DType, Tensor};
 
-/// A tensor of any element type from numbers.
+/// Creates a tensor of any element type from numbers.
 pub fn t(dtype: DType, shape: &[i64], elements: &[f64]) -> Tensor {
     let mut x = Tensor::zeros(dtype, shape);
     assert_eq!(
@@ -44,7 +44,7 @@ pub fn text(s: &str) -> AttrValue {
     AttrValue::Str(s.into())
 }
 
-/// All elements as numbers.
+/// Returns all elements as numbers.
 pub fn numbers(x: &Tensor) -> Vec<f64> {
     (0..x.len())
         .map(|i| {
@@ -89,7 +89,7 @@ fn complete(op: &OpDef, given: &[(&str, AttrValue)]) -> Attrs {
         .collect()
 }
 
-/// What is known of tensors when a program is built.
+/// The shape information that a program is built with.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Known {
     /// All extents.
@@ -98,8 +98,9 @@ pub enum Known {
     Ranks,
 }
 
-/// Runs an operator. `args` holds the tensors of each argument (several for a tuple); `wanted` gives
-/// element types and shapes of the outputs, which the caller of a program knows from its type.
+/// Runs an operator. `args` holds the tensors of each argument (several for a tuple); `wanted`
+/// gives element types and shapes of the outputs, which the caller of a program knows from its
+/// type.
 pub fn run(
     name: &str,
     given: &[(&str, AttrValue)],
@@ -114,7 +115,7 @@ pub fn run(
         dtype: x.dtype(),
         shape: x.shape().iter().map(|n| known.then_some(*n)).collect(),
     };
-    // Extents, and tuples of indices, have known lengths: they give ranks.
+    // Extents, and tuples of indices, have known lengths, which determine ranks.
     let small = |x: &Tensor| x.dtype().is_integral() && x.len() < 8;
     let all = known == Known::Static;
     let inputs: Vec<Vec<TensorInfo>> = (args.iter())
@@ -131,7 +132,7 @@ pub fn run(
     relax_loops::execute_for(&program, &flat, Some(&shapes)).map_err(|e| format!("{e:?}"))
 }
 
-/// Requires an operator to give `wanted`, built with all extents known and with ranks only.
+/// Asserts that an operator gives `wanted`, built with all extents known and with ranks only.
 #[track_caller]
 pub fn gives(name: &str, given: &[(&str, AttrValue)], args: &[&[Tensor]], wanted: &[Tensor]) {
     for known in [Known::Static, Known::Ranks] {

@@ -1,8 +1,8 @@
 //! `to-a-normal-form`: every value gets a name.
 //!
-//! Each compound expression and each constant is bound by a `let` in the scope where it is evaluated,
-//! in order of evaluation; what stands in calls, tuples and conditions is names. Nested `let`s become
-//! one chain.
+//! Each compound expression and each constant is bound by a `let` in the scope where it is
+//! evaluated, in order of evaluation; the operands of calls, tuples and conditions are names.
+//! Nested `let`s become one chain.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -42,25 +42,25 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// When the function literal that a call calls is bound: evaluating it does nothing, so both are
-/// right.
+/// The order in which the function literal that a call calls is bound: its evaluation has no
+/// effects, so both are right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
     /// After the arguments, as TVM's pass of this name does.
     ArgumentsFirst,
-    /// Before the arguments, as TVM's partial evaluator does.
+    /// Before the arguments, like TVM's partial evaluator.
     LiteralsFirst,
 }
 
-/// A step of the walk.
+/// A step of the traversal.
 enum Step {
-    /// Visit an expression whose value a `let` binds to the variable, if there is one.
+    /// Visits an expression whose value a `let` binds to the variable, if there is one.
     Enter(ExprId, Option<VarId>),
     /// Its parts were visited.
     Leave(ExprId, Option<VarId>),
 }
 
-/// What stands in a scope before its value.
+/// An item of a scope before its value.
 #[derive(Clone, Copy)]
 enum Item {
     Let(VarId, ExprId),
@@ -71,20 +71,20 @@ enum Item {
 struct Walk<'m, F> {
     m: &'m mut Module,
     scopes: Arc<Scopes>,
-    /// The inner scopes that a node opens, in order of its parts.
+    /// The inner scopes that a node opens, in order of its operands.
     inner: SideTable<ExprId, Vec<ScopeId>>,
     bindings: SideTable<ScopeId, VecDeque<Item>>,
     memo: Memo,
-    /// What variables became: a `let` whose value is a variable gives it a new name.
+    /// The replacements of variables: a `let` whose value is a variable only renames it.
     vars: FxHashMap<VarId, ExprId>,
-    /// The values of `let`s that stay where they are: nothing else uses the value, which is bound in the scope
-    /// that the `let` opens. What stands before the `let` is evaluated before it.
+    /// The values of `let`s that are bound in place: nothing else uses the value, which is bound in
+    /// the scope that the `let` opens. What precedes the `let` is evaluated before it.
     in_place: FxHashMap<ExprId, ScopeId>,
     literals: Order,
     named: F,
 }
 
-/// [`normal_form_in`] of a body that is not that of a function yet.
+/// [`normal_form_in`] for a body that is not yet that of a function.
 pub(super) fn normal_form(
     m: &mut Module,
     body: ExprId,
@@ -95,8 +95,8 @@ pub(super) fn normal_form(
     normal_form_in(m, scopes, body, literals, named)
 }
 
-/// The body with a `let` for each compound expression for which `named` holds (and for what a `let`
-/// binds already), in the scope where it is evaluated; `scopes` are those under the body.
+/// Returns the body with a `let` for each compound expression for which `named` holds (and for what
+/// a `let` binds already), in the scope where it is evaluated; `scopes` are those under the body.
 pub(super) fn normal_form_in(
     m: &mut Module,
     scopes: Arc<Scopes>,
@@ -160,17 +160,17 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         }
     }
 
-    /// Finds out which values of `let`s are bound in place: those of `let`s that are to stay where they are used,
-    /// beside other parts of an operation.
+    /// Determines which values of `let`s are bound in place: those of `let`s that stay where they
+    /// are used, among the operands of an operation.
     fn find_in_place(&mut self, body: ExprId) {
         let order = self.m.post_order([body]);
         let (mut once, mut often) = (IdSet::new(), IdSet::new());
-        // A `let` that is what a `let` or a branch comes to stands at the end of a chain anyhow.
+        // A `let` that is the result of a `let` or a branch is at the end of a chain anyway.
         let mut part = IdSet::new();
         for &e in &order {
             let mut operands = match self.m.exprs[e] {
                 Expr::Let { .. } | Expr::Func(_) | Expr::Dataflow { .. } => 0,
-                // The condition, the value that is taken apart.
+                // The condition, or the scrutinee.
                 Expr::If { .. } | Expr::Match { .. } => 1,
                 _ => usize::MAX,
             };
@@ -196,7 +196,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         }
     }
 
-    /// Plans the visits of an expression's parts: arguments before the callee, as TVM does.
+    /// Schedules the visits of an expression's operands: arguments before the callee, as in TVM.
     fn parts(&self, e: ExprId, stack: &mut Vec<Step>) {
         let first = stack.len();
         match &self.m.exprs[e] {
@@ -220,7 +220,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         stack[first..].reverse();
     }
 
-    /// Whether an expression is a function literal, with a name or without.
+    /// Returns whether an expression is a function literal, named or not.
     fn is_literal(&self, mut e: ExprId) -> bool {
         let mut named = None;
         loop {
@@ -248,8 +248,8 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         self.bindings.entry(scope).push_back(item);
     }
 
-    /// A use of a variable. Where a `let` binds it to another, that is its name from here on; the
-    /// binding stands where the variable's own scope begins.
+    /// Handles a use of a variable. Where a `let` binds it to another, that is its name from here
+    /// on; the binding is placed where the variable's own scope begins.
     fn variable(&mut self, e: ExprId, used: VarId, bound: Option<VarId>) {
         if let Some(bound) = bound {
             let value = self.vars.get(&used).copied().unwrap_or(e);
@@ -265,7 +265,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         self.memo.insert(e, self.vars[&used]);
     }
 
-    /// The bindings of a scope around its value.
+    /// Wraps the value of a scope in its bindings.
     fn close(&mut self, scope: ScopeId, value: ExprId) -> ExprId {
         let bindings = std::mem::take(self.bindings.entry(scope));
         bindings
@@ -283,7 +283,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
             })
     }
 
-    /// Names a value: in the node's scope, unless it is to stand where it is used.
+    /// Names a value: in the node's scope, unless it is to be bound where it is used.
     fn compound(&mut self, old: ExprId, new: ExprId, var: Option<VarId>) -> ExprId {
         if var.is_none() && !(self.named)(self.m, old) {
             return new;
@@ -363,12 +363,13 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
             Expr::Dataflow { block, body } => {
                 let value = self.memo[&body];
                 self.item(e, Item::Block(block));
-                // A node that the block and what follows share belongs between two of its bindings;
-                // after it is as good, for that is where it has a name.
+                // A node that the block and its continuation share belongs between two of the
+                // block's bindings; binding it after the block is equivalent, because it is named
+                // there.
                 for inner in self.inner[e].clone() {
                     self.join(e, inner);
                 }
-                // What follows a block has a name already.
+                // The value of a block's continuation is named already.
                 if let Some(var) = var {
                     self.bind(e, var, value);
                     return self.m.add(Expr::Var(var), span);
@@ -383,7 +384,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         self.compound(e, new, var)
     }
 
-    /// The bindings of an inner `let` join those of the scope around it.
+    /// Appends the bindings of a nested `let` to those of the enclosing scope.
     fn leave_let(&mut self, e: ExprId, body: ExprId, var: Option<VarId>) -> ExprId {
         let value = self.memo[&body];
         let inner = self.inner[e][0];
@@ -394,7 +395,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         self.compound(e, value, var)
     }
 
-    /// The bindings of a scope that an expression opens join those of the scope it stands in.
+    /// Appends the bindings of a scope that an expression opens to those of the enclosing scope.
     fn join(&mut self, e: ExprId, inner: ScopeId) {
         let mut bindings = std::mem::take(self.bindings.entry(inner));
         let outer = self.scopes.of(e).expect("the walk stays below its root");

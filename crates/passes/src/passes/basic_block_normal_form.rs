@@ -1,7 +1,7 @@
-//! `to-basic-block-normal-form`: what several branches share is bound before them.
+//! `to-basic-block-normal-form`: expressions that several branches share are bound before them.
 //!
 //! A shared expression is evaluated in the innermost scope around all its users. Where that is not
-//! the scope of its first user, a `let` says so.
+//! the scope of its first user, a `let` makes that explicit.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, Module, ScopeId, Scopes};
@@ -34,7 +34,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The nodes that are evaluated further out than their first user.
+/// Returns the nodes that are evaluated in an outer scope of their first user.
 fn lifted(m: &Module, scopes: &Scopes, body: ExprId) -> IdSet {
     let mut inner = relax_base::SideTable::<ExprId, Vec<ScopeId>>::default();
     for scope in scopes.ids() {
@@ -47,10 +47,10 @@ fn lifted(m: &Module, scopes: &Scopes, body: ExprId) -> IdSet {
         }
     }
     let (mut lifted, mut seen) = (IdSet::new(), IdSet::new());
-    // The first user is the one whose visit comes first, operands before users.
+    // The first user is the one that is visited first, operands before users.
     for user in m.post_order([body]) {
         let here = scopes.of(user).expect("it is below the root");
-        // Which of the user's parts stand in inner scopes, and in which.
+        // Which of the user's operands are in inner scopes, and in which.
         let (mut part, mut first_inner) = (0usize, usize::MAX);
         match &m.exprs[user] {
             Expr::If { .. } | Expr::Match { .. } => first_inner = 1,
@@ -72,7 +72,7 @@ fn lifted(m: &Module, scopes: &Scopes, body: ExprId) -> IdSet {
                 Expr::Var(_) | Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_)
             );
             if seen.insert(child) && !unnamed && scopes.of(child) != Some(scope) {
-                // A value of a `let` stands before its scope here, inside it there.
+                // Here the value of a `let` is outside of its scope, there it is inside.
                 let value = matches!(m.exprs[user], Expr::Let { .. }) && part == 1;
                 if !(value && scopes.of(child) == Some(here)) {
                     lifted.insert(child);

@@ -1,9 +1,9 @@
-//! `canonicalize-bindings`: no bindings in dataflow blocks that only give a name to what has one.
+//! `canonicalize-bindings`: removes bindings in dataflow blocks that only rename a variable.
 //!
-//! What is bound to a variable, or to a field of a tuple whose fields are at hand, is replaced by that variable where it
-//! is used. Where such a name leaves the block, the value is bound to it in the first place. A binding whose
-//! annotation says more than is known of the variable stays: that is checked when the program runs. What nothing uses
-//! any more is for `dead-code-elimination`.
+//! A variable that is bound to another variable, or to a field of a tuple whose fields are known,
+//! is replaced by that variable. Where such a name leaves the block, the value is bound to it in
+//! the first place. A binding whose annotation says more than is known about the variable stays: it
+//! is checked at run time. Unused bindings are left to `dead-code-elimination`.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, Memo, VarId};
@@ -40,7 +40,8 @@ fn canonicalize(b: &mut BlockCx<'_>) -> Result<(), Diagnostics> {
 
 /// Replaces names that stay in the block.
 fn propagate(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
-    // A node that several values share uses only what is bound before the first of them, so one memo serves all.
+    // A node that several values share uses only what is bound before the first of them, so one
+    // memo suffices for all.
     let (mut stands, mut memo) = (FxHashMap::<VarId, ExprId>::default(), Memo::default());
     let mut tuples: FxHashMap<VarId, ExprId> = FxHashMap::default();
     let mut kept = Vec::with_capacity(b.bindings.len());
@@ -67,7 +68,7 @@ fn propagate(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
     stands.len() as u64
 }
 
-/// The variable that a projection out of a tuple at hand gives.
+/// Returns the variable that a projection of a known tuple yields.
 fn field(b: &BlockCx<'_>, e: ExprId, tuples: &FxHashMap<VarId, ExprId>) -> Option<ExprId> {
     let m = &*b.module;
     let Expr::Proj { tuple, index } = m.exprs[e] else {
@@ -84,7 +85,7 @@ fn field(b: &BlockCx<'_>, e: ExprId, tuples: &FxHashMap<VarId, ExprId>) -> Optio
     matches!(m.exprs[field], Expr::Var(_)).then_some(field)
 }
 
-/// Binds what leaves the block under another name to that name in the first place.
+/// Binds values that leave the block under another name to that name directly.
 fn rename(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
     let bound: IdSet = b.bindings.iter().map(|binding| binding.var).collect();
     let mut names: FxHashMap<VarId, VarId> = FxHashMap::default();
@@ -125,7 +126,7 @@ fn rename(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
     names.len() as u64
 }
 
-/// Whether two variables have one type, so that one can stand for the other.
+/// Returns whether two variables have the same type, so that one can replace the other.
 fn same(b: &BlockCx<'_>, x: VarId, y: VarId) -> bool {
     b.typing.vars[x] == b.typing.vars[y]
 }

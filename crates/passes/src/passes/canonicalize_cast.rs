@@ -1,5 +1,5 @@
-//! `canonicalize-cast`: a copy of a widening cast for each element-wise operator that uses it, so that
-//! fusion moves the narrow tensor between kernels instead of the wide one.
+//! `canonicalize-cast`: duplicates a widening cast for each element-wise operator that uses it, so
+//! that fusion moves the narrow tensor between kernels instead of the wide one.
 
 use relax_base::Diagnostics;
 use relax_ir::{ExprId, IdSet};
@@ -51,8 +51,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The arguments that are to be copies: all element-wise uses of a widening cast but the first, in
-/// order of evaluation.
+/// Returns the arguments to be duplicated: all element-wise uses of a widening cast but the first,
+/// in order of evaluation.
 fn uses_to_copy(edit: &Edit<'_>) -> FxHashMap<ExprId, Vec<usize>> {
     let mut copies: FxHashMap<ExprId, Vec<usize>> = FxHashMap::default();
     let (mut seen, mut used) = (IdSet::new(), FxHashSet::default());
@@ -68,7 +68,7 @@ fn uses_to_copy(edit: &Edit<'_>) -> FxHashMap<ExprId, Vec<usize>> {
             stack.push((body, children(body), 0));
         }
         while let Some((id, parts, done)) = stack.last_mut() {
-            // The callee is child 0; a use counts when its argument has been seen to.
+            // The callee is child 0; a use counts when its argument has been visited.
             if *done > 1
                 && let Some(call) = edit
                     .op_call(*id)

@@ -1,4 +1,4 @@
-//! `canonicalize-ops`: operators that others can express, expressed by them.
+//! `canonicalize-ops`: expresses operators in terms of others where possible.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
@@ -27,7 +27,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The bias with an axis of extent 1 for each axis of the data behind its own, added.
+/// Adds the bias, reshaped with an axis of extent 1 for each axis of the data after its own.
 fn bias_as_sum(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (data, bias, span) = (f.get(0), f.get(1), e.m.span(f.root));
     if e.asks_when_run(&f.call(e)) {

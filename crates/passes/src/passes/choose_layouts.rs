@@ -1,13 +1,15 @@
-//! `choose-layouts`: each function in the data layout that costs it least.
+//! `choose-layouts`: selects for each function the data layout with the lowest cost.
 //!
-//! A function is compared as it is written, with channels first, and with channels last, each made as
-//! `convert-layout` makes it: what follows an operator works on reordered tensors as long as it can. The cost is the
-//! sum over the operators that have one ([`relax_ops::CostFn`]): those whose kernels prefer an order of the axes, and
-//! those that move axes. What can be computed at compile time costs nothing, so constant weights change their order
-//! for free, and weights that are arguments do not. All expressions count once, those of branches and loops too.
+//! Three versions of a function are compared: as it is written, with channels first, and with
+//! channels last, each made as `convert-layout` makes it, with reordered tensors propagated through
+//! as many operators as possible. The cost is the sum over the operators that have one
+//! ([`relax_ops::CostFn`]): those whose kernels prefer an order of the axes, and those that move
+//! axes. What can be computed at compile time costs nothing, so constant weights are reordered for
+//! free, and weights that are arguments are not. Every expression counts once, including those of
+//! branches and loops.
 //!
-//! The first extent may be unknown (the batch): all costs grow with it alike, and it counts as 1. Where another one is
-//! unknown the function stays.
+//! The first extent (the batch) may be unknown: all costs are proportional to it, so it is taken as
+//! one. Where another extent is unknown, the function is left unchanged.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, TypeId, VarId};
@@ -33,7 +35,8 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// How much of its cost a function keeps at most for a change to be worth it: the model is not finer than that.
+/// The fraction of its cost that a changed function may have at most: the model is not more precise
+/// than that.
 const WORTH: f64 = 0.95;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
@@ -52,7 +55,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             continue;
         };
         let mut best = body;
-        // Once changed, a function is compared again, so that the pass has nothing to do on what it made.
+        // A changed function is compared again, so that the pass is idempotent.
         loop {
             let mut better = None;
             for new in candidates(&mut edit, best, &cost, layouts) {
@@ -73,9 +76,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// A body with channels first and with channels last, and each of these made of the other: transposes that the
-/// program wrote between operators are gone then, as all of these have stood in another order once. Those that cannot
-/// be worth it are left out.
+/// Returns a body with channels first and with channels last, and each of these made from the
+/// other: this removes the transposes that the program wrote between operators, since all of these
+/// have been in another order once. Candidates that cannot be cheaper are omitted.
 fn candidates(
     edit: &mut Edit<'_>,
     body: ExprId,
@@ -83,7 +86,7 @@ fn candidates(
     layouts: &[Wanted; 2],
 ) -> Vec<ExprId> {
     let mut in_layout = |body: ExprId, wanted: &Wanted| {
-        // A call that cannot take the layout stays in its own, and costs what it costs there.
+        // A call that does not support the layout keeps its own, and has its cost there.
         let mut unheard = Diagnostics::new();
         Walk::new(edit, wanted, &mut unheard).function(body)
     };
@@ -100,7 +103,8 @@ fn candidates(
     found
 }
 
-/// For all operators with a layout to choose that say what it costs: channels first, and channels last.
+/// The layouts for all operators with a layout choice and a cost: channels first, and channels
+/// last.
 fn first_and_last() -> [Wanted; 2] {
     let (mut first, mut last) = (Wanted::default(), Wanted::default());
     for (op, def) in registry().iter() {
@@ -111,7 +115,7 @@ fn first_and_last() -> [Wanted; 2] {
             let attrs = def.default_attrs();
             Layout::parse(attrs.get(name)?.as_str()?)
         };
-        // What an operator takes unless told otherwise has the channels after the batch.
+        // By default, an operator's layout has the channels after the batch.
         let Some(layout) = own("data_layout").or_else(|| own("layout")) else {
             continue;
         };
@@ -127,17 +131,18 @@ fn first_and_last() -> [Wanted; 2] {
     [first, last]
 }
 
-/// What a body costs, in nanoseconds.
+/// The cost of a body, in nanoseconds.
 struct Cost {
     sum: f64,
-    /// What the operators with a layout to choose cost alone with channels first and last: no such body costs less.
+    /// The cost of the operators with a layout choice alone, with channels first and last: a lower
+    /// bound for such bodies.
     least: [f64; 2],
-    /// Whether other operators cost something: transposes.
+    /// Whether other operators, that is, transposes, have a cost.
     moves: bool,
 }
 
 impl Cost {
-    /// `None` where the cost is not known, or no operator of the body has a layout to choose.
+    /// Returns `None` where the cost is not known, or no operator of the body has a layout choice.
     fn of(edit: &Edit<'_>, body: ExprId, layouts: &[Wanted; 2]) -> Option<Cost> {
         let order = outside_primitives(edit.m, body);
         let chooses = |e: &ExprId| {
@@ -196,7 +201,7 @@ impl Cost {
     }
 }
 
-/// What a call costs in the layout that is asked for; `None` where it cannot take it.
+/// Returns the cost of a call in the requested layout; `None` where it does not support it.
 fn in_layout(call: &OpCall, now: &Priced<'_>, wanted: &Wanted) -> Option<f64> {
     let operand = |t: &Known| Operand {
         dims: Some(t.extents.iter().map(|&d| Dim::from(d)).collect()),
@@ -234,12 +239,12 @@ fn in_layout(call: &OpCall, now: &Priced<'_>, wanted: &Wanted) -> Option<f64> {
     })
 }
 
-/// What is known of a body on the way through it.
+/// The state of the traversal of a body.
 struct Found<'e, 'm> {
     edit: &'e Edit<'m>,
     /// The values of variables.
     bound: FxHashMap<VarId, ExprId>,
-    /// What `fold-constant` makes a constant.
+    /// The expressions that `fold-constant` turns into constants.
     constant: IdSet,
 }
 
@@ -265,7 +270,7 @@ impl Found<'_, '_> {
     }
 }
 
-/// The tensors of a type with their extents, tuples flattened.
+/// Returns the tensors of a type with their extents, tuples flattened.
 fn known(edit: &Edit<'_>, ty: TypeId) -> Option<Vec<Known>> {
     let tensor = |ty: TypeId| {
         let t = edit.m.types.as_tensor(ty)?;

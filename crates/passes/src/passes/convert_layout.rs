@@ -1,11 +1,12 @@
-//! `convert-layout`: convolutions and the like in the data layout that suits the machine.
+//! `convert-layout`: convolutions and similar operators in the data layout that suits the target.
 //!
-//! Operators that the user names take the layouts that the user asks for; what follows works on the
-//! reordered tensors as long as it can, as its entry says ([`relax_ops::LayoutFn`]), and axes move
-//! back only where something needs them as the program wrote them. Transposes in between cost nothing:
-//! they only change what the axes of a reordered tensor mean.
+//! Operators that the user names use the layouts that the user requests; the operators that follow
+//! work on the reordered tensors as long as they can, as their entries say
+//! ([`relax_ops::LayoutFn`]), and axes are moved back only where something needs them in the
+//! original order. Transposes in between cost nothing: they only change the meaning of the axes of
+//! a reordered tensor.
 //!
-//! Each tensor thus has an order: none as long as its axes stand where the program put them.
+//! Each tensor thus has an order: none as long as its axes are in the original order.
 
 mod walk;
 
@@ -37,7 +38,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// The layouts that calls of operators are to take: of the data, and perhaps of the weight.
+/// The requested layouts of calls of operators: of the data, and possibly of the weight.
 pub(super) type Wanted = FxHashMap<OpId, Vec<Layout>>;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {

@@ -1,5 +1,5 @@
-//! `dead-code-elimination`: drops `let`s whose variable is not used and whose value does nothing
-//! else.
+//! `dead-code-elimination`: drops `let`s whose variable is unused and whose value has no side
+//! effects.
 
 use relax_base::Diagnostics;
 use relax_ir::{Binding, Block, Expr, ExprId, IdSet, Memo, Module, VarId};
@@ -67,8 +67,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The variables whose bindings have to stay: the value of a binding is looked at only when its
-/// variable is used or when evaluating it does something.
+/// Returns the variables whose bindings have to stay: the value of a binding is visited only when
+/// its variable is used or when evaluating it has side effects.
 fn live(m: &Module, body: ExprId, purity: &Purity) -> IdSet {
     let (mut live, mut seen) = (IdSet::new(), IdSet::new());
     let mut waiting: FxHashMap<VarId, ExprId> = FxHashMap::default();

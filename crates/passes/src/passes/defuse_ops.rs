@@ -1,4 +1,4 @@
-//! `defuse-ops`: calls of function literals become their bodies, the inverse of `fuse-ops`.
+//! `defuse-ops`: inlines calls of function literals, the inverse of `fuse-ops`.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, inline_call};

@@ -1,4 +1,4 @@
-//! `div-to-mul`: divisions by powers of two become products, which give the same and are faster.
+//! `div-to-mul`: divisions by powers of two become products, which are equal and faster.
 
 use relax_base::Diagnostics;
 use relax_ir::ExprId;
@@ -37,7 +37,7 @@ fn as_product(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     for i in 0..divisor.len() {
         let d = divisor.get_f64(i);
         factor.set_f64(i, 1.0 / d);
-        // Of a power of two only the exponent is stored.
+        // A power of two has no mantissa bits.
         let power = d.is_normal() && d.to_bits().trailing_zeros() >= 52;
         if !power || factor.get_f64(i) * d != 1.0 {
             return None;

@@ -1,9 +1,9 @@
-//! `dynamic-to-static`: operators whose extents are given by tensors, made static where those tensors
-//! are constants.
+//! `dynamic-to-static`: operators whose extents are given by tensors become static where those
+//! tensors are constants.
 //!
-//! An operator's entry says which other operator takes as attributes what it takes as tensors
-//! ([`relax_ops::StaticForm`]). Constants are folded on the way: a static shape makes a `shape_of`
-//! constant, which makes the next operator static.
+//! An operator's entry names its static form, the operator that takes as attributes what it takes
+//! as tensors ([`relax_ops::StaticForm`]). Constants are folded on the way: a static shape makes a
+//! `shape_of` constant, which makes the next operator static.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, Function, Type};
@@ -46,7 +46,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The static form of a call whose shape arguments are constants.
+/// Returns the static form of a call whose shape arguments are constants.
 fn static_call(e: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     let call = e.op_call(node)?;
     let form = call.def.hooks.static_form?;
@@ -106,7 +106,7 @@ fn attribute(value: &Tensor, ty: AttrTy) -> Option<AttrValue> {
     }
 }
 
-/// Result annotations become what the functions give now.
+/// Updates result annotations to the functions' new result types.
 fn infer_results(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let annotate =
         |cx: &mut PassCx<'_>,

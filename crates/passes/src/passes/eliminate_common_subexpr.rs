@@ -21,13 +21,13 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// Calls and projections that were seen, found by what they are made of.
+/// Calls and projections seen so far, by their hashes.
 struct Known {
     nodes: HashTable<(u64, ExprId)>,
 }
 
-/// What makes two operands the same: the same node, or a leaf that stands for the same thing. Scalar constants
-/// are compared by their bits.
+/// Hashes the identity of an operand: the same node, or a leaf that refers to the same thing.
+/// Scalar constants are compared by their bits.
 fn hash_leaf(m: &Module, e: ExprId, hasher: &mut FxHasher) {
     match m.exprs[e] {
         Expr::Var(v) => (0u8, v).hash(hasher),
@@ -87,7 +87,7 @@ fn same_operand(m: &Module, a: ExprId, b: ExprId) -> bool {
     }
 }
 
-/// The hash of a call of a pure operator, or of a projection; `None` for everything else.
+/// Returns the hash of a call of a pure operator, or of a projection; `None` for everything else.
 fn hash_node(m: &Module, e: ExprId) -> Option<u64> {
     let mut hasher = FxHasher::default();
     match m.exprs[e] {
@@ -140,7 +140,7 @@ fn same_node(m: &Module, a: ExprId, b: ExprId) -> bool {
 }
 
 impl Known {
-    /// The node that was seen first among those that are the same as this one; itself when it is new.
+    /// Returns the node seen first among those that are equal to this one; itself when it is new.
     fn first(&mut self, m: &Module, e: ExprId) -> ExprId {
         let Some(hash) = hash_node(m, e) else {
             return e;

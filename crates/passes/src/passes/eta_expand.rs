@@ -1,5 +1,5 @@
-//! `eta-expand`: constructors and global functions that stand as values become functions that call
-//! them.
+//! `eta-expand`: constructors and global functions that are used as values become functions that
+//! call them.
 
 use relax_base::Diagnostics;
 use relax_ir::{
@@ -37,8 +37,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     for (global, body) in m.global_bodies() {
         let order = m.post_order([body]);
         let mut memo = Memo::default();
-        // A constructor that is called stays as it is; names have no identity, so what a name
-        // becomes depends on where it stands.
+        // A constructor that is called stays as it is; names have no identity, so the replacement
+        // of a name depends on its context.
         let mut made: FxHashMap<GlobalId, ExprId> = FxHashMap::default();
         let mut place = |m: &mut Module, memo: &Memo, c: ExprId, called: bool| match m.exprs[c] {
             Expr::Ctor(ctor) if ctors && !called => constructor(m, ctor),
@@ -111,7 +111,7 @@ fn constructor(m: &mut Module, ctor: CtorId) -> ExprId {
     m.add(Expr::Func(func), span)
 }
 
-/// Whether the signature of a global function says all types.
+/// Returns whether the signature of a global function contains all types.
 fn annotated(m: &Module, global: GlobalId) -> bool {
     m.global_func(global).is_none_or(|f| {
         let f = &m.funcs[f];
@@ -119,11 +119,11 @@ fn annotated(m: &Module, global: GlobalId) -> bool {
     })
 }
 
-/// A function literal with the signature of a global that calls it.
+/// Creates a function literal with the signature of a global that calls it.
 fn global_function(m: &mut Module, global: GlobalId) -> Option<ExprId> {
     let span = relax_base::Span::NONE;
     let old = m.global_func(global)?;
-    // A copy of the signature alone: its body becomes the call.
+    // A copy of the signature alone: its body is replaced by the call.
     let callee = m.add(Expr::Global(global), span);
     let shell = Function {
         body: callee,

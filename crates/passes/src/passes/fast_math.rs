@@ -1,6 +1,6 @@
-//! `fast-math`: operators with a faster, less precise form become that form.
+//! `fast-math`: replaces operators by their faster, less precise form where there is one.
 //!
-//! Which operators these are stands in their entries ([`relax_ops::Hooks::fast_form`]).
+//! The entries of the operators name them ([`relax_ops::Hooks::fast_form`]).
 
 use relax_base::Diagnostics;
 use relax_ir::Expr;

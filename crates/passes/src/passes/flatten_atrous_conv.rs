@@ -1,8 +1,8 @@
-//! `flatten-atrous-conv`: a convolution between `nn.space_to_batch_nd` and `nn.batch_to_space_nd` is a
-//! dilated convolution.
+//! `flatten-atrous-conv`: a convolution between `nn.space_to_batch_nd` and `nn.batch_to_space_nd`
+//! becomes a dilated convolution.
 //!
-//! With blocks of `b`, padding `p` and crops `c`, a convolution of stride 1 with padding `q` between
-//! them is the one of dilation `b` with padding `p + q * b - c`: exactly, for any of these.
+//! With blocks of `b`, padding `p` and crops `c`, a convolution of stride 1 with padding `q`
+//! between them is the one of dilation `b` with padding `p + q * b - c`: exactly, for any of these.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
@@ -64,7 +64,7 @@ fn dilate(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let plain =
         two(e.attr(&conv, "strides"))? == [1, 1] && two(e.attr(&conv, "dilation"))? == [1, 1];
     let channels_last = e.attr(&conv, "data_layout").as_str() == Some("NHWC");
-    // What is put around the data must be what the convolution itself would put there.
+    // The value of the padding must be the one that the convolution itself would pad with.
     let zero = match conv.args.get(2) {
         None => 0.0,
         Some(&zero_point) => e.scalar(zero_point)?,

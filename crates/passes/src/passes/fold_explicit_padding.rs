@@ -1,8 +1,8 @@
-//! `fold-explicit-padding`: zeros that `nn.pad` puts around data become padding of the convolution or average pooling
-//! that reads them, whose kernels need no copy of the data for it.
+//! `fold-explicit-padding`: zeros that `nn.pad` puts around data become padding of the convolution
+//! or average pooling that reads them, whose kernels need no padded copy of the data.
 //!
-//! Left alone is what the reader would not put there itself: other values, other modes, batches or channels that
-//! grow, and averages that do not count what is put around.
+//! Padding that the reader cannot do itself is left alone: other values, other modes, batches or
+//! channels that grow, and averages that do not count padding.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
@@ -43,12 +43,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 fn average(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let call = f.call(e);
     let counts = e.attr(&call, "count_include_pad").as_bool()?;
-    // A window that reaches beyond the padding is cut off there.
+    // A window that extends beyond the padding is cut off there.
     let beyond = e.attr(&call, "ceil_mode").as_bool()?;
     (counts && !beyond).then(|| folded(e, f, "layout"))?
 }
 
-/// The reader on the data without zeros around them; `layout` is its attribute for the layout of the data.
+/// Returns the reader applied to the unpadded data; `layout` is its attribute for the layout of the
+/// data.
 fn folded(e: &mut Edit<'_>, f: &Found, layout: &str) -> Option<ExprId> {
     let (reader, pad) = (f.call(e), e.op_call(f.get(2))?);
     let value = e.scalar(f.get(1))?;
@@ -82,10 +83,11 @@ fn folded(e: &mut Edit<'_>, f: &Found, layout: &str) -> Option<ExprId> {
     Some(e.recall(&reader, &args, attrs, span))
 }
 
-/// Widths before and behind, for each spatial axis.
+/// Widths before and after, for each spatial axis.
 type Widths = Vec<(i64, i64)>;
 
-/// What a reader puts around its data itself, before and behind on each spatial axis, and where these axes are.
+/// Returns a reader's own padding, before and after on each spatial axis, and the positions of
+/// these axes.
 fn own_padding(
     e: &Edit<'_>,
     reader: &OpCall,

@@ -1,8 +1,8 @@
 //! `fuse-ops`: groups of operators become functions marked `Primitive=1`, each one kernel.
 //!
 //! TVM's algorithm: a node joins its immediate post-dominator when the kinds of operators on all
-//! paths between the two allow it, first convolutions and the like with what follows element-wise,
-//! then injective operators, then what feeds tuples.
+//! paths between the two allow it, first convolutions and the like with the element-wise operators
+//! that follow, then injective operators, then the operands of tuples.
 
 mod extents;
 pub(super) mod groups;
@@ -61,7 +61,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         });
         let mut graph = graph(m, &typing, &order, body);
         let mut groups = Groups::new(&graph, level > 0, most as usize);
-        // Each turn ends groups at nodes that were inside of one: there are fewer the next time.
+        // Each iteration ends groups at nodes that were inside of one: there are fewer the next
+        // time.
         loop {
             let hidden = extents::hidden(m, &typing, &order, &graph, &mut groups);
             if hidden.is_empty() {
@@ -102,7 +103,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Whether a function is a group already: a kernel, or one that only takes tuples apart (`Primitive=0`).
+/// Returns whether a function is a group already: a kernel, or one that only projects tuples
+/// (`Primitive=0`).
 fn grouped(f: &Function) -> bool {
     f.attrs.get("Primitive").is_some()
 }
@@ -200,7 +202,7 @@ fn same_shape(m: &Module, a: TypeId, b: TypeId) -> bool {
     }
 }
 
-/// What becomes of a group.
+/// The construction of a group.
 #[derive(Default)]
 struct Info {
     params: Vec<VarId>,
@@ -216,7 +218,7 @@ struct Fuser<'m> {
     graph: Graph,
     groups: Groups,
     nameable: Nameable,
-    /// The groups that are begun, by their last nodes.
+    /// The open groups, by their last nodes.
     infos: FxHashMap<usize, Info>,
     memo: Memo,
     /// `p0`, `p1`, …
@@ -286,8 +288,8 @@ impl Fuser<'_> {
         }
     }
 
-    /// The operands of a node of a group: parameters stand for what other groups compute. `call` is the node, if
-    /// it is a call of an operator.
+    /// Returns the operands of a node of a group: parameters replace values that other groups
+    /// compute. `call` is the node, if it is a call of an operator.
     fn parts(&mut self, args: &[ExprId], group: usize, call: Option<ExprId>) -> Vec<ExprId> {
         let mut out = Vec::with_capacity(args.len());
         for (i, &arg) in args.iter().enumerate() {
@@ -321,11 +323,11 @@ impl Fuser<'_> {
         out
     }
 
-    /// Whether the type of a call is known by the value of its `i`-th argument, a constant: as a parameter it
-    /// would say less (`arange(0f, 10f, 1f)` has ten elements).
+    /// Returns whether the type of a call depends on the value of its `i`-th argument, a constant:
+    /// as a parameter it would be less precise (`arange(0f, 10f, 1f)` has ten elements).
     fn by_value(&mut self, call: ExprId, args: &[ExprId], i: usize) -> bool {
         let constant = |m: &Module, e: ExprId| match m.exprs[e] {
-            // What relations look at are extents, axes and bounds.
+            // Relations read extents, axes and bounds.
             Expr::Const(c) => Some(m.consts[c].clone()).filter(|t| t.len() <= 16),
             _ => None,
         };
@@ -350,7 +352,7 @@ impl Fuser<'_> {
         call_type(self.m, op, &attrs, &args).is_some_and(|without| without != ty)
     }
 
-    /// The last node of a group becomes a call of the group's function.
+    /// Replaces the last node of a group by a call of the group's function.
     fn root_of(&mut self, group: usize, old: ExprId, body: ExprId) -> ExprId {
         if group != self.graph.of(old) {
             return body;

@@ -1,9 +1,10 @@
 //! `to-graph-normal-form`: the graph without `let`s.
 //!
-//! Every use of a variable becomes an edge to its value. A function that refers to itself keeps its
-//! `let`; so does one that is used at several types that its text does not say, and a value whose evaluation
-//! does something or makes a reference cell, because the graph would lose or repeat it. So does one whose annotation
-//! is checked when the program runs, and control flow in a function with dataflow blocks, which may not hold any.
+//! Every use of a variable becomes an edge to its value. The `let` is kept for a recursive
+//! function, for one that is used at several types that its text does not express, and for a value
+//! whose evaluation has effects or creates a reference cell, because the graph would lose or repeat
+//! it; likewise for one whose annotation is checked at run time, and for control flow in a function
+//! with dataflow blocks, which may not contain any.
 
 use relax_base::{Diagnostics, Id};
 use relax_infer::{CheckKind, Typing};
@@ -22,7 +23,8 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "true",
         doc: "also values that only a function inside uses: it then computes them at every call",
     }],
-    // Not idempotent: over edges inference may find what an annotation said, and its `let` goes in the next run.
+    // Not idempotent: over edges, inference may derive what an annotation said, and its `let` is
+    // removed in the next run.
     contract: Contract::TYPED
         .gives(&[Form::GraphNormal])
         .asks(&[Analysis::Effects])
@@ -50,8 +52,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The variables that are functions used at several types, which their own text does not say: as an edge such
-/// a function would have one type.
+/// Returns the variables that are functions used at several types, which their own text does not
+/// express: as an edge such a function would have one type.
 fn polymorphic(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
     let mut found = FxHashSet::default();
     for e in m.post_order([body]) {
@@ -67,7 +69,8 @@ fn polymorphic(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
     found
 }
 
-/// The variables whose annotation says more than is known of their values: the `let` is where that is checked.
+/// Returns the variables whose annotation says more than is known about their values: the `let` is
+/// where that is checked.
 fn narrowed(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
     let mut found = FxHashSet::default();
     for e in m.post_order([body]) {
@@ -80,7 +83,8 @@ fn narrowed(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
     found
 }
 
-/// Where there are dataflow blocks: the variables whose values are control flow, which these may not hold.
+/// Returns, where there are dataflow blocks, the variables whose values are control flow, which
+/// these may not contain.
 fn branching(m: &Module, body: ExprId) -> FxHashSet<VarId> {
     let order = m.post_order([body]);
     let mut found = FxHashSet::default();
@@ -105,7 +109,8 @@ fn branching(m: &Module, body: ExprId) -> FxHashSet<VarId> {
     found
 }
 
-/// The variables that a function other than the one that binds them reads, where their values are computed.
+/// Returns the variables that a function other than the one that binds them reads, where their
+/// values are computed.
 fn captured(m: &Module, scopes: &Scopes) -> FxHashSet<VarId> {
     // The function around each scope; outer scopes come first.
     let mut around = Vec::with_capacity(scopes.len());
@@ -161,8 +166,8 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity, kept: &FxHashSet<VarId>)
     }
     let mut values: FxHashMap<VarId, ExprId> = FxHashMap::default();
     let mut memo = Memo::default();
-    // Variables are looked up where they are used: inside its own value a recursive function is still
-    // a variable, and nothing says that the two uses are two nodes.
+    // Variables are resolved where they are used: inside its own value a recursive function is
+    // still a variable, and the two uses need not be two nodes.
     let resolve =
         |m: &Module, memo: &Memo, values: &FxHashMap<VarId, ExprId>, e: ExprId| match m.exprs[e] {
             Expr::Var(mut v) => loop {
@@ -193,8 +198,8 @@ fn graph(m: &mut Module, body: ExprId, purity: &Purity, kept: &FxHashSet<VarId>)
         };
         memo.insert(e, new);
         for &var in bound_to.get(&e).into_iter().flatten() {
-            // Inside a recursive function's own value its variable has no value yet, and may be one node with a
-            // use behind it: then the name is looked up where it is used.
+            // Inside a recursive function's own value its variable has no value yet, and may be the
+            // same node as a use after it: then the name is resolved where it is used.
             let new = resolve(m, &memo, &values, e);
             let value = if recursive.contains(&var) {
                 let span = m.span(e);

@@ -1,4 +1,4 @@
-//! `infer-type`: finds the types and says everything that is to be said about them.
+//! `infer-type`: infers the types and reports all diagnostics about them.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -31,8 +31,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Takes annotated results away that their functions' bodies do not have, which inference has warned of. Whether there
-/// are any.
+/// Removes annotated results that their functions' bodies do not have, which inference has warned
+/// about. Returns whether there are any.
 fn corrected(m: &mut Module, typing: &Typing) -> bool {
     let mut any = false;
     for (global, body) in m.global_bodies() {
@@ -48,7 +48,8 @@ fn corrected(m: &mut Module, typing: &Typing) -> bool {
     any
 }
 
-/// Whether nothing has both types, as far as ranks, extents, element types and numbers of fields say.
+/// Returns whether no value has both types, as far as ranks, extents, element types and numbers of
+/// fields show.
 fn differ(m: &Module, a: TypeId, b: TypeId) -> bool {
     let mut open = vec![(a, b)];
     while let Some((a, b)) = open.pop() {

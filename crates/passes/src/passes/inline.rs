@@ -1,5 +1,5 @@
-//! `inline`: calls of global functions marked `Inline=1` become their bodies, and the marked
-//! functions go.
+//! `inline`: calls of global functions marked `Inline=1` are replaced by their bodies, and the
+//! marked functions are removed.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
@@ -26,7 +26,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             entries.remove(c);
         });
     }
-    // The marked functions whose calls can go: those that after inlining call nothing that stays.
+    // The marked functions whose calls can be removed: those that after inlining call nothing that
+    // stays.
     let mut inlinable: FxHashSet<GlobalId> = FxHashSet::default();
     let mut inlined = 0;
     for &(global, recursive) in &order {
@@ -57,7 +58,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// What takes the place of a call of an inlinable function or of its name.
+/// Returns the replacement of a call of an inlinable function or of its name.
 fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId, bool) {
     let (e, changed) = expand_values(m, e, inlinable);
     let Expr::Call {
@@ -76,7 +77,7 @@ fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId
         return (e, changed);
     }
     let func = m.global_func(global).expect("only functions are inlined");
-    // What a function binds per call, extents and types, stays bound by a literal.
+    // Extents and types that a function binds per call stay bound by a literal.
     let stays = binds(m, &m.funcs[func]) || is_external(&m.funcs[func]);
     if stays || has_flag(&m.funcs[func], "Extern") {
         let copy = m.copy_func(func);
@@ -101,7 +102,7 @@ fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId
     }
 }
 
-/// Names of inlinable functions that stand as values become function literals.
+/// Replaces names of inlinable functions that are used as values by function literals.
 fn expand_values(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId, bool) {
     let called = matches!(m.exprs[e], Expr::Call { .. });
     let (mut parts, mut first, mut any) = (Vec::new(), true, false);
@@ -134,7 +135,7 @@ fn expand_values(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> 
     )
 }
 
-/// The globals with callees before their callers, and whether each can reach itself.
+/// Returns the globals with callees before their callers, and whether each can reach itself.
 fn callees_first(m: &Module, graph: &FxHashMap<GlobalId, Vec<GlobalId>>) -> Vec<(GlobalId, bool)> {
     let none = Vec::new();
     let callees = |g: GlobalId| graph.get(&g).unwrap_or(&none);
@@ -159,7 +160,7 @@ fn callees_first(m: &Module, graph: &FxHashMap<GlobalId, Vec<GlobalId>>) -> Vec<
             }
         }
     }
-    // Only marked functions are asked, so this stays cheap in large modules.
+    // Only marked functions are checked, so this stays cheap in large modules.
     let recursive = |g| (g, calls_itself(graph, g));
     order.into_iter().map(recursive).collect()
 }

@@ -1,8 +1,8 @@
 //! `lambda-lift`: closures become global functions.
 //!
 //! A closure without free variables becomes a global. Another one becomes a global that takes the
-//! free variables and returns the closure (marked `Closure=1`), and a call of it. One with types that cannot be
-//! written down, because inference made up their parameters, stays where it is.
+//! free variables and returns the closure (marked `Closure=1`), and a call of it. One with types
+//! that cannot be written down, because inference generated their parameters, stays where it is.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -104,7 +104,7 @@ impl Lifter<'_> {
         global
     }
 
-    /// Writes down the types that inference found, as the surroundings will be missing.
+    /// Annotates the inferred types, since the context that they follow from will be missing.
     fn annotate(&self, m: &mut Module, old: FuncId, func: FuncId) -> FuncId {
         for param in m.funcs[func].params.clone() {
             let ty = self.typing.vars[param];
@@ -139,7 +139,7 @@ impl Lifter<'_> {
         let free = m.free_vars(new);
         let uses = free.iter().chain(&name).map(|v| self.typing.vars[*v]);
         let own = std::iter::once(self.typing.funcs[old_func]);
-        // What another pass or an error left without a type stays so.
+        // What another pass or an error left untyped stays so.
         let mut said = (uses.chain(own)).filter(|t| m.types[*t] != Type::Error);
         if !said.all(|t| nameable.annotation(m, t).is_some() && !constrained(m, t)) {
             return new;
@@ -153,7 +153,7 @@ impl Lifter<'_> {
             .filter_map(|p| m.vars[*p].ty)
             .collect();
         let given: Vec<TypeId> = captured.iter().map(|v| self.typing.vars[*v]).collect();
-        // Arguments say what a dimension is, or nothing does.
+        // A dimension is determined by arguments, or not at all.
         let known = extents(m, own.iter().chain(&given).copied());
         let (by_own, by_given) = (dims_in_order(m, own), dims_in_order(m, given));
         used.extend(by_given.iter().filter(|d| dims.contains(d)));
@@ -184,14 +184,14 @@ impl Lifter<'_> {
         let here = |d: &DimVar| outermost || by_own.contains(d) && !by_given.contains(d);
         let (inner_dims, mut outer_dims): (Vec<DimVar>, Vec<DimVar>) =
             used.into_iter().partition(here);
-        // As a text declares them: where the parameters mention them.
+        // In the order in which a text declares them: where the parameters mention them.
         outer_dims.sort_by_key(|d| by_given.iter().position(|g| g == d));
         function.dims.extend(inner_dims);
         if outermost {
             let dims = !function.dims.is_empty();
             let mut func = m.funcs.push(function);
             if dims {
-                // The dimension variables were those of the function around it.
+                // The dimension variables were those of the enclosing function.
                 func = m.copy_func(func);
             }
             m.globals[global].kind = GlobalKind::Func(func);
@@ -220,16 +220,16 @@ impl Lifter<'_> {
             attrs,
             span,
         });
-        // Everything in it is new: the type parameters were those of the function around it.
+        // Everything in it is new: the type parameters were those of the enclosing function.
         let outer = m.copy_func(outer);
         m.globals[global].kind = GlobalKind::Func(outer);
         value
     }
 }
 
-/// What surrounds a closure.
+/// The context of a closure.
 struct Around<'a> {
-    /// What its text gives names to.
+    /// The names that its text can use.
     nameable: &'a mut Nameable,
     /// The dimension variables that are bound outside of the closure.
     dims: &'a FxHashSet<DimVar>,
@@ -237,8 +237,8 @@ struct Around<'a> {
     name: Option<VarId>,
 }
 
-/// The dimension variables that something outside of a closure binds, in the function that has `dims` and the nodes of
-/// `order`.
+/// Returns the dimension variables that are bound outside of a closure, in the function that has
+/// `dims` and the nodes of `order`.
 fn bound_outside(
     m: &Module,
     dims: &[DimVar],
@@ -258,8 +258,8 @@ fn bound_outside(
     found
 }
 
-/// The dimension variables among `bound` that a function mentions, in order of first mention, and those whose values it
-/// uses.
+/// Returns the dimension variables among `bound` that a function mentions, in order of first
+/// mention, and those whose values it uses.
 fn dims_used(
     m: &Module,
     func: FuncId,
@@ -302,7 +302,7 @@ fn dims_used(
     (mentioned, values.into_iter().collect())
 }
 
-/// The dimension variables that types mention, as a text mentions them one after the other.
+/// Returns the dimension variables that types mention, in textual order.
 fn dims_in_order(m: &Module, mut types: Vec<TypeId>) -> Vec<DimVar> {
     types.reverse();
     let (mut found, mut seen) = (Vec::new(), IdSet::new());
@@ -331,7 +331,7 @@ fn attr_dims<'a>(values: impl Iterator<Item = &'a AttrValue>, found: &mut Vec<Di
     }
 }
 
-/// The dimension variables that tensors of these types have as an extent.
+/// Returns the dimension variables that are an extent of tensors of these types.
 fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
     let (mut work, mut found): (Vec<TypeId>, _) = (types.collect(), FxHashSet::default());
     while let Some(ty) = work.pop() {
@@ -346,13 +346,14 @@ fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar>
     found
 }
 
-/// Whether a type is that of a function with relations, which a type parameter cannot stand for.
+/// Returns whether a type is that of a function with relations, which cannot instantiate a type
+/// parameter.
 fn constrained(m: &Module, ty: TypeId) -> bool {
     matches!(&m.types[ty], Type::Func(f) if !f.constraints.is_empty())
 }
 
-/// Equal functions that were lifted become one. Inner closures come before those around them, so
-/// that one run finds all.
+/// Merges equal lifted functions. Inner closures come before enclosing ones, so that one pass finds
+/// all.
 fn share_equal(m: &mut Module, made: &[GlobalId]) {
     let mut kinds: FxHashMap<(usize, usize), Vec<GlobalId>> = FxHashMap::default();
     let mut replaced: FxHashMap<GlobalId, GlobalId> = FxHashMap::default();
@@ -402,7 +403,8 @@ fn renamed(m: &mut Module, body: ExprId, names: &FxHashMap<GlobalId, GlobalId>) 
     })
 }
 
-/// Type parameters that a function mentions and does not bind, in order of first mention.
+/// Returns the type parameters that a function mentions and does not bind, in order of first
+/// mention.
 fn free_type_params(
     m: &Module,
     func: FuncId,

@@ -1,11 +1,11 @@
-//! `lower-shapes`: symbolic extents are computed once per call, and what the types of an entry's
-//! parameters promise is checked where the program starts.
+//! `lower-shapes`: symbolic extents are computed once per call, and the types of an entry's
+//! parameters are checked at the start of the program.
 //!
-//! * Equal `shape(…)` values of a function become one node: a value that is computed once, in the innermost
-//!   scope that holds all its users. (The RFC keeps the same numbers in a heap of integers; here they are
-//!   values of the program, counted like others.)
-//! * A parameter of an entry, whose caller no type checker has seen, is matched against its type:
-//!   `match_cast` fails at run time with the parameter's place and both extents.
+//! * Equal `shape(…)` values of a function become one node: a value that is computed once, in the
+//!   innermost scope that contains all its users. (The RFC keeps the same numbers in a heap of
+//!   integers; here they are values of the program, reference-counted like others.)
+//! * A parameter of an entry, whose caller was not type-checked, is matched against its type:
+//!   `match_cast` fails at run time with the parameter's location and both extents.
 
 use relax_base::Diagnostics;
 use relax_ir::{DTy, Expr, ExprId, Function, Memo, Module, Shape, Type, VarStyle};
@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
-/// Whose parameters are checked.
+/// The functions whose parameters are checked.
 pub(super) const OPTIONS: &[OptionDef] = &[
     OptionDef {
         name: "entry",
@@ -67,7 +67,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Lets a function match its parameters against their types before its body.
+/// Makes a function match its parameters against their types before its body.
 fn check_params(m: &mut Module, typing: &relax_infer::Typing, global: relax_ir::GlobalId) -> u64 {
     let func = m.global_func(global).expect("it has a body");
     let function = m.funcs[func].clone();

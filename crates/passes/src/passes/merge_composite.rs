@@ -1,9 +1,9 @@
-//! `merge-composite`: operators that an external library has as one become one function, marked
-//! `Composite="name"`.
+//! `merge-composite`: groups of operators that an external library provides as one become one
+//! function, marked `Composite="name"`.
 //!
-//! Which operators those are is declared by patterns ([`crate::declared`]). From the result of a
-//! function to its parameters, the first pattern that fits takes its nodes, unless a node within is
-//! used elsewhere too.
+//! The groups are declared by patterns ([`crate::declared`]). From the result of a function to its
+//! parameters, the first pattern that matches claims its nodes, unless an inner node is used
+//! elsewhere too.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, Function, IdSet, Memo, VarStyle};
@@ -54,7 +54,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Which pattern takes which nodes, by the last one of each match.
+/// Returns which pattern claims which nodes, by the last node of each match.
 fn choose(
     edit: &Edit<'_>,
     body: ExprId,
@@ -99,7 +99,7 @@ fn choose(
     }
 }
 
-/// The nodes under a body but those of functions that were merged before.
+/// Returns the nodes under a body except for those of functions that were merged before.
 fn outside_composites(edit: &Edit<'_>, body: ExprId) -> Vec<ExprId> {
     let m = &*edit.m;
     let inside: IdSet = {
@@ -119,8 +119,8 @@ fn outside_composites(edit: &Edit<'_>, body: ExprId) -> Vec<ExprId> {
     all.into_iter().filter(|e| !inside.contains(*e)).collect()
 }
 
-/// A call of the function that a match becomes. `old` is the matched node, `new` the same over
-/// rewritten operands.
+/// Returns a call of the function that a match becomes. `old` is the matched node, `new` the same
+/// over rewritten operands.
 fn merged(edit: &mut Edit<'_>, pattern: &Declared, old: ExprId, new: ExprId) -> ExprId {
     let found = pattern.find(edit.m, old).zip(pattern.find(edit.m, new));
     let Some((was, is)) = found else {

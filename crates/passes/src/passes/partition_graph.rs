@@ -1,10 +1,10 @@
-//! `partition-graph`: what an external library computes leaves the function.
+//! `partition-graph`: moves what an external library computes out of the function.
 //!
-//! Functions that `merge-composite` made belong to the library that their name begins with
-//! (`lib` of `lib.conv_relu`). Neighbours of one library become one region, as long as nothing outside
-//! would have to run in the middle of it (TVM: AnnotateTarget, MergeCompilerRegions, PartitionGraph).
-//! A region becomes a global function marked `Compiler="lib"`, or a `call_dps_packed` of the library's
-//! own function.
+//! Functions that `merge-composite` created belong to the library that their name begins with
+//! (`lib` of `lib.conv_relu`). Adjacent calls of one library become one region, as long as nothing
+//! outside would have to run in the middle of it (TVM: AnnotateTarget, MergeCompilerRegions,
+//! PartitionGraph). A region becomes a global function marked `Compiler="lib"`, or a
+//! `call_dps_packed` of the library's own function.
 
 mod regions;
 
@@ -85,7 +85,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 struct Cut<'c, 'm> {
     edit: &'c mut Edit<'m>,
     regions: &'c Regions,
-    /// The function that is cut.
+    /// The function that is partitioned.
     within: Symbol,
     packed: bool,
     warnings: &'c mut Diagnostics,
@@ -95,8 +95,9 @@ struct Cut<'c, 'm> {
 }
 
 impl Cut<'_, '_> {
-    /// An expression over what regions became. A region is made when the first of its results is
-    /// needed; by then all that it needs is there, because regions do not depend on themselves.
+    /// Rewrites an expression over the results of regions. A region is built when the first of its
+    /// results is needed; by then all its inputs are available, because regions do not depend on
+    /// themselves.
     fn expr(&mut self, root: ExprId) -> ExprId {
         let mut open = vec![(root, false)];
         while let Some((e, ready)) = open.pop() {
@@ -130,7 +131,7 @@ impl Cut<'_, '_> {
         self.memo[&root]
     }
 
-    /// What a member of a region is outside of it.
+    /// Returns the value outside of a region that replaces one of its members.
     fn result(&mut self, r: usize, member: ExprId) -> ExprId {
         let call = match self.made.get(&r) {
             Some(&call) => call,
@@ -144,7 +145,7 @@ impl Cut<'_, '_> {
         if outputs.len() == 1 {
             return call;
         }
-        // A member that only its region uses is asked for by nobody.
+        // A member that only its region uses is not requested.
         let index = outputs.iter().position(|o| *o == member).unwrap_or(0);
         let span = self.edit.m.span(member);
         self.edit.field(call, index as u32, span)
@@ -222,7 +223,7 @@ impl Cut<'_, '_> {
             attrs,
             span,
         });
-        // Dimension variables of the surroundings become the function's own.
+        // Dimension variables of the context become the function's own.
         let function = self.edit.m.copy_func(function);
         let global = self.edit.m.globals.push(Global {
             name,
@@ -236,7 +237,7 @@ impl Cut<'_, '_> {
         call
     }
 
-    /// What the function of a region's call is called.
+    /// Returns the name of the function of a region's call.
     fn composite(&self, call: ExprId) -> Symbol {
         let m = &*self.edit.m;
         let Expr::Call { callee, .. } = m.exprs[call] else {
@@ -272,7 +273,7 @@ impl Cut<'_, '_> {
         span: relax_base::Span,
     ) -> Option<ExprId> {
         let tensor = |e: &ExprId| matches!(self.edit.m.types[self.edit.ty(*e)], Type::Tensor(_));
-        // What was rewritten has its type; references to parameters have theirs, too.
+        // Rewritten expressions have their types; references to parameters have theirs, too.
         if !args.iter().all(tensor) {
             return None;
         }

@@ -1,7 +1,8 @@
-//! `promote-halves`: what is summed in float32 anyway is computed by the kernels for float32.
+//! `promote-halves`: computes operators that accumulate in float32 anyway by the float32 kernels.
 //!
-//! Convolutions of float16 and bfloat16 sum in float32 and round at the end, as their entries say. With the operands cast
-//! and the result cast back the same is computed by kernels that know convolutions, and constant weights are cast once.
+//! Convolutions of float16 and bfloat16 sum in float32 and round at the end, as their entries say.
+//! Casting the operands and casting the result back is equivalent, so that the convolution kernels
+//! can compute it, and constant weights are cast once.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
@@ -30,7 +31,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The call over float32, cast back.
+/// Returns the call over float32, cast back.
 fn promoted(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     let call = edit.op_call(node)?;
     if !call.def.hooks.rounds_once {

@@ -36,7 +36,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         .collect();
     stack.extend(m.expression);
     if stack.is_empty() {
-        // Without an entry there is nothing to measure use by.
+        // Without an entry, use is undefined.
         return Ok(());
     }
     let mut keep = FxHashSet::default();

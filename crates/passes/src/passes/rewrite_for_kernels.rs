@@ -1,6 +1,7 @@
-//! `rewrite-for-kernels`: operators without a kernel of their own become such as have one.
+//! `rewrite-for-kernels`: rewrites operators without a kernel of their own into operators that have
+//! one.
 //!
-//! By which operators a call is computed faster stands in the operators' entries
+//! The operators that compute a call faster are in the operators' entries
 //! ([`relax_ops::Hooks::for_kernels`]).
 
 use relax_base::Diagnostics;

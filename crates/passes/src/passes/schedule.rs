@@ -1,8 +1,8 @@
 //! `schedule`: rewrites the loops of tensor programs.
 //!
-//! Without `steps` every program gets the automatic schedule: outermost independent loops in parallel,
-//! innermost ones in vectors. With steps, those are applied in order; what could change a value is
-//! refused.
+//! Without `steps` every program gets the automatic schedule: outermost independent loops in
+//! parallel, innermost ones vectorised. With steps, those are applied in order; steps that could
+//! change a value are refused.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         if !named.is_empty() && !named.contains(&name) {
             continue;
         }
-        // A program that a tuned kernel computes is left to it, unless somebody asks.
+        // A program that a tuned kernel computes is left to it, unless explicitly requested.
         if named.is_empty() && steps.is_empty() && !program.hints.is_empty() {
             continue;
         }
@@ -92,7 +92,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Reads `tile(i, j, 8, 16); parallel(i_o)`.
+/// Parses `tile(i, j, 8, 16); parallel(i_o)`.
 fn parse(text: &str) -> Result<Vec<Step>, String> {
     let mut steps = Vec::new();
     for part in text.split(';').map(str::trim).filter(|p| !p.is_empty()) {

@@ -1,9 +1,9 @@
 //! `simplify-expr`: algebra on neighbouring operators.
 //!
-//! The rules are TVM's. Where one of them would change a value beyond rounding, ours asks for more:
+//! The rules are TVM's. Where one of them would change a value beyond rounding, ours is stricter:
 //! casts are merged only when the first loses nothing, constants only when their combination stays
-//! finite, and the scale under an `argmax` must be positive. The one liberty is TVM's too: `x + 0` is
-//! `x`, though the sum of `-0.0` and `0.0` is `0.0`.
+//! finite, and the scale under an `argmax` must be positive. The one exception is TVM's too:
+//! `x + 0` is `x`, though the sum of `-0.0` and `0.0` is `0.0`.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
@@ -122,7 +122,7 @@ fn rules() -> Vec<(Pat, Rewrite)> {
     ]
 }
 
-/// The extents and the element type of a match, when all extents are constants.
+/// Returns the extents and the element type of a match, when all extents are constants.
 fn static_type(e: &Edit<'_>, f: &Found) -> Option<(Vec<i64>, DType)> {
     Some((e.extents(f.root)?, e.dtype(f.root)?))
 }
@@ -218,8 +218,8 @@ fn reshape_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     ))
 }
 
-/// How `transpose` or a `layout_transform` that only reorders permutes axes: the input axis of each
-/// output axis. `None` for one that splits axes.
+/// Returns how `transpose` or a `layout_transform` that only reorders permutes axes: the input axis
+/// of each output axis. `None` for one that splits axes.
 fn permutation(e: &Edit<'_>, call: ExprId, rank: usize) -> Option<Vec<usize>> {
     let call = e.op_call(call)?;
     if let Some((src, dst)) = layouts(e, &call) {
@@ -267,7 +267,7 @@ fn move_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
             span,
         ));
     }
-    // One of them splits or joins axes: the other becomes part of its layout.
+    // One of them splits or joins axes: the other is absorbed into its layout.
     let (first, second) = (e.op_call(inner)?, e.op_call(outer)?);
     let names = |text: &str| -> Option<Vec<char>> {
         // Letters without factors, so that axes are characters.
@@ -312,7 +312,7 @@ fn cast_to_same(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     (from == to).then(|| f.get(0))
 }
 
-/// Whether every value of one element type is a value of another.
+/// Returns whether every value of one element type is a value of another.
 fn exact(from: DType, to: DType) -> bool {
     let mantissa = |d: DType| match (d.code, d.bits) {
         (TypeCode::BFloat, _) => 8,
@@ -354,7 +354,7 @@ fn cast_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
 }
 
 /// A filled tensor under a broadcasting operator, next to an operand that has the result's type
-/// already: its value will do.
+/// already: its value suffices.
 fn fill_as_scalar(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (call, data, span) = (f.call(e), f.get(0), e.m.span(f.root));
     if !e.same_type(data, f.root) {
@@ -378,12 +378,12 @@ fn fill_as_scalar(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
         [data, value]
     };
     let attrs = e.m.attrs(call.attrs).clone();
-    // Some operators broadcast in a way of their own, as `nn.bias_add` does, and take no scalar.
+    // Some operators broadcast in their own way, as `nn.bias_add` does, and accept no scalar.
     let new = e.recall(&call, &args, attrs, span);
     e.same_type(new, f.root).then_some(new)
 }
 
-/// The value of an operator on two constants, when no element of it is lost to infinity or NaN.
+/// Returns the value of an operator on two constants, when no element overflows to infinity or NaN.
 fn combined(e: &mut Edit<'_>, name: &str, a: ExprId, b: ExprId) -> Option<Tensor> {
     let (a, b) = (e.constant_value(a)?.clone(), e.constant_value(b)?.clone());
     let value = call_value(e, name, &relax_ir::Attrs::new(), &[a, b])?;
@@ -405,7 +405,7 @@ fn product_of_sum(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     Some(e.call("add", &[product, value], &[], span))
 }
 
-/// `(x + c1) + c2` as `x + (c1 + c2)`, and the same of products.
+/// `(x + c1) + c2` as `x + (c1 + c2)`, and the same for products.
 fn constants_together(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (data, c1, c2) = (f.get(0), f.get(1), f.get(2));
     if e.constant_value(data).is_some() {
@@ -417,7 +417,7 @@ fn constants_together(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     Some(e.call(name, &[data, value], &[], span))
 }
 
-/// The order of elements is that of the integers that stand for them, when the scale is positive.
+/// Dequantisation preserves the order of the integers when the scale is positive.
 fn order_of_quantised(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let scale = e.scalar(f.get(1))?;
     // Wider integers may become equal as floats.
@@ -430,7 +430,7 @@ fn order_of_quantised(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     Some(e.recall(&call, &[f.get(0)], attrs, span))
 }
 
-/// Whether a `clip` brings elements exactly into the range of an integer type.
+/// Returns whether a `clip` clamps elements exactly to the range of an integer type.
 fn clips_to(e: &Edit<'_>, clip: ExprId, dtype: DType) -> bool {
     let Some(call) = e.op_call(clip) else {
         return false;
@@ -450,7 +450,7 @@ fn cast_of_clipped(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     (same && integral && narrow.bits < 32 && clips_to(e, clip, narrow)).then_some(clip)
 }
 
-/// Clipping a value to the range of its own type does nothing.
+/// Clipping a value to the range of its own type is the identity.
 fn clip_of_cast(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let dtype = e.dtype(f.get(1))?;
     (dtype.bits < 32 && clips_to(e, f.root, dtype)).then(|| f.get(1))

@@ -1,7 +1,7 @@
-//! `simplify-fc-transpose`: `nn.dense(x, transpose(w))` does without the transpose.
+//! `simplify-fc-transpose`: removes the transpose of `nn.dense(x, transpose(w))`.
 //!
-//! A constant weight is transposed once and for all, of another one `nn.matmul` takes the columns. For
-//! parameters that the option names, the transposed weight is what callers give instead, as with TVM.
+//! A constant weight is transposed at compile time; for another one, `nn.matmul` reads the columns.
+//! For parameters that the option names, callers pass the transposed weight instead, as with TVM.
 
 use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_ir::{AttrValue, Expr, ExprId, Function, GlobalKind, VarId, VarStyle};
@@ -116,7 +116,7 @@ fn simplified(
     Some(edit.call("nn.matmul", &[data, weight], &given, span))
 }
 
-/// A function takes the transposed parameter in place of the other, which must have no use left.
+/// Replaces a function's parameter by the transposed one; no other use of it may remain.
 fn replace_parameter(edit: &mut Edit<'_>, old: VarId, new: VarId, errors: &mut Diagnostics) {
     let bodies = edit.m.global_bodies();
     for (global, body) in bodies {

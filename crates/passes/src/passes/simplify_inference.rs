@@ -1,7 +1,7 @@
-//! `simplify-inference`: layers of training become what they compute outside of training.
+//! `simplify-inference`: replaces training layers by what they compute at inference.
 //!
-//! What that is stands in the operators' entries ([`relax_ops::Hooks::inference`]). Operators with
-//! several results are replaced where their first is taken.
+//! The replacement is in the operators' entries ([`relax_ops::Hooks::inference`]). Operators with
+//! several results are replaced where their first is projected.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, Type};

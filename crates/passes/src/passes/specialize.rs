@@ -1,11 +1,12 @@
 //! `specialize`: functions that are polymorphic in element types or shapes get a copy per use.
 //!
-//! Values of every type have one form at run time, so a function that is polymorphic in types alone is
-//! compiled once. One that computes on tensors of any element type or rank, or whose type still asks for
-//! a relation (`fn(%x, %y) { add(%x, %y) }`), is compiled for the types that it is used with: each use
-//! becomes a use of a copy whose parameters have those types. Equal uses share a copy. The same holds for
-//! functions that a `let` binds (their copies stand right behind them); operators and such functions that
-//! stand as values become closures first ([`values`]), which have the type that their place asks for.
+//! Values of every type have the same representation at run time, so a function that is polymorphic
+//! only in types is compiled once. One that computes on tensors of any element type or rank, or
+//! whose type still has a relation (`fn(%x, %y) { add(%x, %y) }`), is compiled for the types that
+//! it is used with: each use becomes a use of a copy whose parameters have those types. Equal uses
+//! share a copy. The same holds for functions that a `let` binds (their copies directly follow
+//! them); operators and such functions that are used as values become closures first ([`values`]),
+//! which have the type that their context requires.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
@@ -39,7 +40,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     copies(cx, most)
 }
 
-/// Whether some function computes on any element type or rank, of the module or inside another.
+/// Returns whether some function of the module, nested or not, computes on any element type or
+/// rank.
 pub(super) fn is_open(m: &Module, typing: &Typing) -> bool {
     let bodies = m.global_bodies();
     let global = |g: &GlobalId| computes_on_any(m, typing.globals[*g]);
@@ -52,8 +54,8 @@ pub(super) fn is_open(m: &Module, typing: &Typing) -> bool {
             })
 }
 
-/// Copies functions that compute on any element type or rank for the types that they are called with, at most so many
-/// times.
+/// Copies functions that compute on any element type or rank for the types that they are called
+/// with, up to a maximum number of copies.
 pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let closures = values::expand(cx.module, &typing);
@@ -107,8 +109,8 @@ pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics
     Ok(())
 }
 
-/// The type parameters of functions that compute on any type: what has such a type is not known before the
-/// function is copied.
+/// Returns the type parameters of functions that compute on any type: a value of such a type is not
+/// known before the function is copied.
 fn open_params(m: &Module, typing: &Typing) -> FxHashSet<TypeParamId> {
     let mut open = FxHashSet::default();
     for (id, _) in m.funcs.iter() {
@@ -122,7 +124,7 @@ fn open_params(m: &Module, typing: &Typing) -> FxHashSet<TypeParamId> {
     open
 }
 
-/// Drops functions that every use has become a copy of.
+/// Drops functions all of whose uses were replaced by copies.
 fn drop_unused(cx: &mut PassCx<'_>, copied: &FxHashSet<GlobalId>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let m = &mut *cx.module;
@@ -141,8 +143,8 @@ fn drop_unused(cx: &mut PassCx<'_>, copied: &FxHashSet<GlobalId>) -> Result<(), 
     Ok(())
 }
 
-/// Whether a function of this type computes on tensors of an element type or rank that only its caller
-/// knows.
+/// Returns whether a function of this type computes on tensors of an element type or rank that only
+/// its caller knows.
 fn computes_on_any(m: &Module, ty: TypeId) -> bool {
     if ty.0 as usize >= m.types.len() {
         return false;
@@ -158,7 +160,8 @@ fn computes_on_any(m: &Module, ty: TypeId) -> bool {
     }
 }
 
-/// The types of a call's arguments, where they say everything but the values of dimensions.
+/// Returns the types of a call's arguments, where they determine everything but the values of
+/// dimensions.
 fn concrete_args(
     m: &Module,
     typing: &Typing,
@@ -180,14 +183,14 @@ fn concrete_args(
     args.iter().all(|&t| concrete(m, t, open)).then_some(args)
 }
 
-/// Arguments as the key of a copy.
+/// Returns the arguments as the key of a copy.
 fn key(m: &Module, args: &[TypeId]) -> String {
     let shown: Vec<String> = args.iter().map(|&t| m.show_type(t)).collect();
     shown.join(", ")
 }
 
-/// What takes the place of `new`, the rewritten `old`, where it calls such a global function; no more than
-/// `room` further copies are made.
+/// Returns the replacement of `new`, the rewritten `old`, where it calls such a global function; no
+/// more than `room` further copies are created.
 fn instance(
     m: &mut Module,
     typing: &Typing,
@@ -222,8 +225,8 @@ fn instance(
     redirected(m, new, callee)
 }
 
-/// A call of another function with the same arguments. Type arguments speak of the old function's
-/// parameters.
+/// Creates a call of another function with the same arguments. Type arguments refer to the old
+/// function's parameters.
 fn redirected(m: &mut Module, call: ExprId, callee: ExprId) -> Option<ExprId> {
     let Expr::Call { args, attrs, .. } = m.exprs[call] else {
         return None;
@@ -238,7 +241,7 @@ fn redirected(m: &mut Module, call: ExprId, callee: ExprId) -> Option<ExprId> {
     Some(m.add(call, span))
 }
 
-/// Whether a type says everything but the values of dimensions.
+/// Returns whether a type determines everything but the values of dimensions.
 fn concrete(m: &Module, ty: TypeId, open: &FxHashSet<TypeParamId>) -> bool {
     let (mut work, mut seen) = (vec![ty], FxHashSet::default());
     while let Some(ty) = work.pop() {
@@ -262,7 +265,7 @@ fn concrete(m: &Module, ty: TypeId, open: &FxHashSet<TypeParamId>) -> bool {
     true
 }
 
-/// A copy of `g` for arguments of these types.
+/// Returns a copy of `g` for arguments of these types.
 fn specialized(
     m: &mut Module,
     g: GlobalId,
@@ -286,8 +289,8 @@ fn specialized(
     })
 }
 
-/// A copy of a function of type `generic` for arguments of these types. Dimensions of the caller, but those
-/// in `shared`, are parameters of the copy under the same names.
+/// Returns a copy of a function of type `generic` for arguments of these types. Dimensions of the
+/// caller, except for those in `shared`, are parameters of the copy under the same names.
 fn specialized_func(
     m: &mut Module,
     mut copier: Copier,
@@ -318,14 +321,14 @@ fn specialized_func(
         type_params: Vec::new(),
         constraints: Vec::new(),
         dims,
-        // What the body gives, now that the arguments are known.
+        // The result type of the body, now that the arguments are known.
         ret: None,
         ..function
     })
 }
 
-/// A type over dimension variables of its own, and those in `shared`. An extent that is an expression becomes a variable: what
-/// relates it to others is the caller's knowledge.
+/// Returns a type over dimension variables of its own, and those in `shared`. An extent that is an
+/// expression becomes a variable: only the caller knows how it relates to others.
 fn rename(
     m: &mut Module,
     ty: TypeId,
@@ -389,7 +392,7 @@ fn rename(
                 m.types.intern(Type::Adt(adt, list))
             }
             Type::Ref(t) => m.types.intern(Type::Ref(done[&t])),
-            // A function's dimensions stand in its own type.
+            // A function's dimensions are in its own type.
             _ => ty,
         };
         done.insert(ty, new);
@@ -397,7 +400,7 @@ fn rename(
     done[&ty]
 }
 
-/// Finds what the type parameters of `generic` are, from a type in its place.
+/// Instantiates the type parameters of `generic` by matching it with a type.
 fn bind(m: &mut Module, generic: TypeId, have: TypeId, copier: &mut Copier) {
     let mut work = vec![(generic, have)];
     while let Some((want, have)) = work.pop() {

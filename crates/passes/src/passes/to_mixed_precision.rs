@@ -1,8 +1,9 @@
-//! `to-mixed-precision`: as much as pays in a narrower float.
+//! `to-mixed-precision`: converts to a narrower float where it pays.
 //!
-//! Each operator says where it is computed ([`Precision`]): always narrow, always in `float32`, or where
-//! its operands are: narrow when all float operands are narrow already, or are variables and constants,
-//! which are cast. Casts are shared. Parameters of functions keep their types; results follow.
+//! Each operator declares its precision ([`Precision`]): always narrow, always `float32`, or that
+//! of its operands, which is narrow when all float operands are narrow already, or are variables
+//! and constants, which are cast. Casts are shared. Parameters of functions keep their types;
+//! results follow.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -56,7 +57,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Where a tensor is put into a block of memory.
+/// Returns the location of a tensor that is placed in a block of memory.
 fn placed(m: &Module) -> Option<Span> {
     let bodies = m.global_bodies().into_iter().map(|b| b.1);
     let mut calls = m.post_order(bodies).into_iter();
@@ -70,7 +71,7 @@ fn placed(m: &Module) -> Option<Span> {
 struct Converter<'a> {
     edit: Edit<'a>,
     narrow: DType,
-    /// Expressions as other element types. Leaves stand for all nodes that mean the same.
+    /// Expressions cast to other element types. Leaves represent all nodes with the same meaning.
     casts: FxHashMap<(ExprId, DType), ExprId>,
     leaves: FxHashMap<Leaf, ExprId>,
     /// New variables of `let`s.
@@ -80,7 +81,7 @@ struct Converter<'a> {
     count: u64,
 }
 
-/// What a leaf means.
+/// The identity of a leaf.
 #[derive(PartialEq, Eq, Hash)]
 enum Leaf {
     Var(VarId),
@@ -119,7 +120,7 @@ impl<'a> Converter<'a> {
         self.count
     }
 
-    /// A function with a new body, whose type is the new result type.
+    /// Returns a function with a new body, whose type is the new result type.
     fn function(&mut self, func: relax_ir::FuncId, body: ExprId) -> relax_ir::FuncId {
         let ret = self.edit.typed(body).then(|| self.edit.ty(body));
         let function = Function {
@@ -151,7 +152,8 @@ impl<'a> Converter<'a> {
                 part += 1;
             });
         }
-        // Values come before what follows them: the new variable is ready for the body of its `let`.
+        // Values come before what follows them: the new variable is available for the body of its
+        // `let`.
         let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
         for &e in &order {
             if let Expr::Let { var, value, .. } = self.edit.m.exprs[e] {
@@ -201,7 +203,7 @@ impl<'a> Converter<'a> {
                 let given = self.edit.m.funcs[func].body;
                 let mut body = memo[&given];
                 if !self.in_place.contains(&old) {
-                    // Whoever gets the function expects what it gave.
+                    // Users of the function expect its original result type.
                     body = self.cast_to(body, self.edit.ty(given));
                 }
                 if body == given {
@@ -261,7 +263,7 @@ impl<'a> Converter<'a> {
         }
     }
 
-    /// The same node over new parts, typed.
+    /// Rebuilds the same node over new operands, typed.
     fn same(&mut self, old: ExprId, memo: &Memo) -> ExprId {
         let new = self.edit.m.map_children(old, |c| memo[&c]);
         if new != old {
@@ -288,7 +290,8 @@ impl<'a> Converter<'a> {
         let new: Vec<ExprId> = args.iter().map(|&a| self.cast_floats(a, wanted)).collect();
         let mut attrs = self.edit.m.attrs(call.attrs).clone();
         let mut changed = new != call.args;
-        // Of integers and truth values the result type is none of ours, also where it is that of the operand.
+        // For integers and booleans the result type is left alone, also where it is that of the
+        // operand.
         let floats = self.edit.dtype(old).is_none_or(DType::is_float);
         if narrow
             && floats
@@ -308,7 +311,7 @@ impl<'a> Converter<'a> {
         if self.edit.typed(e) {
             return e;
         }
-        // Some operand has to have its element type (a scale of the quantised operators, say).
+        // Some operand has to keep its element type (a scale of the quantised operators, say).
         let kept: Vec<ExprId> = (args.iter().zip(&call.args))
             .map(|(&new, &old)| self.cast_to(new, self.edit.ty(old)))
             .collect();
@@ -322,7 +325,8 @@ impl<'a> Converter<'a> {
         e
     }
 
-    /// Whether an argument can be had in the narrow type without changing where it is computed.
+    /// Returns whether an argument can be cast to the narrow type without changing where it is
+    /// computed.
     fn may_narrow(&self, arg: ExprId) -> bool {
         if matches!(self.edit.m.exprs[arg], Expr::Var(_) | Expr::Const(_)) {
             return true;
@@ -344,7 +348,7 @@ impl<'a> Converter<'a> {
         true
     }
 
-    /// The type with all float tensors in another element type, inside tuples too.
+    /// Returns the type with all float tensors in another element type, also inside tuples.
     fn float_type(&mut self, ty: TypeId, to: DType) -> TypeId {
         let mut done: FxHashMap<TypeId, TypeId> = FxHashMap::default();
         let mut stack = vec![(ty, false)];
@@ -376,7 +380,7 @@ impl<'a> Converter<'a> {
         self.cast_to(e, want)
     }
 
-    /// The expression as a value of a type that differs only in element types of floats.
+    /// Casts the expression to a type that differs only in element types of floats.
     fn cast_to(&mut self, e: ExprId, want: TypeId) -> ExprId {
         enum Task {
             Visit(ExprId, TypeId),
@@ -402,7 +406,7 @@ impl<'a> Converter<'a> {
                         let span = self.edit.m.span(e);
                         tasks.push(Task::Build(e, fields.len()));
                         for (i, ty) in fields.into_iter().enumerate().rev() {
-                            // Of a tuple too: its other users keep it anyhow.
+                            // Also for a tuple: its other users keep it anyway.
                             let field = self.edit.m.add(
                                 Expr::Proj {
                                     tuple: e,

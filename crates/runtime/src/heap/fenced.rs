@@ -1,22 +1,22 @@
-//! Blocks between fences, each an allocation of its own (`RELAX_HEAP=debug`).
+//! Blocks between guard fences, each an allocation of its own (`RELAX_HEAP=debug`).
 //!
-//! Blocks of one slab lie side by side, and a freed block serves the next tensor: what goes over a block's end or reads
-//! it after its end finds memory that is somebody's, and neither valgrind nor a sanitizer has anything to say. Here each
-//! block goes back to the system when it is released, new blocks are full of bytes that are no sensible number, and a
-//! fence that was written over ends the program with a message.
+//! Blocks of one slab are adjacent, and a freed block serves the next tensor: an overrun or a use
+//! after free hits memory that is in use, which neither valgrind nor a sanitizer reports. Here each
+//! block is returned to the system when it is released, new blocks are filled with a byte pattern,
+//! and an overwritten fence aborts the program with a message.
 
 use std::sync::OnceLock;
 
 use super::{Heap, LARGEST};
 
-/// Bytes of a fence on either side; the first one begins with the block's size.
+/// The bytes of a fence on either side; the first one begins with the block's size.
 const FENCE: usize = 64;
-/// What stands in fences, in memory that nobody has written, and in memory that was given back.
+/// The byte patterns of fences, of uninitialised memory, and of freed memory.
 const POST: u8 = 0xFB;
 const NEW: u8 = 0xA5;
 const OLD: u8 = 0xDD;
 
-/// Whether the environment asks for it.
+/// Returns whether the environment enables it.
 pub(super) fn wanted() -> bool {
     static WANTED: OnceLock<bool> = OnceLock::new();
     *WANTED.get_or_init(|| std::env::var_os("RELAX_HEAP").is_some_and(|v| v == "debug"))
@@ -28,7 +28,7 @@ pub(super) fn size(block: *const u8) -> u64 {
     unsafe { block.sub(FENCE).cast::<u64>().read() }
 }
 
-/// Where a fence was written over: before the block, or this far from its start.
+/// Returns where a fence was overwritten: before the block, or this far from its start.
 fn broken(block: *const u8) -> Option<String> {
     let size = size(block) as usize;
     // SAFETY: the fences are part of the allocation.

@@ -1,15 +1,16 @@
-//! Large blocks: regions of the allocator's memory, cut where they are larger than what is asked for.
+//! Large blocks: regions of the allocator's memory, split where they are larger than requested.
 //!
-//! A program's activations differ in size, and a cache of blocks by size would hold the sum of the largest of each
-//! size. Here a freed block joins its free neighbours, and the next one is cut from the smallest that fits, so that
-//! what is held is near the most that lived at one time.
+//! A program's activations differ in size, and a cache of blocks by size would hold the sum of the
+//! largest of each size. Here a freed block is merged with its free neighbours, and the next one is
+//! split off the smallest that fits, so that the memory held is near the peak of live memory.
 //!
-//! Invariant: `pieces` is sorted by address and covers every region without gaps, and of two neighbours in one
-//! region at most one is free.
+//! Invariant: `pieces` is sorted by address and covers every region without gaps, and of two
+//! neighbours in one region at most one is free.
 
 /// Sizes are multiples of this.
 const STEP: usize = 4096;
-/// Pieces so many times larger than what is asked for stay whole: who needs them would have to take new memory.
+/// Pieces that are this many times larger than requested are not split: whoever needs them would
+/// have to allocate new memory.
 const RATIO: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -27,18 +28,18 @@ pub(super) struct Large {
     pieces: Vec<Piece>,
 }
 
-/// What a request of so many bytes takes.
+/// Returns the size that a request of so many bytes is rounded to.
 pub(super) fn rounded(size: usize) -> usize {
     size.next_multiple_of(STEP)
 }
 
 impl Large {
-    /// A free piece of a rounded size, if there is one.
+    /// Returns a free piece of a rounded size, if there is one.
     pub(super) fn take(&mut self, size: usize) -> Option<*mut u8> {
         let fits = |p: &Piece| p.free && p.size >= size && p.size / RATIO <= size;
         let found = self.pieces.iter().enumerate().filter(|(_, p)| fits(p));
         let (k, &piece) = found.min_by_key(|(_, p)| p.size)?;
-        // There is room for one more piece: see `reserve`.
+        // There is capacity for one more piece: see `reserve`.
         self.pieces[k] = Piece {
             size,
             free: false,
@@ -56,13 +57,13 @@ impl Large {
         Some(std::ptr::with_exposed_provenance_mut(piece.at))
     }
 
-    /// Makes room for the pieces of one more region: at most two for every block.
+    /// Reserves capacity for the pieces of one more region: at most two for every block.
     pub(super) fn reserve(&mut self) -> bool {
         let blocks = self.pieces.len() + 1;
         self.pieces.try_reserve(blocks + 2).is_ok()
     }
 
-    /// Takes note of a new region, whose one block is in use.
+    /// Records a new region, whose one block is in use.
     pub(super) fn add(&mut self, region: *mut u8, size: usize) {
         let at = region.expose_provenance();
         let k = self.pieces.partition_point(|p| p.at < at);
@@ -83,7 +84,7 @@ impl Large {
         found.map_or(0, |k| self.pieces[k].size)
     }
 
-    /// Takes a block back; its size.
+    /// Frees a block and returns its size.
     pub(super) fn release(&mut self, block: *mut u8) -> usize {
         let at = block.expose_provenance();
         let Ok(mut k) = self.pieces.binary_search_by_key(&at, |p| p.at) else {
@@ -105,7 +106,7 @@ impl Large {
         size
     }
 
-    /// A region of less than `below` bytes without blocks in use, which is forgotten.
+    /// Returns a region of less than `below` bytes without blocks in use, and forgets it.
     pub(super) fn unused(&mut self, below: usize) -> Option<(*mut u8, usize)> {
         let whole = |k: usize| {
             let p = self.pieces[k];
@@ -136,7 +137,7 @@ mod tests {
             taken.push(large.take(pages * STEP).expect("there is room"));
         }
         assert!(large.take(STEP).is_none() && large.unused(usize::MAX).is_none());
-        // The middle one comes back, and a smaller one takes its place.
+        // The middle one is freed, and a smaller one reuses it.
         assert_eq!(large.release(taken[1]), 2 * STEP);
         assert_eq!(large.take(STEP), Some(taken[1]));
         for (block, pages) in [(taken[2], 5), (taken[1], 1), (taken[0], 3)] {

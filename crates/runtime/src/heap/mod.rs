@@ -1,9 +1,10 @@
 //! The heap of a context: size classes over the allocator's blocks.
 //!
-//! Small blocks (up to 1024 bytes, steps of 16) are cut from slabs, those up to 64 KiB come one by one in
-//! eight steps per doubling; freed blocks wait in their class's list. Larger ones are pieces of regions
-//! (`large`). A program that repeats its sizes asks the allocator for nothing.
-//! Under `RELAX_HEAP=debug` each block is an allocation of its own between fences (`fenced`).
+//! Small blocks (up to 1024 bytes, steps of 16) are cut from slabs, those up to 64 KiB are
+//! allocated one by one in eight steps per doubling; freed blocks are kept in their class's free
+//! list. Larger ones are pieces of regions (`large`). A program that repeats its sizes requests
+//! nothing from the allocator. Under `RELAX_HEAP=debug` each block is an allocation of its own
+//! between fences (`fenced`).
 //!
 //! Invariant: blocks of a size divisible by 64 start at a multiple of 64, all others at one of 16.
 
@@ -30,11 +31,11 @@ pub struct RxAllocator {
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct RxHeapStats {
-    /// Blocks handed out and not taken back.
+    /// Blocks in use.
     pub live_objects: u64,
     /// Their bytes, rounded to classes.
     pub live_bytes: u64,
-    /// Bytes got from the allocator and not given back.
+    /// Bytes allocated from the allocator and not freed.
     pub held_bytes: u64,
     /// The highest `held_bytes` so far.
     pub peak_bytes: u64,
@@ -71,7 +72,7 @@ pub struct Heap {
     next_slab: usize,
     slabs: Vec<(*mut u8, usize)>,
     large: Large,
-    /// Whether blocks stand between fences.
+    /// Whether blocks are fenced.
     fenced: bool,
     /// Counters.
     pub stats: RxHeapStats,
@@ -102,7 +103,7 @@ unsafe extern "C" fn system_free(_: *mut c_void, block: *mut c_void, size: usize
     }
 }
 
-/// The class of a size, or `None` when it is larger than those of classes.
+/// Returns the class of a size, or `None` when it is larger than those of classes.
 fn class_of(size: u64) -> Option<usize> {
     if size <= SMALL_MAX {
         return Some((size.div_ceil(16) as usize).max(1));
@@ -152,7 +153,7 @@ impl Heap {
         }
     }
 
-    /// Replaces the allocator; false when memory was already taken from the old one.
+    /// Replaces the allocator; returns false when memory was already allocated from the old one.
     pub fn set_allocator(&mut self, allocator: RxAllocator) -> bool {
         if self.stats.held_bytes != 0 || allocator.alloc.is_none() || allocator.free.is_none() {
             return false;
@@ -161,7 +162,7 @@ impl Heap {
         true
     }
 
-    /// Whether blocks stand between fences, and are no larger than what was asked for.
+    /// Returns whether blocks are fenced, and no larger than requested.
     pub fn is_fenced(&self) -> bool {
         self.fenced
     }
@@ -188,7 +189,7 @@ impl Heap {
         }
     }
 
-    /// A block of at least `size` bytes and its class, or null.
+    /// Returns a block of at least `size` bytes and its class, or null.
     #[inline]
     pub fn alloc(&mut self, size: u64) -> (*mut u8, u16) {
         if self.fenced {
@@ -227,7 +228,8 @@ impl Heap {
         (block, class as u16)
     }
 
-    /// Memory of the allocator; cached blocks of other sizes may be what is missing.
+    /// Allocates memory from the allocator; on failure, frees cached blocks of other sizes and
+    /// retries.
     fn system_or_trim(&mut self, size: usize, align: usize) -> *mut u8 {
         let block = self.system(size, align);
         if !block.is_null() {
@@ -254,8 +256,9 @@ impl Heap {
         block
     }
 
-    /// A block from a new region. Regions that nothing lies in and that are too small for it become part of the new one, so
-    /// that a program holds what lived at one time and not what each of its parts once took.
+    /// Returns a block from a new region. Unused regions that are too small for it are merged into
+    /// the new one, so that a program holds its peak of live memory rather than the sum of what
+    /// each of its parts once took.
     fn new_region(&mut self, size: usize) -> *mut u8 {
         let mut joined = 0;
         while joined < size
@@ -309,7 +312,8 @@ impl Heap {
         }
     }
 
-    /// The bytes that a block in use has; `block` and `class` came from one call of [`Heap::alloc`].
+    /// Returns the capacity in bytes of a block in use; `block` and `class` came from one call of
+    /// [`Heap::alloc`].
     pub fn room(&self, block: *const u8, class: u16) -> u64 {
         if class == FENCED {
             fenced::size(block)
@@ -344,7 +348,7 @@ impl Heap {
         self.stats.live_bytes -= class_size(class);
     }
 
-    /// Gives cached large blocks back to the allocator.
+    /// Returns cached large blocks to the allocator.
     pub fn trim(&mut self) {
         for class in SMALL_CLASSES..CLASSES {
             let mut head = std::mem::replace(&mut self.free[class], null_mut());

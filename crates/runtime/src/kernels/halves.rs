@@ -29,7 +29,7 @@ pub(super) unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
 /// float32 to float16, to nearest even.
 ///
 /// # Safety
-/// As [`from_f16`].
+/// See [`from_f16`].
 pub(super) unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
     // SAFETY: as above.
     unsafe {
@@ -47,7 +47,7 @@ pub(super) unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
 /// bfloat16 to float32.
 ///
 /// # Safety
-/// As [`from_f16`].
+/// See [`from_f16`].
 pub(super) unsafe fn from_bf16(n: usize, x: *const u16, y: *mut f32) {
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
@@ -64,7 +64,7 @@ pub(super) unsafe fn from_bf16(n: usize, x: *const u16, y: *mut f32) {
 /// float32 to bfloat16, to nearest even.
 ///
 /// # Safety
-/// As [`from_f16`].
+/// See [`from_f16`].
 pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
@@ -85,7 +85,7 @@ pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
     unsafe { dispatch!(all(n: usize, x: *const f32, y: *mut u16)) };
 }
 
-/// What is done with two narrow floats.
+/// The operation on two narrow floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pair {
     /// `a + b`.
@@ -105,7 +105,7 @@ pub(super) enum Pair {
 /// An operand for a row of elements.
 #[derive(Clone, Copy)]
 pub(super) enum Operand {
-    /// Elements side by side.
+    /// Contiguous elements.
     Lies(*const u16),
     /// One element for all.
     One(*const u16),
@@ -113,8 +113,8 @@ pub(super) enum Operand {
     Number(f32),
 }
 
-/// `n` elements of float16, or of bfloat16 (`brain`): computed in float32 and rounded. `false` where the processor has no
-/// instructions for it, and nothing was done.
+/// Computes `n` elements of float16, or of bfloat16 (`brain`), in float32 and rounds them. Returns
+/// `false` and does nothing where the processor lacks the instructions.
 ///
 /// # Safety
 /// Operands have `n` elements or one, and `to` has `n`, which overlap none that are read later.
@@ -179,7 +179,7 @@ mod eights {
         }
     }
 
-    /// As [`super::pairs`].
+    /// See [`super::pairs`].
     #[target_feature(enable = "avx2,f16c")]
     pub unsafe fn pairs<const BRAIN: bool>(
         pair: Pair,
@@ -270,7 +270,7 @@ mod tests {
     use super::*;
     use half::bf16;
 
-    /// Each pair is what widening, computing and narrowing one after the other gives, to the bit.
+    /// Each pair gives bitwise the same as widening, computing and narrowing in sequence.
     #[test]
     fn pairs_are_their_operations() {
         let n = 2 * usize::from(u16::MAX) + 3;

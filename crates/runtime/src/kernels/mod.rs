@@ -1,4 +1,4 @@
-//! Computational kernels, chosen at run time by what the processor can do.
+//! Computational kernels, selected at run time by the processor's features.
 
 pub mod attention;
 mod by_double;

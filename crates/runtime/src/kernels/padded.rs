@@ -1,9 +1,9 @@
 //! A channel with its padding around it, columns sorted by their remainder modulo the stride, so
-//! that the inputs of neighbouring outputs are neighbours and no place needs a check.
+//! that the inputs of adjacent outputs are adjacent and no position needs a check.
 
 use crate::kernels::simd::Simd;
 
-/// Sizes of a window's way over an image.
+/// The parameters of a window that slides over an image.
 #[derive(Clone, Copy)]
 pub struct Window {
     /// Height and width of the image.
@@ -14,13 +14,13 @@ pub struct Window {
     pub window: (usize, usize),
     /// Steps.
     pub stride: (usize, usize),
-    /// Distances of the window's places.
+    /// The dilation of the window.
     pub dilation: (usize, usize),
-    /// Padding above and to the left; negative cuts.
+    /// Padding above and to the left; negative crops.
     pub pad: (isize, isize),
 }
 
-/// Where a channel's elements lie in padded form.
+/// The layout of a channel's elements in padded form.
 #[derive(Clone, Copy)]
 pub struct Padded {
     rows: usize,
@@ -46,7 +46,7 @@ impl Padded {
         let (oh, ow) = window.output;
         let (kh, kw) = (window.window.0.max(1), window.window.1.max(1));
         let sw = window.stride.1;
-        // Sizes beyond all memory stay so: who asks for that much is told that there is none.
+        // Sizes saturate: a request beyond all memory fails as out of memory.
         let reach = |n: usize, step: usize, taps: usize, distance: usize| {
             let places = (n - 1).saturating_mul(step);
             places
@@ -79,12 +79,12 @@ impl Padded {
         self.rows.saturating_mul(self.row).saturating_add(SLACK)
     }
 
-    /// Where the input of output column 0 lies for a place of the window, from the output row's
-    /// first row on; the inputs of the other columns follow.
+    /// Returns the offset of the input of output column 0 for a window position, from the output
+    /// row's first row on; the inputs of the other columns follow.
     #[inline(always)]
     pub fn tap(&self, ky: usize, kx: usize) -> usize {
         let column = kx * self.window.dilation.1;
-        // Divisions by numbers that are not known take longer than all that is done with the place.
+        // Divisions by variables take longer than all that is done with the position.
         let (phase, at) = match self.window.stride.1 {
             1 => (0, column),
             2 => (column % 2, column / 2),
@@ -93,7 +93,7 @@ impl Padded {
         ky * self.window.dilation.0 * self.row + phase * self.phase + at
     }
 
-    /// Copies some columns of a row to their places.
+    /// Copies some columns of a row to their positions.
     #[inline(always)]
     unsafe fn spread(&self, from: *const f32, to: *mut f32, columns: std::ops::Range<usize>) {
         let (sw, column) = (self.window.stride.1, self.first + columns.start);
@@ -108,7 +108,7 @@ impl Padded {
         }
     }
 
-    /// Copies a channel; the padding around it must be there already, and stays.
+    /// Copies a channel; the padding around it must be there already, and is unchanged.
     ///
     /// # Safety
     /// `x` is a channel of the image and `out` has room for [`Padded::floats`].
@@ -158,10 +158,10 @@ impl Padded {
         }
     }
 
-    /// As [`Padded::fill`] for steps of four.
+    /// Like [`Padded::fill`], for strides of four.
     ///
     /// # Safety
-    /// As [`Padded::fill`].
+    /// See [`Padded::fill`].
     #[inline(always)]
     pub unsafe fn fill_fours<S: Simd>(&self, x: *const f32, out: *mut f32) {
         let (h, w) = self.window.image;

@@ -7,7 +7,7 @@ use crate::kernels::strips::STREAM;
 use crate::kernels::vmath::exp_below;
 use crate::threads::Share;
 
-/// Elements one thread should at least handle; several operations each (`--example bench_threads`).
+/// The minimum number of elements per thread; several operations each (`--example bench_threads`).
 const GRAIN: usize = 16 << 10;
 
 #[inline(always)]
@@ -49,7 +49,7 @@ pub(crate) unsafe fn only<S: Simd>(v: S, n: usize) -> S {
         if n == S::LANES {
             return v;
         }
-        // Through memory, the processor would wait for a store that is narrower than what is read.
+        // Through memory, the load would stall on a narrower store (no store forwarding).
         static ONES: [f32; 16] = [1.0; 16];
         let here = S::load_part(ONES.as_ptr(), n).eq(S::splat(1.0));
         S::select(here, v, S::splat(0.0))
@@ -77,8 +77,9 @@ pub(crate) unsafe fn largest<S: Simd>(n: usize, x: *const f32) -> f32 {
     }
 }
 
-/// One row: the largest element is taken away first, so that nothing overflows. `between` has the row's exponentials:
-/// the result itself, or room in the first cache for a result that is written past the caches (`stream`).
+/// Computes one row: the largest element is subtracted first, so that nothing overflows. `between`
+/// holds the row's exponentials: the result itself, or cached scratch memory for a result that is
+/// written with non-temporal stores (`stream`).
 #[inline(always)]
 unsafe fn softmax_row<S: Simd>(
     n: usize,
@@ -187,7 +188,8 @@ unsafe fn softmax_rows<S: Simd>(
     }
 }
 
-/// Whether a result is written past the caches: it is large, and every row is aligned for vectors.
+/// Returns whether a result is written with non-temporal stores: it is large, and every row is
+/// aligned for vectors.
 fn past_caches(rows: usize, n: usize, y: *const f32) -> bool {
     (y as usize).is_multiple_of(64) && n.is_multiple_of(16) && rows * n * 4 >= STREAM
 }
@@ -248,7 +250,7 @@ pub unsafe extern "C" fn rx_softmax_f32(
 /// Logarithm of the softmax of each row.
 ///
 /// # Safety
-/// As [`rx_softmax_f32`].
+/// See [`rx_softmax_f32`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_log_softmax_f32(
     ctx: *mut RxContext,
@@ -261,14 +263,14 @@ pub unsafe extern "C" fn rx_log_softmax_f32(
     unsafe { softmax(ctx, rows, cols, x, y, true) }
 }
 
-/// What a layer normalisation does to each row.
+/// The operations of a layer normalisation on each row.
 #[derive(Clone, Copy)]
 struct Norm {
     n: usize,
     gamma: *const f32,
     beta: *const f32,
     epsilon: f32,
-    /// Whether the result is written past the caches.
+    /// Whether the result is written with non-temporal stores.
     stream: bool,
 }
 

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::context::RxContext;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
-/// Scratch memory of a context that goes back when this does.
+/// Scratch memory of a context that is freed on drop.
 pub(crate) struct Scratch {
     context: *mut RxContext,
     /// The memory.
@@ -13,7 +13,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// `None` without memory, which the context has recorded.
+    /// Returns `None` when out of memory, which the context has recorded.
     pub fn new(context: &mut RxContext, bytes: usize) -> Option<Scratch> {
         // SAFETY: the context lives.
         let memory = unsafe { rx_scratch_alloc(context, bytes.max(1) as u64) };

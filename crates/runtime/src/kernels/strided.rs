@@ -8,7 +8,7 @@ use std::ffi::c_void;
 
 /// Loops deeper than this are merged or refused: most axes of a call.
 pub const MAX_RANK: usize = 16;
-/// Bytes one thread should at least move.
+/// The minimum number of bytes per thread.
 const GRAIN: usize = 128 << 10;
 
 /// One loop of a copy: extent, and strides of both sides in elements.
@@ -19,7 +19,7 @@ struct Loop {
     dst: i64,
 }
 
-/// The loops of a copy, outermost first, with what can be one loop made one.
+/// The loops of a copy, outermost first, with loops merged where possible.
 #[derive(Clone, Copy)]
 struct Nest {
     loops: [Loop; MAX_RANK],
@@ -60,7 +60,7 @@ impl Nest {
         Some(nest)
     }
 
-    /// With the loop along the source's lines inside, so that blocks see both directions.
+    /// Moves the loop along the source's lines inside, so that blocks traverse both directions.
     fn turned(mut self) -> Self {
         let r = self.rank;
         if r > 2
@@ -107,7 +107,7 @@ unsafe fn run(size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
     }
 }
 
-/// Goes over all but the two innermost loops with a counter.
+/// Iterates over all but the two innermost loops with a counter.
 unsafe fn walk<T: Copy>(nest: Nest, mut src: *const T, mut dst: *mut T) {
     let one = Loop {
         n: 1,
@@ -144,10 +144,10 @@ unsafe fn walk<T: Copy>(nest: Nest, mut src: *const T, mut dst: *mut T) {
 
 /// Bytes from which on a row is copied by a call.
 const ROW: usize = 128;
-/// Elements of a row from which on matrices are turned over in blocks.
+/// The number of elements of a row from which on matrices are transposed in blocks.
 const SIDE: i64 = 4;
 
-/// Two loops: rows that lie side by side, matrices that are turned over, elements that are repeated, or any steps.
+/// Copies two loops: contiguous rows, transposed matrices, repeated elements, or any strides.
 unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
     // SAFETY: the callers' promise.
     unsafe {
@@ -178,7 +178,7 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
     }
 }
 
-/// Rows whose elements lie side by side on both sides.
+/// Copies rows whose elements are contiguous on both sides.
 unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
     // SAFETY: the callers' promise.
     unsafe {
@@ -198,7 +198,7 @@ unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
     }
 }
 
-/// Copies at least `N` bytes, as many at a time; the last ones may be copied twice.
+/// Copies at least `N` bytes, `N` at a time; the last ones may be copied twice.
 #[inline(always)]
 unsafe fn pieces<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let mut at = 0;
@@ -264,7 +264,7 @@ unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, d
     }
 }
 
-/// Bytes of elements that lie side by side on both sides.
+/// Returns the bytes of elements that are contiguous on both sides.
 fn compact(size: usize, shape: &[i64], src: &[i64], dst: &[i64]) -> Option<usize> {
     let mut step = 1;
     for ((&n, &s), &d) in shape.iter().zip(src).zip(dst).rev() {
@@ -279,7 +279,7 @@ fn compact(size: usize, shape: &[i64], src: &[i64], dst: &[i64]) -> Option<usize
 /// Copies between two strided layouts.
 ///
 /// # Safety
-/// As [`copy`]; the arrays have `ndim` elements.
+/// Like [`copy`]; the arrays have `ndim` elements.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_copy_strided(
     ctx: *mut RxContext,
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn rx_copy_strided(
         // SAFETY: the caller's promise.
         unsafe {
             let [shape, from, to] = [shape, src_strides, dst_strides].map(|p| extents(ndim, p));
-            // A result in the place of its operand is there already.
+            // A result in its operand's memory is there already.
             if std::ptr::eq(src, dst) && from == to {
                 return 0;
             }

@@ -1,22 +1,24 @@
-//! Matrices turned over: `to[j * step_to + i] = from[i * step_from + j]`.
+//! Matrix transposition: `to[j * step_to + i] = from[i * step_from + j]`.
 //!
-//! Squares of as many elements as a register has are turned over in registers. Where the rows that are written lie close
-//! together they go straight there; else a block whose rows are two lines of the cache is turned over in memory of its own,
-//! so that both sides are read and written in whole lines, however many rows lie a power of two apart.
+//! Squares of as many elements as a register has are transposed in registers. Where the destination
+//! rows are close together they are written directly; otherwise a block whose rows are two cache
+//! lines is transposed in scratch memory, so that both sides are read and written in whole lines,
+//! however many rows are a power of two apart.
 
 use super::simd::{Isa, isa};
 use std::mem::MaybeUninit;
 
-/// Most elements of a block's row.
+/// The maximum number of elements of a block's row.
 const ROW: usize = 64;
 /// A block's memory: the largest one has 64 rows of 2 bytes.
 const ROOM: usize = ROW * 128 / size_of::<u128>();
-/// Bytes over which the rows that are written may be spread, so that the first cache holds all their lines.
+/// The number of bytes over which the destination rows may be spread, so that the first-level cache
+/// holds all their lines.
 const CLOSE: usize = 16 << 10;
 
 /// # Safety
-/// `from` has `rows` rows of `columns` elements, `step_from` apart; `to` has `columns` rows of `rows` elements, `step_to`
-/// apart, and overlaps it nowhere. Elements may lie anywhere.
+/// `from` has `rows` rows of `columns` elements, `step_from` apart; `to` has `columns` rows of
+/// `rows` elements, `step_to` apart, and overlaps it nowhere. Elements may lie anywhere.
 pub(super) unsafe fn turn<T: Copy>(
     (rows, columns): (usize, usize),
     from: *const T,
@@ -55,7 +57,8 @@ pub(super) unsafe fn turn<T: Copy>(
     }
 }
 
-/// Pieces of `n`, each `most` long; the last one may overlap the one before it, so that it is no shorter than `least`.
+/// Returns pieces of `n`, each `most` long; the last one may overlap the one before it, so that it
+/// is no shorter than `least`.
 fn parts(n: usize, most: usize, least: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..n).step_by(most.max(1)).map(move |first| {
         let first = first.min(n.saturating_sub(least));
@@ -63,7 +66,8 @@ fn parts(n: usize, most: usize, least: usize) -> impl Iterator<Item = (usize, us
     })
 }
 
-/// The side of the squares that there are instructions for, at most `most`; 1 where there are none.
+/// Returns the side of the squares that there are instructions for, at most `most`; 1 where there
+/// are none.
 fn side(size: usize, most: usize) -> usize {
     let wide = isa() >= Isa::Avx2;
     match size {
@@ -77,7 +81,7 @@ fn side(size: usize, most: usize) -> usize {
     }
 }
 
-/// Elements of which a square is turned over in registers; places and steps are bytes.
+/// Elements of which a square is transposed in registers; addresses and strides are in bytes.
 trait Square {
     /// Bytes of an element.
     const SIZE: usize;
@@ -104,7 +108,8 @@ impl<const SIZE: usize> Square for One<SIZE> {
     }
 }
 
-/// Turns over a matrix that has at least as many rows and columns as a square; the last squares overlap those before them.
+/// Transposes a matrix that has at least as many rows and columns as a square; the last squares
+/// overlap those before them.
 #[inline(always)]
 unsafe fn each<Q: Square>(
     (rows, columns): (usize, usize),
@@ -126,7 +131,7 @@ unsafe fn each<Q: Square>(
     }
 }
 
-/// Turns over a matrix that has at least `side` rows and columns.
+/// Transposes a matrix that has at least `side` rows and columns.
 #[inline(always)]
 unsafe fn squares<T: Copy>(
     extents: (usize, usize),
@@ -170,7 +175,7 @@ mod x86 {
     use crate::kernels::simd::{Avx2, Simd};
     use std::arch::x86_64::*;
 
-    /// As [`each`], with the instructions of AVX2.
+    /// Like [`each`], with AVX2 instructions.
     #[target_feature(enable = "avx2")]
     pub unsafe fn wide<Q: Square>(
         extents: (usize, usize),

@@ -19,11 +19,12 @@ unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
     }
 }
 
-/// `ln 2` in two parts, of which products of the first with small whole numbers are exact.
+/// `ln 2` split in two parts, where products of the first with small integers are exact.
 const LN2_HI: f32 = 355.0 / 512.0;
 const LN2_LO: f32 = -2.121_944_4e-4;
 
-/// `(e^r - 1 - r) / r^2` for `r` within half of ln 2: pairs of terms are independent of each other, so that chains are short.
+/// `(e^r - 1 - r) / r^2` for `r` within half of ln 2: pairs of terms are independent of each other,
+/// so that dependency chains are short.
 #[inline(always)]
 unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
     // SAFETY: the callers' promise.
@@ -35,7 +36,7 @@ unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
     }
 }
 
-/// `e^x` where the result is a normal number, elsewhere anything; NaN stays.
+/// `e^x` where the result is a normal number, elsewhere undefined; NaN is propagated.
 #[inline(always)]
 unsafe fn exp_normal<S: Simd>(x: S) -> S {
     // SAFETY: the callers' promise.
@@ -58,15 +59,16 @@ pub unsafe fn exp<S: Simd>(x: S) -> S {
     // SAFETY: the caller's promise.
     unsafe {
         let y = exp_normal(x);
-        // The greatest argument with a finite result, and the least whose result is a normal number.
+        // The greatest argument with a finite result, and the least whose result is a normal
+        // number.
         let y = S::select(S::splat(88.722_83).lt(x), S::splat(f32::INFINITY), y);
         S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
     }
 }
 
-/// `e^x` for `x ≤ 0`, as softmax takes it of differences from the largest element: within 3 units in the last place
-/// down to `e^-40`, 6 beyond; 0 where the result is no normal number. With fewer operations than [`exp`], which
-/// knows nothing of its argument.
+/// `e^x` for `x ≤ 0`, as in softmax for differences from the largest element: within 3 units in the
+/// last place down to `e^-40`, 6 beyond; 0 where the result is not a normal number. With fewer
+/// operations than [`exp`], which assumes nothing about its argument.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.
@@ -77,7 +79,7 @@ pub unsafe fn exp_below<S: Simd>(x: S) -> S {
     unsafe {
         let n = x.mul(S::splat(std::f32::consts::LOG2_E)).round();
         let r = if S::FUSED {
-            // The product is exact; what ln 2 lost when it was rounded is 1.9e-9 for each of n.
+            // The product is exact; the rounding error of ln 2 is 1.9e-9 for each of n.
             n.fma(S::splat(-LN2), x)
         } else {
             n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), x))
@@ -141,7 +143,7 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
     const LN2: f32 = std::f32::consts::LN_2;
     // SAFETY: the caller's promise.
     unsafe {
-        // From here on the result is 1; the operand order lets NaN through.
+        // From here on the result is 1; the operand order propagates NaN.
         let a = S::splat(9.1).min(x.abs());
         let a = a.add(a);
         let n = a.mul(S::splat(std::f32::consts::LOG2_E)).round();
@@ -158,14 +160,15 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
     }
 }
 
-/// `sinh x`, or `cosh x` with `even`, by `t = (e^|x| - 1) / 2`, which is exact near 0, too: the former is
-/// `t + t / (2t + 1)`, the latter `t + (1 + 1 / (2t + 1)) / 2`. Halves, because `e^|x|` leaves the range first.
+/// `sinh x`, or `cosh x` with `even`, by `t = (e^|x| - 1) / 2`, which is exact near 0, too: the
+/// former is `t + t / (2t + 1)`, the latter `t + (1 + 1 / (2t + 1)) / 2`. Halves, because `e^|x|`
+/// overflows first.
 #[inline(always)]
 unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
     // SAFETY: the callers' promise.
     unsafe {
         let one = S::splat(1.0);
-        // From here on the result is infinite; the operand order lets NaN through.
+        // From here on the result is infinite; the operand order propagates NaN.
         let a = S::splat(89.5).min(x.abs());
         let n = a.mul(S::splat(std::f32::consts::LOG2_E)).round();
         let r = n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), a));
@@ -208,7 +211,8 @@ pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: boo
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, even: bool)) }
 }
 
-/// `atan x`: beyond the tangents of a sixteenth turn and of three, the angle from an eighth of a turn or a quarter on.
+/// `atan x`: beyond the tangents of a sixteenth of a turn and of three sixteenths, as the angle
+/// from an eighth of a turn or a quarter.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.
@@ -237,7 +241,7 @@ pub unsafe fn atan<S: Simd>(x: S) -> S {
                 -0.333_333_16,
             ],
         );
-        // What a quarter and an eighth of a turn lost when they were rounded.
+        // The rounding errors of a quarter and an eighth of a turn.
         let rest = S::select(far, S::splat(-4.371_139e-8), S::splat(-2.185_569_4e-8));
         let rest = S::select(middle, rest, zero);
         let base = S::select(
@@ -338,9 +342,9 @@ unsafe fn rsqrt<S: Simd>(x: S) -> S {
     unsafe { S::splat(1.0).div(x.sqrt()) }
 }
 
-/// Sine, or cosine with `quarter` 1: the argument is `n π/2 + r`, and `n + quarter` says which of
-/// the two polynomials and which sign. Beyond the range, and without fused multiplication, which
-/// the reduction needs, the scalar function does it.
+/// Sine, or cosine with `quarter` 1: the argument is `n π/2 + r`, and `n + quarter` selects the
+/// polynomial and the sign. Out of range, and without fused multiply-add, which the reduction
+/// needs, the scalar function computes it.
 #[inline(always)]
 unsafe fn sine<S: Simd>(x: S, quarter: f32, scalar: fn(f32) -> f32) -> S {
     // SAFETY: the callers' promise.
@@ -367,7 +371,7 @@ unsafe fn sine<S: Simd>(x: S, quarter: f32, scalar: fn(f32) -> f32) -> S {
         let q = q.sub(q.mul(S::splat(0.25)).round().mul(S::splat(4.0)));
         let odd = q.abs().eq(S::splat(1.0));
         let y = S::select(odd, cos, sin);
-        // Quarters 0 and 1 keep the sign, 2 (or -2) and -1 (or 3) turn it.
+        // Quarters 0 and 1 keep the sign, 2 (or -2) and -1 (or 3) flip it.
         let minus = S::splat(0.0).sub(y);
         let keep = S::select(q.eq(S::splat(0.0)), y, minus);
         S::select(q.eq(S::splat(1.0)), y, keep)
@@ -456,7 +460,8 @@ pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *m
     }
 }
 
-/// Four times the exponent, where all exponents are the same and such that roots and products give the power.
+/// Returns four times the exponent, where all exponents are the same and such that roots and
+/// products compute the power.
 unsafe fn quarters(n: usize, y: *const f32) -> Option<i32> {
     // SAFETY: the callers' promise.
     unsafe {

@@ -1,4 +1,4 @@
-//! Which file gives which argument.
+//! The assignment of files to arguments.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::object::{RxFields, RxObject};
 use crate::tensor::rx_tensor_copy;
 use crate::values::rx_alloc_tuple;
 
-/// A parameter of the entry, and the arrays that it takes: itself, or the fields of a tuple.
+/// A parameter of the entry, and its arrays: itself, or the fields of a tuple.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     name: String,
@@ -18,21 +18,21 @@ pub struct Parameter {
     slots: Vec<Slot>,
 }
 
-/// What one array is for.
+/// The role of one array.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Slot {
     /// `p`, or `p.0` for a field.
     pub name: String,
     /// The type, as it is written.
     pub ty: String,
-    /// How many tuples begin before it, and how many end behind it.
+    /// The number of tuples that begin before it, and that end after it.
     tuples: (usize, usize),
 }
 
 /// Why there are no arguments.
 #[derive(Debug)]
 pub enum Wrong {
-    /// The program is called wrongly.
+    /// The program was called incorrectly.
     Called(String),
     /// This file cannot be used.
     File(String, String),
@@ -46,7 +46,8 @@ impl Parameter {
     }
 }
 
-/// The leaves of a type: tuples are in parentheses, and whatever else it has in brackets belongs to a leaf.
+/// Returns the leaves of a type: tuples are in parentheses, and any other brackets belong to a
+/// leaf.
 fn slots(name: &str, ty: &str) -> Vec<Slot> {
     let mut out: Vec<Slot> = Vec::new();
     let mut path: Vec<usize> = Vec::new();
@@ -93,7 +94,7 @@ fn slots(name: &str, ty: &str) -> Vec<Slot> {
     out
 }
 
-/// How a program is called.
+/// Returns the usage line of a program.
 pub fn usage(program: &str, parameters: &[Parameter], result: &str) -> String {
     let slots: Vec<&Slot> = parameters.iter().flat_map(|p| &p.slots).collect();
     let files: String = slots.iter().map(|s| format!(" {}.npy", s.name)).collect();
@@ -124,7 +125,7 @@ pub fn usage(program: &str, parameters: &[Parameter], result: &str) -> String {
     out
 }
 
-/// Reads the arguments into objects, which are the caller's, however this ends.
+/// Reads the arguments into objects, which the caller owns, also on failure.
 pub fn read(
     ctx: *mut RxContext,
     parameters: &[Parameter],
@@ -142,7 +143,8 @@ pub fn read(
             open.extend((0..slot.tuples.0).map(|_| Vec::new()));
             let (path, array) = arrays.next().ok_or_else(|| missing(slot))?;
             let dims = &array.shape;
-            // SAFETY: the context lives; the array has as many bytes as its shape and element type say.
+            // SAFETY: the context lives; the array has as many bytes as its shape and element type
+            // say.
             let object = unsafe {
                 rx_tensor_copy(
                     ctx,

@@ -1,7 +1,7 @@
-//! The whole of a program around a compiled entry: what `relaxc --emit exe` links its `main` to.
+//! The program around a compiled entry: what `relaxc --emit exe` links its `main` to.
 //!
-//! Arguments are read from NumPy's files, which may come from anywhere: whatever is in them, the program ends with a
-//! sentence and not otherwise.
+//! Arguments are read from NumPy's files, which are untrusted: whatever they contain, the program
+//! fails only with an error message.
 
 mod arguments;
 pub mod npy;
@@ -22,14 +22,14 @@ use crate::release::rx_release;
 use arguments::{Parameter, Wrong};
 pub use unreadable::Unreadable;
 
-/// What a program is.
+/// The description of a program.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RxProgram {
     /// The entry.
     pub entry:
         unsafe extern "C" fn(*mut RxContext, *const *mut RxObject, i32, *mut *mut RxObject) -> i32,
-    /// How many parameters it has.
+    /// The number of parameters.
     pub count: i32,
     /// The name and the type of each.
     pub params: *const [*const c_char; 2],
@@ -37,11 +37,11 @@ pub struct RxProgram {
     pub result: *const c_char,
 }
 
-/// Whether the program ended well.
+/// The exit status of success.
 const WELL: i32 = 0;
 /// It failed while it ran.
 const FAILED: i32 = 1;
-/// It was called wrongly, or a file cannot be read.
+/// It was called incorrectly, or a file cannot be read.
 const WRONG: i32 = 2;
 
 /// Runs a program; the result is its exit code.
@@ -102,12 +102,12 @@ fn word(text: &CStr) -> OsString {
 }
 
 fn fail(what: &str, why: &str, code: i32) -> i32 {
-    // Nothing can be told to whoever closed the stream.
+    // The stream was closed, so that there is nobody to report it to.
     let _ = writeln!(std::io::stderr(), "{what}: {why}");
     code
 }
 
-/// What the context says of its last error.
+/// Returns the context's last error.
 fn said(ctx: *mut RxContext) -> String {
     // SAFETY: the context lives, and its text until the next call.
     let text = unsafe { CStr::from_ptr(rx_last_error(ctx)) };
@@ -155,7 +155,7 @@ fn run(
     code
 }
 
-/// Prints a result. A reader that went away is no error.
+/// Prints a result. A closed pipe is not an error.
 fn shown(name: &str, out: *mut RxObject) -> i32 {
     let mut to = std::io::BufWriter::with_capacity(1 << 16, std::io::stdout().lock());
     // SAFETY: the result is a live value.

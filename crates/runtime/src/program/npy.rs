@@ -1,5 +1,5 @@
-//! NumPy's files of one array, formats 1.0 to 3.0: a header of one line, `{'descr': '<f4', 'fortran_order': False,
-//! 'shape': (2, 3), }`, and the elements.
+//! NumPy's files of one array, formats 1.0 to 3.0: a header of one line,
+//! `{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }`, and the elements.
 
 use crate::object::{DL_BFLOAT, DL_BOOL, DL_FLOAT, DL_INT, DL_UINT, DLDataType};
 
@@ -16,11 +16,11 @@ pub struct Array {
     pub bytes: Vec<u8>,
 }
 
-/// More axes than this has no array of NumPy.
+/// The maximum number of axes of a NumPy array.
 const AXES: usize = 64;
 
-/// Reads a file. `ty` is the type of the parameter that it is for: NumPy has no bfloat16, and two bytes without a sign
-/// are taken for its bits.
+/// Reads a file. `ty` is the type of its parameter: NumPy has no bfloat16, so two-byte unsigned
+/// integers are interpreted as its bits.
 ///
 /// # Errors
 /// It is no such file, or holds something else than numbers.
@@ -90,7 +90,7 @@ fn shortened(header: &str) -> String {
     header.trim().chars().take(100).collect()
 }
 
-/// What stands behind a key of the header.
+/// Returns the text after a key of the header.
 fn value<'h>(header: &'h str, key: &str) -> Option<&'h str> {
     header.split_once(key).map(|v| v.1.trim_start())
 }
@@ -113,7 +113,7 @@ fn extents(text: &str) -> Option<Vec<i64>> {
     Some(out)
 }
 
-/// The element type of a description such as `<f4`, and whether its bytes are the other way round.
+/// Returns the element type of a description such as `<f4`, and whether its bytes must be swapped.
 fn element(descr: &str, ty: &str) -> Option<(DLDataType, bool)> {
     let (order, rest) = descr.split_at_checked(1)?;
     let (big, rest) = match order {
@@ -135,7 +135,7 @@ fn element(descr: &str, ty: &str) -> Option<(DLDataType, bool)> {
     Some((DLDataType { code, bits, lanes }, big))
 }
 
-/// Elements that stand column by column, row by row. `from` has as many as `shape` says.
+/// Converts elements from column-major to row-major order. `from` has as many as `shape` says.
 fn turned(from: &[u8], shape: &[i64], size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(from.len());
     let mut steps = Vec::with_capacity(shape.len());

@@ -10,8 +10,8 @@ use crate::tensor::look::{
 };
 use crate::values::{rx_field, rx_field_count, rx_kind, rx_tag};
 
-/// Writes each tensor of a value as a line with its shape and a line for each element, and a line for each constructor
-/// before its fields.
+/// Writes each tensor of a value as a line with its shape and a line for each element, and a line
+/// for each constructor before its fields.
 ///
 /// # Safety
 /// `value` is a live value.

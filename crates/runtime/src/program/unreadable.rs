@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why a file, or a member of one, cannot be read: a clause about it, "is damaged".
+/// Why a file, or a member of one, cannot be read: a predicate of it, "is damaged".
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreadable(pub String);
 

@@ -1,6 +1,6 @@
 //! Archives of arrays: PKWARE's APPNOTE 4.3, members stored as they are or deflated.
 //!
-//! Nothing in the file is believed: every position and size is checked against what is there.
+//! The file is untrusted: every position and size is checked against the actual bytes.
 
 use std::borrow::Cow;
 
@@ -12,17 +12,18 @@ pub struct Member {
     /// Its name.
     pub name: String,
     deflated: bool,
-    /// Where its header is.
+    /// The offset of its header.
     header: usize,
-    /// How many bytes it has in the file, and how many it is said to have.
+    /// Its length in the file, and its declared uncompressed length.
     packed: usize,
     size: usize,
 }
 
-/// No array of this many bytes is taken out of a compressed member: what is a few bytes there may be any number here.
+/// No array of this many bytes is extracted from a compressed member: a few bytes there can declare
+/// any size.
 const LARGEST: usize = 1 << 36;
 
-/// Whether a file is an archive.
+/// Returns whether a file is an archive.
 pub fn is(bytes: &[u8]) -> bool {
     bytes.starts_with(b"PK\x03\x04") || bytes.starts_with(b"PK\x05\x06")
 }
@@ -54,7 +55,7 @@ pub fn members(bytes: &[u8]) -> Result<Vec<Member>, Unreadable> {
     Ok(out)
 }
 
-/// How many members there are, and where the list of them begins.
+/// Returns the number of members, and the offset of their directory.
 fn directory(bytes: &[u8]) -> Option<(usize, usize)> {
     const END: usize = 22;
     let last = bytes.len().checked_sub(END)?;
@@ -66,7 +67,7 @@ fn directory(bytes: &[u8]) -> Option<(usize, usize)> {
     if count != 0xffff && at != 0xffff_ffff {
         return Some((count, at));
     }
-    // The longer form: a locator before the end says where it is.
+    // The 64-bit form: a locator before the end has its offset.
     let locator = end.checked_sub(20)?;
     if !bytes[locator..].starts_with(b"PK\x06\x07") {
         return Some((count, at));
@@ -81,7 +82,8 @@ fn directory(bytes: &[u8]) -> Option<(usize, usize)> {
     ))
 }
 
-/// A member of the directory, and where the next one is. `None` where the bytes end.
+/// Reads a member of the directory, and returns the offset of the next one. `None` where the bytes
+/// end.
 fn member(bytes: &[u8], at: usize) -> Option<Result<(Member, usize), Unreadable>> {
     if !bytes.get(at..)?.starts_with(b"PK\x01\x02") {
         return None;
@@ -119,7 +121,7 @@ fn member(bytes: &[u8], at: usize) -> Option<Result<(Member, usize), Unreadable>
     Some(Ok((member, next)))
 }
 
-/// Puts the longer forms of numbers in place that say they are longer.
+/// Replaces numbers that are marked as too large by their 64-bit forms.
 fn longer(mut extra: &[u8], numbers: [&mut usize; 3]) -> Option<()> {
     let mut fields: &[u8] = &[];
     while extra.len() >= 4 {
@@ -139,7 +141,7 @@ fn longer(mut extra: &[u8], numbers: [&mut usize; 3]) -> Option<()> {
     Some(())
 }
 
-/// What is in a member.
+/// Returns the contents of a member.
 ///
 /// # Errors
 /// It does not lie in the file, or is not what it says.
@@ -161,7 +163,7 @@ pub fn contents<'b>(bytes: &'b [u8], member: &Member) -> Result<Cow<'b, [u8]>, U
             false => Err("is damaged: its sizes disagree".into()),
         };
     }
-    // It cannot be more than this many times as large.
+    // The compression ratio is limited to this.
     let most = own
         .len()
         .saturating_mul(1100)

@@ -1,4 +1,4 @@
-//! Tensors that take over the memory of a dead one, and those that grow in place.
+//! Tensors that reuse the memory of a dead one, and those that grow in place.
 
 use std::ptr::copy_nonoverlapping;
 
@@ -8,9 +8,9 @@ use crate::object::{DLDataType, Kind, RxObject, RxTensor, Storage};
 use crate::release::{rx_is_unique, rx_retain};
 use crate::values::is;
 
-/// A tensor with unset elements for a result that is computed element by element: `dead` itself, with one
-/// reference more, when nobody else holds it and it has the element type and extents wanted; a new one
-/// otherwise.
+/// Returns a tensor with uninitialised elements for a result that is computed element by element:
+/// `dead` itself, with one more reference, when it has no other references and has the required
+/// element type and extents; a new one otherwise.
 ///
 /// # Safety
 /// `ctx` is a context; `dead` is a live value; `shape` has `ndim` elements.
@@ -38,13 +38,14 @@ pub unsafe extern "C" fn rx_reuse_tensor(
     }
 }
 
-/// A tensor with unset elements for a result that begins with the elements of `dead` and goes on along the first
-/// axis: `dead` itself, with one reference more, when nobody else holds it and its block has room, and a new one
-/// otherwise. Its extents are still the old ones then, so that what computes the result can read them;
+/// Returns a tensor with uninitialised elements for a result that begins with the elements of
+/// `dead` and extends it along the first axis: `dead` itself, with one more reference, when it has
+/// no other references and its block is large enough, and a new one otherwise. Its extents are
+/// still the old ones then, so that the computation of the result can read them;
 /// [`rx_tensor_grown`] follows.
 ///
-/// What grows by little will grow again: a new block has half as much room again, so that a sequence of appended
-/// rows copies each row a bounded number of times.
+/// What grows by little will grow again: a new block has half as much spare capacity, so that a
+/// sequence of appended rows copies each row a bounded number of times.
 ///
 /// # Safety
 /// `ctx` is a context; `dead` is a live value; `shape` has `ndim` elements.
@@ -142,7 +143,7 @@ mod tests {
         unsafe {
             let mut tensor = rx_alloc_tensor(ctx, DLDataType::F32, 2, [0, 16].as_ptr());
             let (mut moves, mut kept) = (0, null_mut());
-            // From one cache line to well beyond what one class of blocks holds.
+            // From one cache line to well beyond one size class of blocks.
             for row in 0..5000 {
                 let before = tensor;
                 tensor = append(ctx, tensor, row);

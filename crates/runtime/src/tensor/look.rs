@@ -1,4 +1,4 @@
-//! Looking into tensors, and checking them against what an entry expects.
+//! Inspecting tensors, and checking them against what an entry expects.
 
 use std::ffi::{c_char, c_void};
 use std::ptr::{null, null_mut};
@@ -10,7 +10,7 @@ use crate::object::{
 };
 use crate::values::is;
 
-/// The tensor behind a value, if it is one.
+/// Returns the tensor of a value, if it is one.
 unsafe fn tensor<'a>(object: *const RxObject) -> Option<&'a RxTensor> {
     // SAFETY: the callers' promise: null or live.
     unsafe {
@@ -22,7 +22,7 @@ unsafe fn tensor<'a>(object: *const RxObject) -> Option<&'a RxTensor> {
     }
 }
 
-/// Rank; 0 for what is no tensor.
+/// Returns the rank; 0 for a value that is not a tensor.
 ///
 /// # Safety
 /// `object` is null or a live value.
@@ -42,7 +42,7 @@ pub unsafe extern "C" fn rx_tensor_shape(object: *const RxObject) -> *const i64 
     unsafe { tensor(object) }.map_or(null(), |t| t.shape.cast_const())
 }
 
-/// Element type; zeros for what is no tensor.
+/// Returns the element type; zeros for a value that is not a tensor.
 ///
 /// # Safety
 /// `object` is null or a live value.

@@ -10,15 +10,15 @@ use crate::release::rx_release;
 /// The flag of a tensor in the list of its block.
 pub(crate) const PLACED: u8 = 1;
 
-/// As [`rx_tensor_view`], for a block of memory that a program manages itself: the bytes are not those of a tensor that
-/// was placed there before and is still alive.
+/// Like [`rx_tensor_view`], for a block of memory that a program manages itself: the bytes are not
+/// those of a tensor that was placed there before and is still alive.
 ///
-/// Invariant: the `scalar` of such a block, which has one axis and so no use for it, is the first of the tensors that are
-/// placed in it, and the `scalar` of each (their `data` lies in the block) the next; `flags` marks them, and
-/// `unplace` takes them out when they go.
+/// Invariant: the `scalar` of such a block, which has one axis and so no use for it, is the first
+/// of the tensors that are placed in it, and the `scalar` of each (their `data` is in the block)
+/// the next; `flags` marks them, and `unplace` unlinks them when they are freed.
 ///
 /// # Safety
-/// As [`rx_tensor_view`]; `block` was made for nothing else.
+/// Like [`rx_tensor_view`]; `block` was made for nothing else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_place_tensor(
     ctx: *mut RxContext,
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn rx_place_tensor(
     }
 }
 
-/// Puts a view into the list of those placed in its owner, a block of memory.
+/// Links a view into the list of those placed in its owner, a block of memory.
 pub(super) unsafe fn list(tensor: *mut RxTensor) {
     // SAFETY: the callers made the view.
     unsafe {
@@ -74,7 +74,7 @@ pub(super) unsafe fn list(tensor: *mut RxTensor) {
     }
 }
 
-/// Takes a tensor that goes out of the list of those placed in its block.
+/// Unlinks a tensor that is freed from the list of those placed in its block.
 ///
 /// # Safety
 /// `tensor` is marked as placed, and its owner lives.

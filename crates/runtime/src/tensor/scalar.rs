@@ -8,7 +8,7 @@ use crate::context::{RxContext, Status};
 use crate::object::{DL_BFLOAT, DL_BOOL, DL_FLOAT, DL_INT, DL_UINT, DLDataType, RxObject};
 use crate::release::rx_release;
 
-/// Writes a number as an element; false for element types that hold no numbers.
+/// Writes a number as an element; returns false for element types that are not numbers.
 ///
 /// # Safety
 /// `to` has room for an element.

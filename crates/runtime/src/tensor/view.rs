@@ -1,4 +1,4 @@
-//! Tensors over a part of another's memory, and over other extents of it.
+//! Tensors over a part of another's memory, or with other extents.
 
 use std::ptr::{copy_nonoverlapping, null_mut};
 
@@ -70,7 +70,7 @@ pub unsafe extern "C" fn rx_tensor_view(
     }
 }
 
-/// The tensor with another shape of as many elements; consumes `tensor`.
+/// Returns the tensor with another shape of as many elements; consumes `tensor`.
 ///
 /// # Safety
 /// `ctx` is a context, `tensor` an owned value or null, `shape` has `ndim` elements and is not
@@ -105,7 +105,8 @@ pub unsafe extern "C" fn rx_tensor_reshape(
             (*ctx).fail(Status::Shape, &message);
             return null_mut();
         }
-        // The block has room for as many extents as it was made with, or up to the next 64 bytes.
+        // The block has space for as many extents as it was created with, or up to the next 64
+        // bytes.
         let own_shape = t.cast::<u8>().add(64).cast::<i64>();
         let room = ((*t).ndim as usize).next_multiple_of(8);
         let inplace = (*t).header.refs == 1

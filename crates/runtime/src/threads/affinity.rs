@@ -1,25 +1,25 @@
 //! Processors of their own for the workers.
 //!
-//! The kernel wakes a worker near the thread that calls it. In a virtual machine, where a processor that waits looks as
-//! if its host had taken it away, that is the caller's own processor, and both take turns on it for milliseconds
-//! (`bench_threads` shows it). So each worker is bound to a processor that the caller is not on, and makes room when
-//! the caller comes there.
+//! The kernel wakes a worker near the thread that calls it. In a virtual machine, where a waiting
+//! processor is indistinguishable from one that the host has descheduled, that is the caller's own
+//! processor, and both time-share it for milliseconds (`bench_threads` shows it). So each worker is
+//! bound to a processor that the caller is not on, and moves away when the caller comes there.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// Which processors the workers of a pool are bound to.
+/// The processors that the workers of a pool are bound to.
 ///
 /// Invariant: they and the caller's are different.
 pub(super) struct Places {
-    /// Where the caller was last.
+    /// The last processor of the caller.
     caller: AtomicUsize,
-    /// Each worker's; empty where the process may not use so many.
+    /// Each worker's; empty where the process may not use that many.
     own: Vec<AtomicUsize>,
 }
 
 impl Places {
-    /// Places for so many workers, which run anywhere until [`bind`](Self::bind).
+    /// Creates slots for so many workers, which run anywhere until [`bind`](Self::bind).
     pub fn new(workers: usize) -> Self {
         let none = Self {
             caller: AtomicUsize::new(0),
@@ -43,14 +43,14 @@ impl Places {
         }
     }
 
-    /// Binds a worker to its place.
+    /// Binds a worker to its processor.
     pub fn bind(&self, worker: usize, thread: &JoinHandle<()>) {
         if let Some(own) = self.own.get(worker) {
             system::bind(thread, own.load(Ordering::Relaxed));
         }
     }
 
-    /// Sends the worker that is where the caller is now to where the caller was.
+    /// Moves the worker on the caller's current processor to the caller's previous one.
     pub fn make_room(&self, workers: &[JoinHandle<()>]) {
         if self.own.is_empty() {
             return;
@@ -75,13 +75,13 @@ mod system {
     use std::os::unix::thread::JoinHandleExt;
     use std::thread::JoinHandle;
 
-    /// The processor that the calling thread is on.
+    /// Returns the processor that the calling thread is on.
     pub fn here() -> Option<usize> {
         // SAFETY: it takes and keeps nothing.
         usize::try_from(unsafe { libc::sched_getcpu() }).ok()
     }
 
-    /// The processors that the process may use.
+    /// Returns the processors that the process may use.
     pub fn allowed() -> Vec<usize> {
         // SAFETY: a set of processors is plain bits, and the call gets its size.
         unsafe {
@@ -94,7 +94,7 @@ mod system {
         }
     }
 
-    /// Binds a thread. Where that is not allowed, it runs anywhere.
+    /// Binds a thread. Where that is not permitted, it runs anywhere.
     pub fn bind(thread: &JoinHandle<()>, processor: usize) {
         // SAFETY: as above; the number came from such a set, and the thread was not joined.
         unsafe {

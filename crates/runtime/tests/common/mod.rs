@@ -1,4 +1,4 @@
-//! What the kernel tests and benches share.
+//! Helpers that the kernel tests and benches share.
 #![allow(dead_code)] // Each file uses its part.
 
 use relax_runtime::context::{RxContext, rx_context_create, rx_context_destroy, rx_set_threads};
@@ -60,8 +60,8 @@ impl Random {
     }
 }
 
-/// A product of `m` by `k` and `k` by `n` numbers without gaps between rows, which the arrays have to hold;
-/// `transposed`: B is stored as `n` by `k`.
+/// A product of `m` by `k` and `k` by `n` numbers without gaps between rows, which the arrays have
+/// to hold; `transposed`: B is stored as `n` by `k`.
 pub fn dense<A, B, C>(
     (m, n, k): (usize, usize, usize),
     transposed: bool,

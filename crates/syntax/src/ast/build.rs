@@ -1,4 +1,4 @@
-//! Making nodes, by the parser's actions and by whoever prints a module.
+//! Creating nodes, for the parser's actions and for printing a module.
 
 use relax_base::{Span, Symbol};
 
@@ -10,7 +10,7 @@ impl Ast {
         Self::default()
     }
 
-    /// Gives back the room that is reserved for more nodes.
+    /// Releases the capacity that is reserved for more nodes.
     pub fn shrink(&mut self) {
         self.exprs.shrink();
         self.types.shrink();
@@ -73,7 +73,7 @@ impl Ast {
         self.attrs.push(Attr { key, value, span })
     }
 
-    /// Adds a binding place `%name: ty`.
+    /// Adds a binder `%name: ty`.
     pub fn binder(&mut self, name: Symbol, ty: Option<TypeId>, span: Span) -> BinderId {
         self.binders.push(Binder {
             name,
@@ -140,7 +140,7 @@ impl Ast {
         self.ty(TypeExprKind::Apply { head, args }, span)
     }
 
-    /// Adds `(items)`; the comma of one-tuples is written by the printer.
+    /// Adds `(items)`; the printer writes the comma of one-tuples.
     pub fn type_tuple(&mut self, items: impl IntoIterator<Item = TypeId>, span: Span) -> TypeId {
         let items = self.make_list(items);
         let comma = items.len() == 1;
@@ -171,7 +171,7 @@ impl Ast {
         self.ty(kind, span)
     }
 
-    /// Takes the signature of a [`TypeExprKind::Fn`] apart: parameters, result, relations.
+    /// Destructures the signature of a [`TypeExprKind::Fn`]: parameters, result, relations.
     pub fn fn_type(
         &self,
         signature: List<TypeId>,

@@ -9,13 +9,14 @@ use super::{
 /// An expression with its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
-    /// Where it stands.
+    /// Its source location.
     pub span: Span,
 }
 
-/// The index of an object that is written out and not referred to: `VirtualDevice(device_type=1)`.
+/// The index of an object that is written in place rather than referred to:
+/// `VirtualDevice(device_type=1)`.
 pub const VERBATIM: u32 = u32::MAX;
 
 /// The forms of expressions. Attribute values are expressions too ([`ExprKind::List`] occurs only
@@ -52,14 +53,15 @@ pub enum ExprKind {
     Str(Symbol),
     /// `meta[key][index]`
     Meta {
-        /// `relay.Constant`; the whole text of an object that is written out in place.
+        /// `relay.Constant`; the whole text of an object that is written in place.
         key: Symbol,
-        /// The index in the section's list of that key; [`VERBATIM`] for such an object.
+        /// The index in the section's list of that key; [`VERBATIM`] for an object in place.
         index: u32,
     },
     /// `(a, b)`, `(a,)`, `()`
     Tuple(List<ExprId>),
-    /// `(e)`, `((e))`: an expression, never itself in parentheses, and in how many pairs it stands.
+    /// `(e)`, `((e))`: an expression, never itself in parentheses, and its number of pairs of
+    /// parentheses.
     Paren(ExprId, u32),
     /// `[a, b]`, in attributes.
     List(List<ExprId>),
@@ -74,7 +76,7 @@ pub enum ExprKind {
     },
     /// `f(a, b, key=value)`
     Call {
-        /// What is called.
+        /// The callee.
         callee: ExprId,
         /// Arguments.
         args: List<ExprId>,
@@ -101,7 +103,7 @@ pub enum ExprKind {
     },
     /// `match (e) { … }`, `match? (e) { … }`
     Match {
-        /// What is matched.
+        /// The scrutinee.
         scrutinee: ExprId,
         /// The clauses.
         clauses: List<ClauseId>,
@@ -109,11 +111,11 @@ pub enum ExprKind {
         complete: bool,
     },
     /// `{ stmts tail }`; without braces when `braces` is false (the inside of parentheses, the
-    /// right side of a match clause, a whole file).
+    /// right-hand side of a match clause, a whole file).
     Block {
         /// The statements.
         stmts: List<StmtId>,
-        /// The result. `None` stands for the unit value.
+        /// The result. `None` means the unit value.
         tail: Option<ExprId>,
         /// Whether the block is written in braces.
         braces: bool,
@@ -199,7 +201,7 @@ impl NumSuffix {
             }
         })
     }
-    /// Whether it says floating point.
+    /// Returns whether the suffix is that of a float.
     pub fn is_float(self) -> bool {
         matches!(self, NumSuffix::F | NumSuffix::Float(_) | NumSuffix::Bf16)
     }
@@ -271,7 +273,7 @@ impl BinOp {
             BinOp::Or => "||",
         }
     }
-    /// How tightly it binds; larger binds tighter. The numbers are TVM's, `&&` and `||` below.
+    /// Returns its precedence; higher binds tighter. The numbers are TVM's, `&&` and `||` below.
     pub fn precedence(self) -> u8 {
         match self {
             BinOp::Mul | BinOp::Div | BinOp::FloorDiv | BinOp::Mod => 12,
@@ -295,7 +297,7 @@ pub struct Attr {
     pub span: Span,
 }
 
-/// A binding place: `%x`, `%x: T`, `%x {virtual_device=…}: T`; in operators also `name: T = 1`.
+/// A binder: `%x`, `%x: T`, `%x {virtual_device=…}: T`; in operators also `name: T = 1`.
 #[derive(Clone, Copy, Debug)]
 pub struct Binder {
     /// The name without its sigil.
@@ -304,7 +306,7 @@ pub struct Binder {
     pub sigil: bool,
     /// The annotation.
     pub ty: Option<TypeId>,
-    /// What stands in braces after the name.
+    /// The attributes in braces after the name.
     pub attrs: List<AttrId>,
     /// The default value (parameters of `op` items).
     pub default: Option<ExprId>,
@@ -323,12 +325,12 @@ pub struct TypeParam {
     pub span: Span,
 }
 
-/// What `def @f` and `fn` have in common.
+/// The common part of `def @f` and `fn`.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
     /// Type parameters.
     pub type_params: List<TypeParamId>,
-    /// Whether they stand in `<…>`.
+    /// Whether they are written in `<…>`.
     pub angle: bool,
     /// Parameters.
     pub params: List<BinderId>,
@@ -347,9 +349,9 @@ pub struct Function {
 /// A statement with its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Stmt {
-    /// What it is.
+    /// Its kind.
     pub kind: StmtKind,
-    /// Where it stands, its `;` included.
+    /// Its source location, including its `;`.
     pub span: Span,
 }
 
@@ -360,14 +362,14 @@ pub enum StmtKind {
     Error,
     /// `let %x: T = e;`
     Let {
-        /// What is bound.
+        /// The bound variable.
         binder: BinderId,
         /// Its value.
         value: ExprId,
     },
     /// `%x: T = e;`
     Bind {
-        /// What is bound.
+        /// The bound variable.
         binder: BinderId,
         /// Its value.
         value: ExprId,
@@ -389,7 +391,7 @@ pub enum StmtKind {
     Output(List<ExprId>),
     /// `for %i, %j in grid(m, n) { … }`, the body a block in braces.
     For {
-        /// How the iterations run.
+        /// How the iterations are executed.
         kind: ForKind,
         /// The loop variables and extents.
         loops: List<LoopId>,
@@ -398,7 +400,7 @@ pub enum StmtKind {
     },
     /// `while (%low[] < %high[]) { … }`, the body a block in braces.
     While {
-        /// Read before each round; the loop ends where it is false.
+        /// Evaluated before each iteration; the loop ends where it is false.
         cond: ExprId,
         /// The body.
         body: ExprId,
@@ -407,7 +409,7 @@ pub enum StmtKind {
     Store {
         /// An [`ExprKind::Index`].
         target: ExprId,
-        /// What is done.
+        /// The kind of store.
         op: StoreOp,
         /// The value.
         value: ExprId,
@@ -426,7 +428,7 @@ pub enum StmtKind {
     },
 }
 
-/// How the iterations of a loop run.
+/// How the iterations of a loop are executed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ForKind {
     /// One after the other.
@@ -439,7 +441,7 @@ pub enum ForKind {
     Unroll,
 }
 
-/// What a store does with the element.
+/// How a store updates the element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StoreOp {
     /// `=`
@@ -475,9 +477,9 @@ pub struct Clause {
 /// A pattern with its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Pat {
-    /// What it is.
+    /// Its kind.
     pub kind: PatKind,
-    /// Where it stands.
+    /// Its source location.
     pub span: Span,
 }
 

@@ -7,11 +7,11 @@ use super::{BinderId, CtorId, ExprId, FnId, List, TypeId, TypeParamId};
 /// An item with its place.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
-    /// What it is.
+    /// Its kind.
     pub kind: ItemKind,
-    /// Where it stands.
+    /// Its source location.
     pub span: Span,
-    /// The place of its name, or of the keyword where it has none.
+    /// The span of its name, or of the keyword where it has none.
     pub name_span: Span,
 }
 
@@ -27,7 +27,7 @@ pub enum ItemKind {
         /// The function.
         function: FnId,
     },
-    /// `def @f = meta[…][…]`: a function of another kind, kept in the metadata section.
+    /// `def @f = meta[…][…]`: a function of another kind, stored in the metadata section.
     DefMeta {
         /// The name without its sigil.
         name: Symbol,
@@ -61,7 +61,7 @@ pub struct TypeDef {
     pub data: bool,
     /// Whether it is an `extern type`.
     pub external: bool,
-    /// Whether the parameters stand in `<…>`.
+    /// Whether the parameters are written in `<…>`.
     pub angle: bool,
     /// Whether a list of constructors is written at all.
     pub braces: bool,
@@ -74,7 +74,7 @@ pub struct Ctor {
     pub name: Symbol,
     /// The types of its fields.
     pub fields: List<TypeId>,
-    /// Whether parentheses are written (`Nil()`); without fields both forms mean the same.
+    /// Whether parentheses are written (`Nil()`); without fields both forms are equivalent.
     pub parens: bool,
     /// The result type of the form `Nil : () -> List`.
     pub ret: Option<TypeId>,
@@ -104,7 +104,7 @@ pub struct OpItem {
     pub name: Symbol,
     /// Type parameters.
     pub type_params: List<TypeParamId>,
-    /// Whether they stand in `<…>`.
+    /// Whether they are written in `<…>`.
     pub angle: bool,
     /// Inputs (with sigil) and attributes (without).
     pub params: List<BinderId>,

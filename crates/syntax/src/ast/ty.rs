@@ -1,7 +1,8 @@
 //! Type-level terms.
 //!
 //! Types, shapes and dimension expressions are one sort in the tree: `(n, 4)` is a shape in
-//! `Tensor[(n, 4), float32]` and a tuple of types elsewhere, and only the resolver knows which.
+//! `Tensor[(n, 4), float32]` and a tuple of types elsewhere, which only the resolver can
+//! distinguish.
 
 use relax_base::{Span, Symbol};
 
@@ -10,9 +11,9 @@ use super::{ExprId, List, NumSuffix, TypeId, TypeParamId};
 /// A type-level term with its place.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeExpr {
-    /// What it is.
+    /// Its kind.
     pub kind: TypeExprKind,
-    /// Where it stands.
+    /// Its source location.
     pub span: Span,
 }
 
@@ -36,19 +37,19 @@ pub enum TypeExprKind {
     Name(Symbol),
     /// `Head[a, b]`: tensors, shapes, buffers, data types applied to arguments; also `sh[0]`.
     Apply {
-        /// What is applied.
+        /// The applied head.
         head: TypeId,
         /// The arguments.
         args: List<TypeId>,
     },
     /// `Head(a, b)`: `min`, `max`, `prod` and the Prolog-like spelling of relations.
     Call {
-        /// What is called.
+        /// The called head.
         head: TypeId,
         /// The arguments.
         args: List<TypeId>,
     },
-    /// `(a, b)`; with one element and no comma the parser can't know whether it is a group, a
+    /// `(a, b)`; with one element and no comma the parser can't tell whether it is a group, a
     /// one-dimensional shape or (in TVM) a one-tuple.
     Tuple {
         /// The elements.
@@ -60,12 +61,12 @@ pub enum TypeExprKind {
     Fn {
         /// Type parameters.
         type_params: List<TypeParamId>,
-        /// Whether they stand in `<…>`.
+        /// Whether they are written in `<…>`.
         angle: bool,
         /// Parameter types, then the result type, then the relations after `where`; see
         /// [`super::Ast::fn_type`].
         signature: List<TypeId>,
-        /// How many relations there are.
+        /// The number of relations.
         relations: u16,
     },
     /// `ref(A)`
@@ -141,7 +142,7 @@ impl TypeOp {
             TypeOp::Ge => ">=",
         }
     }
-    /// How tightly it binds; larger binds tighter. All associate to the left.
+    /// Returns its precedence; higher binds tighter. All associate to the left.
     pub fn precedence(self) -> u8 {
         match self {
             TypeOp::Mul | TypeOp::FloorDiv | TypeOp::Mod => 3,

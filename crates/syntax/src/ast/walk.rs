@@ -3,7 +3,7 @@
 use super::{Ast, TypeExprKind, TypeId};
 
 impl Ast {
-    /// Calls `f` with the direct parts of a type-level term, in order of the text.
+    /// Calls `f` with the children of a type-level term, in textual order.
     pub fn type_children(&self, id: TypeId, mut f: impl FnMut(TypeId)) {
         match self.types[id].kind {
             TypeExprKind::Error

@@ -44,13 +44,14 @@ impl Builder<'_> {
         self.expr(kind, l, r)
     }
 
-    /// The minus signs before a literal: the innermost is part of the value already. `first` is
-    /// the position of the outermost sign.
+    /// Applies the minus signs before a literal: the innermost is part of the value already.
+    /// `first` is the position of the outermost sign.
     pub(crate) fn negate(&mut self, e: ExprId, first: u32, r: u32) -> ExprId {
         let (l, inner) = (first, self.ast.exprs[e].span.start);
         let signs = self.slice(l, inner).bytes().filter(|&b| b == b'-').count();
         let node = &mut self.ast.exprs[e];
-        // Comments between the signs may hold minus signs; their number is all that is wrong then.
+        // Comments between the signs may contain minus signs; only the number of signs is wrong
+        // then.
         if signs % 2 == 0 && signs > 0 {
             match &mut node.kind {
                 ExprKind::Int { value, .. } => *value = value.wrapping_neg(),
@@ -141,8 +142,8 @@ impl Builder<'_> {
     }
 }
 
-/// The value of a string literal, quotes included in `text`. Unknown escapes stand for
-/// themselves: TVM printed strings that it had not escaped.
+/// Returns the value of a string literal, quotes included in `text`. Unknown escapes are kept as
+/// they are: TVM printed strings that it had not escaped.
 pub(crate) fn unescape(text: &str) -> Symbol {
     let inner = &text[1..];
     let inner = inner.strip_suffix(['"', '\'']).unwrap_or(inner);

@@ -58,7 +58,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A number that goes on with the name of a variable, from `l` to `r`; the name so far ends
+    /// A number that continues with the name of a variable, from `l` to `r`; the name so far ends
     /// at `m`.
     pub(crate) fn variable(&mut self, m: u32, l: u32, r: u32) -> u32 {
         if m != l {
@@ -68,7 +68,7 @@ impl Builder<'_> {
         r
     }
 
-    /// `meta[key][index]`, or an object that is written out in place.
+    /// `meta[key][index]`, or an object that is written in place.
     pub(crate) fn meta(&mut self, l: u32, r: u32) -> ExprId {
         let text = self.slice(l, r);
         if !text.starts_with("meta") {

@@ -50,7 +50,7 @@ impl Builder<'_> {
         self.operands.push(e.0);
     }
 
-    /// The same for dimension expressions.
+    /// Like `chain`, for dimension expressions.
     pub(crate) fn type_chain(&mut self, n: u32) -> TypeId {
         let n = n as usize;
         let first_op = self.type_ops.len() - n;

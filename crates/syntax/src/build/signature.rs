@@ -69,7 +69,7 @@ impl Builder<'_> {
         m: u32,
     ) -> Box<Item> {
         let name = self.name_symbol(n, m);
-        // `factor=1.0` without a type reads as an attribute; it is a parameter all the same.
+        // `factor=1.0` without a type parses as an attribute; it is a parameter nevertheless.
         let extra: Vec<AttrId> = self.ast.list(head.attrs).collect();
         let mut params: Vec<BinderId> = self.ast.list(head.params).collect();
         for a in extra {
@@ -234,7 +234,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A parameter without sigil: an attribute of an `op` item, a mistake elsewhere.
+    /// A parameter without sigil: an attribute of an `op` item, an error elsewhere.
     pub(crate) fn name_param(
         &mut self,
         l: u32,

@@ -49,7 +49,7 @@ impl Builder<'_> {
         self.ast.binder("".into(), ty, span)
     }
 
-    /// A result `output(…)` is the statement without its `;`.
+    /// Converts a result `output(…)` to the statement without its `;`.
     fn output_at_end(&mut self, n: u32, tail: Option<ExprId>) -> (u32, Option<ExprId>) {
         let Some(e) = tail else { return (n, tail) };
         let Expr { kind, span } = self.ast.exprs[e];
@@ -128,7 +128,7 @@ impl Builder<'_> {
         self.stmt(kind, l, r)
     }
 
-    /// The name that a projection of a variable is where it is bound: `%input.1 = …;`.
+    /// Returns the name that a projection of a variable denotes where it is bound: `%input.1 = …;`.
     fn dotted(&self, target: ExprId) -> Option<Symbol> {
         let mut base = target;
         while let ExprKind::Proj { tuple, .. } = self.ast.exprs[base].kind {

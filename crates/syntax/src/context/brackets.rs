@@ -82,7 +82,7 @@ impl Pass<'_> {
             self.pop(t);
             return;
         }
-        // Round and square brackets do not reach out of braces.
+        // Round and square brackets do not extend beyond braces.
         let found = (1..=inner).rev().find_map(|d| {
             if matches(&self.frames[d]) {
                 return Some(Some(d));
@@ -110,8 +110,8 @@ impl Pass<'_> {
         self.pop(t);
     }
 
-    /// A closing bracket of the wrong sort: the bracket around the innermost one is closed by the
-    /// next token, so this one was meant for the innermost.
+    /// Handles a closing bracket of the wrong kind: the bracket around the innermost one is closed
+    /// by the next token, so this one was meant for the innermost.
     fn mistaken(&mut self, t: Token) {
         let opener = self.top().opener;
         let right = closer(opener.tok);
@@ -132,7 +132,7 @@ impl Pass<'_> {
         self.pop(Token { tok: right, ..t });
     }
 
-    /// Closes brackets that the token `t` cannot stand in.
+    /// Closes brackets that cannot contain the token `t`.
     pub(super) fn close_before(&mut self, t: Token) {
         if !matches!(t.tok, Tok::Arrow | Tok::LBrace | Tok::Eq | Tok::FatArrow) {
             return;
@@ -154,8 +154,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The outermost square or angle bracket inside the innermost braces or parameters: neither
-    /// `{` nor `=` can stand in these.
+    /// Returns the outermost square or angle bracket inside the innermost braces or parameters:
+    /// these can contain neither `{` nor `=`.
     fn inner_brackets(&self) -> Option<usize> {
         let inner = |f: &Frame| {
             matches!(
@@ -165,13 +165,13 @@ impl Pass<'_> {
         };
         let from = self.frames.iter().rposition(|f| !inner(f))? + 1;
         let square = |f: &Frame| matches!(f.kind, FrameKind::Square | FrameKind::Angle);
-        // Only a bracket that everything further in belongs to: no closure or block between.
+        // Only a bracket that contains everything nested further in: no closure or block between.
         let depth = self.frames[from..].iter().rposition(square)? + from;
         let first = self.frames[from..=depth].iter().position(square)? + from;
         Some(first)
     }
 
-    /// A `=>` stands behind a whole pattern, and behind the index variables of a `compute`.
+    /// Handles `=>`, which follows a complete pattern, or the index variables of a `compute`.
     fn pattern_closes(&self) -> Option<usize> {
         let round = |f: &Frame| {
             matches!(
@@ -189,8 +189,8 @@ impl Pass<'_> {
         (awaited && depth < self.frames.len()).then_some(depth)
     }
 
-    /// An arrow in a list of parameters, where no function type is open, shows that the list was
-    /// not closed.
+    /// Detects an arrow in a list of parameters, where no function type is open: it shows that the
+    /// list was not closed.
     fn arrow_closes(&self) -> Option<usize> {
         let depth = self
             .frames
@@ -267,7 +267,7 @@ impl Pass<'_> {
             );
         }
         self.report(d.suggest("remove it", t.span(), ""));
-        // Where a value is still awaited, the bracket stands for it.
+        // Where a value is still expected, the bracket counts as one.
         let awaited = self
             .last()
             .is_none_or(|l| !ends_operand(l.tok) && l.tok != Tok::Semi);
@@ -286,8 +286,9 @@ impl Pass<'_> {
         }
     }
 
-    /// Which reading of a wrong closing bracket leaves fewer mistakes up to the end of the
-    /// statement: that it closes the frame at `depth`, or that it is one too many?
+    /// Returns which interpretation of a wrong closing bracket leaves fewer errors up to the end of
+    /// the statement: whether it is an extra one, rather than the one that closes the frame at
+    /// `depth`.
     fn is_stray(&self, i: usize, depth: usize) -> bool {
         let from = self.frames.len().saturating_sub(16).max(1);
         let stack: Vec<Tok> = self.frames[from..].iter().map(|f| f.opener.tok).collect();
@@ -298,7 +299,7 @@ impl Pass<'_> {
         stray < closing
     }
 
-    /// Counts the bracket mistakes from `i` to the end of the statement.
+    /// Counts the bracket errors from `i` to the end of the statement.
     fn mismatches(&self, i: usize, mut stack: Vec<Tok>) -> usize {
         let mut count = 0;
         for t in self.input.since(i).iter().take(HORIZON) {
@@ -332,8 +333,8 @@ impl Pass<'_> {
         count + open
     }
 
-    /// Reports brackets that are never closed, as one mistake; `before` is the token that shows
-    /// it, `None` the end of the file.
+    /// Reports brackets that are never closed, as one error; `before` is the token that shows it,
+    /// `None` the end of the file.
     fn unclosed(&mut self, openers: &[Token], before: Option<Token>) {
         let Some(&first) = openers.first() else {
             return;
@@ -374,7 +375,7 @@ impl Pass<'_> {
         self.report(d);
     }
 
-    /// Closes everything: an item begins, or the file ends.
+    /// Closes all brackets: an item begins, or the file ends.
     pub(super) fn close_all(&mut self, before: Option<Token>) {
         let openers: Vec<Token> = self.frames[1..].iter().map(|f| f.opener).collect();
         self.unclosed(&openers, before);
@@ -405,7 +406,7 @@ impl Pass<'_> {
             self.insert_closer();
         }
         if self.frames.len() == 1 && self.segment.is_none() {
-            // After an item: `type T;` ended with its name already, others may carry one too.
+            // After an item: `type T;` ended with its name already, others may have one too.
             if let Some(s) = self.out.segments.last_mut()
                 && s.item
                 && s.end == self.out.tokens.len()
@@ -421,7 +422,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether a `)` for the innermost bracket follows before the block around it ends.
+    /// Returns whether a `)` for the innermost bracket follows before the block around it ends.
     fn closes_later(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for t in self.input.since(i).iter().take(HORIZON * 4) {

@@ -6,7 +6,7 @@ use super::{FrameKind, Pass, Pending};
 use crate::lex::Token;
 use crate::token::Tok;
 
-/// What to do with a word that some other language has.
+/// How to handle a word of another language.
 pub(super) enum Foreign {
     /// Read it as `fn`.
     Fn,
@@ -18,17 +18,17 @@ pub(super) enum Foreign {
     ElseIf,
     /// Read on without it.
     Drop,
-    /// Take everything before this token for a value that could not be read.
+    /// Treat everything before this token as a value that could not be read.
     Value(usize),
-    /// Leave out an item that ends before this token.
+    /// Omit an item that ends before this token.
     Item(usize),
 }
 
-/// How many tokens a look-ahead may cover where it is not otherwise bounded.
+/// The maximum number of tokens of a look-ahead that is not otherwise bounded.
 pub(super) const HORIZON: usize = 512;
 
 impl Pass<'_> {
-    /// The special meaning of the token at `i` in its context, if it has one.
+    /// Returns the special meaning of the token at `i` in its context, if it has one.
     pub(super) fn keyword(&mut self, i: usize) -> Option<Tok> {
         let t = self.input.get(i)?;
         match t.tok {
@@ -75,7 +75,7 @@ impl Pass<'_> {
         })
     }
 
-    /// Whether an item that has no closing brace may end here.
+    /// Returns whether an item that has no closing brace may end here.
     fn item_may_end(&self) -> bool {
         matches!(
             self.item,
@@ -100,7 +100,7 @@ impl Pass<'_> {
             == Some(Tok::For)
     }
 
-    /// Whether `for` at `i` is followed by names and `in`.
+    /// Returns whether `for` at `i` is followed by names and `in`.
     fn begins_loop(&self, i: usize) -> bool {
         let rest = self.input.since(i + 1).iter().take(HORIZON);
         let mut rest = rest.skip_while(|t| t.tok == Tok::Comma || self.is_loop_name(**t));
@@ -111,7 +111,7 @@ impl Pass<'_> {
         t.tok == Tok::Local || t.tok == Tok::Name && self.text(t) != "in"
     }
 
-    /// Whether the `<` at `i` is a bracket.
+    /// Returns whether the `<` at `i` is a bracket.
     fn opens_types(&self, i: usize) -> bool {
         let Some(last) = self.last() else {
             return false;
@@ -132,7 +132,7 @@ impl Pass<'_> {
         if !adjacent || !matches!(last.tok, Tok::Local | Tok::Global | Tok::Name | Tok::Graph) {
             return false;
         }
-        // Type arguments hold no variables, so the stretches looked over are disjoint.
+        // Type arguments contain no variables, so the scanned ranges are disjoint.
         let mut depth = 1;
         let mut before = Tok::Lt;
         for (j, t) in (i + 1..).zip(self.input.since(i + 1)) {
@@ -171,7 +171,7 @@ impl Pass<'_> {
         false
     }
 
-    /// Whether `Name(…) :-` begins at `i`.
+    /// Returns whether `Name(…) :-` begins at `i`.
     pub(super) fn is_prolog(&self, i: usize) -> bool {
         if self.at(i) != Some(Tok::Name) || self.at(i + 1) != Some(Tok::LParen) {
             return false;
@@ -194,7 +194,7 @@ impl Pass<'_> {
         false
     }
 
-    /// Words of other languages that are surely meant as those.
+    /// Recognises words of other languages that cannot have another meaning.
     pub(super) fn foreign(&mut self, i: usize) -> Option<Foreign> {
         let t = self.input.get(i)?;
         let next = self.at(i + 1)?;
@@ -309,12 +309,12 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether an item may begin here.
+    /// Returns whether an item may begin here.
     fn item_place(&self) -> bool {
         self.frames.len() == 1 && (self.segment.is_none() || self.item_may_end())
     }
 
-    /// Where a value that begins before `i` ends: before a separator that is not in brackets, or a
+    /// Returns the end of a value that begins before `i`: a separator that is not in brackets, or a
     /// closing bracket.
     fn value_ends(&self, i: usize) -> usize {
         let (mut depth, mut body, mut at) = (0usize, false, i);
@@ -334,8 +334,8 @@ impl Pass<'_> {
         at
     }
 
-    /// Where an item that is spelled in no way known ends: after its braces or its `;`, or before the
-    /// next item.
+    /// Returns the end of an item with an unknown spelling: after its braces or its `;`, or before
+    /// the next item.
     fn item_ends(&self, i: usize) -> usize {
         let (mut depth, mut at) = (0usize, i);
         for t in self.input.since(i) {
@@ -352,7 +352,8 @@ impl Pass<'_> {
         at
     }
 
-    /// Whether what follows the brackets that open at `i` is that of a relation and not of a call.
+    /// Returns whether the tokens after the brackets that open at `i` are those of a relation and
+    /// not of a call.
     fn is_relation(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for (j, t) in (i..).zip(self.input.since(i).iter().take(HORIZON)) {
@@ -373,7 +374,7 @@ impl Pass<'_> {
         false
     }
 
-    /// Whether the brackets that open at `i` are followed by a body or a result type.
+    /// Returns whether the brackets that open at `i` are followed by a body or a result type.
     fn has_body(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for (j, t) in (i..).zip(self.input.since(i).iter().take(HORIZON)) {
@@ -394,7 +395,7 @@ impl Pass<'_> {
     }
 }
 
-/// Whether an expression or type can end with the token.
+/// Returns whether an expression or type can end with the token.
 pub(super) fn ends_operand(tok: Tok) -> bool {
     matches!(
         tok,
@@ -419,7 +420,7 @@ pub(super) fn ends_operand(tok: Tok) -> bool {
     )
 }
 
-/// Whether an expression can begin with the token and no expression can go on with it.
+/// Returns whether an expression can begin with the token and no expression can continue with it.
 pub(super) fn starts_operand(tok: Tok) -> bool {
     matches!(
         tok,

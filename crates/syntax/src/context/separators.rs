@@ -1,4 +1,4 @@
-//! Missing separators: two things side by side that cannot stand so.
+//! Missing separators: two adjacent tokens that need one between them.
 
 use relax_base::{Code, Diagnostic, Span};
 
@@ -8,7 +8,7 @@ use crate::old::OldForm;
 use crate::token::Tok;
 
 impl Pass<'_> {
-    /// Puts a separator before the token at `i` if one is missing.
+    /// Inserts a separator before the token at `i` if one is missing.
     pub(super) fn separate(&mut self, i: usize, t: &mut Token) {
         let Some(last) = self.last() else { return };
         if last.tok == Tok::Def && t.tok == Tok::Name {
@@ -117,7 +117,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Reports a missing token after `last` and puts it in.
+    /// Reports a missing token after `last` and inserts it.
     fn insert(&mut self, tok: Tok, text: &str, place: &str, last: Token) {
         let at = last.span().at_end();
         self.report(
@@ -139,7 +139,7 @@ impl Pass<'_> {
         });
     }
 
-    /// Whether nothing but `-> type` stands behind the parameters of a closure, which end at `end`.
+    /// Returns whether only `-> type` follows the parameters of a closure, which end at `end`.
     fn after_result(&self, end: usize, first: Option<Tok>) -> bool {
         if self.out.tokens.forgot(end) {
             // Further back than a result type reaches.
@@ -168,7 +168,8 @@ impl Pass<'_> {
             && ty.iter().all(in_type)
     }
 
-    /// What follows the parameters of a closure or of a function type is neither a body nor `->`.
+    /// Reports that the parameters of a closure or of a function type are followed by neither a
+    /// body nor `->`.
     fn after_params(&mut self, first: Option<Tok>, last: Token, t: Token) {
         let closure = match first {
             Some(tok) => tok == Tok::Local,
@@ -192,7 +193,7 @@ impl Pass<'_> {
             )
             .suggest("insert `{`", last.span().at_end(), " {"),
         );
-        // The body cannot be told from what follows it, so it is left out.
+        // The body cannot be distinguished from what follows it, so it is omitted.
         for tok in [Tok::LBrace, Tok::Error, Tok::RBrace, Tok::Semi] {
             self.push_virtual(tok, last.end);
         }
@@ -202,7 +203,7 @@ impl Pass<'_> {
         f.pending = Pending::None;
     }
 
-    /// An item at the top goes on with something that only a body can hold.
+    /// Reports a top-level item that continues with something that only a body can contain.
     fn missing_body(&mut self, f: Frame, last: Token) {
         if !matches!(self.item, Some(Tok::Def | Tok::Op | Tok::PrimFunc)) {
             return;
@@ -313,8 +314,8 @@ impl Pass<'_> {
         f.pending = Pending::None;
     }
 
-    /// Whether the text is one of those up to 0.5, in which statements end with their lines: it says so, or has several
-    /// bindings and no `;` at all.
+    /// Returns whether the text is one of those up to 0.5, in which statements end with their
+    /// lines: its header says so, or it has several bindings and no `;` at all.
     fn has_lines(&mut self) -> bool {
         let old = |span: Span| self.file.slice(span).starts_with("v0.0.1");
         if self.out.version.is_some_and(old) {
@@ -325,13 +326,14 @@ impl Pass<'_> {
         *self.bare.get_or_insert_with(bare)
     }
 
-    /// Whether a token stands on another line than the one before it.
+    /// Returns whether a token is on another line than the one before it.
     fn new_line(&self, last: Token, t: Token) -> bool {
         let between = Span::new(last.end, t.start);
         self.file.slice(between).contains('\n')
     }
 
-    /// Whether the first closing bracket without its opening one is `closer`, in this statement.
+    /// Returns whether the first closing bracket without its opening one is `closer`, in this
+    /// statement.
     fn lacks_opener(&self, i: usize, closer: Tok) -> bool {
         let mut depth = 0usize;
         for t in self.input.since(i).iter().take(super::keywords::HORIZON) {
@@ -346,12 +348,12 @@ impl Pass<'_> {
         false
     }
 
-    /// Whether a statement begins with the token at `i`.
+    /// Returns whether a statement begins with the token at `i`.
     fn starts_statement(&self, i: usize) -> bool {
         i == 0 || matches!(self.at(i - 1), Some(Tok::Semi | Tok::LBrace | Tok::RBrace))
     }
 
-    /// Whether a `=` follows before the statement ends.
+    /// Returns whether a `=` follows before the statement ends.
     fn binds_later(&self, i: usize) -> bool {
         let mut depth = 0usize;
         for t in self.input.since(i).iter().take(super::keywords::HORIZON) {

@@ -1,5 +1,6 @@
-//! The pass over a text as it is read: lexer, pass and parser take turns, and no list of all tokens
-//! is ever made. Files without mistakes are read so; after a mistake, all tokens are wanted.
+//! The pass over a text while it is being read: lexer, pass and parser are interleaved, and no list
+//! of all tokens is ever built. Files without errors are read this way; after an error, all tokens
+//! are needed.
 
 use relax_base::SourceFile;
 
@@ -7,12 +8,12 @@ use super::window::Window;
 use super::{Pass, Prepared};
 use crate::lex::{Lexed, Lexer, Token};
 
-/// Every look-ahead and look-back of the pass that is bounded is shorter than this.
+/// A bound on the bounded look-aheads and look-backs of the pass.
 const REACH: usize = 3072;
 /// The pass makes this many steps at a time.
 const STEPS: usize = 512;
 
-/// Prepared tokens, made when they are asked for.
+/// Prepared tokens, created on demand.
 pub(crate) struct Stream<'s> {
     pass: Pass<'s>,
     lexer: Lexer<'s>,
@@ -41,7 +42,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Goes on with the pass for a while; false at the end.
+    /// Continues the pass for a while; returns false at the end.
     fn advance(&mut self) -> bool {
         if self.finished {
             return false;
@@ -74,7 +75,7 @@ impl<'s> Stream<'s> {
         true
     }
 
-    /// Begins with the next item or expression; says whether it is an item.
+    /// Begins with the next item or expression; returns whether it is an item.
     pub(crate) fn segment(&mut self) -> Option<bool> {
         loop {
             let out = &self.pass.out;
@@ -101,7 +102,8 @@ impl<'s> Stream<'s> {
         t
     }
 
-    /// Makes more tokens of the segment ready; at its end, goes on to the next and returns false.
+    /// Makes more tokens of the segment available; at its end, moves on to the next and returns
+    /// false.
     fn more(&mut self) -> bool {
         loop {
             let out = &self.pass.out;
@@ -129,8 +131,8 @@ impl<'s> Stream<'s> {
         two.into_iter().flatten().collect()
     }
 
-    /// Whether nothing had to be said, and nothing was decided on less than the whole text would have
-    /// shown.
+    /// Returns whether nothing was reported, and no decision was based on less than the whole text
+    /// would have shown.
     pub(crate) fn is_clean(&self) -> bool {
         let out = &self.pass.out;
         self.lexer.diagnostics.is_empty()
@@ -139,12 +141,12 @@ impl<'s> Stream<'s> {
             && !self.pass.cut.get()
     }
 
-    /// Whether the text has headers before its parts.
+    /// Returns whether the text has headers before its parts.
     pub(crate) fn has_parts(&self) -> bool {
         self.pass.out.parts
     }
 
-    /// The headers and the comments, when all is read.
+    /// Returns the headers and the comments, when everything is read.
     pub(crate) fn finish(self) -> (Prepared, Lexed) {
         let lexed = Lexed {
             tokens: Vec::new(),

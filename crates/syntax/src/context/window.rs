@@ -1,8 +1,8 @@
-//! Tokens by number, of which only the newest may still be at hand.
+//! Tokens by number, of which only the newest are kept.
 
 use crate::lex::Token;
 
-/// A list of tokens that may have forgotten its beginning; positions count from the true one.
+/// A list of tokens that may have dropped its beginning; positions count from the original one.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     base: usize,
@@ -23,7 +23,7 @@ impl Window {
     pub(crate) fn get(&self, at: usize) -> Option<Token> {
         self.tokens.get(at.wrapping_sub(self.base)).copied()
     }
-    /// The tokens from a position on, as far as they are at hand.
+    /// Returns the tokens from a position on, as far as they are available.
     pub(crate) fn since(&self, at: usize) -> &[Token] {
         let from = at.saturating_sub(self.base).min(self.tokens.len());
         &self.tokens[from..]
@@ -32,7 +32,7 @@ impl Window {
     pub(crate) fn between(&self, start: usize, end: usize) -> &[Token] {
         &self.tokens[start - self.base..end - self.base]
     }
-    /// Whether the token at a position was forgotten.
+    /// Returns whether the token at a position was dropped.
     pub(crate) fn forgot(&self, at: usize) -> bool {
         at < self.base
     }
@@ -54,7 +54,7 @@ impl Window {
     pub(crate) fn reserve(&mut self, n: usize) {
         self.tokens.reserve(n);
     }
-    /// Forgets the tokens before a position.
+    /// Drops the tokens before a position.
     pub(crate) fn forget(&mut self, before: usize) {
         let n = before.saturating_sub(self.base).min(self.tokens.len());
         self.tokens.drain(..n);

@@ -7,7 +7,7 @@ use crate::lex::{self, Token};
 use crate::parse::parse_lexed;
 use crate::token::Tok;
 
-/// The upgraded text, or `None` where there is nothing to upgrade.
+/// Returns the upgraded text, or `None` where there is nothing to upgrade.
 pub(super) fn upgrade(file: &SourceFile) -> Result<Option<String>, Diagnostics> {
     let lexed = lex::lex(file);
     let tokens = lexed.tokens.clone();

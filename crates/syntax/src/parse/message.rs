@@ -1,4 +1,4 @@
-//! What the parser wanted, in plain words.
+//! Descriptions of what the parser expected, in plain words.
 
 use relax_base::{Code, Diagnostic, SourceFile, Span};
 
@@ -24,7 +24,7 @@ pub(super) fn explain(
             (Span::new(end, end), "the end".to_string())
         }
     };
-    // What is missing is missing behind the last token; what is wrong is wrong where it stands.
+    // A missing token is reported after the last token; a wrong one at its own location.
     if let Want::Token(text, place) = want
         && let Some(last) = last
     {
@@ -35,7 +35,7 @@ pub(super) fn explain(
             if found.is_none() { at } else { span },
             format!("expected `{text}` {place}, found {found_text}"),
         );
-        // One token too many, or another one in its place: putting one in would not do.
+        // An extra token, or another one in its place: an insertion would not help.
         let instead = found.filter(|t| {
             matches!(
                 t.tok,
@@ -134,7 +134,7 @@ fn want(has: &dyn Fn(&str) -> bool, expected: &[String], last: Option<Token>) ->
     }
 }
 
-/// The grammar's name of a terminal in plain words.
+/// Returns a description of a terminal of the grammar in plain words.
 fn plain(terminal: &str) -> &str {
     match terminal {
         "local" => "a variable (`%x`)",

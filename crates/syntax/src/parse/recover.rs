@@ -1,18 +1,18 @@
-//! Going on after an error: the unreadable stretch becomes one token that the grammar accepts as
-//! an expression, a type, a pattern or a parameter, and the segment is parsed again.
+//! Error recovery: the unreadable text becomes one token that the grammar accepts as an expression,
+//! a type, a pattern or a parameter, and the segment is parsed again.
 //!
-//! Invariant: every cut makes the list of tokens shorter or puts an error token where none was,
-//! and the error token is widened when the parser does not take it, so this ends.
+//! Invariant: every cut makes the list of tokens shorter or puts an error token where none was, and
+//! the error token is widened when the parser does not accept it, so this terminates.
 
 use relax_base::Span;
 
 use crate::lex::Token;
 use crate::token::Tok;
 
-/// Whether an error at `at` is only the echo of one that was reported.
+/// Returns whether an error at `at` is only a consequence of one that was reported.
 pub(super) fn is_echo(tokens: &[Token], at: usize) -> bool {
     let error = |i: usize| tokens.get(i).is_some_and(|t| t.tok == Tok::Error);
-    // Brackets that were put in are reported already.
+    // Inserted brackets are reported already.
     let put_in = |i: usize| {
         tokens
             .get(i)
@@ -21,7 +21,7 @@ pub(super) fn is_echo(tokens: &[Token], at: usize) -> bool {
     error(at) || put_in(at) || at > 0 && (error(at - 1) || put_in(at - 1))
 }
 
-/// Whether one of `places` lies in the statement around `at`.
+/// Returns whether one of `places` is in the statement around `at`.
 pub(super) fn in_statement(tokens: &[Token], at: usize, places: &[Span]) -> bool {
     let boundary = |t: &Token| matches!(t.tok, Tok::Semi | Tok::LBrace | Tok::RBrace);
     let at = at.min(tokens.len());
@@ -40,8 +40,8 @@ fn closes(t: Tok) -> bool {
     matches!(t, Tok::RParen | Tok::RSquare | Tok::RBrace | Tok::TGt)
 }
 
-/// Replaces the smallest stretch around `at` that stands between separators. Returns whether
-/// there is anything left to parse again.
+/// Replaces the smallest run around `at` between separators. Returns whether there is anything left
+/// to parse again.
 pub(super) fn cut(tokens: &mut Vec<Token>, at: usize) -> bool {
     let mut at = at;
     loop {
@@ -67,7 +67,7 @@ pub(super) fn cut(tokens: &mut Vec<Token>, at: usize) -> bool {
             // The whole segment is unreadable.
             return tokens.len() > 1;
         }
-        // The grammar takes no error here: go out to the bracket around it.
+        // The grammar accepts no error here: widen to the enclosing bracket.
         match enclosing(tokens, from) {
             Some(open) => at = open,
             None => return false,
@@ -75,7 +75,7 @@ pub(super) fn cut(tokens: &mut Vec<Token>, at: usize) -> bool {
     }
 }
 
-/// The elements around `at`, separators excluded. Error tokens inside are swallowed.
+/// Returns the elements around `at`, separators excluded. Error tokens inside are included.
 fn stretch(tokens: &[Token], at: usize) -> (usize, usize) {
     let boundary = |t: Tok| matches!(t, Tok::Comma | Tok::Semi | Tok::FatArrow | Tok::Eq);
     let mut from = at.min(tokens.len());
@@ -113,7 +113,7 @@ fn stretch(tokens: &[Token], at: usize) -> (usize, usize) {
     (from, to)
 }
 
-/// The bracket that encloses `at`.
+/// Returns the bracket that encloses `at`.
 fn enclosing(tokens: &[Token], at: usize) -> Option<usize> {
     let mut depth = 0usize;
     for i in (0..at).rev() {

@@ -1,4 +1,4 @@
-//! What the tests of this crate share.
+//! Helpers that the tests of this crate share.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use relax_base::{SourceFile, SourceMap};
 use relax_syntax::{Parsed, PrintOptions, Style, Tok, lex, parse, print};
 
-/// Texts that hold every construct.
+/// Texts that contain every construct.
 pub const TEXTS: &[&str] = &[
     include_str!("../texts/language.relay"),
     include_str!("../texts/tvm.relay"),
@@ -17,7 +17,7 @@ pub fn file(text: &str) -> Arc<SourceFile> {
     SourceMap::new().add("test", text).expect("a small text")
 }
 
-/// Parses a text that has no mistakes.
+/// Parses a text without errors.
 pub fn good(text: &str) -> Parsed {
     let file = file(text);
     let parsed = parse(&file);
@@ -49,7 +49,7 @@ pub fn printed(text: &str, style: Style, width: usize) -> String {
     print(&good(text).ast, &options)
 }
 
-/// The tokens of a text without the commas and semicolons that a formatter may add or drop.
+/// Returns the tokens of a text without the commas and semicolons that a formatter may add or drop.
 pub fn tokens(text: &str) -> Vec<String> {
     let file = file(text);
     lex(&file)
@@ -60,7 +60,7 @@ pub fn tokens(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Each comment with the number of tokens (as above) before it.
+/// Returns each comment with the number of tokens (as above) before it.
 pub fn comments(text: &str) -> Vec<(usize, String)> {
     let file = file(text);
     let lexed = lex(&file);

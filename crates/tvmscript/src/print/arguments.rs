@@ -4,17 +4,18 @@ use relax_ir::ExprId;
 
 use crate::table::Operator;
 
-/// What is still to be written of an expression, the last first.
+/// The pending parts of an expression, in reverse order.
 pub(super) enum Part {
     Text(String),
     Value(ExprId),
 }
 
-/// The arguments of a call that is written: inputs by place as long as none is left out, others by name.
+/// The arguments of a call being printed: positional inputs as long as none is omitted, keyword
+/// arguments after that.
 pub(super) struct Arguments<'o> {
     op: &'o Operator,
     parts: Vec<(String, Part)>,
-    /// Whether an input was left out.
+    /// Whether an input was omitted.
     gap: bool,
 }
 

@@ -6,7 +6,7 @@ use relax_tensor::{DType, Tensor};
 use super::{Printer, Stop};
 use crate::strings;
 
-/// Whether an element type's value stands where a type's name is wanted, or a value.
+/// Whether the value of an element type is printed where a type's name is expected, or a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum As {
     /// `"float32"`.
@@ -113,7 +113,7 @@ impl Printer<'_> {
     }
 }
 
-/// A tensor without elements: lists as deep as its shape, up to the extent that is 0.
+/// Prints a tensor without elements: lists nested as deep as its shape, up to the extent that is 0.
 fn empty(shape: &[i64], out: &mut String) {
     let mut text = String::from("[]");
     let zero = shape.iter().position(|&n| n == 0).unwrap_or(0);
@@ -128,7 +128,8 @@ fn empty(shape: &[i64], out: &mut String) {
 fn nested(t: &Tensor, out: &mut String) {
     let shape = t.shape();
     for i in 0..t.len() {
-        // How many lists begin here: those whose elements before this one are a multiple of their size.
+        // The number of lists that begin here: those whose size divides the number of elements
+        // before this one.
         let mut block = 1;
         let mut opens = 0;
         for &n in shape.iter().rev() {
@@ -161,7 +162,7 @@ fn number(t: &Tensor, i: usize, out: &mut String) {
     }
 }
 
-/// Whether a value is the one that a rule names.
+/// Returns whether a value is the one that a rule names.
 pub(super) fn same(a: &AttrValue, b: &AttrValue) -> bool {
     a == b || matches!((a.as_bool(), b), (Some(x), AttrValue::Bool(y)) if x == *y)
 }

@@ -8,7 +8,7 @@ use super::types::Place;
 use super::{Printer, Stop};
 use crate::strings;
 
-/// Where a value goes.
+/// The destination of a value.
 #[derive(Clone)]
 enum Target {
     /// It is returned.
@@ -17,11 +17,11 @@ enum Target {
     Name(String, Option<TypeId>, Option<VarId>),
 }
 
-/// What is still to be printed, the last first.
+/// A pending piece of output, the next one last.
 enum Task {
     /// A line.
     Line(usize, String),
-    /// What computes a value, and where that goes.
+    /// The computation of a value, and its destination.
     Tail(usize, ExprId, Target),
 }
 
@@ -142,7 +142,7 @@ impl Printer<'_> {
         line(out, depth + 1, &text);
     }
 
-    /// Whether a value is printed over several lines.
+    /// Returns whether a value is printed over several lines.
     fn is_block(&self, e: ExprId) -> bool {
         matches!(
             self.m.exprs[e],
@@ -156,7 +156,7 @@ impl Printer<'_> {
             .or_else(|| self.types.and_then(|t| t.var(v)))
     }
 
-    /// What computes a value, up to the next thing that stands over several lines.
+    /// Prints the computation of a value, up to the next construct that takes several lines.
     fn tail(
         &mut self,
         depth: usize,
@@ -252,7 +252,7 @@ impl Printer<'_> {
         format!("R.output({})", names.join(", "))
     }
 
-    /// A target with a name: what is returned is bound first.
+    /// Prints a target with a name: a result is bound first.
     fn named(&mut self, depth: usize, target: Target, e: ExprId, tasks: &mut Vec<Task>) -> Target {
         match target {
             Target::Return => {
@@ -284,7 +284,8 @@ impl Printer<'_> {
         line(out, depth, &bound(&name, ty, &text));
     }
 
-    /// The annotation of a variable; one that is a number and no tensor is written so.
+    /// Returns the annotation of a variable; one that is a number rather than a tensor is annotated
+    /// as such.
     fn var_annotation(&mut self, v: VarId, ty: Option<TypeId>, place: Place) -> Option<String> {
         if self.is_number_var(v)
             && let Some(t) = ty.and_then(|t| self.m.types.as_tensor(t))
@@ -300,7 +301,7 @@ impl Printer<'_> {
         self.numbers.contains(&v) || marked.is_some_and(|a| a.get("scalar").is_some())
     }
 
-    /// Whether a value is a number and no tensor.
+    /// Returns whether a value is a number rather than a tensor.
     fn is_number(&self, e: ExprId) -> bool {
         match &self.m.exprs[e] {
             Expr::Var(v) => self.is_number_var(*v),
@@ -314,7 +315,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether a function gives a number: as it says, or because its value is one.
+    /// Returns whether a function returns a number: by its signature, or because its value is one.
     fn gives_number(&mut self, f: FuncId) -> bool {
         let m = self.m;
         if m.funcs[f].attrs.get("gives_number").is_some() {
@@ -342,7 +343,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Whether the text of a value says its type.
+    /// Returns whether the text of a value determines its type.
     fn says_its_type(&self, e: ExprId) -> bool {
         let Expr::Call { callee, .. } = self.m.exprs[e] else {
             return false;

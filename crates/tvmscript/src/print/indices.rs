@@ -1,9 +1,9 @@
-//! Functions over indices: how TVM writes that a tensor goes from one layout to another.
+//! Index maps: TVM's notation for transforming a tensor from one layout to another.
 
 use relax_ops::Layout;
 
-/// `T.index_map(lambda i0, i1: (i1 // 4, i0, i1 % 4))`: where the element at some indices of one layout is in another.
-/// `None` where the words are no layouts of the same axes.
+/// `T.index_map(lambda i0, i1: (i1 // 4, i0, i1 % 4))`: maps the indices of an element in one
+/// layout to those in another. `None` where the words are not layouts of the same axes.
 pub(super) fn map(from: &str, to: &str) -> Option<String> {
     let (from, to) = (Layout::parse(from)?, Layout::parse(to)?);
     if !from.convertible(&to) {

@@ -33,16 +33,17 @@ pub(crate) enum Stop {
     NoForm(&'static str),
     /// The same for something that has a name.
     NoNamed(String),
-    /// Values are bound to names first: the program is no sequence of bindings.
+    /// Values must be bound to names first: the program is not a sequence of bindings.
     NotNormal,
 }
 
-/// What a printer found out: the text, or why there is none.
+/// The result of printing: the text, or why there is none.
 #[derive(Debug)]
 pub enum Printed {
     /// The text.
     Text(String),
-    /// Values that are used more than once have no names: the module is to be brought to bindings first.
+    /// Values that are used more than once have no names: the module must be normalised to bindings
+    /// first.
     NotNormal,
     /// Constructs that have no form, and the names of the operators among them.
     NoForm(Vec<Diagnostic>, Vec<&'static str>),
@@ -55,24 +56,25 @@ struct Printer<'m> {
     /// Symbols that the body of the function mentions and no signature binds.
     symbols: Vec<DimVar>,
     known: FxHashSet<DimVar>,
-    /// Whether the function names another one.
+    /// Whether the function refers to another one.
     cls: bool,
     /// Whether something refers to the metadata section.
     metadata: bool,
-    /// Variables that are numbers and no tensors, because their values are.
+    /// Variables that are numbers rather than tensors, because their values are.
     numbers: FxHashSet<VarId>,
     class: Symbol,
-    /// Where what is printed stands.
+    /// The source location of what is being printed.
     place: Span,
     not_normal: bool,
-    /// How often each expression of the function is used.
+    /// The number of uses of each expression of the function.
     uses: IdTable<ExprId, u32>,
     errors: Vec<Diagnostic>,
-    /// Operators that Relax has no equal for.
+    /// Operators that Relax has no equivalent for.
     formless: Vec<&'static str>,
 }
 
-/// The text of a module that TVM reads. `types` annotates bindings that have no annotation.
+/// Returns the text of a module in the form that TVM reads. `types` annotates bindings without an
+/// annotation.
 pub fn print(m: &Module, types: Option<&dyn TypeSource>) -> Printed {
     let class = m.script.as_ref().and_then(|s| s.class);
     let mut p = Printer {
@@ -197,7 +199,7 @@ impl Printer<'_> {
         out.push('\n');
     }
 
-    /// Says that something has no form.
+    /// Reports that something has no form.
     fn refuse(&mut self, stop: Stop) {
         let what = match stop {
             Stop::NotNormal => {
@@ -216,7 +218,7 @@ impl Printer<'_> {
         }
     }
 
-    /// The name of a symbol, noted as used.
+    /// Returns the name of a symbol, recorded as used.
     fn dim_name(&mut self, d: DimVar) -> String {
         if !self.names.signature.contains(&d) && self.known.insert(d) {
             self.symbols.push(d);
@@ -224,7 +226,7 @@ impl Printer<'_> {
         self.names.dim(self.m, d)
     }
 
-    /// A type as an annotation; nothing where it is not known.
+    /// Returns a type as an annotation; `None` where it is not known.
     fn annotation(&mut self, ty: Option<TypeId>, place: Place) -> Option<String> {
         match self.ty(ty?, place) {
             Ok(text) => Some(text),
@@ -237,7 +239,7 @@ impl Printer<'_> {
     }
 }
 
-/// Whether a function is only said to be kept as text.
+/// Returns whether a function is only declared to be kept as text.
 fn is_kept(m: &Module, f: FuncId) -> bool {
     let Expr::Call { attrs, .. } = m.exprs[m.funcs[f].body] else {
         return false;

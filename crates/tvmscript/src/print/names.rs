@@ -1,4 +1,4 @@
-//! Names in Python: of symbols once for the whole text, of variables once in their function.
+//! Names in Python: unique in the whole text for symbols, within their function for variables.
 
 use relax_base::Symbol;
 use relax_ir::{FuncId, Module, VarId};
@@ -21,9 +21,9 @@ pub(super) struct Names {
     taken: FxHashSet<String>,
     dims: FxHashMap<DimVar, String>,
     vars: FxHashMap<VarId, String>,
-    /// Names of the variables of the function that is printed.
+    /// Names of the variables of the function being printed.
     local: FxHashSet<String>,
-    /// How often a name was given another number.
+    /// How often a name was made unique by a number.
     counts: FxHashMap<String, u32>,
     /// Names of symbols that signatures bind.
     pub signature: FxHashSet<DimVar>,
@@ -60,14 +60,15 @@ pub(crate) fn python(name: &str) -> String {
 }
 
 impl Names {
-    /// Takes a name that stands in a text that is printed as it is.
+    /// Reserves a name that occurs in a text that is printed verbatim.
     pub fn declare(&mut self, name: Symbol) {
         if self.taken.insert(name.to_string()) {
             self.declared.push(name.to_string());
         }
     }
 
-    /// Names the symbols of a function's signature: those of other functions may have the same name.
+    /// Names the symbols of a function's signature: those of other functions may have the same
+    /// name.
     pub fn signature(&mut self, m: &Module, func: FuncId) {
         let mut own: FxHashSet<String> = FxHashSet::default();
         for &d in &m.funcs[func].dims {
@@ -89,7 +90,7 @@ impl Names {
         }
     }
 
-    /// The name of a symbol; one that no signature binds gets a name that is nowhere else.
+    /// Returns the name of a symbol; one that no signature binds gets a unique name.
     pub fn dim(&mut self, m: &Module, d: DimVar) -> String {
         if let Some(name) = self.dims.get(&d) {
             return name.clone();

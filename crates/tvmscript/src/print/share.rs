@@ -1,28 +1,32 @@
-//! Which parts of expressions get a name of their own: text is a tree, expressions share what they use more than once.
+//! Naming of shared subexpressions: text is a tree, while expressions share what they use more than
+//! once.
 
 use relax_loops::{BinOp, Ex, ExKind, Program, visit_expr};
 use rustc_hash::FxHashMap;
 
-/// Statements whose text is not longer than so many operations stay as they are.
+/// Statements whose text has at most this many operations are printed unchanged.
 const SHORT: u64 = 48;
-/// How much longer than the operations themselves their text has to be before parts are named.
+/// How many times longer than the operations themselves their text has to be before parts are
+/// named.
 const REPEATED: u64 = 2;
-/// A part of fewer operations is written again where it is used again.
+/// A part of fewer operations is repeated where it is used again.
 const PART: u64 = 6;
 
-/// What is known of one part.
+/// The facts about one part.
 struct Seen {
     /// Operations of its text.
     size: u64,
-    /// How often other parts, or the statement, use it.
+    /// The number of uses by other parts, or by the statement.
     uses: u32,
-    /// It cannot fail, so it may be computed where the statement might not have computed it.
+    /// Whether it cannot fail, so that it may be computed where the statement might not have
+    /// computed it.
     total: bool,
-    /// The statement computes it in any case.
+    /// Whether the statement always computes it.
     always: bool,
 }
 
-/// The parts of a statement's expressions that are worth a name, each after those that it uses.
+/// Returns the parts of a statement's expressions that are worth naming, each after those that it
+/// uses.
 pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
     if is_short(exprs) {
         return Vec::new();
@@ -51,7 +55,7 @@ pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
     for e in exprs {
         count(e, true);
     }
-    // Users stand behind what they use, so all of them are met before.
+    // Users come after their operands, so all of them have been visited.
     for e in order.iter().rev() {
         let always = count(e, false);
         for (i, part) in e.children().into_iter().enumerate() {
@@ -60,13 +64,14 @@ pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
     }
     order.retain(|e| {
         let s = &seen[&e.addr()];
-        // Once for itself, in the walk above.
+        // Once for itself, in the traversal above.
         s.uses > 2 && s.size >= PART && (s.always || s.total)
     });
     order.into_iter().cloned().collect()
 }
 
-/// Whether the text of expressions has no more than [`SHORT`] operations: most have, so that nothing is noted of them.
+/// Returns whether the text of expressions has no more than [`SHORT`] operations: most do, so that
+/// nothing is recorded for them.
 fn is_short(exprs: &[&Ex]) -> bool {
     let (mut open, mut size) = (exprs.to_vec(), 0);
     while let Some(e) = open.pop() {
@@ -80,7 +85,7 @@ fn is_short(exprs: &[&Ex]) -> bool {
 }
 
 impl Seen {
-    /// What is known of an expression whose parts were met.
+    /// Returns the facts about an expression whose parts were visited.
     fn of(p: &Program, e: &Ex, seen: &FxHashMap<usize, Seen>) -> Seen {
         let (mut size, mut total) = (1u64, works(p, e));
         for part in e.children() {
@@ -97,7 +102,7 @@ impl Seen {
     }
 }
 
-/// Whether an expression computes its part of this number in any case.
+/// Returns whether an expression always evaluates its part of this number.
 fn computes(e: &Ex, part: usize) -> bool {
     part == 0
         || !matches!(
@@ -106,7 +111,8 @@ fn computes(e: &Ex, part: usize) -> bool {
         )
 }
 
-/// Whether an operation works on anything: it divides by nothing that may be 0, and reads an element that is there.
+/// Returns whether an operation cannot fail: its divisor cannot be 0, and the element that it reads
+/// exists.
 fn works(p: &Program, e: &Ex) -> bool {
     match e.kind() {
         ExKind::Load(b, index) => index.iter().zip(&p.bufs[*b].shape).all(|(at, extent)| {

@@ -9,7 +9,8 @@ use super::share::repeated;
 use super::tir_ops::{Part, binary, float, integer, unary};
 use super::{Printer, Stop};
 
-/// A text that grows beyond this stands for an expression whose parts are shared, and may not be named.
+/// A text that exceeds this length belongs to an expression whose parts are shared, and may not be
+/// named.
 const LONGEST: usize = 1 << 17;
 
 struct Writer<'p> {
@@ -17,15 +18,16 @@ struct Writer<'p> {
     out: String,
     bufs: FxHashMap<Buf, String>,
     vars: FxHashMap<Var, String>,
-    /// Parts of the statement at hand that were given names, by their addresses.
+    /// The named parts of the current statement, by their addresses.
     named: FxHashMap<usize, String>,
     taken: FxHashSet<String>,
-    /// How deep the body stands.
+    /// The nesting depth of the body.
     depth: usize,
 }
 
-/// The program with a dimension of its own for each extent of an output that is computed: the caller says how large an
-/// output is, and TVM wants what the signature says to be what the caller says, letter by letter.
+/// Returns the program with a dimension of its own for each extent of an output that is computed:
+/// the caller determines the size of an output, and TVM requires the signature to agree with the
+/// caller literally.
 fn opened(p: &Program) -> Program {
     let mut p = p.clone();
     for o in p.outputs.clone() {
@@ -158,7 +160,7 @@ impl Writer<'_> {
         }
         let blocks = |s: &Stage| matches!(s, Stage::Compute(_));
         if inner.is_empty() && !p.stages.iter().any(blocks) {
-            // TVM's reader makes the block around all only where something tells it to.
+            // TVM's reader creates the root block only if something requires it.
             self.line(2, "with T.sblock(\"root\"):");
             self.depth = 3;
         }
@@ -176,7 +178,7 @@ impl Writer<'_> {
         if let Some(r) = &c.reduce
             && r.axes.iter().any(|a| a.1.as_int() == Some(0))
         {
-            // What is made of nothing TVM does not begin.
+            // TVM does not initialise a reduction over nothing.
             return self.compute(&Compute {
                 reduce: None,
                 value: r.combiner.identity(p.bufs[c.out].dtype),
@@ -259,7 +261,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Statements, nested ones by a list of what is open.
+    /// Prints statements, nested ones through a list of open constructs.
     fn nest(&mut self, body: &[Stmt]) -> Result<(), Stop> {
         enum Task<'s> {
             Stmt(usize, &'s Stmt),
@@ -283,7 +285,7 @@ impl Writer<'_> {
                 }
             };
             let mut inner: &[Stmt] = &[];
-            // A condition that is computed anew in each round keeps its parts.
+            // A condition that is evaluated in each iteration keeps its parts inline.
             if !matches!(stmt, Stmt::While { .. }) {
                 let exprs: Vec<&Ex> = stmt.exprs().collect();
                 self.name_parts(depth, &exprs)?;
@@ -365,8 +367,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Gives names to what a statement's expressions use again and again, before the statement. The caller forgets them
-    /// behind it.
+    /// Names repeated parts of a statement's expressions, before the statement. The caller forgets
+    /// them after it.
     fn name_parts(&mut self, depth: usize, exprs: &[&Ex]) -> Result<(), Stop> {
         for part in repeated(self.p, exprs) {
             let text = self.ex(&part)?;

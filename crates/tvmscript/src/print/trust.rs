@@ -1,4 +1,5 @@
-//! Whether TVM computes with an operator of Relax what Relay means by its own: where it does not, the call is of a program.
+//! Whether TVM's semantics of an operator of Relax is that of Relay's own: where it is not, the
+//! call is of a program.
 
 use relax_ir::{Attrs, ExprId, TypeId};
 use relax_ops::call_requirements::fits_relax;
@@ -8,7 +9,7 @@ use relax_sym::Dim;
 use super::Printer;
 
 impl Printer<'_> {
-    /// Whether TVM computes what Relay means with these operands.
+    /// Returns whether TVM computes Relay's result with these operands.
     pub(super) fn computes(
         &mut self,
         e: ExprId,
@@ -21,13 +22,13 @@ impl Printer<'_> {
         !open && !empty && !self.chooses(e) && self.takes(def, args, attrs)
     }
 
-    /// The extents of a tensor, where they are said.
+    /// Returns the extents of a tensor, where they are known.
     fn extents(&self, e: ExprId) -> Option<&[Dim]> {
         let ty = self.types?.expr(e)?;
         self.m.types.as_tensor(ty)?.shape.dims()
     }
 
-    /// Whether the extent of a tensor along an axis is known; true of what has no such axis.
+    /// Returns whether the extent of a tensor along an axis is known; true if it has no such axis.
     pub(super) fn knows_extent(&self, e: ExprId, axis: i64) -> bool {
         let dims = self.extents(e).unwrap_or_default();
         let axis = if axis < 0 {
@@ -39,13 +40,14 @@ impl Printer<'_> {
         dim.is_none_or(|d| d.as_const().is_some())
     }
 
-    /// Whether a tensor has no elements: what is made of nothing TVM does not begin.
+    /// Returns whether a tensor has no elements: TVM does not initialise a reduction over nothing.
     fn is_empty(&self, e: ExprId) -> bool {
         let dims = self.extents(e).unwrap_or_default();
         dims.iter().any(|d| d.as_const() == Some(0))
     }
 
-    /// Whether an extent that is not known is 1 or that of the result: TVM takes it for that of the result.
+    /// Returns whether an unknown extent is either 1 or that of the result: TVM assumes that of the
+    /// result.
     fn may_broadcast(&self, e: ExprId, args: &[ExprId]) -> bool {
         let Some(out) = self.extents(e) else {
             return false;
@@ -57,15 +59,15 @@ impl Printer<'_> {
         })
     }
 
-    /// Whether Relax takes these operands, which Relay takes.
+    /// Returns whether Relax accepts these operands, which Relay accepts.
     fn takes(&self, def: &OpDef, args: &[ExprId], attrs: &Attrs) -> bool {
         let types = args.iter().map(|&a| self.types.and_then(|t| t.expr(a)));
         let types: Option<Vec<TypeId>> = types.collect();
         types.is_none_or(|types| fits_relax(def, &self.m.types, &types, attrs))
     }
 
-    /// Whether an extent of a result is the greater or the lesser of others: TVM takes extents that broadcast for equal
-    /// where it cannot tell.
+    /// Returns whether an extent of a result is the maximum or the minimum of others: TVM assumes
+    /// that extents that broadcast are equal where it cannot tell.
     fn chooses(&mut self, e: ExprId) -> bool {
         let Some(ty) = self.types.and_then(|t| t.expr(e)) else {
             return false;

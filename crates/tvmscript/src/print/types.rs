@@ -7,10 +7,10 @@ use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp};
 
 use super::{Printer, Stop};
 
-/// A type whose text is longer is none that a text can hold: types share their parts, and texts cannot.
+/// A type with a longer text is not printable: types share their parts, and texts cannot.
 const LONGEST: usize = 1 << 18;
 
-/// Where a dimension stands: that decides how an expression is written.
+/// The context of a dimension, which decides how an expression is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// In a signature, where an expression is a string.
@@ -73,7 +73,7 @@ fn fitting(text: String) -> Result<String, Stop> {
     }
 }
 
-/// Looks for the greater or lesser of two things.
+/// Searches for the maximum or minimum of two dimensions.
 struct Choice;
 
 impl DimBuilder for Choice {
@@ -98,13 +98,13 @@ impl DimBuilder for Choice {
     }
 }
 
-/// Whether a dimension is the greater or the lesser of others, or made of such.
+/// Returns whether a dimension is, or contains, the maximum or the minimum of others.
 pub(super) fn chooses(d: &Dim) -> bool {
     d.build(&mut Choice)
 }
 
 impl Printer<'_> {
-    /// A dimension; `None` for one that is not known.
+    /// Returns a dimension; `None` for one that is not known.
     pub(super) fn dim(&mut self, d: &Dim) -> Option<String> {
         if let Some(i) = d.as_const() {
             return Some(i.to_string());
@@ -139,7 +139,8 @@ impl Printer<'_> {
         })
     }
 
-    /// Dimensions between brackets, with a comma behind a lone one; `None` where one is not known.
+    /// Returns dimensions in brackets, with a comma after a single one; `None` where one is not
+    /// known.
     pub(super) fn dims(&mut self, dims: &[Dim], place: Place) -> Option<String> {
         let all: Option<Vec<String>> = dims.iter().map(|d| self.placed(d, place)).collect();
         Some(all?.join(", "))
@@ -174,7 +175,7 @@ impl Printer<'_> {
         })
     }
 
-    /// A type. Types nest as deep as a text's brackets may.
+    /// Returns a type. The nesting depth is bounded by that of a text's brackets.
     pub(super) fn ty(&mut self, id: TypeId, place: Place) -> Result<String, Stop> {
         self.nested_type(id, place, 0)
     }

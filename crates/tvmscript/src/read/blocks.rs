@@ -97,7 +97,7 @@ impl Reader<'_> {
         span: Span,
         frames: &mut [Frame],
     ) {
-        // A nested function refers to itself by the variable that was made for it.
+        // A nested function refers to itself by the variable that was created for it.
         let own = match (&self.m.exprs[value], self.names.get(&name)) {
             (Expr::Func(_), Some(Val::Expr(e))) => match self.m.exprs[*e] {
                 Expr::Var(v) if self.m.vars[v].span == span => Some(v),
@@ -151,7 +151,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The value of a branch: what its last binding binds.
+    /// Returns the value of a branch: that of its last binding.
     pub(super) fn branch(&mut self, mut steps: Vec<Step>, span: Span) -> Option<Branch> {
         match steps.pop() {
             Some(Step::Bind(var, value)) if self.m.vars[var].style == VarStyle::Binding => {

@@ -102,7 +102,7 @@ fn zeros(dtype: DType, shape: &[i64]) -> Option<Tensor> {
     Tensor::byte_len(dtype, shape).map(|_| Tensor::zeros(dtype, shape))
 }
 
-/// What numpy makes of them, and TVM of that.
+/// Returns numpy's default type for them, as TVM converts it.
 fn default_type(numbers: &[Number]) -> DType {
     if numbers.iter().any(|n| matches!(n, Number::Float(_))) || numbers.is_empty() {
         DType::F32
@@ -113,7 +113,8 @@ fn default_type(numbers: &[Number]) -> DType {
     }
 }
 
-/// The numbers of nested lists, in order, and the lists' extents. Lists nest no deeper than brackets may.
+/// Returns the numbers of nested lists, in order, and the lists' extents. The nesting depth is
+/// bounded by that of brackets.
 fn flatten(
     value: &Val,
     depth: usize,

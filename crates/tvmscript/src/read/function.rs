@@ -1,4 +1,4 @@
-//! Functions of Relax: their heads, and what becomes of them at their ends.
+//! Functions of Relax: their headers, and the processing at their ends.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, Function, GlobalKind, Var, VarId, VarStyle};
@@ -123,7 +123,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The parameters that are annotated as numbers: extents of parameters behind them may speak of them.
+    /// Collects the parameters that are annotated as numbers: extents of later parameters may refer
+    /// to them.
     fn number_parameters(&mut self, params: List) -> FxHashMap<Symbol, (Span, ExprId)> {
         let mut numbers = FxHashMap::default();
         for param in self.ast.func_params(params).to_vec() {
@@ -143,7 +144,7 @@ impl Reader<'_> {
         numbers
     }
 
-    /// Reports names that only sums and the like in strings speak of.
+    /// Reports names that occur only in expressions in strings.
     fn unbound_in_strings(&mut self) {
         let names = std::mem::take(&mut self.in_strings);
         let unbound = names.into_iter().filter(|(_, (_, alone))| !alone);

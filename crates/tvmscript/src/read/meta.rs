@@ -13,7 +13,7 @@ use crate::codes;
 /// The first eight bytes of a tensor in the stream format.
 const MAGIC: u64 = 0xDD5E_40F0_96B4_A13F;
 
-/// What the section holds.
+/// The contents of the section.
 #[derive(Default)]
 pub(super) struct Section {
     nodes: Option<Value>,
@@ -44,7 +44,7 @@ impl Section {
         self.node(self.node(&list[1])?.get("data")?.get(index)?)
     }
 
-    /// The tensor of an entry: one of itself, or the value of a constant.
+    /// Returns the tensor of an entry: a tensor itself, or the value of a constant.
     fn tensor(&self, node: &Value) -> Option<Tensor> {
         let data = node.get("data")?;
         let text = match data {

@@ -1,4 +1,4 @@
-//! The top of a file, and the class that is the module.
+//! The top level of a file, and the class that is the module.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::{Item, Reader};
 use crate::ast::{Node, NodeId, Stmt, StmtKind};
 use crate::codes;
 
-/// A function definition among others, with what its decorators say.
+/// A function definition with its decorators.
 #[derive(Clone, Copy)]
 struct Definition {
     /// The first decorator's statement, or the definition's own.
@@ -153,7 +153,7 @@ impl Reader<'_> {
         self.names.insert(name, val);
     }
 
-    /// The class: its functions' names first, then what they are.
+    /// Reads the class: its functions' names first, then their bodies.
     fn class(&mut self, at: u32, head: &Stmt, name: Span) {
         let class = self.symbol(name);
         self.script.class = Some(class);

@@ -1,4 +1,4 @@
-//! What expressions of the text stand for.
+//! The values of expressions of the text.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use relax_ir::{AttrValue, ExprId, TypeId};
 use relax_sym::Dim;
 use relax_tensor::DType;
 
-/// What an expression stands for. Nothing is evaluated: operators stay calls, and only what the
-/// language itself asks of names, numbers and lists is worked out.
+/// The value of an expression. Nothing is evaluated: operators stay calls, and only what the
+/// language itself requires of names, numbers and lists is resolved.
 #[derive(Clone, Debug)]
 pub(super) enum Val {
     /// Something that an error was reported for, or that is kept as text.
@@ -47,7 +47,7 @@ pub(super) enum Val {
     Type(TypeId),
     /// The class of the module.
     Class,
-    /// A function of the module, by its place among them.
+    /// A function of the module, by its index.
     Function(usize),
     /// `metadata`, and `metadata["key"]`.
     Metadata(Option<Arc<str>>),
@@ -67,7 +67,7 @@ pub(super) enum Val {
     Decorator(Decorator),
 }
 
-/// What a decorator says.
+/// The meaning of a decorator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Decorator {
     /// `@I.ir_module`.
@@ -84,7 +84,7 @@ pub(super) enum Decorator {
 }
 
 impl Val {
-    /// How messages name it.
+    /// Returns its description in messages.
     pub fn describe(&self) -> &'static str {
         match self {
             Val::Bad => "something that is wrong",
@@ -122,7 +122,7 @@ impl Val {
         }
     }
 
-    /// The value as an attribute; `None` where it is none.
+    /// Returns the value as an attribute; `None` where it is not one.
     pub fn as_attr(&self) -> Option<AttrValue> {
         Some(match self {
             Val::Int(i) => AttrValue::Int(*i),
@@ -134,7 +134,7 @@ impl Val {
             Val::DType(d) => AttrValue::DType(*d),
             Val::Dim(d) => AttrValue::dim(d.clone()),
             Val::Number(d, x) => named(&format!("T.{d}"), AttrValue::Float(*x)),
-            // Values nest as deep as the text's brackets; a limit keeps this from being a matter of the stack.
+            // Values nest as deep as the text's brackets; a limit bounds the recursion.
             Val::List(items) => AttrValue::Array(attrs(items)?),
             Val::Tuple(items) => AttrValue::Array(attrs(items)?),
             Val::Dict(pairs) => {
@@ -155,7 +155,8 @@ fn attrs(items: &[Val]) -> Option<Arc<[AttrValue]>> {
     items.iter().map(Val::as_attr).collect()
 }
 
-/// A value that the text writes as the call of a constructor: `T.float32(0.5)`, `R.str("a")`.
+/// Returns a value that the text writes as the call of a constructor: `T.float32(0.5)`,
+/// `R.str("a")`.
 pub(super) fn named(constructor: &str, value: AttrValue) -> AttrValue {
     AttrValue::Dict([(Symbol::new(constructor), value)].into())
 }

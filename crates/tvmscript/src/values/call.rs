@@ -25,7 +25,7 @@ impl Lowering<'_> {
         self.m.call_attrs(callee, args, attrs, self.place)
     }
 
-    /// A call of an operator of Relax that is kept by its name; it gives an object.
+    /// Creates a call of an operator of Relax that is kept by its name; it returns an object.
     pub(super) fn told(
         &mut self,
         name: &str,
@@ -66,7 +66,7 @@ impl Lowering<'_> {
         self.m.add(new, self.place)
     }
 
-    /// A function of the program, as one that is called directly.
+    /// Returns a function of the program in the form that is called directly.
     pub(super) fn of_global(&mut self, global: GlobalId) -> Known {
         let f = self.m.global_func(global);
         let ret = f.and_then(|f| self.m.funcs[f].ret.or_else(|| self.types.ret(f)));
@@ -205,7 +205,8 @@ impl Lowering<'_> {
         self.cast(st, call, any, to)
     }
 
-    /// The functions that make, read and write a reference. TVM sees that what they are given goes on living.
+    /// Returns the functions that create, read and write a reference. TVM sees that their arguments
+    /// stay live.
     fn cells(&mut self) -> [GlobalId; 3] {
         if let Some(cells) = self.cells {
             return cells;

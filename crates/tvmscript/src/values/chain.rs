@@ -11,7 +11,7 @@ use super::matching::{Matched, Next};
 
 /// The function that is made.
 pub(super) struct State {
-    /// What stands for a variable of the program, and its type.
+    /// The counterpart of a variable of the program, and its type.
     pub scope: FxHashMap<VarId, (ExprId, TypeId)>,
     /// Dimension variables of the program that are known.
     pub dims: FxHashSet<DimVar>,
@@ -31,7 +31,7 @@ impl State {
     }
 }
 
-/// What an expression gives.
+/// The result of an expression.
 pub(super) enum Given {
     /// A value and its type.
     Value(ExprId, TypeId),
@@ -39,13 +39,13 @@ pub(super) enum Given {
     Function(Known),
 }
 
-/// What is done with a value.
+/// The continuation of a value.
 enum Then {
     /// It is the function's.
     Return,
     /// It is bound, and an expression follows.
     Bind(VarId, ExprId),
-    /// It is that of a binding of a block, which an expression follows.
+    /// It is that of a binding of a block, followed by an expression.
     Block(BlockId, usize, ExprId),
 }
 
@@ -159,13 +159,13 @@ impl Lowering<'_> {
         }
     }
 
-    /// How the type of a variable of the program is represented here.
+    /// Returns the representation of the type of a variable of the program.
     pub(super) fn rep_of(&mut self, st: &mut State, v: VarId) -> TypeId {
         let ty = self.var_type(v);
         self.here(st, ty)
     }
 
-    /// How a type is represented here.
+    /// Returns the representation of a type here.
     pub(super) fn here(&mut self, st: &mut State, ty: TypeId) -> TypeId {
         let ty = self.rep(ty);
         st.subst.ty(&mut self.m.types, ty)
@@ -196,7 +196,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// What stands as an argument: a name, a constant, a shape, or a tuple of these.
+    /// Returns an argument: a name, a constant, a shape, or a tuple of these.
     pub(super) fn operand(&mut self, st: &mut State, root: ExprId) -> ExprId {
         let through = |this: &Self, e: ExprId| matches!(this.m.exprs[e], Expr::Tuple(_));
         if !through(self, root) {
@@ -275,7 +275,7 @@ impl Lowering<'_> {
         self.m.add(Expr::Error, Span::NONE)
     }
 
-    /// What an expression gives that is no sequence of bindings.
+    /// Returns the value of an expression that is not a sequence of bindings.
     pub(super) fn value(&mut self, st: &mut State, e: ExprId, var: Option<VarId>) -> Given {
         if !self.m.span(e).is_none() {
             self.place = self.m.span(e);
@@ -375,14 +375,14 @@ impl Lowering<'_> {
         self.apart(st, Code::Body(e), ty, name)
     }
 
-    /// A call of a function that computes a piece of the program.
+    /// Creates a call of a function that computes a piece of the program.
     pub(super) fn apart(&mut self, st: &mut State, code: Code, ty: TypeId, name: &str) -> ExprId {
         let name = format!("{}_{name}", self.name);
         let known = self.lift(st, code, &[], &[], ty, &name);
         self.call_known(st, &known, Vec::new(), Span::NONE)
     }
 
-    /// Brings a value to a type that says more.
+    /// Casts a value to a more precise type.
     pub(super) fn cast(
         &mut self,
         st: &mut State,
@@ -403,7 +403,7 @@ impl Lowering<'_> {
         Given::Value(cast, to)
     }
 
-    /// The clauses of a `match`, the value that is taken apart bound to a variable.
+    /// Converts the clauses of a `match`, with the scrutinee bound to a variable.
     fn matched(
         &mut self,
         st: &mut State,
@@ -438,7 +438,7 @@ impl Lowering<'_> {
         )
     }
 
-    /// A variable for a part of what is matched, with its type as Relay has it.
+    /// Creates a variable for a part of the scrutinee, with its type in Relay.
     pub(super) fn part(&mut self, name: &str, ty: TypeId) -> VarId {
         let (var, _) = self.m.fresh_var(name, None, VarStyle::Binding);
         self.made_types.insert(var, ty);

@@ -1,4 +1,4 @@
-//! What holds of the whole: which functions have effects, where dataflow stands.
+//! Module-wide finishing: which functions have effects, where dataflow blocks are.
 
 use relax_ir::{
     AttrValue, AttrsId, Binding, Block, Expr, ExprId, GlobalId, GlobalKind, Module, OpId, VarId,
@@ -8,14 +8,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::Lowering;
 
-/// Whether an operator does more than give a value.
+/// Returns whether an operator has side effects.
 pub(super) fn effectful(op: OpId) -> bool {
     registry()
         .get(op)
         .is_some_and(|d| d.effects != Effects::Pure)
 }
 
-/// Whether a call of a packed function says that it is pure.
+/// Returns whether a call of a packed function declares that it is pure.
 pub(super) fn vouched(m: &Module, attrs: AttrsId) -> bool {
     let pure = m.attrs(attrs).get("pure");
     pure.and_then(AttrValue::as_bool) == Some(true)
@@ -64,7 +64,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Bindings before a value, runs of pure operators in dataflow blocks.
+    /// Creates bindings before a value, with runs of pure operators in dataflow blocks.
     pub(super) fn chain(&mut self, bindings: Vec<(VarId, ExprId)>, result: ExprId) -> ExprId {
         let uses = self.last_uses(&bindings, result);
         let mut body = result;
@@ -104,7 +104,7 @@ impl Lowering<'_> {
         body
     }
 
-    /// The last of the bindings, or what follows them, that uses a variable.
+    /// Returns the last of the bindings, or what follows them, that uses a variable.
     fn last_uses(&self, bindings: &[(VarId, ExprId)], result: ExprId) -> FxHashMap<VarId, usize> {
         let mut found = FxHashMap::default();
         let values = bindings.iter().map(|b| b.1).chain([result]);
@@ -118,7 +118,7 @@ impl Lowering<'_> {
         found
     }
 
-    /// Whether a binding may stand in a dataflow block.
+    /// Returns whether a binding may be in a dataflow block.
     fn flows(&self, value: ExprId) -> bool {
         match self.m.exprs[value] {
             Expr::Call { callee, .. } => {

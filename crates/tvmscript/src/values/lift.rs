@@ -1,4 +1,4 @@
-//! Functions that become global ones, and what they capture.
+//! Lambda lifting: functions that become global, and their captures.
 
 use relax_base::Span;
 use relax_ir::{
@@ -12,25 +12,25 @@ use super::Lowering;
 use super::chain::State;
 use super::matching::Matched;
 
-/// A function that is global now, and what its calls hand over besides their arguments.
+/// A lifted function, and the captured values that its calls pass besides their arguments.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub global: GlobalId,
     /// Variables of the program that it captures.
     pub captured: Vec<VarId>,
-    /// Dimension variables that no captured tensor says.
+    /// Dimension variables that no captured tensor determines.
     pub dims: Vec<DimVar>,
     /// The result's type, as Relay has it.
     pub ret: TypeId,
 }
 
-/// What a function computes.
+/// The body of a function.
 #[derive(Clone, Debug)]
 pub(super) enum Code {
     /// An expression of the program.
     Body(ExprId),
-    /// The clauses of a `match` from one on: what is still to be looked at of its pattern. The flag says that the first of
-    /// these is known to have that constructor.
+    /// The clauses of a `match` from one on: the remaining tests of its pattern. The flag says that
+    /// the first of these is known to have that constructor.
     Clause(Vec<(VarId, PatId)>, Matched, bool),
 }
 
@@ -41,7 +41,7 @@ pub(super) struct Work {
     pub code: Code,
     pub params: Vec<VarId>,
     pub captured: Vec<VarId>,
-    /// Dimension variables of the surroundings, which get others here.
+    /// Dimension variables of the context, which are replaced by others here.
     pub outer: Vec<DimVar>,
     /// Those among them that come as a shape.
     pub dims: Vec<DimVar>,
@@ -81,7 +81,8 @@ impl Work {
 }
 
 impl Lowering<'_> {
-    /// The variables that a piece of the program needs, functions replaced by what they capture.
+    /// Returns the variables that a piece of the program uses, functions replaced by their
+    /// captures.
     fn captures(&self, code: &Code, bound: &[VarId]) -> Vec<VarId> {
         let m = &self.m;
         let mut free = Vec::new();
@@ -91,7 +92,7 @@ impl Lowering<'_> {
                 free.extend(todo.iter().map(|t| t.0));
                 free.push(matched.value);
                 for (i, clause) in matched.clauses.iter().enumerate().skip(matched.at) {
-                    // What the clause that is looked at has bound already comes from outside.
+                    // Variables that the current clause has bound already come from outside.
                     let vars = match i == matched.at {
                         true => todo.iter().flat_map(|t| m.pattern_vars(t.1)).collect(),
                         false => m.pattern_vars(clause.pattern),
@@ -117,7 +118,7 @@ impl Lowering<'_> {
         found
     }
 
-    /// The dimension variables that a piece of the program mentions.
+    /// Returns the dimension variables that a piece of the program mentions.
     fn mentioned(&self, code: &Code, vars: &[VarId], ret: TypeId) -> FxHashSet<DimVar> {
         let m = &self.m;
         let roots: Vec<ExprId> = match code {
@@ -163,7 +164,8 @@ impl Lowering<'_> {
         found
     }
 
-    /// The dimension variables that values of these types say: those that are an extent.
+    /// Returns the dimension variables that values of these types determine: those that are an
+    /// extent.
     pub(super) fn said(&self, types: impl IntoIterator<Item = TypeId>) -> FxHashSet<DimVar> {
         let (mut found, mut open) = (FxHashSet::default(), Vec::from_iter(types));
         while let Some(ty) = open.pop() {
@@ -182,7 +184,7 @@ impl Lowering<'_> {
         found
     }
 
-    /// Makes a global function of a piece of the program, to be worked on later.
+    /// Creates a global function from a piece of the program, to be processed later.
     pub(super) fn lift(
         &mut self,
         st: &State,
@@ -282,7 +284,7 @@ impl Lowering<'_> {
         known
     }
 
-    /// What a call of a known function hands over after its arguments.
+    /// Returns the captured values that a call of a known function passes after its arguments.
     pub(super) fn handed(&mut self, st: &mut State, known: &Known) -> Vec<ExprId> {
         let mut args = Vec::new();
         for &v in &known.captured {
@@ -348,7 +350,7 @@ impl Lowering<'_> {
         self.m.globals[work.global].kind = GlobalKind::Func(f);
     }
 
-    /// A type that speaks of these dimension variables only.
+    /// Returns a type that mentions these dimension variables only.
     fn without(&mut self, root: TypeId, dims: &[DimVar]) -> TypeId {
         let foreign: Vec<DimVar> = (self.m.dims_in_types([root]).into_iter())
             .filter(|d| !dims.contains(d))

@@ -1,4 +1,4 @@
-//! `match`: constructors' numbers compared, fields taken out.
+//! `match`: compares constructors' numbers and extracts fields.
 
 use std::sync::Arc;
 
@@ -16,21 +16,21 @@ pub(super) struct Matched {
     /// The variable that holds what is matched.
     pub value: VarId,
     pub clauses: Arc<[Clause]>,
-    /// The clause that is looked at.
+    /// The current clause.
     pub at: usize,
     pub complete: bool,
     /// The type of the result, as Relay has it.
     pub ty: TypeId,
 }
 
-/// What comes after a step.
+/// The continuation of a step.
 pub(super) enum Next {
     Code(Code),
     Given(Given),
 }
 
 impl Lowering<'_> {
-    /// Looks at what is left of a clause's pattern, up to the first thing that may not fit.
+    /// Processes the remaining tests of a clause's pattern, up to the first one that may fail.
     pub(super) fn clause(
         &mut self,
         st: &mut State,
@@ -87,7 +87,7 @@ impl Lowering<'_> {
         Next::Code(Code::Body(matched.clauses[matched.at].body))
     }
 
-    /// Puts what is left to be looked at of a tuple's fields on the list, the first on top.
+    /// Pushes the remaining tests of a tuple's fields on the list, the first on top.
     fn fields(
         &mut self,
         st: &mut State,
@@ -114,7 +114,7 @@ impl Lowering<'_> {
         todo.extend(own.into_iter().rev());
     }
 
-    /// The types of a constructor's fields in an instance.
+    /// Returns the types of a constructor's fields in an instance.
     fn field_types(&mut self, ctor: CtorId, var: VarId) -> Vec<TypeId> {
         let ctor = self.m.ctors[ctor].clone();
         let ty = self.var_type(var);
@@ -164,7 +164,7 @@ impl Lowering<'_> {
         };
         let code = Code::Clause(todo, matched, true);
         let Some((todo, rest)) = rest else {
-            // Nothing else is there: what does not fit stops the program.
+            // There is no other case: a value that does not match aborts the program.
             let call = self.told("assert_op", &["condition"], &[cond], true);
             let unit = self.any;
             self.bound(st, "fits", call, unit);

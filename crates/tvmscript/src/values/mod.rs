@@ -1,12 +1,14 @@
-//! What Relay has and Relax has no word for, as values of Relax: closures, data types with `match`, references, type
-//! parameters, and branches that compute.
+//! Constructs of Relay without a counterpart in Relax, as values of Relax: closures, data types
+//! with `match`, references, type parameters, and branches that compute.
 //!
-//! A function becomes a global one that takes what it captures after its own parameters, and a closure of it where it is
-//! a value. An instance of a data type is a tuple of its constructor's number and an object that holds the fields. A
-//! reference is a list of one. What a type parameter stands for is any object, brought to its type where that is known.
-//! A branch that computes is a function of its own: TVM plans memory as if both branches ran.
+//! A function becomes a global one that takes its captured values after its own parameters, and a
+//! closure of it where it is used as a value. An instance of a data type is a tuple of its
+//! constructor's number and an object that holds the fields. A reference is a list of one element.
+//! A value of a type parameter is any object, cast to its type where that is known. A branch that
+//! computes is a function of its own: TVM plans memory as if both branches ran.
 //!
-//! Invariant: nothing here recurses over the program's depth: what is nested becomes a function on a list of work.
+//! Invariant: nothing here recurses over the program's depth: nested constructs become functions on
+//! a worklist.
 
 mod call;
 mod chain;
@@ -24,7 +26,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::codes;
 use lift::{Known, Work};
 
-/// A module in which everything is a value of Relax, with the types of what was made.
+/// A module in which everything is a value of Relax, with the types of new expressions.
 #[derive(Debug)]
 pub struct Values {
     /// The module. Each variable has a type.
@@ -44,7 +46,7 @@ impl TypeSource for Values {
     }
 }
 
-/// Whether a module has what Relax has no word for.
+/// Returns whether a module has constructs without a counterpart in Relax.
 pub fn needs_values(m: &Module) -> bool {
     if m.script.is_some() {
         return false;
@@ -73,7 +75,7 @@ pub fn needs_values(m: &Module) -> bool {
             })
 }
 
-/// Brings a typed module to values of Relax. The errors name what has no form.
+/// Converts a typed module to values of Relax. The errors name the constructs that have no form.
 pub fn values(m: &Module, types: &dyn TypeSource) -> Result<Values, Vec<Diagnostic>> {
     let mut module = m.clone();
     let any = module.types.intern(Type::Object);
@@ -109,23 +111,23 @@ struct Lowering<'t> {
     m: Module,
     types: &'t dyn TypeSource,
     any: TypeId,
-    /// How a type is represented.
+    /// The representation of a type.
     reps: FxHashMap<TypeId, TypeId>,
     /// The types of new expressions.
     exprs: FxHashMap<ExprId, TypeId>,
     /// Variables that are bound to functions, which are global now.
     known: FxHashMap<VarId, Known>,
-    /// The types, as Relay has them, of variables that stand for parts of what is matched.
+    /// The types in Relay of variables for parts of scrutinees.
     made_types: FxHashMap<VarId, TypeId>,
-    /// The functions that go on with the next clause of a `match`.
+    /// The functions that continue with the next clause of a `match`.
     rest: FxHashMap<(VarId, usize), Known>,
     work: Vec<Work>,
     names: FxHashSet<Symbol>,
     /// Whether anything in the program has an effect: then calls of closures may have one.
     effects: bool,
-    /// The functions that make, read and write a reference.
+    /// The functions that create, read and write a reference.
     cells: Option<[GlobalId; 3]>,
-    /// Where what is worked on stands.
+    /// The source location of the current construct.
     place: Span,
     /// The function that is worked on.
     name: Symbol,
@@ -184,7 +186,7 @@ impl Lowering<'_> {
         self.work.push(Work::global(g, f, &function, ret, prelude));
     }
 
-    /// What a caller outside of the program could not take apart or make.
+    /// Returns what a caller outside of the program could not destructure or create.
     fn opaque(&self, ty: TypeId) -> Option<&'static str> {
         let mut open = vec![ty];
         while let Some(ty) = open.pop() {
@@ -201,7 +203,7 @@ impl Lowering<'_> {
         None
     }
 
-    /// Whether anything has an effect, if only inside of the program.
+    /// Returns whether anything has an effect, even if only inside of the program.
     fn has_effects(&self) -> bool {
         let m = &self.m;
         let bodies = m.global_bodies();

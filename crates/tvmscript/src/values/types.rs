@@ -1,4 +1,4 @@
-//! How types of Relay are represented.
+//! Representations of Relay's types.
 
 use relax_ir::{DTy, Expr, ExprId, Shape, TensorType, Type, TypeId, VarId};
 use relax_tensor::DType;
@@ -6,7 +6,7 @@ use relax_tensor::DType;
 use super::Lowering;
 
 impl Lowering<'_> {
-    /// The type of a variable of the program, as Relay has it.
+    /// Returns the type of a variable of the program in Relay.
     pub(super) fn var_type(&self, v: VarId) -> TypeId {
         let made = self.made_types.get(&v).copied();
         made.or_else(|| self.types.var(v))
@@ -14,7 +14,7 @@ impl Lowering<'_> {
             .unwrap_or(self.any)
     }
 
-    /// The type of an expression of the program, as Relay has it.
+    /// Returns the type of an expression of the program in Relay.
     pub(super) fn expr_type(&self, e: ExprId) -> TypeId {
         match self.m.exprs[e] {
             Expr::Var(v) => self.var_type(v),
@@ -71,13 +71,13 @@ impl Lowering<'_> {
         self.reps[&root]
     }
 
-    /// What an instance of a data type is: the constructor's number, and the fields.
+    /// Returns the type of an instance of a data type: the constructor's number, and the fields.
     pub(super) fn instance(&mut self) -> TypeId {
         let tag = self.m.types.scalar(DType::I32);
         self.m.types.tuple([tag, self.any])
     }
 
-    /// Whether a value of one type is to be brought to another one that says more.
+    /// Returns whether a value of one type has to be cast to another, more precise one.
     pub(super) fn says_less(&self, from: TypeId, to: TypeId) -> bool {
         let types = &self.m.types;
         let mut open = vec![(from, to)];

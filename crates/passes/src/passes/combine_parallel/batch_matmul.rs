@@ -1,4 +1,4 @@
-//! Batched products of the same data: their weights behind each other.
+//! Batched products of the same data: their weights are concatenated.
 
 use relax_base::Span;
 use relax_ir::{AttrValue, ExprId};

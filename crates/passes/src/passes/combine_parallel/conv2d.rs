@@ -1,4 +1,4 @@
-//! 2-D convolutions of the same data: their filters behind each other.
+//! 2-D convolutions of the same data: their filters are concatenated.
 
 use relax_base::Span;
 use relax_ir::{AttrValue, ExprId};

@@ -1,4 +1,4 @@
-//! Dense products of the same data: one batched product, or one with all outputs behind each other.
+//! Dense products of the same data: one batched product, or one with all outputs concatenated.
 
 use relax_base::Span;
 use relax_ir::{AttrValue, ExprId};

@@ -1,12 +1,12 @@
-//! `combine-parallel-conv2d`, `combine-parallel-dense` and `combine-parallel-batch-matmul`: products of
-//! the same data with several weights become one product with all weights, and what follows each of
-//! them alike (a bias, `relu`) is done once on the whole.
+//! `combine-parallel-conv2d`, `combine-parallel-dense` and `combine-parallel-batch-matmul`:
+//! products of the same data with several weights become one product with all weights, and
+//! operations that follow each of them alike (a bias, `relu`) are done once on the combined result.
 //!
-//! A *branch* is a product and the element-wise calls after it, as long as each has one user. Branches
-//! whose products can be combined are a *group*.
+//! A *branch* is a product and the element-wise calls after it, as long as each has one user.
+//! Branches whose products can be combined are a *group*.
 //!
-//! Invariant: a group is combined only where all branches stand in one scope and none depends on
-//! another, so nothing is used before it is there.
+//! Invariant: a group is combined only where all branches are in one scope and none depends on
+//! another, so nothing is used before it is defined.
 
 mod batch_matmul;
 mod conv2d;
@@ -73,18 +73,18 @@ pub(crate) static PASSES: &[PassDef] = &[
     },
 ];
 
-/// What is particular to a kind of product.
+/// The specifics of a kind of product.
 trait Kind {
     /// The operator.
     fn op(&self) -> &'static str;
-    /// Whether two products, of the same data, can be combined.
+    /// Returns whether two products of the same data can be combined.
     fn compatible(&self, e: &Edit<'_>, a: &OpCall, b: &OpCall) -> bool;
     /// The combined product.
     fn product(&self, e: &mut Edit<'_>, products: &[OpCall], span: Span) -> Option<ExprId>;
-    /// The axis along which the branches' results lie one behind the other in the combined result;
+    /// Returns the axis along which the branches' results are concatenated in the combined result;
     /// `None` for a new first axis.
     fn axis(&self, e: &Edit<'_>, product: &OpCall, rank: usize) -> Option<Option<usize>>;
-    /// How the axis of an operand that runs along the combined one is written.
+    /// Returns the attribute value for an operand's axis that runs along the combined one.
     fn operand_axis(&self, axis: usize) -> i64 {
         axis as i64
     }
@@ -122,7 +122,7 @@ fn run(cx: &mut PassCx<'_>, kind: &dyn Kind) -> Result<(), Diagnostics> {
         let new = loop {
             match substitute(&mut edit, body, &replaced) {
                 Ok(new) => break new,
-                // The branches of this group depend on each other: leave it as it is.
+                // The branches of this group depend on each other: leave it unchanged.
                 Err(group) => replaced.retain(|_, (_, g)| *g != group),
             }
         };
@@ -136,9 +136,10 @@ fn run(cx: &mut PassCx<'_>, kind: &dyn Kind) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The groups of branches, in order of their first products.
+/// Returns the groups of branches, in order of their first products.
 fn groups(e: &Edit<'_>, order: &[ExprId], kind: &dyn Kind) -> Vec<Vec<Branch>> {
-    // Which calls use an expression as an argument. References to one variable are one expression.
+    // The calls that use an expression as an argument. References to one variable are one
+    // expression.
     let mut leaves: FxHashMap<u64, ExprId> = FxHashMap::default();
     let mut same = |arg: ExprId| match e.m.exprs[arg] {
         Expr::Var(v) => *leaves.entry(u64::from(v.0)).or_insert(arg),
@@ -194,8 +195,8 @@ fn branch(e: &Edit<'_>, product: ExprId, users: &FxHashMap<ExprId, Vec<ExprId>>)
     branch
 }
 
-/// Whether all calls of a group, and everything that they take, are evaluated in one scope or outside
-/// of it.
+/// Returns whether all calls of a group, and all their operands, are evaluated in one scope or
+/// outside of it.
 fn in_one_scope(e: &Edit<'_>, scopes: &Scopes, group: &[Branch]) -> bool {
     let Some(here) = scopes.of(group[0][0]) else {
         return false;
@@ -214,7 +215,7 @@ fn in_one_scope(e: &Edit<'_>, scopes: &Scopes, group: &[Branch]) -> bool {
     })
 }
 
-/// What takes the place of the last combined call of each branch.
+/// Returns the replacement of the last combined call of each branch.
 fn combine(e: &mut Edit<'_>, kind: &dyn Kind, group: &[Branch]) -> Option<Vec<(ExprId, ExprId)>> {
     let products: Vec<OpCall> = group
         .iter()
@@ -276,7 +277,7 @@ fn combine(e: &mut Edit<'_>, kind: &dyn Kind, group: &[Branch]) -> Option<Vec<(E
     Some(results)
 }
 
-/// The calls at one level of all branches as one call on the whole.
+/// Combines the calls at one level of all branches into one call on the combined result.
 fn follow(
     e: &mut Edit<'_>,
     kind: &dyn Kind,
@@ -303,8 +304,8 @@ fn follow(
             return None;
         }
     }
-    // Attributes may be about axes: then only element-wise calls, and `axis` of the combined axis,
-    // mean the same on the whole.
+    // Attributes may refer to axes: then only element-wise calls, and `axis` on the combined axis,
+    // have the same meaning on the combined result.
     if first.args.len() > 1 && !attrs.is_empty() {
         let named = attrs.get("axis").and_then(AttrValue::as_int)?;
         let named = if named < 0 {
@@ -367,7 +368,7 @@ fn stacked(e: &mut Edit<'_>, parts: &[ExprId], rank: usize, span: Span) -> Optio
     Some(e.call("stack", &[tuple], &[("axis", AttrValue::Int(0))], span))
 }
 
-/// Operands of the branches one behind the other along the combined axis, over which they must run.
+/// Concatenates operands of the branches along the combined axis, over which they must run.
 fn joined(
     e: &mut Edit<'_>,
     kind: &dyn Kind,
@@ -379,7 +380,7 @@ fn joined(
 ) -> Option<ExprId> {
     let rank = e.dims(group[0][0])?.len();
     let dims = e.dims(parts[0])?;
-    // The axis counted in the operand: from the right, or the only one.
+    // The axis within the operand: counted from the right, or the only one.
     let own = if vector {
         0
     } else {
@@ -410,8 +411,8 @@ fn operands(e: &mut Edit<'_>, products: &[OpCall], i: usize, span: Span) -> Expr
     e.tuple(&all, span)
 }
 
-/// The body with replacements, inside replacements too; the group in whose replacement an expression
-/// depends on itself.
+/// Returns the body with replacements applied, also within replacements; or the group in whose
+/// replacement an expression depends on itself.
 fn substitute(
     e: &mut Edit<'_>,
     body: ExprId,
@@ -441,7 +442,7 @@ fn substitute(
             continue;
         }
         if !open.insert(node) {
-            // The way back to this node leads through a replacement.
+            // The path back to this node leads through a replacement.
             let group = stack
                 .iter()
                 .rev()

@@ -1,4 +1,4 @@
-//! Carrying orders through a function.
+//! Propagation of axis orders through a function.
 
 use relax_base::{Diagnostic, Diagnostics};
 use relax_ir::{AttrValue, Block, BlockId, Expr, ExprId, IdSet, Memo, Type, TypeId, VarId};
@@ -10,11 +10,12 @@ use crate::codes;
 use crate::edit::{Edit, OpCall};
 use crate::util::{is_primitive, outside_primitives};
 
-/// What became of an expression.
+/// The transformed expression.
 #[derive(Clone, Debug)]
 struct New {
     expr: ExprId,
-    /// Of a tensor one order, of a tuple of tensors one for each field; empty when nothing is moved.
+    /// For a tensor one order, for a tuple of tensors one for each field; empty when nothing is
+    /// moved.
     orders: Vec<Option<Order>>,
 }
 
@@ -40,14 +41,14 @@ impl New {
     }
 }
 
-/// A value that is transformed: all references to a variable are one.
+/// The key of a value to be transformed: all references to a variable are one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Key {
     Var(VarId),
     Node(ExprId),
 }
 
-/// A value and the layouts from and to which it is brought.
+/// A value and the layouts from and to which it is transformed.
 type Transform = (Key, String, String);
 
 /// One function under conversion.
@@ -56,23 +57,23 @@ pub(in crate::passes) struct Walk<'w, 'm> {
     wanted: &'w Wanted,
     warnings: &'w mut Diagnostics,
     done: FxHashMap<ExprId, New>,
-    /// Values brought back to how the program wrote them.
+    /// Values converted back to the original order.
     back: Memo,
-    /// Variables whose values are moved: what they became.
+    /// The replacements of variables whose values are moved.
     vars: FxHashMap<VarId, (VarId, Vec<Option<Order>>)>,
     /// The values that `let`s and blocks bind.
     values: FxHashMap<VarId, ExprId>,
-    /// Variables of blocks, and the nodes of the values of blocks: what is made of the one for the
-    /// other is not shared between bindings.
+    /// The variables of blocks, and the nodes of the values of blocks: their transformed values are
+    /// not shared between bindings.
     in_blocks: FxHashSet<VarId>,
     within_blocks: IdSet,
-    /// The node that is treated.
+    /// The node that is being transformed.
     here: Option<ExprId>,
-    /// Transforms that were made.
+    /// Transforms that were created.
     shared: FxHashMap<Transform, ExprId>,
-    /// Calls that took the layouts that were asked for.
+    /// Calls that were converted to the requested layouts.
     pub moved: u64,
-    /// `layout_transform`s that were made.
+    /// The number of `layout_transform`s created.
     pub transforms: u64,
 }
 
@@ -99,7 +100,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         }
     }
 
-    /// The body of a function, its result as the program wrote it.
+    /// Transforms the body of a function, with its result in the original order.
     pub fn function(&mut self, body: ExprId) -> ExprId {
         let order = outside_primitives(self.edit.m, body);
         for &e in &order {
@@ -130,8 +131,8 @@ impl<'w, 'm> Walk<'w, 'm> {
         self.as_written(body)
     }
 
-    /// Whether what is made of a value here can be shared with other users of the value: a variable
-    /// of a block is not visible where several bindings of the block could share it.
+    /// Returns whether the transformed value can be shared with other users of the value: a
+    /// variable of a block is not visible where several bindings of the block could share it.
     fn sharable(&self, e: ExprId) -> bool {
         let inside = self.here.is_some_and(|h| self.within_blocks.contains(h));
         !inside || !matches!(self.edit.m.exprs[e], Expr::Var(v) if self.in_blocks.contains(&v))
@@ -180,7 +181,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         }
     }
 
-    /// The node over parts that stand as the program wrote them.
+    /// Rebuilds the node over operands in the original order.
     fn parts(&mut self, old: ExprId) -> ExprId {
         let mut children = Vec::new();
         if matches!(self.edit.m.exprs[old], Expr::Func(f) if is_primitive(&self.edit.m.funcs[f])) {
@@ -220,17 +221,17 @@ impl<'w, 'm> Walk<'w, 'm> {
         Expr::Dataflow { block, body }
     }
 
-    /// The variable that takes the place of one whose value is moved, with the orders of that value.
+    /// Returns the replacement of a variable whose value is moved, with the orders of that value.
     fn moved(&mut self, var: VarId) -> Option<(VarId, Vec<Option<Order>>)> {
         if !self.vars.contains_key(&var) {
-            // A closure that refers to itself is not done yet, and never moved.
+            // A closure that refers to itself is not finished yet, and never moved.
             let value = self.values.get(&var).and_then(|v| self.done.get(v));
             let value = value.filter(|v| !v.orders.is_empty())?.clone();
             let name = self.edit.m.vars[var].name;
             let style = self.edit.m.vars[var].style;
             let ty = self.edit.ty(value.expr);
             let (new, _) = self.edit.fresh_var(name, ty, style);
-            // The annotation spoke of the value as the program wrote it.
+            // The annotation describes the value in the original order.
             self.edit.m.vars[new].ty = None;
             if self.in_blocks.contains(&var) {
                 self.in_blocks.insert(new);
@@ -240,7 +241,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         self.vars.get(&var).cloned()
     }
 
-    /// A use of a variable, which stands as its value does.
+    /// Transforms a use of a variable, which has the order of its value.
     fn variable(&mut self, old: ExprId, var: VarId) -> New {
         let Some((new, orders)) = self.moved(var) else {
             return New::plain(old);
@@ -271,8 +272,8 @@ impl<'w, 'm> Walk<'w, 'm> {
         New::tuple(self.edit.tuple(&parts, span), orders)
     }
 
-    /// A call of an operator on operands in any order; `None` when it is to be made on operands as
-    /// the program wrote them.
+    /// Transforms a call of an operator on operands in any order; `None` when it is to be made on
+    /// operands in the original order.
     fn call(&mut self, old: ExprId) -> Option<New> {
         let call = self.edit.op_call(old)?;
         let wanted = self.wanted.get(&call.op).map(Vec::as_slice);
@@ -333,7 +334,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         }
     }
 
-    /// The types of the tensors that an operand consists of: itself, or its fields.
+    /// Returns the types of the tensors that an operand consists of: itself, or its fields.
     fn tensors(&self, arg: ExprId) -> Option<Vec<TypeId>> {
         self.tensor_types(self.edit.ty(arg))
     }
@@ -345,7 +346,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         }
     }
 
-    /// The operands of a call, brought to the orders that it wants.
+    /// Returns the operands of a call, converted to the orders that it requires.
     fn arguments(&mut self, call: &OpCall, orders: &[Option<Order>]) -> Option<Vec<ExprId>> {
         let mut orders = orders.iter();
         let mut args = Vec::new();
@@ -375,7 +376,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         back
     }
 
-    /// A value with its tensors in these orders.
+    /// Returns a value with its tensors in these orders.
     fn standing(&mut self, old: ExprId, want: &[Option<Order>]) -> ExprId {
         let new = self.done[&old].clone();
         if !matches!(self.edit.m.types[self.edit.ty(old)], Type::Tuple(_)) {
@@ -397,7 +398,8 @@ impl<'w, 'm> Walk<'w, 'm> {
         self.edit.tuple(&fields, span)
     }
 
-    /// The operand of a call that does nothing but move axes, when that stands as the result shall.
+    /// Returns the operand of a call that only moves axes, when its order is already that of the
+    /// result.
     fn moved_there(&self, e: ExprId, from: Option<&Order>, to: Option<&Order>) -> Option<ExprId> {
         let (None, Some(to)) = (from, to) else {
             return None;
@@ -423,7 +425,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         }
     }
 
-    /// A tensor brought from one order to another.
+    /// Returns a tensor converted from one order to another.
     fn transform(&mut self, e: ExprId, from: Option<&Order>, to: Option<&Order>) -> ExprId {
         let to = to.cloned().and_then(Order::moved);
         let (mut e, mut to) = (e, to.as_ref());

@@ -13,7 +13,7 @@ use crate::PassCx;
 use crate::util::fresh_global;
 
 /// Copies polymorphic functions for each list of types that they are used with, and drops what the
-/// entry does not reach. The entry's new number.
+/// entry does not reach. Returns the entry's new number.
 pub(super) fn specialise(
     cx: &mut PassCx<'_>,
     mut entry: GlobalId,
@@ -101,7 +101,7 @@ pub(super) fn specialise(
     )))
 }
 
-/// A use of a polymorphic global, and the types that it is used with.
+/// Returns a use of a polymorphic global, and the types that it is used with.
 fn instance(m: &Module, typing: &Typing, e: ExprId) -> Option<(ExprId, Box<[TypeId]>)> {
     let types = typing.type_args.get(&e)?;
     let callee = match m.exprs[e] {
@@ -154,7 +154,8 @@ fn specialised(m: &mut Module, old: GlobalId, types: &[TypeId]) -> GlobalId {
     })
 }
 
-/// Whether a type holds no parameters, unknowns or dimension variables: data types can hold it.
+/// Returns whether a type holds no parameters, unknowns or dimension variables: data types can hold
+/// it.
 pub(super) fn plain(m: &Module, root: TypeId) -> bool {
     let mut work = vec![root];
     while let Some(t) = work.pop() {

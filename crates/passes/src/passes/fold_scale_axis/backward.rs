@@ -1,4 +1,4 @@
-//! Scales that move to the product before them.
+//! Scales that are folded into the product before them.
 
 use relax_ir::{AttrValue, ExprId, Memo};
 use relax_ops::ScaleRole;
@@ -9,7 +9,7 @@ use crate::edit::Edit;
 
 type Messages = FxHashMap<ExprId, Message>;
 
-/// The new body, and how many scales were folded.
+/// Returns the new body, and the number of folded scales.
 pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
     let order = e.m.post_order([body]);
     let messages = messages(e, &order, body);
@@ -33,7 +33,7 @@ pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
     (memo[&body], count)
 }
 
-/// The scales that expressions can take in, by expression; only those with one user.
+/// Returns the scales that expressions can absorb, by expression; only those with one user.
 fn messages(e: &Edit<'_>, order: &[ExprId], body: ExprId) -> Messages {
     let uses = e.m.use_counts([body]);
     let mut all = Messages::default();
@@ -88,7 +88,7 @@ fn takes(e: &Edit<'_>, node: ExprId, all: &Messages) -> Option<Message> {
     }
 }
 
-/// The scaled expression without its scale, when what it scales can take it in.
+/// Returns the scaled expression without its scale, when its operand can absorb it.
 fn product(e: &mut Edit<'_>, old: ExprId, messages: &Messages, memo: &Memo) -> Option<ExprId> {
     let (call, ScaleRole::Product) = role(e, old)? else {
         return None;
@@ -99,7 +99,7 @@ fn product(e: &mut Edit<'_>, old: ExprId, messages: &Messages, memo: &Memo) -> O
     if message.positive && !elements(e, factor, |x| x > 0.0) {
         return None;
     }
-    // Only a factor that leaves the shape as it is can be folded.
+    // Only a factor that does not change the shape can be folded.
     if e.dims(data)? != e.dims(old)? {
         return None;
     }
@@ -108,7 +108,7 @@ fn product(e: &mut Edit<'_>, old: ExprId, messages: &Messages, memo: &Memo) -> O
     scaled(e, data, scale, &message.axes, messages, memo)
 }
 
-/// An expression with a scale folded in. Work list: the chain may be long.
+/// Returns an expression with a scale folded in. Uses a worklist: the chain may be long.
 fn scaled(
     e: &mut Edit<'_>,
     root: ExprId,

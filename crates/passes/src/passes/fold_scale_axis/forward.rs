@@ -1,4 +1,4 @@
-//! Scales that move to the product behind them.
+//! Scales that are folded into the product after them.
 
 use relax_ir::{Expr, ExprId, Memo};
 use relax_ops::ScaleRole;
@@ -14,7 +14,7 @@ struct Scaled {
     axes: Vec<usize>,
 }
 
-/// The new body, and how many products took a scale in.
+/// Returns the new body, and the number of products that absorbed a scale.
 pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
     let order = e.m.post_order([body]);
     let messages = messages(e, &order, body);
@@ -33,7 +33,7 @@ pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
         if node != old {
             e.set_ty(node, e.ty(old));
         }
-        // A field of a tuple that is there is the field.
+        // A field of a known tuple is the field itself.
         if let Expr::Proj { tuple, index } = e.m.exprs[node]
             && let Expr::Tuple(fields) = e.m.exprs[tuple]
         {
@@ -49,7 +49,7 @@ pub(super) fn fold(e: &mut Edit<'_>, body: ExprId) -> (ExprId, u64) {
     (plain[&body], count)
 }
 
-/// The scale that every user of an expression can take, by expression.
+/// Returns the scale that every user of an expression can absorb, by expression.
 fn messages(e: &Edit<'_>, order: &[ExprId], body: ExprId) -> FxHashMap<ExprId, Option<Message>> {
     let mut all: FxHashMap<ExprId, Option<Message>> = FxHashMap::default();
     all.insert(body, None);
@@ -85,7 +85,8 @@ fn both(a: Option<Message>, b: Option<Message>) -> Option<Message> {
     })
 }
 
-/// What a call asks of scales of its arguments, given what is asked of its own.
+/// Returns the requirements of a call on the scales of its arguments, given what is required of its
+/// own.
 fn asked(
     e: &Edit<'_>,
     args: &[ExprId],
@@ -128,7 +129,7 @@ fn asked(
     all
 }
 
-/// The expression with its scale kept apart, where it has one that its users take.
+/// Returns the expression with its scale separated, where it has one that its users absorb.
 fn carry(
     e: &mut Edit<'_>,
     old: ExprId,
@@ -197,7 +198,7 @@ fn carry(
     }
 }
 
-/// A product of scaled data, the scale folded into its weight.
+/// Folds the scale of a product's data into its weight.
 fn absorb(
     e: &mut Edit<'_>,
     old: ExprId,

@@ -1,10 +1,10 @@
-//! `fold-scale-axis`: a scale along the channels of a convolution's or dense product's data, or of its
-//! result, becomes part of the weight.
+//! `fold-scale-axis`: folds a scale along the channels of a convolution's or dense product's data,
+//! or of its result, into the weight.
 //!
 //! Forward, `conv(x * s, w)` becomes `conv(x, w * s')`; backward, `conv(x, w) * s` becomes
-//! `conv(x, w * s'')`. Between the two may stand what a scale passes: additions (the other operand is
-//! scaled, or divided, too) and, for positive constant scales, `relu`. Operators say what they do in
-//! [`ScaleRole`].
+//! `conv(x, w * s'')`. Between the two, operations that a scale commutes with are allowed:
+//! additions (the other operand is scaled, or divided, too) and, for positive constant scales,
+//! `relu`. Operators declare their role in [`ScaleRole`].
 
 mod backward;
 mod forward;
@@ -54,7 +54,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// What is asked of a scale, at an expression.
+/// The requirement on a scale, at an expression.
 #[derive(Clone, PartialEq, Debug)]
 struct Message {
     /// The axes that it runs along, ascending.
@@ -63,8 +63,9 @@ struct Message {
     positive: bool,
 }
 
-/// What a call does with a scale. All is of one element type: the product of 8-bit integers into 32 bits has no room
-/// for the scale in its weight. Integers wrap, and what wraps is not kept positive.
+/// Returns a call's role for a scale. All operands have one element type: a product of 8-bit
+/// integers into 32 bits cannot hold the scale in its weight. Integers wrap, and a wrapped scale is
+/// not known to be positive.
 fn role(e: &Edit<'_>, node: ExprId) -> Option<(OpCall, ScaleRole)> {
     let call = e.op_call(node)?;
     let role = call.def.hooks.scale?;
@@ -88,7 +89,7 @@ fn constant_behind(e: &Edit<'_>, mut node: ExprId) -> Option<ExprId> {
     }
 }
 
-/// Whether all elements of a constant expression fulfil a condition.
+/// Returns whether all elements of a constant expression satisfy a condition.
 fn elements(e: &Edit<'_>, node: ExprId, holds: impl Fn(f64) -> bool) -> bool {
     let Some(value) = constant_behind(e, node).and_then(|c| e.constant_value(c)) else {
         return false;
@@ -96,8 +97,8 @@ fn elements(e: &Edit<'_>, node: ExprId, holds: impl Fn(f64) -> bool) -> bool {
     (0..value.len()).all(|i| holds(value.get_f64(i)))
 }
 
-/// Whether `small` broadcasts against `large` along exactly these axes of `large`: it has their
-/// extents there and 1 elsewhere.
+/// Returns whether `small` broadcasts against `large` along exactly these axes of `large`: it has
+/// their extents there and 1 elsewhere.
 fn along(e: &Edit<'_>, large: ExprId, small: ExprId, axes: &[usize]) -> bool {
     let (Some(large), Some(small)) = (e.dims(large), e.dims(small)) else {
         return false;
@@ -112,7 +113,7 @@ fn along(e: &Edit<'_>, large: ExprId, small: ExprId, axes: &[usize]) -> bool {
     })
 }
 
-/// The scale as a tensor of the given axes alone, when `small` scales `large` along them.
+/// Returns the scale as a tensor of the given axes alone, when `small` scales `large` along them.
 fn scale_along(
     e: &mut Edit<'_>,
     large: ExprId,
@@ -163,7 +164,7 @@ fn scale_along(
     ))
 }
 
-/// A scale over `axes` brought to where it broadcasts against a tensor of these dimensions.
+/// Reshapes a scale over `axes` so that it broadcasts against a tensor of these dimensions.
 fn spread(
     e: &mut Edit<'_>,
     scale: ExprId,
@@ -209,8 +210,8 @@ struct Conv {
 }
 
 impl Conv {
-    /// `None` for grouped convolutions that are not depthwise and for layouts with only some of the
-    /// channels in blocks.
+    /// Returns `None` for grouped convolutions that are not depthwise and for layouts with only
+    /// some of the channels in blocks.
     fn new(e: &Edit<'_>, call: &OpCall) -> Option<Conv> {
         let text = |name| e.attr(call, name).as_str().map(str::to_owned);
         let data = Layout::parse(&text("data_layout")?)?;
@@ -254,7 +255,7 @@ impl Conv {
             .collect()
     }
 
-    /// The weight scaled along its axes for outputs, or for inputs.
+    /// Scales the weight along its output axes, or its input axes.
     fn scaled_weight(
         &self,
         e: &mut Edit<'_>,

@@ -1,4 +1,4 @@
-//! Which nodes stand together in one kernel.
+//! The assignment of nodes to kernels.
 
 use relax_ir::{ExprId, IdTable};
 use relax_ops::Fusion;
@@ -13,13 +13,13 @@ struct User {
 /// The nodes of a function, operands first, and their users.
 pub(in crate::passes) struct Graph {
     index: IdTable<ExprId, u32>,
-    /// How each node takes part in fusion.
+    /// The fusion kind of each node.
     pub kind: Vec<Fusion>,
-    /// Whether something beside its users needs the node's value.
+    /// Whether the node's value is needed by something other than its users.
     left: Vec<bool>,
-    /// The users of all nodes, those of a node together, in order.
+    /// The users of all nodes, grouped by node, in order.
     users: Vec<User>,
-    /// Where the users of each node begin; one more at the end.
+    /// The index of each node's first user; one more at the end.
     first: Vec<u32>,
     /// The edges until [`Graph::close`]: from, to, how.
     edges: Vec<(u32, User)>,
@@ -40,7 +40,7 @@ impl Graph {
             edges: Vec::new(),
         }
     }
-    /// So many nodes that have no expressions: they go by their numbers.
+    /// Creates a graph of nodes without expressions, which are identified by their numbers.
     pub fn numbered(kind: Vec<Fusion>) -> Graph {
         Graph {
             left: vec![false; kind.len()],
@@ -61,7 +61,7 @@ impl Graph {
     pub fn of(&self, e: ExprId) -> usize {
         self.index[e] as usize
     }
-    /// A node has the number of another: it is the same value.
+    /// Gives a node the number of another: it is the same value.
     pub fn same(&mut self, e: ExprId, as_other: ExprId) {
         self.index.set(e, self.index[as_other]);
     }
@@ -75,7 +75,7 @@ impl Graph {
         let node = self.index[to];
         self.edges.push((self.index[from], User { node, kind }));
     }
-    /// Ends building: users are found by the node that they use.
+    /// Finishes construction: users are looked up by the node that they use.
     pub fn close(&mut self) {
         let mut first = vec![0u32; self.kind.len() + 1];
         for (from, _) in &self.edges {
@@ -147,7 +147,7 @@ impl Dominators {
         tree
     }
 
-    /// The first node that stands behind both, or [`NONE`].
+    /// Returns the first node that post-dominates both, or [`NONE`].
     fn common(&self, mut a: u32, mut b: u32, kind: &mut Fusion) -> u32 {
         while a != b {
             if a == NONE || b == NONE {
@@ -179,7 +179,7 @@ pub(in crate::passes) struct Groups {
     size: Vec<u32>,
     stamp: Vec<u32>,
     now: u32,
-    /// Nodes to look at, kept for its room.
+    /// A worklist of nodes, kept for its capacity.
     stack: Vec<u32>,
 }
 
@@ -204,7 +204,7 @@ impl Groups {
         groups
     }
 
-    /// The node that stands for the group of a node: its last.
+    /// Returns the representative of a node's group: its last node.
     pub fn root(&mut self, node: usize) -> usize {
         let mut root = node;
         while self.parent[root] as usize != root {
@@ -220,7 +220,7 @@ impl Groups {
     fn phase(&mut self, graph: &Graph, tree: &Dominators, phase: u32, most: usize) {
         use Fusion::{Broadcast, Elementwise, Injective, Opaque, OutElementwise, Reduction, Tuple};
         for i in 0..graph.kind.len() {
-            // A group's own kind, not that of its root: nodes that joined a group keep theirs.
+            // The group's own kind, not that of its root: nodes that joined a group keep theirs.
             let kind = self.kind[i];
             if kind == Opaque {
                 continue;
@@ -272,7 +272,8 @@ impl Groups {
         }
     }
 
-    /// Calls `f` for each node on a path from one node to another, both included, until it says no.
+    /// Calls `f` for each node on a path from one node to another, both included, until it returns
+    /// false.
     fn between(
         &mut self,
         graph: &Graph,
@@ -303,7 +304,7 @@ impl Groups {
         fine
     }
 
-    /// Whether the kinds of all groups on the way allow it; the start itself is asked too.
+    /// Returns whether the kinds of all groups on the path allow it, including the start's.
     fn allowed(
         &mut self,
         graph: &Graph,
@@ -318,7 +319,7 @@ impl Groups {
         })
     }
 
-    /// How large the group would be; anything above `most` means too large.
+    /// Returns the size that the group would have; anything above `most` means too large.
     fn size_with(&mut self, graph: &Graph, from: usize, to: usize, most: usize) -> usize {
         let root = self.root(to);
         let mut size = self.size[root] as usize;

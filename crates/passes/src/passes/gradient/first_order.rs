@@ -1,6 +1,6 @@
-//! First order: the function must be made of tensors, tuples and operators with a known gradient
-//! ([`relax_ops::Hooks::gradient`]); calls of function literals are followed. The program that comes
-//! out computes everything once, forwards, and then the gradients, backwards.
+//! First order: the function must consist of tensors, tuples and operators with a known gradient
+//! ([`relax_ops::Hooks::gradient`]); calls of function literals are inlined. The resulting program
+//! computes everything once, forwards, and then the gradients, backwards.
 
 use relax_base::{Diagnostics, Span};
 use relax_ir::{AttrValue, Expr, ExprId, FuncId, Function, Type, TypeId, VarId, VarStyle};
@@ -12,7 +12,7 @@ use crate::edit::Edit;
 use crate::util::share_constants;
 
 pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    // A constant that the text names twice is one value, with one gradient.
+    // A constant that the text uses twice is one value, with one gradient.
     share_constants(cx.module);
     let typing = cx.typing()?;
     let mut new = Vec::new();
@@ -58,15 +58,15 @@ struct Value {
 
 /// A step back.
 enum Action {
-    /// Of an operator.
+    /// The value of an operator.
     Call {
         value: Id,
         args: Vec<Id>,
         call: ExprId,
     },
-    /// Of a projection.
+    /// The value of a projection.
     Proj { value: Id, tuple: Id, index: usize },
-    /// Of a tuple.
+    /// The value of a tuple.
     Tuple { value: Id, fields: Vec<Id> },
 }
 
@@ -103,8 +103,8 @@ impl Tape<'_, '_> {
         self.edit.call(op, args, attrs, Span::NONE)
     }
 
-    /// A value of a type with the same number everywhere: `like` for tensors, with the shapes of the
-    /// fields for tuples.
+    /// Returns a value of a type with the same number everywhere: `like` for tensors, with the
+    /// shapes of the fields for tuples.
     fn filled(
         &mut self,
         of: ExprId,
@@ -195,12 +195,12 @@ impl Tape<'_, '_> {
         })
     }
 
-    /// Runs through the body once, operands first, each shared node once.
+    /// Traverses the body once, operands first, each shared node once.
     fn forward(&mut self, body: ExprId) -> Result<Id, Failure> {
         enum Step {
             Enter(ExprId),
             Leave(ExprId),
-            /// Binds parameters of a called literal, then goes on with its body.
+            /// Binds parameters of a called literal, then continues with its body.
             Apply(ExprId, FuncId),
             /// The value of the first is that of the second.
             Same(ExprId, ExprId),
@@ -356,7 +356,7 @@ impl Tape<'_, '_> {
         Ok(())
     }
 
-    /// A field of a gradient, kept as a projection even of a tuple: the tuple is shared.
+    /// Returns a field of a gradient, kept as a projection even of a tuple: the tuple is shared.
     fn part(&mut self, tuple: ExprId, index: usize) -> ExprId {
         let e = self.edit.m.add(
             Expr::Proj {
@@ -369,7 +369,7 @@ impl Tape<'_, '_> {
         e
     }
 
-    /// The sum of two gradients, named; of tuples field by field.
+    /// Returns the sum of two gradients, named; for tuples field by field.
     fn sum(&mut self, x: ExprId, y: ExprId) -> ExprId {
         enum Step {
             Add(ExprId, ExprId),

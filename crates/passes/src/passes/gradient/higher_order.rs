@@ -1,9 +1,10 @@
 //! Higher order: any program of tensors, tuples, data, closures, references and control flow.
 //!
-//! Pearlmutter and Siskind, "Reverse-mode AD in a functional framework" (2008), as TVM does it: each
-//! tensor is carried with a cell for its gradient, each function takes one more argument, a cell with
-//! the way back so far, and each call of an operator puts a step before that way. The entry runs the
-//! program forwards, sets the gradient of its result to ones, and runs the way back.
+//! Pearlmutter and Siskind, "Reverse-mode AD in a functional framework" (2008), as implemented by
+//! TVM: each tensor is paired with a reference cell for its gradient, each function takes one more
+//! argument, a cell with the backpropagator so far, and each call of an operator prepends a step to
+//! it. The entry runs the program forwards, sets the gradient of its result to ones, and runs the
+//! backpropagator.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -72,12 +73,12 @@ struct Reverse<'m, 't> {
     globals: FxHashMap<GlobalId, GlobalId>,
     work: Vec<GlobalId>,
     memo: FxHashMap<ExprId, ExprId>,
-    /// The cell with the way back, by the expression that is evaluated with it at hand.
+    /// The cell with the backpropagator, by the expression in whose evaluation it is available.
     back: FxHashMap<ExprId, ExprId>,
-    /// The parameter of each function literal for that cell. Literals may have one body: `%x`, say.
+    /// The parameter of each function literal for that cell. Literals may share a body: `%x`, say.
     params: FxHashMap<ExprId, ExprId>,
     unit: TypeId,
-    /// The type of a way back, and of a cell with one.
+    /// The type of a backpropagator, and of a cell with one.
     step: TypeId,
     cell: TypeId,
 }
@@ -154,7 +155,7 @@ impl<'m, 't> Reverse<'m, 't> {
         e
     }
 
-    /// Differentiates the entry; how many functions were made.
+    /// Differentiates the entry; returns the number of functions created.
     fn entry(&mut self, entry: GlobalId) -> Result<u64, Failure> {
         let Some(func) = self.edit.m.global_func(entry) else {
             return Err((Span::NONE, "a tensor program has no gradient".into()));
@@ -230,8 +231,8 @@ impl<'m, 't> Reverse<'m, 't> {
         Ok(self.globals.len() as u64)
     }
 
-    /// The same body with one chain of `let`s for each scope. What has no name stays so: calls in tail
-    /// position above all, for the way back is long.
+    /// Returns the same body with one chain of `let`s for each scope. Unnamed expressions stay so,
+    /// above all calls in tail position, because the backpropagator is long.
     fn flat(&mut self, body: ExprId) -> ExprId {
         normal_form(self.edit.m, body, Order::ArgumentsFirst, |_, _| false)
     }

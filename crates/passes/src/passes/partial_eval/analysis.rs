@@ -1,4 +1,4 @@
-//! What is known before the run: which functions may be unfolded at all.
+//! Static analyses before partial evaluation: which functions may be unfolded at all.
 
 use relax_base::SideTable;
 use relax_infer::Typing;
@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use crate::util::any_type;
 
-/// Whether under a node stands something that may be written only once: what binds dimension
-/// variables or type parameters, which are the function's that it stands in.
+/// Returns whether a node contains something that may not be duplicated: what binds dimension
+/// variables or type parameters, which belong to the enclosing function.
 pub(super) fn fixed(m: &Module) -> SideTable<ExprId, bool> {
     let mut fixed = SideTable::default();
     let order = m.post_order(m.global_bodies().iter().map(|b| b.1));
@@ -29,7 +29,7 @@ pub(super) fn fixed(m: &Module) -> SideTable<ExprId, bool> {
     fixed
 }
 
-/// Whether a type leaves something open that a check at run time would decide.
+/// Returns whether a type leaves something open that a run-time check would decide.
 pub(super) fn loose(m: &Module, root: TypeId) -> bool {
     let open = |shape: &Shape| match shape {
         Shape::Dims(dims) => dims.iter().any(|d| d.is_any()),
@@ -44,9 +44,9 @@ pub(super) fn loose(m: &Module, root: TypeId) -> bool {
     })
 }
 
-/// Whether a type can be written down where it was found: it has neither parameters nor unknowns.
-/// Dimension variables may stand in it: functions that bind some are never unfolded, so what was in
-/// scope stays in scope.
+/// Returns whether a type can be written down where it was found: it has neither parameters nor
+/// unknowns. It may mention dimension variables: functions that bind some are never unfolded, so
+/// what was in scope stays in scope.
 pub(super) fn closed(m: &Module, root: TypeId) -> bool {
     !any_type(m, root, |t| match t {
         Type::Tensor(t) => t.shape.dims().is_none() || t.dtype.known().is_none(),
@@ -57,12 +57,12 @@ pub(super) fn closed(m: &Module, root: TypeId) -> bool {
     })
 }
 
-/// Whether a data type stands in it.
+/// Returns whether it contains a data type.
 pub(super) fn has_data(m: &Module, root: TypeId) -> bool {
     any_type(m, root, |t| matches!(t, Type::Adt(..)))
 }
 
-/// Whether type parameters stand in it, or what an error left open.
+/// Returns whether it contains type parameters, or types left open by an error.
 pub(super) fn has_params(m: &Module, root: TypeId) -> bool {
     let open = |shape: &Shape| matches!(shape, Shape::Param(_) | Shape::Infer(_));
     any_type(m, root, |t| match t {
@@ -73,12 +73,12 @@ pub(super) fn has_params(m: &Module, root: TypeId) -> bool {
     })
 }
 
-/// Whether a node calls a function that is registered at run time.
+/// Returns whether a node calls a function that is registered at run time.
 pub(super) fn calls_packed(m: &Module, e: ExprId) -> bool {
     matches!(m.exprs[e], Expr::Call { callee, .. } if matches!(m.exprs[callee], Expr::Extern(_)))
 }
 
-/// What a function uses from outside, found once for each.
+/// The free variables of functions, computed once for each.
 #[derive(Default)]
 pub(super) struct FreeVars(FxHashMap<FuncId, Vec<VarId>>);
 
@@ -88,8 +88,8 @@ impl FreeVars {
     }
 }
 
-/// Whether arguments of these types fit a function without a check: what is open in one is open in
-/// the other.
+/// Returns whether arguments of these types can be passed to a function without a check: what is
+/// open in one is open in the other.
 pub(super) fn fits(m: &Module, typing: &Typing, func: FuncId, args: &[ExprId]) -> bool {
     let function = &m.funcs[func];
     let same = |a: TypeId, b: TypeId| a == b || !loose(m, a);

@@ -1,4 +1,4 @@
-//! The machine: what it is made of, and how it runs the functions of a module.
+//! The abstract machine: its state, and how it runs the functions of a module.
 
 use std::rc::Rc;
 
@@ -18,16 +18,17 @@ mod call;
 mod control;
 mod function;
 
-/// Where unfolding and computing end.
+/// The limits of unfolding and computing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// No call is unfolded after so many bindings beyond those of the program.
+    /// No call is unfolded after this many bindings beyond those of the program.
     pub bindings: u64,
     /// The size of computed values.
     pub bytes: u64,
 }
 
-/// Evaluates all functions of a module in A-normal form. How many calls were unfolded and computed.
+/// Evaluates all functions of a module in A-normal form. Returns how many calls were unfolded and
+/// computed.
 pub(super) fn evaluate(m: &mut Module, typing: &Typing, limits: Limits) -> (u64, u64) {
     let bodies = m.global_bodies();
     let size = m.post_order(bodies.iter().map(|b| b.1)).len() as u64;
@@ -66,13 +67,14 @@ pub(super) fn evaluate(m: &mut Module, typing: &Typing, limits: Limits) -> (u64,
     counts
 }
 
-/// What runs in one function: what its variables are, and what type parameters stand for.
+/// The state of one function: the values of its variables, and the types that type parameters are
+/// instantiated with.
 struct Local {
     vars: FxHashMap<VarId, Value>,
     types: TypeSubst,
 }
 
-/// What waits for a value.
+/// A continuation that waits for a value.
 enum Frame {
     /// The value of a `let`.
     Let { var: VarId, body: ExprId },
@@ -97,12 +99,12 @@ enum Frame {
         pattern: PatId,
         mark: usize,
     },
-    /// The body of a closure, for the program that is left.
+    /// The body of a closure, for the residual program.
     Body {
         node: ExprId,
         function: Box<Function>,
         closure: Rc<Closure>,
-        /// Its name in the program that is left, inside and outside of itself.
+        /// Its name in the residual program, inside and outside of itself.
         name: (VarId, ExprId),
         fuel: Option<Fuel>,
         mark: usize,
@@ -154,14 +156,14 @@ impl Machine<'_, '_> {
         self.local().vars.insert(var, value);
     }
 
-    /// Binds a node of the program that is left. `like` is what it stands for in the program.
+    /// Binds a node of the residual program. `like` is the corresponding node of the program.
     fn push(&mut self, node: ExprId, like: ExprId) -> ExprId {
         let ty = self.typing.exprs[like];
         let types = &mut (self.locals.last_mut())
             .expect("code runs in a function")
             .types;
-        // Where a constructor's arguments do not say it, the type has to be written; and nothing but the
-        // program says what a packed function gives.
+        // Where a constructor's arguments do not determine it, the type has to be written; and only
+        // the program determines the result type of a packed function.
         let ty = if has_data(self.edit.m, ty) {
             residual::written(self.edit.m, types, ty)
         } else if calls_packed(self.edit.m, node) && !has_params(self.edit.m, ty) {
@@ -187,7 +189,7 @@ impl Machine<'_, '_> {
         close(self.edit.m, items, name)
     }
 
-    /// The new body of a global function; `None` where it stays.
+    /// Returns the new body of a global function; `None` where it is unchanged.
     fn global(&mut self, global: GlobalId) -> Option<ExprId> {
         let func = self.edit.m.global_func(global)?;
         let function = &self.edit.m.funcs[func];
@@ -236,7 +238,7 @@ impl Machine<'_, '_> {
         value
     }
 
-    /// A function's own variables come into scope.
+    /// Brings a function's own variables into scope.
     fn enter(&mut self, closure: &Closure, this: Option<Value>) {
         let mut vars: FxHashMap<VarId, Value> = closure.captured.iter().copied().collect();
         if let (Some(var), Some(value)) = (closure.this, this) {

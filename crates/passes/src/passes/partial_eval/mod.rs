@@ -1,12 +1,13 @@
-//! `partial-eval`: runs what is known now, and leaves a program for the rest.
+//! `partial-eval`: evaluates what is statically known, and leaves a residual program for the rest.
 //!
-//! TVM's algorithm (`src/relay/transforms/partial_eval.cc`): each value has a static part, where it is
-//! known, and a name in the program that is left. Calls of known functions are run in place, as long
-//! as they make progress: along a chain of calls of one function, an argument has to become an older
-//! value or a smaller number. A store knows what reference cells hold, until something unknown runs.
+//! TVM's algorithm (`src/relay/transforms/partial_eval.cc`): each value has a static part, where it
+//! is known, and a name in the residual program. Calls of known functions are run in place, as long
+//! as they make progress: along a chain of calls of one function, an argument has to become an
+//! older value or a smaller number. A store tracks the contents of reference cells, until something
+//! unknown runs.
 //!
-//! Here it is a machine with its own list of frames over programs in A-normal form, so neither deep
-//! programs nor long unrollings take stack.
+//! Here it is a machine with its own stack of frames over programs in A-normal form, so that
+//! neither deep programs nor long unrollings overflow the native stack.
 
 mod analysis;
 mod machine;
@@ -49,7 +50,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             continue;
         }
         let body = dissolve_blocks(m, body);
-        // A kernel that is called where it stands stays there.
+        // A kernel that is called in place stays there.
         let mut called = relax_ir::IdSet::new();
         for e in m.post_order([body]) {
             if let Expr::Call { callee, .. } = m.exprs[e] {

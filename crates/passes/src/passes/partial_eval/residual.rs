@@ -1,4 +1,4 @@
-//! The program that is left: lists of bindings, and types for it.
+//! The residual program: lists of bindings, and types for it.
 
 use relax_base::Symbol;
 use relax_ir::{DTy, Expr, ExprId, Kind, Module, Shape, Type, TypeId, TypeSubst, VarId, VarStyle};
@@ -8,7 +8,7 @@ use super::analysis::closed;
 /// A binding of the program that is left.
 pub(super) type Item = (VarId, ExprId);
 
-/// The bindings around a value.
+/// Wraps a value in its bindings.
 pub(super) fn close(m: &mut Module, items: Vec<Item>, value: ExprId) -> ExprId {
     items.into_iter().rev().fold(value, |body, (var, value)| {
         let span = m.span(value);
@@ -16,13 +16,13 @@ pub(super) fn close(m: &mut Module, items: Vec<Item>, value: ExprId) -> ExprId {
     })
 }
 
-/// A type as it is where the program is left; `None` where it cannot be written.
+/// Returns a type in the context of the residual program; `None` where it cannot be written there.
 pub(super) fn written(m: &mut Module, types: &mut TypeSubst, ty: TypeId) -> Option<TypeId> {
     let ty = types.ty(&mut m.types, ty);
     closed(m, ty).then_some(ty)
 }
 
-/// A new variable in place of one of the program, with its name and annotation.
+/// Creates a new variable in place of one of the program, with its name and annotation.
 pub(super) fn fresh(m: &mut Module, types: &mut TypeSubst, old: VarId) -> (VarId, ExprId) {
     let var = m.vars[old].clone();
     let ty = var.ty.map(|t| types.ty(&mut m.types, t));
@@ -39,8 +39,8 @@ pub(super) fn unnamed(m: &mut Module, ty: Option<TypeId>) -> (VarId, ExprId) {
     m.fresh_var(Symbol::from("x"), ty, VarStyle::Let)
 }
 
-/// What type parameters stand for in a call, added to what those around it stand for. `None` where
-/// one is not known.
+/// Returns the instantiation of type parameters in a call, added to that of the enclosing ones.
+/// `None` where one is not known.
 pub(super) fn instantiate(
     m: &mut Module,
     params: &[relax_ir::TypeParamId],

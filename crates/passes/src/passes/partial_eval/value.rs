@@ -1,4 +1,4 @@
-//! What is known of values, and the store.
+//! Static values, and the store.
 
 use relax_ir::{CtorId, ExprId, FuncId, TypeSubst, VarId};
 use relax_tensor::Tensor;
@@ -6,11 +6,11 @@ use rustc_hash::FxHashMap;
 
 use std::rc::Rc;
 
-/// A value of the run. Later values have greater numbers, which is their age.
+/// A value of the run. Later values have greater numbers, which encode their age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Value(pub u32);
 
-/// What is known of a value.
+/// The static part of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Known {
     /// Nothing.
@@ -21,32 +21,32 @@ pub(super) enum Known {
     Tuple(Rc<[Value]>),
     /// Its constructor, and fields that are values of the run.
     Data(CtorId, Rc<[Value]>),
-    /// Which cell it is.
+    /// The number of the cell.
     Cell(u32),
-    /// Which function it is.
+    /// The function.
     Closure(Rc<Closure>),
 }
 
-/// A function of the program, with what it uses from outside.
+/// A function of the program, with its captured values.
 #[derive(Debug)]
 pub(super) struct Closure {
     pub func: FuncId,
-    /// What stands for it in itself, and in the program that is left.
+    /// Its own variable, within itself and in the residual program.
     pub this: Option<VarId>,
     pub captured: Vec<(VarId, Value)>,
-    /// What the type parameters around it stand for.
+    /// The instantiation of the enclosing type parameters.
     pub types: TypeSubst,
 }
 
-/// A value: what is known of it, and its name in the program that is left.
+/// A value: its static part, and its name in the residual program.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub known: Known,
     pub name: ExprId,
 }
 
-/// What reference cells hold, as far as it is known. Branches and bodies work on top of it and are
-/// forgotten with [`Store::rewind`].
+/// The contents of reference cells, as far as known. Branches and bodies work on top of it and are
+/// undone with [`Store::rewind`].
 #[derive(Debug, Default)]
 pub(super) struct Store {
     frames: Vec<Frame>,
@@ -55,24 +55,24 @@ pub(super) struct Store {
 #[derive(Debug, Default)]
 struct Frame {
     cells: FxHashMap<u32, Value>,
-    /// Something unknown ran: what lies below is out of date.
+    /// Something unknown ran: the frames below are out of date.
     fence: bool,
 }
 
 impl Store {
-    /// Where to come back to.
+    /// Returns the state to rewind to.
     pub fn mark(&mut self) -> usize {
         self.frames.push(Frame::default());
         self.frames.len() - 1
     }
-    /// Forgets what was written since.
+    /// Undoes the writes since a mark.
     pub fn rewind(&mut self, mark: usize) {
         self.frames.truncate(mark);
     }
     /// Something unknown runs.
     pub fn invalidate(&mut self) {
         match self.frames.last_mut() {
-            // Nothing of this frame is of use any more, but it may be one to come back to.
+            // Nothing in this frame is valid any more, but it may be a frame to return to.
             Some(top) if top.fence => top.cells.clear(),
             _ => self.frames.push(Frame {
                 fence: true,
@@ -100,13 +100,13 @@ impl Store {
     }
 }
 
-/// What arguments a function was last unfolded on, argument by argument: the oldest value, and the
-/// smallest number.
+/// The arguments that a function was last unfolded on, argument by argument: the oldest value, and
+/// the smallest number.
 #[derive(Clone, Debug)]
 pub(super) struct Fuel(pub Vec<(Value, u64)>);
 
 impl Fuel {
-    /// What is left after another round, and whether the round brings the end nearer.
+    /// Returns the fuel after another unfolding, and whether the unfolding makes progress.
     pub fn meet(&self, next: &Fuel) -> (Fuel, bool) {
         let mut progress = false;
         let both = self.0.iter().zip(&next.0);

@@ -1,4 +1,4 @@
-//! Which calls of a function go to a library together.
+//! The assignment of calls to regions of a library.
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Expr, ExprId, Module, ScopeId, Scopes};
@@ -11,9 +11,9 @@ pub(super) struct Region {
     pub compiler: Symbol,
     /// The calls, operands first.
     pub members: Vec<ExprId>,
-    /// What they need from outside, in order of first use.
+    /// The values from outside that they use, in order of first use.
     pub inputs: Vec<ExprId>,
-    /// Which of them are used outside.
+    /// The members that are used outside.
     pub outputs: Vec<ExprId>,
     scope: ScopeId,
     /// The other regions that this one needs.
@@ -29,7 +29,7 @@ pub(super) struct Regions {
     pub of: FxHashMap<ExprId, usize>,
 }
 
-/// The library of a call of a function that `merge-composite` made.
+/// Returns the library of a call of a function that `merge-composite` created.
 fn compiler(m: &Module, e: ExprId, wanted: &str) -> Option<Symbol> {
     let Expr::Call { callee, .. } = m.exprs[e] else {
         return None;
@@ -55,7 +55,7 @@ pub(super) fn regions(
 ) -> Regions {
     let order = m.post_order([body]);
     let mut this = Regions::default();
-    // The regions that a node needs by way of nodes outside of them.
+    // The regions that a node depends on through nodes outside of them.
     let mut needs: FxHashMap<ExprId, FxHashSet<usize>> = FxHashMap::default();
     for &e in &order {
         let mut parts = Vec::new();

@@ -1,8 +1,9 @@
-//! Which tensors share a block.
+//! The assignment of tensors to blocks.
 //!
-//! In order of the bindings, as TVM's planner does: a tensor takes the smallest free block that is large enough; else
-//! the largest free one grows, for its size is only fixed when the whole scope is planned; else there is a
-//! new one. Sizes that are not known are compared by proof.
+//! In order of the bindings, as in TVM's planner: a tensor takes the smallest free block that is
+//! large enough; otherwise the largest free one grows, because its size is only fixed when the
+//! whole scope is planned; otherwise there is a new one. Sizes that are not known are compared by
+//! proof.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +28,7 @@ pub(super) struct Placed {
 pub(super) struct Block {
     /// In bytes.
     pub size: Dim,
-    /// Of its first tensor.
+    /// The element type of its first tensor.
     pub dtype: DType,
     /// The tensor that ends last in it.
     pub last: usize,
@@ -38,9 +39,9 @@ pub(super) struct Block {
 pub(super) struct Plan {
     pub tensors: Vec<Placed>,
     pub blocks: Vec<Block>,
-    /// By binding: the tensors of its result, in order.
+    /// The tensors of a binding's result, in order.
     pub begin: FxHashMap<usize, Vec<usize>>,
-    /// By binding: the tensors that are not used after it.
+    /// The tensors that are not used after a binding.
     pub end: FxHashMap<usize, Vec<usize>>,
 }
 
@@ -51,7 +52,7 @@ impl Plan {
     }
 }
 
-/// How many free blocks of symbolic sizes are looked at for one tensor.
+/// The number of free blocks of symbolic sizes that are tried for one tensor.
 const LOOKS: usize = 32;
 
 /// Blocks while a scope is planned.
@@ -60,12 +61,12 @@ pub(super) struct Blocks {
     facts: Facts,
     /// Free blocks of known sizes, smallest first.
     known: BTreeSet<(i64, usize)>,
-    /// Other free blocks, those that became free last at the end.
+    /// Other free blocks, most recently freed last.
     symbolic: Vec<usize>,
 }
 
 impl Blocks {
-    /// The plan for results in order of their bindings.
+    /// Plans the results in order of their bindings.
     pub fn plan(lives: &[Life]) -> Plan {
         let mut this = Blocks {
             plan: Plan::default(),
@@ -73,10 +74,10 @@ impl Blocks {
             known: BTreeSet::new(),
             symbolic: Vec::new(),
         };
-        // Ends to come: by binding, the tensor.
+        // Pending ends of live ranges: by binding, the tensor.
         let mut ends: BTreeSet<(usize, usize)> = BTreeSet::new();
         for life in lives {
-            // What a call reads still lives while it writes its result.
+            // The operands of a call are still live while it writes its result.
             while let Some(&(last, tensor)) = ends.first()
                 && last < life.binding
             {
@@ -144,7 +145,8 @@ impl Blocks {
         let of = |b: &usize| &self.plan.blocks[*b].size;
         let near = || self.symbolic.iter().enumerate().rev().take(LOOKS);
         let holds = |a: &Dim, b: &Dim| self.facts.le(a, b) == Proof::Proven;
-        // Of one size; large enough; to grow, over dimensions that are in scope where it is made.
+        // Of equal size; large enough; to grow, over dimensions that are in scope where it is
+        // allocated.
         let equal = || near().find(|(_, b)| of(b) == size);
         let larger = || near().find(|(_, b)| holds(size, of(b)));
         let smaller = || {

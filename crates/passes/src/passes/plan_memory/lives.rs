@@ -1,5 +1,5 @@
-//! How long tensors live: which results of tensor programs can be placed, and the last binding of their scope
-//! that uses them.
+//! Live ranges of tensors: which results of tensor programs can be placed, and the last binding of
+//! their scope that uses them.
 
 use relax_infer::Typing;
 use relax_ir::{DTy, Expr, ExprId, FuncId, IdSet, Module, OpId, Shape, Type, TypeId, VarId};
@@ -20,7 +20,7 @@ pub(super) struct Out {
     pub size: Dim,
 }
 
-/// A result of a tensor program, by the numbers of its scope's bindings.
+/// The live range of a result of a tensor program, by the numbers of its scope's bindings.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
     pub binding: usize,
@@ -32,31 +32,31 @@ pub(super) struct Life {
 /// A result while lives are looked for.
 struct Candidate {
     scope: usize,
-    /// In how many functions it stands: a use in another function is a capture.
+    /// The function nesting depth: a use in another function is a capture.
     depth: u32,
     life: Life,
     escapes: bool,
 }
 
-/// The lives in all scopes of a function.
+/// The live ranges in all scopes of a function.
 pub(super) struct Lives {
     chains: FxHashMap<ExprId, Vec<Life>>,
 }
 
-/// Where an expression stands.
+/// How an expression is used.
 #[derive(Clone, Copy)]
 enum How {
     /// As the value of a variable in a scope.
     Bound(VarId),
-    /// As an input of a tensor program, or a condition: it is looked at.
+    /// As an input of a tensor program, or a condition: it is only read.
     Read,
-    /// Where the value may be kept.
+    /// The value may be stored.
     Kept,
 }
 
 enum Step {
     Visit(ExprId, How),
-    /// The walk comes to a binding of a scope.
+    /// The traversal reaches a binding of a scope.
     At(usize, usize),
     Enter,
     Leave,
@@ -67,19 +67,19 @@ struct Walk<'m> {
     typing: &'m Typing,
     call_tir: OpId,
     steps: Vec<Step>,
-    /// The first `let` of each scope, and the binding that the walk is at.
+    /// The first `let` of each scope, and the binding that the traversal has reached.
     scopes: Vec<(ExprId, usize)>,
     depth: u32,
     /// The dimension variables that have a value.
     dims: FxHashSet<DimVar>,
     found: Vec<Candidate>,
-    /// The results that a variable may be, whole or in part.
+    /// The results that a variable may be, entirely or in part.
     names: FxHashMap<VarId, Vec<usize>>,
     seen: IdSet,
 }
 
 impl Lives {
-    /// Of a function whose operations are all bound.
+    /// Computes the live ranges in a function whose operations are all bound.
     pub fn new(m: &Module, typing: &Typing, func: FuncId, call_tir: OpId) -> Lives {
         let body = m.funcs[func].body;
         let mut walk = Walk {
@@ -114,7 +114,7 @@ impl Lives {
         Lives { chains }
     }
 
-    /// Those in the scope that begins with a `let`, in order of their bindings.
+    /// Returns those in the scope that begins with a `let`, in order of their bindings.
     pub fn of_chain(&self, head: ExprId) -> &[Life] {
         self.chains.get(&head).map_or(&[], Vec::as_slice)
     }
@@ -127,7 +127,8 @@ impl Walk<'_> {
             return self.used(v, how);
         }
         if !m.is_leaf(e) && !self.seen.insert(e) {
-            // Operations are bound, so nothing is met twice; if it is, what it uses may live any time.
+            // Operations are bound, so nothing is visited twice; if it is, its operands may be live
+            // at any time.
             for v in m.free_vars(e) {
                 self.used(v, How::Kept);
             }
@@ -166,7 +167,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The bindings of a scope, in order, then its value, which outlives it.
+    /// Visits the bindings of a scope, in order, then its value, which outlives it.
     fn scope(&mut self, head: ExprId) {
         let (m, scope) = (self.m, self.scopes.len());
         self.scopes.push((head, 0));
@@ -222,7 +223,8 @@ impl Walk<'_> {
     }
 }
 
-/// The tensors of a result: one, or the fields of a tuple. `None` where sizes are not known before the call.
+/// Returns the tensors of a result: one, or the fields of a tuple. `None` where sizes are not known
+/// before the call.
 fn outs(m: &Module, ty: TypeId, scope: &FxHashSet<DimVar>) -> Option<Vec<Out>> {
     let all = match &m.types[ty] {
         Type::Tuple(fields) if fields.len() > 1 => fields.to_vec(),

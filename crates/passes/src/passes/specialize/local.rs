@@ -1,4 +1,4 @@
-//! Copies of functions that a `let` binds: each stands right behind the function that it is a copy of.
+//! Copies of functions that a `let` binds: each directly follows the function that it is a copy of.
 
 use relax_base::Symbol;
 use relax_infer::Typing;
@@ -7,7 +7,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{computes_on_any, key, redirected, specialized_func};
 
-/// A copy that is called already and waits for the `let` of its function.
+/// A copy that is already called and waits for the `let` of its function.
 struct Wanted {
     var: VarId,
     args: Vec<TypeId>,
@@ -25,7 +25,7 @@ impl Locals {
         self.known.len()
     }
 
-    /// What takes the place of `new`, the rewritten `old`, where it calls such a function.
+    /// Returns the replacement of `new`, the rewritten `old`, where it calls such a function.
     pub fn call(
         &mut self,
         m: &mut Module,
@@ -68,7 +68,7 @@ impl Locals {
         redirected(m, new, callee)
     }
 
-    /// Where `e` binds a function of which copies are wanted: the same with the copies inside.
+    /// Returns the binding `e` together with the requested copies of its function.
     pub fn bind(&mut self, m: &mut Module, typing: &Typing, e: ExprId) -> Option<ExprId> {
         let Expr::Let { var, value, body } = m.exprs[e] else {
             return None;
@@ -78,7 +78,7 @@ impl Locals {
         };
         let wanted = self.wanted.remove(&var)?;
         let generic = typing.vars[var];
-        // The dimensions that the function sees: they are those of the values around it.
+        // The dimensions that are in scope in the function: those of the values around it.
         let around: Vec<TypeId> = m
             .free_vars(value)
             .into_iter()
@@ -112,7 +112,7 @@ impl Locals {
         Some(m.add(made, span))
     }
 
-    /// Drops the functions that every use has become a copy of.
+    /// Drops the functions all of whose uses were replaced by copies.
     pub fn drop_unused(&self, m: &mut Module) {
         let generic: FxHashSet<VarId> = self.known.keys().map(|k| k.0).collect();
         if generic.is_empty() {

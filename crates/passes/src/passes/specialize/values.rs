@@ -1,7 +1,7 @@
-//! Operators and generic functions that stand as values become closures that call them.
+//! Operators and generic functions that are used as values become closures that call them.
 //!
-//! A closure that is written where a value is wanted has one type, which its place decides; the operator
-//! itself has as many as there are tensors.
+//! A closure that is written where a value is needed has one type, which its context determines;
+//! the operator itself has as many as there are tensor types.
 
 use relax_infer::Typing;
 use relax_ir::{Attrs, Expr, ExprId, Function, GlobalKind, Memo, Module, OpId, TypeId, VarStyle};
@@ -9,7 +9,7 @@ use relax_ops::registry;
 
 use super::computes_on_any;
 
-/// Expands such values in all functions, and says how many.
+/// Expands such values in all functions, and returns their number.
 pub(super) fn expand(m: &mut Module, typing: &Typing) -> u64 {
     let mut count = 0;
     for (global, body) in m.global_bodies() {
@@ -28,7 +28,7 @@ pub(super) fn expand(m: &mut Module, typing: &Typing) -> u64 {
                 memo.insert(e, e);
                 continue;
             }
-            // Names have no identity: what becomes of one depends on where it stands.
+            // Names have no identity: the replacement of one depends on its context.
             let called = matches!(m.exprs[e], Expr::Call { .. });
             let mut parts = Vec::new();
             m.for_each_child(e, |c| parts.push(c));
@@ -52,7 +52,7 @@ pub(super) fn expand(m: &mut Module, typing: &Typing) -> u64 {
     count
 }
 
-/// The closure that does what `e` does, if `e` is an operator or a function that computes on any type.
+/// Returns the eta-expansion of `e`, if `e` is an operator or a function that computes on any type.
 fn closure(m: &mut Module, typing: &Typing, e: ExprId) -> Option<ExprId> {
     let names: Vec<String> = match m.exprs[e] {
         Expr::Op(op) => operands(m, op)?,

@@ -1,5 +1,5 @@
-//! Contractions with little to share: strips of the result whose operands are read as they lie, or sums of products
-//! along the summed axis.
+//! Contractions with little reuse: strips of the result whose operands are read in place, or sums
+//! of products along the summed axis.
 
 use super::plan::{Axis, Plan, Way, count, offset, offsets};
 use super::{Everywhere, Sums};
@@ -16,10 +16,10 @@ use crate::threads::Share;
 const STRIP: usize = 512;
 /// Vectors that are summed at a time.
 const VECTORS: usize = 4;
-/// Multiplications below which nobody is woken.
+/// The number of multiplications below which no thread is woken.
 const SMALL: usize = 1 << 16;
 
-/// What the threads share.
+/// The data that the threads share.
 struct Work<'a, T> {
     a: *const T,
     b: *const T,
@@ -28,14 +28,15 @@ struct Work<'a, T> {
     /// The axes of the result but the one that strips run along.
     outer: &'a [Axis],
     inner: Axis,
-    /// Offsets of both operands at the places of the summed axes; of sums along the last one, of the others.
+    /// Offsets of both operands at the indices of the summed axes; for sums along the last one, of
+    /// the others.
     along: [&'a [isize]; 2],
-    /// How long the last summed axis is, where sums run along it.
+    /// The length of the last summed axis, where sums run along it.
     run: usize,
 }
 
 /// # Safety
-/// As `rx_contract`, with operands of the type that sums are made in.
+/// Like `rx_contract`, with operands of the accumulator type.
 pub(super) unsafe fn run<T: Everywhere>(
     context: &mut RxContext,
     plan: &Plan,
@@ -98,7 +99,7 @@ pub(super) unsafe fn run<T: Everywhere>(
 /// How an operand is read along a strip.
 #[derive(Clone, Copy, PartialEq)]
 enum Read {
-    /// The same element for all.
+    /// The same element for all lanes.
     One,
     /// Side by side.
     Beside,
@@ -170,7 +171,7 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
     }
 }
 
-/// Sums of `NV` vectors; the left operand is one element for all lanes with `ONE`.
+/// Sums of `NV` vectors; with `ONE`, the left operand is broadcast.
 #[inline(always)]
 unsafe fn sum<S: Wide, T: Sums<S>, const NV: usize, const ONE: bool>(
     w: &Work<'_, T>,
@@ -198,7 +199,7 @@ unsafe fn sum<S: Wide, T: Sums<S>, const NV: usize, const ONE: bool>(
     }
 }
 
-/// The same with the right operand as one element for all lanes.
+/// Like `sum`, with the right operand broadcast.
 #[inline(always)]
 unsafe fn sum_turned<S: Wide, T: Sums<S>, const NV: usize>(
     w: &Work<'_, T>,
@@ -222,7 +223,7 @@ unsafe fn sum_turned<S: Wide, T: Sums<S>, const NV: usize>(
     }
 }
 
-/// Sums of `n` elements from `j` on, whose operands lie anyhow: brought together in vectors first.
+/// Sums of `n` elements from `j` on, whose operands have any stride: gathered into vectors first.
 #[inline(always)]
 unsafe fn gathered<S: Wide, T: Sums<S>>(
     w: &Work<'_, T>,
@@ -281,7 +282,7 @@ unsafe fn gather<T: Copy>(from: *const T, read: Read, j: usize, n: usize, to: *m
     }
 }
 
-/// Elements of the result, each as sums along the last summed axis.
+/// Elements of the result, each a sum along the last summed axis.
 #[inline(always)]
 unsafe fn sums_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usize) {
     let lanes = <T as Sums<S>>::V::LANES;

@@ -14,9 +14,11 @@ use crate::threads::Share;
 
 /// Rows of a panel of the left operand.
 const ROWS: usize = 8;
-/// Bytes along the longest piece of the common axes: panels of both operands stay in the first cache together.
+/// The bytes along the longest piece of the common axes: panels of both operands stay in the
+/// first-level cache together.
 const DEEP: usize = 1024;
-/// Places of the common axes that all panels of a block are packed at before the next ones: few pages at a time.
+/// The number of positions of the common axes at which all panels of a block are packed before the
+/// next ones: few pages at a time.
 const PLACES: usize = 32;
 /// Rows of a block.
 const HIGH: usize = 256;
@@ -25,7 +27,7 @@ const WIDE: usize = 1920;
 /// Multiplications below which a block stays on one thread.
 const SMALL: usize = 1 << 18;
 
-/// What the threads share.
+/// The data that the threads share.
 struct Work<'a, T> {
     plan: &'a Plan,
     a: *const T,
@@ -35,7 +37,7 @@ struct Work<'a, T> {
     /// Offsets of both operands along the common axes.
     along: [*const isize; 2],
     room: *mut u8,
-    /// Bytes of room for each thread.
+    /// Bytes of scratch memory for each thread.
     each: usize,
     m: usize,
     n: usize,
@@ -61,7 +63,7 @@ fn lanes<T>() -> usize {
 }
 
 /// # Safety
-/// As `rx_contract`, with operands of the type that sums are made in.
+/// Like `rx_contract`, with operands of the accumulator type.
 pub(super) unsafe fn run<T: Everywhere>(
     context: &mut RxContext,
     plan: &Plan,
@@ -248,7 +250,7 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
     }
 }
 
-/// Writes a line of sums to the places of the result.
+/// Writes a line of sums to its positions in the result.
 #[inline(always)]
 unsafe fn put<T: crate::kernels::kinds::Sum>(
     line: *const T,
@@ -261,7 +263,7 @@ unsafe fn put<T: crate::kernels::kinds::Sum>(
     let size = kind.size() as isize;
     let mut j = 0;
     while j < n {
-        // As many as lie side by side.
+        // As many as are contiguous.
         let mut end = j + 1;
         while end < n && columns[end] == columns[end - 1] + 1 {
             end += 1;
@@ -279,7 +281,7 @@ unsafe fn put<T: crate::kernels::kinds::Sum>(
     }
 }
 
-/// A panel of `W` lines: `out[p * W + i] = x[lines[i] + along[p]]`, 0 for missing lines.
+/// Packs a panel of `W` lines: `out[p * W + i] = x[lines[i] + along[p]]`, 0 for missing lines.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
 unsafe fn pack<T: Copy + Default, const W: usize>(
@@ -322,7 +324,7 @@ unsafe fn pack<T: Copy + Default, const W: usize>(
     }
 }
 
-/// The same for panels of the right operand, of which parts of the lines often lie side by side.
+/// Like `pack`, for panels of the right operand, where parts of the lines are often contiguous.
 #[inline(always)]
 unsafe fn pack_wide<T: Copy + Default>(
     x: *const T,
@@ -380,7 +382,7 @@ unsafe fn pack_wide<T: Copy + Default>(
 /// Elements of a line that are read at once.
 const SQUARE: usize = 8;
 
-/// Whether the next places lie side by side.
+/// Returns whether the next positions are contiguous.
 #[inline(always)]
 fn follow(along: &[isize]) -> bool {
     let Some(next) = along.first_chunk::<SQUARE>() else {
@@ -393,8 +395,8 @@ fn follow(along: &[isize]) -> bool {
     beside
 }
 
-/// The next elements of `W` lines, turned over: whole pieces of lines are read, so that lines a power of two apart, which
-/// share few places of the cache, are not fetched for every element.
+/// Transposes the next elements of `W` lines: whole pieces of lines are read, so that lines a power
+/// of two apart, which map to few sets of the cache, are not fetched for every element.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Two arrays are walked across each other.
 unsafe fn turned<T: Copy + Default, const W: usize>(
@@ -417,7 +419,7 @@ unsafe fn turned<T: Copy + Default, const W: usize>(
     }
 }
 
-/// Copies a few elements without a call.
+/// Copies a few elements without a function call.
 #[inline(always)]
 unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     // SAFETY: the callers' promise.
@@ -436,7 +438,7 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     }
 }
 
-/// Adds `k` steps of `MR` rows by `NV` vectors to sums that lie row by row.
+/// Adds `k` steps of `MR` rows by `NV` vectors to sums that are stored row by row.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(

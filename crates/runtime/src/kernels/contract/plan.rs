@@ -1,27 +1,27 @@
-//! What the axes of a contraction are to it, and the way it is computed.
+//! The roles of the axes of a contraction, and the strategy that computes it.
 
 use crate::kernels::kinds::Kind;
 
-/// An axis, or several that are walked as one.
+/// An axis, or several that are traversed as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Axis {
     pub extent: usize,
-    /// Of the left operand, the right one and the result.
+    /// The strides of the left operand, the right one and the result.
     pub steps: [isize; 3],
 }
 
-/// How a contraction is computed; decided by its sizes, so that threads do not matter.
+/// The strategy of a contraction; decided by its sizes, so that threads do not matter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     /// Products of packed panels.
     Packed,
-    /// Strips of the result, the operands read as they lie.
+    /// Strips of the result, with the operands read in place.
     Direct,
     /// Each element as a sum of products along the summed axis.
     Dots,
 }
 
-/// A contraction, sorted by what its axes are.
+/// A contraction, with its axes sorted by their roles.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// Both operands and the result move, or neither operand does.
@@ -30,14 +30,14 @@ pub(super) struct Plan {
     pub rows: Vec<Axis>,
     /// The right operand and the result.
     pub columns: Vec<Axis>,
-    /// The result stands still.
+    /// The axes along which the result does not move.
     pub summed: Vec<Axis>,
-    /// Whether the operands have changed places, so that the result lies along columns.
+    /// Whether the operands were swapped, so that the result is contiguous along columns.
     pub swapped: bool,
     pub way: Way,
 }
 
-/// Takes on an axis, joined with the one before it where both are walked as one.
+/// Appends an axis, merged with the previous one where both can be traversed as one.
 fn push(axes: &mut Vec<Axis>, axis: Axis) {
     if let Some(last) = axes.last_mut() {
         let alike = |k: usize| last.steps[k] == axis.steps[k] * axis.extent as isize;
@@ -115,7 +115,7 @@ impl Plan {
             .summed
             .last()
             .is_some_and(|a| a.steps[0] == 1 && a.steps[1] == 1 && a.extent >= 8);
-        // Strips of the result read at least one operand as it lies.
+        // Strips of the result read at least one operand in place.
         let inner = [&self.columns, &self.batch, &self.rows]
             .into_iter()
             .find_map(|a| a.last());
@@ -127,7 +127,7 @@ impl Plan {
             (true, _, true) => Way::Direct,
             (true, true, false) => Way::Dots,
             (true, false, false) if m * n < 16 || k < 4 => Way::Direct,
-            // Integers of 64 bits are multiplied so slowly that packing small products does not pay.
+            // 64-bit integer multiplication is so slow that packing small products does not pay.
             _ if result.size() == 8 && m * n * k < 512 => Way::Direct,
             _ => Way::Packed,
         }
@@ -147,7 +147,8 @@ impl Plan {
         (all, inner)
     }
 
-    /// The least and the greatest offset at which an operand as it was given is read; the other way round where none is.
+    /// Returns the least and the greatest offset at which an original operand is read; in reverse
+    /// order where none is.
     pub fn reach(&self, operand: usize) -> (isize, isize) {
         if count(&self.summed) == 0 {
             return (0, -1);
@@ -166,7 +167,7 @@ impl Plan {
     }
 }
 
-/// The offsets of an operand at `n` places of a box from place `first` on.
+/// Returns the offsets of an operand at `n` positions of an index domain from position `first` on.
 pub(super) fn offsets(axes: &[Axis], operand: usize, first: usize, to: &mut [isize]) {
     let mut index = [0usize; super::AXES];
     let (mut at, mut rest) = (0isize, first);
@@ -189,7 +190,7 @@ pub(super) fn offsets(axes: &[Axis], operand: usize, first: usize, to: &mut [isi
     }
 }
 
-/// The offset at one place.
+/// Returns the offset at one position.
 pub(super) fn offset(axes: &[Axis], operand: usize, place: usize) -> isize {
     let mut at = [0];
     offsets(axes, operand, place, &mut at);

@@ -23,7 +23,8 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
             let weight = v.weight.add((channel * s.og + m) * s.kh * s.kw);
             let mut oy = 0;
             while oy < s.oh {
-                // Rows are summed several at a time, so that chains of sums overlap and weights are read once for all.
+                // Several rows are summed at a time, so that dependency chains overlap and weights
+                // are loaded once for all.
                 let high = match s.oh - oy {
                     4.. => 4,
                     2.. => 2,
@@ -66,8 +67,9 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
     }
 }
 
-/// The places of a window, `distance` apart, that lie in the image for any of the outputs whose windows begin between
-/// `before` in front of the image and `beyond` behind that. The others see nothing but padding.
+/// Returns the taps of a window, `distance` apart, that are inside the image for any of the outputs
+/// whose windows begin between `before` in front of the image and `beyond` after that. The others
+/// read only padding.
 pub(super) fn taps(
     count: usize,
     distance: usize,
@@ -83,14 +85,14 @@ pub(super) fn taps(
     first..places(size as isize + before).min(count).max(first)
 }
 
-/// Whether windows are read where the image lies: 3 by 3 with steps of 1, for which a padded copy would take as long as
-/// the sums.
+/// Returns whether windows are read from the image in place: 3 by 3 with stride 1, for which a
+/// padded copy would take as long as the sums.
 fn as_it_lies(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1);
     plain && !s.nhwc && isa() == Isa::Avx512
 }
 
-/// As [`plane`], without a copy of the channel.
+/// Like [`plane`], without a copy of the channel.
 #[inline(always)]
 unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize) {
     // SAFETY: the callers' promise.
@@ -124,7 +126,7 @@ unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usi
     }
 }
 
-/// The lanes of the image's columns from `column` on that lie in the image.
+/// Returns the mask of the lanes from `column` on that are inside the image.
 #[inline(always)]
 unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
     let end = (s.w as isize - column).clamp(0, S::LANES as isize);
@@ -148,8 +150,9 @@ unsafe fn spread3<S: Simd>(weight: *const f32) -> [[S; 3]; 3] {
     }
 }
 
-/// `R` output rows, which it returns, of one vector: sums of many rows overlap. Each row of the image is read once for
-/// the three output rows that it serves, with all nine weights in registers.
+/// Computes `R` output rows, which it returns, of one vector, so that dependency chains overlap.
+/// Each row of the image is read once for the three output rows that it contributes to, with all
+/// nine weights in registers.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn rows3<S: Simd, const R: usize>(
@@ -187,8 +190,9 @@ unsafe fn rows3<S: Simd, const R: usize>(
     R
 }
 
-/// Columns of `NV` vectors from `ox` on, from the first row of the output to the last: each row of the image is read
-/// once, and added to the three output rows that it serves, whose sums and all nine weights are in registers.
+/// Computes columns of `NV` vectors from `ox` on, from the first row of the output to the last:
+/// each row of the image is read once, and added to the three output rows that it contributes to,
+/// whose sums and all nine weights are in registers.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn down3<S: Simd, const NV: usize>(
@@ -210,7 +214,7 @@ unsafe fn down3<S: Simd, const NV: usize>(
                 inside[v][kx] = within::<S>(s, (v * S::LANES + kx) as isize + left);
             }
         }
-        // The sums of the rows above, here and below take turns.
+        // The sums of the rows above, here and below rotate.
         let mut sums = [[start; NV]; 3];
         let mut i = 0;
         macro_rules! row {
@@ -247,7 +251,7 @@ unsafe fn down3<S: Simd, const NV: usize>(
     }
 }
 
-/// A place further right in the same channel: the bias, one per channel, stays.
+/// Moves the target to the right in the same channel: the bias, one per channel, is unchanged.
 #[inline(always)]
 unsafe fn shift(target: &Target, columns: usize) -> Target {
     let mut to = *target;
@@ -293,7 +297,7 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     }
 }
 
-/// What the sums begin with: the channel's bias, unless they are scaled first.
+/// Returns the initial value of the sums: the channel's bias, unless they are scaled first.
 #[inline(always)]
 unsafe fn bias(target: &Target) -> f32 {
     match &target.epilogue {
@@ -303,7 +307,7 @@ unsafe fn bias(target: &Target) -> f32 {
     }
 }
 
-/// Applies what comes after the sums, and stores.
+/// Applies the epilogue to the sums, and stores them.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn put<S: Simd, const NV: usize, const R: usize>(
@@ -319,7 +323,7 @@ unsafe fn put<S: Simd, const NV: usize, const R: usize>(
         let bias = if e.bias.is_null() { 0.0 } else { *e.bias };
         for r in 0..R {
             for v in 0..NV {
-                // Rows of the output follow each other without gaps.
+                // Rows of the output are contiguous.
                 let at = r * s.ow + v * S::LANES;
                 let n = columns - v * S::LANES;
                 let mut x = acc[r][v];
@@ -342,7 +346,7 @@ unsafe fn put<S: Simd, const NV: usize, const R: usize>(
     }
 }
 
-/// One output row of an image with channels last: vectors run over channels.
+/// Computes one output row of an image with channels last: vectors run over channels.
 #[inline(always)]
 unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, oy: usize) {
     // SAFETY: the callers' promise.
@@ -389,7 +393,7 @@ unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, oy: u
 /// The whole convolution.
 ///
 /// # Safety
-/// As `rx_conv2d_f32`; no size of the output is 0.
+/// Like `rx_conv2d_f32`; no size of the output is 0.
 pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let shared_v = v;
     let row_work = s.ow * s.kh * s.kw;
@@ -429,7 +433,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         if scratch.is_null() {
             return context.status;
         }
-        // The zeros of the padding, which filling leaves alone.
+        // The zeros of the padding, which filling does not overwrite.
         std::ptr::write_bytes(scratch, 0, room * threads);
         let shared = Share::new((shared_v, s, scratch));
         context.pool.each(s.n * s.c, grain, |begin, end, worker| {

@@ -1,7 +1,8 @@
 //! Depthwise windows with channels along vectors.
 //!
-//! The rows of small images fill vectors badly, and steps of two take them apart. Here a vector holds the same pixel of
-//! as many channels: the image is turned over on its way into a padded copy, and the sums on their way out.
+//! The rows of small images fill vectors poorly, and strides of two split them. Here the lanes of a
+//! vector are the same pixel of several channels: the image is transposed into a padded copy, and
+//! the sums are transposed back.
 
 use super::depthwise::taps;
 use super::{RxConv2dF32, SMALL, Sizes};
@@ -11,14 +12,14 @@ use crate::kernels::simd::square::{MOST, Turning, dispatch_turning, gather, lane
 use crate::threads::Share;
 use std::ops::Range;
 
-/// Most sums that are made together.
+/// The maximum number of sums that are computed together.
 const SUMS: usize = 8;
-/// Most pixels of an output for whose padded copies the first two caches have room.
+/// The maximum number of pixels of an output whose padded copies fit in the first two cache levels.
 const PIXELS: usize = 32 * 32;
 
-/// Whether this way is faster than with the pixels of a row along vectors.
+/// Returns whether this is faster than vectors along the pixels of a row.
 pub(super) fn pays(s: &Sizes) -> bool {
-    // Rows of whole vectors are read where they lie.
+    // Rows of whole vectors are read in place.
     let short = s.ow <= 8 || !s.ow.is_multiple_of(8) && s.ow < 24 || s.sw > 1;
     let reach = |n: usize, step: usize, taps: usize, distance: usize| {
         let window = taps.saturating_sub(1).saturating_mul(distance);
@@ -34,7 +35,8 @@ pub(super) fn pays(s: &Sizes) -> bool {
         && high.max(wide) <= 8 * PIXELS
 }
 
-/// Where a pixel's vector lies in the padded copy of some channels, and what a thread's memory holds.
+/// The position of a pixel's vector in the padded copy of some channels, and the layout of a
+/// thread's memory.
 struct Room<'a> {
     s: &'a Sizes,
     /// Pixels of a row of the copy.
@@ -63,7 +65,7 @@ impl<'a> Room<'a> {
         pixels.map(|n| n * self.lanes)
     }
 
-    /// The place of a pixel of the image in the copy, if anything reads it.
+    /// Returns the position of a pixel of the image in the copy, if anything reads it.
     fn place(&self, pixel: usize) -> Option<usize> {
         let (y, x) = (pixel / self.s.w, pixel % self.s.w);
         let y = usize::try_from(y as isize + self.s.pt).ok()?;
@@ -72,10 +74,11 @@ impl<'a> Room<'a> {
     }
 }
 
-/// What does not lie anywhere.
+/// The position of a pixel that nothing reads.
 const NOWHERE: u32 = u32::MAX;
 
-/// The numbers of `lines` channels from the first on, `step` apart; others where there are none.
+/// Loads the numbers of `lines` channels from the first on, `step` apart; arbitrary values beyond
+/// them.
 unsafe fn factors(
     from: *const f32,
     (first, step, lines): (usize, usize, usize),
@@ -91,7 +94,7 @@ unsafe fn factors(
     lanes
 }
 
-/// What is done to sums before they are turned over, and after.
+/// The operations on sums before they are transposed back, and after.
 struct Finish<S> {
     scale: Option<S>,
     bias: S,
@@ -247,7 +250,7 @@ unsafe fn block<S: Turning, const R: usize, const C: usize>(
 /// The whole convolution.
 ///
 /// # Safety
-/// As `rx_conv2d_f32`; no size of the output is 0.
+/// Like `rx_conv2d_f32`; no size of the output is 0.
 pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let room = Room::of(s, lanes());
     let all: usize = room.floats().iter().sum();

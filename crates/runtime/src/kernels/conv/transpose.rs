@@ -1,8 +1,9 @@
-//! Transposed convolution: each input pixel spreads over a window of the output.
+//! Transposed convolution: each input pixel is scattered over a window of the output.
 //!
-//! What all pixels of some rows spread is a product of matrices, (filters × window, channels) by (channels, pixels),
-//! whose right operand is the image as it lies; each line of it, a place of the window for all pixels, is then added to
-//! the output. The rows are as many as keep the product in the second cache.
+//! The contributions of all pixels of some rows are a matrix product, (filters × window, channels)
+//! by (channels, pixels), whose right operand is the image in place; each line of it, a window
+//! position for all pixels, is then added to the output. The number of rows is chosen so that the
+//! product fits in the second-level cache.
 
 use super::{RxConv2dF32, Sizes};
 use crate::context::{RxContext, Status, guard};
@@ -11,7 +12,7 @@ use crate::kernels::gemm::{RxGemmF32, gemm};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
-/// Floats that are spread at a time, about.
+/// The approximate number of floats that are scattered at a time.
 const ROOM: usize = 1 << 18;
 
 /// A piece of the input: rows `[from, to)` of a group of an image.
@@ -19,21 +20,21 @@ const ROOM: usize = 1 << 18;
 struct Piece {
     from: usize,
     to: usize,
-    /// What its pixels spread: filter after filter, place after place of the window, pixel after pixel.
+    /// The contributions of its pixels: by filter, then by window position, then by pixel.
     spread: *const f32,
     /// The first of the group's planes in the output.
     y: *mut f32,
 }
 
 impl Sizes {
-    /// Adds what a piece spreads to plane `o` of the output.
+    /// Adds the contributions of a piece to plane `o` of the output.
     unsafe fn gather(&self, piece: &Piece, o: usize) {
         let taps = self.kh * self.kw;
         let pixels = (piece.to - piece.from) * self.w;
         let (oh, ow) = (self.oh as isize, self.ow as isize);
         for tap in 0..taps {
             let left = (tap % self.kw * self.dw) as isize - self.pl;
-            // The columns whose place is in the output.
+            // The columns whose position is in the output.
             let step = self.sw as isize;
             let first = (-left).max(0).div_euclid(step) + isize::from((-left).max(0) % step > 0);
             let end = ((ow - left).max(0).div_euclid(step)
@@ -71,7 +72,8 @@ impl Sizes {
 unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
     let e = &v.epilogue;
     let bounds = e.bounds();
-    // SAFETY: the callers' promise: scale and bias have a number for each channel, the residual the output's form.
+    // SAFETY: the callers' promise: scale and bias have a number for each channel, the residual the
+    // output's form.
     unsafe {
         let scale = if e.scale.is_null() {
             1.0
@@ -169,8 +171,9 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     0
 }
 
-/// A transposed convolution: the descriptor of a convolution with the weight as (c, o / groups, kh, kw), channels first.
-/// `weight_packed`, with one group, is from `rx_pack_a_f32` with m = o × kh × kw, k = c and strides 1 and m.
+/// Computes a transposed convolution: the descriptor of a convolution with the weight as (c, o /
+/// groups, kh, kw), channels first. `weight_packed`, with one group, is from `rx_pack_a_f32` with m
+/// = o × kh × kw, k = c and strides 1 and m.
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and the output overlaps only the residual.

@@ -1,4 +1,4 @@
-//! A block of the unfolded image, packed as matrix products read it.
+//! A block of the unfolded image (im2col), packed as matrix products read it.
 
 use super::Sizes;
 use crate::kernels::gemm::tile::{COLS, ROWS};
@@ -6,7 +6,7 @@ use crate::kernels::padded::Padded;
 use crate::kernels::simd::Simd;
 use std::ops::Range;
 
-/// Neighbouring output pixels of a group of 16.
+/// Adjacent output pixels of a group of 16.
 #[derive(Clone, Copy, Default)]
 struct Pixels {
     /// The first of them in the group.
@@ -16,7 +16,7 @@ struct Pixels {
     len: usize,
 }
 
-/// Neighbouring pixels of a group of 16 whose inputs are neighbours too.
+/// Adjacent pixels of a group of 16 whose inputs are adjacent too.
 #[derive(Clone, Copy, Default)]
 struct Run {
     to: usize,
@@ -24,19 +24,19 @@ struct Run {
     len: usize,
 }
 
-/// The channels that are unfolded: as they lie, or padded.
+/// The channels that are unfolded: in place, or padded.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
     /// The first channel.
     pub x: *const f32,
     /// Floats from one channel to the next.
     pub plane: usize,
-    /// How channels lie, when padded: from the inputs of an output row on.
+    /// The layout of channels, when padded: from the inputs of an output row on.
     pub padded: Option<(&'a Padded, usize)>,
 }
 
-/// The output rows' parts of `count` pixels from `first` on, or the pixels themselves where the inputs of neighbours are
-/// no neighbours; how many there are.
+/// Splits `count` pixels from `first` on into parts of output rows, or into single pixels where the
+/// inputs of adjacent pixels are not adjacent; returns their number.
 #[inline(always)]
 fn parts(s: &Sizes, padded: bool, first: usize, count: usize, parts: &mut [Pixels; COLS]) -> usize {
     let longest = if padded || s.sw == 1 { s.ow } else { 1 };
@@ -60,7 +60,8 @@ fn parts(s: &Sizes, padded: bool, first: usize, count: usize, parts: &mut [Pixel
     n
 }
 
-/// The inputs of neighbouring pixels for one place of the window; pixels whose input lies outside the image are left out.
+/// Returns the inputs of adjacent pixels for one window position; pixels whose input is outside the
+/// image are omitted.
 #[inline(always)]
 fn run(
     s: &Sizes,
@@ -78,7 +79,7 @@ fn run(
     let y = (p.row * s.sh + ky * s.dh) as isize - s.pt;
     let x = (p.column * s.sw + kx * s.dw) as isize - s.pl;
     let skipped = (-x).max(0) as usize;
-    // Of several pixels the inputs are neighbours.
+    // The inputs of several pixels are adjacent.
     let end = usize::try_from(s.w as isize - x).ok()?.min(p.len);
     if y < 0 || y as usize >= s.h || skipped >= end {
         return None;
@@ -91,7 +92,7 @@ fn run(
 }
 
 /// Packs pixels as columns: panels of 16 pixels, `common.len()` rows each. `common` is whole
-/// channels: a row for each channel and place of the window.
+/// channels: a row for each channel and window position.
 ///
 /// # Safety
 /// `source` is the group's channels of an image, `out` has room for the panels.
@@ -126,7 +127,7 @@ pub unsafe fn columns<S: Simd>(
                 }
                 let mut x = source.x.wrapping_add(c0 * plane);
                 let mut out = out.add(tap * COLS);
-                // All pixels in a row, and their inputs too, is what there is most of.
+                // The most frequent case: all pixels are in a row, and their inputs too.
                 if parts == 1
                     && let Some(run) = run(s, source.padded, lines[0], here)
                     && run.len == COLS
@@ -233,7 +234,7 @@ pub unsafe fn rows(
     }
 }
 
-/// Where the channels of an output pixel's input start, for one place of the window.
+/// Returns the offset of the channels of an output pixel's input, for one window position.
 #[inline(always)]
 fn at(s: &Sizes, pixel: usize, tap: usize) -> Option<usize> {
     let y = (pixel / s.ow * s.sh + tap / s.kw * s.dh) as isize - s.pt;

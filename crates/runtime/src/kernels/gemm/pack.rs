@@ -1,5 +1,5 @@
-//! Operands in the order in which tiles read them. The format is the same on every machine:
-//! panels of 8 rows of A and of 16 columns of B, the common axis running fastest but for these.
+//! Operands in the order in which tiles read them. The format is the same on every machine: panels
+//! of 8 rows of A and of 16 columns of B, within which the common axis is the outer one.
 
 use super::tile::{COLS, ROWS};
 use crate::kernels::turn::turn;
@@ -46,7 +46,7 @@ pub unsafe fn columns(k: usize, n: usize, b: *const f32, rs: isize, cs: isize, o
     }
 }
 
-/// One panel: `out[p * W + i] = x[i * across + p * along]` for `i < width`, 0 up to `W`.
+/// Packs one panel: `out[p * W + i] = x[i * across + p * along]` for `i < width`, 0 up to `W`.
 #[inline(always)]
 unsafe fn panel_of<const W: usize>(
     width: usize,
@@ -93,7 +93,7 @@ pub extern "C" fn rx_pack_b_f32_size(k: i64, n: i64) -> i64 {
 /// Packs B.
 ///
 /// # Safety
-/// As [`columns`].
+/// See [`columns`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_pack_b_f32(
     k: i64,
@@ -116,7 +116,7 @@ pub extern "C" fn rx_pack_a_f32_size(m: i64, k: i64) -> i64 {
 /// Packs A.
 ///
 /// # Safety
-/// As [`rows`].
+/// See [`rows`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_pack_a_f32(
     m: i64,

@@ -1,9 +1,10 @@
 //! Operands of 8 bits with their zero points, as quads for [`quads`](super::quads).
 //!
-//! With data `x` and weight `w` offset to `u = x + dx` (unsigned) and `s = w + dw` (signed), and zero points offset
-//! alike, a sum of `(x - zx) * (w - zw)` over `k` elements is `sum(u s) - zu sum(s) - zs sum(u) + k zu zs`. The sums of
-//! the weight are made with its quads; those of the data, needed only where the weight has a zero point, are a
-//! product with ones.
+//! With data `x` and weight `w` offset to `u = x + dx` (unsigned) and `s = w + dw` (signed), and
+//! zero points offset alike, a sum of `(x - zx) * (w - zw)` over `k` elements is
+//! `sum(u s) - zu sum(s) - zs sum(u) + k zu zs`. The sums of the weight are computed with its
+//! quads; those of the data, needed only where the weight has a zero point, are a product with
+//! ones.
 
 use std::ffi::c_void;
 
@@ -14,8 +15,8 @@ use crate::context::RxContext;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 
-/// An operand of bytes: what is flipped in each to make it unsigned (data) or signed (weight), and its zero point
-/// then.
+/// An operand of bytes: the bits flipped in each to make it unsigned (data) or signed (weight), and
+/// its zero point then.
 #[derive(Clone, Copy)]
 pub(super) struct Bytes {
     pub from: *const u8,
@@ -24,7 +25,7 @@ pub(super) struct Bytes {
 }
 
 impl Bytes {
-    /// `None` where elements are no bytes, or the zero point is none.
+    /// Returns `None` where elements are not bytes, or the zero point is not one.
     pub(super) fn data(from: *const c_void, element: Element, zero: i32) -> Option<Bytes> {
         let (flip, zero) = match element {
             Element::U8 => (0, zero),
@@ -38,7 +39,7 @@ impl Bytes {
         })
     }
 
-    /// As [`Bytes::data`], for the signed operand.
+    /// Like [`Bytes::data`], for the signed operand.
     pub(super) fn weight(from: *const c_void, element: Element, zero: i32) -> Option<Bytes> {
         let (flip, zero) = match element {
             Element::I8 => (0, zero),
@@ -79,7 +80,7 @@ unsafe fn signed_sums<S: Dots>(from: *const u32, n: usize, to: *mut i32) {
     }
 }
 
-/// Four lines side by side: quad `i` has element `i` of each.
+/// Interleaves four lines: quad `i` has element `i` of each.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
 unsafe fn weave<S: Simd>(lines: [*const u8; 4], n: usize, mask: u32, to: *mut u32) {
@@ -110,7 +111,8 @@ pub(super) unsafe fn woven(lines: [*const u8; 4], n: usize, mask: u32, to: *mut 
     }
 }
 
-/// Bytes side by side as quads, `n` bytes to `n.div_ceil(4)` quads; zeros (as if flipped) fill the last one.
+/// Packs contiguous bytes as quads, `n` bytes to `n.div_ceil(4)` quads; zeros (as if flipped) fill
+/// the last one.
 ///
 /// # Safety
 /// `from` has `n` bytes, `to` room for the quads.
@@ -137,11 +139,11 @@ pub(super) unsafe fn copied(from: *const u8, n: usize, mask: u32, to: *mut u32) 
     }
 }
 
-/// Most rows for which a weight whose columns lie side by side is read as it lies.
+/// The maximum number of rows for which a weight with contiguous columns is read in place.
 const FEW: usize = 4;
 
-/// Columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep` each; `start` has what each
-/// row's sums start with.
+/// Computes columns `columns` of a product of at most `M` rows, which `a` holds as quads, `deep`
+/// each; `start` has the initial value of each row's sums.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 unsafe fn columns<S: Dots, const M: usize>(
@@ -216,7 +218,7 @@ pub(super) struct Dense {
     pub a: Bytes,
     pub b: Bytes,
     pub a_row: usize,
-    /// Steps of B along the common axis and along columns: one of them is 1.
+    /// Strides of B along the common axis and along columns: one of them is 1.
     pub b_strides: (usize, usize),
     pub c: *mut i32,
     pub ld: usize,
@@ -224,7 +226,8 @@ pub(super) struct Dense {
 }
 
 impl Dense {
-    /// At most [`FEW`] rows by a weight whose columns lie side by side: nothing but the rows is copied.
+    /// Multiplies at most [`FEW`] rows by a weight with contiguous columns: only the rows are
+    /// copied.
     unsafe fn few(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
         let deep = self.k.div_ceil(64) * 16;
         let scratch = Scratch::new(context, (self.m * deep + FEW) * 4).ok_or(context.status)?;
@@ -259,7 +262,7 @@ impl Dense {
         Ok(())
     }
 
-    /// Whether the weight's lines are quads as they are.
+    /// Returns whether the weight's lines are quads as they are.
     fn lies_as_quads(&self) -> bool {
         self.b_strides.0 == 1
             && self.b.flip == 0
@@ -268,14 +271,14 @@ impl Dense {
             && self.b.from.cast::<u32>().is_aligned()
     }
 
-    /// What both zero points together add to each sum.
+    /// Returns the contribution of both zero points together to each sum.
     fn both(&self) -> i32 {
         (self.k as i32)
             .wrapping_mul(self.a.zero)
             .wrapping_mul(self.b.zero)
     }
 
-    /// What B's zero point takes off the sums of a row.
+    /// Returns the contribution of B's zero point to the sums of a row, to be subtracted.
     unsafe fn row_start(&self, row: *const u32, quads: usize) -> i32 {
         let mut sum = 0i32;
         if self.b.zero != 0 {
@@ -288,7 +291,7 @@ impl Dense {
         self.b.zero.wrapping_mul(sum).wrapping_neg()
     }
 
-    /// Computes the product; rows of A have their elements side by side.
+    /// Computes the product; the rows of A are contiguous.
     ///
     /// # Safety
     /// The operands are as large as sizes and strides say, and do not overlap the result.
@@ -299,11 +302,11 @@ impl Dense {
             return unsafe { self.few(kernel, context) };
         }
         let quads = k.div_ceil(4);
-        // SAFETY: the scratch has room for tables and quads, and a weight that is read where it lies is aligned and only read;
-        // the rest is the caller's promise.
+        // SAFETY: the scratch has room for tables and quads, and a weight that is read where it
+        // lies is aligned and only read; the rest is the caller's promise.
         unsafe {
             let tables = Scratch::new(context, (m + n + 2 * quads) * 8).ok_or(context.status)?;
-            // A weight of whole quads that nothing is flipped in is read where it lies.
+            // A weight of whole quads without flipped bits is read in place.
             let lies = self.lies_as_quads();
             let made = if lies { 0 } else { n * quads };
             let bytes = (m * quads + made) * 4 + (n + m) * 4;
@@ -356,7 +359,7 @@ impl Dense {
                         |i: usize| self.b.from.add((4 * p + i).min(k - 1) * self.b_strides.0);
                     let to = b.add(p * n);
                     woven([line(0), line(1), line(2), line(3)], n, self.b.mask(), to);
-                    // What is beyond the common axis counts nothing.
+                    // Elements beyond the common axis contribute nothing.
                     let rest = (k - 4 * p).min(4);
                     let keep = u32::MAX >> (32 - 8 * rest);
                     for j in 0..n {

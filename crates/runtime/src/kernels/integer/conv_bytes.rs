@@ -1,5 +1,6 @@
-//! Convolutions of 8 bits as products of quads: four channels of a pixel are a quad, and the image is kept padded with
-//! its zero point, so that a pixel's place plus the window's is where its quad lies.
+//! Convolutions of 8 bits as products of quads: four channels of a pixel are a quad, and the image
+//! is copied with its zero point as padding, so that a pixel's offset plus the window's is the
+//! offset of its quad.
 
 use super::Scratch;
 use super::bytes::{Bytes, copied, signed_sum, woven};
@@ -23,8 +24,8 @@ impl ByteConv<'_> {
         self.conv.s.cg.div_ceil(4)
     }
 
-    /// One part of the padded image as quads: with channels first the quad `part` of channels of an image, else row
-    /// `part`.
+    /// Packs one part of the padded image as quads: with channels first the quad `part` of channels
+    /// of an image, otherwise row `part`.
     unsafe fn pad(&self, part: usize, to: *mut u32) {
         let (s, (high, wide)) = (&self.conv.s, self.conv.read());
         let (deep, mask) = (self.deep(), self.x.mask());
@@ -69,7 +70,7 @@ impl ByteConv<'_> {
                 };
                 fill(to, left);
                 fill(to.add(left + count), wide - left - count);
-                // Channels that are not there have weight 0: any will do.
+                // Missing channels have weight 0: any data will do.
                 let line = |i: usize| {
                     let channel = plane * s.cg + (4 * quad + i).min(s.cg - 1);
                     self.x.from.add((channel * s.h + row) * s.w + cut)
@@ -126,7 +127,7 @@ impl ByteConv<'_> {
     /// Computes the convolution.
     ///
     /// # Safety
-    /// As `rx_conv2d_i32`; no size of the output is 0, nor the common axis.
+    /// Like `rx_conv2d_i32`; no size of the output is 0, nor the common axis.
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
         let (s, (high, wide)) = (&self.conv.s, self.conv.read());
         let (deep, pixels) = (self.deep(), s.oh * s.ow);
@@ -210,7 +211,8 @@ impl ByteConv<'_> {
         Ok(())
     }
 
-    /// What the weight's zero point takes off the sums of every pixel: it times the sum of the pixel's window.
+    /// Returns the weight's zero point's contribution to the sums of every pixel, to be subtracted:
+    /// it times the sum of the pixel's window.
     unsafe fn sum_pixels(
         &self,
         kernel: Kernel,

@@ -1,5 +1,5 @@
-//! Products of numbers of 16 bits, two neighbours along the common axis in one instruction (`pmaddwd`, with AVX-512
-//! VNNI `vpdpwssd`).
+//! Products of 16-bit numbers, two neighbours along the common axis in one instruction (`pmaddwd`,
+//! with AVX-512 VNNI `vpdpwssd`).
 
 use super::share::{COLS, Extents, Operand, Panels, Piece, Place, ROWS, share_out};
 use super::tile::{Kernel, Tile};
@@ -22,7 +22,8 @@ pub(super) struct Product {
 // SAFETY: tables, panels and tiles are those of the product, whose maker promises the rest.
 unsafe impl Panels for (Product, Kernel) {
     const PIECE: usize = 256;
-    /// With pairs in vectors, the time of 2^16 operations on elements at most (`--example bench_threads`).
+    /// With pairs in vectors, the time of 2^16 operations on elements at most
+    /// (`--example bench_threads`).
     const SMALL: usize = 1 << 18;
 
     fn extents(&self) -> Extents {
@@ -98,8 +99,9 @@ impl Product {
 }
 
 impl Operand<i16> {
-    /// Packs `N` rows (columns) from `first` on, those before `end`, for pairs `[pairs.0, pairs.0 + pairs.1)` of a
-    /// common axis of `k`: pair after pair, a row's two elements side by side; zeros where there is nothing.
+    /// Packs `N` rows (columns) from `first` on, those before `end`, for pairs
+    /// `[pairs.0, pairs.0 + pairs.1)` of a common axis of `k`: pair after pair, a row's two
+    /// elements adjacent; zeros beyond the operand.
     unsafe fn panel<const N: usize>(
         &self,
         first: usize,
@@ -108,7 +110,8 @@ impl Operand<i16> {
         k: usize,
         out: *mut i16,
     ) {
-        // SAFETY: the callers' promise: the tables have `end` and `k` entries, `out` room for the panel.
+        // SAFETY: the callers' promise: the tables have `end` and `k` entries, `out` room for the
+        // panel.
         unsafe {
             let valid = (end - first).min(N);
             let mut at = [0usize; N];

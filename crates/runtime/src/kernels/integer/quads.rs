@@ -1,8 +1,10 @@
-//! Products of unsigned by signed bytes, four neighbours along the common axis in one instruction (`vpdpbusd`).
+//! Products of unsigned by signed bytes, four neighbours along the common axis in one instruction
+//! (`vpdpbusd`).
 //!
-//! Nothing saturates: four products of 8 bits are added to a sum of 32 bits, which wraps. Signed data are offset by
-//! 128 to be unsigned, unsigned weights to be signed; what offsets and zero points add to each sum is where the sums
-//! start ([`Product::row_start`], [`Product::column_start`]), so that results are those of the plain loop to the bit.
+//! Nothing saturates: four products of 8 bits are added to a sum of 32 bits, which wraps. Signed
+//! data is offset by 128 to be unsigned, unsigned weights to be signed; the contributions of
+//! offsets and zero points to each sum are its initial value ([`Product::row_start`],
+//! [`Product::column_start`]), so that results are bitwise those of the plain loop.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_variables))] // Without vectors there is no kernel.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
@@ -14,8 +16,8 @@ use crate::kernels::simd::{Isa, isa};
 /// A vector of 32-bit sums, or of as many quads of bytes.
 ///
 /// # Safety
-/// Methods may be called only where the implementation's instruction set is enabled; pointers must be valid for
-/// all lanes.
+/// Methods may be called only where the implementation's instruction set is enabled; pointers must
+/// be valid for all lanes.
 pub(super) unsafe trait Dots: Copy {
     /// Sums in a vector.
     const LANES: usize;
@@ -102,7 +104,7 @@ mod x86 {
     );
 }
 
-/// Which instructions there are.
+/// The available instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kernel {
     #[cfg(target_arch = "x86_64")]
@@ -112,7 +114,8 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// What the processor has and `RELAX_ISA` allows, if anything: others multiply 16 bits.
+    /// Returns the best instructions that the processor has and `RELAX_ISA` allows, if any; without
+    /// them, 16-bit products are used.
     pub(super) fn chosen() -> Option<Kernel> {
         match isa() {
             #[cfg(target_arch = "x86_64")]
@@ -152,7 +155,8 @@ pub(super) use with_dots;
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Avx, Avx512};
 
-/// A product; `c[i * ld + j] (+)= row_start[i] + column_start[j] + sum over p of a(i, p) * b(j, p)`.
+/// A product; `c[i * ld + j] (+)= row_start[i] + column_start[j] + sum over p of a(i, p) * b(j,
+/// p)`.
 #[derive(Clone, Copy)]
 pub(super) struct Product {
     pub m: usize,
@@ -161,11 +165,11 @@ pub(super) struct Product {
     pub k: usize,
     pub a: Operand<u32>,
     pub b: Operand<u32>,
-    /// Whether A's bytes are the signed ones (else B's).
+    /// Whether A's bytes are the signed ones (otherwise B's).
     pub signed_rows: bool,
-    /// What each row's sums start with, or null.
+    /// The initial value of each row's sums, or null.
     pub row_start: *const i32,
-    /// What each column's sums start with, or null.
+    /// The initial value of each column's sums, or null.
     pub column_start: *const i32,
     pub c: *mut i32,
     pub ld: usize,
@@ -294,8 +298,9 @@ unsafe fn tile<S: Dots>(t: &Tile, signed_rows: bool) {
 }
 
 impl Operand<u32> {
-    /// Packs `N` rows (columns) from `first` on, those before `end`, for `count` quads from quad `from` on: quad after
-    /// quad. Those beyond `end` are copies of the last one: nobody reads their sums.
+    /// Packs `N` rows (columns) from `first` on, those before `end`, for `count` quads from quad
+    /// `from` on: quad after quad. Those beyond `end` are copies of the last one: their sums are
+    /// ignored.
     unsafe fn panel<const N: usize>(
         &self,
         first: usize,
@@ -303,7 +308,8 @@ impl Operand<u32> {
         (from, count): (usize, usize),
         out: *mut u32,
     ) {
-        // SAFETY: the callers' promise: the tables have `end` and as many quads, `out` room for the panel.
+        // SAFETY: the callers' promise: the tables have `end` and as many quads, `out` room for the
+        // panel.
         unsafe {
             let last = (end - first).min(N) - 1;
             let mut at = [0usize; N];
@@ -343,7 +349,7 @@ impl Operand<u32> {
     }
 }
 
-/// Whether the places along the common axis lie side by side.
+/// Returns whether the positions along the common axis are contiguous.
 unsafe fn rising(along: *const usize, count: usize) -> bool {
     // SAFETY: the callers' promise: the table has `count` places.
     unsafe {
@@ -352,8 +358,9 @@ unsafe fn rising(along: *const usize, count: usize) -> bool {
     }
 }
 
-/// `count` quads of each of some lines, `apart` from each other, side by side: quad after quad, in each `wide` lines. Those
-/// beyond the last one are copies of it. Quads are moved as floats, which nothing is done with.
+/// Interleaves `count` quads of each of some lines, `apart` from each other: quad after quad, in
+/// each `wide` lines. Those beyond the last one are copies of it. Quads are moved as floats, on
+/// which there is no arithmetic.
 #[inline(always)]
 unsafe fn turned<S: Turning>(
     from: *const f32,
@@ -365,8 +372,8 @@ unsafe fn turned<S: Turning>(
 ) {
     for first in (0..wide).step_by(S::LANES) {
         let some = lines.saturating_sub(first).clamp(1, S::LANES);
-        // SAFETY: the callers' promise: there are lines of `count` quads, and `out` has room for `wide` of them; vectors
-        // divide `wide`.
+        // SAFETY: the callers' promise: there are lines of `count` quads, and `out` has room for
+        // `wide` of them; vectors divide `wide`.
         unsafe {
             let from = from.add(first.min(lines - 1) * apart);
             gather::<S>(from, apart, some, count, |p| {
@@ -439,7 +446,8 @@ impl Product {
     /// Computes the product of at least one quad.
     ///
     /// # Safety
-    /// The operands have all quads that the tables name, the starts and the result their rows and columns.
+    /// The operands have all quads that the tables name, the starts and the result their rows and
+    /// columns.
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
         // SAFETY: the caller's promise.
         unsafe { share_out(context, (*self, kernel)) }

@@ -1,9 +1,10 @@
-//! How a product of small integers is shared out, whatever its words are.
+//! Parallelisation of products of small integers, for any kind of words.
 //!
-//! A word is what one lane multiplies and adds to its sum in one go: a pair of 16 bits ([`pairs`](super::pairs)) or a
-//! quad of bytes ([`quads`](super::quads)). Panels of rows of A are packed once, piece after piece of the common axis;
-//! then workers take blocks of columns of B, pack a piece of one in a room of their own, and multiply it with all
-//! panels of A (with a part of them, where there are fewer blocks than workers).
+//! A word is what one lane multiplies and adds to its sum in one step: a pair of 16 bits
+//! ([`pairs`](super::pairs)) or a quad of bytes ([`quads`](super::quads)). Panels of rows of A are
+//! packed once, piece after piece of the common axis; then workers take blocks of columns of B,
+//! pack a piece of one in scratch memory of their own, and multiply it with all panels of A (with a
+//! part of them, where there are fewer blocks than workers).
 
 use super::Scratch;
 use crate::context::RxContext;
@@ -15,10 +16,12 @@ pub(super) const ROWS: usize = 8;
 pub(super) const COLS: usize = 16;
 /// Most columns of a tile.
 pub(super) const MOST: usize = 2 * COLS;
-/// Columns that are packed together, at most: a piece of them stays in the second cache.
+/// The maximum number of columns that are packed together: a piece of them stays in the
+/// second-level cache.
 const WIDE: usize = 128;
 
-/// An operand of elements or words: row (or column) `i` has number `p` of the common axis at `data[at[i] + along[p]]`.
+/// An operand of elements or words: row (or column) `i` has element `p` of the common axis at
+/// `data[at[i] + along[p]]`.
 pub(super) struct Operand<T> {
     pub data: *const T,
     pub at: *const usize,
@@ -33,7 +36,7 @@ impl<T> Clone for Operand<T> {
 
 impl<T> Copy for Operand<T> {}
 
-/// How large a product is.
+/// The extents of a product.
 #[derive(Clone, Copy)]
 pub(super) struct Extents {
     pub rows: usize,
@@ -44,7 +47,7 @@ pub(super) struct Extents {
     pub elements: usize,
 }
 
-/// Words of the common axis that are multiplied in one go: the first one, and how many there are.
+/// Words of the common axis that are multiplied together: the first one, and their number.
 pub(super) type Piece = (usize, usize);
 
 /// One tile of the result, for one piece of the common axis.
@@ -66,10 +69,10 @@ pub(super) struct Place {
 /// A product and the instructions that compute it.
 ///
 /// # Safety
-/// The operands have all words that the extents promise, the result its rows and columns. Functions write where they
-/// are told, and nowhere else.
+/// The operands have all words that the extents promise, the result its rows and columns. Functions
+/// write where they are told, and nowhere else.
 pub(super) unsafe trait Panels: Copy {
-    /// Words of the longest piece: two panels of B and one of A stay in the first cache.
+    /// The words of the longest piece: two panels of B and one of A stay in the first-level cache.
     const PIECE: usize;
     /// Below this many multiplications a product stays on one thread.
     const SMALL: usize;
@@ -79,7 +82,7 @@ pub(super) unsafe trait Panels: Copy {
     /// Columns of a tile: [`COLS`] or [`MOST`].
     fn tile_columns(&self) -> usize;
 
-    /// Packs a piece of the panel of A from row `first` on: word after word, in each the rows'.
+    /// Packs a piece of the panel of A from row `first` on: word by word, in each the rows'.
     ///
     /// # Safety
     /// `out` has room for [`ROWS`] rows of the piece.
@@ -91,15 +94,15 @@ pub(super) unsafe trait Panels: Copy {
     /// `out` has room for [`COLS`] columns of the piece.
     unsafe fn pack_columns(&self, first: usize, end: usize, piece: Piece, out: *mut u32);
 
-    /// Computes a tile: stores its sums with the first piece, adds them with the others.
+    /// Computes a tile: stores its sums with the first piece, accumulates them with the others.
     ///
     /// # Safety
     /// The panels are packed; the place lies in the result.
     unsafe fn tile(&self, place: &Place);
 }
 
-/// Where the panel of A is packed that begins with a row, for a piece of the common axis: pieces lie behind each
-/// other, in each the panels.
+/// Returns the offset of the packed panel of A that begins with a row, for a piece of the common
+/// axis: pieces are stored one after another, in each the panels.
 fn packed_at(panels: usize, panel: usize, (first, length): Piece) -> usize {
     (first * panels + panel * length) * ROWS
 }
@@ -111,7 +114,8 @@ fn pieces<P: Panels>(words: usize) -> impl Iterator<Item = Piece> {
         .map(move |first| (first, (words - first).min(P::PIECE)))
 }
 
-/// Panels `rows` of A by columns `[from, to)`; `room` has place for a piece of them.
+/// Computes panels `rows` of A by columns `[from, to)`; `room` is scratch memory for a piece of
+/// them.
 unsafe fn block<P: Panels>(
     product: &P,
     packed: *const u32,
@@ -171,7 +175,7 @@ pub(super) unsafe fn share_out<P: Panels>(context: &mut RxContext, product: P) -
     } else {
         context.pool.threads()
     };
-    // Blocks of columns, at least two for each thread where there are as many; else rows are shared out too.
+    // Blocks of columns, at least two for each thread where possible; otherwise rows are split too.
     let wide = (n.div_ceil(2 * threads))
         .next_multiple_of(MOST)
         .clamp(MOST, WIDE);

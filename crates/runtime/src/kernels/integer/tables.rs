@@ -1,5 +1,5 @@
-//! Where a convolution's operands lie: in padded copies of the images and in the weight, both of units. A unit is an
-//! element, or a quad of channels.
+//! The offsets of a convolution's operands: in padded copies of the images and in the weight, both
+//! of units. A unit is an element, or a quad of channels.
 
 use super::conv::Conv;
 use super::share::Operand;
@@ -9,9 +9,9 @@ pub(super) struct Tables<'c> {
     conv: &'c Conv<'c>,
     /// Units of a group's input channels.
     deep: usize,
-    /// Where the window of each pixel begins in the copy.
+    /// The offset of each pixel's window in the copy.
     at_pixel: *const usize,
-    /// Where each filter begins.
+    /// The offset of each filter.
     at_filter: *const usize,
     /// The common axis in the copy.
     along_x: *const usize,
@@ -27,14 +27,14 @@ pub(super) struct Task<T> {
     pub weight: Operand<T>,
     /// The group's first filter.
     pub filter: usize,
-    /// Where the sums go: with channels last a row for each pixel, else for each filter.
+    /// The output of the sums: with channels last a row for each pixel, otherwise for each filter.
     pub y: *mut i32,
     /// From one row to the next.
     pub ld: usize,
 }
 
 impl<'c> Tables<'c> {
-    /// How many offsets there are for groups of `deep` units.
+    /// Returns the number of offsets for groups of `deep` units.
     pub(super) fn offsets(conv: &Conv, deep: usize) -> usize {
         let s = &conv.s;
         s.oh * s.ow + s.og + 2 * deep * s.kh * s.kw
@@ -43,8 +43,8 @@ impl<'c> Tables<'c> {
     /// The tables, in `memory`.
     ///
     /// # Safety
-    /// The memory has room for as many numbers as [`Tables::offsets`] says, and lives as long as the tables and their
-    /// tasks are used.
+    /// The memory has room for as many numbers as [`Tables::offsets`] says, and lives as long as
+    /// the tables and their tasks are used.
     pub(super) unsafe fn new(conv: &'c Conv<'c>, deep: usize, memory: *mut usize) -> Self {
         let (s, (high, wide)) = (&conv.s, conv.read());
         let (pixels, k) = (s.oh * s.ow, deep * s.kh * s.kw);

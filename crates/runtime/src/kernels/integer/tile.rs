@@ -3,23 +3,23 @@
 use super::share::{COLS, MOST, ROWS};
 use crate::kernels::simd::{Isa, isa};
 
-/// A vector of sums of 32 bits, and the products that are added to it.
+/// A vector of 32-bit sums, and the products that are added to it.
 ///
 /// # Safety
-/// Methods may be called only where the implementation's instruction set is enabled; pointers must be valid for
-/// all lanes.
+/// Methods may be called only where the implementation's instruction set is enabled; pointers must
+/// be valid for all lanes.
 unsafe trait Sums: Copy {
     /// Sums in a vector.
     const LANES: usize;
     unsafe fn zero() -> Self;
-    /// For each lane, `self + x.0 * y.0 + x.1 * y.1`, where the lane of `y` at `pairs` is two numbers of 16 bits and
-    /// `x` is the pair at `pair` in all lanes.
+    /// Returns, for each lane, `self + x.0 * y.0 + x.1 * y.1`, where the lane of `y` at `pairs` is
+    /// two numbers of 16 bits and `x` is the pair at `pair` in all lanes.
     unsafe fn dot(self, pair: *const i16, pairs: Self) -> Self;
     unsafe fn pairs(from: *const i16) -> Self;
     unsafe fn store(self, to: *mut i32);
 }
 
-/// Plain code: compilers find the vectors of the target in it.
+/// Portable code, which compilers vectorise for the target.
 #[cfg(any(test, not(target_arch = "x86_64")))]
 #[derive(Clone, Copy)]
 struct Plain([i32; 4]);
@@ -208,7 +208,7 @@ unsafe fn rows<S: Sums, const R: usize, const V: usize>(t: &Tile, first: usize) 
     }
 }
 
-/// All rows that there are, `R` at a time; `V` vectors make a panel.
+/// Computes all rows, `R` at a time; `V` vectors make a panel.
 #[inline(always)]
 unsafe fn panel<S: Sums, const R: usize, const V: usize, const TWICE: usize>(t: &Tile) {
     let mut first = 0;
@@ -226,7 +226,7 @@ unsafe fn panel<S: Sums, const R: usize, const V: usize, const TWICE: usize>(t: 
     }
 }
 
-/// Which instructions compute tiles.
+/// The instructions that compute tiles.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kernel {
     Plain,
@@ -239,7 +239,7 @@ pub(super) enum Kernel {
 }
 
 impl Kernel {
-    /// The best that the processor has and `RELAX_ISA` allows.
+    /// Returns the best that the processor has and `RELAX_ISA` allows.
     pub(super) fn chosen() -> Kernel {
         match isa() {
             #[cfg(target_arch = "x86_64")]
@@ -264,8 +264,8 @@ impl Kernel {
     /// The products of a panel of A and of one or two panels of B.
     ///
     /// # Safety
-    /// The panels have as many pairs as the tile says, the result the rows and columns; the processor has the
-    /// instructions.
+    /// The panels have as many pairs as the tile says, the result the rows and columns; the
+    /// processor has the instructions.
     pub(super) unsafe fn run(self, t: &Tile) {
         #[cfg(target_arch = "x86_64")]
         {
@@ -307,7 +307,8 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    /// Every kernel of this processor, and the plain code that other targets use, against the sums one by one.
+    /// Checks every kernel of this processor, and the portable code that other targets use, against
+    /// the sums one by one.
     #[test]
     fn tiles_are_right() {
         let number = |i: usize| (i as i64 * 7919 % 65_536 - 32_768) as i16;
@@ -346,8 +347,8 @@ mod tests {
                     ld: MOST,
                     keep: true,
                 };
-                // SAFETY: the panels have five pairs, the result all rows and columns; the processor has the
-                // instructions.
+                // SAFETY: the panels have five pairs, the result all rows and columns; the
+                // processor has the instructions.
                 unsafe {
                     match kernel {
                         None => panel::<Plain, 2, 4, 4>(&t),

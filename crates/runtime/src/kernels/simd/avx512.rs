@@ -154,7 +154,7 @@ unsafe impl Simd for Avx512 {
     }
 }
 
-/// Turns the square of four lanes by four vectors in every quarter.
+/// Transposes the square of four lanes by four vectors in every quarter.
 #[inline(always)]
 unsafe fn turned(v: [Avx512; 4]) -> [Avx512; 4] {
     // SAFETY: the callers' promise: the instruction set is enabled.
@@ -171,7 +171,7 @@ unsafe fn turned(v: [Avx512; 4]) -> [Avx512; 4] {
     }
 }
 
-/// Turns the square of four quarters by four vectors.
+/// Transposes the square of four quarters by four vectors.
 #[inline(always)]
 unsafe fn quarters(v: [Avx512; 4]) -> [Avx512; 4] {
     // SAFETY: the callers' promise: the instruction set is enabled.

@@ -1,9 +1,10 @@
 //! Vectors of float32 as a trait, so that every kernel is written once for all processors.
 //!
-//! Invariant: no closure touches a vector. Closures and the functions of `core` that take them (`map`, `for_each`) are
-//! functions of their own, for which the instruction set is not enabled: intrinsics in them become calls.
+//! Invariant: no closure touches a vector. Closures and the functions of `core` that take them
+//! (`map`, `for_each`) are functions of their own, for which the instruction set is not enabled:
+//! intrinsics in them become calls.
 //!
-//! A kernel is a generic `#[inline(always)]` function over [`Simd`]; `dispatch` makes the
+//! A kernel is a generic `#[inline(always)]` function over [`Simd`]; `dispatch` creates the
 //! variants, each inside a function that enables its instruction set, and calls the one that
 //! [`isa`] names.
 
@@ -38,7 +39,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Isa {
-    /// What every processor of the target has.
+    /// The baseline of the target.
     Portable = 0,
     /// AVX2 with FMA.
     Avx2 = 1,
@@ -48,7 +49,8 @@ pub enum Isa {
 
 static CHOSEN: AtomicU8 = AtomicU8::new(u8::MAX);
 
-/// The instruction set in use: the best one the processor has, or what `RELAX_ISA` lowers it to.
+/// Returns the instruction set in use: the best one that the processor has, or the one that
+/// `RELAX_ISA` lowers it to.
 #[inline]
 pub fn isa() -> Isa {
     match CHOSEN.load(Ordering::Relaxed) {
@@ -59,7 +61,7 @@ pub fn isa() -> Isa {
     }
 }
 
-/// The best instruction set of this processor.
+/// Returns the best instruction set of this processor.
 pub fn best() -> Isa {
     #[cfg(target_arch = "x86_64")]
     {
@@ -88,7 +90,7 @@ fn choose() -> Isa {
     set(limit)
 }
 
-/// Uses `limit` or the best the processor has, whichever is lower; for tests.
+/// Uses `limit` or the best that the processor has, whichever is lower; for tests.
 pub fn set(limit: Isa) -> Isa {
     let isa = best().min(limit);
     CHOSEN.store(isa as u8, Ordering::Relaxed);
@@ -127,22 +129,24 @@ pub unsafe trait Simd: Copy {
     unsafe fn load(from: *const f32) -> Self;
     /// Writes all lanes, unaligned.
     unsafe fn store(self, to: *mut f32);
-    /// Writes all lanes past the caches; the place is aligned to the vector's size. [`Simd::fence`]
-    /// comes before other threads read it.
+    /// Writes all lanes with a non-temporal store; the address is aligned to the vector's size.
+    /// [`Simd::fence`] is needed before other threads read it.
     unsafe fn stream(self, to: *mut f32);
-    /// Asks for the line of the cache that holds an address, which need not be one of ours.
+    /// Prefetches the cache line of an address, which need not be in one of our allocations.
     unsafe fn prefetch(from: *const f32);
     /// Makes what [`Simd::stream`] wrote visible.
     unsafe fn fence();
     /// The lanes from `first` up to `end`.
     unsafe fn lanes(first: usize, end: usize) -> Self::Lanes;
-    /// Reads some lanes where they would be in a whole vector, the others are 0; nothing else is touched.
+    /// Loads some lanes from their positions in a whole vector, the others are 0; no other memory
+    /// is accessed.
     unsafe fn load_lanes(from: *const f32, lanes: Self::Lanes) -> Self;
     /// Reads the first `n` lanes, at most `LANES`; the others are 0.
     unsafe fn load_part(from: *const f32, n: usize) -> Self;
     /// Writes the first `n` lanes, at most `LANES`.
     unsafe fn store_part(self, to: *mut f32, n: usize);
-    /// Writes the lanes from `first` up to `end` where they would go in a whole vector; nothing else is touched.
+    /// Stores the lanes from `first` up to `end` to their positions in a whole vector; no other
+    /// memory is accessed.
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize);
     /// `self + b`.
     unsafe fn add(self, b: Self) -> Self;
@@ -154,8 +158,9 @@ pub unsafe trait Simd: Copy {
     unsafe fn div(self, b: Self) -> Self;
     /// `self * b + c`, rounded once where the processor can.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
-    /// Gives back a place and keeps what is read there behind the computation of `sum`. Where all registers hold sums, a
-    /// compiler that reads the next operands first runs out of them, and a sum goes through memory at every step.
+    /// Returns a pointer and orders loads through it after the computation of `sum`. Where all
+    /// registers hold sums, a compiler that loads the next operands first runs out of them, and a
+    /// sum is spilled at every step.
     #[inline(always)]
     unsafe fn pinned<T>(at: *const T, _sum: &mut Self) -> *const T {
         at
@@ -170,7 +175,8 @@ pub unsafe trait Simd: Copy {
     unsafe fn round(self) -> Self;
     /// Adds `n` (an integer in a float, -126 ≤ n ≤ 127) to the exponent of a number: `self * 2^n`.
     unsafe fn scale(self, n: Self) -> Self;
-    /// `self * 2^n` for an integer `n` in a float, where number and result are normal: `n` is added to the exponent.
+    /// `self * 2^n` for an integer `n` in a float, where number and result are normal: `n` is added
+    /// to the exponent.
     unsafe fn lift(self, n: Self) -> Self;
     /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive normal number.
     unsafe fn split(self) -> (Self, Self);
@@ -190,17 +196,18 @@ pub unsafe trait Simd: Copy {
     unsafe fn largest(self) -> f32;
     /// All lanes are below `b`.
     unsafe fn all_lt(self, b: Self) -> bool;
-    /// The lanes of four vectors in turns: the first lanes of all four, the second ones, and so on.
+    /// Interleaves the lanes of four vectors: the first lanes of all four, the second ones, and so
+    /// on.
     unsafe fn weave(parts: [Self; 4]) -> [Self; 4];
-    /// The other way: lanes whose places have the same remainder modulo four come together.
+    /// The inverse: collects the lanes whose positions have the same remainder modulo four.
     unsafe fn unweave(whole: [Self; 4]) -> [Self; 4];
-    /// The lanes at even and at odd places of two vectors that follow each other.
+    /// Returns the lanes at even and at odd positions of two consecutive vectors.
     unsafe fn unzip(first: Self, second: Self) -> (Self, Self);
 }
 
 /// Calls a generic kernel for the instruction set in use.
 ///
-/// `dispatch!(name(arg: Type, …) -> Ret)` stands for `name::<S>(arg, …)` with the right `S`.
+/// `dispatch!(name(arg: Type, …) -> Ret)` expands to `name::<S>(arg, …)` with the right `S`.
 macro_rules! dispatch {
     ($name:ident($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
         #[cfg(target_arch = "x86_64")]
@@ -231,7 +238,7 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
-/// The same for a kernel that is generic over a type besides: `name::<S, T>(arg, …)`.
+/// Like `dispatch`, for a kernel that is also generic over a type: `name::<S, T>(arg, …)`.
 macro_rules! dispatch_of {
     ($name:ident<$t:ident: $bound:path>($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]

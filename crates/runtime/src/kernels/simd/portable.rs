@@ -1,4 +1,4 @@
-//! Four lanes in plain Rust, which compilers turn into SSE2 or NEON.
+//! Four lanes in portable Rust, which compilers turn into SSE2 or NEON.
 
 use super::Simd;
 
@@ -17,7 +17,7 @@ fn zip(a: Portable, b: Portable, f: impl Fn(f32, f32) -> f32) -> Portable {
     Portable([f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])])
 }
 
-/// Adding and taking away 1.5 · 2^23 leaves the nearest integer of a number below 2^22.
+/// Adding and subtracting 1.5 · 2^23 rounds a number below 2^22 to the nearest integer.
 const MAGIC: f32 = 12_582_912.0;
 
 // SAFETY: no method needs an instruction set beyond the target's; partial loads and stores touch
@@ -212,8 +212,7 @@ unsafe impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
-        // A square turned over twice is itself.
-        // SAFETY: the caller's promise.
+        // A square transposed twice is itself. SAFETY: the caller's promise.
         unsafe { Self::weave(whole) }
     }
     #[inline(always)]

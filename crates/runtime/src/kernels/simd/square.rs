@@ -1,19 +1,20 @@
-//! Squares of vectors that are turned over.
+//! Transposition of squares of vectors.
 
 #[cfg(target_arch = "x86_64")]
 use super::Avx2;
 use super::{Isa, Portable, Simd, isa};
 
-/// Most lanes of the vectors here: wider ones take longer to turn over than what is done with them.
+/// The maximum number of lanes of the vectors here: wider ones take longer to transpose than what
+/// is done with them.
 pub const MOST: usize = 8;
 
-/// Vectors of which a square of as many can be turned over.
+/// Vectors of which a square can be transposed.
 ///
 /// # Safety
-/// As [`Simd`].
+/// See [`Simd`].
 #[allow(clippy::missing_safety_doc)] // The trait's own section holds for every method.
 pub unsafe trait Turning: Simd {
-    /// Turns over the first `LANES` vectors: vector `i` becomes lane `i` of all.
+    /// Transposes the first `LANES` vectors: vector `i` becomes lane `i` of all.
     unsafe fn turned(square: [Self; MOST]) -> [Self; MOST];
 }
 
@@ -48,8 +49,8 @@ pub fn lanes() -> usize {
     }
 }
 
-/// The first `part` elements of each of some lines, at most as many as there are lanes, as vectors of one element of all
-/// lines each. Missing lines are the last one again.
+/// Loads the first `part` elements of each of some lines, at most as many as there are lanes, as
+/// vectors of one element of all lines each. Missing lines repeat the last one.
 ///
 /// # Safety
 /// There are lines, and the elements can be read.
@@ -75,8 +76,8 @@ pub unsafe fn columns<S: Turning>(
     }
 }
 
-/// Reads `count` elements of each of some lines, `step` apart, as vectors of one element of all lines each; element `i`
-/// goes to the vector at `to(i)`.
+/// Loads `count` elements of each of some lines, `step` apart, as vectors of one element of all
+/// lines each; element `i` goes to the vector at `to(i)`.
 ///
 /// # Safety
 /// The elements can be read, there are lines, and the vectors that `to` names can be written.
@@ -104,8 +105,8 @@ pub unsafe fn gather<S: Turning>(
     }
 }
 
-/// Turns `count` vectors, one behind the other, over to `lines` lines that lie `step` apart. A residual that lies as they do
-/// is added before bounds are kept; without one, bounds are somebody else's.
+/// Transposes `count` consecutive vectors to `lines` lines that are `step` apart. A residual with
+/// the same layout is added before bounds are applied; without one, the caller applies the bounds.
 ///
 /// # Safety
 /// There are as many vectors, and all elements can be written, or read of the residual.
@@ -143,7 +144,8 @@ pub unsafe fn scatter<S: Turning>(
     }
 }
 
-/// As `dispatch` for kernels that turn squares over: `name::<S>(arg, …)` with the right `S`, of at most [`MOST`] lanes.
+/// Like `dispatch`, for kernels that transpose squares: `name::<S>(arg, …)` with the right `S`, of
+/// at most [`MOST`] lanes.
 macro_rules! dispatch_turning {
     ($name:ident($($arg:ident: $ty:ty),* $(,)?)) => {{
         #[cfg(target_arch = "x86_64")]

@@ -1,4 +1,4 @@
-//! Vectors of the other element types, with the little that sums of products need.
+//! Vectors of the other element types, with the few operations that sums of products need.
 //!
 //! Invariant: as for [`Simd`], no closure touches a vector.
 
@@ -28,9 +28,9 @@ pub unsafe trait Vector: Copy {
     unsafe fn store(self, to: *mut Self::Element);
     /// `self + b`; integers wrap.
     unsafe fn add(self, b: Self) -> Self;
-    /// `self * b + c`; integers wrap, floats are rounded once where the processor can.
+    /// `self * b + c`; integers wrap, floats are rounded once where the processor supports it.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
-    /// As [`Simd::pinned`].
+    /// See [`Simd::pinned`].
     #[inline(always)]
     unsafe fn pinned<T>(at: *const T, _sum: &mut Self) -> *const T {
         at
@@ -43,7 +43,7 @@ pub unsafe trait Vector: Copy {
     unsafe fn same(self, b: Self) -> Self::Mask;
     /// `mask ? yes : no`.
     unsafe fn pick(mask: Self::Mask, yes: Self, no: Self) -> Self;
-    /// Whether a comparison holds for any lane.
+    /// Returns whether a comparison holds for any lane.
     unsafe fn any(mask: Self::Mask) -> bool;
     /// `self > b ? self : b`.
     #[inline(always)]
@@ -61,13 +61,13 @@ pub unsafe trait Vector: Copy {
 
 /// The vectors of an instruction set.
 pub trait Wide: Simd {
-    /// Of float32.
+    /// The vector of float32.
     type F32: Vector<Element = f32>;
-    /// Of float64.
+    /// The vector of float64.
     type F64: Vector<Element = f64>;
-    /// Of 32 bits.
+    /// The vector of 32-bit integers.
     type I32: Vector<Element = i32>;
-    /// Of 64 bits.
+    /// The vector of 64-bit integers.
     type I64: Vector<Element = i64>;
 }
 
@@ -132,7 +132,7 @@ unsafe impl<S: Simd> Vector for Floats<S> {
     }
 }
 
-/// Four elements, for processors of which nothing is known.
+/// Four elements, for processors without a known instruction set.
 #[derive(Clone, Copy)]
 pub struct Four<T>([T; 4]);
 
@@ -339,7 +339,7 @@ vectors! {
         ;
 }
 
-/// The lower halves of products of 64 bits: AVX2 multiplies 32 bits.
+/// Returns the lower halves of 64-bit products: AVX2 multiplies 32 bits.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn product(a: __m256i, b: __m256i) -> __m256i {

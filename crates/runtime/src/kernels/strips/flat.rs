@@ -1,16 +1,17 @@
-//! Short rows: many of them are one strip, in which operands that lie otherwise are brought together first.
+//! Short rows: many of them form one strip, for which operands with another layout are gathered
+//! first.
 
 use super::{INPUTS, Offsets, Plan, STRIP, Space};
 use crate::kernels::simd::Simd;
 
 /// Elements of a row from which on rows are strips of their own.
 const SHORT: usize = 128;
-/// Floats behind a strip's last row that a vector may write.
+/// Floats after a strip's last row that a vector may write.
 const SLACK: usize = 16;
-/// Elements of a result below which bringing together does not pay.
+/// The number of elements of a result below which gathering does not pay.
 const FEW: usize = 128;
 
-/// Whether rows are so short, and so many, that they are taken together.
+/// Returns whether rows are so short, and so many, that they are combined.
 pub(super) fn pays(out: &Space) -> bool {
     out.inner() < SHORT && out.rows() > 1 && out.count() >= FEW
 }
@@ -26,7 +27,7 @@ pub(super) fn strips(out: &Space) -> usize {
 }
 
 impl Space {
-    /// Whether an input's elements lie as those of the space do, one behind the other.
+    /// Returns whether an input is contiguous in the order of the space.
     fn dense(&self, input: usize) -> bool {
         let mut step = 1;
         for k in (0..self.rank).rev() {
@@ -69,8 +70,8 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
     }
 }
 
-/// Brings rows of an input, from one on, together. Rows are written as whole vectors: what goes beyond the end of one is
-/// overwritten by the next, or lies in the slack.
+/// Gathers rows of an input, from one on. Rows are written as whole vectors: what exceeds the end
+/// of one is overwritten by the next, or is in the slack.
 #[inline(always)]
 unsafe fn gather<S: Simd>(
     space: &Space,
@@ -82,7 +83,7 @@ unsafe fn gather<S: Simd>(
     let steps = &space.steps[input];
     let last = space.rank - 1;
     let (wide, step) = (space.extent[last], steps[last]);
-    // Which row of the axis before the last one.
+    // The row of the axis before the last one.
     let mut index = [0usize; super::AXES];
     let mut rest = first;
     for k in (0..last).rev() {
@@ -94,7 +95,7 @@ unsafe fn gather<S: Simd>(
     // SAFETY: the callers' promise.
     unsafe {
         while left > 0 {
-            // Rows up to the end of the axis before the last lie evenly.
+            // Rows up to the end of the axis before the last are evenly spaced.
             let (next, many) = match last {
                 0 => (0, 1),
                 _ => (steps[last - 1], space.extent[last - 1] - index[last - 1]),
@@ -123,7 +124,7 @@ unsafe fn gather<S: Simd>(
     }
 }
 
-/// Some rows that lie `next` apart, whose elements lie `step` apart.
+/// Copies some rows that are `next` apart, whose elements are `step` apart.
 #[inline(always)]
 unsafe fn lines<S: Simd>(
     (from, step, next): (*const f32, isize, isize),

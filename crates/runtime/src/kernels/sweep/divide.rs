@@ -1,8 +1,9 @@
-//! Division of integers by way of floats: the quotient of numbers that a float holds exactly, with as many bits again to
-//! spare, is rounded to no other integer than the true one, and processors divide floats in vectors. Adding a number
-//! whose last bit is 1 brings a float to an integer in its lower bits: conversions of 64 bits are no vectors everywhere.
+//! Division of integers through floats: the quotient of numbers that a float represents exactly,
+//! with as many bits again to spare, is rounded to no other integer than the true one, and
+//! processors divide floats in vectors. Adding a number whose last bit is 1 brings a float to an
+//! integer in its lower bits, because not all processors convert 64-bit integers in vectors.
 
-/// How a quotient is brought to an integer.
+/// How a quotient is rounded to an integer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Round {
     Trunc,
@@ -11,23 +12,23 @@ pub(super) enum Round {
 
 /// An integer type.
 pub(super) trait Divides: Copy {
-    /// `q` and the remainder of `self / by`; both 0 for a divisor of 0.
+    /// Returns `q` and the remainder of `self / by`; both 0 for a divisor of 0.
     fn exact(self, by: Self, round: Round) -> (Self, Self);
-    /// The same by floats.
+    /// The same through floats.
     fn by_float(self, by: Self, round: Round) -> (Self, Self);
-    /// Whether floats give the right result for numbers of these bits together.
+    /// Returns the bits that must be 0 in both numbers for floats to give the right result.
     fn narrow(self) -> u64;
     /// The bits that must be 0 in [`Divides::narrow`] of all numbers.
     const WIDE: u64;
-    /// As [`Divides::by_float`], in floats of which a vector holds twice as many.
+    /// Like [`Divides::by_float`], in floats of which a vector holds twice as many.
     fn by_short(self, by: Self, round: Round) -> (Self, Self);
-    /// The bits that must be 0 for that; none where it is no other way.
+    /// The bits that must be 0 for that; none where there is no other way.
     const LONG: u64;
 }
 
 /// Floats by their last bits.
 trait Whole: Copy {
-    /// To an integer: next to 0, or below.
+    /// Rounds to an integer: towards 0, or down.
     fn whole(self, round: Round) -> Self;
     /// The lower bits of an integer.
     fn bits(self) -> u64;

@@ -5,7 +5,7 @@ use super::{INPUTS, Plan};
 use crate::kernels::halves::{Operand, Pair, pairs};
 use crate::kernels::kinds::Kind;
 
-/// Where an operand of the one operation comes from.
+/// The source of an operand of the operation.
 #[derive(Clone, Copy)]
 enum From {
     Input(usize),
@@ -47,7 +47,8 @@ impl Narrow {
                     .then_some(From::Constant(arg - inputs));
             }
             let step = p.out.inner_step(arg);
-            // Rows are walked one by one where an operand does not lie as the result does.
+            // Rows are processed one by one where the layout of an operand differs from the
+            // result's.
             let lies = p.dense[arg] || p.unit == p.out.inner() && (0..=1).contains(&step);
             (lies && Kind::of(p.kinds[arg]) == Some(kind)).then_some(From::Input(arg))
         };
@@ -55,7 +56,8 @@ impl Narrow {
         fits.then_some(Self { pair, operands })
     }
 
-    /// `n` elements from one on, of inputs at these offsets. `false` where the processor cannot.
+    /// Computes `n` elements from one on, of inputs at these offsets. Returns `false` where the
+    /// processor does not support it.
     ///
     /// # Safety
     /// They lie in the inputs and in the result.

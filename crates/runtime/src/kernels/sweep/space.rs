@@ -1,8 +1,8 @@
-//! The flattened axes of a result, or of a reduction, with the steps of all inputs.
+//! The flattened axes of a result, or of a reduction, with the strides of all inputs.
 
 use super::{AXES, INPUTS};
 
-/// Axes with the steps of all inputs, neighbours that all inputs walk as one joined.
+/// The axes with the strides of all inputs, adjacent ones merged where all inputs allow it.
 pub(super) struct Space {
     rank: usize,
     inputs: usize,
@@ -10,7 +10,7 @@ pub(super) struct Space {
     steps: [[isize; AXES]; INPUTS],
 }
 
-/// A place in a space, and the offsets of all inputs there.
+/// A position in a space, and the offsets of all inputs there.
 pub(super) struct Cursor {
     index: [usize; AXES],
     /// The index along the last axis.
@@ -19,7 +19,8 @@ pub(super) struct Cursor {
 }
 
 impl Space {
-    /// The axes from `skip` on; `strides` has, for each input, a step for every one of `axes` axes.
+    /// Creates the axes from `skip` on; `strides` has, for each input, a stride for every one of
+    /// `axes` axes.
     pub fn new(extents: &[i64], strides: &[i64], axes: usize, skip: usize) -> Self {
         let inputs = strides.len() / axes.max(1);
         let mut space = Self {
@@ -47,7 +48,7 @@ impl Space {
         space
     }
 
-    /// Whether an input's elements lie as those of the space do, one behind the other.
+    /// Returns whether an input is contiguous in the order of the space.
     pub fn dense(&self, input: usize) -> bool {
         let mut step = 1;
         let steps = &self.steps[input][..self.rank];
@@ -76,7 +77,7 @@ impl Space {
         self.steps[input][self.rank.saturating_sub(1)]
     }
 
-    /// Where an input's element of a flat index lies.
+    /// Returns the offset of an input's element of a flat index.
     pub fn offset(&self, flat: usize, input: usize) -> isize {
         let (mut rest, mut offset) = (flat, 0);
         for k in (0..self.rank).rev() {
@@ -86,7 +87,7 @@ impl Space {
         offset
     }
 
-    /// The place of a flat index, with offsets that are added.
+    /// Returns the position of a flat index, with offsets that are added.
     pub fn cursor(&self, flat: usize, base: Option<&[isize; INPUTS]>) -> Cursor {
         let mut cursor = Cursor {
             index: [0; AXES],
@@ -106,7 +107,7 @@ impl Space {
         cursor
     }
 
-    /// From where a row begins on to the next one; after the last one to the first.
+    /// Moves from the beginning of a row to that of the next one; after the last one to the first.
     pub fn next_row(&self, cursor: &mut Cursor) {
         for k in (0..self.rank.saturating_sub(1)).rev() {
             cursor.index[k] += 1;
@@ -126,8 +127,8 @@ impl Space {
 }
 
 impl Cursor {
-    /// The rows, or parts of them, that `n` elements from here on lie in: for each the input's offset, how many elements
-    /// came before it, and how many it has.
+    /// Returns the rows, or parts of them, that contain `n` elements from here on: for each the
+    /// input's offset, the number of elements before it, and its own number.
     #[inline(always)]
     pub fn rows(
         &self,

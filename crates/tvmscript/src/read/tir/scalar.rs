@@ -5,8 +5,8 @@ use relax_tensor::{DType, TypeCode};
 
 use super::Out;
 
-/// A number. Loop variables, dimensions and what is reckoned from them are `int64` here; where TensorIR has them
-/// in 32 bits (`ty`), they are brought to these only when they leave an index.
+/// A number. Loop variables, dimensions and what is computed from them are `int64` here; where
+/// TensorIR has them in 32 bits (`ty`), they are converted only when they leave an index.
 #[derive(Clone, Debug)]
 pub(super) struct Sc {
     pub ex: Ex,
@@ -86,7 +86,7 @@ impl Sc {
     }
 }
 
-/// Both operands in the type that TensorIR computes in.
+/// Converts both operands to the type that TensorIR computes in.
 pub(super) fn matched(a: &Sc, b: &Sc) -> (Ex, Ex, DType) {
     if a.ty == b.ty {
         if a.ex.dtype() == b.ex.dtype() {

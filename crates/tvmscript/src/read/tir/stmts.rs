@@ -9,11 +9,11 @@ use super::value::Tv;
 use super::{Lower, Named, Out};
 use crate::ast::{self, Node, NodeId, StmtKind};
 
-/// Blocks nest at most this deep: loop nests own their parts, and walking them recurses.
+/// The maximum nesting depth of blocks: loop nests own their parts, and walking them recurses.
 const DEEPEST: usize = 200;
 
 impl<'s> Lower<'_, 's> {
-    /// The statements from `at` to `end`. Recursion is bounded by [`DEEPEST`].
+    /// Reads the statements from `at` to `end`. Recursion is bounded by [`DEEPEST`].
     pub(super) fn block(&mut self, mut at: u32, end: u32, depth: usize) -> Out<Vec<Stmt>> {
         if depth > DEEPEST {
             return Err("blocks that nest so deeply");

@@ -1,4 +1,4 @@
-//! What is carried: each tensor of a value with a cell for its gradient.
+//! The lifted form of values: each tensor is paired with a cell for its gradient.
 
 use relax_base::Span;
 use relax_ir::{Expr, ExprId, Type, TypeId};
@@ -6,7 +6,7 @@ use relax_ir::{Expr, ExprId, Type, TypeId};
 use super::{List, Reverse};
 
 impl Reverse<'_, '_> {
-    /// Maps the tensors of a value, through tuples. `None` where something else is in it.
+    /// Maps the tensors of a value, through tuples. `None` where it contains anything else.
     fn lift(
         &mut self,
         ty: TypeId,
@@ -56,7 +56,7 @@ impl Reverse<'_, '_> {
         })
     }
 
-    /// The value of what is carried.
+    /// Returns the value of a lifted value.
     pub(super) fn value(&mut self, ty: TypeId, e: ExprId, list: &mut List) -> Option<ExprId> {
         self.lift(ty, e, list, |this, _, e, ty| {
             let value = this.field(e, 0);
@@ -65,7 +65,7 @@ impl Reverse<'_, '_> {
         })
     }
 
-    /// The gradient of what is carried.
+    /// Returns the gradient of a lifted value.
     pub(super) fn grad(&mut self, ty: TypeId, e: ExprId, list: &mut List) -> Option<ExprId> {
         self.lift(ty, e, list, |this, _, e, ty| {
             let cell = this.field(e, 1);
@@ -75,7 +75,7 @@ impl Reverse<'_, '_> {
         })
     }
 
-    /// Adds a gradient to that of what is carried.
+    /// Adds a gradient to that of a lifted value.
     pub(super) fn update(&mut self, ty: TypeId, e: ExprId, grad: ExprId, list: &mut List) {
         let mut work = vec![(ty, e, grad)];
         while let Some((ty, e, grad)) = work.pop() {
@@ -101,7 +101,7 @@ impl Reverse<'_, '_> {
         }
     }
 
-    /// Whether a float may be in it: only floats have gradients.
+    /// Returns whether it may contain a float: only floats have gradients.
     pub(super) fn has_float(&self, ty: TypeId) -> bool {
         let mut work = vec![ty];
         while let Some(t) = work.pop() {

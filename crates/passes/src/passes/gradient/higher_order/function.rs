@@ -1,4 +1,4 @@
-//! Functions: each takes one more argument, a cell with the way back so far.
+//! Functions: each takes one more argument, a cell with the backpropagator so far.
 
 use relax_base::Symbol;
 use relax_ir::{Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, VarId, VarStyle};
@@ -18,7 +18,7 @@ impl Reverse<'_, '_> {
         Symbol::from(&*name)
     }
 
-    /// The carried form of a global, made when the work list comes to it.
+    /// Returns the lifted form of a global, which is created when the worklist reaches it.
     pub(super) fn global(&mut self, at: ExprId, old: GlobalId) -> Result<GlobalId, Failure> {
         if let Some(&new) = self.globals.get(&old) {
             return Ok(new);
@@ -39,7 +39,7 @@ impl Reverse<'_, '_> {
         Ok(new)
     }
 
-    /// The carried form of a global function.
+    /// Returns the lifted form of a global function.
     pub(super) fn function(&mut self, func: FuncId) -> Result<Function, Failure> {
         let body = self.edit.m.funcs[func].body;
         let order = self.edit.m.post_order([body]);
@@ -51,7 +51,7 @@ impl Reverse<'_, '_> {
         }
         self.subst.reset();
         self.types.clear();
-        // Which way back is at hand where: from the outside in.
+        // Which backpropagator is available where: from the outside in.
         let back = self.new_back();
         self.back.insert(body, back);
         for &e in order.iter().rev() {
@@ -89,7 +89,7 @@ impl Reverse<'_, '_> {
         e
     }
 
-    /// The function around a body that was made already.
+    /// Creates the function around a body that was created already.
     pub(super) fn literal(
         &mut self,
         func: FuncId,

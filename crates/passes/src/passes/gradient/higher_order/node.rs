@@ -1,4 +1,4 @@
-//! Expressions: each over parts that were made already.
+//! Expressions: each over operands that were lifted already.
 
 use relax_base::Span;
 use relax_ir::{Attrs, Expr, ExprId, Function, Type, TypeId, VarStyle};
@@ -9,7 +9,7 @@ use crate::build::gradients;
 use crate::util::copied_clauses;
 
 impl Reverse<'_, '_> {
-    /// What became of a part of an expression.
+    /// Returns the lifted form of an operand.
     pub(super) fn part(&mut self, e: ExprId) -> Result<ExprId, Failure> {
         match self.edit.m.exprs[e] {
             Expr::Var(v) => Ok(self.var(v)),
@@ -21,7 +21,7 @@ impl Reverse<'_, '_> {
                 Err(self.refuse(e, "an operator stands as a value; put it into a function"))
             }
             Expr::Extern(_) => Err(self.refuse(e, "nothing is known of a packed function")),
-            // A constructor as a function takes the way back like all others.
+            // A constructor used as a function takes the backpropagator like all others.
             Expr::Ctor(c) => {
                 let fields = self.edit.m.ctors[c].fields.len();
                 let (mut params, mut args) = (Vec::new(), Vec::new());
@@ -52,7 +52,7 @@ impl Reverse<'_, '_> {
         }
     }
 
-    /// The carried form of a node over parts that were made already; `None` for names.
+    /// Returns the lifted form of a node over operands that were lifted already; `None` for names.
     pub(super) fn node(&mut self, e: ExprId) -> Result<Option<ExprId>, Failure> {
         let span = self.edit.m.span(e);
         let new = match self.edit.m.exprs[e].clone() {
@@ -162,7 +162,7 @@ impl Reverse<'_, '_> {
         }
     }
 
-    /// A call of an operator: its value, carried, and a step of the way back.
+    /// Lifts a call of an operator: its value, and a step of the backpropagator.
     fn operator(&mut self, e: ExprId, old: &[ExprId], args: &[ExprId]) -> Result<ExprId, Failure> {
         let Some(call) = self.edit.op_call(e) else {
             return Err(self.refuse(e, "operators of the module have none"));

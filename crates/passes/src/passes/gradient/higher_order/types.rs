@@ -6,12 +6,12 @@ use relax_sym::Dim;
 use super::Reverse;
 
 impl Reverse<'_, '_> {
-    /// A type of the program in the new program, where nothing is carried.
+    /// Returns a type of the program in the new program, where nothing is lifted.
     pub(super) fn same_type(&mut self, ty: TypeId) -> TypeId {
         self.subst.ty(&mut self.edit.m.types, ty)
     }
 
-    /// The type of what is carried in place of a type.
+    /// Returns the lifted form of a type.
     pub(super) fn carried_type(&mut self, root: TypeId) -> TypeId {
         let root = self.same_type(root);
         let mut stack = vec![(root, false)];
@@ -61,7 +61,7 @@ impl Reverse<'_, '_> {
         self.types[&root]
     }
 
-    /// Whether a type can be written as an annotation.
+    /// Returns whether a type can be written as an annotation.
     pub(super) fn written(&self, ty: TypeId) -> bool {
         let mut work = vec![ty];
         while let Some(t) = work.pop() {
@@ -99,7 +99,7 @@ impl Reverse<'_, '_> {
         }
     }
 
-    /// The variable of the new program.
+    /// Returns the variable of the new program.
     pub(super) fn var(&mut self, old: VarId) -> ExprId {
         if let Some(&e) = self.vars.get(&old) {
             return e;

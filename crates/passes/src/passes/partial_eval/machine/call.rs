@@ -1,4 +1,4 @@
-//! Calls: unfolded, computed, or left for later.
+//! Calls: unfolded, computed, or residual.
 
 use relax_ir::{Copier, Expr, ExprId, TypeId};
 use relax_ops::{Effects, registry};
@@ -12,7 +12,7 @@ use crate::util::{is_external, is_primitive};
 
 impl Machine<'_, '_> {
     pub(super) fn call(&mut self, e: ExprId, callee: ExprId, args: &[ExprId]) -> State {
-        // What is called, unless it is an operator, a constructor or a kernel where it stands.
+        // The callee, unless it is an operator, a constructor or a kernel written in place.
         let function = match self.edit.m.exprs[callee] {
             Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) | Expr::Func(_) => None,
             _ => Some(self.atom(callee)),
@@ -34,7 +34,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// The call in the program that is left.
+    /// Returns the call in the residual program.
     fn residual_call(&mut self, e: ExprId, callee: ExprId, args: &[Value]) -> ExprId {
         let Expr::Call {
             attrs, type_args, ..
@@ -64,7 +64,7 @@ impl Machine<'_, '_> {
         )
     }
 
-    /// Runs a known function in place; `None` when that brings the end no nearer, or may not be.
+    /// Runs a known function in place; `None` when that makes no progress, or is not allowed.
     fn unfold(
         &mut self,
         e: ExprId,
@@ -118,7 +118,7 @@ impl Machine<'_, '_> {
         Some(State::Eval(body))
     }
 
-    /// A call of an operator, a constructor, a kernel, or a function that the host has.
+    /// Evaluates a call of an operator, a constructor, a kernel, or a packed function.
     fn direct(&mut self, e: ExprId, callee: ExprId, args: &[Value]) -> Value {
         match self.edit.m.exprs[callee] {
             Expr::Ctor(ctor) => {
@@ -145,7 +145,8 @@ impl Machine<'_, '_> {
                 self.unknown(new, e)
             }
             Expr::Func(_) => {
-                // A kernel stands in the program once for each time that the call is left: each has variables of its own.
+                // The residual program contains a kernel once for each residual call: each has
+                // variables of its own.
                 let local = self.locals.last().expect("code runs in a function");
                 let mut copier = Copier::new();
                 copier.types = local.types.clone();
@@ -161,7 +162,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// The value of an operator's call on known tensors and tuples of them.
+    /// Returns the value of an operator's call on known tensors and tuples of them.
     fn compute(&mut self, e: ExprId, args: &[Value]) -> Option<Value> {
         let span = self.edit.m.span(e);
         let tensor = |this: &mut Self, v: Value| match this.known(v).clone() {
@@ -192,7 +193,7 @@ impl Machine<'_, '_> {
         Some(self.reify(result, e))
     }
 
-    /// A constant, or a tuple of such, as a value.
+    /// Converts a constant, or a tuple of constants, to a value.
     fn reify(&mut self, result: ExprId, like: ExprId) -> Value {
         let constant = |this: &mut Self, e: ExprId| {
             let value = this

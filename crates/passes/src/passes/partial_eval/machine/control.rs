@@ -1,4 +1,4 @@
-//! Control flow: what runs next, and what waits for its value.
+//! Control flow: what runs next, and the continuations that wait for its value.
 
 use relax_ir::{Clause, Expr, ExprId, PatId, Pattern, VarId};
 use rustc_hash::FxHashMap;
@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 use super::{Frame, Machine, State};
 use crate::passes::partial_eval::value::{Known, Value};
 
-/// Whether a value has the form of a pattern.
+/// The result of matching a value against a pattern.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Match {
     Yes,
@@ -67,7 +67,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// Begins a list of bindings that runs only under a condition, or another time.
+    /// Begins a list of bindings that runs only under a condition, or at another time.
     pub(super) fn open(&mut self) -> usize {
         self.lists.push(Vec::new());
         self.store.mark()
@@ -151,7 +151,7 @@ impl Machine<'_, '_> {
         }
     }
 
-    /// The next clause of a `match` that is decided at run time, or the end of it.
+    /// Continues with the next clause of a `match` that is decided at run time, or its end.
     fn clause(&mut self, node: ExprId, value: ExprId, done: Vec<Clause>) -> State {
         let Expr::Match {
             clauses, complete, ..
@@ -190,7 +190,7 @@ impl Machine<'_, '_> {
         State::Eval(clause.body)
     }
 
-    /// Whether a value has the form of a pattern, and what the pattern's variables are then.
+    /// Returns whether a value matches a pattern, and the values of the pattern's variables.
     fn matches(&self, pattern: PatId, value: Value, bound: &mut Vec<(VarId, Value)>) -> Match {
         let mut stack = vec![(pattern, value)];
         let mut found = Match::Yes;

@@ -10,8 +10,8 @@ use crate::passes::partial_eval::value::{Closure, Fuel, Known, Value};
 use crate::util::{is_external, is_primitive};
 
 impl Machine<'_, '_> {
-    /// A function literal: known from here on, and in the program that is left with a body that was
-    /// run on unknown arguments.
+    /// Evaluates a function literal: known from here on, and residualised with a body that was run
+    /// on unknown arguments.
     pub(super) fn function(&mut self, node: ExprId, func: FuncId, var: Option<VarId>) -> State {
         let m = &*self.edit.m;
         if is_primitive(&m.funcs[func]) || is_external(&m.funcs[func]) {
@@ -41,7 +41,7 @@ impl Machine<'_, '_> {
         for &old in &old.params {
             let (param, name) = self.fresh(old);
             if self.edit.m.vars[param].ty.is_none() {
-                // Its uses, which told the type, may go.
+                // Its uses, which determined the type, may be removed.
                 let types = &mut self.locals.last_mut().expect("it was entered").types;
                 let ty = residual::written(self.edit.m, types, self.typing.vars[old]);
                 self.edit.m.vars[param].ty = ty;
