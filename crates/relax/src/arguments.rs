@@ -5,7 +5,7 @@ use relax_ir::{CtorId, Module, Type};
 use relax_tensor::Value;
 
 use crate::fit::{Taking, fit};
-use crate::inputs::Param;
+use crate::param::Param;
 use crate::types::{Bound, Scopes};
 
 /// A step of a walk over an argument.

@@ -7,17 +7,9 @@ use relax_sym::Atom;
 use relax_tensor::{DType, Tensor};
 
 use crate::fit::{Taking, fit};
+pub use crate::param::{Param, shown};
 pub use crate::random::random;
 use crate::random::{self, Extents, Random};
-
-/// What a parameter of an entry function must be given.
-#[derive(Clone, Debug)]
-pub struct Param {
-    /// Its name, without sigil.
-    pub name: String,
-    /// Its type.
-    pub ty: TypeId,
-}
 
 /// The parameters of a function, with their inferred types.
 pub fn params(m: &Module, typing: &Typing, f: FuncId) -> Vec<Param> {
@@ -287,14 +279,4 @@ fn numbered(param: &str, name: &str) -> bool {
 /// Whether a parameter is called so because `name`, of an ONNX model, is no name of the text: `input_1` for `input.1`.
 fn imported(param: &str, name: &str) -> bool {
     name != param && relax_onnx::readable(name, "") == param
-}
-
-/// A type as errors name it.
-pub fn shown(dtype: DType, shape: &[i64]) -> String {
-    if shape.is_empty() {
-        return dtype.to_string();
-    }
-    let dims: Vec<String> = shape.iter().map(i64::to_string).collect();
-    let comma = if dims.len() == 1 { "," } else { "" };
-    format!("Tensor[({}{comma}), {dtype}]", dims.join(", "))
 }

@@ -3,7 +3,7 @@
 use relax_ir::{AdtId, CtorId, Module, Type, TypeId};
 use relax_tensor::Tensor;
 
-use crate::inputs::Param;
+use crate::param::Param;
 
 /// A type whose values are so many of another.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -7,7 +7,7 @@ use relax_base::{BoxError, Diagnostics};
 pub use relax_onnx::{Import, Options};
 
 use crate::Error;
-use crate::weights::Mapped;
+use crate::mapped::Mapped;
 
 /// How files are opened.
 pub type Open<'a> = &'a dyn Fn(&Path) -> Result<Mapped, Error>;

@@ -7,7 +7,7 @@ use lsp_types::{
 };
 use relax_base::Fix;
 
-use super::diagnostics::range;
+use super::place::range;
 use crate::document::Document;
 
 /// What can be done about what is said in a range.

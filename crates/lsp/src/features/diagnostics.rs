@@ -2,21 +2,15 @@
 
 use lsp_types::{
     CodeDescription, Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, DiagnosticTag,
-    Location, NumberOrString, Range, Uri,
+    Location, NumberOrString, Uri,
 };
-use relax_base::{Severity, Span};
+use relax_base::Severity;
 
+use super::place::range;
 use crate::document::Document;
 
 /// The name the server goes by beside a diagnostic.
 pub const SOURCE: &str = "relax";
-
-/// The range of a place of the document's own file.
-pub fn range(doc: &Document, span: Span) -> Range {
-    // Positions begin at 1; `NONE`, which is 0, becomes the start of the file.
-    let at = |p: u32| p.saturating_sub(1) as usize;
-    doc.text.range(at(span.start), at(span.end))
-}
 
 /// All diagnostics of a document.
 pub fn all(doc: &mut Document, uri: &Uri) -> Vec<Diagnostic> {

@@ -6,7 +6,7 @@ use relax_sym::{Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Extents, Random};
-use crate::inputs::Param;
+use crate::param::Param;
 
 /// What must hold of extents so that a program runs, and computes something.
 enum Need {

@@ -1,6 +1,7 @@
 //! Syntax tree to module: the state that all parts share, and the order of work.
 
 mod absent;
+mod attr_type;
 mod attrs;
 mod call;
 mod damage;
