@@ -24,19 +24,25 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("infer", &["base", "sym", "tensor", "loops", "ir", "ops"]),
     (
+        "programs",
+        &["base", "sym", "tensor", "loops", "ir", "ops", "infer"],
+    ),
+    (
         "passes",
         &[
-            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "infer",
+            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "infer", "programs",
         ],
     ),
     (
         "interp",
-        &["base", "sym", "tensor", "loops", "ir", "ops", "infer"],
+        &[
+            "base", "sym", "tensor", "loops", "ir", "ops", "infer", "programs",
+        ],
     ),
     (
         "lower",
         &[
-            "base", "sym", "tensor", "loops", "ir", "ops", "infer", "passes",
+            "base", "sym", "tensor", "loops", "ir", "ops", "infer", "programs",
         ],
     ),
     (
@@ -47,7 +53,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ),
     ("codegen", &["base", "tensor", "loops", "lower", "runtime"]),
     ("tvm", &["base", "tensor", "syntax", "sym", "ir", "ops"]),
-    ("onnx", &["base", "sym", "tensor", "loops", "ir", "ops"]),
+    ("onnx", &["base", "sym", "tensor", "ir", "ops", "programs"]),
     (
         "tvmscript",
         &["base", "sym", "tensor", "loops", "ir", "ops"],
@@ -64,6 +70,7 @@ const ARROWS: &[(&str, &[&str])] = &[
             "ops",
             "resolve",
             "infer",
+            "programs",
             "passes",
             "interp",
             "lower",

@@ -32,3 +32,7 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Why a program has no code: it asks for something that the back end does not do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unsupported(pub String);

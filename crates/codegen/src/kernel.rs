@@ -19,6 +19,7 @@ use relax_tensor::{DType, TypeCode};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::env::Env;
+pub use crate::error::Unsupported;
 use crate::scalar::{Scalars, words};
 use memory::local_bytes;
 
@@ -54,9 +55,6 @@ const ERR_EXTENT: i64 = Status::Extent as i64;
 const ERR_ARGUMENT: i64 = Status::Argument as i64;
 const ERR_BOUNDS: i64 = Status::Bounds as i64;
 const ERR_ASSERTION: i64 = Status::Assertion as i64;
-/// Why a program has no code: it asks for something that the back end does not do.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unsupported(pub String);
 
 type Result<T> = std::result::Result<T, Unsupported>;
 

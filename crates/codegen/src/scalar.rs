@@ -4,6 +4,8 @@
 //! `bfloat16` live as `f32` that is rounded to their precision after every operation, which gives
 //! the same results as computing in the narrow type.
 
+mod cast;
+
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{
     InstBuilder, MemFlagsData, StackSlotData, StackSlotKind, Type, Value, types,
@@ -14,7 +16,7 @@ use relax_runtime::abi::{self, Function};
 use relax_tensor::{DType, TypeCode};
 
 use crate::env::Env;
-use crate::kernel::Unsupported;
+use crate::error::Unsupported;
 use crate::outside::{self, libm};
 
 /// The register type of an element type.
@@ -248,101 +250,6 @@ impl Scalars<'_, '_, '_> {
         }
     }
 
-    /// Conversion between element types.
-    pub fn cast(&mut self, from: DType, to: DType, v: Value) -> Value {
-        let (rf, rt) = (register(from), register(to));
-        if to.is_bool() {
-            return if from.is_float() {
-                let zero = self.float(from, 0.0);
-                self.b.ins().fcmp(FloatCC::NotEqual, v, zero)
-            } else {
-                self.b.ins().icmp_imm_s(IntCC::NotEqual, v, 0)
-            };
-        }
-        match (from.is_float(), to.is_float()) {
-            (true, true) => {
-                let v = match (rf, rt) {
-                    (types::F32, types::F64) => self.b.ins().fpromote(types::F64, v),
-                    (types::F64, types::F32) => self.b.ins().fdemote(types::F32, v),
-                    _ => v,
-                };
-                self.rounded(to, v)
-            }
-            (false, true) => {
-                let wide = self.widen(
-                    from,
-                    v,
-                    if rf == types::I64 {
-                        types::I64
-                    } else {
-                        types::I32
-                    },
-                );
-                let v = if signed(from) {
-                    self.b.ins().fcvt_from_sint(rt, wide)
-                } else {
-                    self.b.ins().fcvt_from_uint(rt, wide)
-                };
-                self.rounded(to, v)
-            }
-            (true, false) => {
-                let wide = if rt == types::I64 {
-                    types::I64
-                } else {
-                    types::I32
-                };
-                if !signed(to) {
-                    let v = self.b.ins().fcvt_to_uint_sat(wide, v);
-                    return self.clamp(to, wide, v);
-                }
-                let v = self.b.ins().fcvt_to_sint_sat(wide, v);
-                self.clamp(to, wide, v)
-            }
-            (false, false) => {
-                let v = if rt.bits() > rf.bits() {
-                    self.widen(from, v, rt)
-                } else if rt.bits() < rf.bits() {
-                    self.b.ins().ireduce(rt, v)
-                } else {
-                    v
-                };
-                self.rounded(to, v)
-            }
-        }
-    }
-
-    fn widen(&mut self, from: DType, v: Value, to: Type) -> Value {
-        if self.b.func.dfg.value_type(v) == to {
-            v
-        } else if signed(from) {
-            self.b.ins().sextend(to, v)
-        } else {
-            self.b.ins().uextend(to, v)
-        }
-    }
-
-    /// Saturates a wide integer to the range of `to` and narrows it.
-    fn clamp(&mut self, to: DType, wide: Type, v: Value) -> Value {
-        let Some((least, most)) = to.int_range().filter(|_| u32::from(to.bits) < wide.bits())
-        else {
-            return v;
-        };
-        let most = self.b.ins().iconst(wide, most as i64);
-        let v = if signed(to) {
-            let least = self.b.ins().iconst(wide, least as i64);
-            let v = self.b.ins().smax(v, least);
-            self.b.ins().smin(v, most)
-        } else {
-            self.b.ins().umin(v, most)
-        };
-        let narrow = register(to);
-        if narrow == wide {
-            v
-        } else {
-            self.b.ins().ireduce(narrow, v)
-        }
-    }
-
     /// One node of an expression, whose parts have the values that `get` says. Variables and elements of buffers
     /// are the caller's.
     pub fn node(&mut self, e: &Ex, get: &dyn Fn(&Ex) -> Value) -> Result<Value, Unsupported> {
@@ -359,45 +266,6 @@ impl Scalars<'_, '_, '_> {
             ExKind::Cast(a) => self.cast(a.dtype(), dtype, get(a)),
             ExKind::Reinterpret(a) => self.reinterpret(a, e, get(a))?,
         })
-    }
-
-    /// The bits of a value as another type.
-    pub fn reinterpret(&mut self, from: &Ex, to: &Ex, v: Value) -> Result<Value, Unsupported> {
-        let (f, t) = (register(from.dtype()), register(to.dtype()));
-        if from.dtype().size() == 2 && to.dtype().size() == 2 {
-            let bits = self.short_bits(from.dtype(), v);
-            return Ok(self.of_short_bits(to.dtype(), bits));
-        }
-        if from.dtype().size() != to.dtype().size() {
-            let text = format!("the bits of {} as {}", from.dtype(), to.dtype());
-            return Err(Unsupported(text));
-        }
-        Ok(if f == t {
-            v
-        } else {
-            self.b.ins().bitcast(t, MemFlagsData::new(), v)
-        })
-    }
-
-    /// The bits of a value of two bytes, the others 0.
-    fn short_bits(&mut self, dtype: DType, v: Value) -> Value {
-        match dtype {
-            d if is_f16(d) => self.call(abi::rx_f32_to_f16, &[v]),
-            d if is_bf16(d) => self.bf16_bits(v),
-            _ => self.b.ins().uextend(types::I32, v),
-        }
-    }
-
-    /// The value of two bytes that has these bits.
-    fn of_short_bits(&mut self, dtype: DType, bits: Value) -> Value {
-        match dtype {
-            d if is_f16(d) => self.call(abi::rx_f16_to_f32, &[bits]),
-            d if is_bf16(d) => {
-                let wide = self.b.ins().ishl_imm_s(bits, 16);
-                self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide)
-            }
-            _ => self.b.ins().ireduce(types::I16, bits),
-        }
     }
 
     /// A unary function; `None` where it has no meaning for the type.

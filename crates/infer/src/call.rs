@@ -9,7 +9,7 @@ use relax_ops::{Arity, RelCx, Stop, registry};
 
 use crate::codes;
 use crate::flags::{COARSE, ERROR, INFER};
-use crate::relations::{RelKind, State};
+use crate::queue::{RelKind, State};
 use crate::solver::Solver;
 use crate::unknown::{Site, Sol};
 use crate::{Check, CheckKind};
@@ -54,7 +54,7 @@ impl Solver<'_> {
                         // As TVM lowers them: the program writes into what it is given.
                         return self.unit;
                     }
-                    self.report_prim_call(e, g);
+                    self.say(|r| r.prim_call(e, g));
                     return self.error;
                 }
                 self.apply(e, ty, args, type_args)
@@ -154,9 +154,10 @@ impl Solver<'_> {
                     let ty = self.resolve(out);
                     if self.flags(ty) & INFER == 0 {
                         // Nothing else can know the unknown, since no argument had any.
+                        let level = self.level;
                         let u = &mut self.unknowns[id as usize];
                         u.sol = Sol::Open;
-                        u.level = self.level;
+                        u.level = level;
                         self.keep_answer(before, e, op, types, attrs, ty);
                     } else {
                         self.new_scratch();
@@ -197,9 +198,9 @@ impl Solver<'_> {
     fn defer(&mut self, kind: RelKind, args: &[TypeId], out: TypeId) -> TypeId {
         let id = self.add_rel(kind.clone(), args.into(), out);
         // It just ran: it need not run again before something changes.
-        let queued = self.queue.pop_back();
+        let queued = self.queue.ready.pop_back();
         debug_assert_eq!(queued, Some(id));
-        self.rels[id as usize].state = State::Waiting;
+        self.queue.rels[id as usize].state = State::Waiting;
         if !self.watch(id, &kind, args, out) {
             self.give_up(id);
         }
@@ -234,7 +235,7 @@ impl Solver<'_> {
         }
         let Type::Func(f) = &self.types[ty] else {
             if self.types[ty] != Type::Error {
-                self.report_not_function(e, ty);
+                self.say(|r| r.not_function(e, ty));
             }
             self.excuse_all(list);
             return self.error;
@@ -242,17 +243,17 @@ impl Solver<'_> {
         let generic = !(f.params.is_empty() && f.dims.is_empty());
         let (arity, ret, params) = (f.args.len(), f.ret, f.params.len() + f.dims.len());
         if given.len() > params {
-            self.report_type_arg_count(e, given.len(), params);
+            self.say(|r| r.type_arg_count(e, given.len(), params));
             self.excuse_all(list);
             return self.error;
         }
         if let Some((i, t, kind)) = self.wrong_kind(ty, given) {
-            self.report_type_arg_kind(e, i, t, kind);
+            self.say(|r| r.type_arg_kind(e, i, t, kind));
             self.excuse_all(list);
             return self.error;
         }
         if arity != list.len() {
-            self.report_arg_count(e, arity, list.len());
+            self.say(|r| r.arg_count(e, arity, list.len()));
             self.excuse_all(list);
             return if generic { self.error } else { ret };
         }
@@ -422,7 +423,7 @@ impl Solver<'_> {
         let Some(def) = registry().get(op) else {
             return self.error;
         };
-        let names = (0..=def.inputs.len()).map(crate::scheme::letter);
+        let names = (0..=def.inputs.len()).map(crate::generalise::letter);
         let params: Box<[_]> = names
             .map(|n| self.types.param(Symbol::new(&n), Kind::Type))
             .collect();

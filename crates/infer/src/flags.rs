@@ -37,6 +37,11 @@ impl Flags {
         self.of[t.index()]
     }
 
+    /// The flags of a type that was asked about, or that is part of one.
+    pub fn known(&self, t: TypeId) -> u8 {
+        self.of.get(t.index()).copied().unwrap_or(0)
+    }
+
     fn compute(&self, types: &TypeArena, m: &Module, t: TypeId) -> u8 {
         let of = |t: &TypeId| self.of[t.index()];
         let all = |ts: &[TypeId]| ts.iter().fold(0, |f, t| f | of(t));

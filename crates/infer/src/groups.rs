@@ -8,9 +8,11 @@ use rustc_hash::FxHashSet;
 
 use crate::codes;
 use crate::flags::{ERROR, INFER};
-use crate::relations::{RelKind, State};
-use crate::solver::{NO_EXPR, Solver, UNTYPED};
-use crate::unknown::{Lit, Sol, Sort};
+use crate::queue::{RelKind, State};
+use crate::report::Reporter;
+use crate::solver::{Solver, UNTYPED};
+use crate::unifier::OpenCheck;
+use crate::unknown::{Lit, NO_EXPR, Sol, Sort};
 use crate::{Check, CheckKind};
 
 /// Of each global whether its annotations say its type.
@@ -57,7 +59,7 @@ impl Solver<'_> {
 
     fn infer_group(&mut self, group: &[(GlobalId, FuncId)], complete: &[bool]) {
         let errors = self.errors;
-        let (first_scheme, first_rel) = (self.schemes.len(), self.rels.len());
+        let (first_scheme, first_rel) = (self.schemes.len(), self.queue.rels.len());
         let first_check = self.open_checks.len();
         self.open_globals = (group.iter().map(|g| g.0))
             .filter(|g| !complete[g.index()])
@@ -89,7 +91,8 @@ impl Solver<'_> {
         self.report_stuck(first_rel, self.errors > errors);
         self.decide_checks(first_check);
         if self.errors > errors {
-            let spans = group.iter().map(|g| self.m.funcs[g.1].span);
+            let m = self.m;
+            let spans = group.iter().map(|g| m.funcs[g.1].span);
             self.mistaken.extend(spans);
         }
     }
@@ -144,8 +147,8 @@ impl Solver<'_> {
         }
         // Relations that are connected with these unknowns, over any number of steps.
         let mut waiting: Vec<(u32, Vec<u32>)> = Vec::new();
-        for id in first_rel..self.rels.len() {
-            if self.rels[id].state != State::Done && self.has_open_argument(id) {
+        for id in first_rel..self.queue.rels.len() {
+            if self.queue.rels[id].state != State::Done && self.has_open_argument(id) {
                 waiting.push((id as u32, self.rel_unknowns(id)));
             }
         }
@@ -171,7 +174,7 @@ impl Solver<'_> {
         rels.sort_unstable();
         // A field of an unknown tuple cannot be written in a type: it is reported as stuck.
         if rels.iter().any(|&r| {
-            let kind = &self.rels[r as usize].kind;
+            let kind = &self.queue.rels[r as usize].kind;
             matches!(
                 kind,
                 RelKind::Proj(_) | RelKind::DimEq(..) | RelKind::Instance(_)
@@ -184,12 +187,12 @@ impl Solver<'_> {
 
     /// Relations that wait in vain: names the variable whose annotation would help.
     fn report_stuck(&mut self, first_rel: usize, errors: bool) {
-        for id in first_rel..self.rels.len() {
-            if self.rels[id].state == State::Done {
+        for id in first_rel..self.queue.rels.len() {
+            if self.queue.rels[id].state == State::Done {
                 continue;
             }
-            let rel = self.rels[id].clone();
-            self.rels[id].state = State::Done;
+            let rel = self.queue.rels[id].clone();
+            self.queue.rels[id].state = State::Done;
             let mut poisoned = errors;
             let mut culprit = None;
             for (i, &t) in rel.args.iter().enumerate() {
@@ -202,7 +205,7 @@ impl Solver<'_> {
             let open = self.rel_unknowns(id);
             poisoned |= open.iter().any(|&v| self.unknowns[v as usize].excused);
             if !poisoned {
-                self.report_waiting(&rel, culprit);
+                self.say(|r| r.waiting(&rel, culprit));
             }
             for v in open {
                 self.poison_unknown(v);
@@ -217,8 +220,8 @@ impl Solver<'_> {
     /// An unknown of which only a multiple is known, `3 * ? == q`: it is the quotient, and that there
     /// is no remainder is checked at run time.
     fn divide_dims(&mut self, first_rel: usize) {
-        for id in first_rel..self.rels.len() {
-            let rel = &self.rels[id];
+        for id in first_rel..self.queue.rels.len() {
+            let rel = &self.queue.rels[id];
             let RelKind::DimEq(a, b) = &rel.kind else {
                 continue;
             };
@@ -248,10 +251,10 @@ impl Solver<'_> {
                     None => continue,
                 },
             };
-            self.rels[id].state = State::Done;
+            self.queue.rels[id].state = State::Done;
             self.cur_call = call;
             self.solved(v.0, Sol::Dim(quotient.clone()));
-            self.open_checks.push(crate::solver::OpenCheck {
+            self.open_checks.push(OpenCheck {
                 a: other,
                 b: factor * quotient + rest,
                 rule: "the called function takes a dimension of this form".into(),
@@ -265,70 +268,23 @@ impl Solver<'_> {
 
     /// Whether anything that a relation waits for may still become known.
     fn has_open_argument(&mut self, id: usize) -> bool {
-        let rel = self.rels[id].clone();
+        let rel = self.queue.rels[id].clone();
         matches!(rel.kind, RelKind::DimEq(..)) || rel.args.iter().any(|&t| self.is_open(t))
     }
 
     /// Relations that wait although all their arguments are known.
     fn report_vain(&mut self, first_rel: usize) {
-        for id in first_rel..self.rels.len() {
-            if self.rels[id].state == State::Done || self.has_open_argument(id) {
+        for id in first_rel..self.queue.rels.len() {
+            if self.queue.rels[id].state == State::Done || self.has_open_argument(id) {
                 continue;
             }
-            let rel = self.rels[id].clone();
-            self.rels[id].state = State::Done;
-            self.report_waiting(&rel, None);
+            let rel = self.queue.rels[id].clone();
+            self.queue.rels[id].state = State::Done;
+            self.say(|r| r.waiting(&rel, None));
             let error = self.error;
             let _ = self.unify(rel.out, error);
         }
         self.solve_queue();
-    }
-
-    fn report_waiting(&mut self, rel: &crate::relations::Rel, culprit: Option<usize>) {
-        if let RelKind::DimEq(a, b) = &rel.kind {
-            let (a, b) = (self.show_extent(a), self.show_extent(b));
-            let d = Diagnostic::error(
-                codes::UNSOLVED_DIM,
-                self.place(rel.call),
-                format!("the call does not determine the dimensions: {a} must be {b}"),
-            );
-            self.report(d);
-            return;
-        }
-        let name = self.relation_text(&rel.kind);
-        let args: &[ExprId] = match self.m.exprs.get(rel.call) {
-            Some(Expr::Call { args, .. }) => self.m.list(*args),
-            Some(Expr::Proj { tuple, .. }) => std::slice::from_ref(tuple),
-            _ => &[],
-        };
-        let mut d = Diagnostic::error(
-            codes::INCOMPLETE,
-            self.place(rel.call),
-            format!("the type of `{name}` is not determined here"),
-        );
-        if let Some(i) = culprit {
-            let text = self.show_type(rel.args[i]);
-            d = match args.get(i).map(|&a| (&self.m.exprs[a], a)) {
-                Some((Expr::Var(v), _)) => {
-                    let var = &self.m.vars[*v];
-                    d.label(
-                        var.span,
-                        format!("all that is known of `%{}` is {text}", var.name),
-                    )
-                    .suggest(
-                        format!("annotate `%{}`", var.name),
-                        var.span.at_end(),
-                        ": Tensor[(…), float32]",
-                    )
-                }
-                Some((_, a)) if !self.place(a).is_none() => d.label(
-                    self.place(a),
-                    format!("all that is known of this is {text}"),
-                ),
-                _ => d.note(format!("all that is known of argument {} is {text}", i + 1)),
-            };
-        }
-        self.report(d);
     }
 
     /// Gives up on an unknown.
@@ -411,65 +367,22 @@ impl Solver<'_> {
         None
     }
 
-    /// Says that a result's dimension is whatever the body gives.
-    fn report_free(&mut self, c: &crate::solver::OpenCheck, v: relax_sym::DimVar, is: &Dim) {
-        let Some(info) = self.m.dims.get(v).filter(|i| !i.span.is_none()) else {
-            return;
+    fn report_undecided(&mut self, c: &OpenCheck, a: &Dim, b: &Dim) {
+        let free = match c.or_one {
+            true => None,
+            false => self.free_in_result([a, b]),
         };
-        let (name, is) = (info.name, self.show_extent(is));
-        let message = format!("no argument determines `{name}`, a dimension of the result");
-        let severity = match self.opts.strict_shapes {
-            true => relax_base::Severity::Error,
-            false => relax_base::Severity::Warning,
+        let Some(v) = free else {
+            return self.say(|r| r.undecided(c, a, b));
         };
-        let d = Diagnostic::new(severity, codes::FREE_RESULT, info.span, message)
-            .primary("callers know nothing about it")
-            .label(self.place(c.at), format!("here it is {is}"))
-            .note(format!(
-                "it is whatever the body gives, and nothing is checked: write {is}, or `?` where only a run tells"
-            ));
-        self.report(d);
-    }
-
-    fn report_undecided(&mut self, c: &crate::solver::OpenCheck, a: &Dim, b: &Dim) {
-        if !c.or_one
-            && let Some(v) = self.free_in_result([a, b])
-        {
-            let is = if a.as_atom() == Some(relax_sym::Atom::Var(v)) {
-                b
-            } else {
-                a
-            };
-            return self.report_free(c, v, is);
+        let is = match a.as_atom() == Some(relax_sym::Atom::Var(v)) {
+            true => b,
+            false => a,
+        };
+        let said = Reporter::new(self).free_result(c, v, is);
+        if let Some(d) = said {
+            self.report(d);
         }
-        let (x, y) = (self.show_extent(a), self.show_extent(b));
-        let message = if c.or_one {
-            format!("{x} and {y} must be equal, or one of them 1, which is not known here")
-        } else {
-            format!("{x} and {y} must be equal, which is not known here")
-        };
-        let span = self.place(c.at);
-        let mut d = if self.opts.strict_shapes {
-            Diagnostic::error(codes::UNDECIDED, span, message)
-        } else {
-            Diagnostic::warning(codes::UNDECIDED, span, message)
-                .note("the compiled program checks it each time it comes here")
-        };
-        if !c.rule.is_empty() && !c.or_one {
-            d = d.note(c.rule.clone());
-        }
-        let mut shown = None;
-        for dim in [a, b] {
-            for v in dim.free_vars() {
-                if shown.replace(v) == Some(v) {
-                    continue;
-                }
-                if let Some(info) = self.m.dims.get(v).filter(|i| !i.span.is_none()) {
-                    d = d.label(info.span, format!("`{}` is bound here", info.name));
-                }
-            }
-        }
-        self.report(d);
     }
 
     /// Unknowns that are left anywhere: the place to annotate is named, once per unknown.
@@ -483,19 +396,7 @@ impl Solver<'_> {
             }
             let var = &self.m.vars[v];
             if !self.is_excused(t) && !self.follows_mistake(var.span) {
-                let text = self.show_type(t);
-                let d = Diagnostic::error(
-                    codes::INCOMPLETE,
-                    var.span,
-                    format!("the type of `%{}` is not determined", var.name),
-                )
-                .primary(format!("all that is known of it is {text}"))
-                .suggest(
-                    format!("annotate `%{}`", var.name),
-                    var.span.at_end(),
-                    ": Tensor[(…), float32]",
-                );
-                self.report(d);
+                self.say(|r| r.open_variable(v, t));
             }
             self.poison_type(t);
         }
@@ -506,14 +407,7 @@ impl Solver<'_> {
             }
             let place = self.place(e);
             if !self.is_excused(t) && !place.is_none() && !self.follows_mistake(place) {
-                let text = self.show_type(t);
-                let d = Diagnostic::error(
-                    codes::INCOMPLETE,
-                    self.place(e),
-                    format!("the type of this is not determined: all that is known is {text}"),
-                )
-                .note("bind it to an annotated variable: `let %x: T = …;`");
-                self.report(d);
+                self.say(|r| r.open_expression(e, t));
             }
             self.poison_type(t);
         }

@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 
 use crate::flags::{COARSE, ERROR, INFER};
 use crate::groups::complete;
+use crate::part::Part;
 use crate::solver::{Solver, UNTYPED};
 use crate::typing::Outcome;
 use crate::{Check, InferOptions, Typing};
@@ -89,47 +90,6 @@ fn widen(m: &Module, asked: &mut [bool], before: &Typing, outcome: &Outcome) -> 
         }
     }
     more
-}
-
-/// The part of a module that a solver types.
-#[derive(Debug)]
-pub(crate) struct Part<'m> {
-    /// Which globals.
-    pub asked: Vec<bool>,
-    /// The expressions in them, parts first.
-    pub exprs: Vec<ExprId>,
-    /// The variables that these bind.
-    vars: Vec<VarId>,
-    /// Whether some function had effects.
-    pub had_effects: bool,
-    /// The types of all others.
-    before: &'m Typing,
-}
-
-impl<'m> Part<'m> {
-    fn new(m: &Module, asked: Vec<bool>, before: &'m Typing) -> Part<'m> {
-        let (mut bodies, mut vars) = (Vec::new(), Vec::new());
-        for (global, body) in m.global_bodies() {
-            if asked[global.index()]
-                && let Some(func) = m.global_func(global)
-            {
-                bodies.push(body);
-                vars.extend(&m.funcs[func].params);
-            }
-        }
-        let exprs = m.post_order(bodies);
-        for &e in &exprs {
-            m.for_each_bound(e, |v| vars.push(v));
-        }
-        let had_effects = m.funcs.ids().any(|f| !before.pure[f]);
-        Part {
-            asked,
-            exprs,
-            vars,
-            had_effects,
-            before,
-        }
-    }
 }
 
 impl<'m> Solver<'m> {

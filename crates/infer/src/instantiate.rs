@@ -2,31 +2,19 @@
 
 use relax_base::Id;
 use relax_ir::{DTy, FuncType, Kind, Shape, Type, TypeId, TypeParamId};
-use relax_sym::{Atom, Dim, DimVar};
+use relax_sym::{Atom, Dim};
 
 use crate::flags::{INFER, PARAM};
 use crate::map::{Leaf, Mapper, map_dims};
-use crate::solver::Solver;
+use crate::subst::{Subst, find};
+use crate::unifier::Unifier;
 use crate::unknown::Lit;
-
-/// What stands for the parameters of a function.
-#[derive(Clone, PartialEq, Default, Debug)]
-pub(crate) struct Subst {
-    pub types: Vec<(TypeParamId, TypeId)>,
-    pub shapes: Vec<(TypeParamId, Shape)>,
-    pub dtypes: Vec<(TypeParamId, DTy)>,
-    pub dims: Vec<(DimVar, Dim)>,
-}
-
-fn find<K: PartialEq, V: Clone>(list: &[(K, V)], key: &K) -> Option<V> {
-    list.iter().find(|e| e.0 == *key).map(|e| e.1.clone())
-}
 
 impl Mapper for &Subst {
     fn wants(&self, flags: u8) -> bool {
         flags & (PARAM | INFER) != 0
     }
-    fn leaf(&mut self, s: &mut Solver<'_>, ty: &Type) -> Leaf {
+    fn leaf(&mut self, s: &mut Unifier<'_>, ty: &Type) -> Leaf {
         match ty {
             Type::Param(p) => find(&self.types, p).map_or(Leaf::Keep, Leaf::Is),
             Type::Infer(v) => match s.unknowns[v.index()].sol {
@@ -36,7 +24,7 @@ impl Mapper for &Subst {
             _ => Leaf::Keep,
         }
     }
-    fn shape(&mut self, s: &mut Solver<'_>, shape: &Shape) -> Shape {
+    fn shape(&mut self, s: &mut Unifier<'_>, shape: &Shape) -> Shape {
         match s.resolve_shape(shape) {
             Shape::Param(p) => find(&self.shapes, &p).unwrap_or(Shape::Param(p)),
             other if self.dims.is_empty() => other,
@@ -48,7 +36,7 @@ impl Mapper for &Subst {
             }),
         }
     }
-    fn dtype(&mut self, s: &mut Solver<'_>, dtype: DTy) -> DTy {
+    fn dtype(&mut self, s: &mut Unifier<'_>, dtype: DTy) -> DTy {
         match s.head_dtype(dtype) {
             DTy::Param(p) => find(&self.dtypes, &p).unwrap_or(DTy::Param(p)),
             other => other,
@@ -65,7 +53,7 @@ pub(crate) struct Instance {
     pub subst: Subst,
 }
 
-impl Solver<'_> {
+impl Unifier<'_> {
     /// Replaces parameters by what stands for them.
     pub fn substitute(&mut self, t: TypeId, subst: &Subst) -> TypeId {
         let mut mapper = subst;

@@ -7,21 +7,33 @@
 //! default types, functions without complete annotations are generalised, and what is left open is an
 //! error that names the place to annotate.
 //!
+//! The parts: types, unknowns and what makes them equal (`unifier`, `unify`, `map`, `instantiate`, `show`, `flags`,
+//! `unknown`); the relations that wait, as data (`queue`), and what runs them (`relations`); functions whose types are not
+//! determined by their own text (`scheme`, `generalise`); and a reporter (`report`) that reads the solver and gives
+//! diagnostics. What is to follow from a mistake is `mistakes`'.
+//!
 //! Invariant: nothing here recurses over expressions, types or patterns, and nothing panics on a
 //! module that the resolver or the builder made.
 //! Invariant: results and diagnostics do not depend on anything but the module and the options.
 
+mod answers;
 mod call;
 pub mod codes;
 mod coverage;
 mod deps;
 mod effects;
+mod finish;
 mod flags;
+mod generalise;
 mod groups;
 mod incremental;
 mod instantiate;
 mod map;
+mod mistakes;
+mod part;
 mod patterns;
+mod places;
+mod queue;
 mod relation_cache;
 mod relations;
 mod report;
@@ -29,7 +41,9 @@ mod scheme;
 mod shapes;
 mod show;
 mod solver;
+mod subst;
 mod typing;
+mod unifier;
 mod unify;
 mod unknown;
 mod user_rel;
@@ -38,8 +52,9 @@ mod walk;
 use relax_base::Diagnostics;
 use relax_ir::Module;
 
+pub use finish::show_type;
 pub use incremental::{Again, infer_again};
-pub use typing::{Check, CheckKind, Typing, show_type};
+pub use typing::{Check, CheckKind, Typing};
 
 /// How strictly to check.
 #[derive(Clone, Copy, Default, Debug)]
@@ -69,5 +84,5 @@ fn solve(mut solver: solver::Solver<'_>) -> (usize, typing::Outcome) {
     }
     solver.report_open();
     solver.check_effects();
-    (typed, typing::finish(solver))
+    (typed, finish::finish(solver))
 }

@@ -3,11 +3,14 @@
 //! Invariant: works on an explicit stack and visits each distinct type once, so that neither deep
 //! nor heavily shared types cost more than their number of nodes.
 
+use relax_base::Id;
 use relax_ir::{DTy, FuncType, Shape, TensorType, Type, TypeId};
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
-use crate::solver::Solver;
+use crate::flags::INFER;
+use crate::unifier::Unifier;
+use crate::unknown::Sol;
 
 /// How many parts of one type are rebuilt at once: a type of more is beyond what can be checked. (A
 /// type that doubles with each function of a chain gets there in eighteen.)
@@ -28,13 +31,13 @@ pub(crate) trait Mapper {
     /// Whether a type with these [`flags`](crate::flags) may change at all.
     fn wants(&self, flags: u8) -> bool;
     /// An unknown or a parameter in the place of a type.
-    fn leaf(&mut self, s: &mut Solver<'_>, ty: &Type) -> Leaf;
+    fn leaf(&mut self, s: &mut Unifier<'_>, ty: &Type) -> Leaf;
     /// A shape.
-    fn shape(&mut self, s: &mut Solver<'_>, shape: &Shape) -> Shape;
+    fn shape(&mut self, s: &mut Unifier<'_>, shape: &Shape) -> Shape;
     /// An element type.
-    fn dtype(&mut self, s: &mut Solver<'_>, dtype: DTy) -> DTy;
+    fn dtype(&mut self, s: &mut Unifier<'_>, dtype: DTy) -> DTy;
     /// A function type, after its parts were rebuilt.
-    fn func(&mut self, _: &mut Solver<'_>, f: FuncType) -> FuncType {
+    fn func(&mut self, _: &mut Unifier<'_>, f: FuncType) -> FuncType {
         f
     }
 }
@@ -47,7 +50,7 @@ pub(crate) fn map_dims(shape: &Shape, mut f: impl FnMut(&Dim) -> Dim) -> Shape {
     }
 }
 
-impl Solver<'_> {
+impl Unifier<'_> {
     /// Rebuilds a type.
     pub fn map_type(&mut self, root: TypeId, m: &mut dyn Mapper) -> TypeId {
         if !m.wants(self.flags(root)) {
@@ -137,9 +140,45 @@ impl Solver<'_> {
         done[&root]
     }
 
+    pub fn resolve_shape(&self, s: &Shape) -> Shape {
+        map_dims(&self.head_shape(s), |d| self.resolve_dim(d))
+    }
+    /// A type with all solved unknowns replaced, whole.
+    pub fn resolve(&mut self, t: TypeId) -> TypeId {
+        let t = self.find(t);
+        if self.flags(t) & INFER == 0 {
+            return t;
+        }
+        self.map_type(t, &mut Resolve)
+    }
+
     fn map_tensor(&mut self, t: &TensorType, m: &mut dyn Mapper) -> TypeId {
         let shape = m.shape(self, &t.shape);
         let dtype = m.dtype(self, t.dtype);
         self.types.intern(Type::Tensor(TensorType { shape, dtype }))
+    }
+}
+
+/// Fills in solutions.
+struct Resolve;
+
+impl Mapper for Resolve {
+    fn wants(&self, flags: u8) -> bool {
+        flags & INFER != 0
+    }
+    fn leaf(&mut self, s: &mut Unifier<'_>, ty: &Type) -> Leaf {
+        match ty {
+            Type::Infer(v) => match s.unknowns[v.index()].sol {
+                Sol::Type(t) => Leaf::Look(t),
+                _ => Leaf::Keep,
+            },
+            _ => Leaf::Keep,
+        }
+    }
+    fn shape(&mut self, s: &mut Unifier<'_>, shape: &Shape) -> Shape {
+        s.resolve_shape(shape)
+    }
+    fn dtype(&mut self, s: &mut Unifier<'_>, dtype: DTy) -> DTy {
+        s.head_dtype(dtype)
     }
 }

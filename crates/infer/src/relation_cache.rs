@@ -4,10 +4,8 @@
 //! Invariant: an answer is kept only when its relation did nothing but give it: it recorded no check,
 //! left no relation behind, made no unknown and asked for no value of an argument.
 
-use relax_ir::{AttrsId, ExprId, Module, OpId, TypeId};
+use relax_ir::{AttrsId, Module, OpId, TypeId};
 use rustc_hash::FxHashMap;
-
-use crate::solver::Solver;
 
 /// More arguments than this, and nothing is kept.
 const MOST_ARGS: usize = 3;
@@ -22,10 +20,6 @@ pub(crate) struct RelationCache {
     pub asked_value: std::cell::Cell<bool>,
 }
 
-/// How much was recorded before a relation ran.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Before([usize; 5]);
-
 fn key(op: OpId, args: &[TypeId]) -> Option<Key> {
     let mut types = [TypeId(u32::MAX); MOST_ARGS];
     types.get_mut(..args.len())?.copy_from_slice(args);
@@ -39,45 +33,11 @@ impl RelationCache {
         let same = || m.attrs(known).same_spelling(m.attrs(attrs));
         (known == attrs || same()).then_some(result)
     }
-}
 
-impl Solver<'_> {
-    fn recorded(&self) -> Before {
-        Before([
-            self.unknowns.len(),
-            self.checks.len(),
-            self.open_checks.len(),
-            self.rels.len(),
-            self.diags.len(),
-        ])
-    }
-
-    /// To be called before a relation runs whose answer may be kept.
-    pub fn before_relation(&self) -> Before {
-        self.relation_cache.asked_value.set(false);
-        self.recorded()
-    }
-
-    /// Keeps the answer of a relation that did nothing else, of a call.
-    pub fn keep_answer(
-        &mut self,
-        before: Before,
-        call: ExprId,
-        op: OpId,
-        args: &[TypeId],
-        attrs: AttrsId,
-        result: TypeId,
-    ) {
-        let now = self.recorded();
-        // The call's arguments stay what they are, and unknowns that it made are solved or forgotten.
-        if before.0[1..] == now.0[1..] {
-            self.plain.insert(call);
-        }
-        if before == now
-            && !self.relation_cache.asked_value.get()
-            && let Some(key) = key(op, args)
-        {
-            self.relation_cache.answers.insert(key, (attrs, result));
+    /// Keeps what an operator gave.
+    pub fn keep(&mut self, op: OpId, args: &[TypeId], attrs: AttrsId, result: TypeId) {
+        if let Some(key) = key(op, args) {
+            self.answers.insert(key, (attrs, result));
         }
     }
 }

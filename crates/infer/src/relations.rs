@@ -1,97 +1,36 @@
-//! The relation work list, and what the solver offers to relations.
+//! Runs relations, and what the solver offers to them.
 
-use relax_ir::{
-    AttrsId, Constraint, Expr, ExprId, OpId, RelId, RelRef, Shape, TensorType, Type, TypeArena,
-    TypeId,
-};
+use relax_ir::{AttrsId, Expr, ExprId, RelRef, Shape, TensorType, Type, TypeArena, TypeId};
 use relax_ops::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject, registry};
 use relax_sym::{Dim, Proof};
 use relax_tensor::Tensor;
 
 use crate::flags::{COARSE, ERROR, INFER, PARAM};
-use crate::solver::{NO_EXPR, OpenCheck, Solver};
+use crate::queue::{RelKind, State};
+use crate::solver::Solver;
+use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{NO_WATCH, Site};
 
-/// Which relation.
-#[derive(Clone, PartialEq, Debug)]
-pub(crate) enum RelKind {
-    /// The relation of a built-in operator, with its attributes.
-    Op(OpId, AttrsId),
-    /// A relation by name.
-    Builtin(relax_base::Symbol),
-    /// A `rel` item.
-    User(RelId),
-    /// A field of a tuple that is not known yet.
-    Proj(u32),
-    /// Two dimensions of which no unknown can be isolated yet.
-    DimEq(Dim, Dim),
-    /// The result of a recursive call of a polymorphic function whose result is not annotated:
-    /// the one argument is the result type in the function itself.
-    Instance(Box<crate::instantiate::Subst>),
-}
-
-/// What became of a relation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
-    Queued,
-    Waiting,
-    Done,
-}
-
-/// A relation that did not conclude at once.
-#[derive(Clone, Debug)]
-pub(crate) struct Rel {
-    pub kind: RelKind,
-    pub args: Box<[TypeId]>,
-    pub out: TypeId,
-    /// The call it belongs to.
-    pub call: ExprId,
-    pub state: State,
-}
-
 impl Solver<'_> {
-    /// Adds a relation to the work list.
-    pub fn add_rel(&mut self, kind: RelKind, args: Box<[TypeId]>, out: TypeId) -> u32 {
-        let id = u32::try_from(self.rels.len()).expect("fewer than 2^32 relations");
-        self.rels.push(Rel {
-            kind,
-            args,
-            out,
-            call: self.cur_call,
-            state: State::Queued,
-        });
-        self.queue.push_back(id);
-        id
-    }
-
-    /// Puts a waiting relation on the work list.
-    pub fn wake(&mut self, rel: u32) {
-        let r = &mut self.rels[rel as usize];
-        if r.state == State::Waiting {
-            r.state = State::Queued;
-            self.queue.push_back(rel);
-        }
-    }
-
     /// Runs relations until none can move.
     pub fn solve_queue(&mut self) {
-        while let Some(id) = self.queue.pop_front() {
-            let rel = &self.rels[id as usize];
+        while let Some(id) = self.queue.ready.pop_front() {
+            let rel = &self.queue.rels[id as usize];
             if rel.state == State::Done {
                 continue;
             }
             let (kind, args, out, call) = (rel.kind.clone(), rel.args.clone(), rel.out, rel.call);
             // Marked first: what the relation itself solves shall wake it again.
-            self.rels[id as usize].state = State::Waiting;
+            self.queue.rels[id as usize].state = State::Waiting;
             match self.run_relation(&kind, &args, out, call) {
-                Ok(()) => self.rels[id as usize].state = State::Done,
+                Ok(()) => self.queue.rels[id as usize].state = State::Done,
                 Err(Stop::Wait) => {
                     if !self.watch(id, &kind, &args, out) {
                         self.give_up(id);
                     }
                 }
                 Err(Stop::Refuse(r)) => {
-                    self.rels[id as usize].state = State::Done;
+                    self.queue.rels[id as usize].state = State::Done;
                     self.refused(&kind, &args, out, call, &r);
                 }
             }
@@ -147,7 +86,7 @@ impl Solver<'_> {
                 self.excuse(t);
             }
             let error = self.error;
-            let _ = self.unify(out, error);
+            let _ = self.unifier.unify(out, error);
             return Ok(());
         }
         if rigid && self.assumed(kind, args, out) {
@@ -189,7 +128,7 @@ impl Solver<'_> {
                     Type::Infer(_) => Err(Stop::Wait),
                     Type::Tuple(fields) => match fields.get(*index as usize).copied() {
                         Some(field) => {
-                            if let Err(clash) = self.unify(out, field) {
+                            if let Err(clash) = self.unifier.unify(out, field) {
                                 self.site = Site::Match(call);
                                 self.report_clash(out, field, &clash);
                             }
@@ -202,12 +141,12 @@ impl Solver<'_> {
             }
             RelKind::DimEq(a, b) => {
                 let (a, b) = (self.resolve_dim(a), self.resolve_dim(b));
-                let before = self.rels.len();
+                let before = self.queue.rels.len();
                 let result = self.unify_extent(&a, &b);
-                if self.rels.len() > before {
+                if self.queue.rels.len() > before {
                     // Still stuck: this relation goes on waiting instead of the new one.
-                    self.rels.truncate(before);
-                    self.queue.retain(|&r| (r as usize) < before);
+                    self.queue.rels.truncate(before);
+                    self.queue.ready.retain(|&r| (r as usize) < before);
                     return Err(Stop::Wait);
                 }
                 match result {
@@ -224,7 +163,7 @@ impl Solver<'_> {
                     return Err(Stop::Wait);
                 }
                 let ret = self.substitute(ret, subst);
-                if self.unify(out, ret).is_err() {
+                if self.unifier.unify(out, ret).is_err() {
                     let (have, want) = (self.show(out), self.show(ret));
                     return Err(Stop::from(
                         Refusal {
@@ -272,7 +211,7 @@ impl Solver<'_> {
                     .zip(args)
                     .all(|(&x, &y)| self.resolve(x) == self.resolve(y))
             {
-                return self.unify(out, c.args[args.len()]).is_ok();
+                return self.unifier.unify(out, c.args[args.len()]).is_ok();
             }
         }
         false
@@ -301,23 +240,10 @@ impl Solver<'_> {
         plain(a) == plain(b)
     }
 
-    /// Adds the relations of a `where` clause, at a call or in the signature of an operator.
-    pub fn add_constraint(&mut self, c: &Constraint) {
-        let Some((&out, args)) = c.args.split_last() else {
-            return;
-        };
-        let kind = match c.rel {
-            RelRef::User(id) => RelKind::User(id),
-            RelRef::Builtin(name) => RelKind::Builtin(name),
-            RelRef::Op(op, attrs) => RelKind::Op(op, attrs),
-        };
-        self.add_rel(kind, args.into(), out);
-    }
-
     /// A relation waits although all its arguments are known: some rank or element type is `_`, so
     /// nothing is known of the result either; or it is asked about something that is no tensor.
     pub fn give_up(&mut self, id: u32) {
-        let rel = self.rels[id as usize].clone();
+        let rel = self.queue.rels[id as usize].clone();
         let mut coarse = false;
         let mut object = None;
         for (i, &t) in rel.args.iter().enumerate() {
@@ -327,7 +253,7 @@ impl Solver<'_> {
                 object = object.or(Some(i));
             }
         }
-        self.rels[id as usize].state = State::Done;
+        self.queue.rels[id as usize].state = State::Done;
         if let Some(i) = object {
             let name = self.relation_text(&rel.kind);
             let r = Refusal {
@@ -343,10 +269,10 @@ impl Solver<'_> {
                     shape: Shape::Unknown,
                     dtype: relax_ir::DTy::Unknown,
                 }));
-                let _ = self.unify(out, unknown);
+                let _ = self.unifier.unify(out, unknown);
             }
         } else {
-            self.rels[id as usize].state = State::Waiting;
+            self.queue.rels[id as usize].state = State::Waiting;
         }
     }
 
@@ -359,18 +285,6 @@ impl Solver<'_> {
             RelKind::Proj(i) => format!(".{i}"),
             RelKind::DimEq(..) => "=".into(),
             RelKind::Instance(_) => "call".into(),
-        }
-    }
-
-    /// The place a check is recorded at.
-    pub fn check_place(&self) -> ExprId {
-        match self.site {
-            Site::Arg { call, .. } | Site::Rel(call) | Site::Callee(call) => call,
-            Site::Bound { value, .. } => value,
-            Site::Cond(e) | Site::Branches(e) | Site::Cell(e) | Site::Match(e) => e,
-            Site::Clause { of, .. } | Site::Pattern { of, .. } => of,
-            Site::Return(f) => self.m.funcs[f].body,
-            Site::None => NO_EXPR,
         }
     }
 }
@@ -398,10 +312,10 @@ impl RelHost for Solver<'_> {
         &mut self.types
     }
     fn resolve(&mut self, ty: TypeId) -> TypeId {
-        Solver::resolve(self, ty)
+        Unifier::resolve(self, ty)
     }
     fn unify(&mut self, a: TypeId, b: TypeId) -> Result<(), Mismatch> {
-        Solver::unify(self, a, b).map_err(|c| Mismatch {
+        Unifier::unify(self, a, b).map_err(|c| Mismatch {
             left: self.show(c.found),
             right: self.show(c.expected),
         })
@@ -445,7 +359,7 @@ impl RelHost for Solver<'_> {
         format!("{x} and {y} differ{}", self.unless_empty(a, b))
     }
     fn instantiate(&mut self, ty: TypeId) -> TypeId {
-        let ty = Solver::resolve(self, ty);
+        let ty = Unifier::resolve(self, ty);
         self.instantiate_func(ty, &[]).map_or(ty, |i| i.ty)
     }
     fn check_dims(&mut self, a: &Dim, b: &Dim, rule: &str) {

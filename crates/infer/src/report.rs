@@ -1,67 +1,35 @@
 //! What is said when types do not agree: what is wrong, where, how each side came to its type, and
 //! what to do.
 
-use relax_base::{Code, Diagnostic, Severity, Span};
+use std::ops::Deref;
+
+use relax_base::{Code, Diagnostic, Span};
 use relax_ir::{Expr, ExprId, RelRef, Type, TypeId, VarStyle};
 use relax_ops::{Refusal, Subject};
-use relax_sym::Dim;
 
 use crate::codes;
-use crate::flags::ERROR;
-use crate::relations::RelKind;
-use crate::solver::{NO_EXPR, Solver};
+use crate::flags::BAD_SHAPE;
+use crate::queue::RelKind;
+use crate::solver::Solver;
 use crate::unknown::{Clash, Detail, Site};
 
 mod calls;
+mod open;
+mod sites;
 
-impl Solver<'_> {
-    /// A place to show for an expression: its own, or that of the first of its parts that has one.
-    /// Where an attribute of a call stands, when the text gives it.
-    fn attr_place(&self, call: ExprId, name: &str) -> Option<Span> {
-        self.m.attr_span(call, name)
+/// Says what is wrong; changes nothing.
+pub(crate) struct Reporter<'s, 'm>(&'s Solver<'m>);
+
+impl<'m> Deref for Reporter<'_, 'm> {
+    type Target = Solver<'m>;
+    fn deref(&self) -> &Solver<'m> {
+        self.0
     }
+}
 
-    pub fn place(&self, e: ExprId) -> Span {
-        let mut e = e;
-        // Only generated nodes have no place; looking a little way down is enough for those.
-        for _ in 0..64 {
-            let span = self.span(e);
-            if !span.is_none() || e == NO_EXPR {
-                return span;
-            }
-            e = match &self.m.exprs[e] {
-                Expr::Let { body, .. } | Expr::Dataflow { body, .. } => *body,
-                Expr::Call { args, .. } => match self.m.list(*args).first() {
-                    Some(&a) => a,
-                    None => return span,
-                },
-                Expr::Proj { tuple, .. } => *tuple,
-                Expr::Func(f) => return self.m.funcs[*f].span,
-                Expr::Var(v) => return self.m.vars[*v].span,
-                _ => return span,
-            };
-        }
-        Span::NONE
-    }
-
-    /// The place of a part of an expression: the part's own where it stands inside the whole (graph
-    /// variables are references to nodes that stand elsewhere), the whole's otherwise.
-    fn place_in(&self, part: ExprId, whole: ExprId) -> Span {
-        let (p, w) = (self.span(part), self.place(whole));
-        if !p.is_none() && (w.is_none() || w.start <= p.start && p.end <= w.end) {
-            p
-        } else {
-            w
-        }
-    }
-
-    /// The expression that gives a value: the last one of lets and blocks.
-    fn tail(&self, e: ExprId) -> ExprId {
-        let mut e = e;
-        while let Expr::Let { body, .. } | Expr::Dataflow { body, .. } = &self.m.exprs[e] {
-            e = *body;
-        }
-        e
+impl<'s, 'm> Reporter<'s, 'm> {
+    pub fn new(solver: &'s Solver<'m>) -> Self {
+        Reporter(solver)
     }
 
     /// How an expression comes to its type: a place and a sentence.
@@ -95,17 +63,6 @@ impl Solver<'_> {
         (!span.is_none()).then_some((span, text))
     }
 
-    /// The operator's name.
-    pub fn op_name(&self, op: relax_ir::OpId) -> String {
-        match self.m.user_op(op) {
-            Some(user) => user.name.to_string(),
-            None => relax_ops::registry()
-                .get(op)
-                .map_or("?", |d| d.name)
-                .to_string(),
-        }
-    }
-
     fn explain(&self, d: Diagnostic, e: ExprId) -> Diagnostic {
         match self.origin(e) {
             Some((span, text)) if span == d.span() && d.labels[0].text.is_empty() => {
@@ -125,34 +82,12 @@ impl Solver<'_> {
         }
     }
 
-    /// Reports that two types do not agree where [`Solver::site`] says.
-    pub fn report_clash(&mut self, found: TypeId, expected: TypeId, clash: &Clash) {
-        let (found, expected) = (self.resolve(found), self.resolve(expected));
-        self.excuse(found);
-        self.excuse(expected);
-        if (self.flags(found) | self.flags(expected)) & ERROR != 0 {
-            return;
-        }
+    /// Two types that do not agree where the solver's site says. `inner`: what differs are parts of them.
+    pub fn clash(&self, found: TypeId, expected: TypeId, clash: &Clash, inner: bool) -> Diagnostic {
         let (f, x) = (self.show_type(found), self.show_type(expected));
         let m = self.m;
         let mut d = match self.site {
-            Site::Arg { call, index } => {
-                let (arg, callee) = match &m.exprs[call] {
-                    Expr::Call { args, callee, .. } => (m.list(*args)[index as usize], *callee),
-                    _ => (call, call),
-                };
-                let name = self.callee_name(callee);
-                let d = Diagnostic::error(
-                    codes::ARG_TYPE,
-                    self.place_in(arg, call),
-                    format!(
-                        "argument {} of {name} must be {x}, but it is {f}",
-                        index + 1
-                    ),
-                );
-                let d = self.explain(d, arg);
-                self.explain_parameter(d, callee, index as usize)
-            }
+            Site::Arg { call, index } => self.argument(call, index, &f, &x),
             Site::Callee(call) => Diagnostic::error(
                 codes::NOT_FUNCTION,
                 self.place(call),
@@ -190,68 +125,10 @@ impl Solver<'_> {
                     _ => d,
                 }
             }
-            Site::Branches(e) => {
-                let (then, otherwise) = match &m.exprs[e] {
-                    Expr::If {
-                        then, otherwise, ..
-                    } => (*then, *otherwise),
-                    _ => (e, e),
-                };
-                let span = self.place_in(self.tail(otherwise), e);
-                let d = Diagnostic::error(
-                    codes::BRANCHES,
-                    span,
-                    format!("the branches of `if` differ: the first gives {x}, the second {f}"),
-                );
-                let d = self.explain(d, otherwise);
-                self.explain(d, then)
-            }
-            Site::Return(func) => {
-                let func = &m.funcs[func];
-                let body = self.tail(func.body);
-                let span = self.place(body);
-                // TVM does not hold what a function of Relax gives against what it says that it gives.
-                let severity = match m.is_script() {
-                    true => Severity::Warning,
-                    false => Severity::Error,
-                };
-                let message =
-                    format!("the function's result is annotated as {x}, but its body gives {f}");
-                let d = Diagnostic::new(severity, codes::RETURN, span, message);
-                self.explain(d, body)
-            }
-            Site::Clause { of, index } => {
-                let (body, first) = match &m.exprs[of] {
-                    Expr::Match { clauses, .. } => (clauses[index as usize].body, clauses[0].body),
-                    _ => (of, of),
-                };
-                let d = Diagnostic::error(
-                    codes::CLAUSES,
-                    self.place_in(self.tail(body), of),
-                    format!("this clause gives {f}, but the clauses before it give {x}"),
-                );
-                let d = self.explain(d, body);
-                self.explain(d, first)
-            }
-            Site::Pattern { pat, of } => {
-                let span = self.pattern_place(pat, of);
-                let value = match &m.exprs[of] {
-                    Expr::Match { value, .. } => *value,
-                    _ => of,
-                };
-                // The clauses of one match that are all for the same other type are one mistake.
-                let key = (self.identities(&[value]), format!("pattern {x} {f}"));
-                if !self.refusals.insert(key) {
-                    return;
-                }
-                let d = Diagnostic::error(
-                    codes::PATTERN_TYPE,
-                    span,
-                    format!("this pattern is for {x}, but what it looks at is {f}"),
-                )
-                .primary(format!("a pattern for {x}"));
-                self.explain(d, value)
-            }
+            Site::Branches(e) => self.branches(e, &f, &x),
+            Site::Return(func) => self.result(func, &f, &x),
+            Site::Clause { of, index } => self.clause(of, index, &f, &x),
+            Site::Pattern { pat, of } => self.pattern(pat, of, &f, &x),
             Site::Cell(e) => {
                 let d = Diagnostic::error(
                     codes::CELL,
@@ -291,14 +168,13 @@ impl Solver<'_> {
                 "no function is its own argument and no tuple its own part; only data types, \
                  defined by `type`, may refer to themselves",
             );
-        } else if let Some(note) = self.clash_note(found, expected, clash) {
+        } else if let Some(note) = self.clash_note(clash, inner) {
             d = d.note(note);
         }
-        self.report(d);
+        d
     }
 
-    fn clash_note(&mut self, found: TypeId, expected: TypeId, clash: &Clash) -> Option<String> {
-        let inner = self.resolve(clash.found) != found || self.resolve(clash.expected) != expected;
+    fn clash_note(&self, clash: &Clash, inner: bool) -> Option<String> {
         let parts = || {
             format!(
                 "{} against {}",
@@ -330,33 +206,6 @@ impl Solver<'_> {
         })
     }
 
-    /// For two dimensions that differ in all but empty tensors: where they do not.
-    pub fn unless_empty(&self, a: &Dim, b: &Dim) -> String {
-        if !self.only_empty(a, b) {
-            return String::new();
-        }
-        let mut vars: Vec<_> = [a.free_vars(), b.free_vars()].concat();
-        vars.sort_unstable();
-        vars.dedup();
-        let names: Vec<String> = vars.iter().map(|v| self.dim_name(*v)).collect();
-        match &names[..] {
-            [one] => format!(", unless {one} is 0"),
-            several => format!(", unless one of {} is 0", several.join(", ")),
-        }
-    }
-
-    /// What is called, for messages.
-    pub fn callee_name(&self, callee: ExprId) -> String {
-        match &self.m.exprs[callee] {
-            Expr::Global(g) => format!("`@{}`", self.m.globals[*g].name),
-            Expr::Var(v) => format!("`%{}`", self.m.vars[*v].name),
-            Expr::Ctor(c) => format!("`{}`", self.m.ctors[*c].name),
-            Expr::Op(op) => format!("`{}`", self.op_name(*op)),
-            Expr::Extern(name) => format!("`{name}`"),
-            _ => "the function".into(),
-        }
-    }
-
     fn explain_parameter(&self, d: Diagnostic, callee: ExprId, index: usize) -> Diagnostic {
         match &self.m.exprs[callee] {
             Expr::Global(g) => {
@@ -382,48 +231,15 @@ impl Solver<'_> {
         }
     }
 
-    /// Reports that a relation cannot hold, and poisons its result.
-    pub fn refused(
-        &mut self,
+    /// A relation that cannot hold of these arguments of a call; with what the call is given.
+    pub fn refusal(
+        &self,
         kind: &RelKind,
         args: &[TypeId],
-        out: TypeId,
         call: ExprId,
         refusal: &Refusal,
-    ) {
-        for t in args.iter().chain([&out]) {
-            self.excuse(*t);
-        }
-        for t in args.iter().chain([&out]) {
-            let t = self.resolve(*t);
-            if self.flags(t) & ERROR != 0 {
-                let error = self.error;
-                let _ = self.unify(out, error);
-                return;
-            }
-        }
-        let list: &[ExprId] = match self.m.exprs.get(call) {
-            Some(Expr::Call { args, .. }) => self.m.list(*args),
-            Some(Expr::Proj { tuple, .. }) => std::slice::from_ref(tuple),
-            _ => &[],
-        };
-        // The same operands refused again, or the same one for the same reason, are one mistake.
-        let blamed = match refusal.subject {
-            Subject::Arg(i) if i < list.len() => &list[i..=i],
-            _ => list,
-        };
-        let reason = match refusal.subject {
-            Subject::Arg(_) => refusal.message.clone(),
-            _ => String::new(),
-        };
-        if !blamed.is_empty() && !matches!(refusal.subject, Subject::Attr(_)) {
-            let key = (self.identities(blamed), reason);
-            if !self.refusals.insert(key) {
-                let error = self.error;
-                let _ = self.unify(out, error);
-                return;
-            }
-        }
+        list: &[ExprId],
+    ) -> Diagnostic {
         let by_function = !matches!(kind, RelKind::Op(..) | RelKind::Proj(_));
         let code: Code = match (kind, &refusal.subject) {
             (RelKind::Proj(_), _) => codes::FIELD,
@@ -434,7 +250,7 @@ impl Solver<'_> {
         };
         let span = match refusal.subject {
             Subject::Arg(i) if i < list.len() => self.place_in(list[i], call),
-            Subject::Attr(name) => self.attr_place(call, name).unwrap_or(self.place(call)),
+            Subject::Attr(name) => self.m.attr_span(call, name).unwrap_or(self.place(call)),
             _ => self.place(call),
         };
         let mut d = Diagnostic::error(code, span, refusal.message.clone());
@@ -470,12 +286,7 @@ impl Solver<'_> {
         }
         d = self.explain_relation(d, kind, args, call);
         d.notes.extend(refusal.notes.iter().cloned());
-        self.report(d);
-        let error = self.error;
-        let out = self.head(out);
-        if let Type::Infer(_) = self.types[out] {
-            let _ = self.unify(out, error);
-        }
+        d
     }
 
     /// Where a variable that is part of what is refused comes from.
@@ -491,7 +302,7 @@ impl Solver<'_> {
     /// Who asks for a relation, where the operator itself does not; and what to write where an
     /// operator is applied to type parameters.
     fn explain_relation(
-        &mut self,
+        &self,
         d: Diagnostic,
         kind: &RelKind,
         args: &[TypeId],
@@ -513,12 +324,9 @@ impl Solver<'_> {
             }
             return d;
         }
-        let rigid = |s: &mut Self, t: TypeId| {
-            let t = s.resolve(t);
-            matches!(s.types[t], Type::Param(_))
-        };
+        let rigid = |t: &TypeId| matches!(self.types[self.head(*t)], Type::Param(_));
         match self.rel_ref(kind) {
-            Some(RelRef::Builtin(name)) if args.iter().any(|&t| rigid(self, t)) => d.note(format!(
+            Some(RelRef::Builtin(name)) if args.iter().any(rigid) => d.note(format!(
                 "of a type parameter nothing is known but what the signature says: \
                  `where {name}(…, result)`"
             )),
@@ -526,36 +334,22 @@ impl Solver<'_> {
         }
     }
 
-    /// What expressions are, whichever way they are referred to: variables by the variable.
-    fn identities(&self, list: &[ExprId]) -> Vec<(bool, u32)> {
-        let of = |&e: &ExprId| match self.m.exprs[e] {
-            Expr::Var(v) => (true, v.0),
-            _ => (false, e.0),
-        };
-        list.iter().map(of).collect()
-    }
-
-    /// Says once that the types of the program are too large.
-    pub fn report_fuel(&mut self, e: ExprId) {
-        if std::mem::replace(&mut self.exhausted, true) {
-            return;
-        }
-        let d = Diagnostic::error(
+    /// Types that are too large.
+    pub fn fuel(&self, e: ExprId) -> Diagnostic {
+        Diagnostic::error(
             codes::TOO_LARGE,
             self.place(e),
             "the types of this program grow beyond what can be checked",
         )
-        .note("annotate the parameters of functions that are used at many types");
-        self.report(d);
+        .note("annotate the parameters of functions that are used at many types")
     }
 
-    /// The reason why a type holds a shape that no tensor can have.
-    fn bad_shape_reason(&mut self, ty: TypeId) -> String {
-        let ty = self.resolve(ty);
+    /// The reason why a type, in which solutions are filled in, holds a shape that no tensor can have.
+    pub fn bad_shape_reason(&self, ty: TypeId) -> String {
         let mut stack = vec![ty];
         let mut seen = rustc_hash::FxHashSet::default();
         while let Some(t) = stack.pop() {
-            if !seen.insert(t) || self.flags(t) & crate::flags::BAD_SHAPE == 0 {
+            if !seen.insert(t) || self.flags.known(t) & BAD_SHAPE == 0 {
                 continue;
             }
             if let Type::Tensor(tensor) = &self.types[t] {
@@ -575,16 +369,5 @@ impl Solver<'_> {
             stack.extend(self.types.children(t));
         }
         "the shape is impossible".into()
-    }
-
-    pub fn report_bad_shape(&mut self, e: ExprId, ty: TypeId) {
-        let reason = self.bad_shape_reason(ty);
-        let d = Diagnostic::error(codes::BAD_SHAPE, self.place(e), reason);
-        self.report(d);
-    }
-
-    pub fn report_bad_annotation(&mut self, span: Span, ty: TypeId) {
-        let reason = self.bad_shape_reason(ty);
-        self.report(Diagnostic::error(codes::BAD_SHAPE, span, reason));
     }
 }

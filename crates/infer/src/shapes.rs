@@ -9,7 +9,8 @@ use rustc_hash::FxHashMap;
 use crate::codes;
 use crate::flags::PARAM;
 use crate::map::{Leaf, Mapper, map_dims};
-use crate::solver::{OpenCheck, Solver};
+use crate::solver::Solver;
+use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::Site;
 use crate::{Check, CheckKind};
 
@@ -201,20 +202,17 @@ impl Solver<'_> {
             if self.flags(t) & PARAM == 0 || !seen.insert(t) {
                 continue;
             }
-            let shape = match &self.types[t] {
+            let known = &mut self.unifier;
+            let shape = match &known.types[t] {
                 Type::Tensor(t) => Some(&t.shape),
                 Type::Shape(s) => Some(s),
                 _ => None,
             };
-            for v in shape
-                .and_then(Shape::dims)
-                .unwrap_or_default()
-                .iter()
-                .flat_map(Dim::free_vars)
-            {
-                self.dim_owner.entry(v).or_insert(owner);
+            let dims = shape.and_then(Shape::dims).unwrap_or_default();
+            for v in dims.iter().flat_map(Dim::free_vars) {
+                known.dim_owner.entry(v).or_insert(owner);
             }
-            stack.extend(self.types.children(t));
+            stack.extend(known.types.children(t));
         }
     }
 
@@ -299,10 +297,10 @@ impl Mapper for Erase {
     fn wants(&self, flags: u8) -> bool {
         flags & PARAM != 0
     }
-    fn leaf(&mut self, _: &mut Solver<'_>, _: &Type) -> Leaf {
+    fn leaf(&mut self, _: &mut Unifier<'_>, _: &Type) -> Leaf {
         Leaf::Keep
     }
-    fn shape(&mut self, s: &mut Solver<'_>, shape: &Shape) -> Shape {
+    fn shape(&mut self, s: &mut Unifier<'_>, shape: &Shape) -> Shape {
         let own = &s.m.funcs[self.of].dims;
         map_dims(shape, |d| {
             let local = |v: &DimVar| s.dim_owner.get(v) == Some(&self.of) && !own.contains(v);
@@ -318,7 +316,7 @@ impl Mapper for Erase {
             }
         })
     }
-    fn dtype(&mut self, _: &mut Solver<'_>, dtype: DTy) -> DTy {
+    fn dtype(&mut self, _: &mut Unifier<'_>, dtype: DTy) -> DTy {
         dtype
     }
 }

@@ -3,7 +3,7 @@
 use relax_ir::{DTy, Shape, Type, TypeId};
 use relax_sym::Dim;
 
-use crate::solver::Solver;
+use crate::unifier::Unifier;
 use crate::unknown::Lit;
 
 /// Types nested deeper than this are shown as `…`.
@@ -11,7 +11,7 @@ const DEPTH: usize = 8;
 /// Once a text is this long, what is left of the type is shown as `…`.
 const LENGTH: usize = 400;
 
-impl Solver<'_> {
+impl Unifier<'_> {
     /// A type as text; very deep or long ones are cut short.
     pub fn show_type(&self, t: TypeId) -> String {
         let mut out = String::new();
@@ -37,6 +37,21 @@ impl Solver<'_> {
             out.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
         }
         out
+    }
+
+    /// For two dimensions that differ in all but empty tensors: where they do not.
+    pub fn unless_empty(&self, a: &Dim, b: &Dim) -> String {
+        if !self.only_empty(a, b) {
+            return String::new();
+        }
+        let mut vars: Vec<_> = [a.free_vars(), b.free_vars()].concat();
+        vars.sort_unstable();
+        vars.dedup();
+        let names: Vec<String> = vars.iter().map(|v| self.dim_name(*v)).collect();
+        match &names[..] {
+            [one] => format!(", unless {one} is 0"),
+            several => format!(", unless one of {} is 0", several.join(", ")),
+        }
     }
 
     /// A shape as text.

@@ -9,15 +9,15 @@ use relax_sym::{Atom, Dim, Proof, Solution, solve};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::flags::{COARSE, INFER};
-use crate::relations::RelKind;
-use crate::solver::{OpenCheck, Solver};
+use crate::queue::RelKind;
+use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{Clash, Detail, Lit, NO_WATCH, Sol};
 
 type Unified = Result<(), Clash>;
 
-impl Solver<'_> {
+impl Unifier<'_> {
     /// Makes two types equal as far as they can be. `?` and `_` agree with everything and set
-    /// [`Solver::coarse`]. What was solved before a clash stays solved.
+    /// [`Unifier::coarse`]. What was solved before a clash stays solved.
     pub fn unify(&mut self, found: TypeId, expected: TypeId) -> Unified {
         self.coarse = false;
         if found == expected {
@@ -164,7 +164,7 @@ impl Solver<'_> {
         let mut cell = std::mem::replace(&mut u.watch, NO_WATCH);
         while cell != NO_WATCH {
             let (rel, next) = self.watch_pool[cell as usize];
-            self.wake(rel);
+            self.queue.wake(rel);
             cell = next;
         }
     }
@@ -277,14 +277,6 @@ impl Solver<'_> {
     pub fn excuse(&mut self, t: TypeId) {
         if self.flags(t) & INFER != 0 {
             self.for_unknowns(t, &mut |s, v| s.unknowns[v as usize].excused = true);
-        }
-    }
-
-    /// The same for the types of some expressions.
-    pub fn excuse_all(&mut self, list: &[relax_ir::ExprId]) {
-        for &e in list {
-            let t = self.type_of(e);
-            self.excuse(t);
         }
     }
 

@@ -57,6 +57,9 @@ pub(crate) struct Unknown {
 /// The end of a watch list.
 pub(crate) const NO_WATCH: u32 = u32::MAX;
 
+/// No expression: a fact that belongs to no call.
+pub(crate) const NO_EXPR: ExprId = ExprId(u32::MAX);
+
 /// Where in the program two types meet. Kept small: it is set before every unification and only
 /// looked at when one fails.
 #[derive(Clone, Copy, Debug)]

@@ -57,7 +57,7 @@ impl Solver<'_> {
                     self.bind(var, value);
                 }
             }
-            if !self.queue.is_empty() {
+            if !self.queue.ready.is_empty() {
                 self.solve_queue();
             }
         }
@@ -79,6 +79,14 @@ impl Solver<'_> {
         match self.expr_ty[e.index()] {
             UNTYPED | OPEN => self.error,
             t => self.head(t),
+        }
+    }
+
+    /// The same for the types of some expressions.
+    pub fn excuse_all(&mut self, list: &[relax_ir::ExprId]) {
+        for &e in list {
+            let t = self.type_of(e);
+            self.excuse(t);
         }
     }
 
@@ -426,7 +434,7 @@ impl Solver<'_> {
             _ => {
                 let out = self.fresh();
                 self.cur_call = e;
-                let kind = crate::relations::RelKind::Proj(index);
+                let kind = crate::queue::RelKind::Proj(index);
                 self.add_rel(kind, [ty].into(), out);
                 self.solve_queue();
                 self.head(out)
@@ -493,7 +501,7 @@ impl Solver<'_> {
         for &d in &m.funcs[f].dims {
             self.dim_owner.insert(d, f);
         }
-        if let Type::Func(t) = &self.types[sig] {
+        if let Type::Func(t) = &self.unifier.types[sig] {
             self.assumptions.extend(t.constraints.iter().cloned());
         }
         self.funcs.push(f);

@@ -6,21 +6,19 @@ use std::sync::Arc;
 use relax_base::{Diagnostic, Span};
 use relax_infer::{InferOptions, Typing};
 use relax_ir::{
-    AttrValue, Attrs, DTy, Expr, ExprId, Function, GlobalKind, Module, OpId, Shape, Type,
-    TypeArena, TypeId, VarStyle,
+    AttrValue, Attrs, Expr, ExprId, Function, GlobalKind, Module, OpId, Shape, Type, TypeArena,
+    TypeId, VarStyle,
 };
 use relax_loops::{Ex, ExKind, Program};
 use relax_ops::call_requirements::{self, Extent};
-use relax_ops::{OpDef, Te, TensorInfo, registry};
+use relax_ops::{OpDef, TensorInfo};
+use relax_programs::{CONST_LIMIT, NoProgram, Operator, flatten_with, item_program};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
 use crate::codes;
 use crate::types::{Dims, eval, lookup};
 use crate::value::Value;
-
-/// Constant arguments larger than this many elements are not looked at by computations.
-const CONST_LIMIT: usize = 4096;
 
 /// How a value is built from tensors, in postfix order.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -58,24 +56,17 @@ pub(crate) fn build(form: &[Step], tensors: Vec<Tensor>) -> Value {
 /// The tensors of a type and how they make it up; `None` when a part is no tensor of known rank
 /// and element type.
 fn form_of(types: &TypeArena, ty: TypeId, dims: &Dims) -> Option<(Vec<TensorInfo>, Vec<Step>)> {
-    let (mut infos, mut form) = (Vec::new(), Vec::new());
+    let infos = flatten_with(types, ty, |d| eval(dims, d))?;
+    let mut form = Vec::new();
     let mut work = vec![(ty, false)];
     while let Some((ty, ready)) = work.pop() {
         match &types[ty] {
-            Type::Tensor(t) => {
-                let (Shape::Dims(shape), DTy::Known(dtype)) = (&t.shape, t.dtype) else {
-                    return None;
-                };
-                let shape = shape.iter().map(|d| eval(dims, d)).collect();
-                infos.push(TensorInfo { dtype, shape });
-                form.push(Step::Tensor);
-            }
             Type::Tuple(fields) if ready => form.push(Step::Tuple(fields.len())),
             Type::Tuple(fields) => {
                 work.push((ty, true));
                 work.extend(fields.iter().rev().map(|f| (*f, false)));
             }
-            _ => return None,
+            _ => form.push(Step::Tensor),
         }
     }
     Some((infos, form))
@@ -136,9 +127,13 @@ pub(crate) fn plan(r: &Request<'_>) -> Result<Plan, Diagnostic> {
         Some(found) => found,
         None => infer_form(r)?,
     };
-    let program = match r.m.user_op(r.op) {
-        Some(op) => user_program(r, op)?,
-        None => builtin_program(r, &outs)?,
+    let program = match Operator::find(r.m, r.op) {
+        Some(Operator::Item(op)) => user_program(r, op)?,
+        Some(Operator::BuiltIn(def)) => builtin_program(r, def, &outs)?,
+        None => {
+            let text = "a call of an unknown operator";
+            return Err(Diagnostic::error(codes::BROKEN, r.span, text));
+        }
     };
     let free = program.dims.iter().any(|d| {
         let binds = |e: &Ex| matches!(e.kind(), ExKind::Var(v) if v == d);
@@ -178,28 +173,13 @@ pub(crate) fn plan(r: &Request<'_>) -> Result<Plan, Diagnostic> {
     })
 }
 
-fn builtin_program(r: &Request<'_>, outs: &[TensorInfo]) -> Result<Arc<Program>, Diagnostic> {
-    let Some(def) = registry().get(r.op) else {
-        return Err(Diagnostic::error(
-            codes::BROKEN,
-            r.span,
-            "a call of an unknown operator",
-        ));
-    };
-    let Some(compute) = def.compute else {
-        let text = format!("`{}` has no computation", def.name);
-        let d = Diagnostic::error(codes::NO_COMPUTATION, r.span, text);
-        return Err(d.note(def.hooks.uncomputed));
-    };
-    let infos: Vec<Vec<TensorInfo>> = (r.tensors.iter())
-        .map(|all| {
-            all.iter()
-                .map(|t| TensorInfo {
-                    dtype: t.dtype(),
-                    shape: t.shape().iter().map(|d| Some(*d)).collect(),
-                })
-                .collect()
-        })
+fn builtin_program(
+    r: &Request<'_>,
+    def: &OpDef,
+    outs: &[TensorInfo],
+) -> Result<Arc<Program>, Diagnostic> {
+    let args: Vec<Vec<TensorInfo>> = (r.tensors.iter())
+        .map(|all| all.iter().map(TensorInfo::from).collect())
         .collect();
     let consts: Vec<Option<Tensor>> = (r.tensors.iter().zip(r.consts))
         .map(|(all, constant)| match &all[..] {
@@ -207,13 +187,28 @@ fn builtin_program(r: &Request<'_>, outs: &[TensorInfo]) -> Result<Arc<Program>,
             _ => None,
         })
         .collect();
-    require(r, def, &consts)?;
-    let mut te = Te::new(def.name, &infos, consts, r.attrs, outs);
-    compute(&mut te).map_err(|e| {
-        let text = format!("`{}`: {}", def.name, e.0);
-        Diagnostic::error(codes::NO_COMPUTATION, r.span, text)
+    if def.compute.is_some() {
+        require(r, def, &consts)?;
+    }
+    let request = relax_programs::Request {
+        op: def,
+        args: &args,
+        consts,
+        attrs: r.attrs,
+        outs,
+    };
+    let made = request.program(|_| ()).map_err(|why| {
+        let d = no_program(r, &why);
+        match why {
+            NoProgram::NoComputation(_) => d.note(def.hooks.uncomputed),
+            NoProgram::Unsupported(_) => d,
+        }
     })?;
-    Ok(Arc::new(te.finish()))
+    Ok(Arc::new(made.program))
+}
+
+fn no_program(r: &Request<'_>, why: &NoProgram) -> Diagnostic {
+    Diagnostic::error(codes::NO_COMPUTATION, r.span, why.to_string())
 }
 
 /// Refuses extents that do not fit each other, as far as typing has not seen to it.
@@ -222,10 +217,7 @@ fn require(r: &Request<'_>, def: &OpDef, consts: &[Option<Tensor>]) -> Result<()
         return Ok(());
     };
     let types: Vec<TypeId> = (r.m.list(args).iter())
-        .map(|&a| match r.m.exprs[a] {
-            Expr::Var(v) => r.typing.vars[v],
-            _ => r.typing.exprs[a],
-        })
+        .map(|&a| r.typing.type_of(r.m, a))
         .collect();
     let known = |ty: &TypeId| form_of(&r.m.types, *ty, r.dims).is_some();
     let needs = if types.len() == r.args.len() && types.iter().all(known) {
@@ -254,9 +246,7 @@ fn user_program(r: &Request<'_>, op: &relax_ir::UserOp) -> Result<Arc<Program>, 
     let ranks: Vec<Vec<Option<i64>>> = (r.tensors.iter())
         .map(|all| vec![None; all.first().map_or(0, |t| t.shape().len())])
         .collect();
-    let program = op
-        .program_for(&r.m.types, r.attrs, &ranks)
-        .map_err(|e| Diagnostic::error(codes::NO_COMPUTATION, r.span, e.to_string()))?;
+    let program = item_program(op, &r.m.types, r.attrs, &ranks).map_err(|e| no_program(r, &e))?;
     Ok(Arc::new(program))
 }
 

@@ -3,7 +3,9 @@
 use relax_base::{Span, Symbol};
 use relax_sym::Dim;
 
-use crate::{Attrs, AttrsId, ConstId, Constraint, CtorId, GlobalId, OpId, TypeId, TypeParamId};
+use crate::{
+    AttrValue, Attrs, AttrsId, ConstId, Constraint, CtorId, GlobalId, OpId, TypeId, TypeParamId,
+};
 
 relax_base::define_id! {
     /// An expression of a module.
@@ -208,6 +210,19 @@ pub struct Function {
     pub attrs: Attrs,
     /// The span.
     pub span: Span,
+}
+
+/// Whether an attribute of a function is there and neither 0 nor false.
+pub fn has_flag(f: &Function, name: &str) -> bool {
+    f.attrs
+        .get(name)
+        .and_then(AttrValue::as_bool)
+        .unwrap_or(false)
+}
+
+/// Whether a function was marked as one kernel (`Primitive=1`): passes leave its inside alone.
+pub fn is_primitive(f: &Function) -> bool {
+    has_flag(f, "Primitive")
 }
 
 /// A binding of a dataflow block.

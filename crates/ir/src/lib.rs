@@ -44,7 +44,7 @@ pub use equal::{
 };
 pub use expr::{
     Binding, Block, BlockId, Clause, Expr, ExprId, ExprList, FuncId, Function, PatId, Pattern, Var,
-    VarId, VarStyle,
+    VarId, VarStyle, has_flag, is_primitive,
 };
 pub use ids::{IdMap, IdSet, IdTable, Memo};
 pub use module::{

@@ -12,6 +12,7 @@
 pub mod attention;
 mod bounds;
 mod build;
+pub mod compose;
 mod digits;
 pub mod epilogue;
 mod exec;

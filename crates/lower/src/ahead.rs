@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use relax_infer::Typing;
-use relax_ir::{Expr, FuncId, GlobalId, Module};
+use relax_ir::{Expr, FuncId, GlobalId, Module, is_primitive};
 use relax_loops::Program;
-use relax_passes::{fused, is_primitive};
+use relax_programs::group;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Groups that one more thread is worth starting for.
@@ -37,7 +37,7 @@ impl Ahead {
             if !is_primitive(&m.funcs[f]) || out.keys.contains_key(&f) {
                 continue;
             }
-            if let Some(key) = fused::key(m, typing, f) {
+            if let Some(key) = group::key(m, typing, f) {
                 if seen.insert(key.clone()) {
                     groups.push(f);
                 }
@@ -51,7 +51,7 @@ impl Ahead {
         let (next, made) = (AtomicUsize::new(0), Mutex::new(FxHashMap::default()));
         relax_base::with_helpers(threads - 1, || {
             while let Some(&f) = groups.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let program = fused::program(m, typing, f).ok();
+                let program = group::program(m, typing, f).ok();
                 let mut made = made.lock().unwrap_or_else(PoisonError::into_inner);
                 made.insert(f, program);
             }
@@ -63,12 +63,12 @@ impl Ahead {
     /// What decides the program of a group; asked for once.
     pub fn key(&mut self, m: &Module, typing: &Typing, f: FuncId) -> Option<String> {
         let known = self.keys.remove(&f);
-        known.or_else(|| fused::key(m, typing, f))
+        known.or_else(|| group::key(m, typing, f))
     }
 
     /// The program of a group; asked for once.
     pub fn program(&mut self, m: &Module, typing: &Typing, f: FuncId) -> Made {
         let made = self.programs.remove(&f);
-        made.unwrap_or_else(|| fused::program(m, typing, f).ok())
+        made.unwrap_or_else(|| group::program(m, typing, f).ok())
     }
 }

@@ -1,4 +1,4 @@
 //! Diagnostic codes of this room.
 
-pub use relax_passes::codes::NOT_NATIVE as UNSUPPORTED;
-pub use relax_passes::codes::{NO_COMPUTATION, UNKNOWN_RANK};
+pub use relax_programs::codes::NOT_NATIVE as UNSUPPORTED;
+pub use relax_programs::codes::{NO_COMPUTATION, UNKNOWN_RANK};

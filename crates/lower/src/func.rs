@@ -9,8 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use relax_base::{Diagnostic, Symbol};
-use relax_ir::{Expr, ExprId, FuncId, Module, Shape, Type, TypeId, VarId, dim_to_ex};
-use relax_loops::{Ex, Var};
+use relax_ir::{Expr, ExprId, FuncId, Module, Type, TypeId, VarId};
 use relax_ops::Lowering as OpLowering;
 use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::DType;
@@ -22,37 +21,12 @@ use crate::{Lowering, codes, described};
 
 mod call;
 mod checks;
+mod dims;
 mod matching;
 mod memory;
+mod scopes;
 
-/// What comes after the nodes of a scope.
-enum Then {
-    /// The function ends with the scope's value.
-    Return,
-    /// The value is that of a `let` or dataflow node.
-    Node(ExprId),
-    /// The value is bound to the variable of the next binding of a dataflow block.
-    Dataflow(ExprId, usize),
-    /// The value is handed to the block after a branching node; then its next branch follows.
-    Branch(ExprId, usize),
-}
-
-/// A scope that is being emitted.
-struct Frame {
-    scope: relax_ir::ScopeId,
-    next: usize,
-    root: ExprId,
-    tail: bool,
-    then: Then,
-}
-
-/// A branching node whose branches are being emitted.
-struct Branching {
-    /// Where the branches meet, unless they end the function.
-    join: Option<BlockId>,
-    /// Block, scope and value of each branch.
-    branches: Vec<(BlockId, relax_ir::ScopeId, ExprId)>,
-}
+use scopes::{Branching, Frame, Then};
 
 /// Lowers one function (a global's or a closure's).
 pub(crate) struct FnLower<'a, 'm> {
@@ -317,114 +291,6 @@ impl<'a, 'm> FnLower<'a, 'm> {
         }
     }
 
-    /// Emits scopes until none is left.
-    fn walk(&mut self) -> Result<()> {
-        while let Some(frame) = self.frames.last_mut() {
-            let (scope, root, tail) = (frame.scope, frame.root, frame.tail);
-            let node = self
-                .info
-                .nodes
-                .get(&scope)
-                .and_then(|n| n.get(frame.next))
-                .copied();
-            frame.next += 1;
-            match node {
-                Some(e) => {
-                    // What is to be checked comes back first.
-                    let tail = tail && e == root && !self.checked(e);
-                    if tail && self.tail_call(e)? {
-                        self.end_frame();
-                    } else {
-                        self.node(e, tail)?;
-                    }
-                }
-                None => {
-                    let r = self.value(root)?;
-                    if tail {
-                        self.end(Term::Return(r));
-                        self.end_frame();
-                    } else {
-                        let frame = self.frames.pop().expect("looked at above");
-                        self.finished(frame.then, r)?;
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The last frame, in tail position, has ended the function: so have the frames around it whose
-    /// value it is, up to a branching node with a branch still to be emitted.
-    fn end_frame(&mut self) {
-        while let Some(frame) = self.frames.pop() {
-            match frame.then {
-                Then::Return => return,
-                Then::Node(_) | Then::Dataflow(..) => {}
-                Then::Branch(e, k) => {
-                    if self.start_branch(e, k + 1, true) {
-                        return;
-                    }
-                }
-            }
-        }
-    }
-
-    /// A scope in another position has the value `r`.
-    fn finished(&mut self, then: Then, r: Reg) -> Result<()> {
-        match then {
-            Then::Return => unreachable!("the body of a function is in tail position"),
-            Then::Node(e) => {
-                self.nodes.insert(e, r);
-                self.checks(e, r)?;
-            }
-            Then::Dataflow(e, k) => self.dataflow_bound(e, k, r, false),
-            Then::Branch(e, k) => {
-                let join = self.branching[&e].join.expect("not in tail position");
-                self.end(Term::Jump(join, vec![r]));
-                if !self.start_branch(e, k + 1, false) {
-                    self.cur = join;
-                    let value = self.f.blocks[join].params[0];
-                    self.nodes.insert(e, value);
-                    self.checks(e, value)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Starts branch `k` of a branching node; `false` when there is none.
-    fn start_branch(&mut self, e: ExprId, k: usize, tail: bool) -> bool {
-        let Some(&(block, scope, root)) = self.branching[&e].branches.get(k) else {
-            return false;
-        };
-        self.cur = block;
-        self.frames.push(Frame {
-            scope,
-            next: 0,
-            root,
-            tail,
-            then: Then::Branch(e, k),
-        });
-        true
-    }
-
-    /// Sets up the branches of a node and starts the first. Clause bodies of a `match` bring their
-    /// blocks along; others get fresh ones.
-    fn branches(
-        &mut self,
-        e: ExprId,
-        branches: Vec<(BlockId, relax_ir::ScopeId, ExprId)>,
-        tail: bool,
-    ) {
-        let join = (!tail).then(|| {
-            let r = self.reg();
-            self.note_form(self.type_of(e), r);
-            self.block(vec![r])
-        });
-        self.branching.insert(e, Branching { join, branches });
-        self.start_branch(e, 0, tail);
-    }
-
     /// Emits one node of the current scope.
     fn node(&mut self, e: ExprId, tail: bool) -> Result<()> {
         let m = self.m();
@@ -466,47 +332,8 @@ impl<'a, 'm> FnLower<'a, 'm> {
                 self.closure(e, *f)?
             }
             Expr::Call { .. } => self.call(e)?,
-            Expr::Let { var, value, body } => {
-                if !matches!(m.exprs[*value], Expr::Func(f) if self.lw.fused_kernel(f).is_none()) {
-                    let r = self.value(*value)?;
-                    self.bind(*var, r);
-                }
-                let scope = self.info.opened[&e][0];
-                self.frames.push(Frame {
-                    scope,
-                    next: 0,
-                    root: *body,
-                    tail,
-                    then: Then::Node(e),
-                });
-                return Ok(());
-            }
-            Expr::If {
-                cond,
-                then,
-                otherwise,
-            } => {
-                let cond = self.value(*cond)?;
-                let scopes = self.info.opened[&e].clone();
-                let (yes, no) = (self.block(Vec::new()), self.block(Vec::new()));
-                self.end(Term::If {
-                    cond,
-                    then: yes,
-                    otherwise: no,
-                });
-                let branches = vec![(yes, scopes[0], *then), (no, scopes[1], *otherwise)];
-                self.branches(e, branches, tail);
-                return Ok(());
-            }
-            Expr::Match { value, clauses, .. } => {
-                let src = self.value(*value)?;
-                let scopes = self.info.opened[&e].clone();
-                let blocks = self.decide(e, src, clauses)?;
-                let branches = (blocks.into_iter().zip(scopes).zip(clauses.iter()))
-                    .map(|((block, scope), clause)| (block, scope, clause.body))
-                    .collect();
-                self.branches(e, branches, tail);
-                return Ok(());
+            Expr::Let { .. } | Expr::If { .. } | Expr::Match { .. } | Expr::Dataflow { .. } => {
+                return self.open(e, tail);
             }
             Expr::RefNew(v) => {
                 let value = self.value(*v)?;
@@ -546,51 +373,9 @@ impl<'a, 'm> FnLower<'a, 'm> {
                 self.match_cast(e, src, *ty)?;
                 src
             }
-            Expr::Dataflow { block, .. } => {
-                let bindings = &m.blocks[*block].bindings;
-                let Some(b) = bindings.first() else {
-                    // Passes may have left nothing of it.
-                    let Expr::Dataflow { body, .. } = m.exprs[e] else {
-                        unreachable!("a dataflow node")
-                    };
-                    let r = self.value(body)?;
-                    self.nodes.insert(e, r);
-                    return self.checks(e, r);
-                };
-                let r = self.value(b.value)?;
-                self.dataflow_bound(e, 0, r, tail);
-                return Ok(());
-            }
         };
         self.nodes.insert(e, r);
         self.checks(e, r)
-    }
-
-    /// Binding `k` of a dataflow block has its value; goes on with the next, or with the body.
-    fn dataflow_bound(&mut self, e: ExprId, k: usize, r: Reg, tail: bool) {
-        let m = self.m();
-        let Expr::Dataflow { block, body } = m.exprs[e] else {
-            unreachable!("a dataflow node")
-        };
-        let bindings = &m.blocks[block].bindings;
-        self.bind(bindings[k].var, r);
-        let scope = self.info.opened[&e][k];
-        let (root, then, tail) = match bindings.get(k + 1) {
-            Some(next) => (next.value, Then::Dataflow(e, k + 1), false),
-            None => (body, Then::Node(e), tail || self.is_tail(e)),
-        };
-        self.frames.push(Frame {
-            scope,
-            next: 0,
-            root,
-            tail,
-            then,
-        });
-    }
-
-    /// Whether a node is the value of a frame in tail position.
-    fn is_tail(&self, e: ExprId) -> bool {
-        self.frames.last().is_some_and(|f| f.tail && f.root == e) && !self.checked(e)
     }
 
     /// A closure value.
@@ -626,91 +411,6 @@ impl<'a, 'm> FnLower<'a, 'm> {
             self.vars.insert(v, dst);
         }
         Ok(dst)
-    }
-
-    /// A dimension as an expression over dimension registers.
-    fn dim(&mut self, e: ExprId, d: &Dim) -> Result<Ex> {
-        let mut known = FxHashMap::default();
-        for v in d.free_vars() {
-            let Some(&(src, axis)) = self.dims.get(&v) else {
-                let name = self.m().dims[v].name;
-                return self.unsupported(
-                    e,
-                    &format!("the dimension `{name}`, which no value in scope has,"),
-                );
-            };
-            let dst = self.dim_reg();
-            self.emit(Inst::Dim { dst, src, axis });
-            known.insert(v, Ex::var(Var(dst.0), DType::I64));
-        }
-        match dim_to_ex(d, |v| known.get(&v).cloned()) {
-            Some(ex) => Ok(ex),
-            None => self.unsupported(e, "an unknown dimension here"),
-        }
-    }
-
-    /// `match_shape`: new variables are bound, other dimensions checked.
-    fn match_dims(&mut self, e: ExprId, src: Reg, dims: &[Dim]) -> Result<()> {
-        let place = self.place(e);
-        self.emit(Inst::CheckTensor {
-            src,
-            rank: Some(dims.len() as u32),
-            dtype: None,
-            place,
-        });
-        for (axis, d) in dims.iter().enumerate() {
-            if let Some(Atom::Var(v)) = d.as_atom()
-                && !self.dims.contains_key(&v)
-            {
-                self.dims.insert(v, (src, axis as u32));
-                continue;
-            }
-            if d.is_any() {
-                continue;
-            }
-            let b = self.dim(e, d)?;
-            let dst = self.dim_reg();
-            self.emit(Inst::Dim {
-                dst,
-                src,
-                axis: axis as u32,
-            });
-            let a = Ex::var(Var(dst.0), DType::I64);
-            let which = match d.as_const() {
-                Some(_) => format!("axis {axis}"),
-                None => format!("axis {axis}, {},", self.m().show_dim(d)),
-            };
-            let message = Symbol::new(&format!("{which} should be {{}}, but is {{}}"));
-            self.emit(Inst::CheckDims {
-                a: b,
-                b: a,
-                or_one: false,
-                place,
-                message,
-            });
-        }
-        Ok(())
-    }
-
-    fn match_cast(&mut self, e: ExprId, src: Reg, ty: TypeId) -> Result<()> {
-        let m = self.m();
-        let (shape, dtype) = match &m.types[ty] {
-            Type::Tensor(t) => (&t.shape, t.dtype.known()),
-            Type::Shape(s) => (s, None),
-            _ => return Ok(()),
-        };
-        let place = self.place(e);
-        let rank = shape.dims().map(|d| d.len() as u32);
-        self.emit(Inst::CheckTensor {
-            src,
-            rank,
-            dtype,
-            place,
-        });
-        match shape {
-            Shape::Dims(dims) => self.match_dims(e, src, dims),
-            _ => Ok(()),
-        }
     }
 }
 

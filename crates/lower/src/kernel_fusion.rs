@@ -6,8 +6,7 @@
 //! were written does not matter, their programs' hints say what they are.
 
 use relax_base::Arena;
-use relax_loops::{Ex, ExKind, Hint, Program, Var, epilogue, pooled, substitute};
-use relax_passes::fused;
+use relax_loops::{Ex, ExKind, Hint, Program, Var, compose, epilogue, pooled, substitute};
 use rustc_hash::FxHashMap;
 
 use crate::lir::{BlockId, Inst, KernelDef, KernelId, LFunc, Lowered, Reg};
@@ -224,7 +223,7 @@ fn program(kernels: &Arena<KernelId, KernelDef>, chain: &Chain, whole: Whole) ->
     let first = parts.next()?;
     let (mut program, mut label) = (first.program.clone(), first.label.clone());
     for (part, &input) in parts.zip(&chain.inputs) {
-        program = fused::chain(&program, &part.program, input)?;
+        program = compose::chain(&program, &part.program, input)?;
         label = format!("{label}+{}", part.label);
     }
     if !whole.known(&program) {

@@ -28,10 +28,12 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostic, Diagnostics, Span, Symbol};
 use relax_infer::Typing;
-use relax_ir::{ConstId, CtorId, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, OpId, Type};
+use relax_ir::{
+    ConstId, CtorId, ExprId, FuncId, GlobalId, GlobalKind, Module, OpId, Type, is_primitive,
+};
 use relax_loops::{Program, Stmt};
 use relax_ops::registry;
-use relax_passes::{is_primitive, programs};
+use relax_programs::{CONST_LIMIT, Call, Operator};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
@@ -41,9 +43,6 @@ use crate::info::{Captured, Info};
 use crate::lir::{
     Block, DataId, Entry, FnId, Hold, Inst, KernelDef, KernelId, LFunc, Lowered, Reg, Term,
 };
-
-/// Constant arguments larger than this many elements are not looked at by computations.
-const CONST_LIMIT: usize = 4096;
 
 /// A kernel of an operator, by everything but the values of constant arguments.
 enum Cached {
@@ -286,11 +285,16 @@ impl Lowering<'_> {
             return Err(unsupported());
         }
         let def = registry().get(op).ok_or_else(unsupported)?;
-        let attrs = relax_ir::Attrs::new();
-        let consts = vec![None; f.args.len()];
-        let program =
-            programs::op_program(self.m, def, &f.args, f.ret, &attrs, consts, self.m.span(e))
-                .map_err(Box::new)?;
+        let call = Call {
+            m: self.m,
+            op: Operator::BuiltIn(def),
+            args: f.args.to_vec(),
+            out: f.ret,
+            attrs: &relax_ir::Attrs::new(),
+            consts: vec![None; f.args.len()],
+            span: self.m.span(e),
+        };
+        let program = call.program().map_err(Box::new)?.program;
         let kernel = self.add_kernel(program, name, false);
         let place = (self.place)(self.m.span(e));
         let n = f.args.len();
@@ -339,59 +343,28 @@ impl Lowering<'_> {
     }
 
     /// The kernel of an operator call.
-    fn op_kernel(&mut self, e: ExprId, op: OpId) -> Result<KernelId, Box<Diagnostic>> {
-        let m = self.m;
-        let Expr::Call { args, attrs, .. } = &m.exprs[e] else {
-            unreachable!("a call")
-        };
-        let args = m.list(*args);
-        let type_of = |a: &ExprId| match m.exprs[*a] {
-            Expr::Var(v) => self.typing.vars[v],
-            _ => self.typing.exprs[*a],
-        };
-        let types: Vec<_> = args.iter().map(type_of).collect();
-        let out = self.typing.exprs[e];
-        let consts: Vec<Option<Tensor>> = args
-            .iter()
-            .map(|a| match m.exprs[*a] {
-                Expr::Const(c) => Some(m.consts[c].clone()).filter(|t| t.len() <= CONST_LIMIT),
-                _ => None,
-            })
-            .collect();
-        let attrs = m.attrs(*attrs);
-        let name = match (registry().get(op), m.user_op(op)) {
-            (Some(def), _) => def.name,
-            (None, Some(user)) => user.name.as_str(),
-            (None, None) => unreachable!("the verifier has seen every operator"),
-        };
-        let key = programs::call_key(m, name, &types, out, attrs);
+    fn op_kernel(&mut self, e: ExprId) -> Result<KernelId, Box<Diagnostic>> {
+        let call = Call::find(self.m, self.typing, e, CONST_LIMIT);
+        let call = call.expect("the verifier has seen every operator");
+        let key = call.key();
         match self.op_kernels.get(&key) {
             Some(Cached::Kernel(k)) => return Ok(*k),
             Some(Cached::ByValue(known)) => {
-                if let Some(&k) = known.get(&consts) {
+                if let Some(&k) = known.get(&call.consts) {
                     return Ok(k);
                 }
             }
             None => {}
         }
-        let span = m.span(e);
-        let (program, by_value) = match (registry().get(op), m.user_op(op)) {
-            (None, Some(user)) => programs::user_op_program(m, user, &types, attrs, span)
-                .map(|program| (program, false)),
-            (def, _) => {
-                let def = def.expect("the name came from it");
-                programs::op_program_noting(m, def, &types, out, attrs, consts.clone(), span)
-            }
-        }
-        .map_err(Box::new)?;
-        let kernel = self.add_kernel(program, name, false);
-        if by_value {
+        let made = call.program().map_err(Box::new)?;
+        let kernel = self.add_kernel(made.program, call.op.name(), false);
+        if made.by_value {
             let cached = self
                 .op_kernels
                 .entry(key)
                 .or_insert_with(|| Cached::ByValue(FxHashMap::default()));
             if let Cached::ByValue(known) = cached {
-                known.insert(consts, kernel);
+                known.insert(call.consts, kernel);
             }
         } else {
             self.op_kernels.insert(key, Cached::Kernel(kernel));

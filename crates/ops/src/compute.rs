@@ -16,6 +16,15 @@ pub struct TensorInfo {
     pub shape: Vec<Option<i64>>,
 }
 
+impl From<&Tensor> for TensorInfo {
+    fn from(t: &Tensor) -> Self {
+        TensorInfo {
+            dtype: t.dtype(),
+            shape: t.shape().iter().map(|&d| Some(d)).collect(),
+        }
+    }
+}
+
 /// A computation that cannot be stated for these inputs ("not supported for layout …").
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ComputeError(pub String);

@@ -19,12 +19,6 @@ pub const ILL_TYPED: Code = Code(906);
 /// A pass cannot treat a construct.
 pub const UNSUPPORTED: Code = Code(907);
 
-/// A tensor whose rank or element type is unknown where a tensor program is made.
-pub const UNKNOWN_RANK: Code = Code(1001);
-/// An operator without a computation for this form.
-pub const NO_COMPUTATION: Code = Code(1002);
-/// A construct that native code does not support.
-pub const NOT_NATIVE: Code = Code(1003);
 /// A call stays in its layout.
 pub const LAYOUT_KEPT: Code = Code(908);
 /// A declared pattern cannot be used.

@@ -298,32 +298,7 @@ impl Manager<'_> {
         let blocks = typing.filter(|_| contract.each_block);
         self.forms.extend(contract.gives);
         let begin = Instant::now();
-        let verify = changed && self.config.verify_each;
-        if verify {
-            self.verify(run, &before)?;
-        }
-        // Before types are inferred for renumbered nodes; the comparison with the old nodes comes
-        // first.
-        if blocks.is_none() {
-            self.collect();
-        }
-        if verify {
-            self.retype(run)?;
-        }
-        if let Some(types) = blocks {
-            if verify && let Some(what) = self.blocks_changed(&before, &types) {
-                let message = format!("`{}` sees dataflow blocks only, but {what}", run.pass.name);
-                let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message);
-                return Err(d.note(BUG).into());
-            }
-            self.collect();
-        }
-        if changed && self.config.check_preserved {
-            let otherwise = self
-                .analyses
-                .typed_otherwise(self.module, &self.config.infer);
-            assert!(otherwise.is_none(), "after `{run}`: {otherwise:?}");
-        }
+        self.check(run, &before, blocks, changed)?;
         let checking = begin.elapsed();
         if contract.idempotent {
             self.settled.insert(key, State::of(self.module));
@@ -343,7 +318,44 @@ impl Manager<'_> {
         Ok(changed)
     }
 
-    /// Verifies the module after a pass.
+    /// Holds what a pass left against what it promises; `blocks` are the types from before where only dataflow blocks
+    /// may be other ones.
+    fn check(
+        &mut self,
+        run: &PassRun,
+        before: &State,
+        blocks: Option<Arc<Typing>>,
+        changed: bool,
+    ) -> Result<(), Diagnostics> {
+        let verify = changed && self.config.verify_each;
+        if verify {
+            self.verify(run, before)?;
+        }
+        // Before types are found for nodes with other numbers; what is compared with the old nodes comes first.
+        if blocks.is_none() {
+            self.collect();
+        }
+        if verify {
+            self.retype(run)?;
+        }
+        if let Some(types) = blocks {
+            if verify && let Some(what) = self.blocks_changed(before, &types) {
+                let message = format!("`{}` sees dataflow blocks only, but {what}", run.pass.name);
+                let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message);
+                return Err(d.note(BUG).into());
+            }
+            self.collect();
+        }
+        if changed && self.config.check_preserved {
+            let otherwise = self
+                .analyses
+                .typed_otherwise(self.module, &self.config.infer);
+            assert!(otherwise.is_none(), "after `{run}`: {otherwise:?}");
+        }
+        Ok(())
+    }
+
+    /// Verifies what a pass left.
     fn verify(&mut self, run: &PassRun, before: &State) -> Result<(), Diagnostics> {
         if let Err(breach) = self.analyses.verify(self.module) {
             let message = format!("`{}` left a broken module: {breach}", run.pass.name);

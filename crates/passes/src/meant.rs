@@ -2,6 +2,7 @@
 
 use relax_base::did_you_mean;
 
+use crate::pass::kebab;
 use crate::{Registry, registry};
 
 /// Passes of TVM whose names are not ours in another spelling and which pipelines do not take, and what does their work.
@@ -44,26 +45,6 @@ impl Registry {
         let near = did_you_mean(name, names.clone()).or_else(|| did_you_mean(&ours, names));
         near.map(str::to_owned)
     }
-}
-
-/// `FuseOps`, `fuse_ops` and `Conv2D` as we write names: `fuse-ops`, `conv2d`.
-pub(crate) fn kebab(name: &str) -> String {
-    let chars: Vec<char> = name.chars().collect();
-    let mut out = String::new();
-    for (i, &c) in chars.iter().enumerate() {
-        let before = i.checked_sub(1).map(|k| chars[k]);
-        let lower_after = chars.get(i + 1).is_some_and(|n| n.is_lowercase());
-        let begins = c.is_uppercase()
-            && before.is_some_and(|b| b.is_lowercase() || b.is_uppercase() && lower_after);
-        if begins {
-            out.push('-');
-        }
-        match c {
-            '_' => out.push('-'),
-            c => out.extend(c.to_lowercase()),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

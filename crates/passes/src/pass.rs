@@ -219,3 +219,48 @@ fn unknown_function(
         None => d.note(format!("it has @{}", names.join(", @"))),
     }
 }
+
+/// A pass with its options.
+#[derive(Clone, Debug)]
+pub struct PassRun {
+    /// The pass.
+    pub pass: &'static PassDef,
+    /// Its options, complete.
+    pub options: Options,
+}
+
+impl fmt::Display for PassRun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.pass.name)?;
+        let all: Vec<String> = self
+            .options
+            .iter()
+            .map(|(n, v)| format!("{n}={v}"))
+            .collect();
+        if all.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "{{{}}}", all.join(","))
+        }
+    }
+}
+
+/// `FuseOps`, `fuse_ops` and `Conv2D` as we write names: `fuse-ops`, `conv2d`.
+pub(crate) fn kebab(name: &str) -> String {
+    let chars: Vec<char> = name.chars().collect();
+    let mut out = String::new();
+    for (i, &c) in chars.iter().enumerate() {
+        let before = i.checked_sub(1).map(|k| chars[k]);
+        let lower_after = chars.get(i + 1).is_some_and(|n| n.is_lowercase());
+        let begins = c.is_uppercase()
+            && before.is_some_and(|b| b.is_lowercase() || b.is_uppercase() && lower_after);
+        if begins {
+            out.push('-');
+        }
+        match c {
+            '_' => out.push('-'),
+            c => out.extend(c.to_lowercase()),
+        }
+    }
+    out
+}

@@ -7,16 +7,7 @@ use std::fmt;
 
 use relax_base::{BoxError, Diagnostic, Diagnostics, SourceFile, Span, did_you_mean};
 
-use crate::{OptionValue, Options, PassDef, Registry, codes, registry};
-
-/// A pass with its options.
-#[derive(Clone, Debug)]
-pub struct PassRun {
-    /// The pass.
-    pub pass: &'static PassDef,
-    /// Its options, complete.
-    pub options: Options,
-}
+use crate::{OptionValue, Options, PassDef, PassRun, Registry, codes, registry};
 
 /// A step of a pipeline.
 #[derive(Clone, Debug)]
@@ -45,22 +36,6 @@ const FIXPOINT: &str = "fixpoint";
 /// Its option.
 const MAX: &str = "max";
 const ROUNDS: u64 = 8;
-
-impl fmt::Display for PassRun {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.pass.name)?;
-        let all: Vec<String> = self
-            .options
-            .iter()
-            .map(|(n, v)| format!("{n}={v}"))
-            .collect();
-        if all.is_empty() {
-            Ok(())
-        } else {
-            write!(f, "{{{}}}", all.join(","))
-        }
-    }
-}
 
 fn write_steps(f: &mut fmt::Formatter<'_>, steps: &[Step]) -> fmt::Result {
     for (i, step) in steps.iter().enumerate() {

@@ -1,5 +1,6 @@
 //! All passes by name, and the pipelines that have a name.
 
+use crate::pass::kebab;
 use crate::passes::{PASSES, relax};
 use crate::{Options, PassDef, PassRun};
 
@@ -52,7 +53,7 @@ pub(crate) fn is_relax(pass: &PassDef) -> bool {
 /// The pass that a pipeline names: by our name or by TVM's.
 pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
     let theirs = NAMES.iter().find(|n| n.0 == name).map(|n| n.1);
-    let ours = || theirs.map_or_else(|| crate::meant::kebab(name), str::to_owned);
+    let ours = || theirs.map_or_else(|| kebab(name), str::to_owned);
     let begins = name.starts_with(|c: char| c.is_ascii_uppercase());
     let camel = begins && name.contains(|c: char| c.is_ascii_lowercase());
     find(name).or_else(|| find(&ours()).filter(|_| camel))

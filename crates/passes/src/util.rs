@@ -10,10 +10,7 @@ use relax_sym::Dim;
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Whether a function was marked as one kernel (`Primitive=1`): passes leave its inside alone.
-pub fn is_primitive(f: &Function) -> bool {
-    has_flag(f, "Primitive")
-}
+pub(crate) use relax_ir::{has_flag, is_primitive};
 
 /// Whether a function belongs to an external compiler (`Compiler="…"`).
 pub(crate) fn is_external(f: &Function) -> bool {
@@ -65,14 +62,6 @@ pub(crate) fn any_type(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -
         stack.extend(m.types.children(t));
     }
     false
-}
-
-/// Whether an integer attribute is there and not 0.
-pub(crate) fn has_flag(f: &Function, name: &str) -> bool {
-    f.attrs
-        .get(name)
-        .and_then(AttrValue::as_bool)
-        .unwrap_or(false)
 }
 
 /// Whether a function is one that a module of Relax shows to nobody.

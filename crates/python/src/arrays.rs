@@ -188,3 +188,19 @@ pub fn array<'py>(py: Python<'py>, tensor: &Tensor, writable: bool) -> PyResult<
         }
     }
 }
+
+/// A tensor with elements of its own, of what has that name in errors.
+pub fn owned(given: &Bound<'_, PyAny>, name: &str) -> PyResult<Tensor> {
+    let py = given.py();
+    let refused = || {
+        let text = format!("%{name}: an array is needed, of numbers that a tensor can hold");
+        argument(py, &text)
+    };
+    let given = of_package(py, "_arrays", "plain")?.call1((given, name))?;
+    let given = given.cast::<PyUntypedArray>()?;
+    let descr = PyUntypedArrayMethods::dtype(given);
+    let dtype = dtype(&descr).filter(|_| is_plain(given, &descr));
+    let tensor = borrowed(given, dtype.ok_or_else(refused)?)?;
+    let own = Tensor::from_bytes(tensor.dtype(), tensor.shape(), tensor.bytes());
+    own.ok_or_else(refused)
+}

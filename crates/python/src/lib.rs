@@ -9,6 +9,7 @@ mod module;
 mod packed;
 mod program;
 mod progress;
+mod reading;
 mod results;
 mod signature;
 mod tools;
@@ -23,11 +24,11 @@ mod _native {
     #[pymodule_export]
     use super::arrays::Elements;
     #[pymodule_export]
-    use super::module::{
-        Module, check, explain, load, load_params, operators, parse, read, together,
-    };
+    use super::module::Module;
     #[pymodule_export]
     use super::program::{Program, load_library, roofline};
+    #[pymodule_export]
+    use super::reading::{check, explain, load, load_params, operators, parse, read, together};
     #[pymodule_export]
     use super::tools::run_tool;
 

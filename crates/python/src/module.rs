@@ -1,15 +1,12 @@
 //! The class `Module`.
 
-use std::path::PathBuf;
-
-use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 use relax::fit::Taking;
-use relax::{CompileOptions, PrintMode, ReadOptions, Style, Tensor, TextOptions};
+use relax::{CompileOptions, PrintMode, Style};
 
 use crate::arguments::Arguments;
-use crate::arrays::{array, borrowed, dtype, is_plain};
+use crate::arrays::{array, owned};
 use crate::errors::{argument, error, failed, misused};
 use crate::findings::all;
 use crate::of_package;
@@ -24,136 +21,7 @@ use crate::{program, tree};
 ///
 /// `parse`, `load` and `from_onnx` return one.
 #[pyclass(module = "relax_ir")]
-pub struct Module(relax::Module);
-
-/// Reads and checks a text.
-#[pyfunction]
-#[pyo3(signature = (text, name = "<text>"))]
-pub fn parse(py: Python<'_>, text: String, name: &str) -> PyResult<Module> {
-    read(py, text.into_bytes(), name, None, None)
-}
-
-/// Reads and checks the bytes of a file in any format.
-#[pyfunction]
-#[pyo3(signature = (data, name = "<data>", format = None, stub_constants = None))]
-pub fn read(
-    py: Python<'_>,
-    data: Vec<u8>,
-    name: &str,
-    format: Option<&str>,
-    stub_constants: Option<&str>,
-) -> PyResult<Module> {
-    let options = options(py, format, stub_constants)?;
-    let module = py.detach(|| relax::Module::read(name, data, options));
-    module.map(Module).map_err(|e| error(py, &e))
-}
-
-/// Reads and checks a file of any format.
-#[pyfunction]
-#[pyo3(signature = (path, format = None, stub_constants = None))]
-pub fn load(
-    py: Python<'_>,
-    path: PathBuf,
-    format: Option<&str>,
-    stub_constants: Option<&str>,
-) -> PyResult<Module> {
-    let options = options(py, format, stub_constants)?;
-    let module = py.detach(|| relax::Module::load(path, options));
-    module.map(Module).map_err(|e| error(py, &e))
-}
-
-fn options(py: Python<'_>, format: Option<&str>, stubs: Option<&str>) -> PyResult<ReadOptions> {
-    let stub_constants = match stubs {
-        Some("awaited") => Some(relax::Stubs::Awaited),
-        Some(text) => {
-            let read = text.parse::<relax::Stubs>();
-            Some(read.map_err(|e| misused(py, e.to_string()))?)
-        }
-        None => None,
-    };
-    Ok(ReadOptions {
-        format: (format.map(str::parse).transpose()).map_err(|e: relax::Error| error(py, &e))?,
-        fold_layers: false,
-        text: TextOptions {
-            stub_constants,
-            ..TextOptions::default()
-        },
-    })
-}
-
-/// Rebuilds a module from the output of `Module.apart`.
-#[pyfunction]
-pub fn together(py: Python<'_>, text: &str, constants: &Bound<'_, PyAny>) -> PyResult<Module> {
-    let given = constants.try_iter()?.map(|c| owned(&c?, "constants"));
-    let constants = given.collect::<PyResult<Vec<Tensor>>>()?;
-    let module = py.detach(|| relax::Module::together(text, constants));
-    module.map(Module).map_err(|e| error(py, &e))
-}
-
-/// Converts an array to a tensor that owns its elements; `name` is used in errors.
-pub fn owned(given: &Bound<'_, PyAny>, name: &str) -> PyResult<Tensor> {
-    let py = given.py();
-    let refused = || {
-        let text = format!("%{name}: an array is needed, of numbers that a tensor can hold");
-        argument(py, &text)
-    };
-    let given = of_package(py, "_arrays", "plain")?.call1((given, name))?;
-    let given = given.cast::<PyUntypedArray>()?;
-    let descr = numpy::PyUntypedArrayMethods::dtype(given);
-    let dtype = dtype(&descr).filter(|_| is_plain(given, &descr));
-    let tensor = borrowed(given, dtype.ok_or_else(refused)?)?;
-    let own = Tensor::from_bytes(tensor.dtype(), tensor.shape(), tensor.bytes());
-    own.ok_or_else(refused)
-}
-
-/// Returns the diagnostics of a text.
-#[pyfunction]
-pub fn check<'py>(py: Python<'py>, text: &str) -> PyResult<Bound<'py, PyAny>> {
-    all(py, &py.detach(|| relax::Module::check(text)))
-}
-
-/// Returns the documentation of an error code; `None` for an unknown one.
-#[pyfunction]
-pub fn explain(code: &str) -> Option<&'static str> {
-    let digits = code.strip_prefix("RX").unwrap_or(code);
-    relax::explain(relax::Code(digits.parse().ok()?))
-}
-
-/// An operator's data for Python: its name, what it computes, its inputs, whether it is variadic,
-/// its attributes.
-type Operator = (
-    &'static str,
-    &'static str,
-    Vec<(&'static str, &'static str)>,
-    bool,
-    Vec<(&'static str, &'static str, Option<String>, &'static str)>,
-);
-
-/// Returns the data of all built-in operators.
-#[pyfunction]
-pub fn operators() -> Vec<Operator> {
-    let all = relax::operators().into_iter();
-    all.map(|op| {
-        let attributes = op.attributes.into_iter();
-        let attributes = attributes.map(|a| (a.name, a.kind, a.default, a.doc));
-        (op.name, op.doc, op.inputs, op.more, attributes.collect())
-    })
-    .collect()
-}
-
-/// Read the arrays of a `.npz`, `.npy`, `.safetensors` or `.params` file, by name.
-///
-/// They are read-only, and borrow from the mapped file where it stores them uncompressed.
-#[pyfunction]
-pub fn load_params(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, PyDict>> {
-    let file = |e: relax::Error| error(py, &e);
-    let mapped = relax::weights::Mapped::open(&path).map_err(file)?;
-    let out = PyDict::new(py);
-    for (name, tensor) in relax::weights::arrays(&path, &mapped).map_err(file)? {
-        out.set_item(name, array(py, &tensor, false)?)?;
-    }
-    Ok(out)
-}
+pub struct Module(pub(crate) relax::Module);
 
 impl Module {
     fn change<T: Send>(

@@ -5,8 +5,8 @@ use pyo3::types::{PyBool, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple};
 use relax::{Attr, Extent, Made, Node};
 
 use crate::arrays::array;
+use crate::arrays::owned;
 use crate::errors::misused;
-use crate::module::owned;
 use crate::of_package;
 
 /// Converts an expression: kind, name, variable, operands, attributes, type, extents, element type,

@@ -5,7 +5,7 @@ use relax_ir::{CtorId, Module, Type};
 use relax_tensor::Value;
 
 use crate::fit::{Taking, fit};
-use crate::inputs::Param;
+use crate::param::Param;
 use crate::types::{Bound, Scopes};
 
 /// A work item of the traversal of an argument.

@@ -5,7 +5,7 @@ use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 
 use crate::Error;
-use crate::inputs::{Param, shown};
+use crate::param::{Param, shown};
 
 /// Options for accepting arrays as arguments.
 #[derive(Clone, Copy, Debug, Default)]

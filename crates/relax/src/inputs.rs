@@ -7,19 +7,11 @@ use relax_sym::Atom;
 use relax_tensor::{DType, Tensor};
 
 use crate::fit::{Taking, fit};
+pub use crate::param::{Param, shown};
 pub use crate::random::random;
 use crate::random::{self, Extents, Random};
 
-/// A parameter of an entry function, or one slot of it.
-#[derive(Clone, Debug)]
-pub struct Param {
-    /// The name, without sigil.
-    pub name: String,
-    /// The type.
-    pub ty: TypeId,
-}
-
-/// Returns the parameters of a function with their inferred types.
+/// The parameters of a function, with their inferred types.
 pub fn params(m: &Module, typing: &Typing, f: FuncId) -> Vec<Param> {
     let param = |&v: &relax_ir::VarId| Param {
         name: m.vars[v].name.to_string(),
@@ -288,14 +280,4 @@ fn numbered(param: &str, name: &str) -> bool {
 /// `input.1`.
 fn imported(param: &str, name: &str) -> bool {
     name != param && relax_onnx::readable(name, "") == param
-}
-
-/// Formats a tensor type for error messages.
-pub fn shown(dtype: DType, shape: &[i64]) -> String {
-    if shape.is_empty() {
-        return dtype.to_string();
-    }
-    let dims: Vec<String> = shape.iter().map(i64::to_string).collect();
-    let comma = if dims.len() == 1 { "," } else { "" };
-    format!("Tensor[({}{comma}), {dtype}]", dims.join(", "))
 }

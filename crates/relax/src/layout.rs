@@ -4,7 +4,7 @@
 use relax_ir::{AdtId, CtorId, Module, Type, TypeId};
 use relax_tensor::Tensor;
 
-use crate::inputs::Param;
+use crate::param::Param;
 
 /// The kind of a container type.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -37,6 +37,7 @@ pub mod layout;
 #[cfg(feature = "native")]
 mod library;
 mod lint;
+pub mod mapped;
 #[cfg(feature = "weights")]
 pub mod model;
 mod module;
@@ -51,6 +52,7 @@ mod operators;
 mod optimise;
 #[cfg(feature = "native")]
 mod packed;
+mod param;
 pub mod parts;
 pub mod picture;
 mod print;

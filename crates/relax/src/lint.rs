@@ -10,7 +10,7 @@ use relax_resolve::names::{Name, NameKind};
 use relax_syntax::ast::{Ast, ItemKind, StmtId, StmtKind};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::Typing;
+use relax_infer::Typing;
 
 /// An unused binding.
 const UNUSED: Code = Code(920);

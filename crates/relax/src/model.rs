@@ -7,7 +7,7 @@ use relax_base::{BoxError, Diagnostics};
 pub use relax_onnx::{Import, Options};
 
 use crate::Error;
-use crate::weights::Mapped;
+use crate::mapped::Mapped;
 
 /// A callback that opens files.
 pub type Open<'a> = &'a dyn Fn(&Path) -> Result<Mapped, Error>;

@@ -135,14 +135,14 @@ impl Module {
     pub fn load(path: impl AsRef<Path>, options: ReadOptions) -> Result<Module, Error> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let mapped = crate::weights::Mapped::open(path)?;
+        let mapped = crate::mapped::Mapped::open(path)?;
         let format = options
             .format
             .unwrap_or_else(|| crate::Format::detect(&name, mapped.bytes()));
         let mut session = Session::new(options);
         session.options.format = Some(format);
         session.beside = Some(|of, file| {
-            let open = &crate::weights::Mapped::open;
+            let open = &crate::mapped::Mapped::open;
             crate::model::beside(Path::new(of), file, open).map_err(crate::BoxError::from)
         });
         Module::read_in(session, &name, Contents::Held(Arc::new(mapped)))

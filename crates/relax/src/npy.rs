@@ -71,7 +71,7 @@ pub(crate) fn header(bytes: &[u8], whole: bool) -> Result<Header, String> {
     if there < len || whole && there > len {
         return Err(format!(
             "the elements of {} take {len} bytes, but there are {there}",
-            crate::inputs::shown(dtype, &shape)
+            crate::param::shown(dtype, &shape)
         ));
     }
     Ok(Header {

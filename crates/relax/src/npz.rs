@@ -8,7 +8,7 @@ use relax_tensor::Tensor;
 use rustc_hash::FxHashSet;
 use zip::ZipArchive;
 
-use crate::weights::{Mapped, unreadable};
+use crate::mapped::{Mapped, unreadable};
 use crate::{Error, npy};
 
 /// Reads the arrays of a `.npz` archive in file order; members may be compressed.

@@ -5,7 +5,7 @@ use relax_sym::{Atom, Dim, DimVar};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::inputs::{Param, shown};
+use crate::param::{Param, shown};
 use crate::{Error, Typing};
 
 mod settle;

@@ -1,165 +1,21 @@
 //! Reading and writing of weight files: `--params x.npz|x.safetensors|x.params`.
 //!
-//! Files are memory-mapped and tensors borrow from the mapping, so that weights are neither read
-//! before they are used nor held twice. Compressed or misaligned data is copied.
+//! Tensors borrow from files that are mapped into memory ([`Mapped`]). What a file stores compressed or misaligned is
+//! copied.
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use memmap2::Mmap;
 use relax_ir::{GlobalId, Module};
 use relax_tensor::{DType, Tensor};
 use safetensors::{Dtype, SafeTensors};
 
 use crate::Error;
 use crate::fit::Taking;
-use crate::inputs::{self, Param};
-
-/// Files up to this size are read, not mapped.
-const SMALL: u64 = 16 << 20;
-
-/// A file in memory: read if it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1,
-/// otherwise mapped. A mapping reflects later changes of the file, and is lost if the file is
-/// truncated.
-#[derive(Clone, Debug)]
-pub struct Mapped(Arc<Memory>);
-
-#[derive(Debug)]
-enum Memory {
-    Read(Vec<u8>),
-    Map(Mmap),
-}
-
-impl std::ops::Deref for Memory {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match self {
-            Memory::Read(bytes) => bytes,
-            Memory::Map(map) => map,
-        }
-    }
-}
-
-impl AsRef<[u8]> for Memory {
-    fn as_ref(&self) -> &[u8] {
-        self
-    }
-}
-
-/// Whether all files are read, whatever their size.
-static COPY: AtomicBool = AtomicBool::new(false);
-
-/// Makes all files opened from now on be read instead of mapped, so that later changes to them do
-/// not matter. The variable `RELAX_WEIGHTS_COPY` does the same.
-pub fn copy_all() {
-    COPY.store(true, Ordering::Relaxed);
-}
-
-fn copies() -> bool {
-    COPY.load(Ordering::Relaxed) || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1")
-}
-
-/// Returns the error for an unreadable file.
-pub(crate) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Error {
-    Error::File(format!("cannot read {}: {why}", path.display()))
-}
-
-impl Mapped {
-    /// Maps or reads a file.
-    ///
-    /// # Errors
-    /// [`Error::File`]: the file cannot be read.
-    pub fn open(path: &Path) -> Result<Mapped, Error> {
-        let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
-        let mut file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
-        let length = file.metadata().map_err(|e| trouble(&e))?.len();
-        if length <= SMALL || copies() {
-            let mut bytes = Vec::new();
-            let room = bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX));
-            room.map_err(|e| trouble(&e))?;
-            file.read_to_end(&mut bytes).map_err(|e| trouble(&e))?;
-            return Ok(Mapped(Arc::new(Memory::Read(bytes))));
-        }
-        // SAFETY: the mapping is private; a file that others change while it is read gives other
-        // numbers, as reading it would.
-        let map = unsafe { Mmap::map(&file) }.map_err(|e| trouble(&e))?;
-        Ok(Mapped(Arc::new(Memory::Map(map))))
-    }
-
-    /// Returns the bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.0
-    }
-
-    /// Releases the pages of some of its bytes; a later access reads the file again.
-    pub fn unneeded(&self, bytes: &[u8]) {
-        #[cfg(unix)]
-        if let Memory::Map(map) = &*self.0
-            && let Some(offset) = (bytes.as_ptr() as usize).checked_sub(map.as_ptr() as usize)
-            && offset + bytes.len() <= map.len()
-        {
-            use memmap2::UncheckedAdvice::DontNeed;
-            // SAFETY: pages of a read-only mapping of a file have the file's contents again when
-            // they are read next. Failing changes nothing.
-            let _ = unsafe { map.unchecked_advise_range(DontNeed, offset, bytes.len()) };
-        }
-        #[cfg(not(unix))]
-        let _ = bytes;
-    }
-
-    /// Returns a tensor over mapped bytes, or over a copy if they are misaligned; `None` if there
-    /// are too few.
-    pub(crate) fn tensor(&self, dtype: DType, shape: &[i64], offset: usize) -> Option<Tensor> {
-        if dtype == DType::BOOL {
-            // Booleans are normalised to 0 or 1, whatever the file holds.
-            let len = Tensor::byte_len(dtype, shape)?;
-            let bytes = self.0.get(offset..offset.checked_add(len)?)?;
-            let truth: Vec<u8> = bytes.iter().map(|&b| u8::from(b != 0)).collect();
-            return Tensor::from_bytes(dtype, shape, &truth);
-        }
-        let owner: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::clone(&self.0) as _;
-        if let Some(tensor) = Tensor::from_owner(dtype, shape, owner, offset) {
-            return Some(tensor);
-        }
-        let len = Tensor::byte_len(dtype, shape)?;
-        let bytes = self.0.get(offset..offset.checked_add(len)?)?;
-        let copy = Tensor::from_bytes(dtype, shape, bytes);
-        self.unneeded(bytes);
-        copy
-    }
-}
-
-impl AsRef<[u8]> for Mapped {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl crate::Held for Mapped {
-    fn unneeded(&self, part: std::ops::Range<usize>) {
-        Mapped::unneeded(self, self.0.get(part).unwrap_or_default());
-    }
-}
-
-/// Copies tensors the way a host would hand them over: large ones in anonymous memory, with huge
-/// pages where available, not in pages of a file.
-pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
-    const LARGE: usize = 4 << 20;
-    let moved = |t: &Tensor| {
-        let mut map = memmap2::MmapMut::map_anon(t.bytes().len()).ok()?;
-        #[cfg(target_os = "linux")]
-        let _ = map.advise(memmap2::Advice::HugePage);
-        map.copy_from_slice(t.bytes());
-        Mapped(Arc::new(Memory::Map(map.make_read_only().ok()?))).tensor(t.dtype(), t.shape(), 0)
-    };
-    let large = |t: &Tensor| t.bytes().len() >= LARGE;
-    (tensors.into_iter())
-        .map(|t| large(&t).then(|| moved(&t)).flatten().unwrap_or(t))
-        .collect()
-}
+use crate::inputs;
+use crate::mapped::unreadable;
+pub use crate::mapped::{Mapped, copy_all, resident};
+use crate::param::{Param, shown};
 
 /// Binds constants whose metadata section is missing to the arrays `meta[relay.Constant][k]`, which
 /// are removed from `arrays`. Returns those that do not match, and those without an array unless
@@ -176,7 +32,7 @@ pub(crate) fn constants(
     for (index, id) in std::mem::take(&mut module.metadata.stubs) {
         let name = format!("meta[relay.Constant][{index}]");
         let want = &module.consts[id];
-        let shown = |t: &Tensor| inputs::shown(t.dtype(), t.shape());
+        let shown = |t: &Tensor| shown(t.dtype(), t.shape());
         match arrays.iter().find(|a| a.0 == name) {
             Some((_, t)) if t.dtype() != want.dtype() || t.shape() != want.shape() => {
                 problems.push(format!(

@@ -3,11 +3,11 @@
 use relax_base::Diagnostic;
 use relax_ir::{Expr, ExprId, GlobalId, Kind, TypeId};
 
+use super::Reporter;
 use crate::codes;
-use crate::solver::Solver;
 
-impl Solver<'_> {
-    pub fn report_not_function(&mut self, e: ExprId, ty: TypeId) {
+impl Reporter<'_, '_> {
+    pub fn not_function(&self, e: ExprId, ty: TypeId) -> Diagnostic {
         let callee = match &self.m.exprs[e] {
             Expr::Call { callee, .. } => *callee,
             _ => e,
@@ -18,12 +18,11 @@ impl Solver<'_> {
             self.place_in(callee, e),
             format!("only functions can be called, and this is {ty}"),
         );
-        let d = self.explain(d, callee);
-        self.report(d);
+        self.explain(d, callee)
     }
-    pub fn report_prim_call(&mut self, e: ExprId, g: GlobalId) {
+    pub fn prim_call(&self, e: ExprId, g: GlobalId) -> Diagnostic {
         let name = self.m.globals[g].name;
-        let d = Diagnostic::error(
+        Diagnostic::error(
             codes::PROGRAM_CALL,
             self.place(e),
             format!("`@{name}` is a tensor program, which writes to buffers that it is given"),
@@ -32,10 +31,9 @@ impl Solver<'_> {
         .label(self.m.globals[g].span, "defined here")
         .note(format!(
             "call it with `call_tir(@{name}, (…,), shape(…), dtype=float32)`"
-        ));
-        self.report(d);
+        ))
     }
-    pub fn report_arg_count(&mut self, e: ExprId, want: usize, found: usize) {
+    pub fn arg_count(&self, e: ExprId, want: usize, found: usize) -> Diagnostic {
         let callee = match &self.m.exprs[e] {
             Expr::Call { callee, .. } => *callee,
             _ => e,
@@ -61,9 +59,9 @@ impl Solver<'_> {
         if let Some((span, text)) = defined.filter(|p| !p.0.is_none()) {
             d = d.label(span, text);
         }
-        self.report(d);
+        d
     }
-    pub fn report_type_arg_count(&mut self, e: ExprId, found: usize, want: usize) {
+    pub fn type_arg_count(&self, e: ExprId, found: usize, want: usize) -> Diagnostic {
         let s = if found == 1 { "" } else { "s" };
         let takes = match want {
             0 => "none".to_string(),
@@ -74,11 +72,10 @@ impl Solver<'_> {
             self.place(e),
             format!("{found} type argument{s} are given, but the function takes {takes}"),
         );
-        let d = self.label_callee(d, e);
-        self.report(d);
+        self.label_callee(d, e)
     }
     /// A type argument of another kind than its parameter.
-    pub fn report_type_arg_kind(&mut self, e: ExprId, index: usize, given: TypeId, kind: Kind) {
+    pub fn type_arg_kind(&self, e: ExprId, index: usize, given: TypeId, kind: Kind) -> Diagnostic {
         let wanted = match kind {
             Kind::Shape => "a shape, `(…)`",
             Kind::BaseType => "an element type",
@@ -92,8 +89,7 @@ impl Solver<'_> {
             format!("type argument {} must be {wanted}, not {text}", index + 1),
         )
         .primary("a type argument of another kind");
-        let d = self.label_callee(d, e);
-        self.report(d);
+        self.label_callee(d, e)
     }
     /// Marks where the function that a call is of is defined.
     fn label_callee(&self, d: Diagnostic, call: ExprId) -> Diagnostic {

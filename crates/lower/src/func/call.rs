@@ -69,7 +69,7 @@ impl FnLower<'_, '_> {
         match &m.exprs[callee] {
             Expr::Op(op) => match lowering(*op) {
                 OpLowering::Computed => {
-                    let kernel = self.lw.op_kernel(e, *op)?;
+                    let kernel = self.lw.op_kernel(e)?;
                     self.kernel_call(e, kernel, &args)
                 }
                 OpLowering::CallTir => self.call_tir(e, &args),
@@ -163,10 +163,7 @@ impl FnLower<'_, '_> {
     }
 
     pub(super) fn type_of(&self, e: ExprId) -> TypeId {
-        match self.m().exprs[e] {
-            Expr::Var(v) => self.lw.typing.vars[v],
-            _ => self.lw.typing.exprs[e],
-        }
+        self.lw.typing.type_of(self.m(), e)
     }
 
     /// The tensors of a value by its type.
@@ -367,7 +364,7 @@ impl FnLower<'_, '_> {
             Expr::Tuple(list) => m.list(*list).to_vec(),
             _ => vec![shape],
         };
-        let outs = relax_passes::programs::flatten(m, self.type_of(e));
+        let outs = relax_programs::flatten(m, self.type_of(e));
         let Some(outs) = outs.filter(|o| o.len() == shapes.len()) else {
             return self.unsupported(e, "a result of unknown rank or element type");
         };

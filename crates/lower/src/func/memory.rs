@@ -95,7 +95,7 @@ impl FnLower<'_, '_> {
             return self.unsupported(e, "a call with fewer tensors than outputs");
         };
         let ty = self.type_of(e);
-        let outs = relax_passes::programs::flatten(m, ty);
+        let outs = relax_programs::flatten(m, ty);
         let targets = regs.split_off(first);
         let Some(outs) = outs.filter(|o| o.len() == targets.len()) else {
             return self.unsupported(e, "a result of unknown rank or element type");

@@ -7,7 +7,7 @@ use lsp_types::{
 };
 use relax_base::Fix;
 
-use super::diagnostics::range;
+use super::place::range;
 use crate::document::Document;
 
 /// Returns the actions for the diagnostics in a range.

@@ -8,7 +8,7 @@ use relax_base::{Span, Symbol};
 use relax_resolve::names::NameKind;
 use relax_syntax::ast::ItemKind;
 
-use super::diagnostics::range;
+use super::place::range;
 use super::refs::{Space, Target, name_at, occurrences};
 use crate::document::Document;
 

@@ -2,23 +2,17 @@
 
 use lsp_types::{
     CodeDescription, Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, DiagnosticTag,
-    Location, NumberOrString, Range, Uri,
+    Location, NumberOrString, Uri,
 };
-use relax_base::{Severity, Span};
+use relax_base::Severity;
 
+use super::place::range;
 use crate::document::Document;
 
 /// The source name of the server's diagnostics.
 pub const SOURCE: &str = "relax";
 
-/// Returns the range of a span in the document's own file.
-pub fn range(doc: &Document, span: Span) -> Range {
-    // Positions start at 1; `NONE`, which is 0, maps to the start of the file.
-    let at = |p: u32| p.saturating_sub(1) as usize;
-    doc.text.range(at(span.start), at(span.end))
-}
-
-/// Returns all diagnostics of a document.
+/// All diagnostics of a document.
 pub fn all(doc: &mut Document, uri: &Uri) -> Vec<Diagnostic> {
     let found = doc.diagnostics();
     (found.iter()).map(|d| one(doc, uri, d)).collect()

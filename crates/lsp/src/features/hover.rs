@@ -9,7 +9,7 @@ use relax_resolve::names::{Name, NameKind};
 use relax_sym::DimVar;
 use relax_syntax::ast::{self, ExprKind, StmtKind};
 
-use super::diagnostics::range;
+use super::place::range;
 use crate::document::Document;
 use crate::unit::Unit;
 

@@ -5,7 +5,7 @@ use relax::{PassConfig, Session, Silent, Style};
 use relax_base::Code;
 use relax_syntax::ast::ItemKind;
 
-use super::diagnostics::range;
+use super::place::range;
 use crate::Error;
 use crate::document::Document;
 

@@ -10,6 +10,7 @@ pub mod format;
 pub mod hints;
 pub mod hover;
 pub mod lens;
+pub mod place;
 pub mod refs;
 pub mod script;
 pub mod select;

@@ -5,7 +5,7 @@ use relax_base::{Span, Symbol};
 use relax_resolve::names::{Name, NameKind};
 use relax_syntax::Tok;
 
-use super::diagnostics::range;
+use super::place::range;
 use crate::Error;
 use crate::document::Document;
 use crate::library::{self, Origin};

@@ -43,7 +43,7 @@ pub fn select(doc: &mut Document, at: Position) -> SelectionRange {
         }
         outer = s;
         chain = Some(SelectionRange {
-            range: super::diagnostics::range(doc, s),
+            range: super::place::range(doc, s),
             parent: chain.map(Box::new),
         });
     }

@@ -4,7 +4,7 @@ use lsp_types::{DocumentSymbol, Range, SymbolKind};
 use relax_base::Span;
 use relax_syntax::ast::{Ast, ItemKind};
 
-use super::diagnostics::range;
+use super::place::range;
 use crate::document::Document;
 
 /// Returns the items.

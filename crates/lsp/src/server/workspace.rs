@@ -128,7 +128,7 @@ impl Server {
         let doc = self.doc(uri)?;
         let found = refs::occurrences(doc, what).into_iter().filter(|o| o.1);
         let found: Vec<Location> = found
-            .map(|o| Location::new(uri.clone(), features::diagnostics::range(doc, o.0)))
+            .map(|o| Location::new(uri.clone(), features::place::range(doc, o.0)))
             .collect();
         if found.is_empty()
             && let Target::Item(space, name) = what
@@ -156,7 +156,7 @@ impl Server {
         let own = found.iter().any(|o| o.1);
         let mut out: Vec<Location> = (found.into_iter())
             .filter(|o| declarations || !o.1)
-            .map(|o| Location::new(uri.clone(), features::diagnostics::range(doc, o.0)))
+            .map(|o| Location::new(uri.clone(), features::place::range(doc, o.0)))
             .collect();
         if let Target::Item(space, name) = what
             && !own
@@ -176,7 +176,7 @@ impl Server {
         for (uri, doc) in self.open_documents() {
             let found = refs::occurrences(doc, Target::Item(space, name));
             if uri != *but && !found.iter().any(|o| o.1) {
-                let places = found.iter().map(|o| features::diagnostics::range(doc, o.0));
+                let places = found.iter().map(|o| features::place::range(doc, o.0));
                 out.extend(places.map(|range| Location::new(uri.clone(), range)));
             }
         }

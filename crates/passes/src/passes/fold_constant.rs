@@ -4,8 +4,9 @@
 //! arguments (`zeros`) stay: their values would only take space.
 
 use relax_base::Diagnostics;
-use relax_ir::{AttrValue, Expr, ExprId, IdMap, Memo, Shape, Type, VarId};
-use relax_ops::{Effects, Te, TensorInfo};
+use relax_ir::{AttrValue, Expr, ExprId, IdMap, Memo, Type, VarId};
+use relax_ops::{Effects, TensorInfo};
+use relax_programs::{Request, flatten};
 use relax_tensor::{DType, Tensor};
 
 use crate::edit::{Edit, OpCall};
@@ -184,7 +185,7 @@ pub(super) fn computed(
     let mut consts = Vec::new();
     for &arg in &call.args {
         let parts = constants(edit, arg)?;
-        infos.push(parts.iter().map(info).collect::<Vec<_>>());
+        infos.push(parts.iter().map(TensorInfo::from).collect::<Vec<_>>());
         consts.push(match (&parts[..], &edit.m.exprs[arg]) {
             ([one], Expr::Const(_)) => Some(one.clone()),
             _ => None,
@@ -192,47 +193,31 @@ pub(super) fn computed(
         inputs.extend(parts);
     }
     let ty = edit.ty(old);
-    let (mut outs, mut shapes, mut known, mut bytes) = (Vec::new(), Vec::new(), true, 0u64);
-    let mut work = vec![ty];
-    while let Some(t) = work.pop() {
-        match &edit.m.types[t] {
-            Type::Tensor(t) => {
-                let dtype = t.dtype.known()?;
-                let Shape::Dims(dims) = &t.shape else {
-                    return None;
-                };
-                let shape: Vec<Option<i64>> = dims.iter().map(|d| d.as_const()).collect();
-                match shape.iter().copied().collect::<Option<Vec<i64>>>() {
-                    Some(extents) => {
-                        bytes += Tensor::byte_len(dtype, &extents)? as u64;
-                        shapes.push(extents);
-                    }
-                    None => known = false,
-                }
-                outs.push(TensorInfo { dtype, shape });
+    let outs = flatten(edit.m, ty)?;
+    let (mut shapes, mut known, mut bytes) = (Vec::new(), true, 0u64);
+    for out in &outs {
+        match out.shape.iter().copied().collect::<Option<Vec<i64>>>() {
+            Some(extents) => {
+                bytes += Tensor::byte_len(out.dtype, &extents)? as u64;
+                shapes.push(extents);
             }
-            Type::Tuple(fields) => work.extend(fields.iter().rev()),
-            _ => return None,
+            None => known = false,
         }
     }
     if bytes > most {
         return None;
     }
-    let attrs = edit.m.attrs(call.attrs).clone();
-    let mut te = Te::new(def.name, &infos, consts, &attrs, &outs);
-    (def.compute?)(&mut te).ok()?;
-    let program = te.finish();
+    let request = Request {
+        op: def,
+        args: &infos,
+        consts,
+        attrs: edit.m.attrs(call.attrs),
+        outs: &outs,
+    };
+    let program = request.program(|_| ()).ok()?.program;
     let values = relax_loops::execute_for(&program, &inputs, known.then_some(&shapes[..])).ok()?;
     // The nested tuples of the type around the values, in order.
     rebuild(edit, ty, values, span)
-}
-
-fn info(t: &Tensor) -> TensorInfo {
-    let shape = t.shape().iter().map(|&d| Some(d)).collect();
-    TensorInfo {
-        dtype: t.dtype(),
-        shape,
-    }
 }
 
 fn rebuild(

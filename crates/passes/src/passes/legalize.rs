@@ -19,13 +19,14 @@ use relax_ir::{
 };
 use relax_loops::Program;
 use relax_ops::{Lowering, registry};
+use relax_programs::{Call, Operator, group};
 use relax_sym::{Dim, DimVar};
 use relax_tensor::Tensor;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::scope::dims_in_scope;
 use crate::util::{is_primitive, outside_primitives};
-use crate::{Contract, OptionDef, OptionType, PassCx, PassDef, fused, programs};
+use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "legalize",
@@ -137,7 +138,7 @@ impl Legalizer<'_> {
         let shapes = extents(m, out, scope)?;
         let olds = m.list(args).to_vec();
         let program = match m.exprs[callee] {
-            Expr::Op(_) => self.operator(m, old, &olds, out)?,
+            Expr::Op(_) => self.operator(m, old)?,
             Expr::Func(f) if is_primitive(&m.funcs[f]) => self.group(m, f)?,
             Expr::Global(g) => match m.globals[g].kind {
                 GlobalKind::Func(f) if is_primitive(&m.funcs[f]) => self.group(m, f)?,
@@ -174,61 +175,29 @@ impl Legalizer<'_> {
     }
 
     fn type_of(&self, m: &Module, e: ExprId) -> TypeId {
-        match m.exprs[e] {
-            Expr::Var(v) => self.typing.vars[v],
-            _ => self.typing.exprs[e],
-        }
+        self.typing.type_of(m, e)
     }
 
     /// The program of an operator's call.
-    fn operator(
-        &mut self,
-        m: &mut Module,
-        call: ExprId,
-        args: &[ExprId],
-        out: TypeId,
-    ) -> Option<GlobalId> {
-        let Expr::Call { callee, attrs, .. } = m.exprs[call] else {
+    fn operator(&mut self, m: &mut Module, at: ExprId) -> Option<GlobalId> {
+        let call = Call::find(m, self.typing, at, self.limit)?;
+        if matches!(call.op, Operator::BuiltIn(def) if !def.hooks.computable()) {
             return None;
-        };
-        let Expr::Op(op) = m.exprs[callee] else {
-            return None;
-        };
-        let types: Vec<TypeId> = args.iter().map(|&a| self.type_of(m, a)).collect();
-        let attrs = m.attrs(attrs).clone();
-        let span = m.span(call);
-        let consts: Vec<Option<Tensor>> = args
-            .iter()
-            .map(|a| match m.exprs[*a] {
-                Expr::Const(c) => Some(m.consts[c].clone()).filter(|t| t.len() <= self.limit),
-                _ => None,
-            })
-            .collect();
-        let (name, made) = match (registry().get(op), m.user_op(op)) {
-            (Some(def), _) => {
-                if !def.hooks.computable() {
-                    return None;
-                }
-                let made =
-                    programs::op_program_noting(m, def, &types, out, &attrs, consts.clone(), span);
-                (def.name, made)
-            }
-            (None, Some(user)) => {
-                let made = programs::user_op_program(m, user, &types, &attrs, span);
-                (user.name.as_str(), made.map(|p| (p, false)))
-            }
-            (None, None) => return None,
-        };
+        }
         // What cannot be a program here is said where code is generated.
-        let (program, by_value) = made.ok()?;
-        let key = programs::call_key(m, name, &types, out, &attrs);
-        let values = if by_value { consts } else { Vec::new() };
+        let made = call.program().ok()?;
+        let (key, name) = (call.key(), call.op.name().to_owned());
+        let values = if made.by_value {
+            call.consts
+        } else {
+            Vec::new()
+        };
         if let Some(same) = self.known.get(&key)
             && let Some((_, g)) = same.iter().find(|(v, _)| *v == values)
         {
             return Some(*g);
         }
-        let g = self.define(m, name.to_owned(), program)?;
+        let g = self.define(m, name, made.program)?;
         self.known.entry(key).or_default().push((values, g));
         Some(g)
     }
@@ -238,7 +207,7 @@ impl Legalizer<'_> {
         if let Some(known) = self.fused.get(&f) {
             return *known;
         }
-        let made = fused::program(m, self.typing, f).ok();
+        let made = group::program(m, self.typing, f).ok();
         let made = made.filter(|(program, _)| bound(program));
         let global = made.and_then(|(program, _)| self.define(m, "fused".to_owned(), program));
         self.fused.insert(f, global);

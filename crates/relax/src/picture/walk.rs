@@ -290,7 +290,7 @@ impl Walk<'_> {
             },
             Expr::Const(c) if !m.consts[*c].is_scalar() => {
                 let t = &m.consts[*c];
-                let ty = crate::inputs::shown(t.dtype(), t.shape());
+                let ty = crate::param::shown(t.dtype(), t.shape());
                 let node = self.node(Role::Constant, "constant".into(), String::new(), ty, group);
                 Flow::Node(node, String::new())
             }

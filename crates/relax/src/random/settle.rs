@@ -6,7 +6,7 @@ use relax_sym::{Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Extents, Random};
-use crate::inputs::Param;
+use crate::param::Param;
 
 /// A constraint on extents, for the program to run and compute something.
 enum Need {

@@ -16,7 +16,7 @@ use relax_ir::{
 };
 use relax_loops::{Ex, Program};
 use relax_ops::registry;
-use relax_passes::programs;
+use relax_programs::{Call, Operator};
 use relax_sym::Dim;
 use rustc_hash::FxHashSet;
 
@@ -336,8 +336,17 @@ impl Round<'_> {
             _ => None,
         });
         let (consts, span) = (consts.collect(), m.span(old));
-        let attrs = m.attrs(attrs).clone();
-        let program = programs::op_program(m, def, &types, out, &attrs, consts, span).ok()?;
+        let call = Call {
+            m,
+            op: Operator::BuiltIn(def),
+            args: types,
+            out,
+            attrs: m.attrs(attrs),
+            consts,
+            span,
+        };
+        let program = call.program().ok()?.program;
+        let types = call.args;
         let two = measured(&program, &open)?;
         let args = m.list(args).to_vec();
         let mut build = Build {
@@ -386,10 +395,7 @@ impl Round<'_> {
     }
 
     fn type_of(&self, m: &Module, e: ExprId) -> TypeId {
-        match m.exprs[e] {
-            Expr::Var(v) => self.typing.vars[v],
-            _ => self.typing.exprs[e],
-        }
+        self.typing.type_of(m, e)
     }
 }
 

@@ -191,11 +191,7 @@ pub(super) fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)>
 /// Returns the type of an expression, where it is known.
 pub(super) fn type_of(m: &Module, typing: &Typing, e: ExprId) -> Option<TypeId> {
     let known = |t: &TypeId| (t.0 as usize) < m.types.len();
-    let ty = match m.exprs[e] {
-        Expr::Var(v) => typing.vars[v],
-        _ => typing.exprs[e],
-    };
-    Some(ty).filter(known)
+    Some(typing.type_of(m, e)).filter(known)
 }
 
 /// The state of the conversion: functions and memory of a body.

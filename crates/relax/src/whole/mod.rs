@@ -10,7 +10,7 @@ mod pasted;
 use relax_base::{Code, Diagnostic, Diagnostics, Severity, SourceFile, Span};
 use relax_syntax::{Parsed, parse};
 
-use crate::TextOptions;
+use relax_resolve::Options as TextOptions;
 
 /// The file is not Relay text.
 const FOREIGN: Code = Code(140);

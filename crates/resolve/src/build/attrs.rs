@@ -211,7 +211,7 @@ impl Resolver<'_> {
             (None, Some(user)) => (user.attrs.iter())
                 .map(|(name, ty, default)| SchemaAttr {
                     name: *name,
-                    ty: super::user_op::attr_type(*ty).unwrap_or(AttrTy::Any),
+                    ty: super::attr_type::attr_type(*ty).unwrap_or(AttrTy::Any),
                     default: default.clone(),
                 })
                 .collect(),

@@ -20,6 +20,7 @@ use relax_syntax::ast::{self, ExprKind, StmtKind, TypeExprKind};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::attr_type::attr_type;
 use super::program_cx::{Named, ProgramCx};
 use super::{DimMode, Resolver};
 use crate::codes;
@@ -34,29 +35,7 @@ pub const REDUCTIONS: &[(&str, Combiner)] = &[
     ("any", Combiner::Or),
 ];
 
-/// Returns the attribute type with this name.
-pub(crate) fn attr_type(name: Symbol) -> Option<AttrTy> {
-    Some(match name.as_str() {
-        "string" => AttrTy::Str,
-        "dtype" => AttrTy::DType,
-        "ints" => AttrTy::Ints,
-        "floats" => AttrTy::Floats,
-        text => {
-            let d: DType = text.parse().ok()?;
-            if d.is_bool() {
-                AttrTy::Bool
-            } else if d.is_float() {
-                AttrTy::Float
-            } else if d.is_integral() {
-                AttrTy::Int
-            } else {
-                return None;
-            }
-        }
-    })
-}
-
-/// The extents of an operator's tensors, as its program sees them.
+/// The extents of the tensors of an operator, as its program sees them.
 #[derive(Default)]
 struct Extents {
     /// The number of elements of each shape parameter.

@@ -59,7 +59,7 @@ pub(super) fn hidden(
     };
     // Where an element lies does not depend on the first extent.
     let placing = |e: ExprId| {
-        let all = crate::programs::dims(m, typing.exprs[e]).flatten();
+        let all = relax_programs::dims(m, typing.exprs[e]).flatten();
         all.flat_map(|dims| dims.iter().skip(1)).filter(|d| open(d))
     };
     inner.retain(|(e, root)| makers.contains(root) && placing(*e).any(|d| !known(root, d)));
@@ -74,7 +74,7 @@ fn names_extents(v: &AttrValue) -> bool {
 
 /// The extents of a value's tensors that are no numbers, where they are known.
 fn symbolic(m: &Module, ty: TypeId) -> impl Iterator<Item = Dim> {
-    let all = crate::programs::dims(m, ty).flatten().flatten();
+    let all = relax_programs::dims(m, ty).flatten().flatten();
     all.filter(|d| open(d)).cloned()
 }
 

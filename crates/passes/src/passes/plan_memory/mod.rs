@@ -273,10 +273,7 @@ impl Planner<'_> {
     }
 
     fn type_of(&self, m: &Module, e: ExprId) -> relax_ir::TypeId {
-        match m.exprs[e] {
-            Expr::Var(v) => self.typing.vars[v],
-            _ => self.typing.exprs[e],
-        }
+        self.typing.type_of(m, e)
     }
 }
 

@@ -1,0 +1,18 @@
+//! What stands for the parameters of a polymorphic function.
+
+use relax_ir::{DTy, Shape, TypeId, TypeParamId};
+use relax_sym::{Dim, DimVar};
+
+/// What stands for each parameter.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub(crate) struct Subst {
+    pub types: Vec<(TypeParamId, TypeId)>,
+    pub shapes: Vec<(TypeParamId, Shape)>,
+    pub dtypes: Vec<(TypeParamId, DTy)>,
+    pub dims: Vec<(DimVar, Dim)>,
+}
+
+/// What a list has for a key.
+pub(crate) fn find<K: PartialEq, V: Clone>(list: &[(K, V)], key: &K) -> Option<V> {
+    list.iter().find(|e| e.0 == *key).map(|e| e.1.clone())
+}

@@ -1,0 +1,20 @@
+//! Operators as tensor programs, for everyone who needs one.
+//!
+//! [`Request`] is a call as an operator's computation sees it: the evaluator makes one from values. [`Call`] is a call
+//! in a typed module: passes and the lowering ask for its program, and for the key by which equal calls share it.
+//! [`group::program`] makes one program of a fused group, [`value`] computes a call on constants.
+//!
+//! Invariant: the evaluator and native code get an operator's program from [`Request::program`], which alone runs
+//! computations.
+
+mod call;
+pub mod codes;
+pub mod group;
+mod request;
+mod tensors;
+mod value;
+
+pub use call::{Call, Operator};
+pub use request::{CONST_LIMIT, Made, NoProgram, Request, item_program};
+pub use tensors::{dims, flatten, flatten_with, known_extents};
+pub use value::value;

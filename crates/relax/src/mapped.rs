@@ -1,0 +1,156 @@
+//! Files in memory, and tensors over them.
+//!
+//! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither read
+//! before they are used nor held twice.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use memmap2::Mmap;
+use relax_tensor::{DType, Tensor};
+
+use crate::Error;
+
+/// Files of no more bytes are read, not mapped.
+const SMALL: u64 = 16 << 20;
+
+/// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else mapped. What is mapped
+/// has the file's contents as long as nobody changes it, and is lost where somebody truncates it.
+#[derive(Clone, Debug)]
+pub struct Mapped(Arc<Memory>);
+
+#[derive(Debug)]
+enum Memory {
+    Read(Vec<u8>),
+    Map(Mmap),
+}
+
+impl std::ops::Deref for Memory {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Memory::Read(bytes) => bytes,
+            Memory::Map(map) => map,
+        }
+    }
+}
+
+impl AsRef<[u8]> for Memory {
+    fn as_ref(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Whether files are read whatever their size.
+static COPY: AtomicBool = AtomicBool::new(false);
+
+/// From here on files are read and not mapped, however large they are: nothing that happens to a file then matters. The
+/// variable `RELAX_WEIGHTS_COPY` does the same.
+pub fn copy_all() {
+    COPY.store(true, Ordering::Relaxed);
+}
+
+fn copies() -> bool {
+    COPY.load(Ordering::Relaxed) || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1")
+}
+
+/// Why a file cannot be read.
+pub(crate) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    Error::File(format!("cannot read {}: {why}", path.display()))
+}
+
+impl Mapped {
+    /// Maps a file.
+    ///
+    /// # Errors
+    /// [`Error::File`]: it cannot be read.
+    pub fn open(path: &Path) -> Result<Mapped, Error> {
+        let trouble = |e: &dyn std::fmt::Display| unreadable(path, e);
+        let mut file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
+        let length = file.metadata().map_err(|e| trouble(&e))?.len();
+        if length <= SMALL || copies() {
+            let mut bytes = Vec::new();
+            let room = bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX));
+            room.map_err(|e| trouble(&e))?;
+            file.read_to_end(&mut bytes).map_err(|e| trouble(&e))?;
+            return Ok(Mapped(Arc::new(Memory::Read(bytes))));
+        }
+        // SAFETY: the mapping is private; a file that others change while it is read gives other
+        // numbers, as reading it would.
+        let map = unsafe { Mmap::map(&file) }.map_err(|e| trouble(&e))?;
+        Ok(Mapped(Arc::new(Memory::Map(map))))
+    }
+
+    /// Its bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Gives back the memory of some of its bytes; reading them later reads the file again.
+    pub fn unneeded(&self, bytes: &[u8]) {
+        #[cfg(unix)]
+        if let Memory::Map(map) = &*self.0
+            && let Some(offset) = (bytes.as_ptr() as usize).checked_sub(map.as_ptr() as usize)
+            && offset + bytes.len() <= map.len()
+        {
+            use memmap2::UncheckedAdvice::DontNeed;
+            // SAFETY: pages of a read-only mapping of a file have the file's contents again when they
+            // are read next. Failing changes nothing.
+            let _ = unsafe { map.unchecked_advise_range(DontNeed, offset, bytes.len()) };
+        }
+        #[cfg(not(unix))]
+        let _ = bytes;
+    }
+
+    /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are too few.
+    pub(crate) fn tensor(&self, dtype: DType, shape: &[i64], offset: usize) -> Option<Tensor> {
+        if dtype == DType::BOOL {
+            // A truth value is 0 or 1 from here on, whatever the file holds.
+            let len = Tensor::byte_len(dtype, shape)?;
+            let bytes = self.0.get(offset..offset.checked_add(len)?)?;
+            let truth: Vec<u8> = bytes.iter().map(|&b| u8::from(b != 0)).collect();
+            return Tensor::from_bytes(dtype, shape, &truth);
+        }
+        let owner: Arc<dyn AsRef<[u8]> + Send + Sync> = Arc::clone(&self.0) as _;
+        if let Some(tensor) = Tensor::from_owner(dtype, shape, owner, offset) {
+            return Some(tensor);
+        }
+        let len = Tensor::byte_len(dtype, shape)?;
+        let bytes = self.0.get(offset..offset.checked_add(len)?)?;
+        let copy = Tensor::from_bytes(dtype, shape, bytes);
+        self.unneeded(bytes);
+        copy
+    }
+}
+
+impl AsRef<[u8]> for Mapped {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl crate::Held for Mapped {
+    fn unneeded(&self, part: std::ops::Range<usize>) {
+        Mapped::unneeded(self, self.0.get(part).unwrap_or_default());
+    }
+}
+
+/// Tensors as a host would hand them over: large ones in memory of the process, with large pages where the system
+/// has them, not in pages of a file.
+pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
+    const LARGE: usize = 4 << 20;
+    let moved = |t: &Tensor| {
+        let mut map = memmap2::MmapMut::map_anon(t.bytes().len()).ok()?;
+        #[cfg(target_os = "linux")]
+        let _ = map.advise(memmap2::Advice::HugePage);
+        map.copy_from_slice(t.bytes());
+        Mapped(Arc::new(Memory::Map(map.make_read_only().ok()?))).tensor(t.dtype(), t.shape(), 0)
+    };
+    let large = |t: &Tensor| t.bytes().len() >= LARGE;
+    (tensors.into_iter())
+        .map(|t| large(&t).then(|| moved(&t)).flatten().unwrap_or(t))
+        .collect()
+}

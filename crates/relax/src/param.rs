@@ -1,0 +1,23 @@
+//! What an entry function must be given, and how errors name it.
+
+use relax_ir::TypeId;
+use relax_tensor::DType;
+
+/// What a parameter of an entry function must be given.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// Its name, without sigil.
+    pub name: String,
+    /// Its type.
+    pub ty: TypeId,
+}
+
+/// A type as errors name it.
+pub fn shown(dtype: DType, shape: &[i64]) -> String {
+    if shape.is_empty() {
+        return dtype.to_string();
+    }
+    let dims: Vec<String> = shape.iter().map(i64::to_string).collect();
+    let comma = if dims.len() == 1 { "," } else { "" };
+    format!("Tensor[({}{comma}), {dtype}]", dims.join(", "))
+}

@@ -1,0 +1,27 @@
+//! Names of attributes' types.
+
+use relax_base::Symbol;
+use relax_ops::AttrTy;
+use relax_tensor::DType;
+
+/// The attribute type that an attribute's type name asks for.
+pub(crate) fn attr_type(name: Symbol) -> Option<AttrTy> {
+    Some(match name.as_str() {
+        "string" => AttrTy::Str,
+        "dtype" => AttrTy::DType,
+        "ints" => AttrTy::Ints,
+        "floats" => AttrTy::Floats,
+        text => {
+            let d: DType = text.parse().ok()?;
+            if d.is_bool() {
+                AttrTy::Bool
+            } else if d.is_float() {
+                AttrTy::Float
+            } else if d.is_integral() {
+                AttrTy::Int
+            } else {
+                return None;
+            }
+        }
+    })
+}
