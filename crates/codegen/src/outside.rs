@@ -20,7 +20,9 @@ mod memory {
 }
 
 macro_rules! unary {
-    ($($(#[$meta:meta])* $op:ident $text:literal $takes:ident $($double:ident $single:ident)?;)*) => {
+    ($(
+        $(#[$meta:meta])* $op:ident $text:literal $takes:ident $($double:ident $single:ident)?;
+    )*) => {
         /// Scalar functions of one number.
         #[allow(non_upper_case_globals)]
         mod unary {

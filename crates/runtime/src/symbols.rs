@@ -1,4 +1,4 @@
-//! The functions of the C interface: each is named here, once, with a `_` for each of its parameters.
+//! The functions of the C interface: each is named here, once, with a `_` for each parameter.
 
 /// The functions as constants under their own names.
 #[allow(non_upper_case_globals)]
@@ -17,17 +17,17 @@ pub(crate) mod functions {
             rx_set_stack_size(_, _) rx_call_on_stack(_, _, _);
         crate::object => rx_unit();
         crate::values =>
-            rx_alloc_tuple(_, _) rx_alloc_adt(_, _, _) rx_alloc_closure(_, _, _) rx_alloc_ref(_, _)
-            rx_alloc_shape(_, _) rx_make_shape(_, _, _) rx_make_tuple(_, _, _) rx_make_adt(_, _, _, _)
-            rx_make_string(_, _, _) rx_make_foreign(_, _, _) rx_scratch_alloc(_, _)
-            rx_scratch_free(_, _) rx_scratch_free_all(_, _, _) rx_kind(_) rx_tag(_) rx_field_count(_)
-            rx_field(_, _) rx_shape_dims(_) rx_string_bytes(_) rx_foreign_pointer(_)
-            rx_ref_set(_, _, _) rx_call_closure(_, _, _, _, _);
+            rx_alloc_tuple(_, _) rx_alloc_adt(_, _, _) rx_alloc_closure(_, _, _)
+            rx_alloc_ref(_, _) rx_alloc_shape(_, _) rx_make_shape(_, _, _) rx_make_tuple(_, _, _)
+            rx_make_adt(_, _, _, _) rx_make_string(_, _, _) rx_make_foreign(_, _, _)
+            rx_scratch_alloc(_, _) rx_scratch_free(_, _) rx_scratch_free_all(_, _, _) rx_kind(_)
+            rx_tag(_) rx_field_count(_) rx_field(_, _) rx_shape_dims(_) rx_string_bytes(_)
+            rx_foreign_pointer(_) rx_ref_set(_, _, _) rx_call_closure(_, _, _, _, _);
         crate::release =>
             rx_retain(_) rx_release(_, _) rx_drop(_, _) rx_is_unique(_);
         crate::tensor =>
-            rx_alloc_tensor(_, _, _, _) rx_tensor_copy(_, _, _, _, _) rx_tensor_borrow(_, _, _, _, _)
-            rx_tensor_unique(_, _);
+            rx_alloc_tensor(_, _, _, _) rx_tensor_copy(_, _, _, _, _)
+            rx_tensor_borrow(_, _, _, _, _) rx_tensor_unique(_, _);
         crate::tensor::grow =>
             rx_reuse_tensor(_, _, _, _, _) rx_grow_tensor(_, _, _, _, _) rx_tensor_grown(_, _);
         crate::tensor::view =>
@@ -54,17 +54,20 @@ pub(crate) mod functions {
         crate::threads => rx_parallel_for(_, _, _, _, _);
         crate::kernels::simd => rx_isa();
         crate::kernels::gemm =>
-            rx_gemm_f32(_, _) => reach::gemm rx_batch_gemm_f32(_, _, _, _, _, _) => reach::batch_gemm;
+            rx_gemm_f32(_, _) => reach::gemm
+            rx_batch_gemm_f32(_, _, _, _, _, _) => reach::batch_gemm;
         crate::kernels::gemm::pack =>
             rx_pack_b_f32_size(_, _) rx_pack_b_f32(_, _, _, _, _, _) rx_pack_a_f32_size(_, _)
             rx_pack_a_f32(_, _, _, _, _, _);
         crate::kernels::gemm::other =>
-            rx_gemm_f64(_, _) rx_gemm_i8_i8_i32(_, _) rx_gemm_u8_i8_i32(_, _) rx_gemm_u8_u8_i32(_, _)
-            rx_gemm_i16_i16_i32(_, _) rx_gemm_i32_i32_i32(_, _) rx_gemm_i64_i64_i64(_, _)
+            rx_gemm_f64(_, _) rx_gemm_i8_i8_i32(_, _) rx_gemm_u8_i8_i32(_, _)
+            rx_gemm_u8_u8_i32(_, _) rx_gemm_i16_i16_i32(_, _) rx_gemm_i32_i32_i32(_, _)
+            rx_gemm_i64_i64_i64(_, _)
             rx_gemm_i32(_, _) => reach::gemm_i32;
         crate::kernels::contract => rx_contract(_, _) => reach::contract;
         crate::kernels::conv =>
-            rx_conv2d_f32(_, _) => reach::conv rx_conv2d_f32_pack_size(_) rx_conv2d_f32_pack(_, _);
+            rx_conv2d_f32(_, _) => reach::conv
+            rx_conv2d_f32_pack_size(_) rx_conv2d_f32_pack(_, _);
         crate::kernels::conv::pooled => rx_conv2d_pool2d_f32(_, _, _) => reach::pooled;
         crate::kernels::conv::transpose => rx_conv2d_transpose_f32(_, _) => reach::conv;
         crate::kernels::integer::conv => rx_conv2d_i32(_, _) => reach::conv_i32;
@@ -72,8 +75,9 @@ pub(crate) mod functions {
         crate::kernels::pool2d => rx_pool2d_f32(_, _) => reach::pool;
         crate::kernels::vmath =>
             rx_vexp_f32(_, _, _) rx_vlog_f32(_, _, _) rx_vtanh_f32(_, _, _) rx_verf_f32(_, _, _)
-            rx_vsigmoid_f32(_, _, _) rx_vsqrt_f32(_, _, _) rx_vrsqrt_f32(_, _, _) rx_vsin_f32(_, _, _)
-            rx_vcos_f32(_, _, _) rx_vatan_f32(_, _, _) rx_vgelu_f32(_, _, _) rx_vpow_f32(_, _, _, _);
+            rx_vsigmoid_f32(_, _, _) rx_vsqrt_f32(_, _, _) rx_vrsqrt_f32(_, _, _)
+            rx_vsin_f32(_, _, _) rx_vcos_f32(_, _, _) rx_vatan_f32(_, _, _) rx_vgelu_f32(_, _, _)
+            rx_vpow_f32(_, _, _, _);
         crate::kernels::math =>
             rx_math_f32(_, _, _) rx_math_f64(_, _, _) rx_vmath_f32(_, _, _, _, _)
             rx_vmath_f64(_, _, _, _, _);
@@ -83,12 +87,13 @@ pub(crate) mod functions {
         crate::kernels::sweep => rx_sweep(_, _) => reach::sweep;
         crate::kernels::attention => rx_attention_f32(_, _) => reach::attention;
         crate::kernels::rows =>
-            rx_softmax_f32(_, _, _, _, _) => reach::softmax rx_log_softmax_f32(_, _, _, _, _) => reach::softmax
+            rx_softmax_f32(_, _, _, _, _) => reach::softmax
+            rx_log_softmax_f32(_, _, _, _, _) => reach::softmax
             rx_layer_norm_f32(_, _, _, _, _, _, _, _) => reach::layer_norm;
         crate::kernels::reduce => rx_reduce_f32(_, _, _, _, _, _, _);
         crate::kernels::strided =>
-            rx_copy_strided(_, _, _, _, _, _, _, _) => reach::copy rx_transpose(_, _, _, _, _, _, _)
-            rx_fill(_, _, _, _) rx_copy(_, _, _);
+            rx_copy_strided(_, _, _, _, _, _, _, _) => reach::copy
+            rx_transpose(_, _, _, _, _, _, _) rx_fill(_, _, _, _) rx_copy(_, _, _);
         crate::kernels::convert =>
             rx_vf16_to_f32(_, _, _) rx_vf32_to_f16(_, _, _) rx_vbf16_to_f32(_, _, _)
             rx_vf32_to_bf16(_, _, _);
