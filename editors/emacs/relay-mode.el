@@ -5,9 +5,11 @@
 
 ;;; Commentary:
 ;; Highlighting, indentation and comments for .relay files; the language server through eglot
-;; (part of Emacs 29) or lsp-mode.
+;; (part of Emacs 29) or lsp-mode, also for Python files in `relax-tvmscript-mode'.
 
 ;;; Code:
+
+(require 'python)
 
 (defvar relay-mode-syntax-table
   (let ((table (make-syntax-table)))
@@ -67,15 +69,22 @@
 ;;;###autoload
 (add-to-list 'auto-mode-alist '("\\.relay\\'" . relay-mode))
 
+;;;###autoload
+(define-derived-mode relax-tvmscript-mode python-mode "TVMScript"
+  "Major mode for Relax in TVMScript: Python, whose files are the server's in this mode only.")
+
 (with-eval-after-load 'eglot
-  (add-to-list 'eglot-server-programs '(relay-mode . ("relax-lsp"))))
+  (add-to-list 'eglot-server-programs '(relay-mode . ("relax-lsp")))
+  (add-to-list 'eglot-server-programs
+               '((relax-tvmscript-mode :language-id "tvmscript") . ("relax-lsp"))))
 
 (with-eval-after-load 'lsp-mode
   (when (fboundp 'lsp-register-client)
     (add-to-list 'lsp-language-id-configuration '(relay-mode . "relay"))
+    (add-to-list 'lsp-language-id-configuration '(relax-tvmscript-mode . "tvmscript"))
     (lsp-register-client
      (make-lsp-client :new-connection (lsp-stdio-connection '("relax-lsp"))
-                      :activation-fn (lsp-activate-on "relay")
+                      :activation-fn (lsp-activate-on "relay" "tvmscript")
                       :server-id 'relax-lsp))))
 
 (with-eval-after-load 'compile

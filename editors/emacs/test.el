@@ -72,5 +72,29 @@
         (set-buffer-modified-p nil)
         (eglot-shutdown (eglot-current-server))))))
 
+(ert-deftest relay-server-python ()
+  (skip-unless (and (getenv "RELAX_LSP") (require 'eglot nil t)))
+  (let* ((dir (make-temp-file "relax" t))
+         (file (expand-file-name "broken.py" dir))
+         (eglot-server-programs `(((relax-tvmscript-mode :language-id "tvmscript") . (,(getenv "RELAX_LSP")))))
+         (eglot-autoshutdown t)
+         (eglot-sync-connect 30))
+    (with-temp-file file
+      (insert "@I.ir_module\nclass Module:\n    @R.function\n    def main(x: R.Tensor((2,), \"float32\")):\n"
+              "        y = R.nn.relux(x)\n        return y\n"))
+    (with-current-buffer (find-file-noselect file)
+      (should (eq major-mode 'python-mode))
+      (relax-tvmscript-mode)
+      (unwind-protect
+          (progn
+            (apply #'eglot (eglot--guess-contact))
+            (should (eglot-managed-p))
+            (flymake-start)
+            (cl-loop repeat 200 until (flymake-diagnostics) do (accept-process-output nil 0.1))
+            (should (string-match-p "R\\.nn\\.relux"
+                                    (flymake-diagnostic-text (car (flymake-diagnostics))))))
+        (set-buffer-modified-p nil)
+        (eglot-shutdown (eglot-current-server))))))
+
 (ert-run-tests-batch-and-exit)
 ;;; test.el ends here

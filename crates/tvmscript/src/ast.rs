@@ -57,6 +57,10 @@ pub enum Operation {
 pub enum Node {
     /// A name.
     Name,
+    /// A name and those of its members: `R.nn.relu`.
+    Path,
+    /// A type that is written as the expression is that stands elsewhere.
+    Same(NodeId),
     /// An integer.
     Int,
     /// A float.
@@ -67,7 +71,7 @@ pub enum Node {
     Bool(bool),
     /// `None`.
     None,
-    /// `base.name`; the name's place.
+    /// `base.name` of what is no [`Node::Path`]; the name's place.
     Attr(NodeId, Span),
     /// `func(args)`.
     Call(NodeId, List),
@@ -179,6 +183,8 @@ pub struct Ast {
     pub params: Vec<Param>,
     /// Statements, in the order of the text.
     pub stmts: Vec<Stmt>,
+    /// What a [`Node::Same`] may stand for, in the order of the text.
+    pub shared: Vec<NodeId>,
 }
 
 impl Ast {
@@ -189,6 +195,10 @@ impl Ast {
     /// Where an expression stands.
     pub fn span(&self, id: NodeId) -> Span {
         self.spans[id.0 as usize]
+    }
+    /// Whether a [`Node::Same`] may stand for it.
+    pub fn is_shared(&self, id: NodeId) -> bool {
+        self.shared.binary_search(&id).is_ok()
     }
     /// The items of a tuple, list or dictionary.
     pub fn list(&self, list: List) -> &[NodeId] {

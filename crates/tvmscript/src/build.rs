@@ -63,13 +63,12 @@ pub struct Builder {
     /// Parts of the chains of operators that are open, and arguments of the calls that are.
     pub(crate) items: Vec<Item>,
     pub(crate) arguments: Vec<Arg>,
-}
-
-fn list_of<T>(pool: &mut Vec<T>, items: Vec<T>) -> List {
-    let start = pool.len() as u32;
-    let len = items.len() as u32;
-    pool.extend(items);
-    List { start, len }
+    /// Items of the lists that are open.
+    pub(crate) listed: Vec<NodeId>,
+    /// The type that the line has and a line before it had.
+    pub(crate) same: Option<NodeId>,
+    /// The type that the line has and lines behind it may have.
+    pub(crate) typed: Option<NodeId>,
 }
 
 impl Builder {
@@ -78,11 +77,44 @@ impl Builder {
         self.ast.spans.push(Span::new(start, end));
         NodeId(self.ast.nodes.len() as u32 - 1)
     }
-    pub(crate) fn list(&mut self, items: Vec<NodeId>) -> List {
-        list_of(&mut self.ast.lists, items)
+    /// An empty list.
+    pub(crate) fn nothing(&self) -> List {
+        List {
+            start: self.ast.lists.len() as u32,
+            len: 0,
+        }
     }
-    pub(crate) fn params(&mut self, items: Vec<Param>) -> List {
-        list_of(&mut self.ast.params, items)
+    /// Keeps the first item of a list; where it is.
+    pub(crate) fn first_item(&mut self, item: NodeId) -> u32 {
+        self.listed.push(item);
+        self.listed.len() as u32 - 1
+    }
+    pub(crate) fn item(&mut self, item: NodeId) {
+        self.listed.push(item);
+    }
+    /// The list of the items from a place among those that are kept on.
+    pub(crate) fn list(&mut self, from: u32) -> List {
+        let items = self.listed.drain(from as usize..);
+        let list = List {
+            start: self.ast.lists.len() as u32,
+            len: items.len() as u32,
+        };
+        self.ast.lists.extend(items);
+        list
+    }
+    pub(crate) fn no_params(&self) -> List {
+        List {
+            start: self.ast.params.len() as u32,
+            len: 0,
+        }
+    }
+    pub(crate) fn first_param(&mut self, param: Param) -> List {
+        self.param(self.no_params(), param)
+    }
+    pub(crate) fn param(&mut self, list: List, param: Param) -> List {
+        self.ast.params.push(param);
+        let len = list.len + 1;
+        List { len, ..list }
     }
     /// A call with the arguments from a place among those that are kept on.
     pub(crate) fn call(&mut self, func: NodeId, from: Option<u32>, start: u32, end: u32) -> NodeId {
@@ -106,6 +138,8 @@ impl Builder {
     pub(crate) fn begin(&mut self, line: Span) {
         self.items.clear();
         self.arguments.clear();
+        self.listed.clear();
+        self.typed = None;
         self.line = line;
         self.first = self.ast.nodes.len() as u32;
         self.opens = false;
@@ -185,19 +219,28 @@ impl Builder {
         };
         self.ast.stmts.push(stmt);
     }
-    /// A statement on a line of its own.
-    pub(crate) fn stmt(&mut self, (start, kind, end): (u32, StmtKind, u32)) {
+    /// A statement that is no head of a block.
+    pub(crate) fn stmt(&mut self, kind: StmtKind, start: u32, end: u32) {
         self.push(kind, Span::new(start, end));
+    }
+    /// A binding with its type, which other lines may have as well.
+    pub(crate) fn annotated(&mut self, target: NodeId, ty: NodeId, value: NodeId, l: u32, r: u32) {
+        self.typed = Some(ty);
+        self.stmt(StmtKind::Annotated(target, ty, Some(value)), l, r);
+    }
+    /// A type that a line before had.
+    pub(crate) fn known(&mut self, start: u32, end: u32) -> NodeId {
+        let node = self.same.map_or(Node::None, Node::Same);
+        self.node(node, start, end)
     }
     /// The head of a block.
     pub(crate) fn head(&mut self, kind: StmtKind) {
         self.opens = true;
         self.push(kind, self.line);
     }
-    /// The head of a block that is one statement on the same line.
-    pub(crate) fn inner(&mut self, kind: StmtKind, simple: (u32, StmtKind, u32)) {
-        self.push(kind, self.line);
-        self.stmt(simple);
+    /// The block of the head before is one statement on the same line.
+    pub(crate) fn inner(&mut self) {
+        self.opens = false;
         let n = self.ast.stmts.len();
         self.ast.stmts[n - 2].end = n as u32;
     }

@@ -1,10 +1,15 @@
 //! Text to logical lines: tokens, joined where a bracket is open, with the indentation's changes.
 //!
 //! Invariant: every line is looked at once, however it is broken; the work is linear in the text.
+//!
+//! Most bindings of a program have a type that others have as well. One that speaks of nothing but itself is one token from
+//! its second time on.
 
 use logos::Logos;
 use relax_base::{Diagnostic, SourceFile, Span};
+use rustc_hash::FxHashMap;
 
+use crate::ast::NodeId;
 use crate::codes;
 use crate::token::Tok;
 
@@ -22,6 +27,8 @@ pub(crate) struct Line {
     pub indent: bool,
     /// Whether it has a mistake that was reported: its tokens mean nothing.
     pub bad: bool,
+    /// What its [`Tok::Known`] stands for.
+    pub same: Option<NodeId>,
 }
 
 /// Reads logical lines one after another.
@@ -33,6 +40,9 @@ pub(crate) struct Lines<'s> {
     /// The first token of the next line, where that was read already.
     ahead: Option<Token>,
     brackets: Vec<(Tok, Span)>,
+    /// Types that were read, by their text, and how long the longest is.
+    types: FxHashMap<&'s str, NodeId>,
+    longest: usize,
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -44,6 +54,8 @@ impl<'s> Lines<'s> {
             columns: vec![(0, 0)],
             ahead: None,
             brackets: Vec::new(),
+            types: FxHashMap::default(),
+            longest: 0,
             diagnostics: Vec::new(),
         }
     }
@@ -83,6 +95,7 @@ impl<'s> Lines<'s> {
     pub fn next(&mut self, line: &mut Line) -> bool {
         line.tokens.clear();
         line.bad = false;
+        line.same = None;
         (line.dedents, line.indent) = (0, false);
         let mut bad = false;
         let first = loop {
@@ -141,6 +154,9 @@ impl<'s> Lines<'s> {
                 self.close(tok, Span::new(start, end), line);
             }
             line.tokens.push(token);
+            if let [(_, Tok::Name, _), (_, Tok::Colon, _)] = line.tokens[..] {
+                self.known_type(line);
+            }
             next = self.raw(bad);
         }
         if let Some(&(tok, span)) = self.brackets.first() {
@@ -157,6 +173,36 @@ impl<'s> Lines<'s> {
                 self.diagnostics.push(d);
             }
         }
+    }
+
+    /// Remembers the text of a type, which must mean the same on every line.
+    pub fn remember(&mut self, span: Span, id: NodeId) -> bool {
+        let text = self.file.slice(span);
+        self.longest = self.longest.max(text.len());
+        self.types.insert(text, id).is_none()
+    }
+
+    /// Takes the type of a binding where it is written as one before was. The text up to ` = ` was tokens then, so it is
+    /// the same ones now.
+    fn known_type(&mut self, line: &mut Line) {
+        let rest = self.lexer.remainder();
+        let text = rest.trim_start_matches(' ').as_bytes();
+        // No further than the longest one: lines without `=` are not searched to the end of the text.
+        let near = &text[..text.len().min(self.longest + 3)];
+        let mut signs = memchr::memchr_iter(b'=', near);
+        let Some(at) =
+            signs.find(|&i| i > 0 && near[i - 1] == b' ' && near.get(i + 1) == Some(&b' '))
+        else {
+            return;
+        };
+        let skip = rest.len() - text.len();
+        let Some(&id) = self.types.get(&rest[skip..skip + at - 1]) else {
+            return;
+        };
+        let start = self.file.start + (self.lexer.span().end + skip) as u32;
+        self.lexer.bump(skip + at - 1);
+        line.tokens.push((start, Tok::Known, start + at as u32 - 1));
+        line.same = Some(id);
     }
 
     /// The place behind the last character of a line that is no white space.

@@ -3,7 +3,7 @@
 use lalrpop_util::{ParseError, lalrpop_mod};
 use relax_base::{Diagnostic, SourceFile, Span};
 
-use crate::ast::{Ast, NodeId, Stmt, StmtKind};
+use crate::ast::{Ast, Node, NodeId, Stmt, StmtKind};
 use crate::build::Builder;
 use crate::codes;
 use crate::lines::{Line, Lines, Token};
@@ -14,6 +14,9 @@ lalrpop_mod!(
     grammar,
     "/tvmscript.rs"
 );
+
+/// How long a type may be that is kept by its text.
+const LONGEST_TYPE: usize = 200;
 
 /// What a text was read as.
 #[derive(Debug)]
@@ -69,12 +72,21 @@ pub fn parse(file: &SourceFile) -> Parsed {
         }
         let first_stmt = builder.ast.stmts.len();
         builder.begin(place);
+        builder.same = line.same;
         let done = !line.bad && {
             let end = place.end;
             line.tokens.push((end, Tok::End, end));
             let tokens = line.tokens.iter().copied();
             match parser.parse(&mut builder, tokens) {
-                Ok(()) => true,
+                Ok(()) => {
+                    if let Some(ty) = builder.typed
+                        && closed(file, &builder.ast, builder.first, ty)
+                        && lines.remember(builder.ast.span(ty), ty)
+                    {
+                        builder.ast.shared.push(ty);
+                    }
+                    true
+                }
                 Err(e) => {
                     lines.diagnostics.push(unexpected(file, &line.tokens, e));
                     false
@@ -124,6 +136,33 @@ fn imports(file: &SourceFile, line: &Line) -> bool {
     line.tokens.first().is_some_and(|t| {
         t.1 == Tok::Reserved && matches!(file.slice(Span::new(t.0, t.2)), "import" | "from")
     })
+}
+
+/// Whether a type, the last of the nodes from one on, speaks of nothing but itself: it has no names of dimensions.
+fn closed(file: &SourceFile, ast: &Ast, first: u32, ty: NodeId) -> bool {
+    let text = file.slice(ast.span(ty));
+    let plain = |i: usize| match ast.nodes[i] {
+        Node::Path => file.slice(ast.spans[i]).starts_with("R."),
+        Node::Str => {
+            let text = file.slice(ast.spans[i]);
+            let name = text.trim_matches(['"', '\'']);
+            name.parse::<relax_tensor::DType>().is_ok()
+        }
+        node => matches!(
+            node,
+            Node::Int
+                | Node::Bool(_)
+                | Node::None
+                | Node::Tuple(_)
+                | Node::List(_)
+                | Node::Call(..)
+        ),
+    };
+    // The first node is the name that has the type.
+    matches!(ast.node(ty), Node::Call(..))
+        && text.len() <= LONGEST_TYPE
+        && !text.contains(['\n', '\r'])
+        && (first as usize + 1..=ty.0 as usize).all(plain)
 }
 
 fn bad(builder: &mut Builder, span: Span) {
@@ -220,7 +259,7 @@ fn unexpected(file: &SourceFile, tokens: &[Token], error: ParseError<u32, Tok, (
     }
     let message = match tok {
         Tok::End => "the line ends too early".to_owned(),
-        Tok::Name | Tok::Int | Tok::Float | Tok::Str => {
+        Tok::Name | Tok::Path | Tok::Int | Tok::Float | Tok::Str => {
             format!(
                 "unexpected {} `{}`",
                 tok.describe().trim_start_matches("a "),
@@ -305,5 +344,8 @@ fn keyword(tok: Tok) -> bool {
 }
 
 fn starts_value(tok: Tok) -> bool {
-    matches!(tok, Tok::Name | Tok::Int | Tok::Float | Tok::Str)
+    matches!(
+        tok,
+        Tok::Name | Tok::Path | Tok::Int | Tok::Float | Tok::Str
+    )
 }

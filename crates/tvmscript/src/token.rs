@@ -73,6 +73,9 @@ pub enum Tok {
 
     #[regex(r"[\p{XID_Start}_]\p{XID_Continue}*", priority = 1)]
     Name,
+    /// Names with dots between them and nothing else: `R.nn.relu`.
+    #[regex(r"[\p{XID_Start}_]\p{XID_Continue}*(\.[\p{XID_Start}_]\p{XID_Continue}*)+")]
+    Path,
     #[regex(r"[0-9][0-9_]*", priority = 3)]
     #[regex(r"0[xX][0-9a-fA-F_]+")]
     Int,
@@ -154,6 +157,8 @@ pub enum Tok {
     Gt,
     #[token(">=")]
     Ge,
+    /// A type that was read before, in the same words.
+    Known,
     /// The end of a logical line.
     End,
 }
@@ -182,7 +187,8 @@ impl Tok {
     pub fn describe(self) -> &'static str {
         match self {
             Tok::Newline | Tok::End => "the end of the line",
-            Tok::Name => "a name",
+            Tok::Name | Tok::Path => "a name",
+            Tok::Known => "a type",
             Tok::Int | Tok::Float => "a number",
             Tok::Str | Tok::OpenStr => "a string",
             Tok::Reserved => "a word that Python keeps for itself",

@@ -136,6 +136,9 @@ impl Reader<'_> {
             StmtKind::Annotated(target, ty, value) => {
                 self.eval_from(stmt, target.0 + 1);
                 let (annotation, at) = (self.take(ty), self.ast.span(ty));
+                if let (Val::Type(t), true) = (&annotation, self.ast.is_shared(ty)) {
+                    self.types.insert(ty, *t);
+                }
                 let scalar = self.scalar_annotation(&annotation);
                 let ty = scalar.or_else(|| self.annotation(annotation, at));
                 match value {

@@ -24,7 +24,13 @@ impl Reader<'_> {
     pub(super) fn eval(&mut self, id: NodeId) -> Val {
         let span = self.ast.span(id);
         match self.ast.node(id) {
-            Node::Name => self.name(id),
+            Node::Name => self.name(self.text(span), span),
+            Node::Path => self.path(span),
+            Node::Same(other) => match self.types.get(&other) {
+                Some(&t) => Val::Type(t),
+                // Mistakes are told at each place.
+                None => self.again(id),
+            },
             Node::Int => match strings::integer(self.text(span)) {
                 Some(i) => Val::Int(i),
                 None => self.error(codes::CONSTANT, span, "the integer does not fit in 64 bits"),
@@ -78,9 +84,29 @@ impl Reader<'_> {
             .collect()
     }
 
-    fn name(&mut self, id: NodeId) -> Val {
-        let span = self.ast.span(id);
+    /// A name and those of its members.
+    fn path(&mut self, span: relax_base::Span) -> Val {
         let text = self.text(span);
+        let Some((root, mut rest)) = text.split_once('.') else {
+            return Val::Bad;
+        };
+        let mut end = span.start + root.len() as u32;
+        let mut val = self.name(root, relax_base::Span::new(span.start, end));
+        if let Val::Path(_) = val {
+            return Val::Path(Symbol::new(text));
+        }
+        while !rest.is_empty() {
+            let (name, behind) = rest.split_once('.').unwrap_or((rest, ""));
+            let from = end + 1;
+            end = from + name.len() as u32;
+            let name = relax_base::Span::new(from, end);
+            val = self.attribute(val, name, relax_base::Span::new(span.start, end));
+            rest = behind;
+        }
+        val
+    }
+
+    fn name(&mut self, text: &str, span: relax_base::Span) -> Val {
         let name = Symbol::new(text);
         if let Some(val) = self.names.get(&name) {
             return match val {

@@ -31,6 +31,11 @@ const BUILTIN: [&str; 14] = [
     "self",
 ];
 
+/// The name that a path begins with.
+pub(super) fn root(path: &str) -> &str {
+    path.split_once('.').map_or(path, |(root, _)| root)
+}
+
 impl Reader<'_> {
     /// A function that is not Relax's.
     pub(super) fn other_item(&mut self, item: usize, first: u32, at: u32) {
@@ -88,7 +93,7 @@ impl Reader<'_> {
                 }
             };
             match self.ast.nodes[i as usize] {
-                Node::Name => add(Symbol::new(text), self),
+                Node::Name | Node::Path => add(Symbol::new(root(text)), self),
                 // Dimensions may be written as strings.
                 Node::Str if text.len() < 200 => {
                     for word in text
@@ -229,9 +234,12 @@ impl Reader<'_> {
         let mut missing = Vec::new();
         for i in range {
             let span = self.ast.spans[i as usize];
-            let name = self.text(span);
+            let name = root(self.text(span));
             let known = bound.contains(name) || ROOTS.contains(&name) || BUILTIN.contains(&name);
-            if matches!(self.ast.nodes[i as usize], Node::Name) && !known && !targets.contains(&i) {
+            if matches!(self.ast.nodes[i as usize], Node::Name | Node::Path)
+                && !known
+                && !targets.contains(&i)
+            {
                 let symbol = Symbol::new(name);
                 if !self.type_vars.contains_key(&symbol)
                     && !self.names.contains_key(&symbol)

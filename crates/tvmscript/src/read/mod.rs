@@ -77,6 +77,8 @@ struct Reader<'s> {
     /// Variables that are bound to tuples.
     tuples: rustc_hash::FxHashSet<relax_ir::VarId>,
     metadata: meta::Section,
+    /// Types that are written more than once, by the first one's expression.
+    types: FxHashMap<NodeId, relax_ir::TypeId>,
     /// What the expressions of the statement stand for.
     vals: Vec<Val>,
     /// The node behind `vals[0]`.
@@ -107,6 +109,7 @@ impl<'s> Reader<'s> {
             spelled: FxHashMap::default(),
             tuples: rustc_hash::FxHashSet::default(),
             metadata: meta::Section::default(),
+            types: FxHashMap::default(),
             vals: Vec::new(),
             first: 0,
             quiet: false,

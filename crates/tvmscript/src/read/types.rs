@@ -8,6 +8,7 @@ use relax_tensor::DType;
 use super::Reader;
 use super::calls::Given;
 use super::value::Val;
+use crate::ast::NodeId;
 use crate::codes;
 
 const ELEMENT_TYPES: [&str; 14] = [
@@ -213,6 +214,26 @@ impl Reader<'_> {
         }
     }
 
+    /// What an expression stands for that was read behind those of the statement; their operands are kept aside meanwhile.
+    fn aside(&mut self, from: u32, id: NodeId) -> Val {
+        let (vals, first, quiet) = (std::mem::take(&mut self.vals), self.first, self.quiet);
+        self.eval_range(from, id.0 + 1);
+        let val = self.take(id);
+        (self.vals, self.first, self.quiet) = (vals, first, quiet);
+        val
+    }
+
+    /// What a type stands for that is written as another one is, which has no meaning that holds here.
+    pub(super) fn again(&mut self, id: NodeId) -> Val {
+        let span = self.ast.span(id);
+        let from = self.ast.nodes.len() as u32;
+        let text = self.text(span);
+        match crate::parse::expression(&mut self.ast, text, span.start) {
+            Some(id) => self.aside(from, id),
+            None => Val::Bad,
+        }
+    }
+
     /// One dimension.
     pub(super) fn dim(&mut self, val: Val, span: Span) -> Option<Dim> {
         match val {
@@ -241,10 +262,8 @@ impl Reader<'_> {
             self.error(codes::SYNTAX, span, format!("`{text}` is no dimension"));
             return None;
         };
-        // The operands of the statement are kept aside meanwhile.
-        let (vals, first, quiet) = (std::mem::take(&mut self.vals), self.first, self.quiet);
         for i in from..=id.0 {
-            use crate::ast::{Node, NodeId};
+            use crate::ast::Node;
             // The text is that of the string: escapes have no place in it.
             let node = self.ast.node(NodeId(i));
             if let (Node::Name, Some(_)) = (node, &self.signature) {
@@ -262,9 +281,7 @@ impl Reader<'_> {
                 }
             }
         }
-        self.eval_range(from, id.0 + 1);
-        let val = self.take(id);
-        (self.vals, self.first, self.quiet) = (vals, first, quiet);
+        let val = self.aside(from, id);
         let span = self.ast.span(id);
         if let Val::Str(_) = val {
             self.wrong(&val, span, "a dimension");

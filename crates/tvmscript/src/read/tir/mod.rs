@@ -205,7 +205,7 @@ impl<'s> Lower<'_, 's> {
             };
             if dtype == "handle" {
                 self.names.insert(name, Named::Handle(i));
-            } else if matches!(self.ast.node(ty), Node::Attr(..)) {
+            } else if matches!(self.ast.node(ty), Node::Path | Node::Attr(..)) {
                 let dtype = scalar::element(dtype)?;
                 let buf = self.buffer(name, dtype, Vec::new(), Role::Input);
                 self.params[i] = Some(buf);

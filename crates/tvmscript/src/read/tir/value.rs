@@ -77,7 +77,12 @@ impl<'s> Lower<'_, 's> {
     fn value(&mut self, id: NodeId) -> Out<Tv<'s>> {
         let span = self.ast.span(id);
         Ok(match self.ast.node(id) {
-            Node::Name => self.name(id),
+            Node::Name => self.name(self.slice(span)),
+            Node::Path => match self.name(crate::read::keep::root(self.slice(span))) {
+                Tv::Path(_) => Tv::Path(self.slice(span)),
+                _ => return Err("a member of a value"),
+            },
+            Node::Same(_) => return Err("a type of Relax"),
             Node::Int => {
                 let value = strings::integer(self.slice(span)).ok_or("an integer of more bits")?;
                 Tv::Number(Sc::literal(value))
@@ -119,8 +124,7 @@ impl<'s> Lower<'_, 's> {
         })
     }
 
-    fn name(&mut self, id: NodeId) -> Tv<'s> {
-        let text = self.node_text(id);
+    fn name(&mut self, text: &'s str) -> Tv<'s> {
         match self.names.get(text) {
             Some(Named::Number(n)) => return Tv::Number(n.clone()),
             Some(Named::Buffer(b)) => return Tv::Named(*b),
