@@ -3,6 +3,7 @@
 //! [`object`] gives the bytes of an object file, [`Jit`] the same code in memory.
 
 mod alike;
+mod demote;
 mod described;
 mod effort;
 mod env;
