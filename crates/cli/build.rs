@@ -8,6 +8,18 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     version();
     carried();
+    fixed();
+}
+
+/// Executables lie at a fixed address: each table of functions and names is right as it stands in the file, where the
+/// loader would otherwise write 40,000 addresses into 200 pages before a tool begins, more than half of its start.
+fn fixed() {
+    let gnu = env("CARGO_CFG_TARGET_OS") == "linux" && env("CARGO_CFG_TARGET_ENV") == "gnu";
+    let known = ["x86_64", "aarch64"].contains(&env("CARGO_CFG_TARGET_ARCH").as_str());
+    let features = std::env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
+    if gnu && known && !features.split(',').any(|f| f == "crt-static") {
+        println!("cargo:rustc-link-arg-bins=-no-pie");
+    }
 }
 
 /// Locates the runtime library that relaxc embeds: among the libraries it is built with. Its file

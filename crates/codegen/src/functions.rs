@@ -15,6 +15,7 @@ use cranelift_codegen::isa::{OwnedTargetIsa, TargetIsa};
 use cranelift_module::{FuncId, Module, ModuleReloc, ModuleRelocTarget};
 
 use crate::alike::{self, Definition, Given, Job};
+use crate::demote::demote;
 use crate::effort::{self, Effort};
 
 /// Instructions that one more thread is worth starting for: it costs some 50 µs, they 10 ms.
@@ -81,6 +82,9 @@ impl Batch {
                 context.clear();
                 context.set_disasm(self.listings);
                 std::mem::swap(&mut context.func, &mut **f);
+                if w.effort == Effort::Least {
+                    demote(&mut context.func);
+                }
                 *work = Work::Done(compile(&mut context, &**isa, w.id));
             }
         }

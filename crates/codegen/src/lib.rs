@@ -4,6 +4,7 @@
 
 mod alike;
 mod data;
+mod demote;
 mod described;
 mod effort;
 mod env;

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use crate::Children;
 use relax_tensor::DType;
 
 use crate::{Buf, UnOp};
@@ -332,14 +333,20 @@ impl Ex {
         Ex::float(self.dtype(), value)
     }
     /// Direct sub-expressions, in order.
-    pub fn children(&self) -> Vec<&Ex> {
+    pub fn children(&self) -> Children<'_> {
         match &self.0.kind {
-            ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) => vec![],
-            ExKind::Load(_, ix) => ix.iter().collect(),
-            ExKind::Unary(_, a) | ExKind::Cast(a) | ExKind::Reinterpret(a) => vec![a],
-            ExKind::Binary(_, a, b) => vec![a, b],
-            ExKind::Select(c, a, b) => vec![c, a, b],
+            ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) => Children::of(&[], [self; 3], 0),
+            ExKind::Load(_, ix) => Children::of(ix, [self; 3], ix.len()),
+            ExKind::Unary(_, a) | ExKind::Cast(a) | ExKind::Reinterpret(a) => {
+                Children::of(&[], [a; 3], 1)
+            }
+            ExKind::Binary(_, a, b) => Children::of(&[], [a, b, b], 2),
+            ExKind::Select(c, a, b) => Children::of(&[], [c, a, b], 3),
         }
+    }
+    /// Whether somebody else refers to the node, too. One that only its parent has is reached once from there.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
     }
     /// The same node over other sub-expressions (as many as [`Ex::children`] gave), folded anew.
     pub fn with_children(&self, mut new: Vec<Ex>) -> Ex {

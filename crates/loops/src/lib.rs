@@ -12,6 +12,7 @@
 pub mod attention;
 mod bounds;
 mod build;
+mod children;
 pub mod compose;
 mod digits;
 pub mod epilogue;
@@ -37,6 +38,7 @@ mod whole;
 
 pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
+pub use children::Children;
 pub use digits::Digits;
 pub use exec::{ExecError, ExecFault, execute, execute_for, scalar};
 pub use expr::{BinOp, Ex, ExKind, Operand, Var};

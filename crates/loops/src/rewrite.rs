@@ -11,29 +11,41 @@ use crate::{BinOp, Ex, ExKind, Stmt, Var};
 /// Rebuilds `root` bottom-up. `leave` sees every node after its children were rewritten, and gives
 /// what stands in its place (`None` keeps it).
 pub fn map_expr(root: &Ex, mut leave: impl FnMut(&Ex) -> Option<Ex>) -> Ex {
+    // What several refer to is rewritten once; nodes made on the way stand in the order in which their parents want them.
     let mut done: FxHashMap<usize, Ex> = FxHashMap::default();
+    let mut made: Vec<Ex> = Vec::new();
     let mut work = vec![(root, false)];
     while let Some((e, ready)) = work.pop() {
-        if done.contains_key(&e.addr()) {
+        let shared = e.is_shared();
+        if shared
+            && !ready
+            && let Some(known) = done.get(&e.addr())
+        {
+            made.push(known.clone());
             continue;
         }
         let children = e.children();
         if !ready && !children.is_empty() {
             work.push((e, true));
-            work.extend(children.into_iter().map(|c| (c, false)));
+            work.extend(children.map(|c| (c, false)));
             continue;
         }
-        let new: Vec<Ex> = children.iter().map(|c| done[&c.addr()].clone()).collect();
-        let same = new.iter().zip(&children).all(|(n, c)| n.addr() == c.addr());
-        let rebuilt = if same {
+        // The last child was rewritten first.
+        let begin = made.len() - children.len();
+        let mut pairs = made[begin..].iter().rev().zip(children);
+        let rebuilt = if pairs.all(|(n, c)| n.addr() == c.addr()) {
+            made.truncate(begin);
             e.clone()
         } else {
-            e.with_children(new)
+            e.with_children(made.drain(begin..).rev().collect())
         };
         let result = leave(&rebuilt).unwrap_or(rebuilt);
-        done.insert(e.addr(), result);
+        if shared {
+            done.insert(e.addr(), result.clone());
+        }
+        made.push(result);
     }
-    done[&root.addr()].clone()
+    made.pop().unwrap_or_else(|| root.clone())
 }
 
 /// Puts expressions in the place of variables.
@@ -46,14 +58,22 @@ pub fn substitute(root: &Ex, of: &dyn Fn(Var) -> Option<Ex>) -> Ex {
 
 /// Visits every node once, children before parents.
 pub fn visit_expr<'e>(root: &'e Ex, mut see: impl FnMut(&'e Ex)) {
+    if root.children().is_empty() {
+        return see(root);
+    }
     let mut seen = rustc_hash::FxHashSet::default();
     let mut work = vec![(root, false)];
     while let Some((e, ready)) = work.pop() {
         if ready {
             see(e);
-        } else if seen.insert(e.addr()) {
+        } else if !e.is_shared() || seen.insert(e.addr()) {
+            let children = e.children();
+            if children.is_empty() {
+                see(e);
+                continue;
+            }
             work.push((e, true));
-            work.extend(e.children().into_iter().rev().map(|c| (c, false)));
+            work.extend(children.rev().map(|c| (c, false)));
         }
     }
 }

@@ -107,41 +107,35 @@ fn unpack(raw: &[u8], bits: usize, count: usize, signed: bool) -> Vec<u8> {
 
 /// Returns the elements from the field for their type, as bytes.
 fn from_fields(t: &TensorProto, elem: Elem, dtype: DType, need: usize) -> R<Bytes> {
-    let mut out: Vec<u8> = Vec::with_capacity(need.min(1 << 24));
-    match elem.0 {
-        1 => t
-            .float_data
-            .iter()
-            .for_each(|v| out.extend(v.to_le_bytes())),
-        7 => t
-            .int64_data
-            .iter()
-            .for_each(|v| out.extend(v.to_le_bytes())),
-        11 => t
-            .double_data
-            .iter()
-            .for_each(|v| out.extend(v.to_le_bytes())),
-        12 => t
-            .uint64_data
-            .iter()
-            .for_each(|v| out.extend((*v as u32).to_le_bytes())),
-        13 => t
-            .uint64_data
-            .iter()
-            .for_each(|v| out.extend(v.to_le_bytes())),
-        // In the other fields each number is an element, or a byte shared by several.
+    let out = match elem.0 {
+        1 => in_bytes(&t.float_data, |v| v.to_le_bytes()),
+        7 => in_bytes(&t.int64_data, |v| v.to_le_bytes()),
+        11 => in_bytes(&t.double_data, |v| v.to_le_bytes()),
+        12 => in_bytes(&t.uint64_data, |v| (v as u32).to_le_bytes()),
+        13 => in_bytes(&t.uint64_data, |v| v.to_le_bytes()),
+        // In the others each number is an element, or the byte that several share.
         _ => {
-            let size = if packed_bits(elem).is_some() {
-                1
-            } else {
-                dtype.size()
+            let size = match packed_bits(elem) {
+                Some(_) => 1,
+                None => dtype.size().min(4),
             };
+            let mut out: Vec<u8> = Vec::with_capacity(need.min(1 << 24));
             for v in &t.int32_data {
-                out.extend(&v.to_le_bytes()[..size.min(4)]);
+                out.extend(&v.to_le_bytes()[..size]);
             }
+            out
         }
-    }
+    };
     Ok(out.into())
+}
+
+/// Numbers as bytes, one beside the other.
+fn in_bytes<T: Copy, const N: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
+    let mut out = vec![0; N * numbers.len()];
+    for (to, &v) in out.chunks_exact_mut(N).zip(numbers) {
+        to.copy_from_slice(&bytes(v));
+    }
+    out
 }
 
 fn external(t: &TensorProto, need: usize, files: Files<'_>) -> R<Bytes> {

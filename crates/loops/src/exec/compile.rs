@@ -137,7 +137,7 @@ impl<'a> Compiler<'a> {
                 let load = matches!(e.kind(), ExKind::Load(..));
                 self.loads.insert(e.addr(), load);
             } else if ready {
-                let any = children.iter().any(|c| self.loads[&c.addr()]);
+                let any = children.clone().any(|c| self.loads[&c.addr()]);
                 self.loads.insert(e.addr(), any);
             } else {
                 work.push((e, true));
