@@ -31,8 +31,8 @@ impl Default for Front {
 }
 
 impl Sink<'_> {
-    /// The last break that is certain to be one and that nothing looks back at: text follows it, more than fits into a
-    /// line, in the group that it belongs to.
+    /// The last break that is certain to be one and that nothing looks back at: text follows it,
+    /// more than fits into a line, in the group that it belongs to.
     pub(super) fn last_certain_break(&self) -> Option<usize> {
         let (mut behind, mut closed) = (0usize, 0usize);
         let (mut shown, mut broken) = (false, false);
@@ -57,7 +57,8 @@ impl Sink<'_> {
         None
     }
 
-    /// Removes the operations up to a break, except for those whose groups and nests reach behind it.
+    /// Removes the operations up to a break, except where groups and nests begin that reach behind
+    /// it.
     pub(super) fn forget(&mut self, at: usize) {
         let mut open = Vec::new();
         let mut text = 0;

@@ -1,8 +1,8 @@
 //! Laying one chunk out: which groups break, by the crate `pretty`.
 //!
 //! The operations become a document in an arena that lives as long as the chunk: texts are borrowed
-//! from the chunk's buffer, and whoever reads the document finds its parts in the order of the text,
-//! one at a time ([`document`] builds it from the end).
+//! from the chunk's buffer, and whoever reads the document meets its parts in the order of the
+//! text, one at a time ([`document`] builds it from the end).
 //!
 //! Invariant: nothing recurses over the depth of the operations. `pretty` keeps lists of what is
 //! still to be done, the arena drops its nodes one by one, and frames here are a list as well.
@@ -131,8 +131,8 @@ fn document<'a>(arena: &'a Arena<'a, Verbatim>, chunk: &Chunk<'a>) -> Node<'a> {
     node(Doc::Append(column, rest))
 }
 
-/// A text with line breaks: no group around it is flat, what it is measured as includes what stands behind it
-/// (`tail` in all), and the line goes on at the column where its last one ends.
+/// A text with line breaks: no group around it is flat, what it is measured as includes what stands
+/// behind it (`tail` in all), and the line goes on at the column where its last one ends.
 fn verbatim<'a>(
     arena: &'a Arena<'a, Verbatim>,
     text: &'a str,
