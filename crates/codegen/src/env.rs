@@ -66,8 +66,6 @@ const IMPORTS: &[(&str, &str)] = &[
     ("rx_pick", "pp>i"),
     ("rx_contract", "pp>i"),
     ("rx_copy_strided", "piippppp>i"),
-    ("rx_f16_to_f32", "i>f"),
-    ("rx_f32_to_f16", "f>i"),
     ("rx_ipow", "ll>l"),
     ("memcpy", "ppl>p"),
     ("memset", "pil>p"),

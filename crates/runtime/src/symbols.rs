@@ -38,7 +38,7 @@ table! {
     crate::reach => rx_check_reach;
     crate::given => rx_check_value;
     crate::profile => rx_profile_begin rx_profile_end rx_profile_row rx_profile_clear;
-    crate::scalar => rx_f16_to_f32 rx_f32_to_f16 rx_ipow;
+    crate::scalar => rx_ipow;
     crate::threads => rx_parallel_for;
     crate::kernels::simd => rx_isa;
     crate::kernels::gemm => rx_gemm_f32 rx_batch_gemm_f32;
