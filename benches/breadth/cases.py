@@ -1,74 +1,7 @@
-"""The cells of the breadth bench: an operator, an element type and a shape class each, with what it is in numpy and, where
-there is one, as a node of ONNX."""
-import zlib
-
+"""Cells of the breadth bench that were named: operators as networks have them, and what was slow once."""
 import numpy as np
 
-#: Element types by numpy's names.
-TYPES = ["float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "uint8", "bool"]
-
-
-class Narrow(np.ndarray):
-    """The upper halves of float32: bfloat16, for which numpy has no type."""
-
-
-def is_narrow(v):
-    return isinstance(v, Narrow)
-
-
-def widened(bits):
-    return (np.asarray(bits).astype(np.uint32) << 16).view(np.float32)
-
-
-def narrowed(v):
-    """To the nearest, ties to even."""
-    bits = np.ascontiguousarray(v, dtype=np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(Narrow)
-
-
-class Case:
-    """`text` is the body of a function over the inputs by name; `node` is (operator, attributes) of ONNX over the same
-    inputs, or over those of `feed`."""
-
-    def __init__(self, group, name, body, inputs, reference=None, node=None, feed=None, extra=()):
-        self.group, self.name, self.body, self.inputs = group, name, body, inputs
-        self.reference, self.node, self.feed, self.extra = reference, node, feed, extra
-
-    def telling(self):
-        """The case with operands that a narrower type cannot tell apart; `None` where no operand has 64 bits. What is
-        only looked up (`extra`) stays."""
-        if not any(v.dtype in (np.float64, np.int64) for v in self.inputs.values()):
-            return None
-        inputs = {k: beyond(v) for k, v in self.inputs.items()}
-        return Case(self.group, self.name, self.body, inputs, self.reference, self.node, self.feed, self.extra)
-
-    def relay(self):
-        def ty(v):
-            shape = ", ".join(map(str, v.shape)) + ("," if v.ndim == 1 else "")
-            return f"Tensor[({shape}), {'bfloat16' if is_narrow(v) else v.dtype.name}]"
-        params = ", ".join(f"%{k}: {ty(v)}" for k, v in self.inputs.items())
-        return f'#[version = "0.0.5"]\ndef @main({params}) {{\n  {self.body}\n}}\n'
-
-
-def array(seed, dtype, *shape, low=-4, high=5):
-    random = np.random.default_rng(zlib.crc32(f"{seed}{dtype}{shape}".encode()))
-    if dtype == "bool":
-        return random.integers(0, 2, shape).astype(bool)
-    if dtype == "bfloat16":
-        return narrowed(random.standard_normal(shape))
-    if dtype.startswith("float"):
-        return random.standard_normal(shape).astype(dtype)
-    return random.integers(0 if dtype.startswith("u") else low, high, shape).astype(dtype)
-
-
-def beyond(v):
-    """Numbers of 64 bits like those given that lose something in 32: integers beyond 2^32 whose lower halves are all the
-    same (and no zero, by which one may have to divide), floats a little more than the same few decimals."""
-    if v.dtype == np.int64:
-        return v * 2**33 + 3
-    if v.dtype == np.float64:
-        return np.round(v, 1) + 1e-10 * np.random.default_rng(v.size).random(v.shape)
-    return v
+from values import TYPES, Case, array, narrowed, widened
 
 
 def windows(x, k, stride, axes):

@@ -10,7 +10,7 @@ class Cell:
 
     def __init__(self, kept):
         self.threads, self.group, self.name, self.times = (kept[k] for k in ("threads", "group", "name", "times"))
-        self.narrower = kept.get("narrower", [])
+        self.narrower, self.share = kept.get("narrower", []), kept.get("share")
         peers = {k: v for k, v in self.times.items() if k not in ("relax", "before")}
         self.fastest = min(peers, key=peers.get) if peers else None
         self.ratio = peers[self.fastest] / self.times["relax"] if peers else None
@@ -20,13 +20,19 @@ def shown(seconds):
     return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"
 
 
+#: The share of the machine that a cell without a peer is to have.
+GOAL = 0.25
+
+
 def summary(cells):
     ratios = [c.ratio for c in cells if c.ratio]
+    alone = [c.share for c in cells if not c.ratio and c.share]
     if not ratios:
-        return "no cells with a peer"
+        return f"no cells with a peer, {len(alone)} without one, {sum(s < GOAL for s in alone)} of these with a share below {GOAL}"
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return (f"{len(ratios)} cells with a peer, geometric mean {mean:.2f}; {sum(r < 0.8 for r in ratios)} below 0.8, "
-            f"{sum(r < 0.5 for r in ratios)} below 0.5")
+            f"{sum(r < 0.5 for r in ratios)} below 0.5; {len(alone)} cells without one, "
+            f"{sum(s < GOAL for s in alone)} of these with a share below {GOAL}")
 
 
 def processor():
@@ -44,7 +50,7 @@ def processor():
 
 
 def colour(ratio):
-    """From red (a tenth) by white (equal) to blue (ten times)."""
+    """From red (a tenth) by white (equal) to blue (ten times); grey where there is none."""
     if ratio is None:
         return "#cccccc"
     x = max(-1.0, min(1.0, math.log10(ratio)))
@@ -77,7 +83,9 @@ def write(folder, cells):
     counts = sorted({c.threads for c in cells})
     lines = ["# Breadth", "",
              "One operator at a time beside numpy, ONNX Runtime and OpenVINO: the least time of all rounds, in which the "
-             "systems took turns. *Ratio*: the fastest peer's time by ours, so more than 1 is faster. Made by "
+             "systems took turns. *Ratio*: the fastest peer's time by ours, so more than 1 is faster. *Share*: what our time "
+             "makes of the machine, the greater of the bytes by what a copy of as many moves and of the arithmetic of products by "
+             "what those of numpy reach. Made by "
              f"`python3 benches/breadth/run.py` on {processor()}.", "",
              "![each operator's cases, coloured by their ratio](breadth.svg)", ""]
     for threads in counts:
@@ -90,11 +98,12 @@ def write(folder, cells):
         lines += [f"{system} computes these in a narrower type than theirs, which is another task, and is no peer there: "
                   f"{', '.join(f'{c.group} {c.name}' for c in some if system in c.narrower)}.\n"
                   for system in sorted({s for c in some for s in c.narrower})]
-        lines += ["| operator | case | time | fastest peer | ratio |", "|---|---|---|---|---|"]
+        lines += ["| operator | case | time | fastest peer | ratio | share |", "|---|---|---|---|---|---|"]
         for c in some:
             peer = f"{c.fastest}, {shown(c.times[c.fastest])}" if c.fastest else "–"
             ratio = f"{c.ratio:.2f}" if c.ratio else "–"
-            lines.append(f"| `{c.group}` | {c.name} | {shown(c.times['relax'])} | {peer} | {ratio} |")
+            part = f"{c.share:.2f}" if c.share else "–"
+            lines.append(f"| `{c.group}` | {c.name} | {shown(c.times['relax'])} | {peer} | {ratio} | {part} |")
         lines.append("")
     (folder / "breadth.md").write_text("\n".join(lines).rstrip() + "\n")
     (folder / "breadth.svg").write_text(picture(cells))

@@ -2,12 +2,21 @@
 """Times one operator at a time, over element types and classes of shapes, beside numpy, ONNX Runtime and OpenVINO, and
 writes docs/breadth.md and docs/breadth.svg.
 
-usage: run.py [--bin DIR] [--before DIR] [--threads N] [--rounds N] [--minutes N] [--only TEXT,…] [--again] [--no-page]
+usage: run.py [--bin DIR] [--before DIR] [--threads N] [--rounds N] [--minutes N] [--every N] [--only TEXT,…] [--quick]
+              [--again] [--no-page]
 
 Each cell's systems take turns: in every round each of them runs for a while, and what counts is the least time of all
 rounds. Medians of wall time would tell how busy the machine was. Results are compared with numpy's. With `--before` the
 tools of another build take turns, too. A system that computes a cell of 64 bits in fewer is none of its peers: operands
 that only the whole type tells apart show it.
+
+The cells are those that are named (`cases.py`) and every 13th that is made (`table.py`; `--every` takes another number,
+which should have no factor in common with the eight classes of shapes, so that element types meet all of them). With
+`--quick`, ours runs alone and once, and what is printed is its share of the machine, the worst last.
+
+A cell's *share* is the greater of two: the bytes of its operands and result by its time, of what a copy of as many bytes
+reaches, and its multiplications and additions by its time, of what a product of matrices of float32 (of float64, where
+elements have 64 bits) reaches in numpy.
 
 Cells that were measured are kept in `target/breadth.json` (by thread counts; the page has all of them): a run goes on
 where the last one ended, after `--minutes` or any other way, and `--again` begins anew.
@@ -15,6 +24,7 @@ where the last one ended, after `--minutes` or any other way, and `--again` begi
 It needs numpy, onnx and onnxruntime; openvino where it is there.
 """
 import argparse
+import functools
 import json
 import math
 import os
@@ -23,6 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 from pathlib import Path
 
 ARGUMENTS = argparse.ArgumentParser()
@@ -31,8 +42,10 @@ ARGUMENTS.add_argument("--bin", type=Path, default=ROOT / "target/release")
 ARGUMENTS.add_argument("--before", type=Path)
 ARGUMENTS.add_argument("--threads", type=int, default=1)
 ARGUMENTS.add_argument("--rounds", type=int, default=2)
-ARGUMENTS.add_argument("--minutes", type=float, default=9)
+ARGUMENTS.add_argument("--minutes", type=float, default=15)
+ARGUMENTS.add_argument("--every", type=int, default=13)
 ARGUMENTS.add_argument("--only", default="")
+ARGUMENTS.add_argument("--quick", action="store_true")
 ARGUMENTS.add_argument("--again", action="store_true")
 ARGUMENTS.add_argument("--no-page", action="store_true")
 OPTIONS = ARGUMENTS.parse_args()
@@ -43,6 +56,8 @@ import numpy as np  # noqa: E402
 
 import cases  # noqa: E402
 import page  # noqa: E402
+import table  # noqa: E402
+from values import is_narrow, widened  # noqa: E402
 
 KEPT = ROOT / "target/breadth.json"
 UNITS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
@@ -54,12 +69,12 @@ def model_of(case):
     """The case as a model of ONNX; `None` where it has no such operator, or types that cannot be given."""
     import onnx
     from onnx import helper
-    if case.node is None or any(cases.is_narrow(v) for v in case.inputs.values()):
+    if case.node is None or any(is_narrow(v) for v in case.inputs.values()):
         return None
     op, attributes = case.node
     element = lambda v: helper.np_dtype_to_tensor_dtype(v.dtype)  # noqa: E731
     inputs = [helper.make_tensor_value_info(k, element(v), v.shape) for k, v in case.inputs.items()]
-    extra = [onnx.numpy_helper.from_array(v, k) for k, v in case.extra]
+    extra = [onnx.numpy_helper.from_array(v, k) for k, v in case.extra if v is not None]
     names = list(case.inputs) + [k for k, _ in case.extra]
     outputs = ["y", "z"] if op == "TopK" else ["y"]
     infos = [helper.make_empty_tensor_value_info(o) for o in outputs]
@@ -140,7 +155,7 @@ def ours(tool, room, expected):
 def differs(found, wanted, narrow):
     loose = 2e-2 if found.dtype == np.float16 else 1e-3 if found.dtype == np.float32 else 1e-8
     if narrow and found.dtype.itemsize == 2:
-        found, loose = cases.widened(found.view(np.uint16)), 5e-2
+        found, loose = widened(found.view(np.uint16)), 5e-2
     if found.shape != wanted.shape:
         return f"shape {found.shape}, not {wanted.shape}"
     if wanted.dtype.kind in "biu":
@@ -149,6 +164,31 @@ def differs(found, wanted, narrow):
     with np.errstate(invalid="ignore"):
         error = np.nanmax(np.abs(found.astype(np.float64) - wanted) / scale, initial=0)
     return None if error <= loose else f"differs by {error:.2g}"
+
+
+@functools.cache
+def copied(size):
+    """The bytes that a copy of 2^`size` bytes, read and written, moves in a second."""
+    source = np.ones(2**size // 2, "uint8")
+    target = source.copy()
+    return 2**size / least(lambda: np.copyto(target, source))
+
+
+@functools.cache
+def multiplied(wide):
+    """Additions and multiplications of floats in a second."""
+    x = np.ones((512, 512), "float64" if wide else "float32")
+    return 2 * 512**3 / least(lambda: np.matmul(x, x))
+
+
+def share(case, result, took):
+    """The part of the machine that a case gets from us; `None` where a call's own time is most of it."""
+    size = result.nbytes + sum(v.nbytes for v in case.inputs.values())
+    if size < 2**16 and not case.work:
+        return None
+    wide = any(v.dtype.itemsize == 8 for v in case.inputs.values())
+    moved = size / took / copied(max(16, size.bit_length() - 1))
+    return max(moved, case.work / took / multiplied(wide) if case.work else 0)
 
 
 def place(case, room):
@@ -173,9 +213,10 @@ def narrower(case, room):
 
 
 def measure(case, room):
-    """The times of all systems, what is wrong with our result, and which systems computed in a narrower type."""
+    """The times of all systems, what is wrong with our result, which systems computed in a narrower type, and our share of
+    the machine."""
     values = list(case.inputs.values())
-    narrow = any(cases.is_narrow(v) for v in values)
+    narrow = any(is_narrow(v) for v in values)
     less = narrower(case, room)
     place(case, room)
     others = {name: s for name, s in sessions(case).items() if name not in less}
@@ -184,7 +225,7 @@ def measure(case, room):
         peers["numpy"] = lambda: case.reference(*values)
     # Sums of narrow floats are compared with those that were not rounded at every step.
     summed = case.group in ("sum", "softmax")
-    exact = [v.astype(np.float32) if v.dtype == np.float16 and summed else cases.widened(v) if cases.is_narrow(v) else v
+    exact = [v.astype(np.float32) if v.dtype == np.float16 and summed else widened(v) if is_narrow(v) else v
              for v in values]
     wanted = None
     if case.reference:
@@ -201,7 +242,7 @@ def measure(case, room):
             if took is None and name == "before":
                 continue
             if took is None:
-                return {}, " ".join(why), less
+                return {}, " ".join(why), less, None
             times[name] = min(times.get(name, math.inf), took)
             if name == "relax":
                 guess = took
@@ -209,18 +250,56 @@ def measure(case, room):
                     trouble = differs(np.load(room / "out.npy"), np.asarray(wanted), narrow)
         for name, run in peers.items():
             times[name] = min(times.get(name, math.inf), least(run))
-    return times, trouble, less
+    return times, trouble, less, share(case, np.load(room / "out.npy"), times["relax"])
+
+
+def chosen(only):
+    """The named cells, and of those that are made every nth of each operator, beginning where its name says."""
+    yield from cases.every()
+    seen = {}
+    for case in table.every():
+        count = seen.setdefault(case.group, zlib.crc32(case.group.encode()) % OPTIONS.every)
+        seen[case.group] = count + 1
+        if only or count % OPTIONS.every == 0:
+            yield case
+
+
+def alone(room, only):
+    """Ours alone: what share of the machine each cell gets."""
+    rows, wrong = [], 0
+    for case in chosen(only):
+        label = f"{case.group} {case.name}"
+        if only and not any(o in label for o in only):
+            continue
+        place(case, room)
+        took, why = ours(OPTIONS.bin / "relax-run", room, SLICE / 5)
+        if took is None:
+            wrong += 1
+            print(f"{label}: {' '.join(why)}", file=sys.stderr, flush=True)
+            continue
+        result = np.load(room / "out.npy")
+        part = share(case, result, took)
+        size = result.nbytes + sum(v.nbytes for v in case.inputs.values())
+        line = f"{label:50} {page.shown(took):>10} {size / took / 1e9:8.2f} GB/s {case.work / took / 1e9:8.2f} GFLOP/s"
+        rows.append((9.99 if part is None else part, line))
+        print(f"{line} share {rows[-1][0]:.3f}", flush=True)
+    for part, line in sorted(rows, reverse=True)[-60:]:
+        print(f"{line} share {part:.3f}")
+    return wrong
 
 
 def main():
     only = [o for o in OPTIONS.only.split(",") if o]
+    if OPTIONS.quick:
+        with tempfile.TemporaryDirectory() as folder:
+            sys.exit(1 if alone(Path(folder), only) else 0)
     kept = {}
     if KEPT.exists() and not OPTIONS.again and not only:
         kept = json.loads(KEPT.read_text())
     end = time.monotonic() + 60 * OPTIONS.minutes
     wrong, left = [], 0
     with tempfile.TemporaryDirectory() as folder:
-        for case in cases.every():
+        for case in chosen(only):
             label = f"{case.group} {case.name}"
             key = f"{OPTIONS.threads} {label}"
             if key in kept or only and not any(o in label for o in only):
@@ -228,18 +307,18 @@ def main():
             if time.monotonic() > end:
                 left += 1
                 continue
-            times, trouble, less = measure(case, Path(folder))
+            times, trouble, less, part = measure(case, Path(folder))
             if trouble:
                 wrong.append(f"{label}: {trouble}")
                 print(f"{label}: {trouble}", file=sys.stderr)
             if not times:
                 continue
             kept[key] = {"threads": OPTIONS.threads, "group": case.group, "name": case.name, "times": times,
-                         "narrower": less}
+                         "narrower": less, "share": part}
             cell = page.Cell(kept[key])
             before = f" before {times[cell.fastest] / times['before']:.3f}" if cell.ratio and "before" in times else ""
             print(f"{label:40} {page.shown(times['relax']):>10} {cell.fastest or '–':14} ratio {cell.ratio or 0:.3f}{before}"
-                  + (f" without {', '.join(less)}" if less else ""),
+                  + (f" without {', '.join(less)}" if less else "") + (f" share {part:.2f}" if part else ""),
                   flush=True)
             if not only:
                 KEPT.parent.mkdir(parents=True, exist_ok=True)

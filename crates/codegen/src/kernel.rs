@@ -25,6 +25,7 @@ use memory::local_bytes;
 
 mod attention;
 mod bind;
+mod clip;
 mod contract;
 mod copies;
 mod cut;
@@ -39,6 +40,7 @@ mod picks;
 mod share;
 mod strips;
 mod sweep;
+mod tables;
 mod translate;
 pub(crate) mod tuned;
 mod vector;
@@ -87,9 +89,11 @@ struct Kernel<'a, 'f, 'm> {
     memo: Vec<FxHashMap<usize, Value>>,
     /// Expressions that are made here and evaluated: values are known by address.
     held: Vec<Ex>,
-    /// Buffers from the heap that were taken, one word each; null while there is none.
+    /// Buffers from the heap that were taken, and the memory of tables, one word each; null while there is none.
     frame: StackSlot,
-    temps: Vec<Buf>,
+    temps: Vec<Option<Buf>>,
+    /// What the computation at hand looks up.
+    tables: Option<tables::Tables>,
     /// Structures for the runtime that are not written yet.
     drafts: FxHashMap<StackSlot, draft::Draft>,
     /// Buffers whose elements are 0 where no statement writes them first.
@@ -138,7 +142,7 @@ pub(crate) fn emit(
         Role::Local => local_bytes(program, *id).is_none(),
         Role::Input | Role::Output => false,
     });
-    let size = 8 * from_heap.count().max(1) as u32;
+    let size = 8 * (from_heap.count() + 1) as u32;
     let frame = b.create_sized_stack_slot(StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3));
     let fail = b.create_block();
     b.append_block_param(fail, types::I32);
@@ -160,6 +164,7 @@ pub(crate) fn emit(
         frame,
         temps: Vec::new(),
         drafts: FxHashMap::default(),
+        tables: None,
         unwritten,
         auto: !nest::has_marks(program),
         group: None,

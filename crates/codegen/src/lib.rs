@@ -11,6 +11,7 @@ mod env;
 mod error;
 mod func;
 mod functions;
+mod halves;
 mod host;
 #[cfg(all(target_arch = "x86_64", unix))]
 mod image;

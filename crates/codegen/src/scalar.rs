@@ -31,11 +31,11 @@ pub(crate) fn register(dtype: DType) -> Type {
     }
 }
 
-fn is_f16(dtype: DType) -> bool {
+pub(crate) fn is_f16(dtype: DType) -> bool {
     dtype.code == TypeCode::Float && dtype.bits == 16
 }
 
-fn is_bf16(dtype: DType) -> bool {
+pub(crate) fn is_bf16(dtype: DType) -> bool {
     dtype.code == TypeCode::BFloat
 }
 
@@ -155,14 +155,9 @@ impl Scalars<'_, '_, '_> {
     /// Rounds an `f32` that stands for a narrower float; other values as they are. Integers
     /// narrower than their storage are wrapped.
     pub fn rounded(&mut self, dtype: DType, v: Value) -> Value {
-        if is_f16(dtype) {
-            let bits = self.call(abi::rx_f32_to_f16, &[v]);
-            return self.call(abi::rx_f16_to_f32, &[bits]);
-        }
-        if is_bf16(dtype) {
-            let bits = self.bf16_bits(v);
-            let wide = self.b.ins().ishl_imm_s(bits, 16);
-            return self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide);
+        if is_f16(dtype) || is_bf16(dtype) {
+            let bits = self.short_bits(dtype, v);
+            return self.of_short_bits(dtype, bits);
         }
         let width = 8 * dtype.size() as i64;
         let spare = width - i64::from(dtype.bits);
@@ -177,28 +172,10 @@ impl Scalars<'_, '_, '_> {
         }
     }
 
-    /// The upper half of an `f32`, rounded to nearest even, as i32; NaN stays NaN.
-    fn bf16_bits(&mut self, v: Value) -> Value {
-        let bits = self.b.ins().bitcast(types::I32, MemFlagsData::new(), v);
-        let odd = self.b.ins().ushr_imm_s(bits, 16);
-        let odd = self.b.ins().band_imm_s(odd, 1);
-        let bump = self.b.ins().iadd_imm_s(odd, 0x7fff);
-        let sum = self.b.ins().iadd(bits, bump);
-        let up = self.b.ins().ushr_imm_s(sum, 16);
-        let nan = self.b.ins().fcmp(FloatCC::Unordered, v, v);
-        let quiet = self.b.ins().ushr_imm_s(bits, 16);
-        let quiet = self.b.ins().bor_imm_s(quiet, 0x40);
-        self.b.ins().select(nan, quiet, up)
-    }
-
     /// Reads an element.
     pub fn load(&mut self, dtype: DType, address: Value) -> Value {
         let flags = MemFlagsData::trusted();
-        if is_f16(dtype) {
-            let bits = self.b.ins().uload16(types::I32, flags, address, 0);
-            return self.call(abi::rx_f16_to_f32, &[bits]);
-        }
-        if is_bf16(dtype) {
+        if is_f16(dtype) || is_bf16(dtype) {
             let bits = self.b.ins().uload16(types::I32, flags, address, 0);
             return self.of_short_bits(dtype, bits);
         }
@@ -218,11 +195,8 @@ impl Scalars<'_, '_, '_> {
     /// Writes an element.
     pub fn store(&mut self, dtype: DType, value: Value, address: Value) {
         let flags = MemFlagsData::trusted();
-        if is_f16(dtype) {
-            let bits = self.call(abi::rx_f32_to_f16, &[value]);
-            self.b.ins().istore16(flags, bits, address, 0);
-        } else if is_bf16(dtype) {
-            let bits = self.bf16_bits(value);
+        if is_f16(dtype) || is_bf16(dtype) {
+            let bits = self.short_bits(dtype, value);
             self.b.ins().istore16(flags, bits, address, 0);
         } else {
             self.b.ins().store(flags, value, address, 0);

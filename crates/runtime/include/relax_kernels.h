@@ -387,10 +387,8 @@ void rx_vf32_to_f16(int64_t n, const float *x, uint16_t *y);
 void rx_vbf16_to_f32(int64_t n, const uint16_t *x, float *y);
 void rx_vf32_to_bf16(int64_t n, const float *x, uint16_t *y);
 
-/* Single elements, for generated code: a float16 stands in the low half of an int32_t. Integer
- * powers wrap; a negative exponent truncates toward zero. */
-float rx_f16_to_f32(int32_t bits);
-int32_t rx_f32_to_f16(float value);
+/* Single elements, for generated code. Integer powers wrap; a negative exponent truncates toward
+ * zero. */
 int64_t rx_ipow(int64_t base, int64_t exponent);
 
 #ifdef __cplusplus

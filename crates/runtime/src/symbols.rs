@@ -49,8 +49,7 @@ pub(crate) mod functions {
         crate::profile =>
             rx_profile_begin(_) rx_profile_end(_, _, _, _, _, _, _, _) rx_profile_row(_, _, _)
             rx_profile_clear(_);
-        crate::scalar =>
-            rx_f16_to_f32(_) rx_f32_to_f16(_) rx_ipow(_, _);
+        crate::scalar => rx_ipow(_, _);
         crate::threads => rx_parallel_for(_, _, _, _, _);
         crate::kernels::simd => rx_isa();
         crate::kernels::gemm =>

@@ -96,6 +96,7 @@ fn errors_are_within_the_stated_bounds() {
     check("rsqrt", rx_vrsqrt_f32, |x| 1.0 / x.sqrt(), 1.5, 1e-37, inf);
     check("sin", rx_vsin_f32, libm::sin, 2.0, -1e6, 1e6);
     check("cos", rx_vcos_f32, libm::cos, 2.0, -1e6, 1e6);
+    check("tan", numbered::<8>, libm::tan, 1.0, -1e6, 1e6);
 }
 
 /// A function by number as a strip.

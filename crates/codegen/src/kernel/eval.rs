@@ -50,6 +50,10 @@ impl Kernel<'_, '_, '_> {
                     if self.known(e).is_some() {
                         continue;
                     }
+                    if let Some(v) = self.looked_up(e) {
+                        self.remember(e, v);
+                        continue;
+                    }
                     if let ExKind::Select(c, a, b) = e.kind()
                         && !(self.harmless(a) && self.harmless(b))
                     {

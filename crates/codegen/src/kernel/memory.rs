@@ -64,7 +64,7 @@ impl Kernel<'_, '_, '_> {
         let bytes = self.scratch_size(buf, extents);
         let data = self.scalars_call(abi::rx_scratch_alloc, &[bytes], true);
         self.fail_if_null(data);
-        (data, self.keep(buf, data))
+        (data, self.keep(Some(buf), data))
     }
 
     /// Says where a buffer is from here on, all 0 where it may be read before it is written.
@@ -224,8 +224,8 @@ impl Kernel<'_, '_, '_> {
         self.word(tensor, DATA)
     }
 
-    /// Keeps a buffer's memory in its word of the frame, whose number is the result.
-    fn keep(&mut self, buf: Buf, data: Value) -> usize {
+    /// Keeps a buffer's memory (that of tables, where it is none) in its word of the frame, whose number is the result.
+    pub(super) fn keep(&mut self, buf: Option<Buf>, data: Value) -> usize {
         let slot = match self.temps.iter().position(|&t| t == buf) {
             Some(slot) => slot,
             None => {

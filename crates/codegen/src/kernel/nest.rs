@@ -16,6 +16,7 @@ use relax_runtime::kernels::sweep::WINDOW_STEP;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
+use super::clip::clipped;
 use super::strips::affine;
 use super::{ERR_ASSERTION, ERR_SHAPE, Kernel, Result, Unsupported};
 use crate::scalar::register;
@@ -192,7 +193,13 @@ impl Kernel<'_, '_, '_> {
             return Ok(());
         }
         self.place(c.out)?;
-        self.body(Body::Elements(c, 0))
+        let tables = self.tabulate(c)?;
+        self.body(Body::Elements(c, 0))?;
+        self.tables = None;
+        if let Some(slot) = tables {
+            self.free_slot(slot);
+        }
+        Ok(())
     }
 
     /// The element of a computation at the loops' variables.
@@ -206,9 +213,9 @@ impl Kernel<'_, '_, '_> {
                 let acc = self.b.declare_var(register(dtype));
                 let start = self.neutral(reduce.combiner, dtype);
                 self.b.def_var(acc, start);
-                self.loops(&reduce.axes, &mut |k| {
-                    k.combine(reduce.combiner, dtype, acc, &c.value)
-                })?;
+                let clipped = clipped(reduce, &c.value, dtype, acc);
+                self.held.push(clipped.value.clone());
+                self.reduced(&reduce.axes, &clipped)?;
                 let total = self.b.use_var(acc);
                 self.scalars().rounded(dtype, total)
             }
@@ -232,14 +239,13 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// One step of a reduction. Narrow floats are summed in `f32` and rounded at the end.
-    fn combine(
+    pub(super) fn combine(
         &mut self,
         combiner: Combiner,
         dtype: DType,
         acc: Variable,
-        value: &Ex,
+        v: Value,
     ) -> Result<()> {
-        let v = self.eval(value)?;
         let a = self.b.use_var(acc);
         let wide = if register(dtype) == types::F32 {
             DType::F32

@@ -261,6 +261,7 @@ impl Kernel<'_, '_, '_> {
                 words.vars.push(v);
             }
         }
+        values.extend(self.tables.as_ref().map(|t| t.data));
         let size = WORDS as u32 + 8 * values.len() as u32;
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
         let slot = self.b.create_sized_stack_slot(slot);
@@ -325,6 +326,8 @@ impl Kernel<'_, '_, '_> {
             let ty = register(self.program.vars[v].dtype);
             vars.insert(v, next(&mut b, ty));
         }
+        let tables = self.tables.as_ref();
+        let tables = tables.map(|t| t.at(next(&mut b, types::I64)));
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, 8, 3);
         let frame = b.create_sized_stack_slot(slot);
         let (fail, quit) = (b.create_block(), b.create_block());
@@ -347,6 +350,7 @@ impl Kernel<'_, '_, '_> {
             frame,
             temps: Vec::new(),
             drafts: FxHashMap::default(),
+            tables,
             unwritten: self.unwritten,
             auto: self.auto,
             group: None,

@@ -110,7 +110,7 @@ impl Kernel<'_, '_, '_> {
             Mark::Serial | Mark::Parallel if self.auto => None,
             _ => return None,
         };
-        if self.group.is_some() || !self.has_vectors() {
+        if self.group.is_some() || self.tables.is_some() || !self.has_vectors() {
             return None;
         }
         let mut look = Look {

@@ -3,10 +3,9 @@
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Type, Value, types};
 use relax_loops::Ex;
-use relax_runtime::abi;
 use relax_tensor::DType;
 
-use super::{Scalars, is_bf16, is_f16, register, signed};
+use super::{Scalars, register, signed};
 use crate::error::Unsupported;
 
 impl Scalars<'_, '_, '_> {
@@ -121,26 +120,5 @@ impl Scalars<'_, '_, '_> {
         } else {
             self.b.ins().bitcast(t, MemFlagsData::new(), v)
         })
-    }
-
-    /// The bits of a value of two bytes, the others 0.
-    pub(super) fn short_bits(&mut self, dtype: DType, v: Value) -> Value {
-        match dtype {
-            d if is_f16(d) => self.call(abi::rx_f32_to_f16, &[v]),
-            d if is_bf16(d) => self.bf16_bits(v),
-            _ => self.b.ins().uextend(types::I32, v),
-        }
-    }
-
-    /// The value of two bytes that has these bits.
-    pub(super) fn of_short_bits(&mut self, dtype: DType, bits: Value) -> Value {
-        match dtype {
-            d if is_f16(d) => self.call(abi::rx_f16_to_f32, &[bits]),
-            d if is_bf16(d) => {
-                let wide = self.b.ins().ishl_imm_s(bits, 16);
-                self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide)
-            }
-            _ => self.b.ins().ireduce(types::I16, bits),
-        }
     }
 }

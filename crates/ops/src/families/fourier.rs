@@ -1,6 +1,6 @@
 //! Fourier transforms and the windows they slide over.
 
-use relax_loops::{Combiner, Ex, UnOp};
+use relax_loops::{Combiner, Ex, TensorRef, UnOp};
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
@@ -165,12 +165,17 @@ fn stft_compute(te: &mut Te<'_>) -> Done {
         1.0
     };
     let skip = batch.len();
+    // The windowed waves are the same for all frames.
+    let waves = [Ex::idx(rows), Ex::idx(width), Ex::idx(2)];
+    let waves = te.compute("waves", &waves, |i| {
+        let a = angle(&i[0], &i[1], &Ex::idx(width));
+        let wave = Ex::where_(&i[2].eq(0i64), &a.unary(UnOp::Cos), &(-a.unary(UnOp::Sin)));
+        window.at(&i[1..2]).cast(x.dtype) * wave.cast(x.dtype)
+    });
     let sum = te.reduce("sum", &shape, &[Ex::idx(width)], Combiner::Sum, |i, r| {
         let (row, frame, part) = (&i[skip], &i[skip + 1], &i[skip + 2]);
         let at = [&i[..skip], &[frame * hop + &r[0]]].concat();
-        let a = angle(row, &r[0], &Ex::idx(width));
-        let wave = Ex::where_(&part.eq(0i64), &a.unary(UnOp::Cos), &(-a.unary(UnOp::Sin)));
-        window.at(&r[..1]).cast(x.dtype) * x.at(&at) * wave.cast(x.dtype)
+        waves.at(&[row.clone(), r[0].clone(), part.clone()]) * x.at(&at)
     });
     let y = if scale == 1.0 {
         sum
@@ -212,6 +217,81 @@ fn dft(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, cx.args[..2].to_vec())
 }
 
+/// Extents that a transform is done along one after the other, whose product is `n`: as few as do with some 32 elements
+/// each, and as even as divisors are. `None` where a prime is so large that a matrix over it would take too much memory.
+fn levels(n: i64) -> Option<Vec<i64>> {
+    const SHORT: f64 = 32.0;
+    const LONGEST: i64 = 1024;
+    let (mut found, mut rest) = (Vec::new(), n);
+    while rest > 1 || found.is_empty() {
+        let size = rest as f64;
+        let count = (size.ln() / SHORT.ln()).ceil().max(1.0);
+        let wanted = (size.powf(1.0 / count) - 1e-9).ceil() as i64;
+        let level = (wanted.max(1)..=LONGEST.min(rest)).find(|f| rest % f == 0)?;
+        found.push(level);
+        rest /= level;
+    }
+    Some(found)
+}
+
+/// The transform of `n` elements by [`levels`]: real and imaginary part stand beside each other, along the last axis. Along
+/// each level, sums over it are products with a matrix, which is the same for all that is not of the level.
+fn by_levels(te: &mut Te<'_>, levels: &[i64], inverse: bool) -> TensorRef {
+    let (re, im) = (te.arg(0), te.arg(1));
+    let batch = re.rank() - 1;
+    let turn = if inverse { 1.0 } else { -1.0 };
+    // What a part gets of itself and of the other part, turned by `angle`.
+    let own = |a: &Ex| a.unary(UnOp::Cos);
+    let other = |a: &Ex, part: &Ex| {
+        let sine = a.unary(UnOp::Sin) * Ex::float(DT::F64, turn);
+        Ex::where_(&part.eq(0i64), &-sine.clone(), &sine)
+    };
+    let two = Ex::idx(2);
+    let mut rest: i64 = levels.iter().product();
+    let mut done = re.shape[..batch].to_vec();
+    let start = [done.as_slice(), &[Ex::idx(rest), two.clone()]].concat();
+    let mut z = te.compute("parts", &start, |i| {
+        let (at, part) = (&i[..=batch], &i[batch + 1]);
+        let [x, y] = [re.at(at), im.at(at)].map(|e| e.cast(DT::F64));
+        Ex::where_(&part.eq(0i64), &x, &y)
+    });
+    for &level in levels {
+        let all = Ex::idx(rest);
+        rest /= level;
+        let (f, r) = (Ex::idx(level), Ex::idx(rest));
+        let square = [f.clone(), two.clone(), f.clone(), two.clone()];
+        let matrix = te.compute("matrix", &square, |i| {
+            let a = angle(&i[0], &i[2], &f);
+            Ex::where_(&i[1].eq(&i[3]), &own(&a), &other(&a, &i[3]))
+        });
+        let k = done.len();
+        done.push(f.clone());
+        let shape = [done.as_slice(), &[r.clone(), two.clone()]].concat();
+        let sums = [f.clone(), two.clone()];
+        let before = z;
+        z = te.reduce("level", &shape, &sums, Combiner::Sum, |i, s| {
+            let at = [&i[..k], &[&s[0] * rest + &i[k + 1], s[1].clone()]].concat();
+            before.at(&at)
+                * matrix.at(&[s[0].clone(), s[1].clone(), i[k].clone(), i[k + 2].clone()])
+        });
+        if rest == 1 {
+            continue;
+        }
+        let tables = [f.clone(), r.clone(), two.clone()];
+        let stay = te.compute("stay", &tables[..2], |i| own(&angle(&i[0], &i[1], &all)));
+        let cross = te.compute("cross", &tables, |i| {
+            other(&angle(&i[0], &i[1], &all), &i[2])
+        });
+        let y = z;
+        z = te.compute("turned", &shape, |i| {
+            let mut swapped = i.to_vec();
+            swapped[k + 2] = Ex::idx(1) - &i[k + 2];
+            y.at(i) * stay.at(&i[k..k + 2]) + y.at(&swapped) * cross.at(&i[k..k + 3])
+        });
+    }
+    z
+}
+
 fn dft_compute(te: &mut Te<'_>) -> Done {
     let (re, im) = (te.arg(0), te.arg(1));
     let axis = re
@@ -220,7 +300,33 @@ fn dft_compute(te: &mut Te<'_>) -> Done {
         .ok_or("a scalar has no axis to transform along")?;
     let n = re.shape[axis].clone();
     let inverse = te.flag("inverse");
+    let levels = n.as_int().filter(|&n| n > 0).and_then(levels);
+    let parts = levels.as_ref().map(|l| by_levels(te, l, inverse));
     for imaginary in [false, true] {
+        let scaled = |v: Ex| {
+            let v = if inverse { v / n.cast(DT::F64) } else { v };
+            v.cast(re.dtype)
+        };
+        if let (Some(levels), Some(parts)) = (&levels, &parts) {
+            let y = te.compute("y", &re.shape, |i| {
+                // The digits of the index, the least first.
+                let (mut at, mut rest) = (i[..axis].to_vec(), i[axis].clone());
+                for (k, &level) in levels.iter().enumerate() {
+                    let last = k + 1 == levels.len();
+                    let digit = if last {
+                        rest.clone()
+                    } else {
+                        rest.floor_mod(level)
+                    };
+                    at.push(digit);
+                    rest = rest.floor_div(level);
+                }
+                at.extend([Ex::idx(0), Ex::idx(imaginary.into())]);
+                scaled(parts.at(&at))
+            });
+            te.output(&y);
+            continue;
+        }
         let sum = te.reduce(
             "sum",
             &re.shape,
@@ -239,11 +345,7 @@ fn dft_compute(te: &mut Te<'_>) -> Done {
                 }
             },
         );
-        let y = te.compute("y", &re.shape, |i| {
-            let v = sum.at(i);
-            let v = if inverse { v / n.cast(DT::F64) } else { v };
-            v.cast(re.dtype)
-        });
+        let y = te.compute("y", &re.shape, |i| scaled(sum.at(i)));
         te.output(&y);
     }
     Ok(())

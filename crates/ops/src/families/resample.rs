@@ -250,31 +250,66 @@ impl Resample<'_> {
         if let Some((boxes, _)) = &self.boxes {
             shape[0] = boxes.shape[0].clone();
         }
-        let shape = canonical.convert_extents(layout, &shape);
-        Ok(te.compute("resample", &shape, |i| {
-            let index = canonical.index_from(layout, i);
-            let axes: Vec<AxisAt> = (0..target.len())
-                .map(|k| self.axis(k, &index[0], &index[2 + k], &dims[2 + k], &target[k]))
-                .collect();
-            let pixel = |at: &[Ex]| {
-                let mut from = index.clone();
-                if let Some((_, images)) = &self.boxes {
-                    from[0] = images.at(&index[..1]).cast(DType::I64);
-                }
-                for (k, a) in at.iter().enumerate() {
-                    from[2 + k] = a.min(&dims[2 + k] - 1).max(0i64);
-                }
-                x.at(&layout.index_from(&canonical, &from)).cast(DType::F32)
-            };
-            let mut value = self.value(&axes, &pixel);
-            if self.coordinates == Coordinates::TfCrop {
-                for axis in &axes {
-                    let last = (&axis.extent - 1).cast(DType::F32);
-                    let outside = axis.at.lt(0.0) | axis.at.gt(last);
-                    value = Ex::where_(&outside, &f32_(self.extrapolation), &value);
-                }
+        // Elements that are only chosen stay what they are.
+        let chosen = self.method == Method::Nearest && self.coordinates != Coordinates::TfCrop;
+        let mut from = x.clone();
+        let mut now = dims.clone();
+        for axes in self.passes(&dims, target) {
+            let done = axes.start == 0;
+            for k in axes.clone() {
+                now[2 + k] = target[k].clone();
             }
-            value.cast(self.out_dtype)
-        }))
+            now[0] = shape[0].clone();
+            let extents = canonical.convert_extents(layout, &now);
+            from = te.compute("resample", &extents, |i| {
+                let index = canonical.index_from(layout, i);
+                let at: Vec<AxisAt> = (axes.clone())
+                    .map(|k| self.axis(k, &index[0], &index[2 + k], &dims[2 + k], &target[k]))
+                    .collect();
+                let pixel = |at: &[Ex]| {
+                    let mut read = index.clone();
+                    if let Some((_, images)) = &self.boxes {
+                        read[0] = images.at(&index[..1]).cast(DType::I64);
+                    }
+                    for (k, a) in axes.clone().zip(at) {
+                        read[2 + k] = a.min(&dims[2 + k] - 1).max(0i64);
+                    }
+                    let element = from.at(&layout.index_from(&canonical, &read));
+                    if chosen {
+                        element
+                    } else {
+                        element.cast(DType::F32)
+                    }
+                };
+                let mut value = self.value(&at, &pixel);
+                if self.coordinates == Coordinates::TfCrop {
+                    for axis in &at {
+                        let last = (&axis.extent - 1).cast(DType::F32);
+                        let outside = axis.at.lt(0.0) | axis.at.gt(last);
+                        value = Ex::where_(&outside, &f32_(self.extrapolation), &value);
+                    }
+                }
+                value.cast(if done { self.out_dtype } else { DType::F32 })
+            });
+        }
+        Ok(from)
+    }
+
+    /// The spatial axes in groups that are resampled one after the other: taps along the last axis are combined first
+    /// anyway, once for each row that is read. Where far more rows are read than there will be, all go at once.
+    fn passes(&self, dims: &[Ex], target: &[Ex]) -> Vec<std::ops::Range<usize>> {
+        let n = target.len();
+        let mut rows = dims[2..].iter().zip(&target[..n - 1]);
+        let few = rows.all(|(d, t)| {
+            let known = d.as_int().zip(t.as_int());
+            known.is_some_and(|(d, t)| d <= t.saturating_mul(2))
+        });
+        let at_once = self.method == Method::Nearest
+            || self.coordinates == Coordinates::TfCrop
+            || self.boxes.is_some();
+        match n > 1 && few && !at_once {
+            true => (0..n).rev().map(|k| k..k + 1).collect(),
+            false => vec![0..n],
+        }
     }
 }

@@ -4,7 +4,7 @@ use relax_loops::Ex;
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
-use super::sorting::stable_order;
+use super::sort::{Outputs, sort_lines};
 use super::util::{check_eq, dtype_or, finish, finish_tuple, shaped, tensor_type};
 use super::util_te::Done;
 use crate::AttrTy::*;
@@ -143,8 +143,13 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
     let which = te.temp("which", DT::I32, &x.shape);
     let number = te.temp("number", DT::I32, &[Ex::idx(1)]);
     let counts = te.temp("counts", DT::I32, &x.shape);
+    let order = te.temp("order", DT::I64, &x.shape);
+    let indices = Outputs {
+        values: None,
+        indices: Some(order.clone()),
+    };
+    sort_lines(te, &x, (0, true), extent, &indices);
     te.nest(|n| {
-        let order = stable_order(n, extent, extent, |a, b| x.at(one(a)).lt(x.at(one(b))));
         // The group of each element, in order of size; equal elements follow each other.
         let group = n.local("group", DT::I64, &x.shape);
         let place = n.local("place", DT::I64, &x.shape);

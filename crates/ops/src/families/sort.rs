@@ -152,15 +152,28 @@ fn dyn_topk(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 /// What is written where.
-struct Outputs {
-    values: Option<TensorRef>,
-    indices: Option<TensorRef>,
+pub(super) struct Outputs {
+    pub(super) values: Option<TensorRef>,
+    pub(super) indices: Option<TensorRef>,
 }
 
-/// Sorts along `axis`, and writes the first `keep` elements and indices.
+/// The input sorted along `axis`: its first `keep` elements and indices are the outputs.
 fn sorted(te: &mut Te<'_>, axis: usize, keep: &Ex, out: &Outputs) {
-    let x = te.arg(0);
-    let ascend = te.flag("is_ascend");
+    let (x, ascend) = (te.arg(0), te.flag("is_ascend"));
+    sort_lines(te, &x, (axis, ascend), keep, out);
+    for v in [&out.values, &out.indices].into_iter().flatten() {
+        te.output(v);
+    }
+}
+
+/// Sorts along an axis, and writes the first `keep` elements and indices.
+pub(super) fn sort_lines(
+    te: &mut Te<'_>,
+    x: &TensorRef,
+    (axis, ascend): (usize, bool),
+    keep: &Ex,
+    out: &Outputs,
+) {
     let extent = x.shape[axis].clone();
     let lines = set(&x.shape, axis, Ex::idx(1));
     te.nest(|n| {
@@ -200,7 +213,6 @@ fn sorted(te: &mut Te<'_>, axis: usize, keep: &Ex, out: &Outputs) {
         te.program
             .hints
             .push((v.buf, Hint::Lines { data, axis, work }));
-        te.output(v);
     }
 }
 

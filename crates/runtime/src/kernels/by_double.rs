@@ -1,7 +1,7 @@
 //! Functions of float32 by way of float64, whose polynomials leave more than float32 keeps: within 1 unit in the last
 //! place. Plain loops without branches, which become vectors of every instruction set.
 
-use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, LN_2, LOG10_E};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, LOG10_E};
 
 use super::math::Math;
 use super::simd::{Simd, dispatch};
@@ -178,12 +178,80 @@ fn pow<S: Simd>(x: f32, y: f32) -> f32 {
     if y == 2.0 { x * x } else { r as f32 }
 }
 
+/// The tangent of a number below [`FAR`].
+#[inline(always)]
+fn near_tan<S: Simd>(x: f64) -> f64 {
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    let shifted = x * FRAC_2_PI + SHIFT;
+    let n = shifted - SHIFT;
+    // A quarter of a turn in two parts: products with the first are exact.
+    let r = x - n * 1.570_796_326_734_125_6;
+    let r = r - n * 6.077_100_506_506_192e-11;
+    let z = r * r;
+    let s = poly::<S, 5>(
+        z,
+        [
+            -1.0 / 39_916_800.0,
+            1.0 / 362_880.0,
+            -1.0 / 5_040.0,
+            1.0 / 120.0,
+            -1.0 / 6.0,
+        ],
+    );
+    let c = poly::<S, 6>(
+        z,
+        [
+            -1.0 / 3_628_800.0,
+            1.0 / 40_320.0,
+            -1.0 / 720.0,
+            1.0 / 24.0,
+            -0.5,
+            1.0,
+        ],
+    );
+    let s = fma::<S>(s * z, r, r);
+    let odd = shifted.to_bits() & 1 != 0;
+    (if odd { -c } else { s }) / (if odd { s } else { c })
+}
+
+/// Numbers from here on are left to the scalar function.
+const FAR: f32 = 100_000.0;
+
+#[inline(always)]
+unsafe fn tangents<S: Simd>(n: usize, x: *const f32, z: *mut f32) {
+    const PIECE: usize = 64;
+    let (mut a, mut c) = ([0.0f32; PIECE], [0.0f32; PIECE]);
+    let mut at = 0;
+    while at < n {
+        let part = (n - at).min(PIECE);
+        // SAFETY: the callers' promise: both have `n` elements.
+        unsafe { std::ptr::copy_nonoverlapping(x.add(at), a.as_mut_ptr(), part) };
+        let mut near = true;
+        for a in &a {
+            near &= a.abs() < FAR;
+        }
+        if near {
+            for (a, c) in a.iter().zip(&mut c) {
+                let y = near_tan::<S>(f64::from(*a)) as f32;
+                *c = if *a == 0.0 { *a } else { y };
+            }
+        } else {
+            for (a, c) in a.iter().zip(&mut c) {
+                *c = libm::tanf(*a);
+            }
+        }
+        // SAFETY: as above.
+        unsafe { std::ptr::copy_nonoverlapping(c.as_ptr(), z.add(at), part) };
+        at += part;
+    }
+}
+
 /// What a function of one number is by float64; `None` for those that have no form here.
 macro_rules! forms {
     ($($math:ident: |$x:ident| $value:expr;)*) => {
         /// Whether a function is computed here.
         pub(super) fn knows(math: Math) -> bool {
-            matches!(math, Math::Pow $(| Math::$math)*)
+            matches!(math, Math::Pow | Math::Tan $(| Math::$math)*)
         }
         #[inline(always)]
         unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
@@ -200,6 +268,7 @@ macro_rules! forms {
                             *z.add(i) = value;
                         }
                     })*
+                    Math::Tan => tangents::<S>(n, x, z),
                     _ => powers::<S>(n, x, y, z),
                 }
             }

@@ -2,7 +2,7 @@
 //! Plain loops without branches, which become vectors where the instruction set multiplies and adds in one step; what
 //! rests on products without rounding (sine, power) is left to the scalar functions elsewhere.
 
-use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LOG2_E};
+use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LOG2_E, LOG10_E};
 
 use super::math::{Math, rx_math_f64};
 use super::simd::{Simd, dispatch};
@@ -14,6 +14,9 @@ const SHIFT: f64 = 6_755_399_441_055_744.0;
 /// ln 2 in two parts, the first short enough that its products with exponents are exact.
 const LN2_HI: f64 = 6.931_471_803_691_238e-1;
 const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
+/// The logarithm of 2 to the base 10, likewise.
+const LOG10_2_HI: f64 = 3.010_299_956_636_117_7e-1;
+const LOG10_2_LO: f64 = 3.694_239_077_158_931e-13;
 /// Exponentials of numbers below this are normal numbers.
 const NORMAL: f64 = 708.0;
 /// Beyond this, sines are left to the scalar function.
@@ -239,9 +242,10 @@ fn atan<S: Simd>(x: f64) -> f64 {
     (if middle { base + (y + rest) } else { y }).copysign(x)
 }
 
-/// Sine, or cosine with `quarter` 1, of numbers below [`FAR`].
+/// Sine and cosine of what is left of a number below [`FAR`] when quarters of a turn are taken off, and how many these are,
+/// in the lower bits.
 #[inline(always)]
-fn sine<S: Simd>(x: f64, quarter: u64) -> f64 {
+fn turned<S: Simd>(x: f64) -> (f64, f64, u64) {
     let shifted = x * FRAC_2_PI + SHIFT;
     let n = shifted - SHIFT;
     let r = fma::<S>(n, -FRAC_PI_2, x);
@@ -274,9 +278,49 @@ fn sine<S: Simd>(x: f64, quarter: u64) -> f64 {
     let half = 0.5 * z;
     let near = 1.0 - half;
     let cos = near + fma::<S>(c * z, z, (1.0 - near) - half);
-    let place = shifted.to_bits().wrapping_add(quarter);
+    (sin, cos, shifted.to_bits())
+}
+
+/// Sine, or cosine with `quarter` 1, of numbers below [`FAR`].
+#[inline(always)]
+fn sine<S: Simd>(x: f64, quarter: u64) -> f64 {
+    let (sin, cos, quarters) = turned::<S>(x);
+    let place = quarters.wrapping_add(quarter);
     let y = if place & 1 == 0 { sin } else { cos };
     f64::from_bits(y.to_bits() ^ (place & 2) << 62)
+}
+
+/// Tangent of numbers below [`FAR`].
+#[inline(always)]
+fn tan<S: Simd>(x: f64) -> f64 {
+    let (sin, cos, quarters) = turned::<S>(x);
+    let odd = quarters & 1 != 0;
+    (if odd { -cos } else { sin }) / (if odd { sin } else { cos })
+}
+
+/// Logarithm to another base: the exponent times `whole` (of whose parts the first is short), the mantissa's times `part`.
+#[inline(always)]
+fn log_of_base<S: Simd>(x: f64, whole: f64, whole_low: f64, part: f64) -> f64 {
+    let (e, f, tail) = log_parts::<S>(x);
+    let mantissa = fma::<S>(f - tail, part, e * whole_low);
+    log_ends(x, fma::<S>(e, whole, mantissa))
+}
+
+#[inline(always)]
+fn asin<S: Simd>(x: f64) -> f64 {
+    let a = x.abs();
+    let rest = if S::FUSED {
+        fma::<S>(-x, x, 1.0)
+    } else {
+        (1.0 - a) * (1.0 + a)
+    };
+    atan::<S>(x / rest.sqrt())
+}
+
+/// By the tangent of half the angle, which is precise where the angle is small.
+#[inline(always)]
+fn acos<S: Simd>(x: f64) -> f64 {
+    2.0 * atan::<S>(((1.0 - x) / (1.0 + x)).sqrt())
 }
 
 /// The logarithm of a positive number as a sum of two numbers, to some 65 bits.
@@ -370,8 +414,9 @@ fn pow<S: Simd>(x: f64, y: f64) -> f64 {
 fn knows(math: Math, fused: bool) -> bool {
     match math {
         Math::Exp | Math::Log | Math::Tanh | Math::Sigmoid => true,
-        Math::Sinh | Math::Cosh | Math::Atan => true,
-        Math::Sin | Math::Cos | Math::Pow => fused,
+        Math::Sinh | Math::Cosh | Math::Atan | Math::Asin | Math::Acos => true,
+        Math::Log2 | Math::Log10 => true,
+        Math::Sin | Math::Cos | Math::Tan | Math::Pow => fused,
         Math::Sqrt | Math::Rsqrt => true,
         _ => false,
     }
@@ -436,8 +481,11 @@ fn piece<S: Simd>(math: Math, n: usize, a: &[f64; PIECE], b: &[f64; PIECE], c: &
         Math::Atan => each!(x => atan::<S>(x)),
         Math::Sqrt => each!(x => x.sqrt()),
         Math::Rsqrt => each!(x => 1.0 / x.sqrt()),
-        Math::Sin | Math::Cos => {
-            let quarter = u64::from(math == Math::Cos);
+        Math::Asin => each!(x => asin::<S>(x)),
+        Math::Acos => each!(x => acos::<S>(x)),
+        Math::Log2 => each!(x => log_of_base::<S>(x, 1.0, 0.0, LOG2_E)),
+        Math::Log10 => each!(x => log_of_base::<S>(x, LOG10_2_HI, LOG10_2_LO, LOG10_E)),
+        Math::Sin | Math::Cos | Math::Tan => {
             let mut near = true;
             for x in &a[..n] {
                 near &= x.abs() < FAR;
@@ -446,8 +494,10 @@ fn piece<S: Simd>(math: Math, n: usize, a: &[f64; PIECE], b: &[f64; PIECE], c: &
                 for (x, z) in a.iter().zip(c).take(n) {
                     *z = rx_math_f64(math as i32, *x, 0.0);
                 }
-            } else if quarter == 1 {
+            } else if math == Math::Cos {
                 each!(x => sine::<S>(x, 1));
+            } else if math == Math::Tan {
+                each!(x => if x == 0.0 { x } else { tan::<S>(x) });
             } else {
                 // Zero keeps its sign.
                 each!(x => if x == 0.0 { x } else { sine::<S>(x, 0) });

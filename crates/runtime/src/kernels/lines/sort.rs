@@ -8,9 +8,11 @@ use crate::kernels::scratch::Scratch;
 use crate::threads::Share;
 
 /// Elements from which on digits beat comparisons.
-const MANY: usize = 512;
-/// Most bits of a digit.
+const MANY: usize = 96;
+/// Most bits of a digit,
 const DIGIT: u32 = 11;
+/// and where there are so few elements that counting digits would take longer than placing elements.
+const SHORT: (usize, u32) = (1024, 8);
 /// Elements up to which two digits leave little to mend.
 const TWO: usize = 1 << 16;
 /// Steps of mending for each element after which comparisons are quicker.
@@ -297,21 +299,23 @@ fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
         most = most.max(key.bits());
     }
     let top = u64::BITS - (most - least).leading_zeros();
+    let digit = if keys.len() < SHORT.0 { SHORT.1 } else { DIGIT };
     let digits = top
-        .div_ceil(DIGIT)
+        .div_ceil(digit)
         .min(if keys.len() <= TWO { 2 } else { 3 });
-    let low = top.saturating_sub(digits * DIGIT);
+    let low = top.saturating_sub(digits * digit);
     let bits = (top - low).div_ceil(digits.max(1));
     let (mut from, mut to) = (keys, spare);
     for k in 0..digits {
         let shift = low + k * bits;
         let digit = |key: K| ((key.bits() - least) >> shift) as usize & ((1 << bits) - 1);
         let mut places = [0u32; 1 << DIGIT];
+        let places = &mut places[..1 << bits];
         for &key in from.iter() {
             places[digit(key)] += 1;
         }
         let mut sum = 0;
-        for place in &mut places {
+        for place in &mut *places {
             (sum, *place) = (sum + *place, sum);
         }
         for &key in from.iter() {

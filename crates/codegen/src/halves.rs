@@ -1,0 +1,103 @@
+//! Floats of 16 bits in registers: to `f32` and back by operations on integers and floats, without a call.
+
+use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use relax_tensor::DType;
+
+use crate::scalar::{Scalars, is_bf16, is_f16};
+
+impl Scalars<'_, '_, '_> {
+    /// The bits of a value of two bytes, the others 0.
+    pub(crate) fn short_bits(&mut self, dtype: DType, v: Value) -> Value {
+        match dtype {
+            d if is_f16(d) => self.f16_bits(v),
+            d if is_bf16(d) => self.bf16_bits(v),
+            _ => self.b.ins().uextend(types::I32, v),
+        }
+    }
+
+    /// The value of two bytes that has these bits.
+    pub(crate) fn of_short_bits(&mut self, dtype: DType, bits: Value) -> Value {
+        match dtype {
+            d if is_f16(d) => self.of_f16_bits(bits),
+            d if is_bf16(d) => {
+                let wide = self.b.ins().ishl_imm_s(bits, 16);
+                self.b.ins().bitcast(types::F32, MemFlagsData::new(), wide)
+            }
+            _ => self.b.ins().ireduce(types::I16, bits),
+        }
+    }
+
+    /// The upper half of an `f32`, rounded to nearest even, as i32; NaN stays NaN.
+    fn bf16_bits(&mut self, v: Value) -> Value {
+        let bits = self.b.ins().bitcast(types::I32, MemFlagsData::new(), v);
+        let odd = self.b.ins().ushr_imm_s(bits, 16);
+        let odd = self.b.ins().band_imm_s(odd, 1);
+        let bump = self.b.ins().iadd_imm_s(odd, 0x7fff);
+        let sum = self.b.ins().iadd(bits, bump);
+        let up = self.b.ins().ushr_imm_s(sum, 16);
+        let nan = self.b.ins().fcmp(FloatCC::Unordered, v, v);
+        let quiet = self.b.ins().ushr_imm_s(bits, 16);
+        let quiet = self.b.ins().bor_imm_s(quiet, 0x40);
+        self.b.ins().select(nan, quiet, up)
+    }
+
+    /// The nearest `float16` to an `f32`, ties to even, as i32; NaN stays NaN.
+    ///
+    /// A float whose exponent is so far above the number's that a sum with it has no more bits than `float16` keeps rounds
+    /// it; small numbers all meet the same one, so that they lose what subnormal ones do not have.
+    fn f16_bits(&mut self, v: Value) -> Value {
+        let flags = MemFlagsData::new();
+        let bits = self.b.ins().bitcast(types::I32, flags, v);
+        let sign = self.b.ins().ushr_imm_s(bits, 16);
+        let sign = self.b.ins().band_imm_s(sign, 0x8000);
+        // What is too large becomes infinite; other numbers come out as they were.
+        let size = self.b.ins().fabs(v);
+        let up = self.b.ins().f32const(f32::from_bits((127 + 112) << 23));
+        let down = self.b.ins().f32const(f32::from_bits((127 - 110) << 23));
+        let size = self.b.ins().fmul(size, up);
+        let size = self.b.ins().fmul(size, down);
+        let doubled = self.b.ins().ishl_imm_s(bits, 1);
+        let exponent = self.b.ins().band_imm_s(doubled, -0x0100_0000);
+        let least = self.b.ins().iconst(types::I32, 0x7100_0000);
+        let exponent = self.b.ins().umax(exponent, least);
+        let above = self.b.ins().ushr_imm_s(exponent, 1);
+        let above = self.b.ins().iadd_imm_s(above, 0x0780_0000);
+        let above = self.b.ins().bitcast(types::F32, flags, above);
+        let sum = self.b.ins().fadd(above, size);
+        let sum = self.b.ins().bitcast(types::I32, flags, sum);
+        let high = self.b.ins().ushr_imm_s(sum, 13);
+        let high = self.b.ins().band_imm_s(high, 0x7c00);
+        let low = self.b.ins().band_imm_s(sum, 0xfff);
+        let number = self.b.ins().iadd(high, low);
+        let nan = self.b.ins().fcmp(FloatCC::Unordered, v, v);
+        let told = self.b.ins().ushr_imm_s(bits, 13);
+        let told = self.b.ins().band_imm_s(told, 0x3ff);
+        let told = self.b.ins().bor_imm_s(told, 0x7e00);
+        let number = self.b.ins().select(nan, told, number);
+        self.b.ins().bor(sign, number)
+    }
+
+    /// The `f32` of a `float16` whose bits are an i32, the others 0.
+    fn of_f16_bits(&mut self, bits: Value) -> Value {
+        let flags = MemFlagsData::new();
+        let sign = self.b.ins().band_imm_s(bits, 0x8000);
+        let sign = self.b.ins().ishl_imm_s(sign, 16);
+        let size = self.b.ins().band_imm_s(bits, 0x7fff);
+        // Its exponent is 112 less than an `f32` has; what is infinite or NaN has the largest of both.
+        let moved = self.b.ins().ishl_imm_s(size, 13);
+        let wide = self.b.ins().iadd_imm_s(moved, 0xe0 << 23);
+        let wide = self.b.ins().bitcast(types::F32, flags, wide);
+        let scale = self.b.ins().f32const(f32::from_bits((127 - 112) << 23));
+        let normal = self.b.ins().fmul(wide, scale);
+        // Subnormal numbers are so many steps of 2^-24.
+        let steps = self.b.ins().fcvt_from_sint(types::F32, size);
+        let step = self.b.ins().f32const(f32::from_bits((127 - 24) << 23));
+        let small = self.b.ins().fmul(steps, step);
+        let few = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, size, 0x400);
+        let value = self.b.ins().select(few, small, normal);
+        let value = self.b.ins().bitcast(types::I32, flags, value);
+        let value = self.b.ins().bor(value, sign);
+        self.b.ins().bitcast(types::F32, flags, value)
+    }
+}

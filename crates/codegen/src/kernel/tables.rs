@@ -1,0 +1,169 @@
+//! What a computation's loops make of the last axis alone (where a resized image is read, and with which weights) is the
+//! same in every row: it is computed once, before the loops, and looked up in them.
+
+use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
+use relax_loops::{Compute, Ex, ExKind, Var};
+use relax_runtime::abi;
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::{Kernel, Result};
+use crate::scalar::register;
+
+/// Operations of an expression below which looking it up costs as much.
+const FEW: usize = 3;
+/// Rows below which a table does not pay.
+const ROWS: i64 = 4;
+/// Expressions that one computation has tables for.
+const MOST: usize = 64;
+
+/// The tables of a computation: for each index of the last axis, a word for each expression.
+#[derive(Clone)]
+pub(super) struct Tables {
+    pub(super) data: Value,
+    var: Var,
+    /// The number of each expression, by its address.
+    columns: FxHashMap<usize, usize>,
+    /// The expressions, which keep their addresses.
+    held: Vec<Ex>,
+}
+
+impl Tables {
+    /// The same seen from another function, where they lie at `data`.
+    pub(super) fn at(&self, data: Value) -> Self {
+        Self {
+            data,
+            ..self.clone()
+        }
+    }
+}
+
+/// What an expression depends on.
+#[derive(Clone, Copy)]
+struct Seen {
+    /// The variable itself,
+    var: bool,
+    /// and other variables or elements.
+    other: bool,
+    /// Operations, at most [`FEW`].
+    work: usize,
+}
+
+/// The largest expressions of `var` alone that are worth a table, and whether elements are read at one of them.
+fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
+    let mut seen: FxHashMap<usize, Seen> = FxHashMap::default();
+    let mut work = vec![(root, false)];
+    while let Some((e, done)) = work.pop() {
+        if seen.contains_key(&e.addr()) {
+            continue;
+        }
+        if !done {
+            work.push((e, true));
+            work.extend(e.children().into_iter().map(|c| (c, false)));
+            continue;
+        }
+        let mut own = match e.kind() {
+            ExKind::Var(v) => Seen {
+                var: *v == var,
+                other: *v != var,
+                work: 0,
+            },
+            ExKind::Int(_) | ExKind::Float(_) => Seen {
+                var: false,
+                other: false,
+                work: 0,
+            },
+            kind => Seen {
+                var: false,
+                other: matches!(kind, ExKind::Load(..)),
+                work: 1,
+            },
+        };
+        for c in e.children() {
+            let part = seen[&c.addr()];
+            own.var |= part.var;
+            own.other |= part.other;
+            own.work = (own.work + part.work).min(FEW);
+        }
+        seen.insert(e.addr(), own);
+    }
+    let (mut found, mut read) = (FxHashSet::default(), false);
+    let mut order = Vec::new();
+    let mut visited = FxHashSet::default();
+    let mut work = vec![(root, false)];
+    while let Some((e, index)) = work.pop() {
+        let own = seen[&e.addr()];
+        if own.var && !own.other && own.work >= FEW {
+            read |= index;
+            if found.insert(e.addr()) {
+                order.push(e.clone());
+            }
+            continue;
+        }
+        if !visited.insert((e.addr(), index)) {
+            continue;
+        }
+        let index = index || matches!(e.kind(), ExKind::Load(..));
+        work.extend(e.children().into_iter().map(|c| (c, index)));
+    }
+    (order, read)
+}
+
+impl Kernel<'_, '_, '_> {
+    /// Makes tables for a computation whose elements are read where the last axis says; the word of the frame that keeps
+    /// them.
+    pub(super) fn tabulate(&mut self, c: &Compute) -> Result<Option<usize>> {
+        let shape = self.program.bufs[c.out].shape.clone();
+        let (Some(&var), Some((extent, rows))) = (c.axes.last(), shape.split_last()) else {
+            return Ok(None);
+        };
+        let known = rows
+            .iter()
+            .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+        if c.reduce.is_some() || known.is_some_and(|n| n < ROWS) {
+            return Ok(None);
+        }
+        let (held, read) = candidates(&c.value, var);
+        if !read || held.len() > MOST {
+            return Ok(None);
+        }
+        let axis = (var, extent.clone());
+        let extent = self.eval(extent)?;
+        let row = 8 * held.len() as i64;
+        let bytes = self.b.ins().imul_imm_s(extent, row);
+        let data = self.scalars_call(abi::rx_scratch_alloc, &[bytes], true);
+        self.fail_if_null(data);
+        let slot = self.keep(None, data);
+        self.loops(&[axis], &mut |k| {
+            let at = k.b.ins().imul_imm_s(k.vars[&var], row);
+            let at = k.b.ins().iadd(data, at);
+            for (n, e) in held.iter().enumerate() {
+                let v = k.eval(e)?;
+                k.b.ins()
+                    .store(MemFlagsData::trusted(), v, at, 8 * n as i32);
+            }
+            Ok(())
+        })?;
+        // The loop is over: what shares work among threads takes all that have a value along.
+        self.vars.remove(&var);
+        let columns = held.iter().enumerate().map(|(n, e)| (e.addr(), n));
+        self.tables = Some(Tables {
+            data,
+            var,
+            columns: columns.collect(),
+            held,
+        });
+        Ok(Some(slot))
+    }
+
+    /// An expression's value where a table has it.
+    pub(super) fn looked_up(&mut self, e: &Ex) -> Option<Value> {
+        let tables = self.tables.as_ref()?;
+        let n = *tables.columns.get(&e.addr())?;
+        let (data, var, row) = (tables.data, tables.var, 8 * tables.held.len() as i64);
+        let at = self.b.ins().imul_imm_s(*self.vars.get(&var)?, row);
+        let at = self.b.ins().iadd(data, at);
+        let ty = register(e.dtype());
+        let flags = MemFlagsData::trusted();
+        Some(self.b.ins().load(ty, flags, at, 8 * n as i32))
+    }
+}
