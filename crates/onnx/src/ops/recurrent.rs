@@ -170,40 +170,33 @@ impl Direction<'_> {
     }
     fn gru(&self, tr: &mut Tr<'_>, x: &Val, h: &Val) -> R<Val> {
         let n = self.size;
-        let zr = tr.slice(&self.r, 0, 0, 2 * n)?;
-        let own = tr.slice(&self.r, 0, 2 * n, 3 * n)?;
-        let s = Direction::dense(tr, h, &zr)?;
+        let part =
+            |tr: &mut Tr<'_>, v: &Val, axis: usize, k: i64| tr.slice(v, axis, k * n, (k + 1) * n);
+        // One product for all gates, where the last one needs no other gate before it.
+        let weight = match self.before_reset {
+            true => self.r.clone(),
+            false => tr.slice(&self.r, 0, 0, 2 * n)?,
+        };
+        let s = Direction::dense(tr, h, &weight)?;
+        let s = match &self.rb {
+            Some(b) if self.before_reset => tr.add(&s, b)?,
+            _ => s,
+        };
         let mut gates = Vec::new();
         for k in 0..2 {
-            let part = tr.slice(&s, 1, k * n, (k + 1) * n)?;
+            let own = part(tr, &s, 1, k)?;
             let g = self.gate(tr, x, k)?;
-            let g = tr.add(&g, &part)?;
-            let g = match &self.rb {
-                Some(b) => {
-                    let b = tr.slice(b, 0, k * n, (k + 1) * n)?;
-                    tr.add(&g, &b)?
-                }
-                None => g,
-            };
+            let g = tr.add(&g, &own)?;
             gates.push(self.f[0].apply(tr, &g)?);
         }
         let (z, r) = (&gates[0], &gates[1]);
-        let b = match &self.rb {
-            Some(b) => Some(tr.slice(b, 0, 2 * n, 3 * n)?),
-            None => None,
-        };
-        let biased = |tr: &mut Tr<'_>, v: &Val| match &b {
-            Some(b) => tr.add(v, b),
-            None => Ok(v.clone()),
-        };
         let inner = if self.before_reset {
-            let s = Direction::dense(tr, h, &own)?;
-            let s = biased(tr, &s)?;
+            let s = part(tr, &s, 1, 2)?;
             tr.mul(r, &s)?
         } else {
+            let own = part(tr, &self.r, 0, 2)?;
             let rh = tr.mul(r, h)?;
-            let s = Direction::dense(tr, &rh, &own)?;
-            biased(tr, &s)?
+            Direction::dense(tr, &rh, &own)?
         };
         let g = self.gate(tr, x, 2)?;
         let g = tr.add(&g, &inner)?;
@@ -266,7 +259,8 @@ fn layer_of(tr: &mut Tr<'_>, n: &Node<'_>, kind: Kind, quantised: bool) -> Out {
                 tr.slice(&b, 0, 0, gates * size)?,
                 tr.slice(&b, 0, gates * size, 2 * gates * size)?,
             );
-            let both = if kind == Kind::Gru {
+            // The last gate's own part of the state is multiplied by another gate with its bias.
+            let both = if kind == Kind::Gru && n.flag("linear_before_reset") {
                 rb = Some(sb);
                 wb
             } else {

@@ -1,7 +1,8 @@
 //! Which computations of a fused program are computed where they are read, rather than stored.
 
 use relax_loops::{
-    Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, inline_compute_into, visit_expr,
+    BinOp, Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, inline_compute_into,
+    visit_expr,
 };
 
 /// Moves injective stages into their readers: those that only pick elements anywhere, those that
@@ -102,6 +103,9 @@ fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
         .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
     let large = elements.is_some_and(|n| n >= BLOCKS);
     let some = elements.is_none_or(|n| n >= PIECES);
+    if some && (nests(program, c) || apart_of_moves(program, readers, c)) {
+        return true;
+    }
     let moves = |c: &Compute| large && transposes(program, c) || some && joins(c);
     let mut readers = readers
         .stages(c.out)
@@ -114,6 +118,55 @@ fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
         true => readers.any(|r| computes(r) && r.reduce.is_none()),
         false => computes(c) && readers.any(moves),
     }
+}
+
+/// The stage that makes a buffer.
+fn stage_of(program: &Program, buf: Buf) -> Option<&Compute> {
+    program.stages.iter().find_map(|s| match s {
+        Stage::Compute(c) if c.out == buf => Some(c),
+        _ => None,
+    })
+}
+
+/// Whether a stage joins what was itself joined (a tensor that is rolled along two axes).
+fn nests(program: &Program, c: &Compute) -> bool {
+    let mut nested = false;
+    visit_expr(&c.value, |x| {
+        if let ExKind::Load(buf, _) = x.kind() {
+            nested |= stage_of(program, *buf).is_some_and(joins);
+        }
+    });
+    nested && joins(c)
+}
+
+/// Whether a stage that only moves elements stays beside one that moves them on, because both at once are no strided copy
+/// any more: one joins what the other one joined, or takes a part of what lies uneven (the windows of an image).
+fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
+    let uneven = |index: &Ex| {
+        let mut found = false;
+        visit_expr(index, |x| {
+            found |= matches!(
+                x.kind(),
+                ExKind::Binary(BinOp::FloorDiv | BinOp::FloorMod, ..)
+            )
+        });
+        found
+    };
+    let part = |index: &Ex| matches!(index.kind(), ExKind::Binary(BinOp::Add | BinOp::Mul, _, n) if n.as_int().is_some());
+    let (joined, divided) = (joins(c), only_picks(&c.value) && uneven(&c.value));
+    readers.stages(c.out).any(|k| match &program.stages[k] {
+        Stage::Compute(r) if only_picks(&r.value) => {
+            let mut parts = false;
+            visit_expr(&r.value, |x| {
+                if let ExKind::Load(buf, index) = x.kind() {
+                    let whole = index.iter().any(uneven);
+                    parts |= *buf == c.out && !whole && index.iter().any(part);
+                }
+            });
+            joined && joins(r) || divided && parts
+        }
+        _ => false,
+    })
 }
 
 /// From so many elements on, tensors that are joined are copied as pieces: computed where it is only known element by

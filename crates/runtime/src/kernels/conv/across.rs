@@ -114,12 +114,7 @@ unsafe fn products(
             if p0 + kc < s.k {
                 target.epilogue = None;
             }
-            let b = Columns {
-                ptr: weight.add(channel * s.k + p0 * COLS),
-                lane: 0,
-                group: s.k * COLS,
-                row: COLS,
-            };
+            let b = Columns::of(weight.add(channel * s.k + p0 * COLS), s.k * COLS, COLS);
             for panel in panels.clone() {
                 let first = panel * high;
                 let rows = high.min(pixels - first);

@@ -6,9 +6,11 @@
 //! window, is limited by memory and goes its own way.
 
 mod across;
+mod blocks;
 mod depthwise;
 mod lanes;
 pub mod pooled;
+mod rows;
 pub mod transpose;
 mod unfold;
 mod winograd;
@@ -19,17 +21,14 @@ use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
 use crate::kernels::gemm::{RxGemmF32, block, even_piece, gemm, pack};
 use crate::kernels::padded::{Padded, Window};
 use crate::kernels::scratch::Scratch;
-use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::simd::Simd;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
+use blocks::{Blocks, Task};
 
 /// Longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
 const KC: usize = 640;
-/// Pixels of a block.
-const PIXELS: usize = 192;
-/// Floats of an unfolded block that may have more pixels than that, so that fewer rows of the image are read twice.
-const BLOCK: usize = 32 << 10;
 /// Below this many multiplications a convolution stays on one thread.
 const SMALL: usize = 1 << 19;
 
@@ -140,6 +139,8 @@ enum Way {
     Depthwise,
     /// A product of matrices without unfolding.
     Pointwise,
+    /// A product with the rows of a padded copy, without unfolding.
+    Rows,
     Unfold,
     /// Minimal filtering.
     Winograd,
@@ -203,6 +204,9 @@ impl Sizes {
         if self.groups == 1 && self.as_it_lies() {
             return Way::Pointwise;
         }
+        if rows::pays(self) {
+            return Way::Rows;
+        }
         Way::Unfold
     }
 
@@ -215,7 +219,7 @@ impl Sizes {
     /// Whether each element of the output is written once, not a piece of its sum after the other.
     fn once(&self) -> bool {
         match self.way() {
-            Way::Winograd | Way::Depthwise => true,
+            Way::Winograd | Way::Depthwise | Way::Rows => true,
             Way::Across => self.k <= across::DEEP,
             Way::Unfold => self.k <= KC,
             Way::Pointwise => false,
@@ -279,7 +283,9 @@ impl Sizes {
             // SAFETY: the callers' promise.
             unsafe {
                 let out = out.add(g * self.packed_group());
-                if self.nhwc {
+                if way == Way::Rows {
+                    rows::pack(self, weight.add(g * og * k), out);
+                } else if self.nhwc {
                     pack::columns(k, og, weight.add(g * og), o, 1, out);
                 } else {
                     pack::rows(og, k, weight.add(g * og * k), k as isize, 1, out);
@@ -366,12 +372,7 @@ unsafe fn unfolded<S: Simd>(
             if s.nhwc {
                 let x = x.add(image * s.h * s.w * s.c + group * s.cg);
                 unfold::rows(s, x, begin..end, p0..p0 + kc, scratch);
-                let b = Columns {
-                    ptr: weight.add(p0 * COLS),
-                    lane: 0,
-                    group: s.k * COLS,
-                    row: COLS,
-                };
+                let b = Columns::of(weight.add(p0 * COLS), s.k * COLS, COLS);
                 block(pixels, s.og, kc, scratch, kc * ROWS, b, &target);
             } else {
                 let mut x = x.add((image * s.c + group * s.cg) * s.h * s.w);
@@ -389,12 +390,7 @@ unsafe fn unfolded<S: Simd>(
                     padded: padded.as_ref().map(|p| (p, top)),
                 };
                 unfold::columns::<S>(s, from, begin..end, p0..p0 + kc, scratch);
-                let b = Columns {
-                    ptr: scratch,
-                    lane: 0,
-                    group: kc * COLS,
-                    row: COLS,
-                };
+                let b = Columns::of(scratch, kc * COLS, COLS);
                 block(
                     s.og,
                     pixels,
@@ -413,73 +409,17 @@ unsafe fn unfolded<S: Simd>(
     }
 }
 
-/// Some pixels of one group of one image.
-#[derive(Clone, Copy)]
-struct Task {
-    image: usize,
-    group: usize,
-    begin: usize,
-    end: usize,
-}
-
-/// The output's pixels in blocks that are unfolded at once.
-#[derive(Clone, Copy)]
-struct Blocks {
-    /// Pixels of a block.
-    each: usize,
-    /// Blocks of an image.
-    count: usize,
-    /// Floats of the unfolded block, and of the padded channels that it comes from.
-    room: (usize, usize),
-}
-
-impl Blocks {
-    /// For `threads` that share the blocks.
-    fn of(s: &Sizes, threads: usize) -> Self {
-        let pixels = s.oh * s.ow;
-        let limit = PIXELS.max(BLOCK / s.k.max(1) / COLS * COLS);
-        let limit = limit.min(pixels.div_ceil(threads).next_multiple_of(COLS));
-        let count = pixels.div_ceil(limit);
-        let each = pixels.div_ceil(count).next_multiple_of(COLS);
-        let taps = s.kh * s.kw;
-        let deep = s.k.min(KC.max(taps) + taps);
-        let rows = s.oh.min((each + s.ow - 2) / s.ow + 1);
-        let copies = s
-            .padded(0..rows)
-            .map_or(0, |p| p.floats() * deep.div_ceil(taps.max(1)));
-        let room = (
-            each.next_multiple_of(COLS) * deep,
-            copies.next_multiple_of(COLS),
-        );
-        Self { each, count, room }
-    }
-
-    /// Floats that a thread needs.
-    fn floats(&self) -> usize {
-        self.room.0 + self.room.1
-    }
-
-    /// A block of a group; none where the blocks before it hold all pixels.
-    fn task(&self, s: &Sizes, image: usize, group: usize, block: usize) -> Option<Task> {
-        let (begin, pixels) = (block * self.each, s.oh * s.ow);
-        (begin < pixels).then(|| Task {
-            image,
-            group,
-            begin,
-            end: (begin + self.each).min(pixels),
-        })
-    }
-}
-
-unsafe fn unfold_all(
+/// Block by block, unfolded or not.
+unsafe fn in_blocks(
     context: &mut RxContext,
     v: &RxConv2dF32,
     s: &Sizes,
+    way: Way,
     weight: *const f32,
 ) -> i32 {
     let threads = context.pool.threads();
     let work = s.n * s.o * s.oh * s.ow * s.k;
-    let blocks = Blocks::of(s, threads);
+    let blocks = Blocks::of(s, way, threads);
     let all = blocks.floats();
     let Some(rooms) = Scratch::new(context, all * threads * 4) else {
         return context.status;
@@ -491,25 +431,15 @@ unsafe fn unfold_all(
         let shared = Share::new((v, s, x, weight, scratch));
         let tasks = s.n * s.groups * blocks.count;
         let grain = (SMALL * tasks / work.max(1)).max(1);
-        let room = blocks.room;
         context.pool.each(tasks, grain, |first, last, worker| {
             let &(v, s, x, weight, scratch) = shared.get();
             let scratch = scratch.add(worker * all);
             for i in first..last {
                 let (block, rest) = (i % blocks.count, i / blocks.count);
                 let (image, group) = (rest / s.groups, rest % s.groups);
-                let Some(task) = blocks.task(s, image, group, block) else {
-                    continue;
-                };
-                dispatch!(unfolded(
-                    v: &RxConv2dF32,
-                    s: &Sizes,
-                    x: *const f32,
-                    weight: *const f32,
-                    task: Task,
-                    scratch: *mut f32,
-                    room: (usize, usize),
-                ));
+                if let Some(task) = blocks.task(s, image, group, block) {
+                    blocks.run(v, s, x, weight, task, scratch);
+                }
             }
         });
     }
@@ -618,7 +548,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
                 Way::Pointwise => pointwise(context, v, &s, weight),
                 Way::Winograd => winograd::run(context, v, &s, weight),
                 Way::Across => across::run(context, v, &s, weight),
-                _ => unfold_all(context, v, &s, weight),
+                _ => in_blocks(context, v, &s, way, weight),
             };
             rx_scratch_free(context, packed.cast());
             status

@@ -5,7 +5,8 @@
 //! strips one after the other computes each row once. The output of the convolution, with a
 //! network's first layer the largest tensor of all, is never as a whole in memory.
 
-use super::{Blocks, RxConv2dF32, Sizes, Task, Way, rx_conv2d_f32, unfolded};
+use super::blocks::Blocks;
+use super::{RxConv2dF32, Sizes, Way, rx_conv2d_f32};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::pool_lanes::{self, Channels};
 use crate::kernels::pool2d::{RxPool2dF32, channel as pool_channel, rx_pool2d_f32};
@@ -174,21 +175,12 @@ impl Both<'_> {
         unsafe {
             let v = &RxConv2dF32 { y: to, ..*self.v };
             let x = self.v.x.add(image * s.c * s.h * s.w);
-            let (weight, room) = (self.weight, self.blocks.room);
             for group in 0..s.groups {
                 for block in 0.. {
                     let Some(task) = self.blocks.task(s, 0, group, block) else {
                         break;
                     };
-                    dispatch!(unfolded(
-                        v: &RxConv2dF32,
-                        s: &Sizes,
-                        x: *const f32,
-                        weight: *const f32,
-                        task: Task,
-                        scratch: *mut f32,
-                        room: (usize, usize),
-                    ));
+                    self.blocks.run(v, s, x, self.weight, task, scratch);
                 }
             }
         }
@@ -204,6 +196,7 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
             oh: strips.high,
             ..s
         },
+        s.way(),
         1,
     );
     // The first and the last strip have padding of their own, which only makes less of it.
@@ -293,7 +286,7 @@ pub unsafe extern "C" fn rx_conv2d_pool2d_f32(
             }
             let plain = v.epilogue.residual.is_null() && !v.weight_packed.is_null();
             let some = s.oh * s.ow > 0 && p.kh > 0;
-            let unfolds = || matches!(s.way(), Way::Unfold | Way::Pointwise);
+            let unfolds = || matches!(s.way(), Way::Unfold | Way::Pointwise | Way::Rows);
             if !s.nhwc && plain && some && unfolds() {
                 strips(context, v, s, p)
             } else {

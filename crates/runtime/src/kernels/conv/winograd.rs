@@ -378,7 +378,8 @@ unsafe fn inputs<S: Simd>(
                     for i in 0..IN {
                         parts[i] = input(half[i]);
                     }
-                    if fits == S::LANES {
+                    // Lanes behind the last tile are those of the next row's tiles, which come after these.
+                    if lane + S::LANES <= unit {
                         for i in 0..IN {
                             for j in 0..IN {
                                 parts[i][j].store(to.add((i * IN + j) * matrix));
@@ -486,12 +487,7 @@ unsafe fn outputs<S: Simd>(
                     across: false,
                     epilogue: None,
                 };
-                let columns = |ptr, group| Columns {
-                    ptr,
-                    lane: 0,
-                    group,
-                    row: COLS,
-                };
+                let columns = |ptr, group| Columns::of(ptr, group, COLS);
                 if plan.few {
                     let (x, b) = (x.add(c0 * ROWS), columns(u, plan.deep * COLS));
                     let n = channels.len().next_multiple_of(COLS);

@@ -6,16 +6,19 @@
 //! whatever the number of threads.
 
 pub mod epilogue;
+mod narrow;
 pub mod other;
 pub mod pack;
 pub mod tile;
 
 use crate::c_structure;
 use crate::context::{RxContext, guard};
+use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Claims, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use epilogue::{RxEpilogue, Target};
+use narrow::column;
 use std::ptr::{null, null_mut};
 use tile::{COLS, Columns, ROWS};
 
@@ -224,53 +227,21 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                             let to = b_room.add(panel * kc * COLS);
                             std::ptr::copy_nonoverlapping(from, to, kc * COLS);
                         }
-                        (
-                            nc,
-                            Columns {
-                                ptr: b_room,
-                                lane: 0,
-                                group: kc * COLS,
-                                row: COLS,
-                            },
-                        )
+                        (nc, Columns::of(b_room, kc * COLS, COLS))
                     } else if !g.b_packed.is_null() {
                         let nc = (n - j0).min(NC);
                         let ptr = g.b_packed.add(j0 * k + p0 * COLS);
-                        (
-                            nc,
-                            Columns {
-                                lane: 0,
-                                ptr,
-                                group: k * COLS,
-                                row: COLS,
-                            },
-                        )
+                        (nc, Columns::of(ptr, k * COLS, COLS))
                     } else if way == Way::Direct && n - j0 >= COLS {
                         let nc = (n - j0) / COLS * COLS;
                         let ptr = g.b.offset(p0 as isize * g.b_rs as isize).add(j0);
-                        (
-                            nc,
-                            Columns {
-                                lane: 0,
-                                ptr,
-                                group: COLS,
-                                row: g.b_rs as usize,
-                            },
-                        )
+                        (nc, Columns::of(ptr, COLS, g.b_rs as usize))
                     } else {
                         let nc = (n - j0).min(NC);
                         let (rs, cs) = (g.b_rs as isize, g.b_cs as isize);
                         let from = g.b.offset(p0 as isize * rs + j0 as isize * cs);
                         pack::columns(kc, nc, from, rs, cs, b_room);
-                        (
-                            nc,
-                            Columns {
-                                lane: 0,
-                                ptr: b_room,
-                                group: kc * COLS,
-                                row: COLS,
-                            },
-                        )
+                        (nc, Columns::of(b_room, kc * COLS, COLS))
                     };
                     block(mc, nc, kc, a, panel, b, &target.shift(i0, j0));
                     j0 += nc;
@@ -306,6 +277,17 @@ pub(crate) unsafe fn block(
 ) {
     // SAFETY: the callers' promise.
     unsafe {
+        if n == 1 && m > 1 && !target.across {
+            dispatch_turning!(column(
+                m: usize,
+                k: usize,
+                a: *const f32,
+                panel: usize,
+                b: Columns,
+                target: &Target,
+            ));
+            return;
+        }
         dispatch!(tiles(
             m: usize,
             n: usize,
@@ -340,10 +322,17 @@ unsafe fn tiles<S: Simd>(
             return;
         }
         let wide = S::NV * S::LANES;
+        // One vector of columns: more rows at once, so that sums need not wait for each other.
+        let high = if n <= S::LANES { ROWS } else { S::MR };
         let mut i = 0;
         while i < m {
-            let rows = (m - i).min(S::MR);
             let a = a.add(i / ROWS * panel + i % ROWS);
+            if high > S::MR && m - i >= high {
+                tile::tall::<S>(n, k, a, b, &target.shift(i, 0));
+                i += high;
+                continue;
+            }
+            let rows = (m - i).min(S::MR);
             let mut j = 0;
             while j < n {
                 let columns = even_piece(n - j, wide, S::LANES).min(wide);
@@ -364,19 +353,9 @@ unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
     let (n, k) = (g.n as usize, g.k as usize);
     let packed = !g.b_packed.is_null();
     let b = if packed {
-        Columns {
-            ptr: g.b_packed,
-            lane: 0,
-            group: k * COLS,
-            row: COLS,
-        }
+        Columns::of(g.b_packed, k * COLS, COLS)
     } else {
-        Columns {
-            ptr: g.b,
-            lane: 0,
-            group: COLS,
-            row: g.b_rs as usize,
-        }
+        Columns::of(g.b, COLS, g.b_rs as usize)
     };
     // Panels are whole, rows that lie side by side end where they end.
     let whole = if packed { n } else { n / COLS * COLS };

@@ -13,7 +13,7 @@ pub const COLS: usize = 16;
 pub(crate) const CROWDED: usize = 8;
 
 /// Columns of B as the tile reads them: column group `g` (16 columns) of row `p` starts at
-/// `ptr + g * group + p * row`.
+/// `ptr + g * group + p * row`, and in each run so much further on.
 #[derive(Clone, Copy)]
 pub struct Columns {
     /// First element of a group.
@@ -24,9 +24,28 @@ pub struct Columns {
     pub group: usize,
     /// From one row to the next.
     pub row: usize,
+    /// Where each run of rows starts; the runs follow each other along the common axis.
+    pub starts: *const usize,
+    /// How many runs there are.
+    pub runs: usize,
 }
 
+/// Rows that all follow each other.
+static AT_ONCE: usize = 0;
+
 impl Columns {
+    /// Columns whose rows all follow each other.
+    pub fn of(ptr: *const f32, group: usize, row: usize) -> Self {
+        Self {
+            ptr,
+            lane: 0,
+            group,
+            row,
+            starts: &AT_ONCE,
+            runs: 1,
+        }
+    }
+
     /// The same from a later column on.
     ///
     /// # Safety
@@ -44,7 +63,7 @@ impl Columns {
     }
 }
 
-/// Sums `k` steps of `MR` rows by `NV` vectors.
+/// Sums `k` steps, of each run of B's rows, of `MR` rows by `NV` vectors.
 ///
 /// `a` is a place in a panel of A, `step` floats from one step to the next (8, or a row's own). `columns` of the
 /// target's columns are wanted, at most `NV * LANES`; all of the vectors are read.
@@ -64,28 +83,35 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     // SAFETY: the caller's promise.
     unsafe {
         let mut acc = [[S::splat(0.0); NV]; MR];
-        let mut at = [b.ptr; NV];
-        for (v, at) in at.iter_mut().enumerate() {
+        let mut base = [b.ptr; NV];
+        for (v, base) in base.iter_mut().enumerate() {
             let column = b.lane + v * S::LANES;
-            *at = b.ptr.add(column / COLS * b.group + column % COLS);
+            *base = b.ptr.add(column / COLS * b.group + column % COLS);
         }
         let mut a = a;
-        for _ in 0..k {
-            let mut row = [S::splat(0.0); NV];
-            for v in 0..NV {
-                row[v] = S::load(at[v]);
-                at[v] = at[v].wrapping_add(b.row);
+        for run in 0..b.runs {
+            let start = *b.starts.add(run);
+            let mut at = base;
+            for at in at.iter_mut() {
+                *at = at.wrapping_add(start);
             }
-            for i in 0..MR {
-                let x = S::splat(*a.add(i));
+            for _ in 0..k {
+                let mut row = [S::splat(0.0); NV];
                 for v in 0..NV {
-                    acc[i][v] = x.fma(row[v], acc[i][v]);
-                    if MR * NV >= CROWDED {
-                        a = S::pinned(a, &mut acc[i][v]);
+                    row[v] = S::load(at[v]);
+                    at[v] = at[v].wrapping_add(b.row);
+                }
+                for i in 0..MR {
+                    let x = S::splat(*a.add(i));
+                    for v in 0..NV {
+                        acc[i][v] = x.fma(row[v], acc[i][v]);
+                        if MR * NV >= CROWDED {
+                            a = S::pinned(a, &mut acc[i][v]);
+                        }
                     }
                 }
+                a = a.wrapping_add(step);
             }
-            a = a.wrapping_add(step);
         }
         if target.plain() && !target.across && columns == NV * S::LANES {
             for i in 0..MR {
@@ -168,6 +194,16 @@ pub unsafe fn run<S: Simd>(
         };
     }
     pick!(1 2 3 4 5 6 7 8; 1 2 3);
+}
+
+/// A tile of a whole panel's rows by one vector.
+///
+/// # Safety
+/// As for `tile`.
+#[inline(always)]
+pub unsafe fn tall<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns, target: &Target) {
+    // SAFETY: the caller's promise.
+    unsafe { tile::<S, ROWS, 1>(k, (a, ROWS), b, columns, target) };
 }
 
 /// A tile of one row and many columns, at most eight vectors: memory is the limit here.

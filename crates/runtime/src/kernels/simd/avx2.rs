@@ -118,8 +118,13 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
-        let lanes = _mm256_andnot_si256(mask(first), mask(end));
-        _mm256_maskstore_ps(to, lanes, self.0);
+        // The lanes from the first on, each from where it lies: no masked store, as in `store_part`.
+        let from = _mm256_add_epi32(
+            _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+            _mm256_set1_epi32(first as i32),
+        );
+        let rest = Self(_mm256_permutevar8x32_ps(self.0, from));
+        rest.store_part(to.wrapping_add(first), end - first);
     }
     #[inline(always)]
     unsafe fn round(self) -> Self {

@@ -1,0 +1,140 @@
+//! The output's pixels in blocks: what a thread takes at a time, and the memory that it needs for that.
+
+use super::rows::{self, block};
+use super::{KC, RxConv2dF32, Sizes, Way, unfolded};
+use crate::kernels::gemm::tile::COLS;
+use crate::kernels::simd::dispatch;
+
+/// Pixels of a block.
+const PIXELS: usize = 192;
+/// Floats of an unfolded block that may have more pixels than that, so that fewer rows of the image are read twice.
+const BLOCK: usize = 32 << 10;
+
+/// Some pixels of one group of one image.
+#[derive(Clone, Copy)]
+pub(super) struct Task {
+    pub image: usize,
+    pub group: usize,
+    pub begin: usize,
+    pub end: usize,
+}
+
+/// The output's pixels in blocks that are computed at once.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    /// Pixels of a block.
+    each: usize,
+    /// Pixels that are cut into blocks on their own: an image, or a row that is too long for a block.
+    span: usize,
+    /// Blocks of an image.
+    pub count: usize,
+    /// Floats of the unfolded block, and of the padded channels that it comes from. Where nothing is unfolded, of the
+    /// runs' starts instead of the block.
+    room: (usize, usize),
+    /// Where the rows of a padded copy are read without unfolding, whether they are joined.
+    rows: Option<bool>,
+}
+
+impl Blocks {
+    /// For `threads` that share the blocks.
+    pub fn of(s: &Sizes, way: Way, threads: usize) -> Self {
+        let pixels = s.oh * s.ow;
+        if way == Way::Rows {
+            let (high, wide) = rows::block_of(s, threads);
+            let span = if wide == s.ow { pixels } else { s.ow };
+            let each = high * wide;
+            return Self {
+                each,
+                span,
+                count: span.div_ceil(each) * (pixels / span),
+                room: rows::room(s, high, wide),
+                rows: Some(rows::joins(s)),
+            };
+        }
+        let limit = PIXELS.max(BLOCK / s.k.max(1) / COLS * COLS);
+        let limit = limit.min(pixels.div_ceil(threads).next_multiple_of(COLS));
+        let count = pixels.div_ceil(limit);
+        let each = pixels.div_ceil(count).next_multiple_of(COLS);
+        let taps = s.kh * s.kw;
+        let deep = s.k.min(KC.max(taps) + taps);
+        let rows = s.oh.min((each + s.ow - 2) / s.ow + 1);
+        let copies = s
+            .padded(0..rows)
+            .map_or(0, |p| p.floats() * deep.div_ceil(taps.max(1)));
+        let room = (
+            each.next_multiple_of(COLS) * deep,
+            copies.next_multiple_of(COLS),
+        );
+        Self {
+            each,
+            span: pixels,
+            count,
+            room,
+            rows: None,
+        }
+    }
+
+    /// Floats that a thread needs.
+    pub fn floats(&self) -> usize {
+        self.room.0 + self.room.1
+    }
+
+    /// A block of a group; none where the blocks before it hold all pixels.
+    pub fn task(&self, s: &Sizes, image: usize, group: usize, block: usize) -> Option<Task> {
+        let pixels = s.oh * s.ow;
+        // A strip of a convolution that is pooled has fewer rows than the blocks were made for.
+        let span = self.span.min(pixels);
+        let per = self.span.div_ceil(self.each);
+        let first = block / per * span;
+        let begin = first + block % per * self.each;
+        let end = (begin + self.each).min(first + span);
+        (begin < end && end <= pixels).then_some(Task {
+            image,
+            group,
+            begin,
+            end,
+        })
+    }
+
+    /// A block's pixels.
+    ///
+    /// # Safety
+    /// As `rx_conv2d_f32`, with the task of this convolution, a weight that is packed for its way, and room for
+    /// [`Blocks::floats`].
+    pub unsafe fn run(
+        &self,
+        v: &RxConv2dF32,
+        s: &Sizes,
+        x: *const f32,
+        weight: *const f32,
+        task: Task,
+        scratch: *mut f32,
+    ) {
+        let room = self.room;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if let Some(joins) = self.rows {
+                let room = (room.0, joins);
+                dispatch!(block(
+                    v: &RxConv2dF32,
+                    s: &Sizes,
+                    x: *const f32,
+                    weight: *const f32,
+                    task: Task,
+                    scratch: *mut f32,
+                    room: (usize, bool),
+                ));
+            } else {
+                dispatch!(unfolded(
+                    v: &RxConv2dF32,
+                    s: &Sizes,
+                    x: *const f32,
+                    weight: *const f32,
+                    task: Task,
+                    scratch: *mut f32,
+                    room: (usize, usize),
+                ));
+            }
+        }
+    }
+}

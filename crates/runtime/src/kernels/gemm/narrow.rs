@@ -1,0 +1,93 @@
+//! Products with one column: rows run along the vectors.
+//!
+//! A panel of A has eight rows side by side, so a vector of them times a number of B are eight sums at once, where a
+//! tile of one column would leave all lanes but one empty.
+
+use super::epilogue::Target;
+use super::tile::{Columns, ROWS};
+use crate::kernels::simd::square::Turning;
+
+/// Panels that are read together, so that sums need not wait for each other.
+const PANELS: usize = 8;
+
+/// The whole column: `m` rows in panels that lie `panel` floats apart, each sum a chain over `k` steps of each run.
+///
+/// # Safety
+/// As for `block`, with one column.
+#[inline(always)]
+pub(super) unsafe fn column<S: Turning>(
+    m: usize,
+    k: usize,
+    a: *const f32,
+    panel: usize,
+    b: Columns,
+    target: &Target,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut first = 0;
+        while first < m {
+            let panels = (m - first).div_ceil(ROWS).min(PANELS);
+            let a = a.add(first / ROWS * panel);
+            let to = target.shift(first, 0);
+            let rows = (m - first).min(panels * ROWS);
+            match panels {
+                PANELS => some::<S, PANELS>(rows, k, a, panel, b, &to),
+                2.. => some::<S, 2>(rows.min(2 * ROWS), k, a, panel, b, &to),
+                _ => some::<S, 1>(rows, k, a, panel, b, &to),
+            }
+            first += ROWS
+                * match panels {
+                    PANELS => PANELS,
+                    2.. => 2,
+                    _ => 1,
+                };
+        }
+    }
+}
+
+/// Some panels, of which `rows` rows are there.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn some<S: Turning, const N: usize>(
+    rows: usize,
+    k: usize,
+    a: *const f32,
+    panel: usize,
+    b: Columns,
+    target: &Target,
+) {
+    let mut sums = [[0.0f32; ROWS]; N];
+    // SAFETY: the callers' promise: panels are whole.
+    unsafe {
+        for lane in (0..ROWS).step_by(S::LANES) {
+            let mut acc = [S::splat(0.0); N];
+            let mut a = a.add(lane);
+            for run in 0..b.runs {
+                let mut at = b.ptr.add(b.lane).wrapping_add(*b.starts.add(run));
+                for _ in 0..k {
+                    let x = S::splat(*at);
+                    for i in 0..N {
+                        acc[i] = x.fma(S::load(a.add(i * panel)), acc[i]);
+                    }
+                    at = at.wrapping_add(b.row);
+                    a = a.wrapping_add(ROWS);
+                }
+            }
+            for i in 0..N {
+                acc[i].store(sums[i].as_mut_ptr().add(lane));
+            }
+        }
+        let sums = sums.as_ptr().cast::<f32>();
+        if target.plain() && !target.accumulate {
+            for i in 0..rows {
+                *target.c.add(i * target.ld) = *sums.add(i);
+            }
+            return;
+        }
+        for i in 0..rows {
+            let sum = S::splat(*sums.add(i));
+            target.shift(i, 0).finish::<S>(&sum, 1, 1, 1);
+        }
+    }
+}
