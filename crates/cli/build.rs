@@ -11,8 +11,9 @@ fn main() {
     fixed();
 }
 
-/// Executables lie at a fixed address: each table of functions and names is right as it stands in the file, where the
-/// loader would otherwise write 40,000 addresses into 200 pages before a tool begins, more than half of its start.
+/// Executables lie at a fixed address: each table of functions and names is right as it stands in
+/// the file, where the loader would otherwise write 40,000 addresses into 200 pages before a tool
+/// begins, more than half of its start.
 fn fixed() {
     let gnu = env("CARGO_CFG_TARGET_OS") == "linux" && env("CARGO_CFG_TARGET_ENV") == "gnu";
     let known = ["x86_64", "aarch64"].contains(&env("CARGO_CFG_TARGET_ARCH").as_str());

@@ -1,13 +1,15 @@
-//! Files of a crate, held against each other: which ones use which, as far as `use` and paths say, without circles; and how
-//! long they are.
+//! Files of a crate, held against each other: which ones use which, as far as `use` and paths say,
+//! without circles; and how long they are.
 //!
-//! Modules beside each other in one folder are looked at together, each with all that is in its own folder: a module and
-//! the files in its folder are one thing in several files, and may speak of each other.
+//! Modules beside each other in one folder are looked at together, each with all that is in its own
+//! folder: a module and the files in its folder are one thing in several files, and may speak of
+//! each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Circles that there are: a crate, the module whose children they are (nothing for the crate itself), their names, and why.
+/// Circles that there are: a crate, the module whose children they are (nothing for the crate
+/// itself), their names, and why.
 const ALLOWED: &[(&str, &str, &str, &str)] = &[
     // Data types that hold each other.
     (
@@ -243,7 +245,8 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// Modules that may not come to know others, whatever is between: a crate, its modules, and the others.
+/// Modules that may not come to know others, whatever is between: a crate, its modules, and the
+/// others.
 const BELOW: &[(&str, &str, &str)] = &[(
     "infer",
     "flags unknown subst queue unifier unify map instantiate show",
@@ -356,7 +359,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// What a path means, from the crate's root on; nothing for what is of another crate.
+/// Returns what a path means, from the crate's root on; nothing for what is of another crate.
 fn absolute(
     path: &str,
     here: &[String],
@@ -468,7 +471,7 @@ fn target(mut path: Vec<String>, files: &BTreeMap<Vec<String>, File>) -> Option<
     None
 }
 
-/// Which modules of a crate use which.
+/// Returns which modules of a crate use which.
 fn edges(name: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
     let known = modules(name);
     let files: BTreeMap<Vec<String>, File> = (known.iter())
@@ -486,7 +489,7 @@ fn edges(name: &str) -> BTreeMap<Vec<String>, BTreeSet<Vec<String>>> {
     files.iter().map(used).collect()
 }
 
-/// What each one comes to, by any way.
+/// Returns what each one comes to, by any way.
 fn reached<T: Ord + Clone>(edges: &BTreeMap<T, BTreeSet<T>>) -> BTreeMap<T, BTreeSet<T>> {
     let from = |start: &T| {
         let (mut open, mut seen) = (vec![start.clone()], BTreeSet::new());

@@ -1,5 +1,6 @@
-//! Programs that machines write: thousands of parameters, bindings, branches, fields or constructors in one function. They
-//! compile and compute what they say, as they stand and optimised.
+//! Programs that machines write: thousands of parameters, bindings, branches, fields or
+//! constructors in one function. They compile and compute what they say, as they stand and
+//! optimised.
 #![cfg(feature = "native")]
 
 use std::fmt::Write as _;
@@ -9,7 +10,7 @@ use relax_cli::native;
 use relax_codegen::{Host, Value};
 use relax_tensor::Tensor;
 
-/// What `@main` of a text gives natively, behind a pipeline.
+/// Returns what `@main` of a text gives natively, behind a pipeline.
 fn run(text: &str, pipeline: &str, inputs: &[Tensor]) -> Value {
     let mut session = Session::new(ReadOptions::default());
     let (mut module, diagnostics) = session.read("test.relay", text.as_bytes().to_vec());

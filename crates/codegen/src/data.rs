@@ -1,4 +1,5 @@
-//! The values that stand in an object: constants, constructors without fields, texts, closures, the table of weights.
+//! The values that stand in an object: constants, constructors without fields, texts, closures, the
+//! table of weights.
 
 use std::mem::offset_of;
 
@@ -38,8 +39,8 @@ fn header(kind: u8, tag: u32, count: u32) -> Vec<u8> {
     bytes
 }
 
-/// Puts constants and other immortal objects into read-only data. Returns the table of the tensors whose
-/// elements are in a file.
+/// Puts constants and other immortal objects into read-only data. Returns the table of the tensors
+/// whose elements are in a file.
 pub(super) fn objects(
     env: &mut Env<'_>,
     program: &mut Program<'_>,
@@ -161,7 +162,8 @@ enum Elements {
     Later,
 }
 
-/// How many bytes a tensor's elements take. They may not be there yet, and are not looked at.
+/// Returns how many bytes a tensor's elements take. They may not be there yet, and are not looked
+/// at.
 pub(crate) fn bytes_of(t: &Tensor) -> usize {
     Tensor::byte_len(t.dtype(), t.shape()).unwrap_or_default()
 }

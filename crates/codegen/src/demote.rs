@@ -1,12 +1,13 @@
 //! Values of very large functions in memory between blocks, as LLVM's pass reg2mem has them.
 //!
-//! Cranelift gives registers in time that grows with the blocks of a function times the values that live across each,
-//! in a single pass too: sums of thousands of parameters that are unpacked first, or tuples of thousands of fields, whose
-//! values all live across all checks. A function of that size spends its time in what it calls. Here a value that another
-//! block uses is stored where it is made and loaded where it is used, so that nothing lives across a block.
+//! Cranelift gives registers in time that grows with the blocks of a function times the values that
+//! live across each, in a single pass too: sums of thousands of parameters that are unpacked first,
+//! or tuples of thousands of fields, whose values all live across all checks. A function of that
+//! size spends its time in what it calls. Here a value that another block uses is stored where it
+//! is made and loaded where it is used, so that nothing lives across a block.
 //!
-//! Invariant: a function does what it did before. A value's definition comes before each of its uses, so each load finds
-//! what was stored.
+//! Invariant: a function does what it did before. A value's definition comes before each of its
+//! uses, so each load finds what was stored.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{
@@ -52,7 +53,8 @@ pub(crate) fn demote(f: &mut Function) {
     }
 }
 
-/// Whether a value is made in another block than one that uses it. Constants are made anew at each use anyway.
+/// Returns whether a value is made in another block than one that uses it. Constants are made anew
+/// at each use anyway.
 fn lives_across(f: &Function, v: Value, user: Block) -> bool {
     match f.dfg.value_def(v) {
         ValueDef::Result(inst, _) => {

@@ -1,10 +1,11 @@
 //! How much effort a function is worth.
 //!
-//! Cranelift's optimiser and its usual allocation of registers take most of its time. Code with loops pays that back;
-//! code that runs through once per call, fills descriptors, and calls the runtime does not. And every allocation takes
-//! time that grows with the square of a function in which very many values live across very many blocks: a parameter list
-//! of thousands with a check for each, a match over thousands of constructors. No function that a person wrote is so
-//! large; beyond a size nothing stays in registers from block to block.
+//! Cranelift's optimiser and its usual allocation of registers take most of its time. Code with
+//! loops pays that back; code that runs through once per call, fills descriptors, and calls the
+//! runtime does not. And every allocation takes time that grows with the square of a function in
+//! which very many values live across very many blocks: a parameter list of thousands with a check
+//! for each, a match over thousands of constructors. No function that a person wrote is so large;
+//! beyond a size nothing stays in registers from block to block.
 
 use cranelift_codegen::ir::{Block, Function, Opcode};
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetIsa};
@@ -13,10 +14,12 @@ use cranelift_codegen::settings::{self, Configurable};
 /// Values times blocks, from which on a function is large.
 const LARGE: usize = 1 << 24;
 
-/// Instructions up to which a function of the program gets all effort: it takes little, and may be called very often.
+/// Instructions up to which a function of the program gets all effort: it takes little, and may be
+/// called very often.
 const SMALL: usize = 200;
 
-/// The same of a kernel. One without loops fills the structure of a kernel of the runtime, which takes longer.
+/// The same of a kernel. One without loops fills the structure of a kernel of the runtime, which
+/// takes longer.
 const SMALL_KERNEL: usize = 60;
 
 /// How Cranelift is told to give registers in one pass.
@@ -33,7 +36,7 @@ pub(crate) enum Effort {
     Least,
 }
 
-/// What a function is worth.
+/// Returns what a function is worth.
 pub(crate) fn of(f: &Function) -> Effort {
     let small = match f.signature.call_conv {
         CallConv::Tail => SMALL,
@@ -48,9 +51,9 @@ pub(crate) fn of(f: &Function) -> Effort {
     }
 }
 
-/// Whether every block runs once at most: no way leads from one to itself. How blocks are laid out does not matter, as
-/// the ends that failures share stand beside the first of them. A call in the place of the function's end may be one of
-/// itself, which is a loop, too.
+/// Returns whether every block runs once at most: no way leads from one to itself. How blocks are
+/// laid out does not matter, as the ends that failures share stand beside the first of them. A call
+/// in the place of the function's end may be one of itself, which is a loop, too.
 pub(crate) fn runs_through(f: &Function) -> bool {
     const OPEN: u8 = 1;
     const DONE: u8 = 2;

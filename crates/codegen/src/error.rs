@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// Why code cannot be made for a target, brought into memory, or called. What of a program has no native code is a
-/// [`Diagnostic`](relax_base::Diagnostic) instead, for it has a place.
+/// Why code cannot be made for a target, brought into memory, or called. What of a program has no
+/// native code is a [`Diagnostic`](relax_base::Diagnostic) instead, for it has a place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// There is no such target, processor or feature; what there is.
     Target(String),
-    /// There is no memory for a context of the runtime, or it refuses what it is told: the number of threads, a stack, a
-    /// function of the host.
+    /// There is no memory for a context of the runtime, or it refuses what it is told: the number
+    /// of threads, a stack, a function of the host.
     Context(String),
     /// There is no entry of this name.
     NoEntry(String),

@@ -1,10 +1,10 @@
 //! Functions: control flow over values.
 //!
-//! A function of the module is `value (ctx, args…)`, a closure's code `value (ctx, closure, args…)`,
-//! both in Cranelift's tail-call convention. They own the closure and their arguments, but for those that are
-//! lent, and return an owned value, or null after an error was recorded in the context. Tensors of rank 0 may
-//! be handed over as scalars; a function with such a result returns whether all went well, and the scalar.
-//! See `docs/values.md`.
+//! A function of the module is `value (ctx, args…)`, a closure's code
+//! `value (ctx, closure, args…)`, both in Cranelift's tail-call convention. They own the closure
+//! and their arguments, but for those that are lent, and return an owned value, or null after an
+//! error was recorded in the context. Tensors of rank 0 may be handed over as scalars; a function
+//! with such a result returns whether all went well, and the scalar. See `docs/values.md`.
 
 use cranelift_codegen::ir::{AbiParam, Block, InstBuilder, Signature, Value, types};
 use cranelift_codegen::isa::CallConv;
@@ -86,8 +86,8 @@ struct Emit<'a, 'f, 'm, 'p> {
     blocks: FxHashMap<lir::BlockId, Block>,
     /// Where the extents of values are, as far as the block that is emitted has found them.
     shapes: FxHashMap<Value, Value>,
-    /// Whether counting references is left to the runtime: a function that does little but call many kernels spends
-    /// its time there, and is large enough without.
+    /// Whether counting references is left to the runtime: a function that does little but call
+    /// many kernels spends its time there, and is large enough without.
     brief: bool,
     /// Returns null.
     fail: Block,

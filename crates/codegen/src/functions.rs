@@ -1,8 +1,8 @@
 //! Functions that wait to be compiled: many at a time, side by side.
 //!
-//! Cranelift takes most of the time between a text and its first answer, and each function is compiled for itself. What
-//! comes out goes to the module in the order in which the functions were given, so that the same program gives
-//! the same bytes, however many threads worked.
+//! Cranelift takes most of the time between a text and its first answer, and each function is
+//! compiled for itself. What comes out goes to the module in the order in which the functions were
+//! given, so that the same program gives the same bytes, however many threads worked.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -114,7 +114,7 @@ pub(crate) struct Queue {
     front: Option<Front>,
 }
 
-/// How many threads this one is worth to be helped by.
+/// Returns how many threads this one is worth to be helped by.
 fn helpers(instructions: usize) -> usize {
     match instructions / SHARE {
         0 => 0,
@@ -138,7 +138,7 @@ impl Queue {
         self.instructions > FULL
     }
 
-    /// What waits, to be compiled, and what becomes of it.
+    /// Returns what waits, to be compiled, and what becomes of it.
     fn batch(&mut self, module: &mut dyn Module) -> (Batch, Vec<Definition>) {
         self.instructions = 0;
         let (jobs, definitions) = alike::share(module, std::mem::take(&mut self.waiting));
@@ -169,7 +169,8 @@ impl Queue {
         (batch, definitions)
     }
 
-    /// What waits may be compiled from now on, while other functions are made. It goes to the module behind these.
+    /// What waits may be compiled from now on, while other functions are made. It goes to the
+    /// module behind these.
     pub fn begin(&mut self, module: &mut dyn Module) {
         let (batch, definitions) = self.batch(module);
         let batch = Arc::new(batch);
@@ -244,7 +245,7 @@ fn define(
     Ok(())
 }
 
-/// What the linker fills in, for a function that got the code of another one.
+/// Returns what the linker fills in, for a function that got the code of another one.
 fn renamed(reloc: &ModuleReloc, first: FuncId, d: &Definition) -> ModuleReloc {
     let mut reloc = reloc.clone();
     reloc.name = match reloc.name {

@@ -1,4 +1,5 @@
-//! Floats of 16 bits in registers: to `f32` and back by operations on integers and floats, without a call.
+//! Floats of 16 bits in registers: to `f32` and back by operations on integers and floats, without
+//! a call.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
@@ -44,8 +45,9 @@ impl Scalars<'_, '_, '_> {
 
     /// The nearest `float16` to an `f32`, ties to even, as i32; NaN stays NaN.
     ///
-    /// A float whose exponent is so far above the number's that a sum with it has no more bits than `float16` keeps rounds
-    /// it; small numbers all meet the same one, so that they lose what subnormal ones do not have.
+    /// A float whose exponent is so far above the number's that a sum with it has no more bits than
+    /// `float16` keeps rounds it; small numbers all meet the same one, so that they lose what
+    /// subnormal ones do not have.
     fn f16_bits(&mut self, v: Value) -> Value {
         let flags = MemFlagsData::new();
         let bits = self.b.ins().bitcast(types::I32, flags, v);
@@ -84,7 +86,8 @@ impl Scalars<'_, '_, '_> {
         let sign = self.b.ins().band_imm_s(bits, 0x8000);
         let sign = self.b.ins().ishl_imm_s(sign, 16);
         let size = self.b.ins().band_imm_s(bits, 0x7fff);
-        // Its exponent is 112 less than an `f32` has; what is infinite or NaN has the largest of both.
+        // Its exponent is 112 less than an `f32` has; what is infinite or NaN has the largest of
+        // both.
         let moved = self.b.ins().ishl_imm_s(size, 13);
         let wide = self.b.ins().iadd_imm_s(moved, 0xe0 << 23);
         let wide = self.b.ins().bitcast(types::F32, flags, wide);

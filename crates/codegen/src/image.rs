@@ -1,8 +1,8 @@
 //! Compiled kernels as bytes that are mapped and run again, without a linker.
 //!
-//! An image is position-independent but for a list of places where addresses go: those of the image itself, and those
-//! of the runtime's and the C library's functions, by name. Loading one is a copy, that list, and a change of
-//! protection.
+//! An image is position-independent but for a list of places where addresses go: those of the image
+//! itself, and those of the runtime's and the C library's functions, by name. Loading one is a
+//! copy, that list, and a change of protection.
 
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
@@ -56,17 +56,19 @@ pub struct Image {
     pub fixups: Vec<Fixup>,
     /// Names of functions of the runtime and the C library.
     pub imports: Vec<String>,
-    /// The forms of kernels: the kernel's number, the set of its packed inputs, the offset of its code.
+    /// The forms of kernels: the kernel's number, the set of its packed inputs, the offset of its
+    /// code.
     pub variants: Vec<(u32, u64, u32)>,
-    /// Constants that were packed: the kernel's number, the input, the constant's number in its program, the packed
-    /// form.
+    /// Constants that were packed: the kernel's number, the input, the constant's number in its
+    /// program, the packed form.
     pub packed: Vec<(u32, u32, u32, Tensor)>,
 }
 
 /// Code in memory.
 pub(crate) struct Loaded(#[allow(dead_code, reason = "it keeps the code")] Mmap);
 
-/// What code of an image needs of a machine and of this program: another one has another text.
+/// Returns what code of an image needs of a machine and of this program: another one has another
+/// text.
 pub fn needs() -> String {
     let isa = Target::this_machine().isa(false);
     let flags = isa.map(|isa| {
@@ -80,8 +82,8 @@ pub fn needs() -> String {
 }
 
 impl Image {
-    /// Compiles the kernels of a program, which calls them at these sites. `numbers` are those of the sites'
-    /// constants in the program.
+    /// Compiles the kernels of a program, which calls them at these sites. `numbers` are those of
+    /// the sites' constants in the program.
     ///
     /// # Errors
     /// A kernel asks for something that native code does not do.

@@ -24,14 +24,15 @@ pub type Entry = unsafe extern "C" fn(
 pub struct Jit {
     module: Option<JITModule>,
     entries: Vec<(Symbol, Entry)>,
-    /// What each kernel computes and the shapes of its results, in the order of their numbers in profiles.
+    /// What each kernel computes and the shapes of its results, in the order of their numbers in
+    /// profiles.
     kernels: Vec<String>,
     /// Constants that the code points into.
     _held: Vec<Tensor>,
 }
 
-// SAFETY: what is compiled is not changed any more: its entries are called, its names are read, and the memory is freed
-// by whoever drops it.
+// SAFETY: what is compiled is not changed any more: its entries are called, its names are read, and
+// the memory is freed by whoever drops it.
 unsafe impl Send for Jit {}
 // SAFETY: as above.
 unsafe impl Sync for Jit {}
@@ -64,9 +65,9 @@ impl Jit {
         Jit::with(lowered, false, &|_| ())
     }
 
-    /// As [`Jit::new`]; with `profile` the code measures its kernels, see [`crate::Host::profile`]. `packed` is
-    /// told of constants of which the code has a form of its own: where they are mapped, their pages can be
-    /// given back.
+    /// As [`Jit::new`]; with `profile` the code measures its kernels, see [`crate::Host::profile`].
+    /// `packed` is told of constants of which the code has a form of its own: where they are
+    /// mapped, their pages can be given back.
     ///
     /// # Errors
     /// As for [`Jit::new`].
@@ -123,7 +124,8 @@ impl Jit {
         })
     }
 
-    /// What each kernel computes and the shapes of its results, in the order of their numbers in profiles.
+    /// Returns what each kernel computes and the shapes of its results, in the order of their
+    /// numbers in profiles.
     pub fn kernels(&self) -> &[String] {
         &self.kernels
     }

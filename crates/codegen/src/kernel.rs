@@ -1,9 +1,9 @@
 //! A tensor program as one function: `int32_t kernel(ctx, inputs, outputs)`.
 //!
-//! `inputs` points at the input tensors, borrowed. `outputs` points at one word per output: null, to
-//! have the kernel allocate it (its extents may be known only after some stages), or a tensor to
-//! write into. The result is 0 or a status with the message in the context; outputs that the
-//! kernel had allocated by then stay in `outputs`, the caller releases them.
+//! `inputs` points at the input tensors, borrowed. `outputs` points at one word per output: null,
+//! to have the kernel allocate it (its extents may be known only after some stages), or a tensor to
+//! write into. The result is 0 or a status with the message in the context; outputs that the kernel
+//! had allocated by then stay in `outputs`, the caller releases them.
 
 use cranelift_codegen::ir::{
     Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value,
@@ -89,7 +89,8 @@ struct Kernel<'a, 'f, 'm> {
     memo: Vec<FxHashMap<usize, Value>>,
     /// Expressions that are made here and evaluated: values are known by address.
     held: Vec<Ex>,
-    /// Buffers from the heap that were taken, and the memory of tables, one word each; null while there is none.
+    /// Buffers from the heap that were taken, and the memory of tables, one word each; null while
+    /// there is none.
     frame: StackSlot,
     temps: Vec<Option<Buf>>,
     /// What the computation at hand looks up.
@@ -119,7 +120,8 @@ struct Access {
     place: Option<u32>,
 }
 
-/// Emits the program of `def` as the body of the function that `b` builds, which has the signature `ppp>i`.
+/// Emits the program of `def` as the body of the function that `b` builds, which has the signature
+/// `ppp>i`.
 pub(crate) fn emit(
     b: &mut FunctionBuilder<'_>,
     env: &mut Env<'_>,
@@ -255,8 +257,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         }
     }
 
-    /// Ends the kernel with a message in which each `{}` stands for the next of `values`. Where no place of
-    /// its own is known, the caller adds that of the call.
+    /// Ends the kernel with a message in which each `{}` stands for the next of `values`. Where no
+    /// place of its own is known, the caller adds that of the call.
     fn fail_showing(
         &mut self,
         status: i64,
@@ -334,8 +336,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         }
     }
 
-    /// The place of the operator of a fused group whose indices into a buffer depend on data. Where several are, it
-    /// could be any of them: the failure is the group's.
+    /// The place of the operator of a fused group whose indices into a buffer depend on data. Where
+    /// several are, it could be any of them: the failure is the group's.
     fn part_reading(&self, buf: Buf) -> Option<relax_base::Symbol> {
         let mut readers = (self.program.readers.iter()).filter(|r| r.0 == buf);
         let part = readers.next()?.1;
@@ -343,8 +345,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         (self.def.parts.get(part as usize).copied()).filter(|_| one)
     }
 
-    /// The successful end, and the failing one; both free what is left in the frame. Then the entry, which clears it
-    /// and goes to the body.
+    /// The successful end, and the failing one; both free what is left in the frame. Then the
+    /// entry, which clears it and goes to the body.
     fn finish(&mut self, entry: Block, body: Block) {
         let ok = self.b.ins().iconst(types::I32, 0);
         let end = self.b.create_block();

@@ -23,7 +23,8 @@ use crate::settle::settle;
 /// What C symbols of entries begin with.
 const PREFIX: &str = "relax";
 
-/// The C symbol of an entry: `relax_`, or the prefix and `_`, and the global's name, other characters as `_`.
+/// The C symbol of an entry: `relax_`, or the prefix and `_`, and the global's name, other
+/// characters as `_`.
 pub fn entry_symbol(prefix: Option<&str>, name: Symbol) -> String {
     let clean = |c: char| if c.is_ascii_alphanumeric() { c } else { '_' };
     let name: String = name.as_str().chars().map(clean).collect();
@@ -33,7 +34,8 @@ pub fn entry_symbol(prefix: Option<&str>, name: Symbol) -> String {
 /// Bytes of code and data by name, for size reports.
 pub type Sizes = Vec<(String, usize)>;
 
-/// What was made: the entries' functions, the sizes of all, and the code as text where it was wanted.
+/// What was made: the entries' functions, the sizes of all, and the code as text where it was
+/// wanted.
 pub(crate) struct Compiled {
     pub entries: Vec<(Symbol, FuncId)>,
     pub sizes: Sizes,
@@ -120,7 +122,8 @@ pub(crate) fn compile(
     })
 }
 
-/// Compiles kernels alone into `module`, each with the inputs that come packed: their functions, in order.
+/// Compiles kernels alone into `module`, each with the inputs that come packed: their functions, in
+/// order.
 pub(crate) fn compile_kernels(
     module: &mut dyn Module,
     kernels: &[(KernelDef, Vec<Buf>)],

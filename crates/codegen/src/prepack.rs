@@ -1,8 +1,8 @@
 //! Constant weights in the form in which kernels read them.
 //!
 //! A matrix product or convolution whose weight is a constant packs it on every call. Here it is
-//! packed once, while the program is compiled: the call gets the packed constant, and a kernel of its
-//! own that expects it. The packed form is the same on every processor (`docs/kernels.md`).
+//! packed once, while the program is compiled: the call gets the packed constant, and a kernel of
+//! its own that expects it. The packed form is the same on every processor (`docs/kernels.md`).
 
 use std::io::Write;
 use std::sync::Arc;
@@ -126,8 +126,8 @@ pub(crate) enum Form {
     Conv(RxConv2dSizes, i32),
 }
 
-/// Packs all constant weights of a program, and settles which kernels write over an argument. `done` is told of every
-/// constant that was packed, once its own elements are not read any more.
+/// Packs all constant weights of a program, and settles which kernels write over an argument.
+/// `done` is told of every constant that was packed, once its own elements are not read any more.
 pub(crate) fn prepack(lowered: &Lowered, done: &(dyn Fn(&Tensor) + Sync)) -> Prepacked {
     let (out, packing) = plan(lowered);
     let helpers = match packing.large() {
@@ -138,8 +138,8 @@ pub(crate) fn prepack(lowered: &Lowered, done: &(dyn Fn(&Tensor) + Sync)) -> Pre
     out
 }
 
-/// A program with room for packed weights, which are there when all of the packing is done. Until then nobody may look
-/// at constants of [`LARGE`] bytes or more.
+/// A program with room for packed weights, which are there when all of the packing is done. Until
+/// then nobody may look at constants of [`LARGE`] bytes or more.
 pub(crate) fn plan(lowered: &Lowered) -> (Prepacked, Packing) {
     let mut out = Prepacked {
         lowered: lowered.clone(),
@@ -260,7 +260,7 @@ struct Task {
 unsafe impl Sync for Packing {}
 
 impl Packing {
-    /// Whether it takes longer than starting a thread.
+    /// Returns whether it takes longer than starting a thread.
     pub fn large(&self) -> bool {
         self.bytes > 1 << 18
     }
@@ -371,8 +371,8 @@ pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
     out
 }
 
-/// The sizes and the layout of a convolution, where all extents are known but the number of images: what a kernel does
-/// with the weight does not depend on that.
+/// The sizes and the layout of a convolution, where all extents are known but the number of images:
+/// what a kernel does with the weight does not depend on that.
 fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes, i32)> {
     let Hint::Conv2d { .. } = hint else {
         return None;
@@ -420,8 +420,8 @@ fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes
     Some((sizes, layout_of(c.nhwc) as i32))
 }
 
-/// Whether a kernel that was said to write its result over an argument does so: a convolution has to write each element
-/// of it once.
+/// Returns whether a kernel that was said to write its result over an argument does so: a
+/// convolution has to write each element of it once.
 fn writes_once(program: &Program) -> bool {
     program.hints.iter().all(|(out, hint)| {
         conv_sizes(program, *out, hint)
@@ -437,7 +437,7 @@ pub(crate) fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
     Some(out)
 }
 
-/// What describes a convolution by this weight, of which only the sizes count.
+/// Returns what describes a convolution by this weight, of which only the sizes count.
 fn described(weight: *const f32, sizes: RxConv2dSizes, layout: i32) -> RxConv2dF32 {
     RxConv2dF32 {
         sizes,
@@ -451,7 +451,7 @@ fn described(weight: *const f32, sizes: RxConv2dSizes, layout: i32) -> RxConv2dF
     }
 }
 
-/// How many numbers a packed weight has; `None` when a kernel packs nothing.
+/// Returns how many numbers a packed weight has; `None` when a kernel packs nothing.
 fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
     let whole = |elements: i64| weight.len() as i64 == elements;
     let size = match form {
@@ -473,8 +473,8 @@ fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
 /// There are as many numbers at `to` as [`packed_size`] says, and nobody else uses them.
 unsafe fn fill(weight: &Tensor, form: Form, to: *mut f32) {
     let from = weight.slice::<f32>().as_ptr();
-    // SAFETY: the weight has as many elements as its form says at these strides, which the size was asked for; the
-    // result's room is the caller's promise.
+    // SAFETY: the weight has as many elements as its form says at these strides, which the size was
+    // asked for; the result's room is the caller's promise.
     unsafe {
         match form {
             Form::Columns([k, n, rs, cs]) => {

@@ -39,14 +39,14 @@ pub(crate) fn is_bf16(dtype: DType) -> bool {
     dtype.code == TypeCode::BFloat
 }
 
-/// Whether integers of this type are compared, divided and extended as signed numbers.
+/// Returns whether integers of this type are compared, divided and extended as signed numbers.
 fn signed(dtype: DType) -> bool {
     dtype.is_int()
 }
 
-/// A binary function that is one instruction, on scalars or on the lanes of vectors: comparisons (a truth
-/// value, or a mask), integers by wrapping arithmetic, floats without rounding to a narrower type. `None` for
-/// what takes more.
+/// A binary function that is one instruction, on scalars or on the lanes of vectors: comparisons (a
+/// truth value, or a mask), integers by wrapping arithmetic, floats without rounding to a narrower
+/// type. `None` for what takes more.
 pub(crate) fn instruction(
     b: &mut FunctionBuilder<'_>,
     op: BinOp,
@@ -97,7 +97,8 @@ pub(crate) fn instruction(
     Some(b.ins().icmp(cc, x, y))
 }
 
-/// Whether the minimum or maximum of two floats is the first: the second where either is NaN.
+/// Returns whether the minimum or maximum of two floats is the first: the second where either is
+/// NaN.
 pub(crate) fn takes_first(b: &mut FunctionBuilder<'_>, op: BinOp, x: Value, y: Value) -> Value {
     let cc = match op {
         BinOp::Min => FloatCC::LessThan,
@@ -124,7 +125,8 @@ pub(crate) struct Scalars<'a, 'f, 'm> {
 }
 
 impl Scalars<'_, '_, '_> {
-    /// The address of numbers that nobody writes to, one word each: in read-only data where all are known.
+    /// The address of numbers that nobody writes to, one word each: in read-only data where all are
+    /// known.
     pub fn numbers(&mut self, values: &[Value]) -> Value {
         let known: Option<Vec<i64>> = (values.iter())
             .map(|&v| crate::settle::constant(self.b.func, v))
@@ -183,8 +185,8 @@ impl Scalars<'_, '_, '_> {
         self.truth(dtype, v)
     }
 
-    /// A truth value as 0 or 1, whatever byte stands for it: memory may come from elsewhere, and what is known of indices
-    /// rests on it. Other values as they are.
+    /// A truth value as 0 or 1, whatever byte stands for it: memory may come from elsewhere, and
+    /// what is known of indices rests on it. Other values as they are.
     fn truth(&mut self, dtype: DType, v: Value) -> Value {
         if dtype.is_bool() {
             return self.b.ins().icmp_imm_s(IntCC::NotEqual, v, 0);
@@ -224,8 +226,8 @@ impl Scalars<'_, '_, '_> {
         }
     }
 
-    /// One node of an expression, whose parts have the values that `get` says. Variables and elements of buffers
-    /// are the caller's.
+    /// One node of an expression, whose parts have the values that `get` says. Variables and
+    /// elements of buffers are the caller's.
     pub fn node(&mut self, e: &Ex, get: &dyn Fn(&Ex) -> Value) -> Result<Value, Unsupported> {
         let dtype = e.dtype();
         Ok(match e.kind() {
@@ -415,7 +417,8 @@ impl Scalars<'_, '_, '_> {
                 BinOp::Div => q,
                 BinOp::Rem => rem,
                 _ => {
-                    // Where the remainder is not 0 and its sign is not the divisor's, one step down.
+                    // Where the remainder is not 0 and its sign is not the divisor's, one step
+                    // down.
                     let crossed = self.b.ins().bxor(rem, safe);
                     let crossed = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, crossed, 0);
                     let rest = self.b.ins().icmp_imm_s(IntCC::NotEqual, rem, 0);

@@ -36,7 +36,8 @@ impl Solver<'_> {
         result: TypeId,
     ) {
         let now = self.recorded();
-        // The call's arguments stay what they are, and unknowns that it made are solved or forgotten.
+        // The call's arguments stay what they are, and unknowns that it made are solved or
+        // forgotten.
         if before.0[1..] == now.0[1..] {
             self.plain.insert(call);
         }

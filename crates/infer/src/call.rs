@@ -72,7 +72,8 @@ impl Solver<'_> {
         }
     }
 
-    /// The type of a call whose type arguments say what it gives: one type, or the fields of a tuple.
+    /// The type of a call whose type arguments say what it gives: one type, or the fields of a
+    /// tuple.
     fn told(&mut self, e: ExprId, ty: TypeId, given: &[TypeId]) -> TypeId {
         let want = match given {
             [] => return ty,
@@ -326,7 +327,8 @@ impl Solver<'_> {
         self.resolve(result)
     }
 
-    /// Whether a call is of a global of the group that is being inferred, without result annotation.
+    /// Returns whether a call is of a global of the group that is being inferred, without result
+    /// annotation.
     fn is_recursive(&self, e: ExprId) -> bool {
         let Expr::Call { callee, .. } = self.m.exprs[e] else {
             return false;
@@ -338,8 +340,8 @@ impl Solver<'_> {
         }
     }
 
-    /// Records that a value must be looked at when the program runs, because it is known less finely
-    /// than the place where it goes asks for.
+    /// Records that a value must be looked at when the program runs, because it is known less
+    /// finely than the place where it goes asks for.
     pub fn record_cast(&mut self, value: ExprId, have: TypeId, want: TypeId) {
         let (have, want) = (self.resolve(have), self.resolve(want));
         if self.flags(have) & COARSE != 0 && have != want {
@@ -394,8 +396,8 @@ impl Solver<'_> {
         self.types.intern(Type::Adt(adt, args))
     }
 
-    /// The type of an operator as a value: its relation over type parameters, or the signature of an
-    /// `op` item.
+    /// The type of an operator as a value: its relation over type parameters, or the signature of
+    /// an `op` item.
     pub fn operator_type(&mut self, op: OpId) -> TypeId {
         if let Some(user) = self.m.user_op(op) {
             if self.m.damage.user_ops.contains(&op) {

@@ -1,9 +1,10 @@
 //! Generalisation: functions whose types are not determined by their own text.
 //!
-//! A let-bound function with open unknowns may be used at several types: each use gets its own copy of
-//! the unknowns and of the relations that wait for them. When all is known, uses that agree decide
-//! the function's type (as in TVM, where functions have one type); where they differ, or where there
-//! is none, the unknowns become type parameters and the waiting relations a `where` clause.
+//! A let-bound function with open unknowns may be used at several types: each use gets its own copy
+//! of the unknowns and of the relations that wait for them. When all is known, uses that agree
+//! decide the function's type (as in TVM, where functions have one type); where they differ, or
+//! where there is none, the unknowns become type parameters and the waiting relations a `where`
+//! clause.
 
 use relax_base::{Id, Symbol};
 use relax_ir::{
@@ -246,7 +247,8 @@ impl Solver<'_> {
             let scheme = self.schemes[i].clone();
             let mut known: Option<TypeId> = None;
             let mut agree = !scheme.instances.is_empty();
-            // A use inside another polymorphic function that does not hold this one is one at every type.
+            // A use inside another polymorphic function that does not hold this one is one at every
+            // type.
             let (mut params, mut dims) = (Vec::new(), Vec::new());
             let assumed = self.assumptions.len();
             for outer in &made {
@@ -303,8 +305,8 @@ impl Solver<'_> {
         }
     }
 
-    /// Turns open unknowns into type parameters and waiting relations into constraints. All functions
-    /// get the parameters that occur in their types. Returns the types.
+    /// Turns open unknowns into type parameters and waiting relations into constraints. All
+    /// functions get the parameters that occur in their types. Returns the types.
     pub fn generalise(&mut self, funcs: &[FuncId], unknowns: &[u32], rels: &[u32]) -> Vec<TypeId> {
         let mut params: Vec<TypeParamId> = Vec::new();
         let mut dims: Vec<DimVar> = Vec::new();
@@ -432,7 +434,7 @@ impl Solver<'_> {
         new
     }
 
-    /// Whether a type mentions one of these parameters.
+    /// Returns whether a type mentions one of these parameters.
     pub fn mentions(&mut self, t: TypeId, params: &[TypeParamId], dims: &[DimVar]) -> bool {
         let mut stack = vec![t];
         let mut seen = FxHashSet::default();

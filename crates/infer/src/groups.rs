@@ -30,7 +30,8 @@ pub(crate) fn complete(m: &Module) -> Vec<bool> {
 }
 
 impl Solver<'_> {
-    /// Types every function of the module, or those of the [part](Solver::part) that is asked for. How many.
+    /// Types every function of the module, or those of the [part](Solver::part) that is asked for.
+    /// How many.
     pub fn run(&mut self) -> usize {
         let m = self.m;
         let asked = |id: GlobalId| self.part.as_ref().is_none_or(|p| p.asked[id.index()]);
@@ -217,8 +218,8 @@ impl Solver<'_> {
         }
     }
 
-    /// An unknown of which only a multiple is known, `3 * ? == q`: it is the quotient, and that there
-    /// is no remainder is checked at run time.
+    /// An unknown of which only a multiple is known, `3 * ? == q`: it is the quotient, and that
+    /// there is no remainder is checked at run time.
     fn divide_dims(&mut self, first_rel: usize) {
         for id in first_rel..self.queue.rels.len() {
             let rel = &self.queue.rels[id];
@@ -266,7 +267,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether anything that a relation waits for may still become known.
+    /// Returns whether anything that a relation waits for may still become known.
     fn has_open_argument(&mut self, id: usize) -> bool {
         let rel = self.queue.rels[id].clone();
         matches!(rel.kind, RelKind::DimEq(..)) || rel.args.iter().any(|&t| self.is_open(t))
@@ -345,8 +346,8 @@ impl Solver<'_> {
         }
     }
 
-    /// The first of some dimensions that a function's result alone has: nothing that is given to the function says what
-    /// it is.
+    /// The first of some dimensions that a function's result alone has: nothing that is given to
+    /// the function says what it is.
     fn free_in_result(&mut self, dims: [&Dim; 2]) -> Option<relax_sym::DimVar> {
         for d in dims {
             let Some(relax_sym::Atom::Var(v)) = d.as_atom() else {
@@ -413,7 +414,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Whether a place lies in a function that has errors.
+    /// Returns whether a place lies in a function that has errors.
     fn follows_mistake(&self, place: relax_base::Span) -> bool {
         let after = self.mistaken.partition_point(|s| s.start <= place.start);
         let last = after.checked_sub(1).map(|i| self.mistaken[i]);
@@ -429,8 +430,8 @@ impl Solver<'_> {
     }
 }
 
-/// The `q` for which `factor * q` is `whole` in normal form. Where the factor is zero any extent would do
-/// as well, so this one is as good.
+/// The `q` for which `factor * q` is `whole` in normal form. Where the factor is zero any extent
+/// would do as well, so this one is as good.
 fn exact_quotient(whole: &Dim, factor: &Dim) -> Option<Dim> {
     let mut facts = relax_sym::Facts::default();
     for atom in factor.atoms() {

@@ -1,10 +1,11 @@
 //! Inference of a module of which most was typed before.
 //!
-//! What a function's type is depends on its own text and on the types of the globals that it refers to. So those
-//! functions are typed that changed, and those that refer to a global whose type came out different; all
-//! others keep what was found. Where a function without complete annotations refers to such a global, its own type
-//! may come out different too, so those that refer to it are typed with it. Within them, a call of an operator that was there
-//! before has the type that it had when its arguments have theirs.
+//! What a function's type is depends on its own text and on the types of the globals that it refers
+//! to. So those functions are typed that changed, and those that refer to a global whose type came
+//! out different; all others keep what was found. Where a function without complete annotations
+//! refers to such a global, its own type may come out different too, so those that refer to it are
+//! typed with it. Within them, a call of an operator that was there before has the type that it had
+//! when its arguments have theirs.
 
 use relax_base::{Diagnostics, Id};
 use relax_ir::{Expr, ExprId, GlobalId, GlobalKind, IdSet, Module, TypeId, VarId};
@@ -28,8 +29,9 @@ pub struct Again {
     pub looked_at: usize,
 }
 
-/// Finds the types of a module that had the types `before`, when its globals are the same that they were for which
-/// `stays` holds. Globals may have been added behind the others, and none removed; nodes may only have been added.
+/// Finds the types of a module that had the types `before`, when its globals are the same that they
+/// were for which `stays` holds. Globals may have been added behind the others, and none removed;
+/// nodes may only have been added.
 pub fn infer_again(
     module: &mut Module,
     options: &InferOptions,
@@ -57,8 +59,8 @@ pub fn infer_again(
     }
 }
 
-/// Asks for all functions whose type depends on that of a global which came out different from before; whether
-/// there is one.
+/// Asks for all functions whose type depends on that of a global which came out different from
+/// before; whether there is one.
 fn widen(m: &Module, asked: &mut [bool], before: &Typing, outcome: &Outcome) -> bool {
     let mut changed: Vec<GlobalId> = (m.globals.ids())
         .filter(|&g| asked[g.index()] && before.globals[g] != outcome.typing.globals[g])
@@ -144,7 +146,8 @@ impl<'m> Solver<'m> {
         }
     }
 
-    /// The type that a call had before, when that of its arguments has not changed and nothing else decides.
+    /// The type that a call had before, when that of its arguments has not changed and nothing else
+    /// decides.
     pub fn known_call(&mut self, e: ExprId, args: &[ExprId], types: &[TypeId]) -> Option<TypeId> {
         let known = self.known.filter(|k| k.notes.plain.contains(e))?;
         let mut pairs = args.iter().zip(types);

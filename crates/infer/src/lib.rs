@@ -2,15 +2,16 @@
 //! shapes.
 //!
 //! [`infer`] walks every function, operands first, and gives each node a type that may hold
-//! unknowns. Unification solves unknowns; relations that need more than is known wait on a work list
-//! and run again when one of their unknowns is solved. When nothing moves, literals take their
-//! default types, functions without complete annotations are generalised, and what is left open is an
-//! error that names the place to annotate.
+//! unknowns. Unification solves unknowns; relations that need more than is known wait on a work
+//! list and run again when one of their unknowns is solved. When nothing moves, literals take their
+//! default types, functions without complete annotations are generalised, and what is left open is
+//! an error that names the place to annotate.
 //!
-//! The parts: types, unknowns and what makes them equal (`unifier`, `unify`, `map`, `instantiate`, `show`, `flags`,
-//! `unknown`); the relations that wait, as data (`queue`), and what runs them (`relations`); functions whose types are not
-//! determined by their own text (`scheme`, `generalise`); and a reporter (`report`) that reads the solver and gives
-//! diagnostics. What is to follow from a mistake is `mistakes`'.
+//! The parts: types, unknowns and what makes them equal (`unifier`, `unify`, `map`, `instantiate`,
+//! `show`, `flags`, `unknown`); the relations that wait, as data (`queue`), and what runs them
+//! (`relations`); functions whose types are not determined by their own text (`scheme`,
+//! `generalise`); and a reporter (`report`) that reads the solver and gives diagnostics. What is to
+//! follow from a mistake is `mistakes`'.
 //!
 //! Invariant: nothing here recurses over expressions, types or patterns, and nothing panics on a
 //! module that the resolver or the builder made.
@@ -64,8 +65,9 @@ pub struct InferOptions {
     pub strict_shapes: bool,
 }
 
-/// Finds the type of everything in a module. Literals without suffix get the element type that their
-/// context asks for, in place; the module's type arena grows, its expressions stay as they are.
+/// Finds the type of everything in a module. Literals without suffix get the element type that
+/// their context asks for, in place; the module's type arena grows, its expressions stay as they
+/// are.
 ///
 /// The typing is complete even when there are errors: what an error left open is
 /// [`relax_ir::Type::Error`]. Diagnostics come in the order of the text.

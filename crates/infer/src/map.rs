@@ -28,7 +28,7 @@ pub(crate) enum Leaf {
 
 /// One way of rebuilding types.
 pub(crate) trait Mapper {
-    /// Whether a type with these [`flags`](crate::flags) may change at all.
+    /// Returns whether a type with these [`flags`](crate::flags) may change at all.
     fn wants(&self, flags: u8) -> bool;
     /// An unknown or a parameter in the place of a type.
     fn leaf(&mut self, s: &mut Unifier<'_>, ty: &Type) -> Leaf;
@@ -63,8 +63,8 @@ impl Unifier<'_> {
         self.map_type_with(root, m, &mut FxHashMap::default())
     }
 
-    /// The same with a memory of what became of types before, which the mapper must not have changed
-    /// its mind about: many types that share parts cost no more than their nodes.
+    /// The same with a memory of what became of types before, which the mapper must not have
+    /// changed its mind about: many types that share parts cost no more than their nodes.
     pub fn map_type_with(
         &mut self,
         root: TypeId,

@@ -91,7 +91,7 @@ impl<'m> Solver<'m> {
         }
     }
 
-    /// What expressions are, whichever way they are referred to: variables by the variable.
+    /// Returns what expressions are, whichever way they are referred to: variables by the variable.
     fn identities(&self, list: &[ExprId]) -> Vec<(bool, u32)> {
         let of = |&e: &ExprId| match self.m.exprs[e] {
             Expr::Var(v) => (true, v.0),

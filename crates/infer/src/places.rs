@@ -62,7 +62,7 @@ impl Solver<'_> {
         }
     }
 
-    /// What is called, for messages.
+    /// Returns what is called, for messages.
     pub fn callee_name(&self, callee: ExprId) -> String {
         match &self.m.exprs[callee] {
             Expr::Global(g) => format!("`@{}`", self.m.globals[*g].name),

@@ -1,8 +1,8 @@
 //! Relations that concluded already: programs apply the same operators to the same types over and
 //! over, and the answer for types that are known whole depends on nothing else.
 //!
-//! Invariant: an answer is kept only when its relation did nothing but give it: it recorded no check,
-//! left no relation behind, made no unknown and asked for no value of an argument.
+//! Invariant: an answer is kept only when its relation did nothing but give it: it recorded no
+//! check, left no relation behind, made no unknown and asked for no value of an argument.
 
 use relax_ir::{AttrsId, Module, OpId, TypeId};
 use rustc_hash::FxHashMap;

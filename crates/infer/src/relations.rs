@@ -196,8 +196,8 @@ impl Solver<'_> {
         Err(refusal(Subject::Arg(0), message))
     }
 
-    /// Whether a `where` clause of an enclosing function says that the relation holds of these
-    /// rigid types; then its result is the clause's.
+    /// Returns whether a `where` clause of an enclosing function says that the relation holds of
+    /// these rigid types; then its result is the clause's.
     fn assumed(&mut self, kind: &RelKind, args: &[TypeId], out: TypeId) -> bool {
         let Some(wanted) = self.rel_ref(kind) else {
             return false;
@@ -217,7 +217,7 @@ impl Solver<'_> {
         false
     }
 
-    /// How a relation is named in a `where` clause.
+    /// Returns how a relation is named in a `where` clause.
     pub fn rel_ref(&self, kind: &RelKind) -> Option<RelRef> {
         match kind {
             RelKind::Op(op, attrs) => Some(match registry().relation_name(*op) {

@@ -32,7 +32,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
         Reporter(solver)
     }
 
-    /// How an expression comes to its type: a place and a sentence.
+    /// Returns how an expression comes to its type: a place and a sentence.
     fn origin(&self, e: ExprId) -> Option<(Span, String)> {
         let e = self.tail(e);
         let ty = self.show_type(self.type_of(e));
@@ -82,7 +82,8 @@ impl<'s, 'm> Reporter<'s, 'm> {
         }
     }
 
-    /// Two types that do not agree where the solver's site says. `inner`: what differs are parts of them.
+    /// Two types that do not agree where the solver's site says. `inner`: what differs are parts of
+    /// them.
     pub fn clash(&self, found: TypeId, expected: TypeId, clash: &Clash, inner: bool) -> Diagnostic {
         let (f, x) = (self.show_type(found), self.show_type(expected));
         let m = self.m;
@@ -289,7 +290,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
         d
     }
 
-    /// Where a variable that is part of what is refused comes from.
+    /// Returns where a variable that is part of what is refused comes from.
     fn explain_operand(&self, d: Diagnostic, e: ExprId) -> Diagnostic {
         match (&self.m.exprs[self.tail(e)], self.origin(e)) {
             (Expr::Var(_), Some((span, text))) if d.labels.iter().all(|l| l.span != span) => {
@@ -344,7 +345,8 @@ impl<'s, 'm> Reporter<'s, 'm> {
         .note("annotate the parameters of functions that are used at many types")
     }
 
-    /// The reason why a type, in which solutions are filled in, holds a shape that no tensor can have.
+    /// The reason why a type, in which solutions are filled in, holds a shape that no tensor can
+    /// have.
     pub fn bad_shape_reason(&self, ty: TypeId) -> String {
         let mut stack = vec![ty];
         let mut seen = rustc_hash::FxHashSet::default();

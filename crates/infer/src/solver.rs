@@ -37,7 +37,8 @@ pub(crate) struct Solver<'m> {
     pub scheme_starts: Vec<(usize, usize)>,
     /// `where` clauses of the functions around the current place.
     pub assumptions: Vec<relax_ir::Constraint>,
-    /// Calls of functions known only at run time: their results are `Object` where nothing else says.
+    /// Calls of functions known only at run time: their results are `Object` where nothing else
+    /// says.
     pub packed: Vec<ExprId>,
     pub checks: Vec<Check>,
     /// What was refused already: operands and reason.

@@ -12,7 +12,7 @@ pub(crate) struct Subst {
     pub dims: Vec<(DimVar, Dim)>,
 }
 
-/// What a list has for a key.
+/// Returns what a list has for a key.
 pub(crate) fn find<K: PartialEq, V: Clone>(list: &[(K, V)], key: &K) -> Option<V> {
     list.iter().find(|e| e.0 == *key).map(|e| e.1.clone())
 }

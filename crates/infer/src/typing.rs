@@ -32,12 +32,13 @@ pub enum CheckKind {
     HasShape(TypeId),
 }
 
-/// The types of a module, beside its nodes. Nodes that no function reaches have the error type, or after
-/// [`infer_again`](crate::infer_again) that which they had when one did.
+/// The types of a module, beside its nodes. Nodes that no function reaches have the error type, or
+/// after [`infer_again`](crate::infer_again) that which they had when one did.
 #[derive(Clone, Debug)]
 pub struct Typing {
-    /// Of expressions. Operators, constructors and globals that are only called have the error type, or after
-    /// [`infer_again`](crate::infer_again) what they had as values: look at the call.
+    /// Of expressions. Operators, constructors and globals that are only called have the error
+    /// type, or after [`infer_again`](crate::infer_again) what they had as values: look at the
+    /// call.
     pub exprs: SideTable<ExprId, TypeId>,
     /// Of variables.
     pub vars: SideTable<VarId, TypeId>,
@@ -58,7 +59,8 @@ pub struct Typing {
 /// What the next inference of the module need not find out again.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Notes {
-    /// Calls of operators whose type depends on nothing but those of their arguments, and of which there is no more to say.
+    /// Calls of operators whose type depends on nothing but those of their arguments, and of which
+    /// there is no more to say.
     pub plain: IdSet,
     /// Facts about the types of the module.
     pub flags: Flags,

@@ -125,8 +125,8 @@ impl Unifier<'_> {
         }
     }
 
-    /// A polymorphic function type where one without parameters is wanted: at some types, of which its
-    /// relations must hold.
+    /// A polymorphic function type where one without parameters is wanted: at some types, of which
+    /// its relations must hold.
     fn use_generic(&mut self, ty: TypeId) -> TypeId {
         let Some(instance) = self.instantiate_func(ty, &[]) else {
             return ty;
@@ -186,8 +186,8 @@ impl Unifier<'_> {
         ok
     }
 
-    /// Calls `f` for each open unknown of a type, each once per distinct type that holds it. Returns
-    /// how many types were looked at.
+    /// Calls `f` for each open unknown of a type, each once per distinct type that holds it.
+    /// Returns how many types were looked at.
     pub fn for_unknowns(&mut self, t: TypeId, f: &mut dyn FnMut(&mut Self, u32)) -> usize {
         let mut stack = vec![t];
         let mut seen: FxHashSet<TypeId> = FxHashSet::default();
@@ -261,7 +261,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// What an unknown hands on to those in its solution.
+    /// Returns what an unknown hands on to those in its solution.
     fn standing(&self, v: u32) -> (u32, bool) {
         let u = &self.unknowns[v as usize];
         (u.level, u.excused)
@@ -273,14 +273,15 @@ impl Unifier<'_> {
         u.excused |= excused;
     }
 
-    /// Notes that whatever is still unknown in a type may be so because of a mistake that was reported.
+    /// Notes that whatever is still unknown in a type may be so because of a mistake that was
+    /// reported.
     pub fn excuse(&mut self, t: TypeId) {
         if self.flags(t) & INFER != 0 {
             self.for_unknowns(t, &mut |s, v| s.unknowns[v as usize].excused = true);
         }
     }
 
-    /// Whether a type holds an unknown that is excused.
+    /// Returns whether a type holds an unknown that is excused.
     pub fn is_excused(&mut self, t: TypeId) -> bool {
         let mut excused = false;
         if self.flags(t) & INFER != 0 {
@@ -403,7 +404,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// Whether two resolved dimensions are equal, with what matches have bound.
+    /// Returns whether two resolved dimensions are equal, with what matches have bound.
     pub fn compare_extents(&self, a: &Dim, b: &Dim) -> Proof {
         match self.facts.eq(a, b) {
             Proof::Unknown if !self.alias.is_empty() => {
@@ -423,7 +424,8 @@ impl Unifier<'_> {
         }
     }
 
-    /// Whether two dimensions that may be equal are so only where one of their variables is 0.
+    /// Returns whether two dimensions that may be equal are so only where one of their variables is
+    /// 0.
     pub fn only_empty(&self, a: &Dim, b: &Dim) -> bool {
         if a.as_const().is_some() || b.as_const().is_some() || a.has_infer() || b.has_infer() {
             return false;

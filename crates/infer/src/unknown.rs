@@ -49,8 +49,8 @@ pub(crate) struct Unknown {
     pub level: u32,
     /// Head of the list of relations that run again when it is solved, in the solver's pool.
     pub watch: u32,
-    /// Whether something that might have told what it is has been reported as wrong: that it stays open
-    /// is no news then.
+    /// Whether something that might have told what it is has been reported as wrong: that it stays
+    /// open is no news then.
     pub excused: bool,
 }
 
@@ -102,7 +102,7 @@ pub(crate) enum Site {
 }
 
 impl Site {
-    /// Whether a value meets what was written of it.
+    /// Returns whether a value meets what was written of it.
     pub fn is_annotated(self) -> bool {
         matches!(
             self,

@@ -252,7 +252,7 @@ impl Solver<'_> {
         }
     }
 
-    /// What a reference cell holds.
+    /// Returns what a reference cell holds.
     fn cell(&mut self, e: ExprId, cell: ExprId) -> TypeId {
         let ty = self.type_of(cell);
         match &self.types[ty] {
@@ -560,7 +560,7 @@ impl Solver<'_> {
         self.global_ty[g.index()]
     }
 
-    /// Whether one of many types is open: `closed` holds those that are known not to be.
+    /// Returns whether one of many types is open: `closed` holds those that are known not to be.
     pub fn is_open_but(&mut self, t: TypeId, closed: &mut FxHashSet<TypeId>) -> bool {
         let t = self.find(t);
         if self.flags(t) & INFER == 0 {
@@ -592,7 +592,7 @@ impl Solver<'_> {
         false
     }
 
-    /// Whether a type still has unknowns once all that is known is filled in.
+    /// Returns whether a type still has unknowns once all that is known is filled in.
     pub fn is_open(&mut self, t: TypeId) -> bool {
         let t = self.resolve(t);
         self.flags(t) & INFER != 0

@@ -102,7 +102,8 @@ pub(crate) fn concrete(attrs: &Attrs, dims: &Dims) -> Option<Attrs> {
             // Lists of dimensions are flat.
             AttrValue::Array(items) if items.iter().any(|i| matches!(i, AttrValue::Dim(_))) => {
                 AttrValue::array(items.iter().map(|i| match value(i, dims, changed) {
-                    // An extent stays one: among extents that are written, 0 and less stand for something else.
+                    // An extent stays one: among extents that are written, 0 and less stand for
+                    // something else.
                     AttrValue::Int(n) if n <= 0 && is_symbolic(i) => AttrValue::Dim(Dim::from(n)),
                     other => other,
                 }))
@@ -250,8 +251,8 @@ fn user_program(r: &Request<'_>, op: &relax_ir::UserOp) -> Result<Arc<Program>, 
     Ok(Arc::new(program))
 }
 
-/// What a call gives for just these arguments, where the types of the program leave it open: the
-/// operator's relation is asked, in a module of one call.
+/// Returns what a call gives for just these arguments, where the types of the program leave it
+/// open: the operator's relation is asked, in a module of one call.
 fn infer_form(r: &Request<'_>) -> Result<(Vec<TensorInfo>, Vec<Step>), Diagnostic> {
     let mut m = if r.op.user_index().is_some() {
         r.m.clone()
@@ -299,7 +300,8 @@ fn infer_form(r: &Request<'_>) -> Result<(Vec<TensorInfo>, Vec<Step>), Diagnosti
     })
 }
 
-/// The type of a value of tensors, tuples and shapes, with extents by `extent`; anything else is `Object`.
+/// The type of a value of tensors, tuples and shapes, with extents by `extent`; anything else is
+/// `Object`.
 fn type_of(types: &mut TypeArena, value: &Value, extent: &dyn Fn(i64) -> Dim) -> TypeId {
     let leaf = |types: &mut TypeArena, value: &Value| {
         let dims = |s: &[i64]| s.iter().map(|d| extent(*d)).collect::<Vec<_>>();

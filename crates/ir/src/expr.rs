@@ -212,7 +212,7 @@ pub struct Function {
     pub span: Span,
 }
 
-/// Whether an attribute of a function is there and neither 0 nor false.
+/// Returns whether an attribute of a function is there and neither 0 nor false.
 pub fn has_flag(f: &Function, name: &str) -> bool {
     f.attrs
         .get(name)
@@ -220,7 +220,8 @@ pub fn has_flag(f: &Function, name: &str) -> bool {
         .unwrap_or(false)
 }
 
-/// Whether a function was marked as one kernel (`Primitive=1`): passes leave its inside alone.
+/// Returns whether a function was marked as one kernel (`Primitive=1`): passes leave its inside
+/// alone.
 pub fn is_primitive(f: &Function) -> bool {
     has_flag(f, "Primitive")
 }

@@ -1,4 +1,5 @@
-//! The sub-expressions of a node, without a list of them: most questions to an expression walk over all of it.
+//! The sub-expressions of a node, without a list of them: most questions to an expression walk over
+//! all of it.
 
 use crate::Ex;
 
@@ -25,7 +26,7 @@ impl<'e> Children<'e> {
         }
     }
 
-    /// Whether there are none (left).
+    /// Returns whether there are none (left).
     pub fn is_empty(&self) -> bool {
         self.from >= self.to
     }

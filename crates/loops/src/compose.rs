@@ -7,8 +7,8 @@ use crate::{
     statements, substitute, visit_expr,
 };
 
-/// Copies the stages of `part` into `program`, reading `inputs`; returns the outputs. `given` are dimension variables
-/// of the part that its inputs may not bind.
+/// Copies the stages of `part` into `program`, reading `inputs`; returns the outputs. `given` are
+/// dimension variables of the part that its inputs may not bind.
 pub fn append(
     program: &mut Program,
     part: &Program,
@@ -117,9 +117,9 @@ pub fn append(
         .collect()
 }
 
-/// One program that runs `first` and then `next`, whose input `at` is the only output of `first`. It reads what
-/// `first` reads, and then the other inputs of `next` in their order. `None` where the extents of an input of
-/// `next` cannot be said beforehand.
+/// One program that runs `first` and then `next`, whose input `at` is the only output of `first`.
+/// It reads what `first` reads, and then the other inputs of `next` in their order. `None` where
+/// the extents of an input of `next` cannot be said beforehand.
 pub fn chain(first: &Program, next: &Program, at: usize) -> Option<Program> {
     let [out] = first.outputs[..] else {
         return None;

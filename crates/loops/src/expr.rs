@@ -69,7 +69,7 @@ pub enum BinOp {
 }
 
 impl BinOp {
-    /// Whether the result is `bool` whatever the operands are.
+    /// Returns whether the result is `bool` whatever the operands are.
     pub fn is_comparison(self) -> bool {
         matches!(
             self,
@@ -115,7 +115,8 @@ struct Node {
 pub struct Ex(Arc<Node>);
 
 impl PartialEq for Ex {
-    /// Same structure and constants (floats by their bits; all NaN are one). Shared parts are compared once.
+    /// Same structure and constants (floats by their bits; all NaN are one). Shared parts are
+    /// compared once.
     fn eq(&self, other: &Ex) -> bool {
         let mut work = vec![(self, other)];
         let mut seen = rustc_hash::FxHashSet::default();
@@ -187,7 +188,7 @@ impl Ex {
     pub fn new(kind: ExKind, dtype: DType) -> Ex {
         Ex(Arc::new(Node { kind, dtype }))
     }
-    /// What it is made of.
+    /// Returns what it is made of.
     pub fn kind(&self) -> &ExKind {
         &self.0.kind
     }
@@ -245,8 +246,8 @@ impl Ex {
         }
     }
 
-    /// A unary function of this. A function of real numbers takes an integer as `float64`, and its result is cut off
-    /// toward zero.
+    /// A unary function of this. A function of real numbers takes an integer as `float64`, and its
+    /// result is cut off toward zero.
     pub fn unary(&self, op: UnOp) -> Ex {
         if op.is_real() && (self.dtype().is_integral() || self.dtype().is_bool()) {
             return self.cast(DType::F64).unary(op).cast(self.dtype());
@@ -344,7 +345,8 @@ impl Ex {
             ExKind::Select(c, a, b) => Children::of(&[], [c, a, b], 3),
         }
     }
-    /// Whether somebody else refers to the node, too. One that only its parent has is reached once from there.
+    /// Returns whether somebody else refers to the node, too. One that only its parent has is
+    /// reached once from there.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }

@@ -1,12 +1,15 @@
-//! The scalar functions of one number: one table, of which everybody who knows them takes what concerns them.
+//! The scalar functions of one number: one table, of which everybody who knows them takes what
+//! concerns them.
 //!
-//! A new function is an entry at the end of the table: the virtual machine's files number functions by their places.
+//! A new function is an entry at the end of the table: the virtual machine's files number functions
+//! by their places.
 
 use crate::BinOp;
 
-/// Hands all entries to the macro `$then`: a function's name here and in texts; for whom it is (`real`: real numbers,
-/// which integers are converted for; `float`: floats, though integers have a value too; `any`: all types); and the
-/// functions of C that compute it on doubles and on floats, for those that are neither an instruction nor made of others.
+/// Hands all entries to the macro `$then`: a function's name here and in texts; for whom it is
+/// (`real`: real numbers, which integers are converted for; `float`: floats, though integers have a
+/// value too; `any`: all types); and the functions of C that compute it on doubles and on floats,
+/// for those that are neither an instruction nor made of others.
 #[macro_export]
 macro_rules! unary_functions {
     ($then:path) => {
@@ -81,7 +84,8 @@ macro_rules! unary_functions {
     };
 }
 
-/// Hands the functions of two numbers that C has to the macro `$then`, as [`unary_functions!`] does it.
+/// Hands the functions of two numbers that C has to the macro `$then`, as [`unary_functions!`] does
+/// it.
 #[macro_export]
 macro_rules! binary_functions {
     ($then:path) => {
@@ -122,12 +126,12 @@ macro_rules! unary {
             /// All of them.
             pub const ALL: &'static [UnOp] = &[$(UnOp::$op),*];
 
-            /// What texts call it.
+            /// Returns what texts call it.
             pub fn name(self) -> &'static str {
                 match self { $(UnOp::$op => $text),* }
             }
 
-            /// What these sources call it, and those of the runtime.
+            /// Returns what these sources call it, and those of the runtime.
             pub fn source_name(self) -> &'static str {
                 match self { $(UnOp::$op => stringify!($op)),* }
             }
@@ -175,12 +179,12 @@ impl UnOp {
         UnOp::ALL.iter().copied().find(|op| op.name() == name)
     }
 
-    /// Whether it is a function of real numbers, which integers are converted for.
+    /// Returns whether it is a function of real numbers, which integers are converted for.
     pub fn is_real(self) -> bool {
         self.takes() == Takes::real
     }
 
-    /// Whether a number without a type is a float as its argument.
+    /// Returns whether a number without a type is a float as its argument.
     pub fn asks_for_float(self) -> bool {
         self.takes() != Takes::any
     }

@@ -11,7 +11,8 @@ use crate::{BinOp, Ex, ExKind, Stmt, Var};
 /// Rebuilds `root` bottom-up. `leave` sees every node after its children were rewritten, and gives
 /// what stands in its place (`None` keeps it).
 pub fn map_expr(root: &Ex, mut leave: impl FnMut(&Ex) -> Option<Ex>) -> Ex {
-    // What several refer to is rewritten once; nodes made on the way stand in the order in which their parents want them.
+    // What several refer to is rewritten once; nodes made on the way stand in the order in which
+    // their parents want them.
     let mut done: FxHashMap<usize, Ex> = FxHashMap::default();
     let mut made: Vec<Ex> = Vec::new();
     let mut work = vec![(root, false)];

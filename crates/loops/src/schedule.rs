@@ -1,9 +1,10 @@
 //! Schedules: rewrites of loop nests that change the order and the way in which a program computes
 //! its elements, never what they are.
 //!
-//! Every rewrite works on a program whose stages are loop nests ([`as_nests`]), names loops by their
-//! variables' names, and refuses with a reason where it could change a value. Loops that run over the
-//! elements of a reduction keep their order among themselves, because float sums depend on it.
+//! Every rewrite works on a program whose stages are loop nests ([`as_nests`]), names loops by
+//! their variables' names, and refuses with a reason where it could change a value. Loops that run
+//! over the elements of a reduction keep their order among themselves, because float sums depend on
+//! it.
 //!
 //! The rewrites are the classical ones (Allen and Kennedy, "Optimizing Compilers for Modern
 //! Architectures", 2001).
@@ -116,8 +117,8 @@ impl std::fmt::Display for NoSchedule {
     }
 }
 
-/// Makes every stage an explicit loop nest, which fixes the order of sums. Hints stay with the stages that they speak of no longer:
-/// a scheduled program says itself how it computes.
+/// Makes every stage an explicit loop nest, which fixes the order of sums. Hints stay with the
+/// stages that they speak of no longer: a scheduled program says itself how it computes.
 pub fn as_nests(program: &mut Program) {
     let nests: Vec<Stage> = (program.stages.iter())
         .map(|s| Stage::Nest(lower_stage(program, s)))
@@ -225,7 +226,7 @@ fn vectorize_inner(program: &Program, body: &mut [Stmt]) -> usize {
     marked
 }
 
-/// How many elements of the widest type that the body stores fit into 16 bytes.
+/// Returns how many elements of the widest type that the body stores fit into 16 bytes.
 fn lanes(program: &Program, body: &[Stmt]) -> u32 {
     let size = stores(body)
         .iter()

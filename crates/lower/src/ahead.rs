@@ -1,7 +1,7 @@
 //! Programs of fused groups, made side by side before functions are lowered.
 //!
-//! A group's program depends on nothing but the group, and to make them takes most of the time of lowering a network.
-//! What is lowered is the same whoever made them.
+//! A group's program depends on nothing but the group, and to make them takes most of the time of
+//! lowering a network. What is lowered is the same whoever made them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -27,7 +27,8 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Of the groups in the functions `roots`. Their programs are made where there are enough of them for several threads.
+    /// Of the groups in the functions `roots`. Their programs are made where there are enough of
+    /// them for several threads.
     pub fn of(m: &Module, typing: &Typing, roots: &[GlobalId]) -> Ahead {
         let mut out = Ahead::default();
         let (mut seen, mut groups) = (FxHashSet::default(), Vec::new());
@@ -60,7 +61,7 @@ impl Ahead {
         out
     }
 
-    /// What decides the program of a group; asked for once.
+    /// Returns what decides the program of a group; asked for once.
     pub fn key(&mut self, m: &Module, typing: &Typing, f: FuncId) -> Option<String> {
         let known = self.keys.remove(&f);
         known.or_else(|| group::key(m, typing, f))

@@ -1,7 +1,7 @@
 //! One function of the module as control flow over registers.
 //!
-//! The graph is walked scope by scope: each scope's nodes are emitted in order of evaluation into the
-//! current block, and a node that opens scopes (a `let`, an `if`, a `match`, a dataflow block)
+//! The graph is walked scope by scope: each scope's nodes are emitted in order of evaluation into
+//! the current block, and a node that opens scopes (a `let`, an `if`, a `match`, a dataflow block)
 //! puts them on an explicit stack. Shared nodes are emitted once, in the innermost scope that holds
 //! all their users.
 
@@ -164,7 +164,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
         self.f.blocks[cur].term = term;
     }
 
-    /// Where an expression stands, for messages.
+    /// Returns where an expression stands, for messages.
     fn place(&self, e: ExprId) -> Symbol {
         (self.lw.place)(self.m().span(e))
     }
@@ -226,7 +226,8 @@ impl<'a, 'm> FnLower<'a, 'm> {
         }
     }
 
-    /// The register that holds an expression's value; leaves are made (and checked) where they are used.
+    /// The register that holds an expression's value; leaves are made (and checked) where they are
+    /// used.
     fn value(&mut self, e: ExprId) -> Result<Reg> {
         if let Some(&r) = self.nodes.get(&e) {
             return Ok(r);

@@ -1,9 +1,10 @@
 //! Kernels in a row that the runtime does as one, without what is between them in memory.
 //!
-//! A product, a softmax of its result and another product become one kernel where `relax_loops::attention` finds in the
-//! joined program what the runtime's kernel computes: the matrix of scores is never written then. So do a convolution and
-//! the pooling of its output (`relax_loops::pooled`). In both nothing else may look at what is between. How the parts
-//! were written does not matter, their programs' hints say what they are.
+//! A product, a softmax of its result and another product become one kernel where
+//! `relax_loops::attention` finds in the joined program what the runtime's kernel computes: the
+//! matrix of scores is never written then. So do a convolution and the pooling of its output
+//! (`relax_loops::pooled`). In both nothing else may look at what is between. How the parts were
+//! written does not matter, their programs' hints say what they are.
 
 use relax_base::Arena;
 use relax_loops::{Ex, ExKind, Hint, Program, Var, compose, epilogue, pooled, substitute};
@@ -27,7 +28,8 @@ enum Whole {
 }
 
 impl Whole {
-    /// What a kernel may be the last one of, and the input that comes from the kernel before.
+    /// Returns what a kernel may be the last one of, and the input that comes from the kernel
+    /// before.
     fn ending_with(p: &Program) -> Option<(Whole, usize)> {
         p.hints.iter().find_map(|(_, h)| {
             let (whole, buf) = match h {
@@ -61,7 +63,7 @@ impl Whole {
         (self == Whole::Attention && softmax(p)).then_some(0)
     }
 
-    /// Whether the runtime has a kernel for a joined program.
+    /// Returns whether the runtime has a kernel for a joined program.
     fn known(self, p: &Program) -> bool {
         match self {
             Whole::Attention => !relax_loops::attention::find(p).is_empty(),
@@ -105,7 +107,7 @@ fn softmax(p: &Program) -> bool {
     p.hints.iter().any(|(b, h)| b == out && is(h))
 }
 
-/// How often each register is read, extents not counted.
+/// Returns how often each register is read, extents not counted.
 fn uses(f: &LFunc) -> FxHashMap<Reg, usize> {
     let mut found = FxHashMap::default();
     for block in f.blocks.values() {
@@ -130,7 +132,8 @@ fn maker(insts: &[Inst], r: Reg) -> Option<(usize, KernelId)> {
     })
 }
 
-/// Joins the kernels that end with instruction `k` of a block; everything before the result stands as it was.
+/// Joins the kernels that end with instruction `k` of a block; everything before the result stands
+/// as it was.
 fn join(
     f: &mut LFunc,
     b: BlockId,

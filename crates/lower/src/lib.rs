@@ -72,8 +72,8 @@ pub(crate) struct Lowering<'m> {
     closure_count: usize,
 }
 
-/// Lowers the functions `roots` of a module and what they use. `place` names a place in the text for
-/// run-time errors ("model.relay:3:5").
+/// Lowers the functions `roots` of a module and what they use. `place` names a place in the text
+/// for run-time errors ("model.relay:3:5").
 ///
 /// # Errors
 /// Something in the functions has no native code; with its place.
@@ -383,9 +383,10 @@ impl Lowering<'_> {
         kernel
     }
 
-    /// The kernel of a function that is marked as a fused group of operators (`Primitive=1`). `None` where
-    /// its body is no such group (a constant tensor, a variable from outside, a call of a function): then it
-    /// is a function like any other, and a mistake in it is reported at its place.
+    /// The kernel of a function that is marked as a fused group of operators (`Primitive=1`).
+    /// `None` where its body is no such group (a constant tensor, a variable from outside, a call
+    /// of a function): then it is a function like any other, and a mistake in it is reported at its
+    /// place.
     fn fused_kernel(&mut self, f: FuncId) -> Option<KernelId> {
         if let Some(&k) = self.fused.get(&f) {
             return k;
@@ -396,7 +397,8 @@ impl Lowering<'_> {
         kernel
     }
 
-    /// The kernel of a function that is marked; that of one like it, where nothing in them can fail.
+    /// The kernel of a function that is marked; that of one like it, where nothing in them can
+    /// fail.
     fn marked_kernel(&mut self, f: FuncId) -> Option<KernelId> {
         let key = self.ahead.key(self.m, self.typing, f);
         if let Some(&kernel) = key.as_ref().and_then(|key| self.alike.get(key)) {

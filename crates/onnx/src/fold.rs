@@ -7,8 +7,8 @@ use relax_tensor::Tensor;
 /// Bytes that a value may have: larger ones are left to who runs the model.
 const MOST: usize = 1 << 16;
 
-/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no computation, or
-/// its extents depend on values, or it fails.
+/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no
+/// computation, or its extents depend on values, or it fails.
 pub fn call(
     module: &mut Module,
     name: &str,

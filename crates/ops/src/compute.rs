@@ -63,7 +63,8 @@ impl std::ops::DerefMut for Te<'_> {
 
 impl<'a> Te<'a> {
     /// Sets the stage. `args` gives, for each argument, what is known of its
-    /// tensors (unknown extents become dimension variables), `consts` the values of constant arguments.
+    /// tensors (unknown extents become dimension variables), `consts` the values of constant
+    /// arguments.
     pub fn new(
         name: &str,
         args: &[Vec<TensorInfo>],
@@ -95,8 +96,8 @@ impl<'a> Te<'a> {
     pub fn finish(self) -> relax_loops::Program {
         self.builder.program
     }
-    /// Puts what must hold of the arguments' extents in front of everything else. `types` are those of the
-    /// arguments in their arena.
+    /// Puts what must hold of the arguments' extents in front of everything else. `types` are those
+    /// of the arguments in their arena.
     pub fn require(&mut self, needs: &Requirements, types: &TypeArena, args: &[TypeId]) {
         let extent = |e: Extent| match e {
             Extent::Axis(i, j, axis) => self.args.get(i)?.get(j)?.shape.get(axis).cloned(),
@@ -134,7 +135,7 @@ impl<'a> Te<'a> {
     pub fn tuple(&self, i: usize) -> Vec<TensorRef> {
         self.args[i].clone()
     }
-    /// Whether the program depends on the values of constant arguments.
+    /// Returns whether the program depends on the values of constant arguments.
     pub fn asked_for_consts(&self) -> bool {
         self.asked.get()
     }
@@ -147,7 +148,7 @@ impl<'a> Te<'a> {
         self.asked.set(true);
         self.consts.get(i)?.as_ref()
     }
-    /// What is known of output `k` (tuples flattened).
+    /// Returns what is known of output `k` (tuples flattened).
     pub fn out(&self, k: usize) -> &TensorInfo {
         &self.outs[k]
     }

@@ -1,13 +1,13 @@
 //! Passes: what turns a module into a better or a simpler one, and the manager that runs them.
 //!
-//! A pass is a [`PassDef`] in a file of its own under `passes/`: a name, options, and a function over
-//! a [`PassCx`]. [`Pipeline::parse`] reads `'infer-type,fuse-ops{level=2}'`, [`run`] runs it.
+//! A pass is a [`PassDef`] in a file of its own under `passes/`: a name, options, and a function
+//! over a [`PassCx`]. [`Pipeline::parse`] reads `'infer-type,fuse-ops{level=2}'`, [`run`] runs it.
 //! `docs/add-a-pass.md` shows how to add one, `docs/passes.md` what each does.
 //!
-//! Invariant: a pass keeps the module verified ([`relax_ir::Module::verify`]) and typed, and what the
-//! program computes.
-//! Invariant: what passes ask of any operator stands in its entry ([`relax_ops::Hooks`]); they name those that
-//! they make calls of and those of their patterns, which `tests/operator_names.rs` holds against the registry.
+//! Invariant: a pass keeps the module verified ([`relax_ir::Module::verify`]) and typed, and what
+//! the program computes. Invariant: what passes ask of any operator stands in its entry
+//! ([`relax_ops::Hooks`]); they name those that they make calls of and those of their patterns,
+//! which `tests/operator_names.rs` holds against the registry.
 
 mod analysis;
 mod annotate;

@@ -318,8 +318,8 @@ impl Manager<'_> {
         Ok(changed)
     }
 
-    /// Holds what a pass left against what it promises; `blocks` are the types from before where only dataflow blocks
-    /// may be other ones.
+    /// Holds what a pass left against what it promises; `blocks` are the types from before where
+    /// only dataflow blocks may be other ones.
     fn check(
         &mut self,
         run: &PassRun,
@@ -331,7 +331,8 @@ impl Manager<'_> {
         if verify {
             self.verify(run, before)?;
         }
-        // Before types are found for nodes with other numbers; what is compared with the old nodes comes first.
+        // Before types are found for nodes with other numbers; what is compared with the old nodes
+        // comes first.
         if blocks.is_none() {
             self.collect();
         }

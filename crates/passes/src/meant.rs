@@ -5,7 +5,8 @@ use relax_base::did_you_mean;
 use crate::pass::kebab;
 use crate::{Registry, registry};
 
-/// Passes of TVM whose names are not ours in another spelling and which pipelines do not take, and what does their work.
+/// Passes of TVM whose names are not ours in another spelling and which pipelines do not take, and
+/// what does their work.
 const TVM: &[(&str, &str)] = &[
     ("AlterOpLayout", "choose-layouts"),
     (
@@ -24,8 +25,8 @@ const TVM: &[(&str, &str)] = &[
 ];
 
 impl Registry {
-    /// The pass, with options where it takes them, or the named pipeline that a name stands for which is none; `None`
-    /// where nothing is near.
+    /// The pass, with options where it takes them, or the named pipeline that a name stands for
+    /// which is none; `None` where nothing is near.
     pub fn meant(&self, name: &str) -> Option<String> {
         // `relay.transform.FuseOps()`, as it is written in Python.
         let call = name.split_once('(').map_or(name, |c| c.0);

@@ -20,7 +20,8 @@ pub enum OptionType {
     Text,
     /// The same, or `@FILE` for what a file holds.
     Source,
-    /// Names of functions of the module, separated by spaces. One that is no default has to be there.
+    /// Names of functions of the module, separated by spaces. One that is no default has to be
+    /// there.
     Functions,
 }
 
@@ -138,7 +139,8 @@ impl Options {
     pub fn iter(&self) -> std::slice::Iter<'_, (&'static str, OptionValue)> {
         self.values.iter()
     }
-    /// Where the value of an option stands in the pipeline's text; [`Span::NONE`] for a default.
+    /// Returns where the value of an option stands in the pipeline's text; [`Span::NONE`] for a
+    /// default.
     pub fn place(&self, name: &str) -> Span {
         let found = self.values.iter().position(|v| v.0 == name);
         found.map_or(Span::NONE, |i| self.places[i])

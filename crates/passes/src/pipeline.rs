@@ -79,8 +79,9 @@ impl Pipeline {
         }
     }
 
-    /// Puts what files hold in place of `@FILE` in options that take it ([`crate::OptionType::Source`]).
-    /// `read` gives the text of a file and where it stands in the sources.
+    /// Puts what files hold in place of `@FILE` in options that take it
+    /// ([`crate::OptionType::Source`]). `read` gives the text of a file and where it stands in the
+    /// sources.
     ///
     /// # Errors
     /// All files that cannot be read, at the places that name them.
@@ -321,7 +322,8 @@ impl<'t> Parser<'t> {
         self.diagnostics.push(d.note(
             "`relax-opt --list-passes` lists all passes, and the pipelines that have a name (`O2`)",
         ));
-        // What stands in braces belongs to the unknown pass, and what stands in parentheses to a call in Python.
+        // What stands in braces belongs to the unknown pass, and what stands in parentheses to a
+        // call in Python.
         for (open, close) in [('{', '}'), ('(', ')')] {
             if self.peek() == Some(open) {
                 let rest = &self.text[self.at..];
@@ -331,7 +333,8 @@ impl<'t> Parser<'t> {
         Vec::new()
     }
 
-    /// How often a `fixpoint` repeats at most; `None` where its options cannot be read to their end.
+    /// Returns how often a `fixpoint` repeats at most; `None` where its options cannot be read to
+    /// their end.
     fn rounds(&mut self) -> Option<u64> {
         let mut given: Option<(u64, Span)> = None;
         if !self.eat('{') || self.eat('}') {

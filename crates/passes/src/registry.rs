@@ -37,14 +37,15 @@ const NAMES: &[(&str, &str)] = &[
     ("VMShapeLower", "lower-shapes"),
 ];
 
-/// Passes over Relax's bindings and dataflow blocks, sorted by name. They leave alone what is not in Relax's form.
+/// Passes over Relax's bindings and dataflow blocks, sorted by name. They leave alone what is not
+/// in Relax's form.
 pub fn of_relax() -> Vec<&'static PassDef> {
     let mut all: Vec<&PassDef> = relax::PASSES.iter().flat_map(|p| p.iter()).collect();
     all.sort_by_key(|p| p.name);
     all
 }
 
-/// Whether a pass is one over Relax's bindings.
+/// Returns whether a pass is one over Relax's bindings.
 pub(crate) fn is_relax(pass: &PassDef) -> bool {
     let mut all = relax::PASSES.iter().flat_map(|p| p.iter());
     all.any(|p| p.name == pass.name)
@@ -59,8 +60,8 @@ pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
     find(name).or_else(|| find(&ours()).filter(|_| camel))
 }
 
-/// The run of a pass that a module read from TVMScript gets in place of another one; options that were given go along
-/// where it takes them.
+/// The run of a pass that a module read from TVMScript gets in place of another one; options that
+/// were given go along where it takes them.
 pub(crate) fn for_script(run: &PassRun) -> Option<PassRun> {
     let (_, name) = OF_RELAX.iter().find(|n| n.0 == run.pass.name)?;
     let pass = find(name)?;
@@ -79,7 +80,8 @@ pub(crate) fn for_script(run: &PassRun) -> Option<PassRun> {
     Some(PassRun { pass, options })
 }
 
-/// The passes that a pipeline can name: those that are built in, and those of whoever uses this as a library.
+/// The passes that a pipeline can name: those that are built in, and those of whoever uses this as
+/// a library.
 ///
 /// # Examples
 /// ```
@@ -173,8 +175,8 @@ pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
              canonicalize-ops,canonicalize-cast,fixpoint{max=3}(simplify-expr,eliminate-common-subexpr,\
              fold-constant),dead-code-elimination,fuse-ops{level=2}",
         ),
-        // What relaxc and relax-run do at -O2 and -O3: `let`s do not keep operators apart, and layers with
-        // a kernel of their own stay whole.
+        // What relaxc and relax-run do at -O2 and -O3: `let`s do not keep operators apart, and
+        // layers with a kernel of their own stay whole.
         (
             "native2",
             "infer-type,to-graph-normal-form{into-functions=false},simplify-inference{keep-kernels=true},\

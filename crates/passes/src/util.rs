@@ -12,18 +12,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 pub(crate) use relax_ir::{has_flag, is_primitive};
 
-/// Whether a function belongs to an external compiler (`Compiler="…"`).
+/// Returns whether a function belongs to an external compiler (`Compiler="…"`).
 pub(crate) fn is_external(f: &Function) -> bool {
     f.attrs.get("Compiler").is_some_and(|v| !v.is_none())
 }
 
-/// Whether a function of Relax is a kernel already, or what another compiler takes.
+/// Returns whether a function of Relax is a kernel already, or what another compiler takes.
 pub(crate) fn is_settled(f: &Function) -> bool {
     is_primitive(f) || f.attrs.get("Codegen").is_some()
 }
 
-/// Whether a function binds dimension variables, or type parameters that its body speaks of, anew at each call: the
-/// body alone does not say what they are.
+/// Returns whether a function binds dimension variables, or type parameters that its body speaks
+/// of, anew at each call: the body alone does not say what they are.
 pub(crate) fn binds(m: &Module, f: &Function) -> bool {
     if f.type_params.is_empty() || !f.dims.is_empty() {
         return !f.dims.is_empty();
@@ -52,7 +52,7 @@ pub(crate) fn binds(m: &Module, f: &Function) -> bool {
     })
 }
 
-/// Whether a test holds for a type or for one that it is made of.
+/// Returns whether a test holds for a type or for one that it is made of.
 pub(crate) fn any_type(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -> bool {
     let mut stack = vec![root];
     while let Some(t) = stack.pop() {
@@ -64,12 +64,12 @@ pub(crate) fn any_type(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -
     false
 }
 
-/// Whether a function is one that a module of Relax shows to nobody.
+/// Returns whether a function is one that a module of Relax shows to nobody.
 pub(crate) fn is_private(f: &Function) -> bool {
     has_flag(f, "private")
 }
 
-/// Whether a function of Relax says of itself that it does more than give a value.
+/// Returns whether a function of Relax says of itself that it does more than give a value.
 pub(crate) fn says_impure(f: &Function) -> bool {
     f.attrs.get("pure").and_then(AttrValue::as_bool) == Some(false)
 }
@@ -81,7 +81,7 @@ pub(crate) fn fresh_global(m: &Module, base: &str) -> Symbol {
     Symbol::from(&*free.expect("there is always another number"))
 }
 
-/// Whether a function comes to be called by what it calls.
+/// Returns whether a function comes to be called by what it calls.
 pub(crate) fn calls_itself(graph: &FxHashMap<GlobalId, Vec<GlobalId>>, g: GlobalId) -> bool {
     let callees = |g: GlobalId| graph.get(&g).into_iter().flatten().copied();
     let (mut seen, mut open): (FxHashSet<GlobalId>, Vec<GlobalId>) =
@@ -155,9 +155,10 @@ pub(crate) fn let_chain(m: &Module, head: ExprId) -> (Vec<(VarId, ExprId)>, Expr
     (bindings, at)
 }
 
-/// Rewrites the nodes of `order` (operands first, the last one is the root), each chain of `let`s as a whole: `chain`
-/// gets its first `let`, and what became of the values and of what follows the chain. Other nodes stay over their
-/// new parts; functions whose inside is not among the nodes stay as they are.
+/// Rewrites the nodes of `order` (operands first, the last one is the root), each chain of `let`s
+/// as a whole: `chain` gets its first `let`, and what became of the values and of what follows the
+/// chain. Other nodes stay over their new parts; functions whose inside is not among the nodes stay
+/// as they are.
 pub(crate) fn rewrite_chains(
     m: &mut Module,
     order: &[ExprId],
@@ -195,8 +196,8 @@ pub(crate) fn outside_primitives(m: &Module, root: ExprId) -> Vec<ExprId> {
     })
 }
 
-/// The clauses of a `match` for a pass that copies functions: `part` gives the copy of a body, `var` the
-/// variable that takes the place of one. `w` is what the pass works with.
+/// The clauses of a `match` for a pass that copies functions: `part` gives the copy of a body,
+/// `var` the variable that takes the place of one. `w` is what the pass works with.
 pub(crate) fn copied_clauses<W, E>(
     w: &mut W,
     module: fn(&mut W) -> &mut Module,

@@ -53,8 +53,8 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The call at `e`, whose computation may look at constants of at most `most` elements. `None` for what is no call of
-    /// an operator.
+    /// The call at `e`, whose computation may look at constants of at most `most` elements. `None`
+    /// for what is no call of an operator.
     pub fn find(m: &'a Module, typing: &Typing, e: ExprId, most: usize) -> Option<Call<'a>> {
         let Expr::Call {
             callee,
@@ -84,8 +84,8 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// What decides the program, but for the values of constant arguments: calls with the same key are calls of one
-    /// kernel.
+    /// Returns what decides the program, but for the values of constant arguments: calls with the
+    /// same key are calls of one kernel.
     pub fn key(&self) -> String {
         let m = self.m;
         let shown: Vec<String> = self.args.iter().map(|&t| m.show_type(t)).collect();
@@ -101,7 +101,8 @@ impl<'a> Call<'a> {
     /// The program of the call.
     ///
     /// # Errors
-    /// An argument has an unknown rank or element type, or the operator has no computation for such arguments.
+    /// An argument has an unknown rank or element type, or the operator has no computation for such
+    /// arguments.
     pub fn program(&self) -> Result<Made, Diagnostic> {
         match self.op {
             Operator::BuiltIn(def) => self.built_in(def),
@@ -170,7 +171,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// How messages name an argument.
+/// Returns how messages name an argument.
 fn argument(i: usize) -> String {
     format!("argument {}", i + 1)
 }

@@ -1,7 +1,7 @@
 //! A fused group of operators as one tensor program.
 //!
-//! The operators' programs are strung together over shared buffers; element-wise and injective stages
-//! then move into the stage that reads them, where that repeats no work.
+//! The operators' programs are strung together over shared buffers; element-wise and injective
+//! stages then move into the stage that reads them, where that repeats no work.
 
 use std::fmt::Write as _;
 
@@ -127,8 +127,8 @@ pub fn program(
     Ok((program, names.join("+")))
 }
 
-/// What decides the program of a function: those with the same key have the same one, but for places in text. `None` for
-/// what is no group of operators.
+/// Returns what decides the program of a function: those with the same key have the same one, but
+/// for places in text. `None` for what is no group of operators.
 pub fn key(m: &Module, typing: &Typing, f: FuncId) -> Option<String> {
     let func = &m.funcs[f];
     let mut out = String::new();
@@ -188,7 +188,8 @@ fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usiz
         .sum()
 }
 
-/// What dimensions of types are in a program: variables, and what is computed of them (`(h + 15) // 48`).
+/// What dimensions of types are in a program: variables, and what is computed of them
+/// (`(h + 15) // 48`).
 type Extents = FxHashMap<Dim, Ex>;
 
 /// Learns dimensions from tensors of a type.
@@ -202,8 +203,8 @@ fn note(m: &Module, ty: TypeId, tensors: &[TensorRef], known: &mut Extents) {
     }
 }
 
-/// Extents of a part's outputs that its inputs do not say, by the type of its result: `newshape=[n, n]` where
-/// another operand of the group has the extent `n`.
+/// Extents of a part's outputs that its inputs do not say, by the type of its result:
+/// `newshape=[n, n]` where another operand of the group has the extent `n`.
 fn given(m: &Module, ty: TypeId, part: &Program, known: &Extents) -> FxHashMap<Var, Ex> {
     let mut out = FxHashMap::default();
     for (dims, buf) in dims(m, ty).zip(&part.outputs) {

@@ -1,11 +1,12 @@
 //! Operators as tensor programs, for everyone who needs one.
 //!
-//! [`Request`] is a call as an operator's computation sees it: the evaluator makes one from values. [`Call`] is a call
-//! in a typed module: passes and the lowering ask for its program, and for the key by which equal calls share it.
-//! [`group::program`] makes one program of a fused group, [`value`] computes a call on constants.
+//! [`Request`] is a call as an operator's computation sees it: the evaluator makes one from values.
+//! [`Call`] is a call in a typed module: passes and the lowering ask for its program, and for the
+//! key by which equal calls share it. [`group::program`] makes one program of a fused group,
+//! [`value`] computes a call on constants.
 //!
-//! Invariant: the evaluator and native code get an operator's program from [`Request::program`], which alone runs
-//! computations.
+//! Invariant: the evaluator and native code get an operator's program from [`Request::program`],
+//! which alone runs computations.
 
 mod call;
 pub mod codes;

@@ -73,8 +73,8 @@ impl Request<'_> {
     }
 }
 
-/// The program of an operator that the text defines, for arguments of these extents (`None`: known only when it runs).
-/// `types` are those of the module.
+/// The program of an operator that the text defines, for arguments of these extents (`None`: known
+/// only when it runs). `types` are those of the module.
 ///
 /// # Errors
 /// The operator has no computation for these attributes.

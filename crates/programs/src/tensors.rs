@@ -34,14 +34,15 @@ pub fn flatten_with(
     Some(out)
 }
 
-/// The extents of the tensors that a value of a type consists of, in the order of [`flatten`]; nothing for what is no
-/// tensor of known rank.
+/// The extents of the tensors that a value of a type consists of, in the order of [`flatten`];
+/// nothing for what is no tensor of known rank.
 pub fn dims(m: &Module, ty: TypeId) -> impl Iterator<Item = Option<&[Dim]>> {
     let of = |ty| m.types.as_tensor(ty).and_then(|t| t.shape.dims());
     m.types.leaves(ty).into_iter().map(of)
 }
 
-/// What the extents of the tensors of some values are, where types say it: equal ones are equal in every call.
+/// Returns what the extents of the tensors of some values are, where types say it: equal ones are
+/// equal in every call.
 pub fn known_extents(m: &Module, types: impl IntoIterator<Item = TypeId>) -> Vec<Vec<Option<Dim>>> {
     let symbolic = |d: &Dim| (d.is_known() && d.as_const().is_none()).then(|| d.clone());
     let of = |dims: Option<&[Dim]>| dims.unwrap_or_default().iter().map(symbolic).collect();

@@ -8,8 +8,9 @@ use relax_tensor::Tensor;
 
 use crate::{Request, flatten};
 
-/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no computation, its
-/// extents depend on values, it has more bytes than `most`, or the computation fails.
+/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no
+/// computation, its extents depend on values, it has more bytes than `most`, or the computation
+/// fails.
 pub fn value(
     m: &mut Module,
     op: OpId,

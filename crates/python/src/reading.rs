@@ -88,7 +88,8 @@ pub fn explain(code: &str) -> Option<&'static str> {
     relax::explain(relax::Code(digits.parse().ok()?))
 }
 
-/// An operator as Python gets it: its name, what it computes, its inputs, whether it takes more of them, its attributes.
+/// An operator as Python gets it: its name, what it computes, its inputs, whether it takes more of
+/// them, its attributes.
 type Operator = (
     &'static str,
     &'static str,

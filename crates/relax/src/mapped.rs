@@ -1,7 +1,7 @@
 //! Files in memory, and tensors over them.
 //!
-//! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither read
-//! before they are used nor held twice.
+//! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither
+//! read before they are used nor held twice.
 
 use std::io::Read;
 use std::path::Path;
@@ -16,8 +16,9 @@ use crate::Error;
 /// Files of no more bytes are read, not mapped.
 const SMALL: u64 = 16 << 20;
 
-/// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else mapped. What is mapped
-/// has the file's contents as long as nobody changes it, and is lost where somebody truncates it.
+/// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else
+/// mapped. What is mapped has the file's contents as long as nobody changes it, and is lost where
+/// somebody truncates it.
 #[derive(Clone, Debug)]
 pub struct Mapped(Arc<Memory>);
 
@@ -47,8 +48,8 @@ impl AsRef<[u8]> for Memory {
 /// Whether files are read whatever their size.
 static COPY: AtomicBool = AtomicBool::new(false);
 
-/// From here on files are read and not mapped, however large they are: nothing that happens to a file then matters. The
-/// variable `RELAX_WEIGHTS_COPY` does the same.
+/// From here on files are read and not mapped, however large they are: nothing that happens to a
+/// file then matters. The variable `RELAX_WEIGHTS_COPY` does the same.
 pub fn copy_all() {
     COPY.store(true, Ordering::Relaxed);
 }
@@ -97,15 +98,16 @@ impl Mapped {
             && offset + bytes.len() <= map.len()
         {
             use memmap2::UncheckedAdvice::DontNeed;
-            // SAFETY: pages of a read-only mapping of a file have the file's contents again when they
-            // are read next. Failing changes nothing.
+            // SAFETY: pages of a read-only mapping of a file have the file's contents again when
+            // they are read next. Failing changes nothing.
             let _ = unsafe { map.unchecked_advise_range(DontNeed, offset, bytes.len()) };
         }
         #[cfg(not(unix))]
         let _ = bytes;
     }
 
-    /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are too few.
+    /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are
+    /// too few.
     pub(crate) fn tensor(&self, dtype: DType, shape: &[i64], offset: usize) -> Option<Tensor> {
         if dtype == DType::BOOL {
             // A truth value is 0 or 1 from here on, whatever the file holds.
@@ -138,8 +140,8 @@ impl crate::Held for Mapped {
     }
 }
 
-/// Tensors as a host would hand them over: large ones in memory of the process, with large pages where the system
-/// has them, not in pages of a file.
+/// Tensors as a host would hand them over: large ones in memory of the process, with large pages
+/// where the system has them, not in pages of a file.
 pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
     const LARGE: usize = 4 << 20;
     let moved = |t: &Tensor| {

@@ -1,7 +1,7 @@
 //! Reading and writing of weight files: `--params x.npz|x.safetensors|x.params`.
 //!
-//! Tensors borrow from files that are mapped into memory ([`Mapped`]). What a file stores compressed or misaligned is
-//! copied.
+//! Tensors borrow from files that are mapped into memory ([`Mapped`]). What a file stores
+//! compressed or misaligned is copied.
 
 use std::io::Read;
 use std::path::Path;

@@ -1,10 +1,12 @@
-//! The C interface as data: what its functions are called with, and where the fields of its structures stand.
+//! The C interface as data: what its functions are called with, and where the fields of its
+//! structures stand.
 //!
-//! A kernel is declared by its Rust function and structures alone. The code generator takes symbols, signatures and
-//! offsets from here, so it cannot disagree with the kernel; the C headers are held equal to it by a test.
+//! A kernel is declared by its Rust function and structures alone. The code generator takes
+//! symbols, signatures and offsets from here, so it cannot disagree with the kernel; the C headers
+//! are held equal to it by a test.
 //!
-//! Invariant: nothing here is written by hand that the compiler could say: offsets are `offset_of!`, signatures and
-//! names of types are those of Rust's types.
+//! Invariant: nothing here is written by hand that the compiler could say: offsets are
+//! `offset_of!`, signatures and names of types are those of Rust's types.
 
 use std::ffi::{c_char, c_void};
 use std::marker::PhantomData;
@@ -36,7 +38,7 @@ pub struct Type {
 pub trait CType {
     /// How it is passed; nothing for structures, and for elements that are only pointed to.
     const WORD: Option<Word> = None;
-    /// What C calls it.
+    /// Returns what C calls it.
     fn describe() -> Type;
 }
 
@@ -145,7 +147,8 @@ macro_rules! c_enumeration {
     )*};
 }
 
-/// A field of the structure `S`, which may be one of a structure in it: see [`field!`](crate::field).
+/// A field of the structure `S`, which may be one of a structure in it: see
+/// [`field!`](crate::field).
 #[derive(Debug)]
 pub struct Field<S> {
     /// Where it stands.
@@ -305,8 +308,9 @@ pub const fn first(touches: &[Touches]) -> Option<Touches> {
     }
 }
 
-/// Makes constants of functions: `module => name(_, _)`, with a `_` for each parameter; `=> touches` behind a kernel is
-/// the [`Touches`](crate::reach::Touches) of its calls. All of them are `FUNCTIONS`.
+/// Makes constants of functions: `module => name(_, _)`, with a `_` for each parameter;
+/// `=> touches` behind a kernel is the [`Touches`](crate::reach::Touches) of its calls. All of them
+/// are `FUNCTIONS`.
 #[macro_export]
 macro_rules! c_functions {
     ($($path:path => $($name:ident($($param:tt),*) $(=> $touches:path)?)*;)*) => {

@@ -1,9 +1,9 @@
 //! What calls of kernels touch, held against the memory that they were given (`RELAX_CHECK=1`).
 //!
-//! Code that was compiled to be checked says before each call of a kernel which arrays there are and how large they
-//! are: the sizes of tensors and of scratch memory, not what types say of them. Here the kernel's own arguments, as it
-//! will read them, are turned into the elements that it may touch. The two come from different places, so a mistake in
-//! one of them is found.
+//! Code that was compiled to be checked says before each call of a kernel which arrays there are
+//! and how large they are: the sizes of tensors and of scratch memory, not what types say of them.
+//! Here the kernel's own arguments, as it will read them, are turned into the elements that it may
+//! touch. The two come from different places, so a mistake in one of them is found.
 //!
 //! Invariant: looks at arguments and sizes only, never at elements.
 
@@ -240,8 +240,8 @@ type Args<'a> = &'a [i64];
 /// Says what a call of a kernel touches.
 ///
 /// # Safety
-/// The arguments are those of a call of the kernel, of which none but numbers of floats are left out; descriptors and arrays of
-/// numbers are live.
+/// The arguments are those of a call of the kernel, of which none but numbers of floats are left
+/// out; descriptors and arrays of numbers are live.
 pub type Touches = unsafe fn(&mut Reach, &[i64]);
 
 /// The address among the arguments, of a structure or of elements.
@@ -257,7 +257,8 @@ macro_rules! described {
         /// # Safety
         /// As [`Touches`].
         pub(crate) unsafe fn $name($reach: &mut Reach, args: Args<'_>) {
-            // SAFETY: the caller's promise: the first argument is the kernel's descriptor, which is live.
+            // SAFETY: the caller's promise: the first argument is the kernel's descriptor, which is
+            // live.
             unsafe {
                 let $d = &*pointer::<$ty>(args, 0);
                 $body
@@ -396,7 +397,7 @@ pub(crate) unsafe fn copy(reach: &mut Reach, args: Args<'_>) {
     }
 }
 
-/// What a call of a kernel touches; nothing for one of which it is not known.
+/// Returns what a call of a kernel touches; nothing for one of which it is not known.
 ///
 /// # Safety
 /// As [`Touches`].
@@ -433,7 +434,7 @@ unsafe fn words<'a>(data: *const i64, n: usize) -> &'a [i64] {
     unsafe { std::slice::from_raw_parts(data, n) }
 }
 
-/// Whether an array holds all that is touched.
+/// Returns whether an array holds all that is touched.
 fn holds(array: &RxArray, t: &Touched) -> bool {
     let offset = t.data as i128 - array.data.addr() as i128;
     offset + t.from >= 0 && offset + t.to <= i128::from(array.bytes)
@@ -442,8 +443,8 @@ fn holds(array: &RxArray, t: &Touched) -> bool {
 /// Fails unless all that a call of a kernel touches lies in one of some arrays.
 ///
 /// # Safety
-/// `ctx` is a context, `kernel` a C string, `args` has the `nargs` words of a call of the kernel behind the context, and
-/// `arrays` has `n` arrays.
+/// `ctx` is a context, `kernel` a C string, `args` has the `nargs` words of a call of the kernel
+/// behind the context, and `arrays` has `n` arrays.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_check_reach(
     ctx: *mut RxContext,
@@ -487,7 +488,7 @@ mod tests {
         }
     }
 
-    /// Whether a call of `kernel` stays in `arrays`.
+    /// Returns whether a call of `kernel` stays in `arrays`.
     fn inside(kernel: &str, args: &[i64], arrays: &[RxArray]) -> bool {
         // SAFETY: the tests' descriptors are live.
         let reach = unsafe { reach_of(kernel, args) }.expect("known");

@@ -1,7 +1,7 @@
 //! Scalar helpers of generated code that Cranelift has no instruction for.
 
-/// `base` to the power `exponent`, wrapping; a negative exponent truncates toward zero: 0, or ±1 for
-/// a base of ±1.
+/// `base` to the power `exponent`, wrapping; a negative exponent truncates toward zero: 0, or ±1
+/// for a base of ±1.
 #[unsafe(no_mangle)]
 pub extern "C" fn rx_ipow(base: i64, exponent: i64) -> i64 {
     if exponent < 0 {

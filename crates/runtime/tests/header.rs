@@ -194,7 +194,8 @@ fn structures_are_declared_as_they_are() {
     assert!(header.len() >= 15, "{} structures were found", header.len());
 }
 
-/// Offsets and sizes that comments of the header state: those of the first field of a line, and of the whole.
+/// Offsets and sizes that comments of the header state: those of the first field of a line, and of
+/// the whole.
 #[test]
 fn comments_state_offsets() {
     let structures: BTreeMap<&str, &Structure> = (FUNCTIONS.iter())
@@ -206,7 +207,7 @@ fn comments_state_offsets() {
         })
         .map(|s| (s.name, s))
         .collect();
-    /// Where a field stands, those of parts included.
+    /// Returns where a field stands, those of parts included.
     fn offset(s: &Structure, field: &str) -> Option<usize> {
         s.members.iter().find_map(|m| match (m.ty)() {
             _ if m.name == field => Some(m.offset),

@@ -18,7 +18,8 @@ fn numbers(random: &mut Random, n: usize, lost: bool) -> Vec<f32> {
     (0..n).map(|_| one(random)).collect()
 }
 
-/// As the operators say it: indices merged from below, an element before another one where it is less.
+/// As the operators say it: indices merged from below, an element before another one where it is
+/// less.
 fn order(line: &[f32], ascend: bool) -> Vec<usize> {
     let before = |a: usize, b: usize| match ascend {
         true => line[a] < line[b],
@@ -222,7 +223,8 @@ fn elements(random: &mut Random, kind: Kind, n: usize, lost: bool) -> Elements {
     }
 }
 
-/// The places of the greatest and the least elements of every type, along lines of all lengths, against a plain loop.
+/// The places of the greatest and the least elements of every type, along lines of all lengths,
+/// against a plain loop.
 #[test]
 fn extremes_of_every_type() {
     everywhere(|ctx, _| {
@@ -278,7 +280,8 @@ fn extremes_of_every_type() {
     });
 }
 
-/// Bits of many forms: any, few different ones, steps of the last place around one number, in order the other way round.
+/// Bits of many forms: any, few different ones, steps of the last place around one number, in order
+/// the other way round.
 fn bits(random: &mut Random, n: usize, form: usize) -> Vec<u64> {
     let any = |r: &mut Random| r.bits() << 33 ^ r.bits() << 11 ^ r.bits();
     let mut all: Vec<u64> = match form {

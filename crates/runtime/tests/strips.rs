@@ -178,7 +178,7 @@ fn strips_are_the_loops_they_stand_for() {
     });
 }
 
-/// What an operation gives for numbers; those that are rounded alike everywhere.
+/// Returns what an operation gives for numbers; those that are rounded alike everywhere.
 fn scalar(code: i32, [a, b, c, d]: [f32; 4]) -> f32 {
     let is = |op: Op| op as i32 == code;
     match code {
@@ -216,8 +216,8 @@ fn scalar(code: i32, [a, b, c, d]: [f32; 4]) -> f32 {
     }
 }
 
-/// Programs of any form over a row, a number, another row and two constants: values that are read late, twice, by
-/// operations in registers and by others. Every element is the loop's, to the bit.
+/// Programs of any form over a row, a number, another row and two constants: values that are read
+/// late, twice, by operations in registers and by others. Every element is the loop's, to the bit.
 #[test]
 fn random_programs_are_their_loops() {
     const CODES: [Op; 13] = [
@@ -320,7 +320,8 @@ fn random_programs_are_their_loops() {
     }
 }
 
-/// Rows of one input, reduced as they are: short ones side by side, whatever lies between them, and longer ones.
+/// Rows of one input, reduced as they are: short ones side by side, whatever lies between them, and
+/// longer ones.
 #[test]
 fn plain_reductions_are_their_loops() {
     const COPY: RxStripOp = RxStripOp {

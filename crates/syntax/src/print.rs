@@ -4,7 +4,8 @@
 //! tokens and layout operations in the order of the text; the [`sink`] turns these into lines:
 //! directly for TVM's style, which never wraps, and one unwrapped line at a time where lines may
 //! wrap: those that fit as they come, others by the crate `pretty` ([`layout`]). The formatter is
-//! the same printer with a sink that weaves the comments of the original text in between the tokens.
+//! the same printer with a sink that weaves the comments of the original text in between the
+//! tokens.
 //!
 //! Invariant: memory is bounded by the longest statement, not by the file. Of a statement that does
 //! not fit into a line, no more than a few thousand elements wait for their layout ([`front`]).

@@ -192,11 +192,11 @@ impl Ast {
     pub fn node(&self, id: NodeId) -> Node {
         self.nodes[id.0 as usize]
     }
-    /// Where an expression stands.
+    /// Returns where an expression stands.
     pub fn span(&self, id: NodeId) -> Span {
         self.spans[id.0 as usize]
     }
-    /// Whether a [`Node::Same`] may stand for it.
+    /// Returns whether a [`Node::Same`] may stand for it.
     pub fn is_shared(&self, id: NodeId) -> bool {
         self.shared.binary_search(&id).is_ok()
     }

@@ -27,7 +27,7 @@ const COMPARISON: u8 = 4;
 const POWER: u8 = 12;
 
 impl Item {
-    /// How strongly an operator binds, as in Python.
+    /// Returns how strongly an operator binds, as in Python.
     fn strength(self) -> u8 {
         use Operation as Op;
         let (Item::Infix((op, ..)) | Item::Prefix((op, ..))) = self else {
@@ -185,8 +185,8 @@ impl Builder {
         let at = self.items.len().checked_sub(last + 1)?;
         (at >= from as usize).then(|| self.items[at])
     }
-    /// Makes nodes of the operators at the end of a chain that bind stronger than what follows the last operand, or
-    /// as strongly where the first of equals comes first.
+    /// Makes nodes of the operators at the end of a chain that bind stronger than what follows the
+    /// last operand, or as strongly where the first of equals comes first.
     fn settle(&mut self, from: u32, next: u8) {
         while let Some(op) = self.before(from, 1)
             && let Some(&Item::Operand((right, _, end))) = self.items.last()

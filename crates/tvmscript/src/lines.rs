@@ -2,8 +2,8 @@
 //!
 //! Invariant: every line is looked at once, however it is broken; the work is linear in the text.
 //!
-//! Most bindings of a program have a type that others have as well. One that speaks of nothing but itself is one token from
-//! its second time on.
+//! Most bindings of a program have a type that others have as well. One that speaks of nothing but
+//! itself is one token from its second time on.
 
 use logos::Logos;
 use relax_base::{Diagnostic, SourceFile, Span};
@@ -165,7 +165,8 @@ impl<'s> Lines<'s> {
                 let text = self.file.slice(span);
                 let mut d =
                     Diagnostic::error(codes::BRACKET, span, format!("`{text}` is never closed"));
-                // Most often the bracket of the innermost one's line is missing at the end of that line.
+                // Most often the bracket of the innermost one's line is missing at the end of that
+                // line.
                 let (_, inner) = self.brackets[self.brackets.len() - 1];
                 let at = self.line_end(inner.start);
                 let missing = tok.closing().map_or("", |t| t.describe().trim_matches('`'));
@@ -182,12 +183,13 @@ impl<'s> Lines<'s> {
         self.types.insert(text, id).is_none()
     }
 
-    /// Takes the type of a binding where it is written as one before was. The text up to ` = ` was tokens then, so it is
-    /// the same ones now.
+    /// Takes the type of a binding where it is written as one before was. The text up to ` = ` was
+    /// tokens then, so it is the same ones now.
     fn known_type(&mut self, line: &mut Line) {
         let rest = self.lexer.remainder();
         let text = rest.trim_start_matches(' ').as_bytes();
-        // No further than the longest one: lines without `=` are not searched to the end of the text.
+        // No further than the longest one: lines without `=` are not searched to the end of the
+        // text.
         let near = &text[..text.len().min(self.longest + 3)];
         let mut signs = memchr::memchr_iter(b'=', near);
         let Some(at) =

@@ -131,14 +131,16 @@ pub fn parse(file: &SourceFile) -> Parsed {
     }
 }
 
-/// Whether the line is an import, as the files have that people write: `I`, `R`, `T` and `tvm` are known without it.
+/// Returns whether the line is an import, as the files have that people write: `I`, `R`, `T` and
+/// `tvm` are known without it.
 fn imports(file: &SourceFile, line: &Line) -> bool {
     line.tokens.first().is_some_and(|t| {
         t.1 == Tok::Reserved && matches!(file.slice(Span::new(t.0, t.2)), "import" | "from")
     })
 }
 
-/// Whether a type, the last of the nodes from one on, speaks of nothing but itself: it has no names of dimensions.
+/// Returns whether a type, the last of the nodes from one on, speaks of nothing but itself: it has
+/// no names of dimensions.
 fn closed(file: &SourceFile, ast: &Ast, first: u32, ty: NodeId) -> bool {
     let text = file.slice(ast.span(ty));
     let plain = |i: usize| match ast.nodes[i] {
@@ -202,8 +204,8 @@ fn missing_block(head: &Stmt, out: &mut Vec<Diagnostic>) {
     );
 }
 
-/// One expression that is written as a string: `R.Tensor(("n - 1", 4))`. Its nodes are added to the tree; `at` is
-/// where the string's content begins.
+/// One expression that is written as a string: `R.Tensor(("n - 1", 4))`. Its nodes are added to the
+/// tree; `at` is where the string's content begins.
 pub(crate) fn expression(ast: &mut Ast, text: &str, at: u32) -> Option<NodeId> {
     use logos::Logos;
     let mut tokens = Vec::new();

@@ -28,8 +28,8 @@ pub(crate) enum Way {
     Negated,
     /// An integer for a list of one.
     Single,
-    /// A function over indices for the layout that they are turned from, in this attribute, and the one that they are
-    /// turned to, in the next.
+    /// A function over indices for the layout that they are turned from, in this attribute, and the
+    /// one that they are turned to, in the next.
     Indices,
 }
 
@@ -45,7 +45,8 @@ pub(crate) struct Form {
     pub fixed: Vec<(&'static str, AttrValue, bool)>,
     /// Inputs and the element type that TVM takes for them.
     pub elements: Vec<(usize, AttrValue)>,
-    /// Attributes of ours and the value that TVM runs the operator with; any but `None` where that is `None`.
+    /// Attributes of ours and the value that TVM runs the operator with; any but `None` where that
+    /// is `None`.
     pub runs: Vec<(&'static str, Option<AttrValue>)>,
     /// Inputs and the element type that TVM computes the operator with.
     pub computes: Vec<(usize, AttrValue)>,

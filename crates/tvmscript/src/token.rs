@@ -183,7 +183,7 @@ fn long_string(lexer: &mut Lexer<'_, Tok>) -> Option<()> {
 }
 
 impl Tok {
-    /// How messages name it.
+    /// Returns how messages name it.
     pub fn describe(self) -> &'static str {
         match self {
             Tok::Newline | Tok::End => "the end of the line",
@@ -245,7 +245,8 @@ impl Tok {
             Tok::Ge => "`>=`",
         }
     }
-    /// Whether a line inside brackets cannot begin with it: a statement does, and a bracket was left open.
+    /// Returns whether a line inside brackets cannot begin with it: a statement does, and a bracket
+    /// was left open.
     pub(crate) fn starts_statement(self) -> bool {
         use Tok::{Assert, At, Class, Def, For, Return, While, With};
         matches!(
@@ -262,7 +263,7 @@ impl Tok {
             _ => None,
         }
     }
-    /// Whether it closes a bracket.
+    /// Returns whether it closes a bracket.
     pub(crate) fn closes(self) -> bool {
         matches!(self, Tok::RParen | Tok::RSquare | Tok::RBrace)
     }

@@ -115,7 +115,7 @@ impl Emit<'_, '_, '_, '_> {
         dsts.iter().for_each(|&dst| self.owned.give(dst));
     }
 
-    /// What a call of a closure needs: its signature, its code, and all arguments.
+    /// Returns what a call of a closure needs: its signature, its code, and all arguments.
     pub(super) fn closure_call(
         &mut self,
         callee: Reg,

@@ -31,7 +31,7 @@ impl Emit<'_, '_, '_, '_> {
         self.b.ins().uload8(types::I32, flags, v, at::KIND)
     }
 
-    /// Whether a value is a tensor (else a shape), and its rank.
+    /// Returns whether a value is a tensor (else a shape), and its rank.
     fn rank_of(&mut self, v: Value) -> (Value, Value) {
         let kind = self.kind(v);
         let is_tensor = self.b.ins().icmp_imm_s(IntCC::Equal, kind, KIND_TENSOR);

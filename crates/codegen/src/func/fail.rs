@@ -22,7 +22,8 @@ impl Emit<'_, '_, '_, '_> {
         self.b.switch_to_block(ok);
     }
 
-    /// Where an error goes: a block that releases what the function owns here, and returns null.
+    /// Returns where an error goes: a block that releases what the function owns here, and returns
+    /// null.
     pub(super) fn cleanup(&mut self) -> Block {
         let Emit {
             b,
@@ -94,7 +95,7 @@ impl Emit<'_, '_, '_, '_> {
         });
     }
 
-    /// How errors name this function.
+    /// Returns how errors name this function.
     pub(super) fn place(&self) -> String {
         let name = self.f.name;
         match self.f.place.as_str() {

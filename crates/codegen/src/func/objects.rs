@@ -85,7 +85,8 @@ impl Emit<'_, '_, '_, '_> {
         t
     }
 
-    /// A new tensor of the given extents, or a dead one in its place, for a call at `place` (the function's where it is not known).
+    /// A new tensor of the given extents, or a dead one in its place, for a call at `place` (the
+    /// function's where it is not known).
     pub(super) fn tensor(&mut self, out: &lir::Alloc, place: Option<Symbol>) -> Value {
         if let Some(place) = out.place {
             let tensor = self.reg(place);
@@ -94,7 +95,8 @@ impl Emit<'_, '_, '_, '_> {
         }
         let (rank, dims) = self.extents(&out.dims);
         let code = self.int32(dl_dtype(out.dtype));
-        // A tensor that grows has its old extents until it is written, which a kernel that checks does not take.
+        // A tensor that grows has its old extents until it is written, which a kernel that checks
+        // does not take.
         let reuse = out.reuse.filter(|_| !(out.grows && self.env.checks));
         let t = match reuse {
             None => self.value_of(abi::rx_alloc_tensor, &[self.ctx, code, rank, dims]),

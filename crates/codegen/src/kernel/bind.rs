@@ -1,8 +1,8 @@
-//! The start of a kernel: dimension variables are bound, and the tensors that it is given are held against the
-//! extents that its program says.
+//! The start of a kernel: dimension variables are bound, and the tensors that it is given are held
+//! against the extents that its program says.
 //!
-//! Invariant: behind this, every tensor that was given has the extents of its buffer. A kernel's element accesses and
-//! what it hands to the runtime's kernels rest on that.
+//! Invariant: behind this, every tensor that was given has the extents of its buffer. A kernel's
+//! element accesses and what it hands to the runtime's kernels rest on that.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
@@ -22,8 +22,9 @@ struct Check {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Binds dimension variables from the shapes of inputs, and of outputs where no input has them, and checks all
-    /// other extents: those of inputs, and of outputs that the caller made by other numbers than the program's.
+    /// Binds dimension variables from the shapes of inputs, and of outputs where no input has them,
+    /// and checks all other extents: those of inputs, and of outputs that the caller made by other
+    /// numbers than the program's.
     pub(super) fn bind(&mut self, inputs: Value, outputs: Value) -> Result<()> {
         let program = self.program;
         let mut checks = Vec::new();
@@ -72,8 +73,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Fails unless all extents that are constants are those: one branch, behind which the runtime finds the one that
-    /// is another.
+    /// Fails unless all extents that are constants are those: one branch, behind which the runtime
+    /// finds the one that is another.
     fn require_constants(&mut self, checks: &[Check], inputs: Value, outputs: Value) {
         let (mut table, mut texts) = (Vec::new(), Vec::new());
         let mut wrong = None;
@@ -196,7 +197,7 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// Whether an expression reads elements.
+/// Returns whether an expression reads elements.
 fn reads(e: &Ex) -> bool {
     let mut found = false;
     visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Load(..)));

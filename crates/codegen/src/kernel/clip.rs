@@ -1,7 +1,9 @@
-//! Reductions of what counts under a condition only, where it ends a loop: windows whose extents differ from place to place.
+//! Reductions of what counts under a condition only, where it ends a loop: windows whose extents
+//! differ from place to place.
 //!
-//! What is beyond the bound is the neutral number there. Loops end at the bound instead, and combine the neutral number
-//! once where they left something out, as a maximum forgets a NaN before it: results are the same to the bit.
+//! What is beyond the bound is the neutral number there. Loops end at the bound instead, and
+//! combine the neutral number once where they left something out, as a maximum forgets a NaN before
+//! it: results are the same to the bit.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -35,7 +37,7 @@ fn free_of(e: &Ex, vars: &[(Var, Ex)]) -> bool {
     free
 }
 
-/// Where a loop of the reduction ends, by a condition: `place + r < end`.
+/// Returns where a loop of the reduction ends, by a condition: `place + r < end`.
 fn limit(term: &Ex, axes: &[(Var, Ex)]) -> Option<(Var, Ex)> {
     let ExKind::Binary(BinOp::Lt, place, end) = term.kind() else {
         return None;

@@ -1,6 +1,6 @@
-//! Sums of products of two arrays, of any form and element type, through `rx_contract`: convolutions of any rank over
-//! padded data, transposed or grouped, `einsum`, batched products. What a stage is comes from its expression, not from
-//! the operator that it was written for.
+//! Sums of products of two arrays, of any form and element type, through `rx_contract`:
+//! convolutions of any rank over padded data, transposed or grouped, `einsum`, batched products.
+//! What a stage is comes from its expression, not from the operator that it was written for.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var};
@@ -51,8 +51,8 @@ fn factor(e: &Ex) -> Option<(Buf, &[Ex])> {
     }
 }
 
-/// Whether elements of one type may be multiplied and summed as those of another: nothing is lost that the sums would
-/// have kept.
+/// Returns whether elements of one type may be multiplied and summed as those of another: nothing
+/// is lost that the sums would have kept.
 fn widens(from: Kind, to: Kind) -> bool {
     let float = |k: Kind| matches!(k, Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64);
     match (float(from), float(to)) {

@@ -1,5 +1,6 @@
-//! Stages that only move elements: transposition, slices, broadcasts, and joining along an axis, where
-//! selections by one index say which input an element comes from. Each piece is one strided copy.
+//! Stages that only move elements: transposition, slices, broadcasts, and joining along an axis,
+//! where selections by one index say which input an element comes from. Each piece is one strided
+//! copy.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
@@ -67,7 +68,8 @@ fn arms(value: &Ex) -> Option<Vec<Arm<'_>>> {
     }
 }
 
-/// The pieces of a value and the axis that they follow each other along; `None` when it is something else.
+/// The pieces of a value and the axis that they follow each other along; `None` when it is
+/// something else.
 fn pieces<'e>(value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
     let (mut along, mut out) = (None, Vec::new());
     for Arm { below, buf, index } in arms(value)? {
@@ -127,8 +129,8 @@ impl Kernel<'_, '_, '_> {
         done.map(|()| true)
     }
 
-    /// Emits a stage of constant size that reads arrays in even steps, once its loops are cut where divisions in
-    /// indices cut them, and where the arrays are joined.
+    /// Emits a stage of constant size that reads arrays in even steps, once its loops are cut where
+    /// divisions in indices cut them, and where the arrays are joined.
     fn walk(&mut self, c: &Compute, shape: &[Ex]) -> Result<bool> {
         let Some(Joined { loops, parts }) = self.walks(c, shape) else {
             return Ok(false);
@@ -237,8 +239,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Where a piece's first element lies, and its steps; indices that are not proven to be inside are
-    /// checked.
+    /// Returns where a piece's first element lies, and its steps; indices that are not proven to be
+    /// inside are checked.
     fn source(
         &mut self,
         piece: &Piece<'_>,

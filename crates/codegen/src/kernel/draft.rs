@@ -1,7 +1,7 @@
 //! C structures on the stack, by which the runtime's kernels are told what to do.
 //!
-//! A structure is drafted field by field, and written when its address is taken: what is known is copied from
-//! read-only data at once, the rest is stored over it.
+//! A structure is drafted field by field, and written when its address is taken: what is known is
+//! copied from read-only data at once, the rest is stored over it.
 
 use std::marker::PhantomData;
 

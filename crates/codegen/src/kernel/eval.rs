@@ -18,7 +18,7 @@ fn key(e: &Ex) -> usize {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// What is known of an index expression.
+    /// Returns what is known of an index expression.
     pub(super) fn interval(&self, e: &Ex) -> Interval {
         interval(e, &|v| self.ranges.get(&v).copied())
     }
@@ -75,7 +75,8 @@ impl Kernel<'_, '_, '_> {
         Ok(self.known(root).expect("just evaluated"))
     }
 
-    /// Whether evaluating an expression needlessly does no harm: all its loads are proven inside.
+    /// Returns whether evaluating an expression needlessly does no harm: all its loads are proven
+    /// inside.
     pub(super) fn harmless(&self, e: &Ex) -> bool {
         let mut work = vec![e];
         while let Some(e) = work.pop() {
@@ -90,7 +91,7 @@ impl Kernel<'_, '_, '_> {
         true
     }
 
-    /// Whether an index is proven to lie in `0..extent`.
+    /// Returns whether an index is proven to lie in `0..extent`.
     pub(super) fn inside(&self, index: &Ex, extent: &Ex) -> bool {
         if self.env.checks {
             return false;
@@ -189,8 +190,8 @@ impl Kernel<'_, '_, '_> {
         })
     }
 
-    /// Goes on only if `index` lies in `0..extent`; else the kernel fails, or a vector loop does the
-    /// iterations of this group one after the other, of which the right one fails.
+    /// Goes on only if `index` lies in `0..extent`; else the kernel fails, or a vector loop does
+    /// the iterations of this group one after the other, of which the right one fails.
     pub(super) fn check(&mut self, access: Access, index: Value, extent: Value) {
         let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
         if self.group.is_some() {

@@ -1,4 +1,5 @@
-//! Nests that do something along all lines of an array: sorting, the place of an extreme element, running sums.
+//! Nests that do something along all lines of an array: sorting, the place of an extreme element,
+//! running sums.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{Buf, Hint, Lines, Stmt, fits};
@@ -20,7 +21,7 @@ struct Work {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// What the hints of all buffers that a nest writes say together.
+    /// Returns what the hints of all buffers that a nest writes say together.
     fn work_of(&self, stmts: &[Stmt]) -> Option<Work> {
         let mut all: Option<Work> = None;
         for buf in written(stmts) {

@@ -1,8 +1,8 @@
-//! Memory of a kernel's buffers: outputs that it was given or makes, temporaries from the heap, local buffers on the
-//! stack.
+//! Memory of a kernel's buffers: outputs that it was given or makes, temporaries from the heap,
+//! local buffers on the stack.
 //!
-//! Memory comes with what was in it before. Where it is not proven that all of a buffer is written first, it is set to
-//! 0, as reference execution has it.
+//! Memory comes with what was in it before. Where it is not proven that all of a buffer is written
+//! first, it is set to 0, as reference execution has it.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -76,7 +76,8 @@ impl Kernel<'_, '_, '_> {
         self.places.insert(buf, Place { data, extents });
     }
 
-    /// Has the runtime hold what a call of one of its kernels touches against the memory that there is.
+    /// Has the runtime hold what a call of one of its kernels touches against the memory that there
+    /// is.
     pub(super) fn check_reach(&mut self, function: Function, args: &[Value]) {
         let mut words_of = Vec::with_capacity(args.len());
         for &v in args {
@@ -158,7 +159,8 @@ impl Kernel<'_, '_, '_> {
         self.b.ins().select(empty, zero, bytes)
     }
 
-    /// The same for memory that the kernel takes itself: the program fails where an extent comes out negative.
+    /// The same for memory that the kernel takes itself: the program fails where an extent comes
+    /// out negative.
     fn scratch_size(&mut self, buf: Buf, extents: &[Value]) -> Value {
         let info = &self.program.bufs[buf];
         let constant = (info.shape.iter())
@@ -224,7 +226,8 @@ impl Kernel<'_, '_, '_> {
         self.word(tensor, DATA)
     }
 
-    /// Keeps a buffer's memory (that of tables, where it is none) in its word of the frame, whose number is the result.
+    /// Keeps a buffer's memory (that of tables, where it is none) in its word of the frame, whose
+    /// number is the result.
     pub(super) fn keep(&mut self, buf: Option<Buf>, data: Value) -> usize {
         let slot = match self.temps.iter().position(|&t| t == buf) {
             Some(slot) => slot,
@@ -258,8 +261,8 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// The size of a local buffer that lives on the stack; `None` for those that are larger, or of a size that
-/// is known only when the program runs.
+/// The size of a local buffer that lives on the stack; `None` for those that are larger, or of a
+/// size that is known only when the program runs.
 pub(super) fn local_bytes(program: &Program, buf: Buf) -> Option<i64> {
     let size = |b: Buf| {
         let b = &program.bufs[b];

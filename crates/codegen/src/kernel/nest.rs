@@ -1,10 +1,11 @@
 //! Loops of a kernel: what runs over the elements of a computation, and loop nests as written.
 //!
-//! A loop runs in one of four ways: in order, several iterations at a time in vectors ([`super::vector`]),
-//! on several threads ([`super::share`]), or written out. The marks of a schedule say which; where a
-//! program has no marks, loops whose iterations are proven independent run in vectors and on threads where
-//! that pays. A mark that the iterations' dependence forbids is not followed. Each element is computed by
-//! the same operations in the same order whichever way its loop runs.
+//! A loop runs in one of four ways: in order, several iterations at a time in vectors
+//! ([`super::vector`]), on several threads ([`super::share`]), or written out. The marks of a
+//! schedule say which; where a program has no marks, loops whose iterations are proven independent
+//! run in vectors and on threads where that pays. A mark that the iterations' dependence forbids is
+//! not followed. Each element is computed by the same operations in the same order whichever way
+//! its loop runs.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
@@ -33,7 +34,7 @@ pub(super) enum Body<'p> {
     Elements(&'p Compute, usize),
 }
 
-/// Whether somebody has scheduled the program.
+/// Returns whether somebody has scheduled the program.
 pub(super) fn has_marks(program: &Program) -> bool {
     program
         .statements()
@@ -158,7 +159,8 @@ impl Kernel<'_, '_, '_> {
             let i = self.b.ins().iconst(types::I64, k);
             self.enter(var, extent, i);
             self.ranges.insert(var, (k, k));
-            // Values of the iteration before, which may stand in any layer, are not those of this one.
+            // Values of the iteration before, which may stand in any layer, are not those of this
+            // one.
             let outer = std::mem::replace(&mut self.memo, vec![FxHashMap::default()]);
             let done = self.body(body);
             self.memo = outer;
@@ -225,7 +227,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// What a reduction starts from.
+    /// Returns what a reduction starts from.
     pub(super) fn neutral(&mut self, combiner: Combiner, dtype: DType) -> Value {
         let identity = combiner.identity(dtype);
         let mut s = self.scalars();
@@ -375,7 +377,7 @@ impl Kernel<'_, '_, '_> {
         Ok(self.scalars().cast(e.dtype(), DType::I64, v))
     }
 
-    /// Whether all these loops are at their first iteration.
+    /// Returns whether all these loops are at their first iteration.
     pub(super) fn at_start(&mut self, over: &[Var]) -> Value {
         let mut first = self.b.ins().iconst(types::I8, 1);
         for v in over {
@@ -431,7 +433,8 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// Whether a reduction takes elements that lie side by side, or a few steps apart, for results side by side.
+/// Returns whether a reduction takes elements that lie side by side, or a few steps apart, for
+/// results side by side.
 pub(super) fn side_by_side(c: &Compute, dtype: DType) -> bool {
     let (ExKind::Load(_, index), Some(reduce)) = (c.value.kind(), &c.reduce) else {
         return false;

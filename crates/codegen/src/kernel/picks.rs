@@ -1,8 +1,10 @@
-//! Stages that choose elements of one array axis by axis: padding of all modes, gathering of rows, mirroring, repeating.
+//! Stages that choose elements of one array axis by axis: padding of all modes, gathering of rows,
+//! mirroring, repeating.
 //!
-//! Where each index depends on few axes, and so does each condition under which another value stands, offsets are
-//! tabulated once for every group of such axes, and `rx_pick` adds them up. An index that is not proven to be inside is
-//! compared while the tables are made; where one is outside, the stage is done element by element, which finds it.
+//! Where each index depends on few axes, and so does each condition under which another value
+//! stands, offsets are tabulated once for every group of such axes, and `rx_pick` adds them up. An
+//! index that is not proven to be inside is compared while the tables are made; where one is
+//! outside, the stage is done element by element, which finds it.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
@@ -262,7 +264,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// What a group's axes add to the offset, or -1; and whether an index is outside, where that is not proven.
+    /// Returns what a group's axes add to the offset, or -1; and whether an index is outside, where
+    /// that is not proven.
     fn offset(&mut self, chosen: &Chosen<'_>, group: &Group<'_>) -> Result<(Value, Option<Value>)> {
         let place = self.places[&chosen.buf].clone();
         let shape = self.program.bufs[chosen.buf].shape.clone();

@@ -1,8 +1,8 @@
 //! Loops whose iterations are shared among the context's threads.
 //!
 //! The loop's body becomes a function of its own, `void part(data, begin, end, worker)`, that
-//! `rx_parallel_for` calls for pieces of the range. `data` points at a frame with what the body reads from
-//! around it:
+//! `rx_parallel_for` calls for pieces of the range. `data` points at a frame with what the body
+//! reads from around it:
 //!
 //! | word | holds |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | 3 | the status of the failure that was recorded |
 //! | from 4 on | data and extents of buffers, scalars |
 //!
-//! Errors are recorded by the context's own thread alone: a check that fails on a worker just notes the
-//! iteration. When all pieces are done, the first of these iterations runs once more where its failure can be
-//! recorded, so that the error is the same for any number of threads.
+//! Errors are recorded by the context's own thread alone: a check that fails on a worker just notes
+//! the iteration. When all pieces are done, the first of these iterations runs once more where its
+//! failure can be recorded, so that the error is the same for any number of threads.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -34,8 +34,9 @@ use super::nest::Body;
 use super::{ERR_ARGUMENT, Kernel, Place, Result};
 use crate::scalar::register;
 
-/// No piece of a loop has less work than this, in elementary operations: about the time in which a sleeping
-/// worker wakes up (`cargo run --release -p relax-runtime --example bench_threads` measures both).
+/// No piece of a loop has less work than this, in elementary operations: about the time in which a
+/// sleeping worker wakes up (`cargo run --release -p relax-runtime --example bench_threads`
+/// measures both).
 const GRAIN: i64 = 1 << 16;
 
 /// The body of a shared loop, seen from inside.
@@ -128,7 +129,8 @@ impl Kernel<'_, '_, '_> {
         uses
     }
 
-    /// About how many operations one run of a body takes, as an expression over what is known outside it.
+    /// About how many operations one run of a body takes, as an expression over what is known
+    /// outside it.
     fn cost(&self, body: Body<'_>) -> Ex {
         // An extent that is known only inside stands for some iterations.
         let times = |e: &Ex| {
@@ -173,7 +175,8 @@ impl Kernel<'_, '_, '_> {
         simplify(&total, &|_| None)
     }
 
-    /// Emits the loop as one that is shared among threads; `false` where that cannot be, or never pays.
+    /// Emits the loop as one that is shared among threads; `false` where that cannot be, or never
+    /// pays.
     pub(super) fn share(&mut self, var: Var, extent: &Ex, body: Body<'_>) -> Result<bool> {
         if self.shared.is_some() || extent.as_int().is_some_and(|n| n < 2) {
             return Ok(false);
@@ -382,8 +385,8 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Where a check has failed in iteration `at`: what follows records the failure. A shared loop comes here
-    /// in its second run only; in the first it notes the iteration and leaves.
+    /// Where a check has failed in iteration `at`: what follows records the failure. A shared loop
+    /// comes here in its second run only; in the first it notes the iteration and leaves.
     pub(super) fn only_once(&mut self, at: Value) {
         let Some(Shared { data, .. }) = self.shared else {
             return;

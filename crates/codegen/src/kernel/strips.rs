@@ -93,8 +93,8 @@ pub(super) fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)
     }
 }
 
-/// Whether an index is proven to lie inside an extent: it runs over just that extent, or all numbers
-/// are known.
+/// Returns whether an index is proven to lie inside an extent: it runs over just that extent, or
+/// all numbers are known.
 pub(super) fn inside((steps, rest): &(Vec<Ex>, Ex), extent: &Ex, axes: &[(Var, Ex)]) -> bool {
     let moving: Vec<usize> = (0..steps.len())
         .filter(|&j| steps[j].as_int() != Some(0))
@@ -332,7 +332,8 @@ impl Kernel<'_, '_, '_> {
         if known(&axes).is_some_and(|n| n < FEW) {
             return Ok(false);
         }
-        // Short windows of few elements: a strip would hold next to nothing. Axes with one value are none.
+        // Short windows of few elements: a strip would hold next to nothing. Axes with one value
+        // are none.
         let short = |axes: &[(Var, Ex)]| {
             let mut extents = axes.iter().rev().map(|a| a.1.as_int());
             extents.find(|n| *n != Some(1)).flatten().unwrap_or(64) < 8
@@ -438,8 +439,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// The address of an input's first element and its steps along all axes, in elements; indices that are not proven
-    /// to be inside are to be checked.
+    /// The address of an input's first element and its steps along all axes, in elements; indices
+    /// that are not proven to be inside are to be checked.
     pub(super) fn input_steps(
         &mut self,
         input: &Input,
@@ -481,7 +482,8 @@ impl Kernel<'_, '_, '_> {
         Ok((self.b.ins().iadd(place.data, bytes), along))
     }
 
-    /// The least and the greatest index when each may go on by `step` in each but the first of `extent` iterations.
+    /// The least and the greatest index when each may go on by `step` in each but the first of
+    /// `extent` iterations.
     pub(super) fn widened(
         &mut self,
         (low, high): (Value, Value),
@@ -490,7 +492,8 @@ impl Kernel<'_, '_, '_> {
     ) -> (Value, Value) {
         let last = self.b.ins().iadd_imm_s(extent, -1);
         let reach = self.b.ins().imul(step, last);
-        // What goes further than any memory is outside: sums of it might come round to numbers that are inside.
+        // What goes further than any memory is outside: sums of it might come round to numbers that
+        // are inside.
         let high_word = self.b.ins().smulhi(step, last);
         let sign = self.b.ins().sshr_imm_s(reach, 63);
         let over = self.b.ins().icmp(IntCC::NotEqual, high_word, sign);

@@ -1,6 +1,8 @@
-//! Stages of any element type through `rx_sweep`: the stage's expression becomes a list of vector operations.
+//! Stages of any element type through `rx_sweep`: the stage's expression becomes a list of vector
+//! operations.
 //!
-//! Elements that are not read in even steps, and selections of whose sides not all may be read, are left to loops.
+//! Elements that are not read in even steps, and selections of whose sides not all may be read, are
+//! left to loops.
 
 use cranelift_codegen::ir::Value;
 use relax_loops::{Combiner, Compute, Ex, Var, visit_expr};
@@ -22,11 +24,13 @@ const SHORT: i64 = 64;
 /// The same of narrow floats, and results side by side that vectors are worth it for.
 const WIDE: i64 = 8;
 
-/// Elements of a reduction that it takes for a sweep to be worth it, for a result of type `out` over `axes`.
+/// Elements of a reduction that it takes for a sweep to be worth it, for a result of type `out`
+/// over `axes`.
 fn least(c: &Compute, out: Kind, axes: &[(Var, Ex)]) -> i64 {
     let mut halves = is_half(out);
     visit_expr(&c.value, |e| halves |= kind(e.dtype()).is_some_and(is_half));
-    // Loops convert narrow floats one by one, which takes longer than all that a sweep does besides.
+    // Loops convert narrow floats one by one, which takes longer than all that a sweep does
+    // besides.
     match halves {
         true if axes.last().and_then(|a| a.1.as_int()) >= Some(WIDE) => 0,
         true => WIDE,
@@ -34,7 +38,7 @@ fn least(c: &Compute, out: Kind, axes: &[(Var, Ex)]) -> i64 {
     }
 }
 
-/// What the runtime calls a combiner.
+/// Returns what the runtime calls a combiner.
 pub(super) fn combiner(c: Combiner) -> How {
     match c {
         Combiner::Sum => How::Sum,
@@ -192,7 +196,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Whether all indices of a load in even steps are proven to be inside.
+    /// Returns whether all indices of a load in even steps are proven to be inside.
     pub(super) fn surely_inside(
         &self,
         index: &[(Vec<Ex>, Ex)],

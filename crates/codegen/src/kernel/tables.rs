@@ -1,5 +1,6 @@
-//! What a computation's loops make of the last axis alone (where a resized image is read, and with which weights) is the
-//! same in every row: it is computed once, before the loops, and looked up in them.
+//! What a computation's loops make of the last axis alone (where a resized image is read, and with
+//! which weights) is the same in every row: it is computed once, before the loops, and looked up in
+//! them.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use relax_loops::{Compute, Ex, ExKind, Var};
@@ -48,7 +49,8 @@ struct Seen {
     work: usize,
 }
 
-/// The largest expressions of `var` alone that are worth a table, and whether elements are read at one of them.
+/// The largest expressions of `var` alone that are worth a table, and whether elements are read at
+/// one of them.
 fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
     let mut seen: FxHashMap<usize, Seen> = FxHashMap::default();
     let mut work = vec![(root, false)];
@@ -109,8 +111,8 @@ fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Makes tables for a computation whose elements are read where the last axis says; the word of the frame that keeps
-    /// them.
+    /// Makes tables for a computation whose elements are read where the last axis says; the word of
+    /// the frame that keeps them.
     pub(super) fn tabulate(&mut self, c: &Compute) -> Result<Option<usize>> {
         let shape = self.program.bufs[c.out].shape.clone();
         let (Some(&var), Some((extent, rows))) = (c.axes.last(), shape.split_last()) else {

@@ -105,7 +105,7 @@ impl Translation<'_, '_, '_, '_> {
         affine(e, &self.vars, 16).filter(|_| !has_loads(e))
     }
 
-    /// Whether evaluating an expression needlessly does no harm.
+    /// Returns whether evaluating an expression needlessly does no harm.
     fn safe(&self, e: &Ex) -> bool {
         let mut safe = true;
         // What a cut walks is inside.
@@ -204,8 +204,8 @@ impl Translation<'_, '_, '_, '_> {
         }))
     }
 
-    /// An element in even steps. Those at computed indices come one by one: generated loops, which know where the sides of
-    /// a selection begin, are quicker.
+    /// An element in even steps. Those at computed indices come one by one: generated loops, which
+    /// know where the sides of a selection begin, are quicker.
     fn load(&mut self, buf: Buf, index: &[Ex]) -> Option<Operand> {
         let index: Option<Vec<_>> = index.iter().map(|i| self.even(i)).collect();
         let index = index?;
@@ -223,7 +223,7 @@ impl Translation<'_, '_, '_, '_> {
         }))
     }
 
-    /// What was computed in float32 as a narrow float holds it.
+    /// Returns what was computed in float32 as a narrow float holds it.
     fn narrowed(&mut self, kind: Kind, x: Operand) -> Operand {
         match is_half(kind) {
             true => self.out.push(Op::Narrow, Kind::F32, kind, vec![x]),
@@ -333,8 +333,8 @@ impl Sweep {
         Operand::Temp(self.steps.len() - 1)
     }
 
-    /// The operations with temporaries shared where their values do not live at the same time, and the number of
-    /// temporaries. No operation writes where it reads: elements differ in size.
+    /// The operations with temporaries shared where their values do not live at the same time, and
+    /// the number of temporaries. No operation writes where it reads: elements differ in size.
     pub fn program(&self) -> (Vec<RxSweepOp>, usize) {
         let mut last = vec![0; self.steps.len()];
         for (k, step) in self.steps.iter().enumerate() {

@@ -38,8 +38,8 @@ pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint>
     fits.then_some(hint)
 }
 
-/// A hint about integers with the operands as they were before their zero points were taken off, and these; nothing
-/// changes where there were none.
+/// A hint about integers with the operands as they were before their zero points were taken off,
+/// and these; nothing changes where there were none.
 fn looked_through(program: &Program, hint: &Hint) -> (Hint, Vec<Option<Ex>>) {
     let mut hint = hint.clone();
     let mut zeros = Vec::new();
@@ -55,14 +55,14 @@ fn looked_through(program: &Program, hint: &Hint) -> (Hint, Vec<Option<Ex>>) {
     (hint, zeros)
 }
 
-/// How the runtime numbers an element type that its products of integers take.
+/// Returns how the runtime numbers an element type that its products of integers take.
 fn integer_code(dtype: DType) -> Option<i64> {
     let kind = kind(dtype)?;
     Element::of(kind as i32).map(|_| kind as i64)
 }
 
-/// Which stages contribute to the outputs. What only a computation replaced by a kernel has read
-/// (padded data, row maxima) need not be computed.
+/// Returns which stages contribute to the outputs. What only a computation replaced by a kernel has
+/// read (padded data, row maxima) need not be computed.
 pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
     let mut wanted: FxHashSet<Buf> = program.outputs.iter().copied().collect();
     let see = |e: &Ex, wanted: &mut FxHashSet<Buf>| {
@@ -122,7 +122,8 @@ impl Kernel<'_, '_, '_> {
         (p.data, p.extents.clone())
     }
 
-    /// Calls a kernel of the runtime. Code that is checked says first how large the arrays are that there are.
+    /// Calls a kernel of the runtime. Code that is checked says first how large the arrays are that
+    /// there are.
     pub(super) fn run(&mut self, kernel: Function, args: &[Value]) {
         if self.env.checks {
             self.check_reach(kernel, args);
@@ -187,8 +188,8 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Emits a stage through a kernel; `false` when none takes it. With an epilogue, the kernel writes
-    /// the output of the stage that is the epilogue.
+    /// Emits a stage through a kernel; `false` when none takes it. With an epilogue, the kernel
+    /// writes the output of the stage that is the epilogue.
     pub(super) fn tuned(&mut self, c: &Compute, after: Option<(Buf, &Epilogue)>) -> Result<bool> {
         let Some(hint) = hint_of(self.program, c) else {
             return Ok(false);

@@ -1,10 +1,10 @@
 //! Loops that do several iterations at a time, in vectors of 16 bytes.
 //!
-//! A group of iterations (its lanes) is computed side by side by the operations that one iteration would do,
-//! so each element is the same to the bit. What is the same in all lanes is computed once; elements that lie
-//! side by side are read and written at once; an operation without a vector form is done lane by lane. Where
-//! a check fails for some lane, or a condition holds in some lanes only, the group's iterations run one after
-//! the other. The rest of the range does too.
+//! A group of iterations (its lanes) is computed side by side by the operations that one iteration
+//! would do, so each element is the same to the bit. What is the same in all lanes is computed
+//! once; elements that lie side by side are read and written at once; an operation without a vector
+//! form is done lane by lane. Where a check fails for some lane, or a condition holds in some lanes
+//! only, the group's iterations run one after the other. The rest of the range does too.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Type, Value, types};
@@ -96,7 +96,7 @@ fn side_by_side(index: &[Ex], differs: &dyn Fn(&Ex) -> bool, var: Var) -> bool {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// How many iterations of a loop are done at a time; `None` for one.
+    /// Returns how many iterations of a loop are done at a time; `None` for one.
     pub(super) fn vector_width(
         &self,
         var: Var,
@@ -201,7 +201,8 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Whether statements can run in vectors; `stored` says that something was written before.
+    /// Returns whether statements can run in vectors; `stored` says that something was written
+    /// before.
     fn look_at_stmts(&self, look: &mut Look, stmts: &[Stmt], stored: &mut bool) -> bool {
         stmts.iter().all(|s| match s {
             Stmt::Store { buf, index, value } => {
@@ -317,7 +318,7 @@ impl Kernel<'_, '_, '_> {
         self.b.switch_to_block(ok);
     }
 
-    /// Whether an expression differs from lane to lane.
+    /// Returns whether an expression differs from lane to lane.
     pub(super) fn differs(&self, e: &Ex) -> bool {
         let group = self.group();
         let mut found = false;

@@ -15,8 +15,8 @@ use relax_runtime::{field, fields, part};
 use super::draft::Descriptor;
 use super::{Kernel, Result};
 
-/// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows and
-/// columns in its weight.
+/// The axes of images, channels, rows and columns of a convolution's data, and of the window's rows
+/// and columns in its weight.
 fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
     if nhwc {
         ([0, 3, 1, 2], [0, 1])
@@ -25,7 +25,7 @@ fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
     }
 }
 
-/// How the runtime numbers the layouts that there are.
+/// Returns how the runtime numbers the layouts that there are.
 pub(crate) fn layout_of(nhwc: bool) -> Layout {
     match nhwc {
         true => Layout::Nhwc,
@@ -33,7 +33,8 @@ pub(crate) fn layout_of(nhwc: bool) -> Layout {
     }
 }
 
-/// Extents of an image, or of its window, whose rows are axis `row`; a line is an image of `one` row.
+/// Extents of an image, or of its window, whose rows are axis `row`; a line is an image of `one`
+/// row.
 fn with_row<T: Copy>(extents: &[T], row: usize, one: T) -> Vec<T> {
     let mut image = extents.to_vec();
     if image.len() == 3 {
@@ -43,7 +44,8 @@ fn with_row<T: Copy>(extents: &[T], row: usize, one: T) -> Vec<T> {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits the stages of a convolution and its pooling as a call of the kernel that does them at once.
+    /// Emits the stages of a convolution and its pooling as a call of the kernel that does them at
+    /// once.
     pub(super) fn pooled(&mut self, p: &Pooled, epilogue: &Epilogue) -> Result<()> {
         let program = self.program;
         let hint = |stage: usize| match &program.stages[stage] {
@@ -67,7 +69,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// `RxConv2dF32` of a convolution, transposed or not, with an output of extents `y`; its array may be none of memory.
+    /// `RxConv2dF32` of a convolution, transposed or not, with an output of extents `y`; its array
+    /// may be none of memory.
     pub(super) fn conv_f32(
         &mut self,
         hint: &Hint,
@@ -266,9 +269,8 @@ pub(crate) struct Conv {
 }
 
 impl Conv {
-    /// The extents in the order of a descriptor, from those of input, weight and output: images, channels, height and
-    /// width, output channels, window, output.
-    /// Lines are images of `one` row.
+    /// The extents in the order of a descriptor, from those of input, weight and output: images,
+    /// channels, height and width, output channels, window, output. Lines are images of `one` row.
     pub fn extents<T: Copy>(&self, x: &[T], k: &[T], y: &[T], one: T) -> [T; 9] {
         let (at, taps) = conv_axes(self.nhwc);
         let [x, y] = [x, y].map(|extents| with_row(extents, at[2], one));

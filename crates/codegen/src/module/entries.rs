@@ -138,7 +138,8 @@ impl Build<'_> {
     }
 }
 
-/// Holds the arguments of a closure against what it takes; one that is not that gives them up, as the code would have.
+/// Holds the arguments of a closure against what it takes; one that is not that gives them up, as
+/// the code would have.
 fn checked_arguments(
     b: &mut FunctionBuilder<'_>,
     env: &mut Env<'_>,

@@ -56,7 +56,8 @@ impl Reporter<'_, '_> {
         d
     }
 
-    /// A result's dimension that is whatever the body gives; nothing where the text does not name it.
+    /// A result's dimension that is whatever the body gives; nothing where the text does not name
+    /// it.
     pub fn free_result(&self, c: &OpenCheck, v: DimVar, is: &Dim) -> Option<Diagnostic> {
         let info = self.m.dims.get(v).filter(|i| !i.span.is_none())?;
         let (name, is) = (info.name, self.show_extent(is));

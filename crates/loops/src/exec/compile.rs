@@ -125,7 +125,7 @@ impl<'a> Compiler<'a> {
         d
     }
 
-    /// Whether a load takes place in evaluating `e`.
+    /// Returns whether a load takes place in evaluating `e`.
     fn has_load(&mut self, e: &Ex) -> bool {
         let mut work = vec![(e, false)];
         while let Some((e, ready)) = work.pop() {
@@ -369,7 +369,8 @@ impl<'a> Compiler<'a> {
         }
     }
 
-    /// Whether a buffer exists, has as many axes as it is given indices, and elements of `dtype`.
+    /// Returns whether a buffer exists, has as many axes as it is given indices, and elements of
+    /// `dtype`.
     pub(super) fn check_access(&self, buf: Buf, indices: usize, dtype: DType) -> Result<(), Fault> {
         let info = &self.program.bufs[buf];
         match &self.bufs.0[buf.index()] {

@@ -207,7 +207,8 @@ fn int_pow(num: Num, mut x: i64, y: i64) -> i64 {
     r
 }
 
-/// Whether a function has a meaning on a type; the machine refuses programs where it has none.
+/// Returns whether a function has a meaning on a type; the machine refuses programs where it has
+/// none.
 pub(super) fn unary_exists(op: UnOp, num: Num) -> bool {
     use UnOp::*;
     match num.class() {

@@ -1,7 +1,8 @@
 //! Whether the iterations of a loop depend on each other.
 //!
-//! The test is the one that Allen and Kennedy call the trivial case ("Optimizing Compilers for Modern Architectures", 2001,
-//! chapter 2): iterations are independent when each writes elements of its own and reads of what is written only those.
+//! The test is the one that Allen and Kennedy call the trivial case ("Optimizing Compilers for
+//! Modern Architectures", 2001, chapter 2): iterations are independent when each writes elements of
+//! its own and reads of what is written only those.
 
 use relax_base::Symbol;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -57,9 +58,9 @@ pub(super) fn stores(body: &[Stmt]) -> Vec<(Buf, &[Ex])> {
     found
 }
 
-/// Whether the iterations of a loop over `var` may run in any order: each writes elements of its own
-/// (an index of every store is different in every iteration), and of the buffers that the body
-/// writes it reads just the elements that it writes.
+/// Returns whether the iterations of a loop over `var` may run in any order: each writes elements
+/// of its own (an index of every store is different in every iteration), and of the buffers that
+/// the body writes it reads just the elements that it writes.
 ///
 /// # Errors
 /// What stands against it.
@@ -116,9 +117,10 @@ fn contains_init_over(body: &[Stmt], var: Var) -> bool {
     false
 }
 
-/// Whether an index takes a different value in every iteration of `var`, whatever the other variables
-/// are: it is a sum of variables, each times a step that is larger than all that the smaller ones can
-/// make up, and `var` is one of them. Only the variable with the largest step may have no known bound.
+/// Returns whether an index takes a different value in every iteration of `var`, whatever the other
+/// variables are: it is a sum of variables, each times a step that is larger than all that the
+/// smaller ones can make up, and `var` is one of them. Only the variable with the largest step may
+/// have no known bound.
 fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
     let mut terms: Vec<(i64, Var)> = Vec::new();
     let mut work = vec![(1i64, simplify(e, &|_| None))];
@@ -156,8 +158,8 @@ fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
     found
 }
 
-/// The constant extents of all loops, those in `body` (which may be newer than the program's stages)
-/// included; of a variable that stands in several, the largest.
+/// The constant extents of all loops, those in `body` (which may be newer than the program's
+/// stages) included; of a variable that stands in several, the largest.
 fn extents_of(program: &Program, body: &[Stmt]) -> FxHashMap<Var, Option<i64>> {
     let mut found: FxHashMap<Var, Option<i64>> = FxHashMap::default();
     for s in statements(body).chain(program.statements()) {

@@ -200,8 +200,9 @@ impl FnLower<'_, '_> {
         Ok(self.kernel_inst(e, kernel, regs, ty, given))
     }
 
-    /// The outputs of a kernel with dimensions that no input binds (`zeros(shape=[n, 3])`): these are
-    /// made before it runs, with the extents of the call's type. `None` where the inputs bind all.
+    /// The outputs of a kernel with dimensions that no input binds (`zeros(shape=[n, 3])`): these
+    /// are made before it runs, with the extents of the call's type. `None` where the inputs bind
+    /// all.
     fn outputs_by_type(
         &mut self,
         e: ExprId,
@@ -440,7 +441,7 @@ impl FnLower<'_, '_> {
     }
 }
 
-/// Whether an extent is arithmetic that [`Inst`]s can do on dimensions.
+/// Returns whether an extent is arithmetic that [`Inst`]s can do on dimensions.
 fn is_dim(e: &Ex, known: &dyn Fn(Var) -> bool) -> bool {
     let (mut fine, mut nodes) = (true, 0);
     visit_expr(e, |x| {

@@ -1,7 +1,7 @@
 //! Explicit memory: blocks, tensors in them, calls that write into these.
 //!
-//! Invariant: kernels write only into results of their own and into tensors that this function has placed in
-//! blocks of its own, never into a value that came from elsewhere.
+//! Invariant: kernels write only into results of their own and into tensors that this function has
+//! placed in blocks of its own, never into a value that came from elsewhere.
 
 use relax_ir::{Expr, ExprId, GlobalKind, Shape, Type};
 use relax_loops::{Ex, Var};

@@ -227,7 +227,7 @@ impl FnLower<'_, '_> {
         });
     }
 
-    /// Whether a node is the value of a frame in tail position.
+    /// Returns whether a node is the value of a frame in tail position.
     pub(super) fn is_tail(&self, e: ExprId) -> bool {
         self.frames.last().is_some_and(|f| f.tail && f.root == e) && !self.checked(e)
     }

@@ -217,8 +217,9 @@ fn dft(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, cx.args[..2].to_vec())
 }
 
-/// Extents that a transform is done along one after the other, whose product is `n`: as few as do with some 32 elements
-/// each, and as even as divisors are. `None` where a prime is so large that a matrix over it would take too much memory.
+/// Extents that a transform is done along one after the other, whose product is `n`: as few as do
+/// with some 32 elements each, and as even as divisors are. `None` where a prime is so large that a
+/// matrix over it would take too much memory.
 fn levels(n: i64) -> Option<Vec<i64>> {
     const SHORT: f64 = 32.0;
     const LONGEST: i64 = 1024;
@@ -234,8 +235,9 @@ fn levels(n: i64) -> Option<Vec<i64>> {
     Some(found)
 }
 
-/// The transform of `n` elements by [`levels`]: real and imaginary part stand beside each other, along the last axis. Along
-/// each level, sums over it are products with a matrix, which is the same for all that is not of the level.
+/// The transform of `n` elements by [`levels`]: real and imaginary part stand beside each other,
+/// along the last axis. Along each level, sums over it are products with a matrix, which is the
+/// same for all that is not of the level.
 fn by_levels(te: &mut Te<'_>, levels: &[i64], inverse: bool) -> TensorRef {
     let (re, im) = (te.arg(0), te.arg(1));
     let batch = re.rank() - 1;

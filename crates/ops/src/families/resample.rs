@@ -62,7 +62,8 @@ impl Method {
 pub(super) struct Resample<'a> {
     pub method: Method,
     pub coordinates: Coordinates,
-    /// `round`, `round_prefer_floor`, `round_prefer_ceil`, `floor`, `ceil` or empty for the default.
+    /// `round`, `round_prefer_floor`, `round_prefer_ceil`, `floor`, `ceil` or empty for the
+    /// default.
     pub rounding: &'a str,
     pub cubic_alpha: f64,
     /// Whether cubic weights outside the image are left out.
@@ -71,8 +72,8 @@ pub(super) struct Resample<'a> {
     pub extrapolation: f64,
     /// For each spatial axis, start and end of the cropped region.
     pub roi: Vec<(f64, f64)>,
-    /// Boxes, one for each result image: the regions cropped (start of each axis, then end of each),
-    /// and the images that they are of.
+    /// Boxes, one for each result image: the regions cropped (start of each axis, then end of
+    /// each), and the images that they are of.
     pub boxes: Option<(TensorRef, TensorRef)>,
     pub out_dtype: DType,
 }
@@ -295,8 +296,9 @@ impl Resample<'_> {
         Ok(from)
     }
 
-    /// The spatial axes in groups that are resampled one after the other: taps along the last axis are combined first
-    /// anyway, once for each row that is read. Where far more rows are read than there will be, all go at once.
+    /// The spatial axes in groups that are resampled one after the other: taps along the last axis
+    /// are combined first anyway, once for each row that is read. Where far more rows are read than
+    /// there will be, all go at once.
     fn passes(&self, dims: &[Ex], target: &[Ex]) -> Vec<std::ops::Range<usize>> {
         let n = target.len();
         let mut rows = dims[2..].iter().zip(&target[..n - 1]);

@@ -129,8 +129,8 @@ fn unique(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, fields)
 }
 
-/// All outputs have the input's extent. Beyond the number of distinct elements, values and counts are 0
-/// and first occurrences are the input's extent.
+/// All outputs have the input's extent. Beyond the number of distinct elements, values and counts
+/// are 0 and first occurrences are the input's extent.
 fn unique_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let [extent] = x.shape.as_slice() else {

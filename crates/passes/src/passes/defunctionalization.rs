@@ -387,7 +387,7 @@ impl Defunctionalize<'_, '_> {
         self.part(body)
     }
 
-    /// What became of a part that is a value.
+    /// Returns what became of a part that is a value.
     fn part(&mut self, e: ExprId) -> Result<ExprId, Failure> {
         match self.m.exprs[e] {
             Expr::Var(v) => self.var(v),
@@ -497,7 +497,8 @@ impl Defunctionalize<'_, '_> {
     }
 }
 
-/// Whether a node is a function literal marked as a kernel that needs nothing from outside: it stays one.
+/// Returns whether a node is a function literal marked as a kernel that needs nothing from outside:
+/// it stays one.
 fn is_kernel(m: &Module, e: ExprId) -> bool {
     matches!(m.exprs[e], Expr::Func(f) if is_primitive(&m.funcs[f])) && m.free_vars(e).is_empty()
 }

@@ -1,7 +1,7 @@
 //! `fold-constant`: calls of operators on constants become their values.
 //!
-//! The value is that of the operator's computation, as the reference evaluator finds it. Calls without
-//! arguments (`zeros`) stay: their values would only take space.
+//! The value is that of the operator's computation, as the reference evaluator finds it. Calls
+//! without arguments (`zeros`) stay: their values would only take space.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, IdMap, Memo, Type, VarId};
@@ -147,8 +147,8 @@ fn constants(edit: &Edit<'_>, arg: ExprId) -> Option<Vec<Tensor>> {
     Some(out)
 }
 
-/// The value of a typed call of a pure operator on constants: a constant, or a tuple of them. `None`
-/// where it is not known now, takes more than `most` bytes, or its computation fails.
+/// The value of a typed call of a pure operator on constants: a constant, or a tuple of them.
+/// `None` where it is not known now, takes more than `most` bytes, or its computation fails.
 pub(super) fn computed(
     edit: &mut Edit<'_>,
     old: ExprId,

@@ -1,10 +1,10 @@
 //! `legalize`: operators and fused groups become tensor programs, called by `call_tir`.
 //!
 //! Each call of an operator whose result has extents that are known before it runs (constants, or
-//! expressions over dimensions in scope) becomes a `call_tir` of the program that the operator's entry
-//! builds; equal calls share a program. What is left alone keeps its meaning: operators whose extents
-//! depend on data allocate their results themselves, as the RFC has it, and so do those whose
-//! program is no loop nest of the text.
+//! expressions over dimensions in scope) becomes a `call_tir` of the program that the operator's
+//! entry builds; equal calls share a program. What is left alone keeps its meaning: operators whose
+//! extents depend on data allocate their results themselves, as the RFC has it, and so do those
+//! whose program is no loop nest of the text.
 //!
 //! Native code is generated from the same programs whether this pass ran or not: see "Lowering" in
 //! `ARCHITECTURE.md`.
@@ -115,7 +115,7 @@ struct Legalizer<'t> {
 }
 
 impl Legalizer<'_> {
-    /// What takes the place of a call, `new` over rewritten arguments; `None` to leave it.
+    /// Returns what takes the place of a call, `new` over rewritten arguments; `None` to leave it.
     fn call(
         &mut self,
         m: &mut Module,
@@ -260,7 +260,8 @@ fn open_outputs(program: &mut Program) {
     }
 }
 
-/// Whether each dimension is an extent of an input or output. A group may have others between its stages.
+/// Returns whether each dimension is an extent of an input or output. A group may have others
+/// between its stages.
 fn bound(program: &Program) -> bool {
     let mut known: FxHashSet<relax_loops::Var> = FxHashSet::default();
     for b in program.inputs.iter().chain(&program.outputs) {
@@ -277,7 +278,7 @@ fn bound(program: &Program) -> bool {
     program.dims.iter().all(|d| known.contains(d))
 }
 
-/// Whether an extent is arithmetic on dimensions.
+/// Returns whether an extent is arithmetic on dimensions.
 fn plain(extent: &relax_loops::Ex) -> bool {
     use relax_loops::ExKind;
     let mut plain = true;
@@ -287,7 +288,7 @@ fn plain(extent: &relax_loops::Ex) -> bool {
     plain
 }
 
-/// Whether the text can say the program: extents are arithmetic on dimensions.
+/// Returns whether the text can say the program: extents are arithmetic on dimensions.
 fn printable(program: &Program) -> bool {
     program.bufs.values().all(|b| b.shape.iter().all(plain))
 }

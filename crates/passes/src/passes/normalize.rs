@@ -27,8 +27,9 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run: normalize,
 }];
 
-/// Binds each operation to a variable, in order of evaluation, with dataflow blocks opened. Constants, shapes
-/// and tuples that are used once stay where they are used. Variables from the returned one on are new.
+/// Binds each operation to a variable, in order of evaluation, with dataflow blocks opened.
+/// Constants, shapes and tuples that are used once stay where they are used. Variables from the
+/// returned one on are new.
 pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
     let m = &mut *cx.module;
     m.rewrite_globals(|m, new, _| opened_block(m, new));
@@ -41,7 +42,8 @@ pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
             continue;
         }
         let uses = m.use_counts([body]);
-        // What Relax takes as it is; and a kernel without annotations, whose types only its call says.
+        // What Relax takes as it is; and a kernel without annotations, whose types only its call
+        // says.
         let (mut plain, order) = (IdSet::new(), m.post_order([body]));
         let mut called = IdSet::new();
         for &e in &order {
@@ -100,8 +102,8 @@ pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Without bindings of variables of ours to what can stand where they are used: variables, constants,
-/// tuples that are used once.
+/// Without bindings of variables of ours to what can stand where they are used: variables,
+/// constants, tuples that are used once.
 fn without_copies(m: &mut Module, body: ExprId, fresh: VarId) -> ExprId {
     let order = m.post_order([body]);
     let mut uses: FxHashMap<VarId, usize> = FxHashMap::default();
@@ -168,7 +170,7 @@ impl Grouper<'_> {
         rewrite_chains(m, &order, |m, head, memo| self.chain(m, head, memo))
     }
 
-    /// Whether a binding may stand in a block, given what it binds.
+    /// Returns whether a binding may stand in a block, given what it binds.
     fn pure(&self, m: &Module, value: ExprId) -> bool {
         let simple = matches!(
             m.exprs[value],
@@ -182,8 +184,8 @@ impl Grouper<'_> {
         simple && self.purity.eval(value) && !self.makes_cells(m, value)
     }
 
-    /// Whether a function is called that makes reference cells, if only for itself: it could be dropped, but typing takes
-    /// that for an effect.
+    /// Returns whether a function is called that makes reference cells, if only for itself: it
+    /// could be dropped, but typing takes that for an effect.
     fn makes_cells(&self, m: &Module, value: ExprId) -> bool {
         let Expr::Call { callee, .. } = m.exprs[value] else {
             return false;

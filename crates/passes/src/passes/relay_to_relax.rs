@@ -1,9 +1,10 @@
 //! `relay-to-relax`: a Relay program as Relax writes it.
 //!
 //! Unknown extents (`?`) of parameters become dimension variables, so that the checker follows them
-//! through the program, and functions come to Relax's form (see `normalize`). Operators are the same
-//! in both dialects here. Functions over any element type or rank, of which Relax has none, are copied for the types that they
-//! are called with, as `specialize` does. What Relax has no word for (references, data types, closures) stays.
+//! through the program, and functions come to Relax's form (see `normalize`). Operators are the
+//! same in both dialects here. Functions over any element type or rank, of which Relax has none,
+//! are copied for the types that they are called with, as `specialize` does. What Relax has no word
+//! for (references, data types, closures) stays.
 
 use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_infer::infer;
@@ -98,7 +99,8 @@ fn mentions_unknown(m: &Module, ty: TypeId) -> bool {
     false
 }
 
-/// The type of a parameter with names for its unknown extents: of a tensor, or of a tuple's tensors.
+/// The type of a parameter with names for its unknown extents: of a tensor, or of a tuple's
+/// tensors.
 fn named(m: &mut Module, ty: TypeId, taken: &[DimVar], made: &mut Vec<DimVar>) -> TypeId {
     // Tuples of tuples stay as they are: a parameter of such a type is rare.
     match m.types[ty].clone() {

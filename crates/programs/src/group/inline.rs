@@ -52,8 +52,9 @@ pub(super) fn inline(program: &mut Program) {
     }
 }
 
-/// Whether a stage chooses elements (padding, spreading) for one that reduces, and that no kernel is told of: windows read
-/// each of its elements many times, and only what is read in even steps is multiplied or compared in panels and strips.
+/// Returns whether a stage chooses elements (padding, spreading) for one that reduces, and that no
+/// kernel is told of: windows read each of its elements many times, and only what is read in even
+/// steps is multiplied or compared in panels and strips.
 fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let extents = &program.bufs[c.out].shape;
     let known = (extents.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
@@ -90,12 +91,12 @@ fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
 /// Elements from which on a stage of its own pays beside one that reduces.
 const SMALL: i64 = 64;
 
-/// From so many elements on, a transpose is a stage of its own beside stages that compute: a strided copy goes over blocks
-/// that stay in the first cache, and the others over elements side by side, which together take less than computing in
-/// an order that is good for one side only.
+/// From so many elements on, a transpose is a stage of its own beside stages that compute: a
+/// strided copy goes over blocks that stay in the first cache, and the others over elements side by
+/// side, which together take less than computing in an order that is good for one side only.
 const BLOCKS: i64 = 4096;
 
-/// Whether a stage transposes for one that computes, or computes for one that transposes.
+/// Returns whether a stage transposes for one that computes, or computes for one that transposes.
 fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let shape = &program.bufs[c.out].shape;
     let elements = shape
@@ -128,7 +129,7 @@ fn stage_of(program: &Program, buf: Buf) -> Option<&Compute> {
     })
 }
 
-/// Whether a stage joins what was itself joined (a tensor that is rolled along two axes).
+/// Returns whether a stage joins what was itself joined (a tensor that is rolled along two axes).
 fn nests(program: &Program, c: &Compute) -> bool {
     let mut nested = false;
     visit_expr(&c.value, |x| {
@@ -139,8 +140,9 @@ fn nests(program: &Program, c: &Compute) -> bool {
     nested && joins(c)
 }
 
-/// Whether a stage that only moves elements stays beside one that moves them on, because both at once are no strided copy
-/// any more: one joins what the other one joined, or takes a part of what lies uneven (the windows of an image).
+/// Returns whether a stage that only moves elements stays beside one that moves them on, because
+/// both at once are no strided copy any more: one joins what the other one joined, or takes a part
+/// of what lies uneven (the windows of an image).
 fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let uneven = |index: &Ex| {
         let mut found = false;
@@ -169,11 +171,11 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     })
 }
 
-/// From so many elements on, tensors that are joined are copied as pieces: computed where it is only known element by
-/// element which piece comes next, nothing goes in vectors.
+/// From so many elements on, tensors that are joined are copied as pieces: computed where it is
+/// only known element by element which piece comes next, nothing goes in vectors.
 const PIECES: i64 = 256;
 
-/// Whether a stage takes elements from one buffer or another, by where they stand.
+/// Returns whether a stage takes elements from one buffer or another, by where they stand.
 pub(super) fn joins(c: &Compute) -> bool {
     let loads = |e: &Ex| {
         let mut loads = 0;
@@ -188,7 +190,8 @@ pub(super) fn joins(c: &Compute) -> bool {
     loads(&c.value) > 1 && loads(place) == 0 && only_picks(&c.value)
 }
 
-/// Whether a stage gives the elements of a buffer in another order of the axes, with another one innermost.
+/// Returns whether a stage gives the elements of a buffer in another order of the axes, with
+/// another one innermost.
 fn transposes(program: &Program, c: &Compute) -> bool {
     let ExKind::Load(from, index) = c.value.kind() else {
         return false;
@@ -207,8 +210,8 @@ fn transposes(program: &Program, c: &Compute) -> bool {
     plain && !matches!(index[read].kind(), ExKind::Var(v) if here(v))
 }
 
-/// Whether an element is another buffer's element (or a constant), with nothing computed but
-/// indices and conditions on them.
+/// Returns whether an element is another buffer's element (or a constant), with nothing computed
+/// but indices and conditions on them.
 fn only_picks(e: &Ex) -> bool {
     match e.kind() {
         ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) | ExKind::Load(..) => true,
@@ -217,7 +220,7 @@ fn only_picks(e: &Ex) -> bool {
     }
 }
 
-/// Whether all readers of a buffer read it at their own indices.
+/// Returns whether all readers of a buffer read it at their own indices.
 fn read_in_place(program: &Program, readers: &Readers, buf: Buf) -> bool {
     readers.stages(buf).all(|k| match &program.stages[k] {
         Stage::Compute(c) => {
@@ -239,8 +242,8 @@ fn read_in_place(program: &Program, readers: &Readers, buf: Buf) -> bool {
     })
 }
 
-/// Whether a buffer is read at one place, in a stage without reduction that reads each element about
-/// once: its index moves along every axis.
+/// Returns whether a buffer is read at one place, in a stage without reduction that reads each
+/// element about once: its index moves along every axis.
 fn read_once(program: &Program, readers: &Readers, buf: Buf) -> bool {
     let mut places = 0;
     let mut plain = true;
@@ -264,7 +267,7 @@ fn read_once(program: &Program, readers: &Readers, buf: Buf) -> bool {
     plain && places == 1
 }
 
-/// Whether an index depends on a variable.
+/// Returns whether an index depends on a variable.
 fn moves(index: &Ex, v: Var) -> bool {
     let mut found = false;
     visit_expr(index, |x| {

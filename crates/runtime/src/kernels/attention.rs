@@ -1,11 +1,14 @@
-//! Attention: `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, fill)`, without the matrix of scores.
+//! Attention: `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, fill)`, without the matrix
+//! of scores.
 //!
-//! A block of queries goes over the keys a piece at a time. The scores of a block against a piece stay in
-//! the second cache; what was summed before is scaled down when a later piece has a larger score, so that a
-//! row is never needed whole (Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018; Dao
-//! et al., "FlashAttention", 2022). Keys and values are packed once for all queries of a batch.
+//! A block of queries goes over the keys a piece at a time. The scores of a block against a piece
+//! stay in the second cache; what was summed before is scaled down when a later piece has a larger
+//! score, so that a row is never needed whole (Milakov and Gimelshein, "Online normalizer
+//! calculation for softmax", 2018; Dao et al., "FlashAttention", 2022). Keys and values are packed
+//! once for all queries of a batch.
 //!
-//! Each row's result depends on that row, the keys and the values alone, not on the number of threads.
+//! Each row's result depends on that row, the keys and the values alone, not on the number of
+//! threads.
 
 use crate::context::{RxContext, guard};
 use crate::kernels::gemm::{FEW_ROWS, RxGemmF32, pack, serial};
@@ -70,7 +73,8 @@ c_structure! {
         pub v_rs: i64,
         /// Its strides.
         pub v_cs: i64,
-        /// What is done to the scaled scores, by `mask_kind`; may be null. Steps and strides are those of its elements.
+        /// What is done to the scaled scores, by `mask_kind`; may be null. Steps and strides are
+        /// those of its elements.
         pub mask: *const c_void,
         /// From one batch to the next, 0 where all read the same.
         pub mask_step: i64,
@@ -113,7 +117,7 @@ impl Masking {
 }
 
 impl RxAttentionF32 {
-    /// What the mask does.
+    /// Returns what the mask does.
     pub(crate) fn masking(&self) -> Masking {
         Masking::of(self.mask_kind).unwrap_or(Masking::Replace)
     }
@@ -158,8 +162,8 @@ impl RxAttentionF32 {
         }
     }
 
-    /// The two products of `m` queries with `n` keys and values, of which the scores are in between. Operands
-    /// but for the scores are those of the first batch; none is packed.
+    /// The two products of `m` queries with `n` keys and values, of which the scores are in
+    /// between. Operands but for the scores are those of the first batch; none is packed.
     fn products(&self, m: usize, n: usize, scores: *mut f32) -> (RxGemmF32, RxGemmF32) {
         let ld = (self.keys.min(KEYS as i64) as usize).next_multiple_of(16) as i64;
         let of_keys = RxGemmF32 {

@@ -1,5 +1,6 @@
-//! Functions of float32 by way of float64, whose polynomials leave more than float32 keeps: within 1 unit in the last
-//! place. Plain loops without branches, which become vectors of every instruction set.
+//! Functions of float32 by way of float64, whose polynomials leave more than float32 keeps: within
+//! 1 unit in the last place. Plain loops without branches, which become vectors of every
+//! instruction set.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, LOG10_E};
 
@@ -75,7 +76,8 @@ fn log2<S: Simd>(x: f64) -> f64 {
 
 #[inline(always)]
 fn atan(x: f64) -> f64 {
-    // Beyond the tangents of a sixteenth turn and of three, the angle from an eighth turn or a quarter on.
+    // Beyond the tangents of a sixteenth turn and of three, the angle from an eighth turn or a
+    // quarter on.
     let a = x.abs();
     let far = a > 2.414_213_562_373_095;
     let middle = a > 0.414_213_562_373_095_03;
@@ -108,7 +110,8 @@ fn plain_pow<S: Simd>(x: f32, y: f32) -> f32 {
     if y == 2.0 { x * x } else { exp2::<S>(e) as f32 }
 }
 
-/// Powers of numbers that are worked on at a time, in memory of their own: the result may lie where an operand does.
+/// Powers of numbers that are worked on at a time, in memory of their own: the result may lie where
+/// an operand does.
 #[inline(always)]
 unsafe fn powers<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
     const PIECE: usize = 64;
@@ -249,7 +252,7 @@ unsafe fn tangents<S: Simd>(n: usize, x: *const f32, z: *mut f32) {
 /// What a function of one number is by float64; `None` for those that have no form here.
 macro_rules! forms {
     ($($math:ident: |$x:ident| $value:expr;)*) => {
-        /// Whether a function is computed here.
+        /// Returns whether a function is computed here.
         pub(super) fn knows(math: Math) -> bool {
             matches!(math, Math::Pow | Math::Tan $(| Math::$math)*)
         }

@@ -1,13 +1,15 @@
-//! Functions of float64 over strips: range reductions and polynomials whose error is within 2 units in the last place.
-//! Plain loops without branches, which become vectors where the instruction set multiplies and adds in one step; what
-//! rests on products without rounding (sine, power) is left to the scalar functions elsewhere.
+//! Functions of float64 over strips: range reductions and polynomials whose error is within 2 units
+//! in the last place. Plain loops without branches, which become vectors where the instruction set
+//! multiplies and adds in one step; what rests on products without rounding (sine, power) is left
+//! to the scalar functions elsewhere.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LOG2_E, LOG10_E};
 
 use super::math::{Math, rx_math_f64};
 use super::simd::{Simd, dispatch};
 
-/// Elements that are worked on at a time, in memory of their own: the result may lie where an operand does.
+/// Elements that are worked on at a time, in memory of their own: the result may lie where an
+/// operand does.
 const PIECE: usize = 64;
 /// Adding this rounds to an integer, which stands in the lower bits.
 const SHIFT: f64 = 6_755_399_441_055_744.0;
@@ -127,7 +129,7 @@ fn split(x: f64) -> (f64, f64) {
     (if tiny { e - 54.0 } else { e }, m)
 }
 
-/// What follows 2 in the logarithm of `(1 + u) / (1 - u)` by `u`, as a function of `u²`.
+/// Returns what follows 2 in the logarithm of `(1 + u) / (1 - u)` by `u`, as a function of `u²`.
 #[inline(always)]
 fn log_tail<S: Simd>(z: f64) -> f64 {
     poly::<S, 7>(
@@ -242,8 +244,8 @@ fn atan<S: Simd>(x: f64) -> f64 {
     (if middle { base + (y + rest) } else { y }).copysign(x)
 }
 
-/// Sine and cosine of what is left of a number below [`FAR`] when quarters of a turn are taken off, and how many these are,
-/// in the lower bits.
+/// Sine and cosine of what is left of a number below [`FAR`] when quarters of a turn are taken off,
+/// and how many these are, in the lower bits.
 #[inline(always)]
 fn turned<S: Simd>(x: f64) -> (f64, f64, u64) {
     let shifted = x * FRAC_2_PI + SHIFT;
@@ -298,7 +300,8 @@ fn tan<S: Simd>(x: f64) -> f64 {
     (if odd { -cos } else { sin }) / (if odd { sin } else { cos })
 }
 
-/// Logarithm to another base: the exponent times `whole` (of whose parts the first is short), the mantissa's times `part`.
+/// Logarithm to another base: the exponent times `whole` (of whose parts the first is short), the
+/// mantissa's times `part`.
 #[inline(always)]
 fn log_of_base<S: Simd>(x: f64, whole: f64, whole_low: f64, part: f64) -> f64 {
     let (e, f, tail) = log_parts::<S>(x);
@@ -375,7 +378,8 @@ fn pow<S: Simd>(x: f64, y: f64) -> f64 {
     let a = x.abs();
     let inside = a > 0.0 && a < f64::INFINITY;
     let (high, low) = long_log::<S>(if inside { a } else { 1.0 });
-    // Beyond this, every power but that of 1 is 0 or infinite, and products of parts would be no numbers.
+    // Beyond this, every power but that of 1 is 0 or infinite, and products of parts would be no
+    // numbers.
     let t = if y > 1e20 { 1e20 } else { y };
     let t = if t < -1e20 { -1e20 } else { t };
     let e = t * high;
@@ -410,7 +414,8 @@ fn pow<S: Simd>(x: f64, y: f64) -> f64 {
     if y == 2.0 { x * x } else { r }
 }
 
-/// Whether a function is computed here, where `fused` says that the instruction set multiplies and adds in one step.
+/// Returns whether a function is computed here, where `fused` says that the instruction set
+/// multiplies and adds in one step.
 fn knows(math: Math, fused: bool) -> bool {
     match math {
         Math::Exp | Math::Log | Math::Tanh | Math::Sigmoid => true,
@@ -512,7 +517,8 @@ fn piece<S: Simd>(math: Math, n: usize, a: &[f64; PIECE], b: &[f64; PIECE], c: &
 }
 
 /// # Safety
-/// `x` and `z`, and for functions of two arguments `y`, have `n` elements; `z` is one of the others or overlaps none.
+/// `x` and `z`, and for functions of two arguments `y`, have `n` elements; `z` is one of the others
+/// or overlaps none.
 pub(super) unsafe fn run(math: Math, n: usize, x: *const f64, y: *const f64, z: *mut f64) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -52,8 +52,8 @@ impl Kind {
         }
     }
 
-    /// What sums of products of such elements are made in: narrow floats in float32, narrow integers in 32 bits,
-    /// whose lower bits are those of the narrow sums.
+    /// Returns what sums of products of such elements are made in: narrow floats in float32, narrow
+    /// integers in 32 bits, whose lower bits are those of the narrow sums.
     pub const fn wide(self) -> Self {
         match self {
             Self::F16 | Self::BF16 | Self::F32 => Self::F32,

@@ -1,7 +1,8 @@
 //! Elements chosen axis by axis: padding, gathering, mirroring, repeating.
 //!
-//! `out[i, j, …] = x[t0[i] + t1[j] + …]`, where each axis has a table of offsets, or `fill` where a table has a negative
-//! number. The tables of the last axes become one, whose runs are copied as a whole.
+//! `out[i, j, …] = x[t0[i] + t1[j] + …]`, where each axis has a table of offsets, or `fill` where a
+//! table has a negative number. The tables of the last axes become one, whose runs are copied as a
+//! whole.
 
 use std::ffi::c_void;
 
@@ -26,7 +27,8 @@ c_structure! {
         pub size: i32,
         /// Their extents.
         pub extents: *const i64,
-        /// For all axes, one behind the other, the offset that each index adds, in elements, or a negative number.
+        /// For all axes, one behind the other, the offset that each index adds, in elements, or a
+        /// negative number.
         pub tables: *const i64,
         /// The array.
         pub x: *const c_void,
@@ -180,8 +182,9 @@ unsafe fn by_runs<T: Copy>(runs: &[Run], x: *const T, to: *mut T, fill: T) {
 /// Elements chosen axis by axis.
 ///
 /// # Safety
-/// Tables have as many numbers as their axes, every sum of numbers that are not negative, one of each table, is the
-/// offset of an element of the array, and the result has room for all elements and overlaps nothing.
+/// Tables have as many numbers as their axes, every sum of numbers that are not negative, one of
+/// each table, is the offset of an element of the array, and the result has room for all elements
+/// and overlaps nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_pick(ctx: *mut RxContext, pick: *const RxPick) -> i32 {
     guard(ctx, |context| {

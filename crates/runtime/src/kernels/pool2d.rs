@@ -130,7 +130,7 @@ impl RxPool2dF32 {
         }
     }
 
-    /// Whether the numbers are those of a pooling.
+    /// Returns whether the numbers are those of a pooling.
     pub(super) fn fits(&self) -> bool {
         let steps = [
             self.stride_h,
@@ -143,13 +143,14 @@ impl RxPool2dF32 {
             && Pooling::of(self.op).is_some()
     }
 
-    /// Whether a window's greatest element is wanted.
+    /// Returns whether a window's greatest element is wanted.
     #[inline(always)]
     pub(super) fn greatest(&self) -> bool {
         self.op == Pooling::Max as i32
     }
 
-    /// The neutral element: a window of nothing but padding gives the least finite number, as in TVM.
+    /// The neutral element: a window of nothing but padding gives the least finite number, as in
+    /// TVM.
     pub(super) fn start(&self) -> f32 {
         if self.greatest() { f32::MIN } else { 0.0 }
     }

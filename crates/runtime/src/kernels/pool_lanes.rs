@@ -1,4 +1,5 @@
-//! Pooling of small images with channels along vectors: rows that are shorter than a few vectors are turned over first.
+//! Pooling of small images with channels along vectors: rows that are shorter than a few vectors
+//! are turned over first.
 
 use crate::context::RxContext;
 use crate::kernels::pool2d::{RxPool2dF32, inside, take};
@@ -14,7 +15,7 @@ const PIXELS: i64 = 64 * 64;
 /// Elements of inputs one thread should at least handle.
 const GRAIN: usize = 32 << 10;
 
-/// Whether an image is so small.
+/// Returns whether an image is so small.
 pub(super) fn pays(p: &RxPool2dF32) -> bool {
     p.ow <= NARROW
         && p.ow % 8 != 0
@@ -23,8 +24,8 @@ pub(super) fn pays(p: &RxPool2dF32) -> bool {
         && p.c > 3
 }
 
-/// Where some channels lie, at most as many as there are [`lanes`]: what is read and what is written, with the distances
-/// between channels.
+/// Where some channels lie, at most as many as there are [`lanes`]: what is read and what is
+/// written, with the distances between channels.
 #[derive(Clone, Copy)]
 pub(super) struct Channels {
     pub x: (*const f32, usize),

@@ -150,10 +150,12 @@ unsafe fn any<S: Simd>(q: &RxRequantize, to: Element, begin: usize, end: usize) 
     }
 }
 
-/// `y = bound(zero + low 32 bits of (((x + bias) << left) * factor + half >> right))`; everything wraps.
+/// `y = bound(zero + low 32 bits of (((x + bias) << left) * factor + half >>
+/// right))`; everything wraps.
 ///
 /// # Safety
-/// Arrays and tables are as large as the sizes say; the result is the sums' array, if as wide, or does not overlap it.
+/// Arrays and tables are as large as the sizes say; the result is the sums' array, if as wide, or
+/// does not overlap it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_requantize_i32(ctx: *mut RxContext, q: *const RxRequantize) -> i32 {
     guard(ctx, |context| {

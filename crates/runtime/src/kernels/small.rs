@@ -1,7 +1,8 @@
 //! Element-wise expressions over few elements.
 //!
-//! What [`strips`](super::strips) prepares for long arrays (axes joined, strips cut, work split) takes longer than
-//! a handful of vectors. Arrays that lie side by side, and single numbers, are read as they lie.
+//! What [`strips`](super::strips) prepares for long arrays (axes joined, strips cut, work split)
+//! takes longer than a handful of vectors. Arrays that lie side by side, and single numbers, are
+//! read as they lie.
 
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::{RxStripOp, RxStrips, apply};
@@ -69,7 +70,8 @@ unsafe fn expression<S: Simd>(v: &RxStrips, n: usize, lies: [Lies; OPERANDS]) {
     let (inputs, constants) = (v.inputs as usize, v.constants as usize);
     let mut room = MaybeUninit::<[[f32; MOST]; OPERANDS]>::uninit();
     let room: *mut f32 = room.as_mut_ptr().cast();
-    // SAFETY: the caller's promise; a vector is stored as long as there are elements, in rows of 64.
+    // SAFETY: the caller's promise; a vector is stored as long as there are elements, in rows of
+    // 64.
     unsafe {
         let fill = |k: usize, x: f32| {
             let (at, x) = (room.add(k * MOST), S::splat(x));

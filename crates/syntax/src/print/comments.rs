@@ -87,7 +87,7 @@ impl<'a> Comments<'a> {
 }
 
 impl Sink<'_> {
-    /// Whether the text here is copied from the original.
+    /// Returns whether the text here is copied from the original.
     pub(super) fn skipping(&self) -> bool {
         self.comments
             .as_ref()
@@ -192,7 +192,8 @@ impl Sink<'_> {
         Some(out)
     }
 
-    /// A comma that the original may have here is taken as read; whether it has one, with no comment before it.
+    /// A comma that the original may have here is taken as read; whether it has one, with no
+    /// comment before it.
     pub(super) fn pass_comma(&mut self) -> bool {
         if let Some(w) = &mut self.comments
             && let Some(src) = w.tokens.get(w.token)
@@ -259,7 +260,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Whether the next token is a separator, which stands close to what is before it.
+    /// Returns whether the next token is a separator, which stands close to what is before it.
     fn separator_follows(&self) -> bool {
         self.comments.as_ref().is_some_and(|w| {
             let next = w.tokens.get(w.token).map(|t| w.file.slice(t.span()));
@@ -357,7 +358,8 @@ impl Sink<'_> {
         loop {
             let Some(w) = &self.comments else { return };
             let Some(c) = w.next_comment() else {
-                // Comments may stand before the comma behind the last element, and others behind it.
+                // Comments may stand before the comma behind the last element, and others behind
+                // it.
                 if !self.pass_comma() {
                     return;
                 }
@@ -381,14 +383,14 @@ impl Sink<'_> {
         }
     }
 
-    /// Whether a comment stands before the next token.
+    /// Returns whether a comment stands before the next token.
     pub(super) fn comment_follows(&self) -> bool {
         self.comments
             .as_ref()
             .is_some_and(|w| w.next_comment().is_some())
     }
 
-    /// Whether the original has an empty line here.
+    /// Returns whether the original has an empty line here.
     pub(super) fn blank_follows(&self) -> bool {
         self.comments.as_ref().is_some_and(|w| {
             let next = w

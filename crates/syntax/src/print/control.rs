@@ -138,7 +138,8 @@ impl Emitter<'_> {
         self.listed_before("(", items.into_iter(), ")", false, after);
     }
 
-    /// Positional things with their places, and attributes among them in the order they were written.
+    /// Positional things with their places, and attributes among them in the order they were
+    /// written.
     pub(super) fn with_attrs(
         &self,
         items: impl Iterator<Item = (u32, Work)>,

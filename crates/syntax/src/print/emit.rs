@@ -186,8 +186,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A type. The same node is printed over and over, in annotations and comments: what it became the first time
-    /// is written again.
+    /// A type. The same node is printed over and over, in annotations and comments: what it became
+    /// the first time is written again.
     fn kept_ty(&mut self, t: TypeId) {
         if !self.sink.can_repeat() {
             return self.ty(t);
@@ -322,7 +322,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// How large expressions are, for deciding what may stand on one line.
+/// Returns how large expressions are, for deciding what may stand on one line.
 fn sizes(ast: &Ast) -> Vec<u8> {
     const STATEMENTS: u8 = 255;
     let mut sizes: Vec<u8> = Vec::with_capacity(ast.exprs.len());

@@ -232,7 +232,7 @@ impl Emitter<'_> {
         self.then(&[Work::Open, Work::Nest]);
     }
 
-    /// Whether the expression ends in a floor division, as far as a short look shows.
+    /// Returns whether the expression ends in a floor division, as far as a short look shows.
     pub(super) fn divides(&self, mut e: ExprId) -> bool {
         for _ in 0..8 {
             match self.ast.exprs[e].kind {

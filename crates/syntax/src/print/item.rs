@@ -66,7 +66,7 @@ impl Emitter<'_> {
         self.sink.finish()
     }
 
-    /// Whether an item is one line that may follow another directly.
+    /// Returns whether an item is one line that may follow another directly.
     fn is_line(&self, i: usize) -> bool {
         match self.ast.items[i].kind {
             ItemKind::TypeDef(d) => !d.braces && !self.tvm(),

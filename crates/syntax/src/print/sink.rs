@@ -47,8 +47,9 @@ pub(super) struct Piece {
 /// that the size of the output stays linear.
 const DEEPEST_NEST: usize = 24;
 
-/// Columns that blocks are moved to the right at most, for the same reason: beyond the width of a line nobody reads where
-/// it begins. TVM moves its lines further; in its style only what no program has is cut off.
+/// Columns that blocks are moved to the right at most, for the same reason: beyond the width of a
+/// line nobody reads where it begins. TVM moves its lines further; in its style only what no
+/// program has is cut off.
 const DEEPEST_INDENT: usize = 100;
 const DEEPEST_INDENT_TVM: usize = 1 << 13;
 
@@ -322,7 +323,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Whether nothing has been written on this line.
+    /// Returns whether nothing has been written on this line.
     pub(super) fn at_line_start(&self) -> bool {
         let mut ops = self.ops.iter().rev();
         loop {
@@ -369,7 +370,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Whether a separator, a space or an opening bracket was written last.
+    /// Returns whether a separator, a space or an opening bracket was written last.
     pub(super) fn after_gap(&self) -> bool {
         match self
             .ops
@@ -409,8 +410,8 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Whether what is collected depends on nothing but what is asked for: no comments are woven in, no break
-    /// is due.
+    /// Returns whether what is collected depends on nothing but what is asked for: no comments are
+    /// woven in, no break is due.
     pub(super) fn can_repeat(&self) -> bool {
         self.comments.is_none() && !self.must_break && !self.tvm()
     }

@@ -115,7 +115,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Whether it is a call that stands at several places.
+    /// Returns whether it is a call that stands at several places.
     fn is_shared(&self, e: ExprId) -> bool {
         let called = matches!(self.m.exprs[e], Expr::Call { .. } | Expr::MatchCast { .. });
         called && self.uses[e] > 1
@@ -496,7 +496,8 @@ impl Printer<'_> {
         Ok(Some(list))
     }
 
-    /// The extents of a result, where the attribute writes them with numbers that have a meaning of their own.
+    /// The extents of a result, where the attribute writes them with numbers that have a meaning of
+    /// their own.
     fn result_shape(&self, e: ExprId, name: &str, value: &AttrValue) -> Option<AttrValue> {
         let special = |v: &AttrValue| v.as_int().is_some_and(|i| i <= 0);
         let meant = name == "shape" && value.as_array().is_some_and(|a| a.iter().any(special));
@@ -553,7 +554,7 @@ impl Printer<'_> {
     }
 }
 
-/// Whether TVM runs the operator with these attributes.
+/// Returns whether TVM runs the operator with these attributes.
 fn lowered(form: &Form, attrs: &Attrs) -> bool {
     let runs = |(name, value): &(&str, Option<AttrValue>)| match value {
         Some(value) => attrs.get(name).is_none_or(|v| same(v, value)),
@@ -564,7 +565,8 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
         let text = v.as_str().unwrap_or_default();
         name.as_str().ends_with("layout") && text.contains(|c: char| c.is_ascii_digit())
     };
-    // Where Relay has the channels and how many each becomes (`HWOI`), Relax has outputs and inputs.
+    // Where Relay has the channels and how many each becomes (`HWOI`), Relax has outputs and
+    // inputs.
     let layout = attrs.get("kernel_layout").and_then(AttrValue::as_str);
     let groups = attrs.get("groups").and_then(AttrValue::as_int);
     let multiplied = layout.is_some_and(|l| l.ends_with("OI")) && groups.is_some_and(|g| g > 1);

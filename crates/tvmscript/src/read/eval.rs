@@ -20,7 +20,7 @@ const BUILTIN: [&str; 9] = [
 ];
 
 impl Reader<'_> {
-    /// What the expression stands for; its operands were worked out before.
+    /// Returns what the expression stands for; its operands were worked out before.
     pub(super) fn eval(&mut self, id: NodeId) -> Val {
         let span = self.ast.span(id);
         match self.ast.node(id) {
@@ -141,7 +141,7 @@ impl Reader<'_> {
         self.undefined(name, span)
     }
 
-    /// Whether a line that could not be read may be what binds the name.
+    /// Returns whether a line that could not be read may be what binds the name.
     pub(super) fn damaged_name(&self, text: &str) -> bool {
         let mut bad = self
             .ast
@@ -353,7 +353,7 @@ impl Reader<'_> {
     }
 }
 
-/// How a comparison is written.
+/// Returns how a comparison is written.
 fn comparison(op: Operation) -> Option<&'static str> {
     Some(match op {
         Operation::Eq => "==",

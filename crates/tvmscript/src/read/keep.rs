@@ -1,4 +1,5 @@
-//! Items that stay text: tensor programs beyond what the module holds, and functions with such constructs.
+//! Items that stay text: tensor programs beyond what the module holds, and functions with such
+//! constructs.
 
 use std::sync::Arc;
 

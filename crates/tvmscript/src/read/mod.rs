@@ -66,7 +66,8 @@ struct Reader<'s> {
     symbols: FxHashMap<Symbol, Dim>,
     /// Symbols in the order in which the function's signature mentions them; `None` in its body.
     signature: Option<Vec<relax_sym::DimVar>>,
-    /// Names in strings of the signature that nothing else says: where, and whether one stands alone, which binds it.
+    /// Names in strings of the signature that nothing else says: where, and whether one stands
+    /// alone, which binds it.
     in_strings: FxHashMap<Symbol, (Span, bool)>,
     /// Parameters of the signature that are numbers.
     numbers: FxHashMap<Symbol, (Span, relax_ir::ExprId)>,

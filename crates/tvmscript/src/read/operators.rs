@@ -59,7 +59,7 @@ impl Reader<'_> {
         self.as_it_is(op, bound, span)
     }
 
-    /// Whether an argument of a program is to be two of its results; reports it.
+    /// Returns whether an argument of a program is to be two of its results; reports it.
     fn written_twice(&mut self, bound: &Bound) -> bool {
         let Some((Val::List(items) | Val::Tuple(items), at)) = &bound.slots[2] else {
             return false;
@@ -185,8 +185,8 @@ impl Reader<'_> {
         Val::Expr(self.m.add(call, span))
     }
 
-    /// `call_tir` and its like: a program and its arguments, which are a tuple always; the types of the results
-    /// are shapes and element types here.
+    /// `call_tir` and its like: a program and its arguments, which are a tuple always; the types of
+    /// the results are shapes and element types here.
     fn cross_level(&mut self, op: &Operator, bound: &mut Bound, span: Span) -> Option<Val> {
         if let Some((args, at)) = bound.slots[1].take() {
             let tuple = match args {
@@ -266,7 +266,7 @@ impl Reader<'_> {
         Some(Val::Expr(self.op_call(callee, &args, attrs, &[], span)))
     }
 
-    /// Whether a value is the name of a tuple that this function makes.
+    /// Returns whether a value is the name of a tuple that this function makes.
     fn names_tuple(&self, e: ExprId) -> bool {
         matches!(self.m.exprs[e], Expr::Var(v) if self.tuples.contains(&v))
     }
@@ -330,7 +330,8 @@ impl Reader<'_> {
         Some(self.op_call(def.name, &args, attrs, &[], span))
     }
 
-    /// The inputs that a call gives: of an operator that takes some more or less, those at the end may be absent.
+    /// The inputs that a call gives: of an operator that takes some more or less, those at the end
+    /// may be absent.
     fn given_inputs<'f>(
         &self,
         op: &Operator,
@@ -351,7 +352,7 @@ impl Reader<'_> {
         Some(given)
     }
 
-    /// Whether an argument is the empty tuple.
+    /// Returns whether an argument is the empty tuple.
     fn empty(&self, val: &Val) -> bool {
         match val {
             Val::Tuple(items) => items.is_empty(),

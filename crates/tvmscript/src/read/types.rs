@@ -64,8 +64,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The tensor type without axes of a variable that is a number, `n: T.int64`; the variable remembers how
-    /// it is annotated.
+    /// The tensor type without axes of a variable that is a number, `n: T.int64`; the variable
+    /// remembers how it is annotated.
     pub(super) fn scalar_annotation(&mut self, val: &Val) -> Option<TypeId> {
         let Val::Path(path) = val else { return None };
         let dtype = path.as_str().strip_prefix("T.")?.parse::<DType>().ok()?;
@@ -214,7 +214,8 @@ impl Reader<'_> {
         }
     }
 
-    /// What an expression stands for that was read behind those of the statement; their operands are kept aside meanwhile.
+    /// Returns what an expression stands for that was read behind those of the statement; their
+    /// operands are kept aside meanwhile.
     fn aside(&mut self, from: u32, id: NodeId) -> Val {
         let (vals, first, quiet) = (std::mem::take(&mut self.vals), self.first, self.quiet);
         self.eval_range(from, id.0 + 1);
@@ -223,7 +224,8 @@ impl Reader<'_> {
         val
     }
 
-    /// What a type stands for that is written as another one is, which has no meaning that holds here.
+    /// Returns what a type stands for that is written as another one is, which has no meaning that
+    /// holds here.
     pub(super) fn again(&mut self, id: NodeId) -> Val {
         let span = self.ast.span(id);
         let from = self.ast.nodes.len() as u32;

@@ -1,8 +1,9 @@
 //! Extents inside of a group that nothing at its border says.
 //!
-//! A kernel knows the extents of its arguments and of its result, and nothing else. Where an operator in between makes an
-//! axis by an attribute (`reshape(%x, shape(h, w))` of `h * w` elements) whose extent does not stand at the border either,
-//! the group has to end there: then the extent is one of its result.
+//! A kernel knows the extents of its arguments and of its result, and nothing else. Where an
+//! operator in between makes an axis by an attribute (`reshape(%x, shape(h, w))` of `h * w`
+//! elements) whose extent does not stand at the border either, the group has to end there: then the
+//! extent is one of its result.
 
 use relax_infer::Typing;
 use relax_ir::{AttrValue, Expr, ExprId, Module, TypeId};
@@ -66,7 +67,7 @@ pub(super) fn hidden(
     inner.into_iter().map(|(e, _)| e).collect()
 }
 
-/// Whether an attribute holds extents that are no numbers.
+/// Returns whether an attribute holds extents that are no numbers.
 fn names_extents(v: &AttrValue) -> bool {
     let one = |v: &AttrValue| matches!(v, AttrValue::Dim(d) if d.as_const().is_none());
     one(v) || v.as_array().is_some_and(|all| all.iter().any(one))

@@ -1,15 +1,17 @@
-//! `plan-memory`: where the results of tensor programs lie. A result that does not outlive its scope gets a
-//! place in a block of memory, and blocks whose tensors are dead serve the next ones.
+//! `plan-memory`: where the results of tensor programs lie. A result that does not outlive its
+//! scope gets a place in a block of memory, and blocks whose tensors are dead serve the next ones.
 //!
-//! The form is the RFC's: `memory.alloc_storage` makes a block, `memory.alloc_tensor` a tensor in it,
-//! `call_tir_inplace` has a tensor program write it, and `memory.kill` ends tensors and blocks after their last
-//! use. These have effects, so dataflow blocks are opened and every operation is bound, in order.
+//! The form is the RFC's: `memory.alloc_storage` makes a block, `memory.alloc_tensor` a tensor in
+//! it, `call_tir_inplace` has a tensor program write it, and `memory.kill` ends tensors and blocks
+//! after their last use. These have effects, so dataflow blocks are opened and every operation is
+//! bound, in order.
 //!
-//! What is left to `call_tir`, which allocates its result: what a function returns or a closure captures, and
-//! what goes where it may be kept (calls of functions, cells, data values, packed functions).
+//! What is left to `call_tir`, which allocates its result: what a function returns or a closure
+//! captures, and what goes where it may be kept (calls of functions, cells, data values, packed
+//! functions).
 //!
-//! Invariant: tensors whose lives overlap never share a byte. The evaluator follows every plan and refuses
-//! reads of what was overwritten, so a wrong one does not go unnoticed.
+//! Invariant: tensors whose lives overlap never share a byte. The evaluator follows every plan and
+//! refuses reads of what was overwritten, so a wrong one does not go unnoticed.
 
 mod blocks;
 mod lives;

@@ -1,8 +1,9 @@
 //! `relax-gradient`: beside a function one that also gives the gradients of its parameters.
 //!
-//! `@main` stays; `@main_adjoint` computes what it does, and then backwards how its result, a scalar, depends on each
-//! parameter: `(result, (gradient, …))`. The function is one dataflow block of operators that have gradients, tuples and
-//! their fields. What checkpoints enclose is not computed again.
+//! `@main` stays; `@main_adjoint` computes what it does, and then backwards how its result, a
+//! scalar, depends on each parameter: `(result, (gradient, …))`. The function is one dataflow block
+//! of operators that have gradients, tuples and their fields. What checkpoints enclose is not
+//! computed again.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -90,7 +91,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 
 type Failure = (Span, String);
 
-/// The gradient of a value: of a tensor an expression, of a tuple those of its fields as far as there are any.
+/// The gradient of a value: of a tensor an expression, of a tuple those of its fields as far as
+/// there are any.
 #[derive(Clone)]
 enum Adjoint {
     Tensor(ExprId),

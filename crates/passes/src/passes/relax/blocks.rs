@@ -1,8 +1,10 @@
-//! `relax-plan-memory`: tensors that functions make (`R.builtin.alloc_tensor`) lie in blocks of memory that are used again.
+//! `relax-plan-memory`: tensors that functions make (`R.builtin.alloc_tensor`) lie in blocks of
+//! memory that are used again.
 //!
-//! A tensor ends with the last call of a program or packed function that takes it. What goes elsewhere is left alone: what
-//! a function or a branch gives, what a function is called with, what is used in another block of bindings than it was
-//! made in. Blocks end nowhere here: `kill-after-last-use` ends them.
+//! A tensor ends with the last call of a program or packed function that takes it. What goes
+//! elsewhere is left alone: what a function or a branch gives, what a function is called with, what
+//! is used in another block of bindings than it was made in. Blocks end nowhere here:
+//! `kill-after-last-use` ends them.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +64,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Whether tensors are made anywhere: a program of `call_tir` has its results placed as Relay's has.
+/// Returns whether tensors are made anywhere: a program of `call_tir` has its results placed as
+/// Relay's has.
 fn makes_tensors(m: &Module) -> bool {
     let bodies = m.global_bodies().into_iter().map(|b| b.1);
     let all = m.post_order(bodies);
@@ -125,7 +128,8 @@ struct Plan {
     of: FxHashMap<VarId, usize>,
     /// The tensor whose block each lies in.
     block: FxHashMap<usize, usize>,
-    /// Blocks that are free, by what they may hold and the number of their bytes, -1 where that is not known.
+    /// Blocks that are free, by what they may hold and the number of their bytes, -1 where that is
+    /// not known.
     free: FxHashMap<(String, DType, usize), BTreeMap<i64, Vec<usize>>>,
 }
 
@@ -225,7 +229,7 @@ impl Plan {
         Some(self.made.len() - 1)
     }
 
-    /// How large an extent gets at most; the extent where that is not known.
+    /// Returns how large an extent gets at most; the extent where that is not known.
     fn most(&self, d: &Dim) -> Dim {
         match self.facts.bounds(d).1 {
             Some(upper) => Dim::from(upper),
@@ -233,7 +237,7 @@ impl Plan {
         }
     }
 
-    /// What a value of names holds.
+    /// Returns what a value of names holds.
     fn holds(&self, m: &Module, e: ExprId) -> Held {
         match m.exprs[e] {
             Expr::Var(v) => self.held.get(&v).cloned().unwrap_or(Held::None),
@@ -306,13 +310,14 @@ impl Plan {
         }
     }
 
-    /// What a block may hold: blocks of a branch are its own.
+    /// Returns what a block may hold: blocks of a branch are its own.
     fn key(&self, t: usize) -> (String, DType, usize) {
         let made = &self.made[t];
         (format!("{:?}", made.scope), made.dtype, made.home.0)
     }
 
-    /// A free block for a tensor: one that is large enough, else the largest that is not, which grows.
+    /// A free block for a tensor: one that is large enough, else the largest that is not, which
+    /// grows.
     fn found(&mut self, t: usize) -> Option<usize> {
         if self.made[t].uses == 0 {
             return None;
@@ -345,8 +350,8 @@ impl Plan {
         Some(block)
     }
 
-    /// The blocks, and the tensors in them; how many. With `all`, tensors that are left alone get one each where their
-    /// extents are symbols.
+    /// The blocks, and the tensors in them; how many. With `all`, tensors that are left alone get
+    /// one each where their extents are symbols.
     fn rewrite(&self, m: &mut Module, code: &mut Code, all: bool) -> u64 {
         let (mut storages, mut placed) = (FxHashMap::default(), 0);
         // In order of evaluation: a block is made where it is needed first.

@@ -1,7 +1,8 @@
 //! `relax-fuse-ops-by-pattern`: operators that belong together become a function.
 //!
-//! What belongs together is declared by patterns, each with the name of a library (`Composite`). Without any, those of the
-//! libraries below are looked for; a module that has nothing of these gets functions of operators that can be one kernel.
+//! What belongs together is declared by patterns, each with the name of a library (`Composite`).
+//! Without any, those of the libraries below are looked for; a module that has nothing of these
+//! gets functions of operators that can be one kernel.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -187,7 +188,7 @@ fn group(m: &Module, part: &Part, binds: Vec<usize>, composite: &str) -> Group {
     }
 }
 
-/// What a function's name is made of: its operators, as the text calls them.
+/// Returns what a function's name is made of: its operators, as the text calls them.
 fn names(m: &Module, part: &Part, binds: &[usize]) -> Vec<String> {
     let name = |&i: &usize| {
         let e = part.binds[i].expr()?;

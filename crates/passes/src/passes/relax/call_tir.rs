@@ -1,7 +1,8 @@
-//! `call-tir-rewrite` and `lower-alloc-tensor`: results of tensor programs are made before the programs run.
+//! `call-tir-rewrite` and `lower-alloc-tensor`: results of tensor programs are made before the
+//! programs run.
 //!
-//! A call that gives a tensor becomes the tensor, made first, and a call that writes it; what is written in place is the
-//! argument. Tensors are then places in blocks of memory.
+//! A call that gives a tensor becomes the tensor, made first, and a call that writes it; what is
+//! written in place is the argument. Tensors are then places in blocks of memory.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -59,7 +60,7 @@ fn rewrite(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// What the binding of a call of a tensor program becomes.
+/// Returns what the binding of a call of a tensor program becomes.
 fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<Bind>> {
     let Expr::Call { args, .. } = m.exprs[e] else {
         return None;

@@ -1,5 +1,5 @@
-//! `relax-canonicalize-bindings`: no names for what has one, constants where they are used, and of a dataflow block only
-//! those outputs that something outside uses.
+//! `relax-canonicalize-bindings`: no names for what has one, constants where they are used, and of
+//! a dataflow block only those outputs that something outside uses.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -43,7 +43,8 @@ struct Known {
     outputs: FxHashSet<VarId>,
 }
 
-/// Rewrites a function; whether anything changed. With `narrow` outputs that nothing uses are none any more.
+/// Rewrites a function; whether anything changed. With `narrow` outputs that nothing uses are none
+/// any more.
 pub(super) fn canonicalize(m: &mut Module, typing: &Typing, code: &mut Code, narrow: bool) -> bool {
     let mut known = Known::of(m, typing, code);
     let mut changed = narrow && demote(code, &mut known);
@@ -105,7 +106,7 @@ impl Known {
         self.values.insert(var, value);
     }
 
-    /// What an expression is when names are seen through.
+    /// Returns what an expression is when names are seen through.
     fn seen(&self, m: &Module, mut e: ExprId) -> ExprId {
         while let Expr::Var(v) = m.exprs[e]
             && let Some(&value) = self.values.get(&v)
@@ -166,8 +167,8 @@ fn demote(code: &mut Code, known: &mut Known) -> bool {
     changed
 }
 
-/// Uses of second names become uses of the first, or the first is bound to the second where only that one leaves the
-/// block; constants stand where they are used.
+/// Uses of second names become uses of the first, or the first is bound to the second where only
+/// that one leaves the block; constants stand where they are used.
 fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
     let flow: FxHashSet<VarId> = {
         let parts = code.seqs.iter().flat_map(|s| &s.parts).filter(|p| p.flow);

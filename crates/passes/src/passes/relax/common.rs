@@ -1,7 +1,8 @@
-//! `relax-eliminate-common-subexpr`: what is computed again becomes another name for what was computed before.
+//! `relax-eliminate-common-subexpr`: what is computed again becomes another name for what was
+//! computed before.
 //!
-//! Branches see what was bound before them, functions only what they bind themselves, and behind a dataflow block only its
-//! outputs are known.
+//! Branches see what was bound before them, functions only what they bind themselves, and behind a
+//! dataflow block only its outputs are known.
 
 use std::hash::{Hash, Hasher};
 
@@ -56,7 +57,7 @@ enum Piece {
     Cast(TypeId),
 }
 
-/// What a value is made of; `None` where it is no plain value.
+/// Returns what a value is made of; `None` where it is no plain value.
 fn pieces(m: &Module, e: ExprId) -> Option<Vec<Piece>> {
     let (mut out, mut open) = (Vec::new(), vec![e]);
     while let Some(e) = open.pop() {

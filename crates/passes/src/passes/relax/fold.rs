@@ -1,4 +1,5 @@
-//! `relax-fold-constant`: calls of operators and of tensor programs on constants become their values.
+//! `relax-fold-constant`: calls of operators and of tensor programs on constants become their
+//! values.
 //!
 //! Names are canonical afterwards, and bindings that nothing needs are gone.
 
@@ -140,7 +141,7 @@ fn number(edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {
     Some(edit.constant(value, span))
 }
 
-/// What a tensor program makes of constants.
+/// Returns what a tensor program makes of constants.
 fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Option<ExprId> {
     let Expr::Call { args, .. } = edit.m.exprs[call] else {
         return None;

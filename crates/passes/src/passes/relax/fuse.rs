@@ -1,7 +1,8 @@
 //! `relax-fuse-ops`: calls of tensor programs that can be one kernel become a private function.
 //!
-//! What a program may be fused with is what its text says (`annotate-tir-op-pattern`), or what its loops show where it has
-//! no text. Bindings of a dataflow block are the nodes; what leaves the block is needed outside.
+//! What a program may be fused with is what its text says (`annotate-tir-op-pattern`), or what its
+//! loops show where it has no text. Bindings of a dataflow block are the nodes; what leaves the
+//! block is needed outside.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -89,7 +90,7 @@ impl Made {
     }
 }
 
-/// Whether a name stands for something.
+/// Returns whether a name stands for something.
 pub(super) fn taken(m: &Module, name: &str) -> bool {
     let kept = m
         .script
@@ -98,7 +99,7 @@ pub(super) fn taken(m: &Module, name: &str) -> bool {
     m.global(name).is_some() || kept
 }
 
-/// Whether a call is of a program that is text alone.
+/// Returns whether a call is of a program that is text alone.
 fn names_text(m: &Module, e: ExprId) -> bool {
     let Expr::Call { args, .. } = m.exprs[e] else {
         return false;
@@ -114,7 +115,8 @@ fn names_text(m: &Module, e: ExprId) -> bool {
 fn program(m: &Module, b: &Bind) -> Option<(Symbol, Vec<ExprId>)> {
     let e = b.expr()?;
     let tir = called_op(m, e).is_some_and(|d| {
-        // A program that is text alone is called as something outside is, by a name that the module has.
+        // A program that is text alone is called as something outside is, by a name that the module
+        // has.
         d.hooks.lowering == Lowering::CallTir
             || d.hooks.lowering == Lowering::CallDpsPacked && names_text(m, e)
     });
@@ -268,8 +270,8 @@ fn rebuilt(
     Some(emit(m, typing, part, root, of_group, made))
 }
 
-/// The bindings of a block, each group as a call of its function, at the place of its last binding or before the first
-/// use of what it gives.
+/// The bindings of a block, each group as a call of its function, at the place of its last binding
+/// or before the first use of what it gives.
 pub(super) fn emit(
     m: &mut Module,
     typing: &Typing,

@@ -1,5 +1,5 @@
-//! The text of a tensor program that is made of others, as TVM puts them together: the statements of each stay as they
-//! are said, on the buffers of the new one.
+//! The text of a tensor program that is made of others, as TVM puts them together: the statements
+//! of each stay as they are said, on the buffers of the new one.
 
 use relax_base::Symbol;
 use relax_infer::Typing;
@@ -44,8 +44,8 @@ pub(super) fn tensors(m: &Module, ty: TypeId) -> Option<Vec<(Vec<Dim>, relax_ten
     }
 }
 
-/// The program of a function of calls of programs with texts; `None` where it has more, or where a text is none that can
-/// be put behind another.
+/// The program of a function of calls of programs with texts; `None` where it has more, or where a
+/// text is none that can be put behind another.
 pub(super) fn merged(
     m: &Module,
     typing: &Typing,
@@ -162,9 +162,11 @@ struct Made<'m> {
     taken: FxHashSet<String>,
     dims: FxHashMap<DimVar, String>,
     of: FxHashMap<VarId, Place>,
-    /// The parameters' names, and what they are: the extents and the rest of a buffer, or the type of a number.
+    /// The parameters' names, and what they are: the extents and the rest of a buffer, or the type
+    /// of a number.
     params: Vec<(String, Result<Form, String>)>,
-    /// Buffers that are no parameters, in order: what follows `=`, or the extents and element type of a result.
+    /// Buffers that are no parameters, in order: what follows `=`, or the extents and element type
+    /// of a result.
     buffers: Vec<(String, Result<Form, String>)>,
     written: FxHashSet<String>,
     body: String,
@@ -225,7 +227,7 @@ impl Made<'_> {
         Some(())
     }
 
-    /// What an expression without calls of programs is.
+    /// Returns what an expression without calls of programs is.
     fn place(&mut self, e: ExprId) -> Option<Place> {
         let m = self.m;
         match &m.exprs[e] {
@@ -261,7 +263,7 @@ impl Made<'_> {
         }
     }
 
-    /// What a call does, and what it gives.
+    /// Returns what a call does, and what it gives.
     fn step(&mut self, call: Call<'_>, ty: TypeId) -> Option<Place> {
         let outs = tensors(self.m, ty)?;
         let mut args = Vec::with_capacity(call.args.len());
@@ -320,7 +322,7 @@ impl Made<'_> {
         }
     }
 
-    /// What stands for a parameter of a program, and for the symbols that it binds.
+    /// Returns what stands for a parameter of a program, and for the symbols that it binds.
     fn bind<'t>(
         &mut self,
         call: &Call<'t>,

@@ -1,8 +1,9 @@
 //! `fuse-tir`: a function that is one kernel (`Primitive`) becomes one tensor program.
 //!
-//! The programs that it calls are strung together; what passes between them is a buffer of the new program. Where all of
-//! them have texts the new one has a text too ([`fuse_text`]), which is all there is of it where loops over known extents
-//! do not say it: programs over symbols, several results, programs that change what they are given.
+//! The programs that it calls are strung together; what passes between them is a buffer of the new
+//! program. Where all of them have texts the new one has a text too ([`fuse_text`]), which is all
+//! there is of it where loops over known extents do not say it: programs over symbols, several
+//! results, programs that change what they are given.
 
 use std::sync::Arc;
 
@@ -119,7 +120,8 @@ fn unknown_results(m: &mut Module, typing: &Typing) -> FxHashSet<GlobalId> {
     open
 }
 
-/// The numbers that a shape stands for among arguments, none for other values; `None` where they are not known.
+/// The numbers that a shape stands for among arguments, none for other values; `None` where they
+/// are not known.
 fn numbers(m: &Module, ty: TypeId) -> Option<Vec<Dim>> {
     match &m.types[ty] {
         Type::Shape(Shape::Dims(dims)) => dims.iter().all(Dim::is_known).then(|| dims.to_vec()),

@@ -1,4 +1,5 @@
-//! Operators of Relax that are kept with their names: those by which TVM's lowering speaks of memory.
+//! Operators of Relax that are kept with their names: those by which TVM's lowering speaks of
+//! memory.
 
 use relax_base::{Span, Symbol};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, Module, TypeId};

@@ -1,6 +1,8 @@
-//! `kill-after-last-use`: blocks of memory, tensors and other objects end behind what uses them last.
+//! `kill-after-last-use`: blocks of memory, tensors and other objects end behind what uses them
+//! last.
 //!
-//! What a function returns does not end, nor what a dataflow block uses last: it has no effects. Names are canonical first.
+//! What a function returns does not end, nor what a dataflow block uses last: it has no effects.
+//! Names are canonical first.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -116,7 +118,7 @@ fn mentions(m: &Module, code: &Code, b: &Bind, out: &mut Vec<VarId>) {
     }
 }
 
-/// How what a binding makes ends; what lies in no register of its own does not.
+/// Returns how what a binding makes ends; what lies in no register of its own does not.
 fn kind(m: &Module, typing: &Typing, b: &Bind) -> Option<Kill> {
     let e = b.expr();
     if e.is_some_and(|e| matches!(m.exprs[e], Expr::Const(_))) {

@@ -1,7 +1,9 @@
-//! `relax-convert-layout`: convolutions and the like in other data layouts, and what follows them in a dataflow block.
+//! `relax-convert-layout`: convolutions and the like in other data layouts, and what follows them
+//! in a dataflow block.
 //!
-//! What an operator does with tensors in another order is what its entry says ([`relax_ops::LayoutFn`]). Values that
-//! leave the block, and operands of what can only work on them as they were written, are brought back.
+//! What an operator does with tensors in another order is what its entry says
+//! ([`relax_ops::LayoutFn`]). Values that leave the block, and operands of what can only work on
+//! them as they were written, are brought back.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -138,7 +140,8 @@ impl Rewriter<'_, '_> {
         std::mem::take(&mut self.binds)
     }
 
-    /// What a variable is bound to: a value in some orders, brought back where it has to stay as it was.
+    /// Returns what a variable is bound to: a value in some orders, brought back where it has to
+    /// stay as it was.
     fn bound(&mut self, var: VarId, value: ExprId, orders: Orders, stays: bool) -> ExprId {
         if orders.iter().all(Option::is_none) {
             return value;
@@ -182,7 +185,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// How the tensors of an operand stand.
+    /// Returns how the tensors of an operand stand.
     fn orders_of(&self, e: ExprId) -> Orders {
         match self.edit.m.exprs[e] {
             Expr::Var(v) => self.orders.get(&v).cloned().unwrap_or_default(),
@@ -257,7 +260,8 @@ impl Rewriter<'_, '_> {
         (self.edit.tuple(&fields, span), orders)
     }
 
-    /// A call on operands in other orders; `None` where it is to be made on operands as they were written.
+    /// A call on operands in other orders; `None` where it is to be made on operands as they were
+    /// written.
     fn call(&mut self, e: ExprId) -> Option<(ExprId, Orders)> {
         let call = self.edit.op_call(e)?;
         let rule = call.def.layout_rule()?;
@@ -317,7 +321,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Whether a call only moves elements, to a tensor of another rank.
+    /// Returns whether a call only moves elements, to a tensor of another rank.
     fn reshapes(&self, call: &OpCall, results: &[TypeId]) -> bool {
         let rank = |t: TypeId| Some(self.edit.m.types.as_tensor(t)?.shape.dims()?.len());
         let operand = call.args.first().and_then(|&a| rank(self.before(a)));

@@ -1,7 +1,7 @@
 //! `relax-lambda-lift`: functions inside of functions become private functions of the module.
 //!
-//! One that captures nothing is named where it was; another one takes what it captured behind its own parameters, and is
-//! made with `R.make_closure` and called with `R.invoke_pure_closure`.
+//! One that captures nothing is named where it was; another one takes what it captured behind its
+//! own parameters, and is made with `R.make_closure` and called with `R.invoke_pure_closure`.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -140,7 +140,7 @@ fn inside(code: &Code, body: usize) -> FxHashSet<usize> {
     seen
 }
 
-/// What a function uses of what stands around it, itself not counted.
+/// Returns what a function uses of what stands around it, itself not counted.
 fn captured(
     m: &Module,
     code: &Code,
@@ -171,7 +171,8 @@ fn captured(
     out
 }
 
-/// What a function's own calls of itself become: calls of the global, with what was captured.
+/// Returns what a function's own calls of itself become: calls of the global, with what was
+/// captured.
 fn own_calls(
     m: &mut Module,
     code: &mut Code,

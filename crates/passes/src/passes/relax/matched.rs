@@ -13,8 +13,8 @@ pub(super) struct Found {
     pub binds: Vec<usize>,
 }
 
-/// All matches: earlier patterns go first, then earlier bindings; each binding belongs to one match at most. What a match
-/// holds may be used outside of it, but not on the way to another part of it.
+/// All matches: earlier patterns go first, then earlier bindings; each binding belongs to one match
+/// at most. What a match holds may be used outside of it, but not on the way to another part of it.
 pub(super) fn matched(
     m: &mut Module,
     typing: &Typing,
@@ -117,7 +117,7 @@ impl Uses {
         uses
     }
 
-    /// Whether something besides the last of them is needed by others.
+    /// Returns whether something besides the last of them is needed by others.
     fn leaks(&self, binds: &[usize]) -> bool {
         let Some((_, inner)) = binds.split_last() else {
             return false;
@@ -128,7 +128,8 @@ impl Uses {
         })
     }
 
-    /// Whether what some bindings give is needed, by way of others, by some of them: one function of them could not be called.
+    /// Returns whether what some bindings give is needed, by way of others, by some of them: one
+    /// function of them could not be called.
     fn circle(&self, binds: &[usize], group: &[Option<usize>]) -> bool {
         let mut members: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         for (i, g) in group.iter().enumerate() {

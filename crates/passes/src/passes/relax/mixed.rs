@@ -1,8 +1,9 @@
-//! `relax-to-mixed-precision`: dataflow blocks compute in a narrower float where operators gain by it.
+//! `relax-to-mixed-precision`: dataflow blocks compute in a narrower float where operators gain by
+//! it.
 //!
-//! Products and convolutions take narrow operands and give `out-dtype`; what follows them is narrow where all of its operands
-//! are; other operators stay as they are. What only narrow operators use is narrowed once, where it is bound. Outputs keep
-//! their types.
+//! Products and convolutions take narrow operands and give `out-dtype`; what follows them is narrow
+//! where all of its operands are; other operators stay as they are. What only narrow operators use
+//! is narrowed once, where it is bound. Outputs keep their types.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -90,7 +91,7 @@ fn float(m: &Module, ty: TypeId) -> Option<DType> {
     matches!(dtype, DType::F16 | DType::F32).then_some(dtype)
 }
 
-/// How a call's operator takes part; `None` for calls of other things.
+/// Returns how a call's operator takes part; `None` for calls of other things.
 fn policy(m: &Module, e: ExprId) -> Option<Precision> {
     matches!(m.exprs[e], Expr::Call { .. }).then_some(())?;
     called_op(m, e).map(|d| match d.hooks.computable() {
@@ -481,7 +482,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Whether an argument is narrow, or can be: constants can.
+    /// Returns whether an argument is narrow, or can be: constants can.
     fn narrow(&self, e: ExprId) -> bool {
         match self.edit.m.exprs[e] {
             Expr::Tuple(list) => self.edit.m.list(list).iter().all(|&f| self.narrow(f)),

@@ -1,7 +1,9 @@
-//! `relax-combine-parallel-matmul`: products of one operand with several matrices become one product.
+//! `relax-combine-parallel-matmul`: products of one operand with several matrices become one
+//! product.
 //!
-//! The matrices stand side by side, the results are parts of the one result. Biases and an activation that all of them have
-//! are taken along. At most one matrix may have an unknown number of columns, and comes last.
+//! The matrices stand side by side, the results are parts of the one result. Biases and an
+//! activation that all of them have are taken along. At most one matrix may have an unknown number
+//! of columns, and comes last.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_ir::{AttrValue, Expr, ExprId, Type, VarId, VarStyle};
@@ -108,7 +110,7 @@ fn dims(edit: &Edit<'_>, e: ExprId) -> Option<Vec<relax_sym::Dim>> {
     edit.dims(e)
 }
 
-/// Whether two matrices can stand side by side.
+/// Returns whether two matrices can stand side by side.
 fn fits(edit: &Edit<'_>, a: ExprId, b: ExprId) -> bool {
     let (Some(x), Some(y)) = (dims(edit, a), dims(edit, b)) else {
         return false;

@@ -45,7 +45,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// How a program of that name takes part in fusion: as its text says, or as it is where there is no text.
+/// Returns how a program of that name takes part in fusion: as its text says, or as it is where
+/// there is no text.
 pub(super) fn of_item(m: &Module, name: Symbol) -> Fusion {
     if let Some(kept) = m.script.as_deref().and_then(|s| s.kept(name)) {
         return said(kept).unwrap_or(Fusion::Opaque);
@@ -104,7 +105,7 @@ fn with_attribute(text: &str, kind: Fusion) -> Option<String> {
     ))
 }
 
-/// Where the head of a function ends: behind the colon and the line.
+/// Returns where the head of a function ends: behind the colon and the line.
 fn end_of_head(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (i, c) in text.char_indices() {
@@ -121,7 +122,7 @@ fn end_of_head(text: &str) -> Option<usize> {
 /// An element that is read: of which buffer, where.
 type Load<'p> = (Buf, &'p [Ex]);
 
-/// How a program takes part in fusion: the least open way of its statements.
+/// Returns how a program takes part in fusion: the least open way of its statements.
 pub(crate) fn of_program(p: &Program) -> Fusion {
     let mut kind = Fusion::Elementwise;
     for stage in &p.stages {
@@ -309,7 +310,8 @@ fn uncast(mut e: &Ex) -> &Ex {
     e
 }
 
-/// Whether a statement adds a product of two elements, each of which serves several results.
+/// Returns whether a statement adds a product of two elements, each of which serves several
+/// results.
 fn sums_products(store: &Store<'_>) -> bool {
     let sum = store.value.map(|v| uncast(v).kind());
     let Some(ExKind::Binary(BinOp::Add, a, b)) = sum else {

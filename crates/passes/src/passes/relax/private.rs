@@ -6,7 +6,8 @@ use rustc_hash::FxHashMap;
 
 use crate::util::is_private;
 
-/// The private functions of a module that are only called, with the number of arguments that they take.
+/// The private functions of a module that are only called, with the number of arguments that they
+/// take.
 pub(super) fn only_called(m: &Module) -> Vec<GlobalId> {
     called_only(m, is_private)
 }

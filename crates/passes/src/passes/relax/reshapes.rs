@@ -1,7 +1,9 @@
-//! `rewrite-dataflow-reshape`: calls of tensor programs that only give a tensor another shape become `reshape`.
+//! `rewrite-dataflow-reshape`: calls of tensor programs that only give a tensor another shape
+//! become `reshape`.
 //!
-//! Only inside of dataflow blocks, where the result can share the memory of the operand; what leaves a block stays. Whether
-//! a program does no more is seen from the digits of its indices, or else found by running it on the numbers of the elements.
+//! Only inside of dataflow blocks, where the result can share the memory of the operand; what
+//! leaves a block stays. Whether a program does no more is seen from the digits of its indices, or
+//! else found by running it on the numbers of the elements.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, TypeId};
@@ -96,7 +98,7 @@ fn reshaped(edit: &mut Edit<'_>, b: &Bind, known: &mut Known) -> Option<ExprId> 
 
 type Extents = (Vec<i64>, DType);
 
-/// Whether a program copies its operand's elements in order.
+/// Returns whether a program copies its operand's elements in order.
 fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     let count: i64 = from.0.iter().product();
     let fits = from.1 == to.1 && count == to.0.iter().product() && (1..=MOST).contains(&count);
@@ -126,7 +128,8 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     })
 }
 
-/// A program that sets each element of its output once: what it reads for it, over loops with their extents.
+/// A program that sets each element of its output once: what it reads for it, over loops with their
+/// extents.
 struct Each<'p> {
     loops: Vec<(Var, i64)>,
     written: Vec<Ex>,
@@ -188,7 +191,7 @@ impl<'p> Each<'p> {
         (fits && each.writes_all(&to.0)).then_some(each)
     }
 
-    /// Whether each axis of the output has a loop over it.
+    /// Returns whether each axis of the output has a loop over it.
     fn writes_all(&self, to: &[i64]) -> bool {
         let mut open = self.loops.clone();
         let axes = self.written.iter().zip(to).all(|(e, n)| {
@@ -204,7 +207,7 @@ impl<'p> Each<'p> {
         axes && open.iter().all(|l| l.1 == 1)
     }
 
-    /// Whether the elements stay in order; nothing where that is not found out by looking.
+    /// Returns whether the elements stay in order; nothing where that is not found out by looking.
     fn in_order(&self, from: &Extents, to: &Extents) -> Option<bool> {
         if self.moves(from, to) {
             return Some(false);
@@ -217,7 +220,8 @@ impl<'p> Each<'p> {
         (read == written).then_some(true)
     }
 
-    /// Whether the last element, or the second one along an axis, is put elsewhere. This says no to most programs.
+    /// Returns whether the last element, or the second one along an axis, is put elsewhere. This
+    /// says no to most programs.
     fn moves(&self, from: &Extents, to: &Extents) -> bool {
         let mut points = vec![self.loops.iter().map(|l| l.1 - 1).collect::<Vec<i64>>()];
         for axis in (0..self.loops.len()).filter(|&a| self.loops[a].1 > 1) {
@@ -259,7 +263,7 @@ fn constant(e: &Ex, dims: &[(Var, i64)]) -> Option<i64> {
     substitute(e, &|v| known(v, dims)).as_int()
 }
 
-/// Whether every statement only moves an element.
+/// Returns whether every statement only moves an element.
 fn copies(program: &Program) -> bool {
     program.stages.iter().all(|stage| match stage {
         Stage::Compute(c) => c.reduce.is_none() && matches!(c.value.kind(), ExKind::Load(..)),

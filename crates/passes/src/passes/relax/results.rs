@@ -1,5 +1,5 @@
-//! What functions say that they give: where a pass of Relax made a function anew, and what its body gives is no case of
-//! that, the function says what its body gives.
+//! What functions say that they give: where a pass of Relax made a function anew, and what its body
+//! gives is no case of that, the function says what its body gives.
 
 use relax_infer::Typing;
 use relax_ir::{DTy, Expr, ExprId, Function, GlobalId, Module, Shape, Type, TypeId, TypeSubst};
@@ -45,7 +45,7 @@ fn result(m: &Module, typing: &Typing, body: ExprId) -> Option<TypeId> {
     }
 }
 
-/// Whether what is of one type is of the other as well.
+/// Returns whether what is of one type is of the other as well.
 fn is_case(m: &Module, found: TypeId, of: TypeId) -> bool {
     let mut open = vec![(found, of)];
     let mut seen = FxHashSet::default();

@@ -1,4 +1,5 @@
-//! The text of a tensor program, taken apart as far as putting it behind another needs, and what is written in such texts.
+//! The text of a tensor program, taken apart as far as putting it behind another needs, and what is
+//! written in such texts.
 
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -66,7 +67,8 @@ impl<'t> Item<'t> {
         }
         let begins = line.starts_with("for ") || line.starts_with("with T.sblock(");
         let root = line.starts_with("with T.sblock(\"root\")");
-        // What stands on several lines, or behind statements that are none of loops, goes on with its first line.
+        // What stands on several lines, or behind statements that are none of loops, goes on with
+        // its first line.
         (begins && !root && balanced(line)).then(|| self.body.push(line))
     }
 
@@ -77,7 +79,8 @@ impl<'t> Item<'t> {
     }
 }
 
-/// Where strings are in a text: `f` gets each piece, and whether it is one. What tells them apart is ASCII, so bytes do.
+/// Where strings are in a text: `f` gets each piece, and whether it is one. What tells them apart
+/// is ASCII, so bytes do.
 fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
     let (mut from, mut quote, mut escaped) = (0, None, false);
     for (i, &c) in text.as_bytes().iter().enumerate() {
@@ -99,7 +102,7 @@ fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
     f(&text[from..], quote.is_some());
 }
 
-/// How deep a text is in brackets behind each bracket and comma outside of strings.
+/// Returns how deep a text is in brackets behind each bracket and comma outside of strings.
 fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
     let (mut depth, mut at, mut on) = (0, 0, true);
     pieces(text, |piece, string| {
@@ -121,7 +124,7 @@ fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
     });
 }
 
-/// Where the bracket ends that a text begins with.
+/// Returns where the bracket ends that a text begins with.
 fn closing(text: &str) -> Option<usize> {
     let mut end = None;
     depths(text, |i, _, depth| {
@@ -131,7 +134,7 @@ fn closing(text: &str) -> Option<usize> {
     end
 }
 
-/// Whether each bracket ends.
+/// Returns whether each bracket ends.
 pub(super) fn balanced(text: &str) -> bool {
     let mut last = 0;
     depths(text, |_, _, depth| {
@@ -141,7 +144,7 @@ pub(super) fn balanced(text: &str) -> bool {
     last == 0
 }
 
-/// What commas separate.
+/// Returns what commas separate.
 pub(super) fn parts(text: &str) -> Vec<&str> {
     let (mut from, mut out) = (0, Vec::new());
     depths(text, |i, c, depth| {
@@ -160,7 +163,7 @@ fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// How far a text goes on with characters of words, or with others.
+/// Returns how far a text goes on with characters of words, or with others.
 fn run(text: &str, inside: bool) -> usize {
     let bytes = text.as_bytes();
     let ascii = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
@@ -177,7 +180,7 @@ fn run(text: &str, inside: bool) -> usize {
     }
 }
 
-/// Whether a text is one name, or one call.
+/// Returns whether a text is one name, or one call.
 pub(super) fn lone(text: &str) -> bool {
     let head = text.find(|c: char| !in_word(c) && c != '.');
     let head = head.unwrap_or(text.len());
@@ -186,8 +189,8 @@ pub(super) fn lone(text: &str) -> bool {
     head > 0 && (head == text.len() || call && closing(&text[head..]).is_some_and(whole))
 }
 
-/// The names in a piece of text that is no string: what is no field, no keyword of a call, and no number. `f` gets what
-/// stands between too.
+/// The names in a piece of text that is no string: what is no field, no keyword of a call, and no
+/// number. `f` gets what stands between too.
 fn names<'t>(piece: &'t str, before: char, mut f: impl FnMut(&'t str, bool)) {
     let (mut at, mut last) = (0, before);
     while at < piece.len() {
@@ -239,7 +242,8 @@ pub(super) fn renamed(text: &str, new: &FxHashMap<&str, String>) -> String {
     out
 }
 
-/// What a block reads or writes, with one region of each buffer: two parameters may be one now.
+/// Returns what a block reads or writes, with one region of each buffer: two parameters may be one
+/// now.
 pub(super) fn once_each(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
     for head in ["T.reads(", "T.writes("] {
@@ -255,8 +259,8 @@ pub(super) fn once_each(line: &str) -> String {
     line.to_owned()
 }
 
-/// A dimension in TVMScript, by what stands for its variables; `tir` says that integers have 64 bits in so many words.
-/// `None` for one that is not known.
+/// A dimension in TVMScript, by what stands for its variables; `tir` says that integers have 64
+/// bits in so many words. `None` for one that is not known.
 pub(super) fn dim_text(d: &Dim, names: &FxHashMap<DimVar, String>, tir: bool) -> Option<String> {
     let mut text = Text {
         names,

@@ -1,7 +1,8 @@
-//! `relax-dead-code-elimination`: bindings that nothing needs, and private functions that nothing calls.
+//! `relax-dead-code-elimination`: bindings that nothing needs, and private functions that nothing
+//! calls.
 //!
-//! What a module shows to others is public: functions that are not marked `private`, tensor programs whose text does not
-//! say so. A module that is no TVMScript keeps all of its functions.
+//! What a module shows to others is public: functions that are not marked `private`, tensor
+//! programs whose text does not say so. A module that is no TVMScript keeps all of its functions.
 
 use std::sync::Arc;
 
@@ -184,7 +185,7 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
     gone as u64
 }
 
-/// Whether the text of a function says that it is private: in a decorator, above the `def`.
+/// Returns whether the text of a function says that it is private: in a decorator, above the `def`.
 fn says_private(text: &str) -> bool {
     text.lines()
         .take_while(|l| !l.trim_start().starts_with("def "))

@@ -1,4 +1,5 @@
-//! `remove-unused-outputs`: private functions that give tuples give only the fields that are asked for.
+//! `remove-unused-outputs`: private functions that give tuples give only the fields that are asked
+//! for.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;

@@ -161,7 +161,7 @@ fn calls(
     changed
 }
 
-/// What a dimension variable of a parameter's type is in the type of an argument.
+/// Returns what a dimension variable of a parameter's type is in the type of an argument.
 fn extent(m: &Module, param: TypeId, arg: TypeId, d: DimVar) -> Option<Dim> {
     let mut open = vec![(param, arg)];
     while let Some((p, a)) = open.pop() {

@@ -1,9 +1,10 @@
 //! `relax-lower-shapes`: extents are what TVM's machine finds in the arguments of a function.
 //!
-//! Parameters are checked by calls of TVM's runtime (`vm.builtin.match_shape`), which note what symbols stand for in a
-//! tensor of numbers, the shape heap. A program of the module computes from these the extents that are made of symbols, and
-//! shapes in the body are made of the heap. A module with casts in it, with tensors that programs still give, or with
-//! numbers among the parameters is lowered as `lower-shapes` does it, with casts.
+//! Parameters are checked by calls of TVM's runtime (`vm.builtin.match_shape`), which note what
+//! symbols stand for in a tensor of numbers, the shape heap. A program of the module computes from
+//! these the extents that are made of symbols, and shapes in the body are made of the heap. A
+//! module with casts in it, with tensors that programs still give, or with numbers among the
+//! parameters is lowered as `lower-shapes` does it, with casts.
 
 use std::sync::Arc;
 
@@ -135,7 +136,8 @@ impl Known {
     }
 }
 
-/// Whether a function is one whose parameters say all of its symbols, and that only speaks of them in shapes.
+/// Returns whether a function is one whose parameters say all of its symbols, and that only speaks
+/// of them in shapes.
 fn fits(m: &Module, f: &Function) -> bool {
     let params: Option<Vec<Known>> = f.params.iter().map(|&p| Known::param(m, p)).collect();
     let Some(params) = params else {
@@ -186,7 +188,7 @@ struct Lower {
 }
 
 impl Lower {
-    /// How many checks there are.
+    /// Returns how many checks there are.
     fn function(
         m: &mut Module,
         name: Symbol,
@@ -262,7 +264,7 @@ impl Lower {
         lower.count + behind
     }
 
-    /// Where an extent stands on the heap.
+    /// Returns where an extent stands on the heap.
     fn slot(&mut self, d: &Dim) -> i64 {
         let at = self.slots.iter().position(|s| s == d);
         at.unwrap_or_else(|| {

@@ -1,13 +1,15 @@
-//! Contractions of two arrays: `c[i…] = sum over r… of a[i…, r…] * b[i…, r…]`, each array walked in even steps along
-//! every axis.
+//! Contractions of two arrays: `c[i…] = sum over r… of a[i…, r…] * b[i…, r…]`, each array walked in
+//! even steps along every axis.
 //!
-//! An axis along which only one operand moves is a row or a column of a matrix product, one along which both move
-//! belongs to the sum or, where the result moves too, counts products. So a convolution of any rank over padded data,
-//! transposed or grouped, an `einsum` and a batched product are the same: panels are packed by tables of offsets, which
-//! is unfolding where an operand's steps overlap. Operands that are not of the type that sums are made in are
-//! converted first, as whole arrays.
+//! An axis along which only one operand moves is a row or a column of a matrix product, one along
+//! which both move belongs to the sum or, where the result moves too, counts products. So a
+//! convolution of any rank over padded data, transposed or grouped, an `einsum` and a batched
+//! product are the same: panels are packed by tables of offsets, which is unfolding where an
+//! operand's steps overlap. Operands that are not of the type that sums are made in are converted
+//! first, as whole arrays.
 //!
-//! Each element is one chain of sums over pieces of the common axes, whatever the number of threads.
+//! Each element is one chain of sums over pieces of the common axes, whatever the number of
+//! threads.
 
 mod direct;
 mod packed;
@@ -42,7 +44,8 @@ c_structure! {
         pub c_type: i32,
         /// Extents of all axes.
         pub extents: *const i64,
-        /// Steps along all axes of `a`, then of `b`, then of the result: 0 where an axis is summed over.
+        /// Steps along all axes of `a`, then of `b`, then of the result: 0 where an axis is summed
+        /// over.
         pub steps: *const i64,
         /// The left operand's first element.
         pub a: *const c_void,
@@ -87,7 +90,8 @@ struct Operand<T> {
 }
 
 impl<T: Sum> Operand<T> {
-    /// Converts all that lies between the first and the last element that are read; `None` without memory.
+    /// Converts all that lies between the first and the last element that are read; `None` without
+    /// memory.
     unsafe fn new(
         context: &mut RxContext,
         kind: Kind,
@@ -210,8 +214,8 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
     })
 }
 
-/// Whether a product of integers is packed, and of numbers so small that sums of float64 are exact: few processors
-/// multiply 64 bits in vectors as quickly.
+/// Returns whether a product of integers is packed, and of numbers so small that sums of float64
+/// are exact: few processors multiply 64 bits in vectors as quickly.
 unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool {
     let extents = [&plan.rows, &plan.columns, &plan.summed].map(|axes| plan::count(axes));
     // Each operand is looked through, and copied.
@@ -247,8 +251,8 @@ unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool
 /// A contraction. Integer sums wrap in the result's type.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its array; the result overlaps no operand, and each of its elements
-/// is named once.
+/// Every element that extents and steps name lies in its array; the result overlaps no operand, and
+/// each of its elements is named once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_contract(ctx: *mut RxContext, contract: *const RxContract) -> i32 {
     guard(ctx, |context| {

@@ -1,8 +1,8 @@
 //! Convolutions with few pixels: output channels run along the vectors, pixels across them.
 //!
-//! Products of the weight with an image have the pixels along vectors, and 49 pixels fill three vectors and one
-//! lane of a fourth. With the sides exchanged a tile is up to eight pixels, however many there are, by three vectors of
-//! output channels, and turned over when it is stored.
+//! Products of the weight with an image have the pixels along vectors, and 49 pixels fill three
+//! vectors and one lane of a fourth. With the sides exchanged a tile is up to eight pixels, however
+//! many there are, by three vectors of output channels, and turned over when it is stored.
 
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::RxContext;
@@ -12,16 +12,19 @@ use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
-/// Longest piece of the common axis: so much of the weight of [`WIDE`] channels stays in the second cache.
+/// Longest piece of the common axis: so much of the weight of [`WIDE`] channels stays in the second
+/// cache.
 pub(super) const DEEP: usize = 2048;
-/// Output channels whose weights are read by all pixels before the next ones: three vectors of the widest.
+/// Output channels whose weights are read by all pixels before the next ones: three vectors of the
+/// widest.
 const WIDE: usize = 3 * COLS;
 /// What turning over an output costs, in multiplications of one lane.
 const TURN: usize = 8;
 /// What fetching an input from its own place costs, in the same.
 const FETCH: usize = 32;
 
-/// Whether this way is faster than with pixels along vectors, by the lanes of both and what only this one does.
+/// Returns whether this way is faster than with pixels along vectors, by the lanes of both and what
+/// only this one does.
 pub(super) fn pays(s: &Sizes) -> bool {
     let pixels = s.oh * s.ow;
     if s.nhwc || s.groups != 1 || s.o < COLS || s.k == 0 {
@@ -44,8 +47,8 @@ fn high(pixels: usize) -> usize {
     pixels.div_ceil(pixels.div_ceil(ROWS))
 }
 
-/// Packs the inputs of `count` pixels from `first` on: for each channel and place of the window a line of [`ROWS`]
-/// floats, of which the first `count` are written.
+/// Packs the inputs of `count` pixels from `first` on: for each channel and place of the window a
+/// line of [`ROWS`] floats, of which the first `count` are written.
 #[inline(always)]
 unsafe fn panel<S: Simd>(s: &Sizes, x: *const f32, first: usize, count: usize, out: *mut f32) {
     let (plane, taps) = (s.h * s.w, s.kh * s.kw);

@@ -1,4 +1,5 @@
-//! The output's pixels in blocks: what a thread takes at a time, and the memory that it needs for that.
+//! The output's pixels in blocks: what a thread takes at a time, and the memory that it needs for
+//! that.
 
 use super::rows::{self, block};
 use super::{KC, RxConv2dF32, Sizes, Way, unfolded};
@@ -7,7 +8,8 @@ use crate::kernels::simd::dispatch;
 
 /// Pixels of a block.
 const PIXELS: usize = 192;
-/// Floats of an unfolded block that may have more pixels than that, so that fewer rows of the image are read twice.
+/// Floats of an unfolded block that may have more pixels than that, so that fewer rows of the image
+/// are read twice.
 const BLOCK: usize = 32 << 10;
 
 /// Some pixels of one group of one image.
@@ -24,12 +26,13 @@ pub(super) struct Task {
 pub(super) struct Blocks {
     /// Pixels of a block.
     each: usize,
-    /// Pixels that are cut into blocks on their own: an image, or a row that is too long for a block.
+    /// Pixels that are cut into blocks on their own: an image, or a row that is too long for a
+    /// block.
     span: usize,
     /// Blocks of an image.
     pub count: usize,
-    /// Floats of the unfolded block, and of the padded channels that it comes from. Where nothing is unfolded, of the
-    /// runs' starts instead of the block.
+    /// Floats of the unfolded block, and of the padded channels that it comes from. Where nothing
+    /// is unfolded, of the runs' starts instead of the block.
     room: (usize, usize),
     /// Where the rows of a padded copy are read without unfolding, whether they are joined.
     rows: Option<bool>,
@@ -99,8 +102,8 @@ impl Blocks {
     /// A block's pixels.
     ///
     /// # Safety
-    /// As `rx_conv2d_f32`, with the task of this convolution, a weight that is packed for its way, and room for
-    /// [`Blocks::floats`].
+    /// As `rx_conv2d_f32`, with the task of this convolution, a weight that is packed for its way,
+    /// and room for [`Blocks::floats`].
     pub unsafe fn run(
         &self,
         v: &RxConv2dF32,

@@ -148,7 +148,7 @@ enum Way {
     Across,
 }
 
-/// Whether a convolution of float32 goes by Winograd, for models of what it costs.
+/// Returns whether a convolution of float32 goes by Winograd, for models of what it costs.
 pub fn filters_minimally(sizes: &RxConv2dSizes, layout: i32) -> bool {
     Sizes::of(sizes, layout).is_some_and(|s| s.way() == Way::Winograd)
 }
@@ -210,13 +210,14 @@ impl Sizes {
         Way::Unfold
     }
 
-    /// Whether each output reads the one pixel at its own place.
+    /// Returns whether each output reads the one pixel at its own place.
     fn as_it_lies(&self) -> bool {
         let one = (self.kh, self.kw, self.sh, self.sw, self.pt, self.pl) == (1, 1, 1, 1, 0, 0);
         one && (self.oh, self.ow) == (self.h, self.w)
     }
 
-    /// Whether each element of the output is written once, not a piece of its sum after the other.
+    /// Returns whether each element of the output is written once, not a piece of its sum after the
+    /// other.
     fn once(&self) -> bool {
         match self.way() {
             Way::Winograd | Way::Depthwise | Way::Rows => true,
@@ -239,7 +240,8 @@ impl Sizes {
     }
 
     /// With channels first and steps to the right of more than one, unfolding reads a padded
-    /// copy, in which neighbouring outputs have neighbouring inputs: for some output rows, the copy's form.
+    /// copy, in which neighbouring outputs have neighbouring inputs: for some output rows, the
+    /// copy's form.
     fn padded(&self, rows: std::ops::Range<usize>) -> Option<Padded> {
         let worth = !self.nhwc && self.sw > 1 && self.kh * self.kw > 1;
         let window = self.window();
@@ -484,8 +486,8 @@ unsafe fn pointwise(
     0
 }
 
-/// A convolution whose output takes the place of the residual, which it would write over too early: the residual is
-/// copied first.
+/// A convolution whose output takes the place of the residual, which it would write over too early:
+/// the residual is copied first.
 unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let floats = s.n * s.o * s.oh * s.ow;
     let Some(copy) = Scratch::new(context, floats * 4) else {
@@ -501,7 +503,8 @@ unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -
     }
 }
 
-/// Whether a convolution may write over its residual at no cost, because it writes each element of its output once.
+/// Returns whether a convolution may write over its residual at no cost, because it writes each
+/// element of its output once.
 pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
     Sizes::of(sizes, layout).is_some_and(|s| s.once())
 }
@@ -509,7 +512,8 @@ pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
 /// A convolution.
 ///
 /// # Safety
-/// The arrays are as large as the sizes say, and the output overlaps nothing but the residual, whose place it may take.
+/// The arrays are as large as the sizes say, and the output overlaps nothing but the residual,
+/// whose place it may take.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2dF32) -> i32 {
     guard(ctx, |context| {

@@ -1,8 +1,8 @@
 //! A convolution whose output is pooled before it leaves the cache.
 //!
-//! Rows of the convolution are made for some rows of the pooling at a time, in memory of the worker that
-//! pools them. Windows that overlap need rows of the strip before, which stay: a worker that takes
-//! strips one after the other computes each row once. The output of the convolution, with a
+//! Rows of the convolution are made for some rows of the pooling at a time, in memory of the worker
+//! that pools them. Windows that overlap need rows of the strip before, which stay: a worker that
+//! takes strips one after the other computes each row once. The output of the convolution, with a
 //! network's first layer the largest tensor of all, is never as a whole in memory.
 
 use super::blocks::Blocks;
@@ -95,7 +95,8 @@ impl Both<'_> {
         let (s, p) = (&self.s, self.p);
         let plane = self.strips.high * s.ow;
         let mut held = 0..0;
-        // SAFETY: the callers' promise; a strip has room for the rows that its part of the pooling reads.
+        // SAFETY: the callers' promise; a strip has room for the rows that its part of the pooling
+        // reads.
         unsafe {
             let unfold_room = room.add(self.strip);
             let channel = unfold_room.add(self.unfolded);
@@ -132,7 +133,8 @@ impl Both<'_> {
         }
     }
 
-    /// The pooling of all channels of a strip, which lie `x.1` floats apart, and their results `y.1`.
+    /// The pooling of all channels of a strip, which lie `x.1` floats apart, and their results
+    /// `y.1`.
     unsafe fn pool(
         &self,
         p: &RxPool2dF32,
@@ -257,10 +259,11 @@ unsafe fn whole(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i3
     }
 }
 
-/// A convolution and a pooling of its output. The convolution's `y` and the pooling's `x` are not read.
+/// A convolution and a pooling of its output. The convolution's `y` and the pooling's `x` are not
+/// read.
 ///
-/// Strip by strip with channels first where the convolution's weight comes packed and it unfolds its image (`Way`);
-/// elsewhere one after the other.
+/// Strip by strip with channels first where the convolution's weight comes packed and it unfolds
+/// its image (`Way`); elsewhere one after the other.
 ///
 /// # Safety
 /// As [`rx_conv2d_f32`] and [`rx_pool2d_f32`].

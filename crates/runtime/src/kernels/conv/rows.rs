@@ -1,12 +1,14 @@
 //! Convolutions whose products read the rows of a padded copy as they lie.
 //!
-//! Unfolding writes each input as often as the window has places, and with few output channels that takes as long as
-//! the products. Here the inputs of the neighbouring outputs of a row are neighbours in a padded copy, so a tile reads
-//! them there: for each place of the window channel after channel, or, with few channels, for each row of a channel's
-//! window its places one after the other. The weight is packed in that order.
+//! Unfolding writes each input as often as the window has places, and with few output channels that
+//! takes as long as the products. Here the inputs of the neighbouring outputs of a row are
+//! neighbours in a padded copy, so a tile reads them there: for each place of the window channel
+//! after channel, or, with few channels, for each row of a channel's window its places one after
+//! the other. The weight is packed in that order.
 //!
-//! Rows fill vectors badly where they are short. With steps of one the rows of the copy are then read as one long row,
-//! with sums at the ends of rows that nobody wants: all go to memory first, and from there those that are wanted.
+//! Rows fill vectors badly where they are short. With steps of one the rows of the copy are then
+//! read as one long row, with sums at the ends of rows that nobody wants: all go to memory first,
+//! and from there those that are wanted.
 
 use super::blocks::Task;
 use super::{RxConv2dF32, Sizes};
@@ -30,7 +32,8 @@ const PLACE: usize = 16;
 /// Columns of a piece of a row that is too long for a block: whole tiles of all processors.
 const PIECE: usize = 48;
 
-/// Whether this way is faster than unfolding, by the lanes that stay empty at the ends of rows.
+/// Returns whether this way is faster than unfolding, by the lanes that stay empty at the ends of
+/// rows.
 pub(super) fn pays(s: &Sizes) -> bool {
     let taps = s.kh * s.kw;
     if s.nhwc || taps <= 1 || s.cg == 0 || s.oh * s.ow == 0 || s.og.saturating_mul(s.k) > WEIGHT {
@@ -42,8 +45,8 @@ pub(super) fn pays(s: &Sizes) -> bool {
     fits && cost(s, 8).0 <= unfolded && cost(s, COLS).0 <= unfolded * 4.0 / 3.0
 }
 
-/// What the sums of a group cost with vectors of so many lanes, in multiplications of one lane, and whether rows are
-/// joined.
+/// Returns what the sums of a group cost with vectors of so many lanes, in multiplications of one
+/// lane, and whether rows are joined.
 fn cost(s: &Sizes, lanes: usize) -> (f64, bool) {
     let sum = s.og.next_multiple_of(4) as f64 * s.k as f64;
     let each = match s.ow < NARROW {
@@ -59,7 +62,7 @@ fn cost(s: &Sizes, lanes: usize) -> (f64, bool) {
     (each.min(joined), joined < each)
 }
 
-/// Whether the rows of blocks are joined.
+/// Returns whether the rows of blocks are joined.
 pub(super) fn joins(s: &Sizes) -> bool {
     cost(s, 8).1
 }
@@ -69,7 +72,7 @@ fn joined(copy: &Padded, high: usize, wide: usize) -> usize {
     (high - 1) * copy.row + wide
 }
 
-/// Whether the places of a row of the window follow each other, and not channels.
+/// Returns whether the places of a row of the window follow each other, and not channels.
 fn along(s: &Sizes) -> bool {
     s.sw == 1 && s.kw > s.cg
 }
@@ -174,7 +177,8 @@ pub(super) unsafe fn block<S: Simd>(
     let padded = copy(s, rows, columns);
     let plane = padded.floats();
     let (deep, count) = runs(s);
-    // SAFETY: the caller's promise: a block's copies have room, and vectors end within a copy's slack.
+    // SAFETY: the caller's promise: a block's copies have room, and vectors end within a copy's
+    // slack.
     unsafe {
         let (starts, copies) = (scratch.cast::<usize>(), scratch.add(room));
         std::ptr::write_bytes(copies, 0, s.cg * plane);
@@ -218,8 +222,8 @@ pub(super) unsafe fn block<S: Simd>(
     }
 }
 
-/// Takes the sums of joined rows to their places: of `channels.0` lines that lie `channels.1` floats apart, `rows.0`
-/// rows of `rows.2` that lie `rows.1` apart.
+/// Takes the sums of joined rows to their places: of `channels.0` lines that lie `channels.1`
+/// floats apart, `rows.0` rows of `rows.2` that lie `rows.1` apart.
 #[inline(always)]
 unsafe fn place<S: Simd>(
     target: &Target,

@@ -1,16 +1,16 @@
 //! Windows of 3 by 3 with step 1 by Winograd: F(4×4, 3×3) of Lavin and Gray, "Fast Algorithms
 //! for Convolutional Neural Networks", 2015.
 //!
-//! Tiles of 4 by 4 outputs, each from 6 by 6 inputs. Input and weight are transformed so that one tile
-//! takes 36 multiplications for each pair of channels instead of 144; over channels these are 36
-//! products of matrices. The transforms' sums cost a few bits: errors are some ten times those of a
-//! plain sum of products.
+//! Tiles of 4 by 4 outputs, each from 6 by 6 inputs. Input and weight are transformed so that one
+//! tile takes 36 multiplications for each pair of channels instead of 144; over channels these are
+//! 36 products of matrices. The transforms' sums cost a few bits: errors are some ten times those
+//! of a plain sum of products.
 //!
-//! A transformed weight is four times as large as the weight. It is never kept: the weight lies packed in the
-//! order in which vectors transform it, and the few output channels that are worked on are transformed into the
-//! second cache, where all tiles of a block meet them. Reading a quarter of the memory pays for that.
-//! With many tiles, tiles are the columns of the products and output channels their rows; with few tiles it is
-//! the other way around, so that vectors are full.
+//! A transformed weight is four times as large as the weight. It is never kept: the weight lies
+//! packed in the order in which vectors transform it, and the few output channels that are worked
+//! on are transformed into the second cache, where all tiles of a block meet them. Reading a
+//! quarter of the memory pays for that. With many tiles, tiles are the columns of the products and
+//! output channels their rows; with few tiles it is the other way around, so that vectors are full.
 #![allow(clippy::needless_range_loop)] // Indices keep vectors out of memory; closures would not be inlined.
 
 use super::{RxConv2dF32, Sizes};
@@ -52,7 +52,7 @@ fn tiles(s: &Sizes) -> (usize, usize) {
     (s.oh.div_ceil(OUT), s.ow.div_ceil(OUT))
 }
 
-/// Whether tiles are the rows of the products.
+/// Returns whether tiles are the rows of the products.
 fn few(s: &Sizes) -> bool {
     let (rows, columns) = tiles(s);
     rows * columns <= FEW
@@ -63,10 +63,10 @@ fn panel(s: &Sizes) -> usize {
     if few(s) { COLS } else { ROWS }
 }
 
-/// Whether this way is the faster one, by what both cost for a pair of channels, in multiplications of one lane:
-/// 36 for each tile, with lanes that stay empty, and the transforms of weight, inputs and outputs, which were
-/// measured beside the nine for each output of a plain sum. From fewer than 16 channels or to fewer than 32 the
-/// gain is not sure, and plain sums round less.
+/// Returns whether this way is the faster one, by what both cost for a pair of channels, in
+/// multiplications of one lane: 36 for each tile, with lanes that stay empty, and the transforms of
+/// weight, inputs and outputs, which were measured beside the nine for each output of a plain sum.
+/// From fewer than 16 channels or to fewer than 32 the gain is not sure, and plain sums round less.
 pub(super) fn pays(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups) == (3, 3, 1, 1, 1, 1, 1);
     if !plain || s.nhwc || s.c < 16 || s.o < 32 {
@@ -92,8 +92,8 @@ pub(super) fn packed(s: &Sizes) -> usize {
     s.o.next_multiple_of(panel(s)) * s.c.next_multiple_of(together) * TAPS
 }
 
-/// The weight in panels of output channels: for each channel (or pair of channels, where a panel has
-/// 8) the nine places of the window, a line of 16 floats each. What is missing is 0.
+/// The weight in panels of output channels: for each channel (or pair of channels, where a panel
+/// has 8) the nine places of the window, a line of 16 floats each. What is missing is 0.
 pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
     let panel = panel(s);
     let together = LINE / panel;
@@ -179,8 +179,8 @@ unsafe fn output<S: Simd>(m: [S; IN]) -> [S; OUT] {
     }
 }
 
-/// Matrices of so many floats are written side by side: a line further apart, they do not fall on the same
-/// few places of the first cache.
+/// Matrices of so many floats are written side by side: a line further apart, they do not fall on
+/// the same few places of the first cache.
 fn apart(floats: usize) -> usize {
     floats.next_multiple_of(COLS) + COLS
 }
@@ -202,8 +202,8 @@ struct Plan {
     panel: usize,
     /// Output channels whose weights are transformed together.
     group: usize,
-    /// Input channels whose weights are transformed together; a function of the sizes alone, so that threads do
-    /// not change sums.
+    /// Input channels whose weights are transformed together; a function of the sizes alone, so
+    /// that threads do not change sums.
     deep: usize,
     padded: Padded,
 }
@@ -215,7 +215,8 @@ impl Plan {
         (INPUTS / (PARTS * s.c * columns).max(1)).clamp(1, rows.max(1))
     }
 
-    /// Tile rows of a block: of those whose transformed inputs fit, the fewest that cost about as little as any.
+    /// Tile rows of a block: of those whose transformed inputs fit, the fewest that cost about as
+    /// little as any.
     fn high(s: &Sizes) -> usize {
         let most = Self::most(s);
         let costs = (1..=most).map(|high| Self::cost(s, high));
@@ -225,8 +226,8 @@ impl Plan {
             .unwrap_or(most)
     }
 
-    /// What products and transforms of the weight cost for a pair of channels with blocks of some tile rows, in
-    /// multiplications of one lane.
+    /// Returns what products and transforms of the weight cost for a pair of channels with blocks
+    /// of some tile rows, in multiplications of one lane.
     fn cost(s: &Sizes, high: usize) -> f64 {
         let (rows, columns) = tiles(s);
         let lanes = |rows: usize| match few(s) {
@@ -238,7 +239,8 @@ impl Plan {
         PARTS as f64 * lanes as f64 + TRANSFORM * blocks as f64
     }
 
-    /// `high`: tile rows of a block. `share`: how many threads work on the output channels of a block.
+    /// `high`: tile rows of a block. `share`: how many threads work on the output channels of a
+    /// block.
     fn of(s: &Sizes, high: usize, share: usize) -> Self {
         let (rows, columns) = tiles(s);
         let (few, panel) = (few(s), panel(s));
@@ -294,14 +296,14 @@ impl Plan {
         apart(self.group * self.wide)
     }
 
-    /// Floats of a thread: transformed weights and sums (with what vectors read past the end), or a padded
-    /// channel.
+    /// Floats of a thread: transformed weights and sums (with what vectors read past the end), or a
+    /// padded channel.
     fn room(&self) -> usize {
         (PARTS * (self.part() + self.sums()) + COLS).max(self.channel())
     }
 }
 
-/// What tile rows from `first` on read of the image: the padding above moves with them.
+/// Returns what tile rows from `first` on read of the image: the padding above moves with them.
 fn window(s: &Sizes, first: usize, rows: usize) -> Window {
     Window {
         image: (s.h, s.w),
@@ -328,8 +330,8 @@ struct Rooms {
     room: *mut f32,
 }
 
-/// The transformed inputs of some channels. A matrix of them has, for each panel of tiles, a row for each
-/// channel.
+/// The transformed inputs of some channels. A matrix of them has, for each panel of tiles, a row
+/// for each channel.
 #[inline(always)]
 unsafe fn inputs<S: Simd>(
     v: &RxConv2dF32,
@@ -378,7 +380,8 @@ unsafe fn inputs<S: Simd>(
                     for i in 0..IN {
                         parts[i] = input(half[i]);
                     }
-                    // Lanes behind the last tile are those of the next row's tiles, which come after these.
+                    // Lanes behind the last tile are those of the next row's tiles, which come
+                    // after these.
                     if lane + S::LANES <= unit {
                         for i in 0..IN {
                             for j in 0..IN {
@@ -411,8 +414,8 @@ unsafe fn inputs<S: Simd>(
     }
 }
 
-/// The transformed weights of a group of output channels from `first` on, for some input channels: matrices of
-/// panels, with a row for each channel.
+/// The transformed weights of a group of output channels from `first` on, for some input channels:
+/// matrices of panels, with a row for each channel.
 #[inline(always)]
 unsafe fn transform<S: Simd>(
     s: &Sizes,
@@ -551,7 +554,8 @@ unsafe fn outputs<S: Simd>(
     }
 }
 
-/// The four rows of four outputs of a vector's tiles, from their sums in matrices that lie `step` apart.
+/// The four rows of four outputs of a vector's tiles, from their sums in matrices that lie `step`
+/// apart.
 #[inline(always)]
 unsafe fn lines<S: Simd>(from: *const f32, step: usize) -> [[S; OUT]; OUT] {
     // SAFETY: the callers' promise.
@@ -575,8 +579,8 @@ unsafe fn lines<S: Simd>(from: *const f32, step: usize) -> [[S; OUT]; OUT] {
     }
 }
 
-/// A convolution whose weight was packed by [`pack`]. With many blocks each thread takes whole ones; with few,
-/// all threads transform a block's inputs, and then each takes output channels.
+/// A convolution whose weight was packed by [`pack`]. With many blocks each thread takes whole
+/// ones; with few, all threads transform a block's inputs, and then each takes output channels.
 pub(super) unsafe fn run(
     context: &mut RxContext,
     v: &RxConv2dF32,

@@ -63,13 +63,13 @@ impl Default for RxEpilogue {
 }
 
 impl RxEpilogue {
-    /// Whether there is an activation.
+    /// Returns whether there is an activation.
     #[inline(always)]
     pub(crate) fn activates(&self) -> bool {
         self.activation != Activation::None as i32
     }
 
-    /// Whether bias and scale have a number for every row.
+    /// Returns whether bias and scale have a number for every row.
     #[inline(always)]
     pub(crate) fn by_row(&self) -> bool {
         self.bias_axis == BiasAxis::Row as i32
@@ -84,7 +84,8 @@ impl RxEpilogue {
         }
     }
 
-    /// A number within bounds, as the vectors bound it (`a > b ? a : b`): a NaN becomes the lower one.
+    /// A number within bounds, as the vectors bound it (`a > b ? a : b`): a NaN becomes the lower
+    /// one.
     #[inline(always)]
     pub fn bound(x: f32, (lo, hi): (f32, f32)) -> f32 {
         let x = if x > lo { x } else { lo };
@@ -117,8 +118,9 @@ pub struct Target {
     pub ld: usize,
     /// Adds to the old contents.
     pub accumulate: bool,
-    /// The tile's rows are the result's columns: an element of tile row `i` and column `j` goes to `c[j * ld + i]`, its
-    /// residual comes from `residual[j * residual_ld + i]`, and `bias_axis` is 1.
+    /// The tile's rows are the result's columns: an element of tile row `i` and column `j` goes to
+    /// `c[j * ld + i]`, its residual comes from `residual[j * residual_ld + i]`, and `bias_axis` is
+    /// 1.
     pub across: bool,
     /// What else happens; with `bias` and `residual` at the tile's first element. `None` while
     /// sums are not complete.
@@ -162,8 +164,8 @@ impl Target {
         self.epilogue.is_none()
     }
 
-    /// The bias and the bounds, where nothing else is to be done than to add the one and to keep within the others: what
-    /// sums in registers can have done to them before they are stored.
+    /// The bias and the bounds, where nothing else is to be done than to add the one and to keep
+    /// within the others: what sums in registers can have done to them before they are stored.
     #[inline(always)]
     pub fn bias_only(&self) -> Option<(Bias, Option<(f32, f32)>)> {
         let e = self.epilogue.as_ref()?;
@@ -235,7 +237,8 @@ impl Target {
     /// As [`Target::finish`] for a target whose rows and columns are exchanged.
     ///
     /// # Safety
-    /// As [`Target::finish`], with at most [`ROWS`] rows and eight vectors of the instruction set in use.
+    /// As [`Target::finish`], with at most [`ROWS`] rows and eight vectors of the instruction set
+    /// in use.
     pub unsafe fn finish_across(
         &self,
         tile: *const f32,

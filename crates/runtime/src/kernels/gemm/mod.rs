@@ -30,7 +30,8 @@ const NC: usize = 480;
 const MC: usize = 2048;
 /// Below this many multiplications a product stays on one thread.
 const SMALL: usize = 1 << 19;
-/// The same for few rows: memory is the limit then, and every thread's part of B stays in its own cache.
+/// The same for few rows: memory is the limit then, and every thread's part of B stays in its own
+/// cache.
 const SMALL_FEW: usize = 1 << 17;
 /// Up to this many rows, products with a B that is not packed read it as it lies.
 pub(crate) const FEW_ROWS: usize = 4;
@@ -108,7 +109,7 @@ pub(crate) enum Way {
 }
 
 impl RxGemmF32 {
-    /// How this product reads its operands.
+    /// Returns how this product reads its operands.
     pub(crate) fn way(&self) -> Way {
         if !self.b_packed.is_null() {
             return Way::Packed;
@@ -263,8 +264,8 @@ pub(crate) fn even_piece(rest: usize, limit: usize, unit: usize) -> usize {
     rest.div_ceil(rest.div_ceil(limit)).next_multiple_of(unit)
 }
 
-/// All tiles of a block. Tiles are most of the kernels' code: they are there once for each instruction set,
-/// not once for each kernel that multiplies matrices.
+/// All tiles of a block. Tiles are most of the kernels' code: they are there once for each
+/// instruction set, not once for each kernel that multiplies matrices.
 #[inline(never)]
 pub(crate) unsafe fn block(
     m: usize,
@@ -345,9 +346,9 @@ unsafe fn tiles<S: Simd>(
     }
 }
 
-/// One row: A and B are read as they lie, in the order of sums of [`blocks`]. Where products with the same weight
-/// follow each other, every other one goes `backwards`: it begins with what the last one left in the caches, of which a
-/// weight that does not fit would otherwise find nothing.
+/// One row: A and B are read as they lie, in the order of sums of [`blocks`]. Where products with
+/// the same weight follow each other, every other one goes `backwards`: it begins with what the
+/// last one left in the caches, of which a weight that does not fit would otherwise find nothing.
 #[inline(always)]
 unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
     let (n, k) = (g.n as usize, g.k as usize);
@@ -438,7 +439,7 @@ unsafe fn dot4<S: Simd>(k: usize, a: *const f32, b: *const f32, step: isize) -> 
     }
 }
 
-/// How many parts along rows and columns a product is cut into for `threads`.
+/// Returns how many parts along rows and columns a product is cut into for `threads`.
 fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
     let (m, n) = (g.m as usize, g.n as usize);
     let (row_units, column_units) = (m.div_ceil(ROWS), n.div_ceil(3 * COLS));

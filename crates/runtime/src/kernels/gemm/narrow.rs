@@ -1,7 +1,7 @@
 //! Products with one column: rows run along the vectors.
 //!
-//! A panel of A has eight rows side by side, so a vector of them times a number of B are eight sums at once, where a
-//! tile of one column would leave all lanes but one empty.
+//! A panel of A has eight rows side by side, so a vector of them times a number of B are eight sums
+//! at once, where a tile of one column would leave all lanes but one empty.
 
 use super::epilogue::Target;
 use super::tile::{Columns, ROWS};
@@ -10,7 +10,8 @@ use crate::kernels::simd::square::Turning;
 /// Panels that are read together, so that sums need not wait for each other.
 const PANELS: usize = 8;
 
-/// The whole column: `m` rows in panels that lie `panel` floats apart, each sum a chain over `k` steps of each run.
+/// The whole column: `m` rows in panels that lie `panel` floats apart, each sum a chain over `k`
+/// steps of each run.
 ///
 /// # Safety
 /// As for `block`, with one column.

@@ -1,6 +1,7 @@
 //! Matrix products of the other element types, by one simple scheme: rows of B are added, scaled,
-//! to rows of a block of sums, which compilers turn into vector code for each instruction set. Products
-//! of small integers go their own way (`kernels::integer`) where their operands fit 16 bits.
+//! to rows of a block of sums, which compilers turn into vector code for each instruction set.
+//! Products of small integers go their own way (`kernels::integer`) where their operands fit 16
+//! bits.
 
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
@@ -80,7 +81,8 @@ c_structure! {
 }
 
 impl RxGemmI32 {
-    /// The product of operands without zero points as a contraction, which takes elements of all 32 bits.
+    /// The product of operands without zero points as a contraction, which takes elements of all 32
+    /// bits.
     unsafe fn contracted(&self, context: &mut RxContext) -> i32 {
         let g = &self.gemm;
         let extents = [g.m, g.n, g.k];

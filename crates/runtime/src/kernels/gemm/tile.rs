@@ -65,8 +65,8 @@ impl Columns {
 
 /// Sums `k` steps, of each run of B's rows, of `MR` rows by `NV` vectors.
 ///
-/// `a` is a place in a panel of A, `step` floats from one step to the next (8, or a row's own). `columns` of the
-/// target's columns are wanted, at most `NV * LANES`; all of the vectors are read.
+/// `a` is a place in a panel of A, `step` floats from one step to the next (8, or a row's own).
+/// `columns` of the target's columns are wanted, at most `NV * LANES`; all of the vectors are read.
 ///
 /// # Safety
 /// The operands have `k` steps of the tile's size, the target its rows and columns, and the
@@ -259,7 +259,8 @@ unsafe fn row_tail<S: Simd>(
     }
 }
 
-/// The last columns of one row against a B that is read as it lies, fewer than 16: nothing behind them is read.
+/// The last columns of one row against a B that is read as it lies, fewer than 16: nothing behind
+/// them is read.
 ///
 /// # Safety
 /// As for [`row`], with a B whose rows have just `columns` columns here.

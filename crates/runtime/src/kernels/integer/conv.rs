@@ -91,7 +91,7 @@ impl<'v> Conv<'v> {
         (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw))
     }
 
-    /// What a padded copy has of its image.
+    /// Returns what a padded copy has of its image.
     pub(super) fn inside(&self) -> Inside {
         let (s, (_, wide)) = (&self.s, self.read());
         let left = s.pl.max(0) as usize;
@@ -112,7 +112,8 @@ impl<'v> Conv<'v> {
         self.s.groups * deep * high * wide
     }
 
-    /// The unit of the channels and the place of the window at `p` of the common axis, with groups of `deep` units.
+    /// The unit of the channels and the place of the window at `p` of the common axis, with groups
+    /// of `deep` units.
     pub(super) fn unit(&self, deep: usize, p: usize) -> (usize, usize) {
         let taps = self.s.kh * self.s.kw;
         if self.s.nhwc {
@@ -122,8 +123,8 @@ impl<'v> Conv<'v> {
         }
     }
 
-    /// Writes a padded copy of one image's channel (its rows with all channels, where they come last) in 16 bits.
-    /// `false` where an element does not fit.
+    /// Writes a padded copy of one image's channel (its rows with all channels, where they come
+    /// last) in 16 bits. `false` where an element does not fit.
     unsafe fn pad(&self, from: *const c_void, to: *mut i16) -> bool {
         let (s, (high, wide)) = (&self.s, self.read());
         let each = if s.nhwc { s.c } else { 1 };
@@ -179,7 +180,8 @@ impl<'v> Conv<'v> {
         let offsets = Tables::offsets(self, s.cg);
         let bytes = offsets * size_of::<usize>() + (s.n * image + weights) * 2;
         let scratch = Scratch::new(context, bytes).ok_or(context.status)?;
-        // SAFETY: the scratch has room for tables and copies; the caller's promise about the arrays.
+        // SAFETY: the scratch has room for tables and copies; the caller's promise about the
+        // arrays.
         unsafe {
             let tables = scratch.memory.cast::<usize>();
             let data = tables.add(offsets).cast::<i16>();
@@ -269,7 +271,8 @@ impl<'v> Conv<'v> {
         });
     }
 
-    /// As bytes, with the kernel for them, where the operands are; depthwise windows have too few to sum.
+    /// As bytes, with the kernel for them, where the operands are; depthwise windows have too few
+    /// to sum.
     fn bytes(&self) -> Option<(Kernel, ByteConv<'_>)> {
         let s = &self.s;
         if s.k == 0 || (s.cg == 1 && s.groups > 1) {

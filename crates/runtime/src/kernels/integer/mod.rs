@@ -1,12 +1,15 @@
-//! Products of small integers with sums of 32 bits: matrix products and convolutions of quantised tensors.
+//! Products of small integers with sums of 32 bits: matrix products and convolutions of quantised
+//! tensors.
 //!
-//! Bytes are multiplied as quads where the processor has instructions for that (`quads`). Elsewhere, and for wider
-//! elements, they are brought to 16 bits and multiplied as pairs (`pairs`); `share` divides the work of both. Both
-//! wrap as sums of 32 bits do, so results are those of the plain loop to the bit. Operands of 32 bits (zero points taken
-//! off) are looked through first; where one does not fit 16 bits the plain loop computes the product.
+//! Bytes are multiplied as quads where the processor has instructions for that (`quads`).
+//! Elsewhere, and for wider elements, they are brought to 16 bits and multiplied as pairs
+//! (`pairs`); `share` divides the work of both. Both wrap as sums of 32 bits do, so results are
+//! those of the plain loop to the bit. Operands of 32 bits (zero points taken off) are looked
+//! through first; where one does not fit 16 bits the plain loop computes the product.
 //!
-//! An operand is an array and two tables of offsets, one along its own axis and one along the common axis:
-//! a matrix with any strides and the unfolded image of a convolution are the same to the kernel.
+//! An operand is an array and two tables of offsets, one along its own axis and one along the
+//! common axis: a matrix with any strides and the unfolded image of a convolution are the same to
+//! the kernel.
 
 mod bytes;
 pub mod conv;
@@ -149,7 +152,8 @@ impl Matrices {
         Some((quads::Kernel::chosen()?, dense))
     }
 
-    /// Computes the product, if the operands fit 16 bits: `Ok(false)` where they do not and nothing was written.
+    /// Computes the product, if the operands fit 16 bits: `Ok(false)` where they do not and nothing
+    /// was written.
     ///
     /// # Safety
     /// The operands are as large as sizes and strides say, and do not overlap the result.

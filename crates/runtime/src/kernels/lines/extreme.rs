@@ -1,7 +1,7 @@
 //! The index of the greatest or the least element of each line.
 //!
-//! Elements are compared in the four types that every instruction set has vectors of. Beside each best one so far stands
-//! its index, a number of the same type.
+//! Elements are compared in the four types that every instruction set has vectors of. Beside each
+//! best one so far stands its index, a number of the same type.
 
 use super::{RxLines, Work};
 use crate::context::RxContext;
@@ -14,7 +14,8 @@ use std::mem::MaybeUninit;
 
 /// Lines side by side that are looked through together.
 const STRIP: usize = 256;
-/// Elements of a line that are looked through before the best of them is held against the best so far.
+/// Elements of a line that are looked through before the best of them is held against the best so
+/// far.
 const PIECE: usize = 1024;
 /// Elements below which nobody is woken.
 const SMALL: usize = 1 << 15;
@@ -158,7 +159,7 @@ impl Line {
     }
 }
 
-/// Whether the best one so far is kept.
+/// Returns whether the best one so far is kept.
 #[inline(always)]
 fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
     match (greatest, last) {
@@ -169,8 +170,8 @@ fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
     }
 }
 
-/// A line whose elements lie side by side; -1 of nothing. The best of each piece is found first, then its place in the
-/// piece that has the best of all.
+/// A line whose elements lie side by side; -1 of nothing. The best of each piece is found first,
+/// then its place in the piece that has the best of all.
 #[inline(always)]
 unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     line: Line,
@@ -280,7 +281,7 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     }
 }
 
-/// Where the first or the last of some elements that equal one is.
+/// Returns where the first or the last of some elements that equal one is.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn place<S: Wide, T: Sums<S> + Compared>(

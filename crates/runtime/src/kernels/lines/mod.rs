@@ -1,4 +1,5 @@
-//! What is done along the lines of an array: sorting, the place of the greatest element, running sums.
+//! What is done along the lines of an array: sorting, the place of the greatest element, running
+//! sums.
 
 mod extreme;
 mod running;
@@ -45,7 +46,8 @@ c_structure! {
         pub index_kind: i32,
         /// A [`Work`].
         pub work: i32,
-        /// Sorting: in ascending order. Greatest and least: the last one of equals. Running: without the element itself.
+        /// Sorting: in ascending order. Greatest and least: the last one of equals. Running:
+        /// without the element itself.
         pub flag: i32,
         /// The array.
         pub x: *const c_void,
@@ -60,7 +62,7 @@ impl RxLines {
     fn count(&self) -> usize {
         (self.outer.max(0) as usize).saturating_mul(self.inner.max(0) as usize)
     }
-    /// Where a line begins, in elements, when lines have `extent` elements.
+    /// Returns where a line begins, in elements, when lines have `extent` elements.
     fn begin(&self, line: usize, extent: i64) -> usize {
         let inner = self.inner as usize;
         line / inner * extent as usize * inner + line % inner
@@ -83,17 +85,17 @@ trait Element: Copy + PartialOrd + Default + Send + Sync {
     fn key(self) -> u64;
     /// An element with these bits: of zeros the one without a sign.
     fn of_key(key: u64) -> Self;
-    /// Whether it is a zero that is not the one that its bits give.
+    /// Returns whether it is a zero that is not the one that its bits give.
     fn is_minus_zero(self) -> bool {
         false
     }
-    /// Whether it has no place in any order.
+    /// Returns whether it has no place in any order.
     fn lost(self) -> bool;
     /// The sum; integers wrap.
     fn plus(self, b: Self) -> Self;
     /// The product; integers wrap.
     fn times(self, b: Self) -> Self;
-    /// What products start from.
+    /// Returns what products start from.
     fn one() -> Self;
 }
 
@@ -181,7 +183,7 @@ floats! {
     bf16, u16, 15, |a, b| bf16::from_f32(a.to_f32() + b.to_f32()), bf16::from_f32(a.to_f32() * b.to_f32());
 }
 
-/// Whether there is a kernel for something done along lines of elements of a type.
+/// Returns whether there is a kernel for something done along lines of elements of a type.
 pub fn knows(kind: Kind, work: Work) -> bool {
     matches!(work, Work::Greatest | Work::Least) || kind != Kind::Bool
 }
@@ -211,8 +213,9 @@ unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines, work: Work) -
 /// Does something along all lines of an array.
 ///
 /// # Safety
-/// The array has as many elements as the extents say; values and indices, where they are not null, have as many, with
-/// `keep` in place of the axis for sorting and 1 for the greatest and the least; nothing overlaps.
+/// The array has as many elements as the extents say; values and indices, where they are not null,
+/// have as many, with `keep` in place of the axis for sorting and 1 for the greatest and the least;
+/// nothing overlaps.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_lines(ctx: *mut RxContext, lines: *const RxLines) -> i32 {
     guard(ctx, |context| {

@@ -114,7 +114,8 @@ unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
 /// Lines one behind the other that are turned over together, and elements of them.
 const SQUARE: usize = 64;
 
-/// Running sums and products of narrow floats, which are rounded at every step: whole vectors of lines at a time.
+/// Running sums and products of narrow floats, which are rounded at every step: whole vectors of
+/// lines at a time.
 pub(super) unsafe fn narrow(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let together = if inner == 1 { SQUARE } else { STRIP };

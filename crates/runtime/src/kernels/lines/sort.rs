@@ -1,5 +1,6 @@
-//! Sorting, stable: elements become keys, with their indices where these are wanted. Many are sorted by the upper
-//! digits of their distance from the least, and what that leaves in disorder is mended; where few are kept they are chosen first.
+//! Sorting, stable: elements become keys, with their indices where these are wanted. Many are
+//! sorted by the upper digits of their distance from the least, and what that leaves in disorder is
+//! mended; where few are kept they are chosen first.
 
 use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
@@ -11,7 +12,8 @@ use crate::threads::Share;
 const MANY: usize = 96;
 /// Most bits of a digit,
 const DIGIT: u32 = 11;
-/// and where there are so few elements that counting digits would take longer than placing elements.
+/// and where there are so few elements that counting digits would take longer than placing
+/// elements.
 const SHORT: (usize, u32) = (1024, 8);
 /// Elements up to which two digits leave little to mend.
 const TWO: usize = 1 << 16;
@@ -48,7 +50,8 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
     0
 }
 
-/// One line. A comparison that knows no order (with NaN) is followed as merging would: that is what the operator says.
+/// One line. A comparison that knows no order (with NaN) is followed as merging would: that is what
+/// the operator says.
 unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
     let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
     let inner = lines.inner as usize;
@@ -189,7 +192,8 @@ unsafe fn indexed<T: Element, K: Sorted>(
     let sorted = if keep < n / 4 {
         let chosen = chosen(x, ascend, keep, keys);
         let keys = &mut keys[..chosen];
-        // What was chosen lies in any order: equal keys are brought into the order of their indices, too.
+        // What was chosen lies in any order: equal keys are brought into the order of their
+        // indices, too.
         keys.sort_unstable();
         &*keys
     } else {
@@ -292,7 +296,8 @@ fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
         keys.sort_unstable();
         return keys;
     }
-    // Digits of the distance from the least: small numbers of either sign differ in their uppermost bit already.
+    // Digits of the distance from the least: small numbers of either sign differ in their uppermost
+    // bit already.
     let (mut least, mut most) = (u64::MAX, 0);
     for key in &*keys {
         least = least.min(key.bits());

@@ -118,7 +118,8 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
-        // The lanes from the first on, each from where it lies: no masked store, as in `store_part`.
+        // The lanes from the first on, each from where it lies: no masked store, as in
+        // `store_part`.
         let from = _mm256_add_epi32(
             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
             _mm256_set1_epi32(first as i32),

@@ -1,9 +1,10 @@
 //! Element-wise expressions in registers.
 //!
-//! A chain of operations over strips reads and writes every value in between. Here most of them stay in two banks of
-//! vector registers, which work as a stack of two places: a block of elements runs through all steps at once,
-//! and only its inputs are read and its result is written. What is needed later than that allows, and operations
-//! that are not arithmetic, use the strips of temporaries.
+//! A chain of operations over strips reads and writes every value in between. Here most of them
+//! stay in two banks of vector registers, which work as a stack of two places: a block of elements
+//! runs through all steps at once, and only its inputs are read and its result is written. What is
+//! needed later than that allows, and operations that are not arithmetic, use the strips of
+//! temporaries.
 
 use super::{OPS, Op, RxStripOp, apply, whole};
 use crate::kernels::simd::Simd;
@@ -15,8 +16,8 @@ const STEPS: usize = 3 * OPS;
 /// What wrote an input or a constant.
 const NOBODY: u8 = u8::MAX;
 
-/// What a step does. `a` is the upper bank, `b` the lower one, `x` and `y` are operands: strips, or (with
-/// `s`) one number.
+/// What a step does. `a` is the upper bank, `b` the lower one, `x` and `y` are operands: strips, or
+/// (with `s`) one number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Form {
@@ -48,7 +49,8 @@ enum Form {
     Two,
     /// `a = x op s`.
     TwoNumber,
-    /// Any operation of the program (`x`: which one), through memory; the banks are empty before and after.
+    /// Any operation of the program (`x`: which one), through memory; the banks are empty before
+    /// and after.
     Other,
 }
 
@@ -76,7 +78,7 @@ enum Place {
     Number,
 }
 
-/// Whether the operation is done in registers, and of how many operands.
+/// Returns whether the operation is done in registers, and of how many operands.
 fn quick(op: Op) -> Option<usize> {
     match op {
         Op::Neg | Op::Abs | Op::Sqrt | Op::RoundEven => Some(1),
@@ -123,22 +125,23 @@ impl Chain {
     }
 
     fn steps(&self) -> &[Step] {
-        // SAFETY: the first `count` are initialised, and `MaybeUninit` has the layout of what it holds.
+        // SAFETY: the first `count` are initialised, and `MaybeUninit` has the layout of what it
+        // holds.
         unsafe { std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count) }
     }
 
-    /// Whether there are steps.
+    /// Returns whether there are steps.
     pub(super) fn helps(&self) -> bool {
         self.count > 0
     }
 
-    /// Whether whole blocks go through registers alone: of a constant, one number is read.
+    /// Returns whether whole blocks go through registers alone: of a constant, one number is read.
     pub(super) fn alone(&self) -> bool {
         self.helps() && !self.steps().iter().any(|s| s.form == Form::Other)
     }
 
-    /// Makes the steps of a program, for operands of which `number` says whether they are one number; none
-    /// where registers would not help.
+    /// Makes the steps of a program, for operands of which `number` says whether they are one
+    /// number; none where registers would not help.
     pub(super) fn make(&mut self, ops: &[RxStripOp], first: usize, number: &dyn Fn(usize) -> bool) {
         if ops.len() > OPS || ops.iter().filter(|op| quick(op.op()).is_some()).count() < 2 {
             return;
@@ -192,13 +195,13 @@ impl Maker<'_> {
         self.kept & 1 << value != 0
     }
 
-    /// Which operation wrote an argument of an operation.
+    /// Returns which operation wrote an argument of an operation.
     fn writer(&self, k: usize, arg: usize) -> Option<usize> {
         let value = self.from[k][arg];
         (value != NOBODY).then_some(usize::from(value))
     }
 
-    /// Whether a bank's value is read again and is nowhere else.
+    /// Returns whether a bank's value is read again and is nowhere else.
     fn live(&self, bank: Option<usize>) -> bool {
         bank.is_some_and(|v| self.left[v] > 0 && !self.is_kept(v))
     }
@@ -215,7 +218,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Where an argument of an operation is.
+    /// Returns where an argument of an operation is.
     fn place(&self, k: usize, arg: usize) -> Result<Place, usize> {
         let Some(value) = self.writer(k, arg) else {
             let number = (self.number)(self.ops[k].args[arg] as usize);
@@ -350,7 +353,8 @@ impl Maker<'_> {
     }
 }
 
-/// Does something for every vector of a block: the index is a constant, so that banks stay in registers.
+/// Does something for every vector of a block: the index is a constant, so that banks stay in
+/// registers.
 macro_rules! unrolled {
     ($u:ident, $i:ident => $body:expr) => {
         unrolled!(@ $u, $i => $body; 0 1 2 3 4 5 6 7)
@@ -366,12 +370,12 @@ macro_rules! unrolled {
     }};
 }
 
-/// Runs the steps over a strip of `n` elements, in blocks of `U` vectors (at most 8) and the rest in blocks of `P`, and
-/// stores the result, whole blocks past the caches with `stream`.
+/// Runs the steps over a strip of `n` elements, in blocks of `U` vectors (at most 8) and the rest
+/// in blocks of `P`, and stores the result, whole blocks past the caches with `stream`.
 ///
 /// # Safety
-/// Operands are strips of at least `n` elements, what a number's operand points to is one; temporaries are
-/// strips of `room` from operand `first` on, and `out` has `n` elements.
+/// Operands are strips of at least `n` elements, what a number's operand points to is one;
+/// temporaries are strips of `room` from operand `first` on, and `out` has `n` elements.
 #[inline(always)]
 pub(super) unsafe fn run<S: Simd, const U: usize, const P: usize>(
     chain: &Chain,
@@ -412,9 +416,9 @@ pub(super) unsafe fn run<S: Simd, const U: usize, const P: usize>(
     }
 }
 
-/// Runs steps in registers over the elements from `at` up to `end`; what is in the upper bank at the end goes to `out`,
-/// unless that is null. These are whole blocks, or with `PART` any number: lanes beyond the last element are neither
-/// read nor written.
+/// Runs steps in registers over the elements from `at` up to `end`; what is in the upper bank at
+/// the end goes to `out`, unless that is null. These are whole blocks, or with `PART` any number:
+/// lanes beyond the last element are neither read nor written.
 #[inline(always)]
 unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
     steps: &[Step],

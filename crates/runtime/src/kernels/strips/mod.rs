@@ -30,11 +30,12 @@ pub const INPUTS: usize = 16;
 pub const OPS: usize = 64;
 /// Most inputs, constants and temporaries together.
 const OPERANDS: usize = 96;
-/// Bytes of a result from which on it is written past the caches: little of it would still be there when it
-/// is read.
+/// Bytes of a result from which on it is written past the caches: little of it would still be there
+/// when it is read.
 pub(crate) const STREAM: usize = 16 << 20;
-/// Operations on elements below which nobody is woken: `cargo run --release -p relax-runtime --example bench_threads`
-/// shows from how many on sharing pays.
+/// Operations on elements below which nobody is woken:
+/// `cargo run --release -p relax-runtime --example bench_threads` shows from how many on sharing
+/// pays.
 const SMALL: usize = 1 << 16;
 
 c_enumeration! {
@@ -144,7 +145,7 @@ c_structure! {
 }
 
 impl RxStripOp {
-    /// What it does; a copy where its number is none.
+    /// Returns what it does; a copy where its number is none.
     #[inline(always)]
     pub(crate) fn op(&self) -> Op {
         Op::of(self.code).unwrap_or(Op::Copy)
@@ -173,7 +174,8 @@ impl Space {
         }
     }
 
-    /// Takes on the axes from `skip` on; `strides` has, for each input, a step for every one of `axes` axes.
+    /// Takes on the axes from `skip` on; `strides` has, for each input, a step for every one of
+    /// `axes` axes.
     fn set(&mut self, extents: &[i64], strides: &[i64], axes: usize, skip: usize) {
         let inputs = strides.len() / axes.max(1);
         for (k, &n) in extents.iter().enumerate() {
@@ -297,8 +299,8 @@ impl Plan<'_> {
         }
     }
 
-    /// Sets the operands to `n` elements of every input from an offset on; with `one`, an input that is one number for all
-    /// of them stands for itself.
+    /// Sets the operands to `n` elements of every input from an offset on; with `one`, an input
+    /// that is one number for all of them stands for itself.
     #[inline(always)]
     unsafe fn read<S: Simd>(
         &self,
@@ -335,8 +337,8 @@ impl Plan<'_> {
         }
     }
 
-    /// As [`Plan::run`], in registers where that is possible; with `stream`, `out` is aligned and written past the
-    /// caches.
+    /// As [`Plan::run`], in registers where that is possible; with `stream`, `out` is aligned and
+    /// written past the caches.
     #[inline(always)]
     unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
         let first = (self.v.inputs + self.v.constants) as usize;
@@ -678,8 +680,8 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
 /// An element-wise expression, perhaps reduced.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its input, the result has the extents of its axes
-/// and overlaps no input, and operations name operands that exist.
+/// Every element that extents and steps name lies in its input, the result has the extents of its
+/// axes and overlaps no input, and operations name operands that exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStrips) -> i32 {
     guard(ctx, |context| {

@@ -1,4 +1,5 @@
-//! Reductions of short rows: as many rows as a vector has lanes are turned over and reduced side by side.
+//! Reductions of short rows: as many rows as a vector has lanes are turned over and reduced side by
+//! side.
 
 use super::{INPUTS, Offsets, Op, Plan, combine, neutral};
 use crate::kernels::kinds::Combiner;
@@ -7,7 +8,7 @@ use crate::kernels::simd::square::{MOST, Turning, columns};
 /// Elements of a row up to which turning over is quicker than reducing a row at a time.
 const SHORT: usize = 64;
 
-/// Whether rows of one input, which lie side by side, are reduced as they are.
+/// Returns whether rows of one input, which lie side by side, are reduced as they are.
 pub(super) fn pays(p: &Plan<'_>) -> bool {
     let plain = p.ops.len() == 1 && p.ops[0].op() == Op::Copy && p.ops[0].args[0] == 0;
     let line = p.over.rank == 1 && p.over.inner_steps()[0] == 1;

@@ -1,4 +1,5 @@
-//! Operations whose operands are one number for a whole row (the root of a row's variance, say): done once for each row.
+//! Operations whose operands are one number for a whole row (the root of a row's variance, say):
+//! done once for each row.
 
 use super::chain::arity;
 use super::{OPERANDS, OPS, Op, Plan, RxStripOp, STRIP, Strip, apply};
@@ -32,8 +33,8 @@ impl Split {
         }
     }
 
-    /// Splits a program with so many temporaries, the first of which is operand `first`; `number` says of inputs and
-    /// constants whether they are one number. `None` where nothing is done once.
+    /// Splits a program with so many temporaries, the first of which is operand `first`; `number`
+    /// says of inputs and constants whether they are one number. `None` where nothing is done once.
     pub(super) fn make(
         &mut self,
         ops: &[RxStripOp],
@@ -78,7 +79,8 @@ impl Split {
     }
 }
 
-/// Does what is done once for a row, whose operands have been read, and fills as many elements with each result.
+/// Does what is done once for a row, whose operands have been read, and fills as many elements with
+/// each result.
 pub(super) unsafe fn once(p: &Plan<'_>, s: &mut Strip, fill: usize) {
     // SAFETY: the callers' promise: operands are there, results have strips of their own.
     unsafe { dispatch!(each(p: &Plan<'_>, s: &mut Strip, fill: usize)) };

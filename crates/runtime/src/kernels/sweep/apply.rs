@@ -325,7 +325,8 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             }
         };
     }
-    // Floats saturate, NaN is 0; what fits into 32 bits goes by conversions that processors have in vectors.
+    // Floats saturate, NaN is 0; what fits into 32 bits goes by conversions that processors have in
+    // vectors.
     macro_rules! narrow {
         ($t:ty, $wide:ty, $r:ty) => {
             each!(n, to: $r, a: $t => {
@@ -405,7 +406,8 @@ pub(super) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: u
 /// Bytes of sums that a line is folded onto.
 pub(super) const FOLDED: usize = 256;
 
-/// `sums[i] = sums[i] combined with x[i]`; with `FOLD`, `x` is folded onto the first [`FOLDED`] bytes of sums.
+/// `sums[i] = sums[i] combined with x[i]`; with `FOLD`, `x` is folded onto the first [`FOLDED`]
+/// bytes of sums.
 pub(super) unsafe fn combine<const FOLD: bool>(
     combiner: Combiner,
     kind: Kind,
@@ -441,7 +443,8 @@ pub(super) unsafe fn combine<const FOLD: bool>(
     }
 }
 
-/// Elements of types that there are vectors of, one line onto the other: `a + b`, `a > b ? a : b`, `a < b ? a : b`.
+/// Elements of types that there are vectors of, one line onto the other: `a + b`, `a > b ? a : b`,
+/// `a < b ? a : b`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
@@ -521,7 +524,8 @@ macro_rules! pairs {
         let (sums, x) = ($sums.cast::<$t>(), $x.cast::<$t>());
         let whole = $n / LANES * LANES;
         let at = |i: usize| if $fold { sums } else { sums.add(i) }.cast::<[$t; LANES]>();
-        // Lanes are stored whether they changed or not: a store under a condition is none in vectors.
+        // Lanes are stored whether they changed or not: a store under a condition is none in
+        // vectors.
         let mut lanes = [<$t>::default(); LANES];
         if $fold {
             lanes = at(0).read_unaligned();

@@ -1,10 +1,10 @@
 //! Expressions over elements of any type, a strip at a time.
 //!
-//! Generated code hands over what a stage computes as a list of vector operations, each of one element type; what
-//! `rx_strips_f32` is to float32, this is to all others, to truth values, and to conversions.
-//! A strip is a piece of the flattened result, however short its last axis is: operands are brought together row by row,
-//! and every operation runs over a whole strip. Narrow floats are float32 in strips and rounded where the expression
-//! says so.
+//! Generated code hands over what a stage computes as a list of vector operations, each of one
+//! element type; what `rx_strips_f32` is to float32, this is to all others, to truth values, and to
+//! conversions. A strip is a piece of the flattened result, however short its last axis is:
+//! operands are brought together row by row, and every operation runs over a whole strip. Narrow
+//! floats are float32 in strips and rounded where the expression says so.
 
 pub mod apply;
 mod divide;
@@ -40,8 +40,8 @@ const FEW: usize = 5;
 const ROW: usize = 256;
 /// Elements of a strip that takes no memory.
 const BARE: usize = 1 << 14;
-/// The longest step from the elements of one result to those of the next one with which few elements are reduced side by
-/// side.
+/// The longest step from the elements of one result to those of the next one with which few
+/// elements are reduced side by side.
 pub const WINDOW_STEP: i64 = 8;
 /// Combiners as parameters of functions.
 const SUM: i32 = Combiner::Sum as i32;
@@ -239,7 +239,8 @@ impl Plan<'_> {
         }
     }
 
-    /// The values of `n` elements: an operand, where nothing is computed, or what is written to `out`.
+    /// The values of `n` elements: an operand, where nothing is computed, or what is written to
+    /// `out`.
     unsafe fn value(&self, s: &mut Strip, n: usize, out: *mut u8) -> *const u8 {
         match self.ops {
             [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
@@ -297,7 +298,7 @@ impl Plan<'_> {
         self.out.count() / self.unit.max(1) * self.unit.div_ceil(self.strip)
     }
 
-    /// Where a strip begins, and how many elements it has.
+    /// Returns where a strip begins, and how many elements it has.
     fn strip_at(&self, task: usize) -> (usize, usize) {
         let pieces = self.unit.div_ceil(self.strip);
         let (row, inside) = (task / pieces, task % pieces * self.strip);
@@ -484,8 +485,8 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 /// An expression over elements of any type, perhaps reduced.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its input, the result has the extents of its axes and overlaps no
-/// input, and operations name operands that exist.
+/// Every element that extents and steps name lies in its input, the result has the extents of its
+/// axes and overlaps no input, and operations name operands that exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) -> i32 {
     guard(ctx, |context| {
@@ -573,7 +574,8 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
 }
 
 impl Plan<'_> {
-    /// Whether one operation goes from inputs where they lie to the result, so that strips take no memory.
+    /// Returns whether one operation goes from inputs where they lie to the result, so that strips
+    /// take no memory.
     fn bare(&self) -> bool {
         let plain = |k: usize| {
             let kind = Kind::of(self.kinds[k]);
@@ -583,7 +585,7 @@ impl Plan<'_> {
         whole && self.direct() && (0..self.v.inputs as usize).all(plain)
     }
 
-    /// Whether the elements of one input that lie side by side are reduced as they are.
+    /// Returns whether the elements of one input that lie side by side are reduced as they are.
     fn as_they_lie(&self) -> bool {
         let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
         let kind = self.kinds.first().and_then(|&k| Kind::of(k));
@@ -613,7 +615,8 @@ impl Plan<'_> {
     }
 }
 
-/// The operations without the rounding of the last one's results to the elements that are written: writing does that.
+/// The operations without the rounding of the last one's results to the elements that are written:
+/// writing does that.
 fn rounded_when_written<'a>(v: &RxSweep, ops: &'a [RxSweepOp], out: Kind) -> &'a [RxSweepOp] {
     match ops {
         [rest @ .., before, last]

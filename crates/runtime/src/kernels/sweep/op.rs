@@ -4,7 +4,8 @@ use crate::kernels::kinds::Kind;
 use crate::{c_enumeration, c_structure};
 
 c_enumeration! {
-    /// What an operation does with its arguments `a`, `b`, `c`, elements of one type where nothing else is said.
+    /// What an operation does with its arguments `a`, `b`, `c`, elements of one type where nothing
+    /// else is said.
     pub enum Op {
         /// `a`.
         Copy,
@@ -100,7 +101,7 @@ c_structure! {
 }
 
 impl RxSweepOp {
-    /// What it does; a copy where its number is none.
+    /// Returns what it does; a copy where its number is none.
     #[inline(always)]
     pub fn op(&self) -> Op {
         Op::of(self.code).unwrap_or(Op::Copy)
@@ -127,7 +128,7 @@ impl RxSweepOp {
 }
 
 impl Op {
-    /// Whether it takes two elements of one type.
+    /// Returns whether it takes two elements of one type.
     pub fn binary(self) -> bool {
         let between = Op::Add as i32..=Op::Le as i32;
         between.contains(&(self as i32)) || self == Op::Math2

@@ -1,9 +1,10 @@
-//! Reductions of the elements of one input by few steps from where an element of the result stands: windows, and whole
-//! rows onto each other.
+//! Reductions of the elements of one input by few steps from where an element of the result stands:
+//! windows, and whole rows onto each other.
 //!
-//! The elements of a row of the result are reduced side by side, in vectors that stay in registers, each in the order in
-//! which the expression says. Rows that are read with a longer step, or of narrow floats, are first brought to where
-//! their elements lie side by side: sorted by what remains when their places are divided by the step.
+//! The elements of a row of the result are reduced side by side, in vectors that stay in registers,
+//! each in the order in which the expression says. Rows that are read with a longer step, or of
+//! narrow floats, are first brought to where their elements lie side by side: sorted by what
+//! remains when their places are divided by the step.
 
 use super::space::Space;
 use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, apply, gathered, register};
@@ -31,9 +32,11 @@ const SMALL: usize = 1 << 15;
 
 /// Places that are read in one go.
 struct Chunk {
-    /// For each line that is brought together, its first place and how far its last one is from there.
+    /// For each line that is brought together, its first place and how far its last one is from
+    /// there.
     lines: Vec<(isize, usize)>,
-    /// Where the elements for the first element of a piece lie: from the input's own, or from the lines'.
+    /// Where the elements for the first element of a piece lie: from the input's own, or from the
+    /// lines'.
     taps: Vec<isize>,
 }
 
@@ -150,7 +153,8 @@ impl Windows {
         }
     }
 
-    /// Bytes that a thread needs: lines, one more in which a line is converted, and the sums of a piece.
+    /// Bytes that a thread needs: lines, one more in which a line is converted, and the sums of a
+    /// piece.
     fn room(&self, kind: Kind) -> usize {
         let size = register(kind).size();
         let lines = if self.brought { self.widest().0 + 1 } else { 0 };
@@ -164,7 +168,8 @@ impl Windows {
         let (given, size) = (kind.size(), wide.size());
         for (k, &(first, span)) in chunk.lines.iter().enumerate() {
             let len = (n - 1) * self.step + span + 1;
-            // SAFETY: all places of a line lie between those that are read, and the room was made for them.
+            // SAFETY: all places of a line lie between those that are read, and the room was made
+            // for them.
             unsafe {
                 let to = room.add(k * self.line * size);
                 let mut from = from.offset(first * given as isize);
@@ -188,7 +193,8 @@ impl Windows {
     }
 }
 
-/// Sorts elements by what remains when their places are divided by `step`: those that leave `r` from `r * part` on.
+/// Sorts elements by what remains when their places are divided by `step`: those that leave `r`
+/// from `r * part` on.
 #[inline(always)]
 unsafe fn apart_by<T: Copy>(step: usize, part: usize, from: *const T, n: usize, to: *mut T) {
     // SAFETY: the callers' promise.

@@ -1,7 +1,8 @@
 //! TensorIR's programs as loops: `T.prim_func` of nested loops and blocks.
 //!
-//! What is lowered here runs on every engine; the text stays beside it and is what is printed again. What
-//! has no form as loops (bound threads, tensor intrinsics, views of memory …) stays text alone.
+//! What is lowered here runs on every engine; the text stays beside it and is what is printed
+//! again. What has no form as loops (bound threads, tensor intrinsics, views of memory …) stays
+//! text alone.
 
 mod calls;
 mod scalar;
@@ -107,7 +108,8 @@ pub(super) enum Made {
     Inplace(Inplace),
 }
 
-/// A program that changes what it is given, as one that gives new tensors: what is changed is copied first.
+/// A program that changes what it is given, as one that gives new tensors: what is changed is
+/// copied first.
 fn inplace(mut program: Program, params: &[Buf]) -> Inplace {
     let unwritten = relax_loops::unwritten(&program);
     let mut read: FxHashSet<Buf> = FxHashSet::default();
@@ -234,7 +236,8 @@ impl<'s> Lower<'_, 's> {
         Ok(())
     }
 
-    /// Names that are an extent of a parameter by themselves: the caller's tensors tell what they stand for.
+    /// Names that are an extent of a parameter by themselves: the caller's tensors tell what they
+    /// stand for.
     fn lone_extents(&self, params: &[crate::ast::Param]) -> FxHashSet<&'s str> {
         let mut found = FxHashSet::default();
         for p in params {
@@ -269,7 +272,8 @@ impl<'s> Lower<'_, 's> {
         let mut shape = Vec::with_capacity(form.shape.len());
         for (axis, extent) in form.shape.iter().enumerate() {
             let extent = extent.index()?;
-            // What a caller's tensor has to be is said by extents alone, not by numbers that are passed.
+            // What a caller's tensor has to be is said by extents alone, not by numbers that are
+            // passed.
             if role == Role::Input && reads(&extent) {
                 let (var, own) = self.program.fresh(&format!("{name}_d{axis}"), DType::I64);
                 self.program.dims.push(var);
@@ -317,7 +321,7 @@ impl<'s> Lower<'_, 's> {
         Ok(())
     }
 
-    /// Whether what is written stands behind what is read.
+    /// Returns whether what is written stands behind what is read.
     fn outputs_last(&self) -> bool {
         let output = |b: &Buf| self.program.bufs[*b].role == Role::Output;
         self.order.is_sorted_by_key(output)
@@ -332,7 +336,7 @@ impl<'s> Lower<'_, 's> {
     }
 }
 
-/// Whether an expression reads a buffer.
+/// Returns whether an expression reads a buffer.
 fn reads(e: &Ex) -> bool {
     let mut found = false;
     relax_loops::visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Load(..)));
