@@ -31,6 +31,7 @@ mod copies;
 mod cut;
 mod digits;
 mod draft;
+mod encoding;
 mod eval;
 mod lanes;
 mod lines;

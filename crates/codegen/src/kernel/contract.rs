@@ -7,37 +7,14 @@ use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var};
 use relax_runtime::kernels::contract::{AXES, RxContract};
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::{abi, fields};
-use relax_tensor::{DType, TypeCode};
 
+use super::encoding::kind;
 use super::strips::{Input, affine};
 use super::{Kernel, Result, digits};
 use crate::scalar::words;
 
 /// Multiplications below which a call costs more than it saves.
 const FEW: i64 = 512;
-
-/// The number that kernels have for an element type.
-pub(super) fn kind(dtype: DType) -> Option<Kind> {
-    if dtype.lanes != 1 {
-        return None;
-    }
-    Some(match (dtype.code, dtype.bits) {
-        (TypeCode::UInt, 1) => Kind::Bool,
-        (TypeCode::Int, 8) => Kind::I8,
-        (TypeCode::UInt, 8) => Kind::U8,
-        (TypeCode::Int, 16) => Kind::I16,
-        (TypeCode::UInt, 16) => Kind::U16,
-        (TypeCode::Int, 32) => Kind::I32,
-        (TypeCode::UInt, 32) => Kind::U32,
-        (TypeCode::Int, 64) => Kind::I64,
-        (TypeCode::UInt, 64) => Kind::U64,
-        (TypeCode::Float, 16) => Kind::F16,
-        (TypeCode::BFloat, 16) => Kind::BF16,
-        (TypeCode::Float, 32) => Kind::F32,
-        (TypeCode::Float, 64) => Kind::F64,
-        _ => return None,
-    })
-}
 
 /// A factor of the products: elements of a buffer, perhaps brought to a wider type.
 fn factor(e: &Ex) -> Option<(Buf, &[Ex])> {

@@ -7,7 +7,7 @@ use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::lines::{RxLines, Work as Along, knows};
 use relax_runtime::{abi, fields};
 
-use super::contract::kind;
+use super::encoding::kind;
 use super::{Kernel, Result, written};
 
 /// What a nest that writes one or two buffers does.

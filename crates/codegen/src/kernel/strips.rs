@@ -8,7 +8,7 @@ use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::cut::Cut;
-use super::sweep::combiner;
+use super::encoding::combiner;
 use super::{Access, Kernel, Result};
 use crate::scalar::words;
 use relax_runtime::kernels::kinds::Combiner as How;

@@ -10,7 +10,7 @@ use relax_runtime::kernels::kinds::{Combiner as How, Kind};
 use relax_runtime::kernels::sweep::{AXES, INDEX, RxSweep, RxSweepOp};
 use relax_runtime::{abi, fields};
 
-use super::contract::kind;
+use super::encoding::{combiner, kind};
 use super::nest::side_by_side;
 use super::strips::inside;
 use super::translate::{self, Read, Sweep, is_half};
@@ -35,18 +35,6 @@ fn least(c: &Compute, out: Kind, axes: &[(Var, Ex)]) -> i64 {
         true if axes.last().and_then(|a| a.1.as_int()) >= Some(WIDE) => 0,
         true => WIDE,
         false => SHORT,
-    }
-}
-
-/// Returns what the runtime calls a combiner.
-pub(super) fn combiner(c: Combiner) -> How {
-    match c {
-        Combiner::Sum => How::Sum,
-        Combiner::Prod => How::Product,
-        Combiner::Max => How::Max,
-        Combiner::Min => How::Min,
-        Combiner::And => How::And,
-        Combiner::Or => How::Or,
     }
 }
 

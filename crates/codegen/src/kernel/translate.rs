@@ -7,8 +7,8 @@ use relax_runtime::kernels::sweep::{INPUTS, OPERANDS, Op, RxSweepOp, register};
 use rustc_hash::FxHashMap;
 
 use super::Kernel;
-use super::contract::kind;
 use super::cut::Cut;
+use super::encoding::kind;
 use super::strips::{Input, affine};
 
 /// Most operations.

@@ -18,8 +18,8 @@ use relax_loops::epilogue::Epilogue;
 use relax_loops::fits::{self, Fit};
 use relax_loops::quantised::shifted;
 
-use super::contract::kind;
 use super::draft::Descriptor;
+use super::encoding::kind;
 use super::{Kernel, Result};
 
 /// The hint of a stage, when a kernel takes it as it is.

@@ -8,9 +8,9 @@ use relax_ir::{AttrValue, Attrs, Function, Global, GlobalKind, Kept};
 use relax_loops::Program;
 use rustc_hash::FxHashSet;
 
-use super::Reader;
 use super::eval::ROOTS;
 use super::tir::Made;
+use super::{Reader, root};
 use crate::ast::{Node, NodeId, StmtKind};
 use crate::codes;
 
@@ -31,11 +31,6 @@ const BUILTIN: [&str; 14] = [
     "zip",
     "self",
 ];
-
-/// The name that a path begins with.
-pub(super) fn root(path: &str) -> &str {
-    path.split_once('.').map_or(path, |(root, _)| root)
-}
 
 impl Reader<'_> {
     /// A function that is not Relax's.

@@ -186,3 +186,8 @@ impl<'s> Reader<'s> {
         }
     }
 }
+
+/// The name that a path begins with.
+pub(super) fn root(path: &str) -> &str {
+    path.split_once('.').map_or(path, |(root, _)| root)
+}

@@ -78,7 +78,7 @@ impl<'s> Lower<'_, 's> {
         let span = self.ast.span(id);
         Ok(match self.ast.node(id) {
             Node::Name => self.name(self.slice(span)),
-            Node::Path => match self.name(crate::read::keep::root(self.slice(span))) {
+            Node::Path => match self.name(crate::read::root(self.slice(span))) {
                 Tv::Path(_) => Tv::Path(self.slice(span)),
                 _ => return Err("a member of a value"),
             },
