@@ -9,7 +9,7 @@ use cranelift_module::{DataId, FuncId, Linkage, Module};
 use relax_base::{Diagnostic, Symbol};
 use relax_loops::Buf;
 use relax_lower::codes;
-use relax_lower::lir::{FnId, KernelDef};
+use relax_lower::lir::KernelDef;
 use rustc_hash::FxHashMap;
 
 use crate::data::{bytes_of, objects};

@@ -4,7 +4,7 @@ use crate::Typing;
 use relax_ir::{DTy, FuncId, GlobalId, Module, Shape, Type, TypeId};
 use relax_passes::Bound;
 use relax_sym::Atom;
-use relax_tensor::{DType, Tensor};
+use relax_tensor::Tensor;
 
 use crate::fit::{Taking, fit};
 pub use crate::param::{Param, shown};
