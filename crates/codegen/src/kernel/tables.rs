@@ -3,10 +3,11 @@
 //! them.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
-use relax_loops::{Compute, Ex, ExKind, Var};
+use relax_loops::{Compute, Ex, ExKind, Mark, Var};
 use relax_runtime::abi;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::nest::Body;
 use super::{Kernel, Result};
 use crate::scalar::register;
 
@@ -126,6 +127,14 @@ impl Kernel<'_, '_, '_> {
         }
         let (held, read) = candidates(&c.value, var);
         if !read || held.len() > MOST {
+            return Ok(None);
+        }
+        // In vectors, an index costs a fraction of what is looked up lane by lane.
+        for (&axis, extent) in c.axes.iter().zip(&shape) {
+            self.runs_over(axis, extent);
+        }
+        let whole = Body::Elements(c, c.axes.len());
+        if (self.vector_width(var, extent, Mark::Serial, whole)).is_some() {
             return Ok(None);
         }
         let axis = (var, extent.clone());
