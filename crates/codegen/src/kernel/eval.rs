@@ -62,7 +62,7 @@ impl Kernel<'_, '_, '_> {
                         continue;
                     }
                     work.push(Work::Emit(e));
-                    work.extend(e.children().into_iter().map(Work::Visit));
+                    work.extend(e.children().map(Work::Visit));
                 }
                 Work::Emit(e) => {
                     if self.known(e).is_none() {
@@ -139,7 +139,7 @@ impl Kernel<'_, '_, '_> {
                 Ok(self.scalars().load(e.dtype(), address))
             }
             _ => {
-                let parts = e.children().into_iter();
+                let parts = e.children();
                 let parts: Vec<(usize, Value)> = parts
                     .map(|p| (key(p), self.known(p).expect("children first")))
                     .collect();

@@ -147,7 +147,7 @@ impl Kernel<'_, '_, '_> {
                             }
                             _ => {
                                 work.push(Work::Emit(e));
-                                work.extend(e.children().into_iter().map(Work::Visit));
+                                work.extend(e.children().map(Work::Visit));
                                 continue;
                             }
                         }

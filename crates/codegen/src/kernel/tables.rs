@@ -61,7 +61,7 @@ fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
         }
         if !done {
             work.push((e, true));
-            work.extend(e.children().into_iter().map(|c| (c, false)));
+            work.extend(e.children().map(|c| (c, false)));
             continue;
         }
         let mut own = match e.kind() {
@@ -106,7 +106,7 @@ fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
             continue;
         }
         let index = index || matches!(e.kind(), ExKind::Load(..));
-        work.extend(e.children().into_iter().map(|c| (c, index)));
+        work.extend(e.children().map(|c| (c, index)));
     }
     (order, read)
 }

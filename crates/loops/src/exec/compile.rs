@@ -208,7 +208,7 @@ impl<'a> Compiler<'a> {
                         }
                         _ => {
                             work.push(Task::Make(e));
-                            work.extend(e.children().into_iter().rev().map(Task::Visit));
+                            work.extend(e.children().rev().map(Task::Visit));
                         }
                     }
                 }

@@ -63,7 +63,7 @@ impl Verifier<'_> {
                     };
                     work.extend([(a, yes), (b, no)]);
                 }
-                _ => work.extend(e.children().into_iter().map(|c| (c, context))),
+                _ => work.extend(e.children().map(|c| (c, context))),
             }
         }
     }

@@ -311,7 +311,7 @@ impl Resample<'_> {
             || self.boxes.is_some();
         match n > 1 && few && !at_once {
             true => (0..n).rev().map(|k| k..k + 1).collect(),
-            false => vec![0..n],
+            false => std::iter::once(0..n).collect(),
         }
     }
 }

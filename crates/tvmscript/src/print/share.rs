@@ -58,7 +58,7 @@ pub(super) fn repeated(p: &Program, exprs: &[&Ex]) -> Vec<Ex> {
     // Users come after their operands, so all of them have been visited.
     for e in order.iter().rev() {
         let always = count(e, false);
-        for (i, part) in e.children().into_iter().enumerate() {
+        for (i, part) in e.children().enumerate() {
             count(part, always && computes(e, i));
         }
     }
