@@ -219,7 +219,7 @@ fn offsets_behind_the_header_are_as_documented() {
     );
     assert_eq!(of("String"), [offset_of!(RxString, bytes)]);
     let context = format!(
-        "`status` stands at offset {} of `RxContext`, `threads` at offset {}",
+        "`status` is at offset {} of `RxContext`, `threads` at offset {}",
         offset_of!(RxContext, status),
         offset_of!(RxContext, threads)
     );
