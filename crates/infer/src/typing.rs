@@ -42,7 +42,7 @@ pub struct Typing {
     pub exprs: SideTable<ExprId, TypeId>,
     /// Of variables.
     pub vars: SideTable<VarId, TypeId>,
-    /// Of functions: their [`Type::Func`], with what was inferred filled in.
+    /// Of functions: their `Type::Func`, with what was inferred filled in.
     pub funcs: SideTable<FuncId, TypeId>,
     /// Of globals.
     pub globals: SideTable<GlobalId, TypeId>,
