@@ -59,7 +59,7 @@ c_structure! {
         pub dilation_h: i64,
         /// Distance of the window's columns.
         pub dilation_w: i64,
-        /// A [`Layout`](super::conv::Layout).
+        /// A [`Layout`].
         pub layout: i32,
         /// A [`Pooling`].
         pub op: i32,
