@@ -1,7 +1,7 @@
 //! Name resolution from syntax tree to module: the shared state, and the order of work.
 
 mod absent;
-mod attr_type;
+pub(crate) mod attr_type;
 mod attrs;
 mod call;
 mod damage;

@@ -8,6 +8,7 @@ use relax_syntax::Style;
 use relax_syntax::ast::{self, ExprKind, NumSuffix, VERBATIM};
 
 use super::{NO, Printer};
+use crate::build::attr_type::attr_type;
 
 /// Returns the definition of a built-in operator.
 pub(super) fn schema_of(op: OpId) -> Option<&'static OpDef> {
@@ -71,16 +72,16 @@ impl Printer<'_> {
         let mut ids = Vec::new();
         for (name, value) in m.attrs(attrs).iter() {
             let schema = def.and_then(|d| d.attr(name.as_str()));
-            let omitted = match (schema, user) {
-                (Some(schema), _) => is_default(value, schema.default),
-                (None, Some(user)) => user
-                    .attrs
-                    .iter()
-                    .any(|(n, _, default)| n == name && default.as_ref() == Some(value)),
-                (None, None) => false,
+            let declared = user.and_then(|user| user.attrs.iter().find(|(n, ..)| n == name));
+            let (omitted, ty) = match (schema, declared) {
+                (Some(schema), _) => (is_default(value, schema.default), Some(schema.ty)),
+                (None, Some((_, ty, default))) => {
+                    (default.as_ref() == Some(value), attr_type(*ty))
+                }
+                (None, None) => (false, None),
             };
             if !omitted {
-                ids.push(self.attr(*name, value, schema.map(|s| s.ty)));
+                ids.push(self.attr(*name, value, ty));
             }
         }
         self.out.make_list(ids)
@@ -123,6 +124,11 @@ impl Printer<'_> {
             },
             AttrValue::Float(value) => self.float_value(*value),
             AttrValue::Str(text) => ExprKind::Str(Symbol::new(text)),
+            // Where no type of the attribute says so, a string would not read back as an element
+            // type: those of a function, of any type, or in a dictionary.
+            AttrValue::DType(d) if ty.is_none_or(|ty| ty == AttrTy::Any) && !d.is_void() => {
+                ExprKind::Name(Symbol::new(&d.to_string()))
+            }
             AttrValue::DType(d) => ExprKind::Str(Symbol::new(&d.to_string())),
             AttrValue::Dim(dim) if dim.is_wide() => ExprKind::Int {
                 value: dim.as_const().unwrap_or_default(),

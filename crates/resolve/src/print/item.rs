@@ -9,6 +9,7 @@ use relax_syntax::Style;
 use relax_syntax::ast::{self, FileForm, ItemKind, NumSuffix, TypeExprKind};
 
 use super::{NO, Printer};
+use crate::build::attr_type::attr_type;
 
 /// The version in every text's header.
 const VERSION: &str = "0.0.5";
@@ -242,9 +243,9 @@ impl Printer<'_> {
             params.push(self.out.binder(*name, Some(ty), NO));
         }
         for (name, ty, default) in &op.attrs {
+            let default = (default.as_ref()).map(|v| self.attr_value(v, attr_type(*ty)));
             let ty = self.out.type_name(*ty, NO);
             let binder = self.out.binder(*name, Some(ty), NO);
-            let default = default.as_ref().map(|v| self.attr_value(v, None));
             let node = &mut self.out.binders[binder];
             node.sigil = false;
             node.default = default;
