@@ -24,20 +24,20 @@ use names::Names;
 pub(crate) use names::python;
 use types::Place;
 
-/// Why something is not printed.
+/// The reason why something is not printed.
 #[derive(Clone, Debug)]
 pub(crate) enum Stop {
-    /// It is not known.
+    /// Unknown type or dimension.
     NotKnown,
     /// Relax has no form for it.
     NoForm(&'static str),
-    /// The same for something that has a name.
+    /// The same for a construct with a name.
     NoNamed(String),
     /// Values must be bound to names first: the program is not a sequence of bindings.
     NotNormal,
 }
 
-/// The result of printing: the text, or why there is none.
+/// The result of printing: the text, or the reason why there is none.
 #[derive(Debug)]
 pub enum Printed {
     /// The text.
@@ -199,7 +199,7 @@ impl Printer<'_> {
         out.push('\n');
     }
 
-    /// Reports that something has no form.
+    /// Reports a construct that cannot be printed.
     fn refuse(&mut self, stop: Stop) {
         let what = match stop {
             Stop::NotNormal => {

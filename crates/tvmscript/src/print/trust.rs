@@ -1,5 +1,5 @@
-//! Whether TVM's semantics of an operator of Relax is that of Relay's own: where it is not, the
-//! call is of a program.
+//! Decides whether TVM's semantics of a Relax operator equals that of Relay's: if not, a tensor
+//! program is called instead.
 
 use relax_ir::{Attrs, ExprId, TypeId};
 use relax_ops::call_requirements::fits_relax;
@@ -22,7 +22,7 @@ impl Printer<'_> {
         !open && !empty && !self.chooses(e) && self.takes(def, args, attrs)
     }
 
-    /// Returns the extents of a tensor, where they are known.
+    /// Returns the extents of a tensor, if they are known.
     fn extents(&self, e: ExprId) -> Option<&[Dim]> {
         let ty = self.types?.expr(e)?;
         self.m.types.as_tensor(ty)?.shape.dims()
