@@ -54,7 +54,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Returns which pattern claims which nodes, by the last node of each match.
+/// Returns the nodes claimed by each pattern, by the last node of each match.
 fn choose(
     edit: &Edit<'_>,
     body: ExprId,
@@ -136,7 +136,7 @@ fn merged(edit: &mut Edit<'_>, pattern: &Declared, old: ExprId, new: ExprId) -> 
         params.push(var);
         memo.insert(arg, reference);
     }
-    // Parts come first: the pattern's nodes are in this order.
+    // Operands come first: the pattern's nodes are in this order.
     for node in pattern.inside(&is) {
         let copy = edit
             .m

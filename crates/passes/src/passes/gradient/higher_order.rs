@@ -60,7 +60,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     }
 }
 
-/// Bindings in the making.
+/// Bindings under construction.
 type List = Vec<(VarId, ExprId)>;
 
 struct Reverse<'m, 't> {

@@ -21,9 +21,9 @@ mod function;
 /// The limits of unfolding and computing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// No call is unfolded after this many bindings beyond those of the program.
+    /// The number of bindings, beyond those of the program, after which no call is unfolded.
     pub bindings: u64,
-    /// The size of computed values.
+    /// The size limit of computed values.
     pub bytes: u64,
 }
 
