@@ -25,7 +25,7 @@ pub(crate) struct Unifier<'m> {
     pub watch_pool: Vec<(u32, u32)>,
     /// The number of enclosing let-bound functions that may be generalised.
     pub level: u32,
-    /// What is being checked, for error messages.
+    /// The site being checked, for error messages.
     pub site: Site,
     /// The call whose relation runs.
     pub cur_call: ExprId,

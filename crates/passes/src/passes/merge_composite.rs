@@ -1,5 +1,5 @@
-//! `merge-composite`: groups of operators that an external library provides as one become one
-//! function, marked `Composite="name"`.
+//! `merge-composite`: merges groups of operators that an external library provides as one into
+//! functions marked `Composite="name"`.
 //!
 //! The groups are declared by patterns ([`crate::declared`]). From the result of a function to its
 //! parameters, the first pattern that matches claims its nodes, unless an inner node is used

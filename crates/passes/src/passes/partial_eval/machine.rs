@@ -162,7 +162,7 @@ impl Machine<'_, '_> {
         let types = &mut (self.locals.last_mut())
             .expect("code runs in a function")
             .types;
-        // Where a constructor's arguments do not determine it, the type has to be written; and only
+        // If a constructor's arguments do not determine its type, that must be explicit; and only
         // the program determines the result type of a packed function.
         let ty = if has_data(self.edit.m, ty) {
             residual::written(self.edit.m, types, ty)

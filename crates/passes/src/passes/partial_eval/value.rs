@@ -55,7 +55,7 @@ pub(super) struct Store {
 #[derive(Debug, Default)]
 struct Frame {
     cells: FxHashMap<u32, Value>,
-    /// Something unknown ran: the frames below are out of date.
+    /// Marks that something unknown ran: the frames below are out of date.
     fence: bool,
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Lives {
     chains: FxHashMap<ExprId, Vec<Life>>,
 }
 
-/// How an expression is used.
+/// The uses of an expression.
 #[derive(Clone, Copy)]
 enum How {
     /// As the value of a variable in a scope.

@@ -106,7 +106,7 @@ struct Made {
     planned: bool,
 }
 
-/// How a value uses its operands.
+/// The ways in which a value uses its operands.
 enum Use {
     /// It allocates a tensor.
     Makes,

@@ -23,7 +23,7 @@ pub(super) struct Merged {
     pub inplace: Vec<i64>,
 }
 
-/// What a value of the function corresponds to in the program.
+/// The representation of a value of the function in the program.
 #[derive(Clone, Debug)]
 enum Place {
     Buffer(String, Vec<Dim>),

@@ -1,8 +1,8 @@
-//! `fuse-tir`: a function that is one kernel (`Primitive`) becomes one tensor program.
+//! `fuse-tir`: lowers a function that is one kernel (`Primitive`) to one tensor program.
 //!
 //! The programs that it calls are concatenated; intermediate results become buffers of the new
 //! program. If all of them have texts, the new one has a text too ([`fuse_text`]), which is its
-//! only definition where loops over known extents cannot express it: symbolic programs, several
+//! only definition if loops over known extents cannot express it: symbolic programs, several
 //! results, programs that modify their arguments.
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! `relax-dead-code-elimination`: removes dead bindings, and private functions that are never
 //! called.
 //!
-//! Public are functions that are not marked `private` and tensor programs whose text does not say
-//! so. A module that is not TVMScript keeps all of its functions.
+//! Functions are public unless they are marked `private`, and tensor programs unless their text is.
+//! A module that is not TVMScript keeps all of its functions.
 
 use std::sync::Arc;
 
