@@ -91,7 +91,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Moves types and other results into the module; returns the typing, which is beside it.
+    /// Moves the types, dimensions and literals into the module; returns the typing.
     pub fn into_module(mut self, module: &mut Module) -> (Typing, Diagnostics) {
         module.types = self.types;
         for info in self.new_dims {

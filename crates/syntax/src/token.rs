@@ -204,7 +204,7 @@ pub enum Tok {
     /// `#[…]` that is neither version nor metadata.
     #[regex(r"#[ \t]*\[[ \t]*[A-Za-z_][^\]\n]*\]", priority = 4)]
     UnknownSection,
-    /// `%1_q`, neither a number nor a name.
+    /// `%1_q`: both a number and a name.
     #[regex(r"%[0-9]+[A-Za-z_][A-Za-z0-9_]*")]
     BadGraph,
     /// Characters that begin no token.

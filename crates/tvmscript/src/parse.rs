@@ -21,7 +21,7 @@ const LONGEST_TYPE: usize = 200;
 /// The result of parsing a text.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The tree; lines with mistakes are [`StmtKind::Bad`].
+    /// The tree; erroneous lines are [`StmtKind::Bad`].
     pub ast: Ast,
     /// The errors.
     pub diagnostics: Vec<Diagnostic>,

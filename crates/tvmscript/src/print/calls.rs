@@ -564,7 +564,7 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
         let text = v.as_str().unwrap_or_default();
         name.as_str().ends_with("layout") && text.contains(|c: char| c.is_ascii_digit())
     };
-    // Where Relay has a layout of channels and multipliers (`HWOI`), Relax has one of outputs and
+    // Relay's layout has channels and multipliers (`HWOI`), while that of Relax has outputs and
     // inputs.
     let layout = attrs.get("kernel_layout").and_then(AttrValue::as_str);
     let groups = attrs.get("groups").and_then(AttrValue::as_int);

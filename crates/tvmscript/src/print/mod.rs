@@ -63,7 +63,7 @@ struct Printer<'m> {
     /// Variables that are numbers rather than tensors, because their values are.
     numbers: FxHashSet<VarId>,
     class: Symbol,
-    /// The source location of what is being printed.
+    /// The source location of the construct being printed.
     place: Span,
     not_normal: bool,
     /// The number of uses of each expression of the function.
@@ -226,7 +226,7 @@ impl Printer<'_> {
         self.names.dim(self.m, d)
     }
 
-    /// Returns a type as an annotation; `None` where it is not known.
+    /// Returns a type as an annotation; `None` if it is unknown.
     fn annotation(&mut self, ty: Option<TypeId>, place: Place) -> Option<String> {
         match self.ty(ty?, place) {
             Ok(text) => Some(text),

@@ -66,8 +66,8 @@ impl Printer<'_> {
         types.is_none_or(|types| fits_relax(def, &self.m.types, &types, attrs))
     }
 
-    /// Returns whether an extent of a result is the maximum or the minimum of others: TVM assumes
-    /// that extents that broadcast are equal where it cannot tell.
+    /// Returns whether an extent of a result is the maximum or the minimum of others: where TVM
+    /// cannot decide, it assumes that broadcast extents are equal.
     fn chooses(&mut self, e: ExprId) -> bool {
         let Some(ty) = self.types.and_then(|t| t.expr(e)) else {
             return false;

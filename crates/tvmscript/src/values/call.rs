@@ -205,8 +205,8 @@ impl Lowering<'_> {
         self.cast(st, call, any, to)
     }
 
-    /// Returns the functions that create, read and write a reference. TVM sees that their arguments
-    /// stay live.
+    /// Returns the functions that create, read and write a reference. They make TVM keep their
+    /// arguments alive.
     fn cells(&mut self) -> [GlobalId; 3] {
         if let Some(cells) = self.cells {
             return cells;
