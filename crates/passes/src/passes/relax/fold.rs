@@ -30,7 +30,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// A value computed without operands is folded only up to this many elements.
+/// The size limit, in bytes, of folded values that are computed without operands.
 const SMALL: usize = 1 << 16;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
@@ -113,7 +113,7 @@ fn value(
         let value = call_value(edit, def.name, &attrs, &[])?;
         return Some(edit.constant(value, b.span));
     }
-    // Operands such as extents are evaluated separately.
+    // Numeric operands, such as extents, are converted to constants.
     let args: Vec<ExprId> = (call.args.iter())
         .map(|&a| number(edit, a).unwrap_or(a))
         .collect();

@@ -12,7 +12,7 @@ pub(super) fn only_called(m: &Module) -> Vec<GlobalId> {
     called_only(m, is_private)
 }
 
-/// The same, for functions of any kind.
+/// The same, for the functions that satisfy `kind`.
 pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<GlobalId> {
     let mut named = IdSet::new();
     for (_, body) in m.global_bodies() {
