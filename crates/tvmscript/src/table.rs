@@ -42,10 +42,10 @@ pub(crate) struct Form {
     /// The parameters that are attributes of the registered operator: parameter, attribute,
     /// conversion.
     pub attrs: Vec<(usize, &'static str, Way)>,
-    /// Attributes of the registered operator, with the value at which they have no effect; the flag
-    /// says whether that value is required.
+    /// Attributes of the registered operator that have this value when read; the flag says whether
+    /// another value prevents printing.
     pub fixed: Vec<(&'static str, AttrValue, bool)>,
-    /// Inputs, with the element type that TVM requires.
+    /// Inputs, with the element type to which the equivalence is limited.
     pub elements: Vec<(usize, AttrValue)>,
     /// Attributes, with the only value that TVM supports; any but `None` where that is `None`.
     pub runs: Vec<(&'static str, Option<AttrValue>)>,
@@ -53,7 +53,8 @@ pub(crate) struct Form {
     pub computes: Vec<(usize, AttrValue)>,
     /// Inputs, and attributes that name an axis whose extent TVM must know.
     pub known: Vec<(usize, &'static str)>,
-    /// Parameters that the registered operator lacks, with the value at which they have no effect.
+    /// Parameters that the registered operator lacks, with the value to which the equivalence is
+    /// limited.
     pub absent: Vec<(usize, AttrValue)>,
 }
 
