@@ -1,4 +1,4 @@
-//! What programs around compiled code are built with: the headers and the runtime library. relaxc
+//! The build kit for programs around compiled code: the headers and the runtime library. relaxc
 //! embeds them and writes them out on request, so that the tool alone (`cargo install`) suffices.
 
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub fn library() -> Option<&'static [u8]> {
     LIBRARY.get().copied().filter(|bytes| !bytes.is_empty())
 }
 
-/// What is asked for.
+/// The kinds of output of `--print`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Print {
     /// What the linker needs after objects made by `--emit obj`.

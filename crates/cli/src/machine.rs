@@ -32,7 +32,7 @@ pub struct Run {
     pub look: Look,
 }
 
-/// How a run is observed.
+/// The ways in which a run can be observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Look {
     /// Not at all.
@@ -44,7 +44,7 @@ pub enum Look {
     Debug,
 }
 
-/// What runs kernels.
+/// The ways to run kernels.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum KernelsBy {
     /// Native code, which is compiled into memory.

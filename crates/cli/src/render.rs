@@ -28,7 +28,7 @@ pub struct Style {
     pub width: usize,
 }
 
-/// Whether to use colours.
+/// The choice of colours.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, ValueEnum)]
 pub enum ColorChoice {
     /// On a terminal, or where `FORCE_COLOR` or `CLICOLOR_FORCE` asks for them, unless `NO_COLOR`

@@ -1,10 +1,10 @@
-//! What the relation of a call recorded besides its answer, which decides whether that is kept.
+//! Decides whether a relation's result may be cached, from what the relation recorded besides it.
 
 use relax_ir::{AttrsId, ExprId, OpId, TypeId};
 
 use crate::solver::Solver;
 
-/// How much was recorded before a relation ran.
+/// The amounts recorded before a relation ran.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Before([usize; 5]);
 
@@ -19,13 +19,13 @@ impl Solver<'_> {
         ])
     }
 
-    /// To be called before a relation runs whose answer may be kept.
+    /// Must be called before a relation whose result may be cached.
     pub fn before_relation(&self) -> Before {
         self.relation_cache.asked_value.set(false);
         self.recorded()
     }
 
-    /// Keeps the answer of a relation that did nothing else, of a call.
+    /// Caches the result of a relation that had no other effect.
     pub fn keep_answer(
         &mut self,
         before: Before,
@@ -36,8 +36,8 @@ impl Solver<'_> {
         result: TypeId,
     ) {
         let now = self.recorded();
-        // The call's arguments stay what they are, and unknowns that it made are solved or
-        // forgotten.
+        // The call's argument types stay the same, and unknowns that the relation created are
+        // solved or discarded.
         if before.0[1..] == now.0[1..] {
             self.plain.insert(call);
         }

@@ -40,7 +40,7 @@ impl Solver<'_> {
                 let ty = self.constructor_type(c);
                 self.apply(e, ty, args, type_args)
             }
-            // An opaque call says what it gives.
+            // An opaque call declares its result type.
             Expr::Extern(_) if !type_args.is_empty() => type_args[0],
             Expr::Extern(_) => {
                 self.packed.push(e);
@@ -51,7 +51,7 @@ impl Solver<'_> {
                 let ty = self.global_type(g);
                 if let GlobalKind::Prim(_) = m.globals[g].kind {
                     if m.is_script() {
-                        // As TVM lowers them: the program writes into what it is given.
+                        // As in TVM's lowered form: the program writes into its arguments.
                         return self.unit;
                     }
                     self.say(|r| r.prim_call(e, g));
@@ -72,8 +72,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The type of a call whose type arguments say what it gives: one type, or the fields of a
-    /// tuple.
+    /// Types a call that declares its result types: a single type, or the fields of a tuple.
     fn told(&mut self, e: ExprId, ty: TypeId, given: &[TypeId]) -> TypeId {
         let want = match given {
             [] => return ty,
@@ -87,7 +86,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The call of a built-in operator. The hot path: where all argument types are known, the
+    /// Types a call of a built-in operator. The hot path: if all argument types are known, the
     /// relation concludes at once and nothing is put on the work list.
     fn operator_call(&mut self, e: ExprId, op: OpId, args: ExprList, attrs: AttrsId) -> TypeId {
         let Some(def) = registry().get(op) else {
@@ -154,7 +153,7 @@ impl Solver<'_> {
                 Ok(()) => {
                     let ty = self.resolve(out);
                     if self.flags(ty) & INFER == 0 {
-                        // Nothing else can know the unknown, since no argument had any.
+                        // No argument has unknowns, so nothing else can refer to this one.
                         let level = self.level;
                         let u = &mut self.unknowns[id as usize];
                         u.sol = Sol::Open;
@@ -195,10 +194,10 @@ impl Solver<'_> {
                 .any(|&t| matches!(self.types[t], Type::Param(_)))
     }
 
-    /// Puts a relation that waits on the work list.
+    /// Puts a waiting relation on the work list.
     fn defer(&mut self, kind: RelKind, args: &[TypeId], out: TypeId) -> TypeId {
         let id = self.add_rel(kind.clone(), args.into(), out);
-        // It just ran: it need not run again before something changes.
+        // It has just run: it need not run again before something changes.
         let queued = self.queue.ready.pop_back();
         debug_assert_eq!(queued, Some(id));
         self.queue.rels[id as usize].state = State::Waiting;
@@ -208,13 +207,13 @@ impl Solver<'_> {
         self.head(out)
     }
 
-    /// The call of something with a function type.
+    /// Types a call of a value with a function type.
     fn apply(&mut self, e: ExprId, ty: TypeId, args: ExprList, given: &[TypeId]) -> TypeId {
         let m = self.m;
         let list = m.list(args);
         let mut ty = self.head(ty);
         if let Type::Infer(_) = self.types[ty] {
-            // A function that takes these arguments, whatever it gives.
+            // A function that takes these arguments, with any result.
             let ret = self.fresh();
             let func = FuncType {
                 params: Box::default(),
@@ -310,7 +309,8 @@ impl Solver<'_> {
             }
         }
         if poisoned && generic {
-            // What is wrong with the argument was said; the result would be said to be wrong too.
+            // The error in the argument was reported; an error in the result would only follow from
+            // it.
             self.excuse_all(list);
             self.solve_queue();
             return self.error;
@@ -327,7 +327,7 @@ impl Solver<'_> {
         self.resolve(result)
     }
 
-    /// Returns whether a call is of a global of the group that is being inferred, without result
+    /// Returns whether a call is of a function of the group being inferred that has no result
     /// annotation.
     fn is_recursive(&self, e: ExprId) -> bool {
         let Expr::Call { callee, .. } = self.m.exprs[e] else {
@@ -340,8 +340,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Records that a value must be looked at when the program runs, because it is known less
-    /// finely than the place where it goes asks for.
+    /// Records a run-time check of a value whose type is coarser than its context requires.
     pub fn record_cast(&mut self, value: ExprId, have: TypeId, want: TypeId) {
         let (have, want) = (self.resolve(have), self.resolve(want));
         if self.flags(have) & COARSE != 0 && have != want {
@@ -352,7 +351,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The arguments of a constraint: where the text names none, all arguments and the result.
+    /// Returns the arguments of a constraint: if the text names none, all arguments and the result.
     pub fn complete_constraint(
         &mut self,
         c: &Constraint,
@@ -368,7 +367,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The type of a constructor as a function.
+    /// Returns a constructor's type as a function.
     pub fn constructor_type(&mut self, c: CtorId) -> TypeId {
         let ctor = &self.m.ctors[c];
         if self.m.damage.adts.contains(&ctor.adt) {
@@ -386,7 +385,7 @@ impl Solver<'_> {
         self.types.intern(Type::Func(Box::new(func)))
     }
 
-    /// A data type applied to its own parameters.
+    /// Returns a data type applied to its own parameters.
     fn adt_type(&mut self, adt: AdtId) -> TypeId {
         let params = &self.m.adts[adt].params;
         let args = params
@@ -396,8 +395,8 @@ impl Solver<'_> {
         self.types.intern(Type::Adt(adt, args))
     }
 
-    /// The type of an operator as a value: its relation over type parameters, or the signature of
-    /// an `op` item.
+    /// Returns the type of an operator as a value: its relation over type parameters, or the
+    /// signature of an `op` item.
     pub fn operator_type(&mut self, op: OpId) -> TypeId {
         if let Some(user) = self.m.user_op(op) {
             if self.m.damage.user_ops.contains(&op) {

@@ -23,7 +23,7 @@ mod decide;
 
 /// The number of rows that may be visited for one match.
 const BUDGET: u64 = 500_000;
-/// The additional number for deciding whether something is missing, for each question.
+/// The additional number for each question whether a pattern is missing.
 const DECISION: u64 = 20_000_000;
 /// The number of missing patterns that are reported.
 const SHOWN: usize = 5;
@@ -49,7 +49,7 @@ enum Built {
     Any,
 }
 
-/// A missing value: a pattern as text, composed of texts.
+/// A set of missing values: a pattern as text, composed of texts.
 struct Task {
     rows: Vec<Vec<Cell>>,
     row: Vec<Cell>,
@@ -110,7 +110,7 @@ impl Solver<'_> {
                 };
                 let found = self.missing(before, row.clone(), 1, &mut budget);
                 match budget {
-                    // Where it is not known, the clause is given the benefit of the doubt.
+                    // If undecided, the clause is assumed to be reachable.
                     0 => self.decided(before, Some(c.pattern), &mut decisions) != Decision::Covered,
                     _ => !found.is_empty(),
                 }

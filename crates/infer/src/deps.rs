@@ -1,4 +1,4 @@
-//! The dependencies between functions, and the children of expressions.
+//! Dependencies between functions, and traversal of expressions' children.
 
 use relax_base::Id;
 use relax_ir::{Expr, ExprId, FuncId, GlobalId};

@@ -42,8 +42,8 @@ impl Solver<'_> {
         let bound = self.bound_functions(&mut m.exprs.ids());
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); n];
         let mut impure: Vec<usize> = Vec::new();
-        // Functions of the program only: what passes left behind shares nodes with them. A node
-        // that two functions share has its effects in both.
+        // Only functions of the program: dead nodes left by passes share nodes with them. A node
+        // shared by two functions has its effects in both.
         let mut seen = vec![u32::MAX; m.exprs.len()];
         let mut known = vec![false; n];
         let mut funcs: Vec<FuncId> = m.globals.ids().filter_map(|g| m.global_func(g)).collect();
@@ -70,7 +70,7 @@ impl Solver<'_> {
                     }
                     Callee::Effect(_) | Callee::Pure => {}
                 }
-                // A closure's body has its effects where it is called.
+                // A closure's body has its effects where the closure is called.
                 if !matches!(m.exprs[e], Expr::Func(_)) {
                     self.for_parts(e, &mut |part| stack.push(part));
                 }
@@ -140,7 +140,7 @@ impl Solver<'_> {
                 Expr::Op(op) if self.op_effects(*op) == Effects::Effect => {
                     Callee::Effect(format!("`{}`", self.op_name(*op)))
                 }
-                // The caller vouches for it: `call_packed("f", %x, pure=True)`.
+                // The program declares the call pure: `call_packed("f", %x, pure=True)`.
                 Expr::Extern(_)
                     if (m.attrs(*attrs).get("pure")).and_then(|v| v.as_bool()) == Some(true) =>
                 {

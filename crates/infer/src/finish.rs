@@ -1,4 +1,4 @@
-//! The end of inference: resolved types in side tables.
+//! The end of inference: resolves all types into side tables.
 
 use relax_base::{Id, SideTable};
 use relax_ir::{DTy, Expr, FuncType, Shape, Type, TypeId};
@@ -13,9 +13,9 @@ use crate::typing::{CheckKind, Notes, Outcome, Typing};
 use crate::unifier::Unifier;
 use crate::unknown::Sol;
 
-/// Fills in all solutions and puts generalised function types where they belong.
+/// Substitutes all solutions, and replaces function types that were generalised.
 struct Final {
-    /// What stands for function types that were generalised after the fact.
+    /// The replacements of function types that were generalised after they were used.
     quantified: FxHashMap<TypeId, TypeId>,
 }
 
@@ -61,7 +61,7 @@ impl Mapper for Final {
     }
 }
 
-/// Ends inference: resolved types in side tables.
+/// Ends inference: resolves all types into side tables.
 pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
     let mut mapper = Final {
         quantified: std::mem::take(&mut s.quantified),
@@ -79,7 +79,7 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
     let (ended, ended_vars) = (s.exprs_to_end(), s.vars_to_end());
     let mut exprs = std::mem::take(&mut s.expr_ty);
     for &e in &ended {
-        // What is only called here may be a value in a function that stays.
+        // An expression that is only a callee here may be used as a value in an unchanged function.
         exprs[e.index()] = match exprs[e.index()] {
             UNTYPED => s.known.map_or(s.error, |k| k.exprs[e]),
             t => resolve(&mut s, t),
@@ -153,7 +153,7 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
     }
 }
 
-/// A literal under another element type; `None` when an integer does not fit.
+/// Converts a literal to another element type; `None` if an integer does not fit.
 fn converted(value: &Tensor, dtype: DType) -> Option<Tensor> {
     let mut out = Tensor::zeros(dtype, value.shape());
     for i in 0..value.len() {
@@ -171,7 +171,7 @@ fn converted(value: &Tensor, dtype: DType) -> Option<Tensor> {
     Some(out)
 }
 
-/// A type of a module as text, as in messages: very deep or long ones are cut short.
+/// Formats a module's type as in messages: very deep or long types are truncated.
 pub fn show_type(module: &relax_ir::Module, ty: TypeId) -> String {
     let options = crate::InferOptions::default();
     Solver::new(module, module.types.clone(), &options).show_type(ty)

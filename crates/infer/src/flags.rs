@@ -1,10 +1,10 @@
-//! Facts about types that are computed once per type, when it is first asked about.
+//! Flags of types, computed once per type on first use.
 
 use relax_base::Id;
 use relax_ir::{DTy, Kind, Module, Shape, Type, TypeArena, TypeId};
 use relax_sym::Dim;
 
-/// Contains something that inference has still to find.
+/// Contains an unknown of inference.
 pub(crate) const INFER: u8 = 1;
 /// Contains the error type.
 pub(crate) const ERROR: u8 = 2;
@@ -14,8 +14,7 @@ pub(crate) const PARAM: u8 = 4;
 pub(crate) const COARSE: u8 = 8;
 /// Contains a shape that no tensor can have.
 pub(crate) const BAD_SHAPE: u8 = 16;
-/// Contains a parameter where its kind does not fit, or a data type with too few or too many
-/// arguments.
+/// Contains a parameter of the wrong kind, or a data type with too few or too many arguments.
 pub(crate) const BAD_KIND: u8 = 32;
 
 /// The flags of all types, by id.
@@ -25,10 +24,10 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// The flags of a type.
+    /// Returns the flags of a type.
     pub fn get(&mut self, types: &TypeArena, m: &Module, t: TypeId) -> u8 {
         if t.index() >= self.of.len() {
-            // Types that a type is made of have smaller ids, so one upward sweep is enough.
+            // A type's components have smaller ids, so one upward sweep is enough.
             for i in self.of.len()..types.len() {
                 let flags = self.compute(types, m, TypeId::from_index(i));
                 self.of.push(flags);
@@ -37,7 +36,7 @@ impl Flags {
         self.of[t.index()]
     }
 
-    /// The flags of a type that was asked about, or that is part of one.
+    /// Returns the flags of a type for which `get` was called, or of a component of one.
     pub fn known(&self, t: TypeId) -> u8 {
         self.of.get(t.index()).copied().unwrap_or(0)
     }

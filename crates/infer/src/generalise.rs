@@ -1,10 +1,10 @@
 //! Generalisation: functions whose types are not determined by their own text.
 //!
 //! A let-bound function with open unknowns may be used at several types: each use gets its own copy
-//! of the unknowns and of the relations that wait for them. When all is known, uses that agree
-//! decide the function's type (as in TVM, where functions have one type); where they differ, or
-//! where there is none, the unknowns become type parameters and the waiting relations a `where`
-//! clause.
+//! of the unknowns and of the relations that wait for them. When everything is known, uses that
+//! agree determine the function's type (as in TVM, where functions are monomorphic); if they
+//! differ, or there are none, the unknowns become type parameters and the waiting relations a
+//! `where` clause.
 
 use relax_base::{Id, Symbol};
 use relax_ir::{
@@ -21,16 +21,16 @@ use crate::solver::Solver;
 use crate::unifier::Unifier;
 use crate::unknown::{Lit, Sol, Sort};
 
-/// What a scheme got when its type was decided.
+/// The parameters and constraints of a scheme whose type has been decided.
 struct Closed {
-    /// Its number.
+    /// Its index.
     scheme: usize,
     params: Vec<TypeParamId>,
     dims: Vec<DimVar>,
     relations: Box<[Constraint]>,
 }
 
-/// The name of the `i`-th inferred type parameter: `a` to `z`, then `a1`, …
+/// Returns the name of the `i`-th inferred type parameter: `a` to `z`, then `a1`, …
 pub(crate) fn letter(i: usize) -> String {
     let letter = (b'a' + (i % 26) as u8) as char;
     match i / 26 {
@@ -98,7 +98,7 @@ impl Mapper for Copy<'_> {
 }
 
 impl Solver<'_> {
-    /// Says what a function gives.
+    /// Sets a function's result type.
     pub fn give(&mut self, f: FuncId, ret: TypeId) {
         if let Type::Func(sig) = self.types[self.func_ty[f.index()]].clone() {
             let sig = FuncType { ret, ..*sig };
@@ -106,14 +106,14 @@ impl Solver<'_> {
         }
     }
 
-    /// Before the value of a let-bound function is typed.
+    /// Enters a let-bound function, before its value is typed.
     pub fn begin_scheme(&mut self, _: FuncId) {
         self.level += 1;
         self.scheme_starts
             .push((self.queue.rels.len(), self.schemes.len()));
     }
 
-    /// After the value of a let-bound function was typed.
+    /// Leaves a let-bound function, after its value was typed.
     pub fn end_scheme(&mut self, var: VarId, func: FuncId) {
         let Some((start, inner)) = self.scheme_starts.pop() else {
             return;
@@ -128,7 +128,7 @@ impl Solver<'_> {
         let mut unknowns = Vec::new();
         self.for_unknowns(ty, &mut |_, v| unknowns.push(v));
         let mut rels = Vec::new();
-        // What waits in a function inside of this one is decided with that function.
+        // Relations of a nested function are decided with that function.
         let inside: FxHashSet<u32> = (self.schemes[inner..].iter())
             .flat_map(|s| s.rels.iter().copied())
             .collect();
@@ -155,7 +155,7 @@ impl Solver<'_> {
         unknowns.retain(|&v| {
             let u = &mut self.unknowns[v as usize];
             if u.lit != Lit::No {
-                // A literal is written once and has one type, whatever the function is used at.
+                // A literal occurs once and has one type, at whichever types the function is used.
                 u.level = u.level.min(level);
             }
             u.level > level && seen.insert(v)
@@ -175,7 +175,7 @@ impl Solver<'_> {
         });
     }
 
-    /// The open unknowns of a relation.
+    /// Returns the open unknowns of a relation.
     pub fn rel_unknowns(&mut self, id: usize) -> Vec<u32> {
         let rel = self.queue.rels[id].clone();
         let mut found = Vec::new();
@@ -190,7 +190,7 @@ impl Solver<'_> {
         found
     }
 
-    /// A copy of a scheme's type for one use.
+    /// Copies a scheme's type for one use.
     pub fn use_scheme(&mut self, index: u32) -> TypeId {
         let scheme = self.schemes[index as usize].clone();
         let cost = 1 + scheme.unknowns.len() + scheme.rels.len();
@@ -239,16 +239,16 @@ impl Solver<'_> {
         ty
     }
 
-    /// Decides the types of let-bound functions, outer ones first: their inner functions' uses are
-    /// then as determined as they get.
+    /// Decides the types of let-bound functions, outer ones first, so that uses of inner functions
+    /// are as determined as possible.
     pub fn close_schemes(&mut self, from: usize) {
         let mut made: Vec<Closed> = Vec::new();
         for i in (from..self.schemes.len()).rev() {
             let scheme = self.schemes[i].clone();
             let mut known: Option<TypeId> = None;
             let mut agree = !scheme.instances.is_empty();
-            // A use inside another polymorphic function that does not hold this one is one at every
-            // type.
+            // A use inside another polymorphic function that does not contain this one is a use at
+            // every type.
             let (mut params, mut dims) = (Vec::new(), Vec::new());
             let assumed = self.assumptions.len();
             for outer in &made {
@@ -256,7 +256,7 @@ impl Solver<'_> {
                     params.extend_from_slice(&outer.params);
                     dims.extend_from_slice(&outer.dims);
                 } else {
-                    // Inside of that one its relations hold.
+                    // That function contains this one, so its constraints hold here.
                     self.assumptions.extend_from_slice(&outer.relations);
                 }
             }
@@ -264,7 +264,7 @@ impl Solver<'_> {
                 let t = self.resolve(t);
                 let flags = self.flags(t);
                 if flags & ERROR != 0 {
-                    // A use of which not all is known says nothing.
+                    // A use with an erroneous type gives no information.
                     continue;
                 }
                 if (!params.is_empty() || !dims.is_empty()) && self.mentions(t, &params, &dims) {
@@ -278,7 +278,7 @@ impl Solver<'_> {
             }
             if agree {
                 for &t in &scheme.instances {
-                    // Instances that clash with the others were reported where they are used.
+                    // Instances that clash with the others were reported at their uses.
                     let _ = self.unify(scheme.ty, t);
                 }
                 self.solve_queue();
@@ -305,8 +305,8 @@ impl Solver<'_> {
         }
     }
 
-    /// Turns open unknowns into type parameters and waiting relations into constraints. All
-    /// functions get the parameters that occur in their types. Returns the types.
+    /// Turns open unknowns into type parameters and waiting relations into constraints. Each
+    /// function gets the parameters that occur in its type. Returns the types.
     pub fn generalise(&mut self, funcs: &[FuncId], unknowns: &[u32], rels: &[u32]) -> Vec<TypeId> {
         let mut params: Vec<TypeParamId> = Vec::new();
         let mut dims: Vec<DimVar> = Vec::new();
@@ -317,7 +317,7 @@ impl Solver<'_> {
                 continue;
             }
             if u.excused {
-                // It is open because of a mistake: whatever depends on it is not judged.
+                // It is open because of an error: what depends on it is not checked.
                 self.poison_unknown(v);
                 continue;
             }
@@ -346,7 +346,7 @@ impl Solver<'_> {
                     }
                 }
             };
-            // Set without waking anybody: the waiting relations become constraints.
+            // Set without waking any relation: the waiting relations become constraints.
             self.unknowns[v as usize].sol = sol;
         }
         let mut constraints: Vec<Constraint> = Vec::new();
@@ -383,7 +383,7 @@ impl Solver<'_> {
         types
     }
 
-    /// The relations of a function type, or of the function that it gives.
+    /// Returns the constraints of a function type, or of its result if that is a function.
     fn relations_of(&self, mut ty: TypeId) -> Box<[Constraint]> {
         while let Type::Func(f) = &self.types[ty] {
             if !f.constraints.is_empty() {
@@ -394,8 +394,8 @@ impl Solver<'_> {
         Box::default()
     }
 
-    /// Puts parameters in front of a function type, or of its result where the arguments do not
-    /// mention them and the result is a function.
+    /// Adds parameters to a function type, or to its result if the arguments do not mention them
+    /// and the result is a function.
     fn quantify(
         &mut self,
         ty: TypeId,

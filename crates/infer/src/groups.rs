@@ -1,4 +1,4 @@
-//! Globals in the order of their dependencies, and what is decided when a group of them is walked.
+//! Infers globals in dependency order; decides what is left open after each group.
 
 use relax_base::{Diagnostic, Id};
 use relax_ir::{DTy, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Type, TypeId};
@@ -15,7 +15,7 @@ use crate::unifier::OpenCheck;
 use crate::unknown::{Lit, NO_EXPR, Sol, Sort};
 use crate::{Check, CheckKind};
 
-/// Of each global whether its annotations say its type.
+/// For each global, returns whether its annotations determine its type.
 pub(crate) fn complete(m: &Module) -> Vec<bool> {
     let annotated = |f: FuncId| {
         let func = &m.funcs[f];
@@ -30,8 +30,8 @@ pub(crate) fn complete(m: &Module) -> Vec<bool> {
 }
 
 impl Solver<'_> {
-    /// Types every function of the module, or those of the [part](Solver::part) that is asked for.
-    /// How many.
+    /// Types every function of the module, or those of the [part](Solver::part) to be typed.
+    /// Returns how many.
     pub fn run(&mut self) -> usize {
         let m = self.m;
         let asked = |id: GlobalId| self.part.as_ref().is_none_or(|p| p.asked[id.index()]);
@@ -71,7 +71,7 @@ impl Solver<'_> {
             self.walk_function(f);
         }
         self.solve_queue();
-        // Literals first: a use of a let-bound function at `1` is one at `int32`.
+        // Literals first, so that a use of a let-bound function at `1` is a use at `int32`.
         self.default_packed();
         self.default_literals();
         self.close_schemes(first_scheme);
@@ -98,10 +98,10 @@ impl Solver<'_> {
         }
     }
 
-    /// Literals that nothing has decided take the type that their text alone has.
+    /// Gives literals that are still undetermined their default types.
     fn default_literals(&mut self) {
         for (e, v) in std::mem::take(&mut self.literal_unknowns) {
-            // Solved ones are looked at through their root, which carries the class.
+            // Solved ones are resolved to their root, which carries the class.
             if let DTy::Infer(root) = self.head_dtype(DTy::Infer(v)) {
                 let u = &self.unknowns[root.index()];
                 let dtype = match (u.lit, &self.m.exprs[e]) {
@@ -115,7 +115,7 @@ impl Solver<'_> {
         }
     }
 
-    /// What packed functions give is anything, where nothing says more.
+    /// Defaults results of packed functions to `Object` if nothing determines them.
     fn default_packed(&mut self) {
         for e in std::mem::take(&mut self.packed) {
             let ty = self.type_of(e);
@@ -146,7 +146,7 @@ impl Solver<'_> {
         if unknowns.is_empty() {
             return;
         }
-        // Relations that are connected with these unknowns, over any number of steps.
+        // Relations that are transitively connected with these unknowns.
         let mut waiting: Vec<(u32, Vec<u32>)> = Vec::new();
         for id in first_rel..self.queue.rels.len() {
             if self.queue.rels[id].state != State::Done && self.has_open_argument(id) {
@@ -186,7 +186,7 @@ impl Solver<'_> {
         self.generalise(funcs, &unknowns, &rels);
     }
 
-    /// Relations that wait in vain: names the variable whose annotation would help.
+    /// Reports relations that can never run; names the variable to annotate.
     fn report_stuck(&mut self, first_rel: usize, errors: bool) {
         for id in first_rel..self.queue.rels.len() {
             if self.queue.rels[id].state == State::Done {
@@ -218,8 +218,8 @@ impl Solver<'_> {
         }
     }
 
-    /// An unknown of which only a multiple is known, `3 * ? == q`: it is the quotient, and that
-    /// there is no remainder is checked at run time.
+    /// Solves unknowns of which only a multiple is known, as in `3 * ? == q`: by the quotient, with
+    /// a run-time check that there is no remainder.
     fn divide_dims(&mut self, first_rel: usize) {
         for id in first_rel..self.queue.rels.len() {
             let rel = &self.queue.rels[id];
@@ -273,7 +273,7 @@ impl Solver<'_> {
         matches!(rel.kind, RelKind::DimEq(..)) || rel.args.iter().any(|&t| self.is_open(t))
     }
 
-    /// Relations that wait although all their arguments are known.
+    /// Reports relations that wait although all their arguments are known.
     fn report_vain(&mut self, first_rel: usize) {
         for id in first_rel..self.queue.rels.len() {
             if self.queue.rels[id].state == State::Done || self.has_open_argument(id) {
@@ -301,7 +301,7 @@ impl Solver<'_> {
         };
     }
 
-    /// Decides what was left open, now that all that can be known is known.
+    /// Decides the open checks, now that everything that can be known is known.
     fn decide_checks(&mut self, first: usize) {
         let open: Vec<_> = self.open_checks.drain(first..).collect();
         let mut seen: FxHashSet<(ExprId, Dim, Dim)> = FxHashSet::default();
@@ -346,8 +346,8 @@ impl Solver<'_> {
         }
     }
 
-    /// The first of some dimensions that a function's result alone has: nothing that is given to
-    /// the function says what it is.
+    /// Returns the first of these dimensions' variables that only a function's result mentions: no
+    /// argument determines it.
     fn free_in_result(&mut self, dims: [&Dim; 2]) -> Option<relax_sym::DimVar> {
         for d in dims {
             let Some(relax_sym::Atom::Var(v)) = d.as_atom() else {
@@ -386,7 +386,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Unknowns that are left anywhere: the place to annotate is named, once per unknown.
+    /// Reports unknowns that are left anywhere, once each, with the place to annotate.
     pub fn report_open(&mut self) {
         self.mistaken.sort_unstable();
         let mut closed: FxHashSet<TypeId> = FxHashSet::default();
@@ -414,7 +414,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Returns whether a place lies in a function that has errors.
+    /// Returns whether a location is inside a function that has errors.
     fn follows_mistake(&self, place: relax_base::Span) -> bool {
         let after = self.mistaken.partition_point(|s| s.start <= place.start);
         let last = after.checked_sub(1).map(|i| self.mistaken[i]);
@@ -430,8 +430,8 @@ impl Solver<'_> {
     }
 }
 
-/// The `q` for which `factor * q` is `whole` in normal form. Where the factor is zero any extent
-/// would do as well, so this one is as good.
+/// Returns the `q` for which `factor * q` is `whole` in normal form. If the factor is zero, any
+/// extent would satisfy the equality, including this one.
 fn exact_quotient(whole: &Dim, factor: &Dim) -> Option<Dim> {
     let mut facts = relax_sym::Facts::default();
     for atom in factor.atoms() {

@@ -1,11 +1,10 @@
-//! Inference of a module of which most was typed before.
+//! Inference of a module most of which has been typed before.
 //!
-//! What a function's type is depends on its own text and on the types of the globals that it refers
-//! to. So those functions are typed that changed, and those that refer to a global whose type came
-//! out different; all others keep what was found. Where a function without complete annotations
-//! refers to such a global, its own type may come out different too, so those that refer to it are
-//! typed with it. Within them, a call of an operator that was there before has the type that it had
-//! when its arguments have theirs.
+//! A function's type depends on its own text and on the types of the globals that it refers to.
+//! Hence only the functions that changed are typed, and those that refer to a global whose type
+//! changed; the others keep their types. If a function without complete annotations refers to such
+//! a global, its own type may change too, so the functions that refer to it are typed with it.
+//! Within them, an existing call of an operator keeps its type if its arguments keep theirs.
 
 use relax_base::{Diagnostics, Id};
 use relax_ir::{Expr, ExprId, GlobalId, GlobalKind, IdSet, Module, TypeId, VarId};
@@ -18,20 +17,19 @@ use crate::solver::{Solver, UNTYPED};
 use crate::typing::Outcome;
 use crate::{Check, InferOptions, Typing};
 
-/// What [`infer_again`] gives.
+/// The result of [`infer_again`].
 #[derive(Debug)]
 pub struct Again {
     /// The types, as [`infer`](crate::infer) would find them.
     pub typing: Typing,
-    /// What there is to say about the functions that were looked at.
+    /// The diagnostics of the functions that were typed.
     pub diagnostics: Diagnostics,
-    /// How many functions of globals were looked at; one that was looked at twice counts twice.
+    /// The number of functions of globals that were typed, counting repetitions.
     pub looked_at: usize,
 }
 
-/// Finds the types of a module that had the types `before`, when its globals are the same that they
-/// were for which `stays` holds. Globals may have been added behind the others, and none removed;
-/// nodes may only have been added.
+/// Infers the types of a module that had the types `before`, and whose globals are unchanged where
+/// `stays` holds. Globals may have been appended, and none removed; nodes may only have been added.
 pub fn infer_again(
     module: &mut Module,
     options: &InferOptions,
@@ -46,7 +44,7 @@ pub fn infer_again(
         solver.adopt(Part::new(module, asked.clone(), before));
         let (typed, outcome) = crate::solve(solver);
         looked_at += typed;
-        // Mistakes are reported before it is asked what else they make wrong.
+        // Errors are reported before their consequences are determined.
         if outcome.diagnostics.has_errors() || !widen(module, &mut asked, before, &outcome) {
             let (typing, diagnostics) = outcome.into_module(module);
             return Again {
@@ -59,8 +57,7 @@ pub fn infer_again(
     }
 }
 
-/// Asks for all functions whose type depends on that of a global which came out different from
-/// before; whether there is one.
+/// Adds all functions that depend on a global whose type changed; returns whether there are any.
 fn widen(m: &Module, asked: &mut [bool], before: &Typing, outcome: &Outcome) -> bool {
     let mut changed: Vec<GlobalId> = (m.globals.ids())
         .filter(|&g| asked[g.index()] && before.globals[g] != outcome.typing.globals[g])
@@ -95,7 +92,7 @@ fn widen(m: &Module, asked: &mut [bool], before: &Typing, outcome: &Outcome) -> 
 }
 
 impl<'m> Solver<'m> {
-    /// Takes over the types of everything that is not in the part.
+    /// Takes over the types of everything outside the part.
     fn adopt(&mut self, part: Part<'m>) {
         let (m, before) = (self.m, part.before);
         self.expr_ty = m.exprs.ids().map(|e| before.exprs[e]).collect();
@@ -122,7 +119,7 @@ impl<'m> Solver<'m> {
             self.var_ty[v.index()] = UNTYPED;
         }
         self.part = Some(part);
-        // A program that nothing calls now may be called by what stays.
+        // A program that nothing calls now may be called by an unchanged function.
         for g in m.globals.ids() {
             if let GlobalKind::Prim(_) = m.globals[g].kind {
                 self.global_type(g);
@@ -130,7 +127,7 @@ impl<'m> Solver<'m> {
         }
     }
 
-    /// The expressions whose types this solver finds.
+    /// Returns the expressions whose types this solver finds.
     pub fn exprs_to_end(&self) -> Vec<ExprId> {
         match &self.part {
             Some(part) => part.exprs.clone(),
@@ -138,7 +135,7 @@ impl<'m> Solver<'m> {
         }
     }
 
-    /// The variables whose types this solver finds.
+    /// Returns the variables whose types this solver finds.
     pub fn vars_to_end(&self) -> Vec<VarId> {
         match &self.part {
             Some(part) => part.vars.clone(),
@@ -146,18 +143,18 @@ impl<'m> Solver<'m> {
         }
     }
 
-    /// The type that a call had before, when that of its arguments has not changed and nothing else
-    /// decides.
+    /// Returns the previous type of a call, if the types of its arguments are unchanged and nothing
+    /// else determines it.
     pub fn known_call(&mut self, e: ExprId, args: &[ExprId], types: &[TypeId]) -> Option<TypeId> {
         let known = self.known.filter(|k| k.notes.plain.contains(e))?;
         let mut pairs = args.iter().zip(types);
         let ty = known.exprs[e];
-        // What is coarse may be what the annotation made of it.
+        // A coarse type may stem from an annotation.
         let whole = self.flags(ty) & (INFER | ERROR | COARSE) == 0;
         (whole && pairs.all(|(a, t)| known.exprs[*a] == *t)).then_some(ty)
     }
 
-    /// What was found about expressions outside of the part.
+    /// Adds the results for expressions outside the part.
     pub fn add_what_stays(
         &self,
         type_args: &mut FxHashMap<ExprId, Box<[TypeId]>>,

@@ -1,4 +1,4 @@
-//! Replacing type parameters and dimension variables: calls of polymorphic functions.
+//! Replaces type parameters and dimension variables in calls of polymorphic functions.
 
 use relax_base::Id;
 use relax_ir::{DTy, FuncType, Kind, Shape, Type, TypeId, TypeParamId};
@@ -48,20 +48,20 @@ impl Mapper for &Subst {
 pub(crate) struct Instance {
     /// The function type, without parameters.
     pub ty: TypeId,
-    /// What the parameters became, in their order.
+    /// The types that replaced the parameters, in their order.
     pub args: Box<[TypeId]>,
     pub subst: Subst,
 }
 
 impl Unifier<'_> {
-    /// Replaces parameters by what stands for them.
+    /// Substitutes parameters.
     pub fn substitute(&mut self, t: TypeId, subst: &Subst) -> TypeId {
         let mut mapper = subst;
         self.map_type(t, &mut mapper)
     }
 
-    /// A type argument as the type that stands for a parameter of a kind, and the reverse for
-    /// shapes and element types, which are passed about as `Shape[…]` and scalar types.
+    /// Converts a type argument to the type that replaces a parameter of its kind, and records the
+    /// substitution. Shapes and element types are passed as `Shape[…]` and scalar types.
     fn push_type_arg(&mut self, subst: &mut Subst, p: TypeParamId, arg: Option<TypeId>) -> TypeId {
         match self.types.params[p].kind {
             Kind::Shape => {
@@ -89,7 +89,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// The first type argument that is not of its parameter's kind.
+    /// Returns the first type argument that is not of its parameter's kind.
     pub fn wrong_kind(&self, ty: TypeId, given: &[TypeId]) -> Option<(usize, TypeId, Kind)> {
         let Type::Func(f) = &self.types[ty] else {
             return None;
@@ -108,8 +108,8 @@ impl Unifier<'_> {
         })
     }
 
-    /// Replaces the parameters of a function type by the given type arguments, and by unknowns
-    /// where there are fewer. `None` when it has no parameters (or is no function type).
+    /// Replaces the parameters of a function type by the given type arguments, and by unknowns if
+    /// there are fewer. `None` if it has no parameters, or is not a function type.
     pub fn instantiate_func(&mut self, ty: TypeId, given: &[TypeId]) -> Option<Instance> {
         let Type::Func(f) = &self.types[ty] else {
             return None;
@@ -142,8 +142,8 @@ impl Unifier<'_> {
         Some(Instance { ty, args, subst })
     }
 
-    /// Makes two polymorphic function types speak of the same parameters, so that their parts can
-    /// be unified. Parameters that only one of them has become unknowns.
+    /// Renames the parameters of two polymorphic function types to the same ones, so that their
+    /// components can be unified. Parameters that only one of them has become unknowns.
     pub fn align_binders(&mut self, a: TypeId, b: TypeId) -> (TypeId, TypeId) {
         let (Type::Func(x), Type::Func(y)) = (&self.types[a], &self.types[b]) else {
             return (a, b);
@@ -156,7 +156,7 @@ impl Unifier<'_> {
         self.align_to(x, y, b)
     }
 
-    /// Replaces the parameters of `more` by those of `fewer` as far as they go.
+    /// Replaces the parameters of `more` by those of `fewer`, as many as there are.
     fn align_to(&mut self, more: FuncType, fewer: FuncType, other: TypeId) -> (TypeId, TypeId) {
         let mut subst = Subst::default();
         for (i, &p) in more.params.iter().enumerate() {

@@ -1,17 +1,16 @@
-//! Types: what each expression of a module is, found by one solver for type relations and symbolic
-//! shapes.
+//! Type inference: one solver for type relations and symbolic shapes.
 //!
-//! [`infer`] walks every function, operands first, and gives each node a type that may hold
-//! unknowns. Unification solves unknowns; relations that need more than is known wait on a work
-//! list and run again when one of their unknowns is solved. When nothing moves, literals take their
-//! default types, functions without complete annotations are generalised, and what is left open is
-//! an error that names the place to annotate.
+//! [`infer`] walks every function, operands first, and gives each node a type that may contain
+//! unknowns. Unification solves unknowns; relations that need more information wait on a work list
+//! and run again when one of their unknowns is solved. When no relation makes progress, literals
+//! take their default types, functions without complete annotations are generalised, and what is
+//! left open is an error that names the place to annotate.
 //!
-//! The parts: types, unknowns and what makes them equal (`unifier`, `unify`, `map`, `instantiate`,
-//! `show`, `flags`, `unknown`); the relations that wait, as data (`queue`), and what runs them
+//! The parts: types, unknowns and their unification (`unifier`, `unify`, `map`, `instantiate`,
+//! `show`, `flags`, `unknown`); the waiting relations, as data (`queue`), and their execution
 //! (`relations`); functions whose types are not determined by their own text (`scheme`,
-//! `generalise`); and a reporter (`report`) that reads the solver and gives diagnostics. What is to
-//! follow from a mistake is `mistakes`'.
+//! `generalise`); and a reporter (`report`) that reads the solver and creates diagnostics.
+//! `mistakes` keeps one error from causing others.
 //!
 //! Invariant: nothing here recurses over expressions, types or patterns, and nothing panics on a
 //! module that the resolver or the builder made.
@@ -65,12 +64,11 @@ pub struct InferOptions {
     pub strict_shapes: bool,
 }
 
-/// Finds the type of everything in a module. Literals without suffix get the element type that
-/// their context asks for, in place; the module's type arena grows, its expressions stay as they
-/// are.
+/// Infers the types of a module. Literals without suffix get the element type that their context
+/// requires, in place; the module's type arena grows, its expressions are unchanged.
 ///
-/// The typing is complete even when there are errors: what an error left open is
-/// [`relax_ir::Type::Error`]. Diagnostics come in the order of the text.
+/// The typing is complete even if there are errors: what an error left open is
+/// [`relax_ir::Type::Error`]. Diagnostics are in the order of the text.
 pub fn infer(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostics) {
     let types = std::mem::take(&mut module.types);
     let solver = solver::Solver::new(module, types, options);
@@ -78,7 +76,8 @@ pub fn infer(module: &mut Module, options: &InferOptions) -> (Typing, Diagnostic
     outcome.into_module(module)
 }
 
-/// Runs a solver to its end: how many functions of globals it typed, and the outcome.
+/// Runs a solver to completion; returns the number of functions of globals that it typed, and the
+/// outcome.
 fn solve(mut solver: solver::Solver<'_>) -> (usize, typing::Outcome) {
     let typed = solver.run();
     if solver.fuel == 0 {

@@ -12,31 +12,31 @@ use crate::flags::INFER;
 use crate::unifier::Unifier;
 use crate::unknown::Sol;
 
-/// How many parts of one type are rebuilt at once: a type of more is beyond what can be checked. (A
-/// type that doubles with each function of a chain gets there in eighteen.)
+/// The maximum number of components of one type to rebuild; larger types cannot be checked. (A type
+/// that doubles with each function of a chain reaches it in eighteen.)
 const LARGEST: usize = 1 << 18;
 
-/// What becomes of an unknown or a type parameter.
+/// The replacement of an unknown or a type parameter.
 pub(crate) enum Leaf {
-    /// It stays.
+    /// It is kept.
     Keep,
-    /// It becomes this type.
+    /// It is replaced by this type.
     Is(TypeId),
-    /// It becomes this type, which is to be rebuilt in turn.
+    /// It is replaced by this type, which is rebuilt in turn.
     Look(TypeId),
 }
 
-/// One way of rebuilding types.
+/// A way of rebuilding types.
 pub(crate) trait Mapper {
     /// Returns whether a type with these [`flags`](crate::flags) may change at all.
     fn wants(&self, flags: u8) -> bool;
-    /// An unknown or a parameter in the place of a type.
+    /// Maps an unknown or a parameter in the position of a type.
     fn leaf(&mut self, s: &mut Unifier<'_>, ty: &Type) -> Leaf;
-    /// A shape.
+    /// Maps a shape.
     fn shape(&mut self, s: &mut Unifier<'_>, shape: &Shape) -> Shape;
-    /// An element type.
+    /// Maps an element type.
     fn dtype(&mut self, s: &mut Unifier<'_>, dtype: DTy) -> DTy;
-    /// A function type, after its parts were rebuilt.
+    /// Maps a function type, after its components were rebuilt.
     fn func(&mut self, _: &mut Unifier<'_>, f: FuncType) -> FuncType {
         f
     }
@@ -63,8 +63,8 @@ impl Unifier<'_> {
         self.map_type_with(root, m, &mut FxHashMap::default())
     }
 
-    /// The same with a memory of what became of types before, which the mapper must not have
-    /// changed its mind about: many types that share parts cost no more than their nodes.
+    /// The same, memoised across types that share components; the mapper's answers must not have
+    /// changed in between.
     pub fn map_type_with(
         &mut self,
         root: TypeId,
@@ -143,7 +143,7 @@ impl Unifier<'_> {
     pub fn resolve_shape(&self, s: &Shape) -> Shape {
         map_dims(&self.head_shape(s), |d| self.resolve_dim(d))
     }
-    /// A type with all solved unknowns replaced, whole.
+    /// Returns a type with all solved unknowns replaced.
     pub fn resolve(&mut self, t: TypeId) -> TypeId {
         let t = self.find(t);
         if self.flags(t) & INFER == 0 {
@@ -159,7 +159,7 @@ impl Unifier<'_> {
     }
 }
 
-/// Fills in solutions.
+/// Substitutes solutions.
 struct Resolve;
 
 impl Mapper for Resolve {

@@ -1,4 +1,5 @@
-//! What follows from a mistake: it is said once, and what depends on it is not judged.
+//! Error reporting without cascades: an error is reported once, and what depends on it is not
+//! checked.
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Expr, ExprId, Type, TypeId};
@@ -12,13 +13,13 @@ use crate::solver::Solver;
 use crate::unknown::{Clash, Site};
 
 impl<'m> Solver<'m> {
-    /// Reports what a reporter has to say.
+    /// Reports a diagnostic of the reporter.
     pub fn say(&mut self, what: impl FnOnce(Reporter<'_, 'm>) -> Diagnostic) {
         let d = what(Reporter::new(self));
         self.report(d);
     }
 
-    /// Reports that two types do not agree where [`crate::unifier::Unifier::site`] says.
+    /// Reports a type mismatch at [`crate::unifier::Unifier::site`].
     pub fn report_clash(&mut self, found: TypeId, expected: TypeId, clash: &Clash) {
         let (found, expected) = (self.resolve(found), self.resolve(expected));
         self.excuse(found);
@@ -31,7 +32,7 @@ impl<'m> Solver<'m> {
                 Expr::Match { value, .. } => *value,
                 _ => of,
             };
-            // The clauses of one match that are all for the same other type are one mistake.
+            // Clauses of one match that all expect the same wrong type are one error.
             let (f, x) = (self.show_type(found), self.show_type(expected));
             let key = (self.identities(&[value]), format!("pattern {x} {f}"));
             if !self.refusals.insert(key) {
@@ -68,7 +69,8 @@ impl<'m> Solver<'m> {
             Some(Expr::Proj { tuple, .. }) => std::slice::from_ref(tuple),
             _ => &[],
         };
-        // The same operands refused again, or the same one for the same reason, are one mistake.
+        // Repeated refusals of the same operands, or of one operand for the same reason, are one
+        // error.
         let blamed = match refusal.subject {
             Subject::Arg(i) if i < list.len() => &list[i..=i],
             _ => list,
@@ -91,7 +93,8 @@ impl<'m> Solver<'m> {
         }
     }
 
-    /// Returns what expressions are, whichever way they are referred to: variables by the variable.
+    /// Returns the identities of expressions: a variable is identified by itself, not by the
+    /// reference.
     fn identities(&self, list: &[ExprId]) -> Vec<(bool, u32)> {
         let of = |&e: &ExprId| match self.m.exprs[e] {
             Expr::Var(v) => (true, v.0),
@@ -100,23 +103,23 @@ impl<'m> Solver<'m> {
         list.iter().map(of).collect()
     }
 
-    /// Says once that the types of the program are too large.
+    /// Reports, once, that the types of the program are too large.
     pub fn report_fuel(&mut self, e: ExprId) {
         if !std::mem::replace(&mut self.exhausted, true) {
             self.say(|r| r.fuel(e));
         }
     }
 
-    /// Reports that an expression has a type with a shape that no tensor can have.
+    /// Reports that an expression has an impossible shape.
     pub fn report_bad_shape(&mut self, e: ExprId, ty: TypeId) {
         let place = self.place(e);
         self.report_bad_annotation(place, ty);
     }
 
-    /// Reports that such a type is written somewhere.
+    /// Reports an annotation with an impossible shape.
     pub fn report_bad_annotation(&mut self, span: Span, ty: TypeId) {
         let ty = self.resolve(ty);
-        // Those of its parts are known with its own.
+        // The flags of its components are computed with its own.
         self.flags(ty);
         self.say(|r| Diagnostic::error(codes::BAD_SHAPE, span, r.bad_shape_reason(ty)));
     }

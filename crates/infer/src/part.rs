@@ -1,4 +1,4 @@
-//! The part of a module that is typed, where most was before.
+//! The part of a module that is typed again.
 
 use relax_base::Id;
 use relax_ir::{ExprId, Module, VarId};
@@ -8,15 +8,15 @@ use crate::typing::Typing;
 /// The part of a module that a solver types.
 #[derive(Debug)]
 pub(crate) struct Part<'m> {
-    /// Which globals.
+    /// The globals to type, by id.
     pub asked: Vec<bool>,
-    /// The expressions in them, parts first.
+    /// The expressions in them, operands first.
     pub exprs: Vec<ExprId>,
-    /// The variables that these bind.
+    /// The variables that these expressions bind.
     pub vars: Vec<VarId>,
-    /// Whether some function had effects.
+    /// Whether any function had effects before.
     pub had_effects: bool,
-    /// The types of all others.
+    /// The types of everything else.
     pub before: &'m Typing,
 }
 

@@ -8,7 +8,7 @@ use crate::solver::{Solver, UNTYPED};
 use crate::unknown::Site;
 
 impl Solver<'_> {
-    /// Binds the variables of a pattern to their types, from the type of its scrutinee.
+    /// Binds the variables of a pattern to types derived from its scrutinee's.
     pub fn bind_pattern(&mut self, of: ExprId, pat: PatId, ty: TypeId) {
         let m = self.m;
         let mut work = vec![(pat, ty)];
@@ -91,8 +91,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Returns whether a pattern is not the one that was written, or one whose scrutinee has an
-    /// unknown type.
+    /// Returns whether a pattern, or its constructor's data type, comes from erroneous text.
     fn is_damaged(&self, pat: PatId) -> bool {
         let damage = &self.m.damage;
         match self.m.patterns[pat] {

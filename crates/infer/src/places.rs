@@ -1,4 +1,4 @@
-//! Where things stand in the text, and how messages name them.
+//! Source locations, and names of expressions in messages.
 
 use relax_base::Span;
 use relax_ir::{Expr, ExprId};
@@ -7,10 +7,10 @@ use crate::solver::Solver;
 use crate::unknown::NO_EXPR;
 
 impl Solver<'_> {
-    /// A place to show for an expression: its own, or that of the first of its parts that has one.
+    /// Returns a location for an expression: its own, or that of its first child that has one.
     pub fn place(&self, e: ExprId) -> Span {
         let mut e = e;
-        // Only generated nodes have no place; looking a little way down is enough for those.
+        // Only generated nodes have no location; a bounded descent is enough for those.
         for _ in 0..64 {
             let span = self.span(e);
             if !span.is_none() || e == NO_EXPR {
@@ -31,8 +31,8 @@ impl Solver<'_> {
         Span::NONE
     }
 
-    /// The place of a part of an expression: the part's own where it stands inside the whole (graph
-    /// variables are references to nodes that stand elsewhere), the whole's otherwise.
+    /// Returns the location of a part of an expression: the part's own if it lies inside the whole,
+    /// otherwise the whole's. (Graph variables are references to nodes located elsewhere.)
     pub fn place_in(&self, part: ExprId, whole: ExprId) -> Span {
         let (p, w) = (self.span(part), self.place(whole));
         if !p.is_none() && (w.is_none() || w.start <= p.start && p.end <= w.end) {
@@ -42,7 +42,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The expression that gives a value: the last one of lets and blocks.
+    /// Returns the expression that yields a value: the body of the innermost let or block.
     pub fn tail(&self, e: ExprId) -> ExprId {
         let mut e = e;
         while let Expr::Let { body, .. } | Expr::Dataflow { body, .. } = &self.m.exprs[e] {
@@ -51,7 +51,7 @@ impl Solver<'_> {
         e
     }
 
-    /// The operator's name.
+    /// Returns the operator's name.
     pub fn op_name(&self, op: relax_ir::OpId) -> String {
         match self.m.user_op(op) {
             Some(user) => user.name.to_string(),
@@ -62,7 +62,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Returns what is called, for messages.
+    /// Returns a description of the callee, for messages.
     pub fn callee_name(&self, callee: ExprId) -> String {
         match &self.m.exprs[callee] {
             Expr::Global(g) => format!("`@{}`", self.m.globals[*g].name),

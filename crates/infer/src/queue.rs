@@ -1,4 +1,4 @@
-//! The relations that wait or are to run, as data: [`crate::relations`] runs them.
+//! Relations that wait or are ready to run, as data: [`crate::relations`] runs them.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use relax_sym::Dim;
 
 use crate::subst::Subst;
 
-/// Which relation.
+/// The kinds of relations.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum RelKind {
     /// The relation of a built-in operator, with its attributes.
@@ -16,16 +16,16 @@ pub(crate) enum RelKind {
     Builtin(relax_base::Symbol),
     /// A `rel` item.
     User(RelId),
-    /// A field of a tuple that is not known yet.
+    /// A field of a tuple whose type is not known yet.
     Proj(u32),
-    /// Two dimensions of which no unknown can be isolated yet.
+    /// Equality of two dimensions in which no unknown can be isolated yet.
     DimEq(Dim, Dim),
-    /// The result of a recursive call of a polymorphic function whose result is not annotated:
-    /// the one argument is the result type in the function itself.
+    /// The result of a recursive call of a polymorphic function without result annotation: the only
+    /// argument is the result type inside the function.
     Instance(Box<Subst>),
 }
 
-/// What became of a relation.
+/// The state of a relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     Queued,
@@ -39,7 +39,7 @@ pub(crate) struct Rel {
     pub kind: RelKind,
     pub args: Box<[TypeId]>,
     pub out: TypeId,
-    /// The call it belongs to.
+    /// The call that it belongs to.
     pub call: ExprId,
     pub state: State,
 }
@@ -54,16 +54,16 @@ impl From<RelRef> for RelKind {
     }
 }
 
-/// The relations, and which of them are to run.
+/// All relations, and the queue of those to run.
 #[derive(Default)]
 pub(crate) struct Queue {
     pub rels: Vec<Rel>,
-    /// Those that may have more to say, in the order in which they run.
+    /// The relations that may make progress, in the order in which they run.
     pub ready: VecDeque<u32>,
 }
 
 impl Queue {
-    /// Adds a relation, which is to run.
+    /// Adds a relation and schedules it.
     pub fn add(&mut self, kind: RelKind, args: Box<[TypeId]>, out: TypeId, call: ExprId) -> u32 {
         let id = u32::try_from(self.rels.len()).expect("fewer than 2^32 relations");
         self.rels.push(Rel {
@@ -77,7 +77,7 @@ impl Queue {
         id
     }
 
-    /// Lets a waiting relation run again.
+    /// Schedules a waiting relation again.
     pub fn wake(&mut self, rel: u32) {
         let r = &mut self.rels[rel as usize];
         if r.state == State::Waiting {

@@ -1,22 +1,22 @@
-//! Relations that concluded already: programs apply the same operators to the same types over and
-//! over, and the answer for types that are known whole depends on nothing else.
+//! Cached results of relations: programs apply the same operators to the same types over and over,
+//! and the result for fully known types depends on nothing else.
 //!
-//! Invariant: an answer is kept only when its relation did nothing but give it: it recorded no
-//! check, left no relation behind, made no unknown and asked for no value of an argument.
+//! Invariant: a result is cached only if its relation had no other effect: it recorded no check,
+//! added no relation, created no unknown and queried no argument's value.
 
 use relax_ir::{AttrsId, Module, OpId, TypeId};
 use rustc_hash::FxHashMap;
 
-/// More arguments than this, and nothing is kept.
+/// Calls with more arguments are not cached.
 const MOST_ARGS: usize = 3;
 
 type Key = (OpId, usize, [TypeId; MOST_ARGS]);
 
-/// The answers: for an operator and its arguments' types, the last attributes and the result.
+/// The cache: for an operator and its argument types, the attributes and result of the last call.
 #[derive(Default)]
 pub(crate) struct RelationCache {
     answers: FxHashMap<Key, (AttrsId, TypeId)>,
-    /// Whether the relation that runs asked for the value of an argument.
+    /// Whether the running relation queried the value of an argument.
     pub asked_value: std::cell::Cell<bool>,
 }
 
@@ -27,14 +27,14 @@ fn key(op: OpId, args: &[TypeId]) -> Option<Key> {
 }
 
 impl RelationCache {
-    /// The result of an operator on arguments of these types, when it is known.
+    /// Returns the cached result of an operator on arguments of these types.
     pub fn find(&self, m: &Module, op: OpId, args: &[TypeId], attrs: AttrsId) -> Option<TypeId> {
         let &(known, result) = self.answers.get(&key(op, args)?)?;
         let same = || m.attrs(known).same_spelling(m.attrs(attrs));
         (known == attrs || same()).then_some(result)
     }
 
-    /// Keeps what an operator gave.
+    /// Caches an operator's result.
     pub fn keep(&mut self, op: OpId, args: &[TypeId], attrs: AttrsId, result: TypeId) {
         if let Some(key) = key(op, args) {
             self.answers.insert(key, (attrs, result));

@@ -1,4 +1,4 @@
-//! Runs relations, and what the solver offers to them.
+//! Runs relations, and implements the host interface that they use.
 
 use relax_ir::{AttrsId, Expr, ExprId, RelRef, Shape, TensorType, Type, TypeArena, TypeId};
 use relax_ops::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject, registry};
@@ -12,7 +12,7 @@ use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{NO_WATCH, Site};
 
 impl Solver<'_> {
-    /// Runs relations until none can move.
+    /// Runs relations until none makes progress.
     pub fn solve_queue(&mut self) {
         while let Some(id) = self.queue.ready.pop_front() {
             let rel = &self.queue.rels[id as usize];
@@ -20,7 +20,7 @@ impl Solver<'_> {
                 continue;
             }
             let (kind, args, out, call) = (rel.kind.clone(), rel.args.clone(), rel.out, rel.call);
-            // Marked first: what the relation itself solves shall wake it again.
+            // Marked first, so that solutions by the relation itself wake it again.
             self.queue.rels[id as usize].state = State::Waiting;
             match self.run_relation(&kind, &args, out, call) {
                 Ok(()) => self.queue.rels[id as usize].state = State::Done,
@@ -37,8 +37,8 @@ impl Solver<'_> {
         }
     }
 
-    /// Registers a relation with every unknown it depends on. False when there is none left in its
-    /// arguments, so that waiting would be in vain.
+    /// Registers a relation with every unknown that it depends on. Returns false if its arguments
+    /// have none left, so that it would wait forever.
     pub fn watch(&mut self, id: u32, kind: &RelKind, args: &[TypeId], out: TypeId) -> bool {
         let mut found: Vec<u32> = Vec::new();
         for &t in args {
@@ -81,7 +81,7 @@ impl Solver<'_> {
             rigid |= matches!(self.types[t], Type::Param(_));
         }
         if poisoned {
-            // The error was reported where it arose; the result is as unknown as the argument.
+            // The error was reported at its origin; the result is as unknown as the argument.
             for &t in args {
                 self.excuse(t);
             }
@@ -144,7 +144,7 @@ impl Solver<'_> {
                 let before = self.queue.rels.len();
                 let result = self.unify_extent(&a, &b);
                 if self.queue.rels.len() > before {
-                    // Still stuck: this relation goes on waiting instead of the new one.
+                    // Still stuck: this relation keeps waiting instead of the new one.
                     self.queue.rels.truncate(before);
                     self.queue.ready.retain(|&r| (r as usize) < before);
                     return Err(Stop::Wait);
@@ -196,8 +196,8 @@ impl Solver<'_> {
         Err(refusal(Subject::Arg(0), message))
     }
 
-    /// Returns whether a `where` clause of an enclosing function says that the relation holds of
-    /// these rigid types; then its result is the clause's.
+    /// Returns whether a `where` clause of an enclosing function asserts the relation of these
+    /// rigid types; then its result is the clause's.
     fn assumed(&mut self, kind: &RelKind, args: &[TypeId], out: TypeId) -> bool {
         let Some(wanted) = self.rel_ref(kind) else {
             return false;
@@ -217,7 +217,7 @@ impl Solver<'_> {
         false
     }
 
-    /// Returns how a relation is named in a `where` clause.
+    /// Returns a relation's reference as used in a `where` clause.
     pub fn rel_ref(&self, kind: &RelKind) -> Option<RelRef> {
         match kind {
             RelKind::Op(op, attrs) => Some(match registry().relation_name(*op) {
@@ -240,8 +240,8 @@ impl Solver<'_> {
         plain(a) == plain(b)
     }
 
-    /// A relation waits although all its arguments are known: some rank or element type is `_`, so
-    /// nothing is known of the result either; or it is asked about something that is no tensor.
+    /// Gives up on a relation that waits although all its arguments are known: if some rank or
+    /// element type is `_`, the result is unknown too; an `Object` is refused.
     pub fn give_up(&mut self, id: u32) {
         let rel = self.queue.rels[id as usize].clone();
         let mut coarse = false;
@@ -276,7 +276,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The name of a relation or its operator, for messages.
+    /// Returns the name of a relation or its operator, for messages.
     pub fn relation_text(&self, kind: &RelKind) -> String {
         match kind {
             RelKind::Op(op, _) => registry().get(*op).map_or("?", |d| d.name).to_string(),
@@ -289,7 +289,7 @@ impl Solver<'_> {
     }
 }
 
-/// A refusal without notes.
+/// Creates a refusal without notes.
 pub(crate) fn refusal(subject: Subject, message: String) -> Stop {
     Stop::from(Refusal {
         subject,

@@ -1,5 +1,5 @@
-//! What is said when types do not agree: what is wrong, where, how each side came to its type, and
-//! what to do.
+//! Diagnostics of type mismatches: the error, its location, the origin of each type, and
+//! suggestions.
 
 use std::ops::Deref;
 
@@ -17,7 +17,7 @@ mod calls;
 mod open;
 mod sites;
 
-/// Says what is wrong; changes nothing.
+/// Creates diagnostics; changes nothing.
 pub(crate) struct Reporter<'s, 'm>(&'s Solver<'m>);
 
 impl<'m> Deref for Reporter<'_, 'm> {
@@ -32,7 +32,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
         Reporter(solver)
     }
 
-    /// Returns how an expression comes to its type: a place and a sentence.
+    /// Returns the origin of an expression's type: a location and a sentence.
     fn origin(&self, e: ExprId) -> Option<(Span, String)> {
         let e = self.tail(e);
         let ty = self.show_type(self.type_of(e));
@@ -69,7 +69,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
                 d.primary(text)
             }
             Some((span, text)) if span != d.span() => {
-                // What is marked as wrong says its type too, unless another part said it before.
+                // The marked expression shows its own type, unless another label already does.
                 let own = self.place(self.tail(e)) == d.span() && d.labels[0].text.is_empty();
                 let ty = own.then(|| self.show_type(self.type_of(e)));
                 let d = match ty {
@@ -82,8 +82,8 @@ impl<'s, 'm> Reporter<'s, 'm> {
         }
     }
 
-    /// Two types that do not agree where the solver's site says. `inner`: what differs are parts of
-    /// them.
+    /// A mismatch at the solver's current site. With `inner`, the mismatch is in components of the
+    /// types.
     pub fn clash(&self, found: TypeId, expected: TypeId, clash: &Clash, inner: bool) -> Diagnostic {
         let (f, x) = (self.show_type(found), self.show_type(expected));
         let m = self.m;
@@ -232,7 +232,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
         }
     }
 
-    /// A relation that cannot hold of these arguments of a call; with what the call is given.
+    /// A relation that does not hold of a call's arguments, with the origin of these.
     pub fn refusal(
         &self,
         kind: &RelKind,
@@ -258,7 +258,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
         match refusal.subject {
             Subject::Arg(i) if i < list.len() => {
                 d = self.explain(d, list[i]);
-                // Of a tuple, how its fields came to their types.
+                // The fields of a tuple are explained too.
                 if let Expr::Tuple(fields) = self.m.exprs[list[i]] {
                     for &field in self.m.list(fields).iter().take(4) {
                         d = self.explain_operand(d, field);
@@ -266,7 +266,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
                 }
             }
             _ => {
-                // Constants and results alike: each operand says how it came to its type.
+                // Every operand is explained, whether constant or computed.
                 for &a in list.iter().take(4) {
                     d = self.explain(d, a);
                 }
@@ -276,7 +276,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
             && let (RelKind::Op(..), Some(Expr::Call { callee, .. })) =
                 (kind, self.m.exprs.get(call))
         {
-            // An attribute that is refused has the primary label itself.
+            // A refused attribute has the primary label itself.
             let whole = span == self.place(call);
             let place = if whole {
                 "in this"
@@ -290,7 +290,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
         d
     }
 
-    /// Returns where a variable that is part of what is refused comes from.
+    /// Adds the origin of a variable that is part of the refused operand.
     fn explain_operand(&self, d: Diagnostic, e: ExprId) -> Diagnostic {
         match (&self.m.exprs[self.tail(e)], self.origin(e)) {
             (Expr::Var(_), Some((span, text))) if d.labels.iter().all(|l| l.span != span) => {
@@ -300,8 +300,8 @@ impl<'s, 'm> Reporter<'s, 'm> {
         }
     }
 
-    /// Who asks for a relation, where the operator itself does not; and what to write where an
-    /// operator is applied to type parameters.
+    /// Adds the signature that requires a relation, if not the operator itself does; and the
+    /// constraint to write if an operator is applied to type parameters.
     fn explain_relation(
         &self,
         d: Diagnostic,
@@ -335,7 +335,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
         }
     }
 
-    /// Types that are too large.
+    /// Types that grow too large.
     pub fn fuel(&self, e: ExprId) -> Diagnostic {
         Diagnostic::error(
             codes::TOO_LARGE,
@@ -345,8 +345,7 @@ impl<'s, 'm> Reporter<'s, 'm> {
         .note("annotate the parameters of functions that are used at many types")
     }
 
-    /// The reason why a type, in which solutions are filled in, holds a shape that no tensor can
-    /// have.
+    /// Returns the reason why a resolved type contains an impossible shape.
     pub fn bad_shape_reason(&self, ty: TypeId) -> String {
         let mut stack = vec![ty];
         let mut seen = rustc_hash::FxHashSet::default();

@@ -1,4 +1,4 @@
-//! Types of let-bound functions before all is known of them.
+//! Types of let-bound functions that are not yet determined.
 
 use relax_ir::{FuncId, TypeId, VarId};
 
@@ -11,6 +11,6 @@ pub(crate) struct Scheme {
     pub unknowns: Vec<u32>,
     pub rels: Vec<u32>,
     pub instances: Vec<TypeId>,
-    /// The schemes from this one on, up to the scheme itself, belong to functions inside this one.
+    /// The schemes from this index up to this one belong to nested functions.
     pub inner: usize,
 }

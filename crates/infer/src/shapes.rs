@@ -15,7 +15,7 @@ use crate::unknown::Site;
 use crate::{Check, CheckKind};
 
 impl Solver<'_> {
-    /// A shape value's dimensions must be possible ones.
+    /// Reports dimensions of a shape value that are impossible.
     pub fn check_shape_value(&mut self, e: ExprId, dims: &[Dim]) {
         for d in dims {
             let reason = match (d.error(), d.as_const()) {
@@ -46,7 +46,7 @@ impl Solver<'_> {
                 return self.error;
             }
             Type::Infer(_) | Type::Object => {
-                // A tensor of which only the shape becomes known.
+                // A value of which only the shape becomes known.
                 let dtype = if self.types[ty] == Type::Object {
                     DTy::Unknown
                 } else {
@@ -73,8 +73,8 @@ impl Solver<'_> {
         if ok { new } else { self.error }
     }
 
-    /// Matches known dimensions against those of a pattern; new variables are bound. False after an
-    /// error.
+    /// Matches known dimensions against those of a pattern; new variables are bound. Returns false
+    /// after an error.
     fn bind_dims(&mut self, dims: &[Dim], have: &Shape, e: ExprId) -> bool {
         let owner = self.funcs.last().copied();
         let have: Option<Box<[Dim]>> = match self.resolve_shape(have) {
@@ -191,7 +191,7 @@ impl Solver<'_> {
         want
     }
 
-    /// Takes the new dimension variables of a type as bound by the current function.
+    /// Makes the current function the owner of a type's new dimension variables.
     fn own_dims(&mut self, t: TypeId) {
         let Some(&owner) = self.funcs.last() else {
             return;
@@ -216,7 +216,8 @@ impl Solver<'_> {
         }
     }
 
-    /// A type as seen outside of a function: dimensions that only its body binds become `?`.
+    /// Returns a type as seen from outside a function: dimensions that only its body binds become
+    /// `?`.
     pub fn erase_local_dims(&mut self, f: FuncId, t: TypeId) -> TypeId {
         if self.dim_owner.is_empty() {
             return t;
@@ -228,7 +229,7 @@ impl Solver<'_> {
         self.map_type(t, &mut Erase { of: f })
     }
 
-    /// The type of a tensor program: a function of its buffers, inputs then outputs.
+    /// Returns the type of a tensor program: a function of its buffers, inputs then outputs.
     pub fn program_type(&mut self, p: &Program) -> TypeId {
         let mut dims: FxHashMap<relax_loops::Var, Dim> = FxHashMap::default();
         let mut own = Vec::new();
@@ -258,8 +259,8 @@ impl Solver<'_> {
     }
 }
 
-/// An extent of a buffer as a dimension; `?` where it is computed from data. The recursion is
-/// bounded by a count of nodes, beyond which nothing is claimed.
+/// Converts an extent of a buffer to a dimension; `?` if it is computed from data. The recursion is
+/// bounded by a count of nodes, beyond which the result is `?`.
 fn extent(e: &Ex, dims: &FxHashMap<relax_loops::Var, Dim>) -> Dim {
     fn go(e: &Ex, dims: &FxHashMap<relax_loops::Var, Dim>, depth: u32) -> Dim {
         if depth == 0 {
@@ -307,7 +308,7 @@ impl Mapper for Erase {
             if d.as_const().is_some() || !d.free_vars().iter().any(local) {
                 return d.clone();
             }
-            // A variable that a match bound to dimensions from outside is those dimensions.
+            // A variable that a match bound to outer dimensions equals those dimensions.
             let outer = s.unalias(d);
             if outer.free_vars().iter().any(local) {
                 Dim::ANY

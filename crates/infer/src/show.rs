@@ -1,4 +1,4 @@
-//! Types and dimensions as users write them, for messages.
+//! Types and dimensions in the text format, for messages.
 
 use relax_ir::{DTy, Shape, Type, TypeId};
 use relax_sym::Dim;
@@ -8,18 +8,18 @@ use crate::unknown::Lit;
 
 /// Types nested deeper than this are shown as `…`.
 const DEPTH: usize = 8;
-/// Once a text is this long, what is left of the type is shown as `…`.
+/// Once a text is this long, the rest of the type is shown as `…`.
 const LENGTH: usize = 400;
 
 impl Unifier<'_> {
-    /// A type as text; very deep or long ones are cut short.
+    /// Formats a type; very deep or long ones are truncated.
     pub fn show_type(&self, t: TypeId) -> String {
         let mut out = String::new();
         self.write_type(t, DEPTH, &mut out);
         out
     }
 
-    /// A dimension as text.
+    /// Formats a dimension.
     pub fn show_extent(&self, d: &Dim) -> String {
         let d = self.resolve_dim(d);
         if d.has_infer() && d.as_atom().is_some() {
@@ -29,7 +29,7 @@ impl Unifier<'_> {
         if !d.has_infer() {
             return text;
         }
-        // Unknowns have no names; what is written for them is `?dim` and a number.
+        // Unknowns have no names; they are printed as `?dim` and a number.
         let mut parts = text.split("?dim");
         let mut out = parts.next().unwrap_or_default().to_string();
         for part in parts {
@@ -39,7 +39,8 @@ impl Unifier<'_> {
         out
     }
 
-    /// For two dimensions that differ in all but empty tensors: where they do not.
+    /// Returns the exception for two dimensions that are equal only in empty tensors; empty for
+    /// others.
     pub fn unless_empty(&self, a: &Dim, b: &Dim) -> String {
         if !self.only_empty(a, b) {
             return String::new();
@@ -54,7 +55,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// A shape as text.
+    /// Formats a shape.
     pub fn show_shape(&self, s: &Shape) -> String {
         match self.resolve_shape(s) {
             Shape::Dims(dims) => {
@@ -69,7 +70,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// An element type as text.
+    /// Formats an element type.
     pub fn show_dtype(&self, d: DTy) -> String {
         match self.head_dtype(d) {
             DTy::Known(d) => d.to_string(),
@@ -96,7 +97,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// Recurses at most [`DEPTH`] deep.
+    /// Formats a type; recurses at most [`DEPTH`] deep.
     fn write_type(&self, t: TypeId, depth: usize, out: &mut String) {
         let t = self.head(t);
         if depth == 0 || out.len() > LENGTH {
@@ -164,7 +165,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// The name of a relation in a `where` clause.
+    /// Returns the name of a relation in a `where` clause.
     pub fn constraint_name(&self, rel: relax_ir::RelRef) -> String {
         match rel {
             relax_ir::RelRef::User(id) => self.m.relations[id].name.to_string(),

@@ -1,4 +1,4 @@
-//! The state of inference: what unification works with, and what was found for each node.
+//! The state of inference: the unifier, and the results for each node.
 
 use std::ops::{Deref, DerefMut};
 
@@ -19,7 +19,7 @@ pub(crate) const UNTYPED: TypeId = TypeId(u32::MAX);
 /// The expression is on the walker's stack.
 pub(crate) const OPEN: TypeId = TypeId(u32::MAX - 1);
 
-/// Everything inference works with.
+/// The state of inference.
 pub(crate) struct Solver<'m> {
     /// Types, unknowns and relations.
     pub unifier: Unifier<'m>,
@@ -31,42 +31,41 @@ pub(crate) struct Solver<'m> {
     pub type_args: FxHashMap<ExprId, Box<[TypeId]>>,
     pub schemes: Vec<Scheme>,
     pub scheme_of: FxHashMap<VarId, u32>,
-    /// Function types that were generalised after the fact: what stands for them from then on.
+    /// Function types that were generalised after they were used, with their replacements.
     pub quantified: FxHashMap<TypeId, TypeId>,
-    /// Where the relations of each let-bound function that is being typed begin.
+    /// The first relation and the first nested scheme of each let-bound function being typed.
     pub scheme_starts: Vec<(usize, usize)>,
-    /// `where` clauses of the functions around the current place.
+    /// `where` clauses of the enclosing functions.
     pub assumptions: Vec<relax_ir::Constraint>,
-    /// Calls of functions known only at run time: their results are `Object` where nothing else
-    /// says.
+    /// Calls of functions known only at run time: their results default to `Object`.
     pub packed: Vec<ExprId>,
     pub checks: Vec<Check>,
-    /// What was refused already: operands and reason.
+    /// Refusals that were reported: operands and reason.
     pub refusals: FxHashSet<(Vec<(bool, u32)>, String)>,
-    /// Matches with a pattern that does not fit: which cases they cover means nothing.
+    /// Matches with an ill-typed pattern, for which coverage is meaningless.
     pub bad_matches: FxHashSet<ExprId>,
     /// Whether each function is pure.
     pub purity: Vec<bool>,
     pub diags: Diagnostics,
-    /// How many of them are errors.
+    /// The number of errors among them.
     pub errors: usize,
-    /// Where the functions stand that have errors, with those they depend on.
+    /// The locations of the functions that have errors, and of those that they depend on.
     pub mistaken: Vec<Span>,
     /// The function being walked, innermost last.
     pub funcs: Vec<FuncId>,
-    /// What operators' relations gave for types that are known whole.
+    /// Cached results of operators' relations.
     pub relation_cache: RelationCache,
-    /// Calls whose relation did nothing but give their type.
+    /// Calls whose relation had no effect but their result.
     pub plain: IdSet,
-    /// What was found before the module changed: nodes that are still there have the same parts.
+    /// The typing from before the module changed: existing nodes have the same children.
     pub known: Option<&'m Typing>,
-    /// Whether it was said that [`Unifier::fuel`] is used up.
+    /// Whether the exhaustion of [`Unifier::fuel`] was reported.
     pub exhausted: bool,
     pub current_global: Option<GlobalId>,
     pub literal_unknowns: Vec<(ExprId, DTyInfer)>,
     /// Globals of the group being inferred that have no complete signature.
     pub open_globals: FxHashSet<GlobalId>,
-    /// What is to be typed, where not all is.
+    /// The part to type, if not the whole module.
     pub part: Option<Part<'m>>,
 }
 
@@ -87,7 +86,7 @@ impl<'m> Solver<'m> {
         Solver::after(m, types, opts, None)
     }
 
-    /// A solver for a module of which some was found before.
+    /// Creates a solver for a module that was partly typed before.
     pub fn after(
         m: &'m Module,
         types: TypeArena,

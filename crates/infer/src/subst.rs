@@ -1,9 +1,9 @@
-//! What stands for the parameters of a polymorphic function.
+//! The substitution of a polymorphic function's parameters.
 
 use relax_ir::{DTy, Shape, TypeId, TypeParamId};
 use relax_sym::{Dim, DimVar};
 
-/// What stands for each parameter.
+/// The replacement of each parameter.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub(crate) struct Subst {
     pub types: Vec<(TypeParamId, TypeId)>,
@@ -12,7 +12,7 @@ pub(crate) struct Subst {
     pub dims: Vec<(DimVar, Dim)>,
 }
 
-/// Returns what a list has for a key.
+/// Looks up a key in a list of pairs.
 pub(crate) fn find<K: PartialEq, V: Clone>(list: &[(K, V)], key: &K) -> Option<V> {
     list.iter().find(|e| e.0 == *key).map(|e| e.1.clone())
 }

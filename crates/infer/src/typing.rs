@@ -10,16 +10,16 @@ use rustc_hash::FxHashMap;
 
 use crate::flags::Flags;
 
-/// Something that inference could not prove and that the compiled program has to see to.
+/// A property that inference could not prove, and that the compiled program must check.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Check {
-    /// Where: the check takes place when this expression is evaluated, after its parts.
+    /// The check is made when this expression is evaluated, after its operands.
     pub expr: ExprId,
-    /// What.
+    /// The property.
     pub kind: CheckKind,
 }
 
-/// What is checked at run time.
+/// The properties checked at run time.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CheckKind {
     /// The two dimensions are equal.
@@ -28,46 +28,46 @@ pub enum CheckKind {
     Broadcast(Dim, Dim),
     /// The expression's value has this type.
     HasType(TypeId),
-    /// The value that a `match_shape` looks at has this shape (a `Shape[…]` type).
+    /// The scrutinee of a `match_shape` has this shape (a `Shape[…]` type).
     HasShape(TypeId),
 }
 
-/// The types of a module, beside its nodes. Nodes that no function reaches have the error type, or
-/// after [`infer_again`](crate::infer_again) that which they had when one did.
+/// The types of a module, in tables beside its nodes. Unreachable nodes have the error type, or
+/// after [`infer_again`](crate::infer_again) the type from when they were reachable.
 #[derive(Clone, Debug)]
 pub struct Typing {
-    /// Of expressions. Operators, constructors and globals that are only called have the error
-    /// type, or after [`infer_again`](crate::infer_again) what they had as values: look at the
-    /// call.
+    /// The types of expressions. Operators, constructors and globals that are only callees have the
+    /// error type, or after [`infer_again`](crate::infer_again) the type that they had as values:
+    /// look at the call.
     pub exprs: SideTable<ExprId, TypeId>,
-    /// Of variables.
+    /// The types of variables.
     pub vars: SideTable<VarId, TypeId>,
-    /// Of functions: their `Type::Func`, with what was inferred filled in.
+    /// The types of functions: their `Type::Func`, with the inferred parts.
     pub funcs: SideTable<FuncId, TypeId>,
-    /// Of globals.
+    /// The types of globals.
     pub globals: SideTable<GlobalId, TypeId>,
-    /// What the compiled program has to check, in order of the expressions.
+    /// The checks that the compiled program must make, in the order of the expressions.
     pub checks: Vec<Check>,
-    /// What stands for the type parameters in each call of a polymorphic function. Shapes stand as
+    /// The type arguments of each call of a polymorphic function. Shapes are represented as
     /// `Shape[…]` types, element types as scalar types.
     pub type_args: FxHashMap<ExprId, Box<[TypeId]>>,
-    /// Functions whose evaluation does nothing but give a value.
+    /// Functions without side effects.
     pub pure: SideTable<FuncId, bool>,
     pub(crate) notes: Notes,
 }
 
-/// What the next inference of the module need not find out again.
+/// Results that the next inference of the module can reuse.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Notes {
-    /// Calls of operators whose type depends on nothing but those of their arguments, and of which
-    /// there is no more to say.
+    /// Calls of operators whose type depends only on their argument types, and whose relation had
+    /// no other effect.
     pub plain: IdSet,
-    /// Facts about the types of the module.
+    /// The flags of the module's types.
     pub flags: Flags,
 }
 
 impl Typing {
-    /// The type of an expression: of a reference to a variable, the variable's.
+    /// Returns the type of an expression; for a reference to a variable, the variable's.
     pub fn type_of(&self, m: &Module, e: ExprId) -> TypeId {
         match m.exprs[e] {
             Expr::Var(v) => self.vars[v],
@@ -75,7 +75,7 @@ impl Typing {
         }
     }
 
-    /// The checks at an expression.
+    /// Returns the checks at an expression.
     pub fn checks_of(&self, e: ExprId) -> impl Iterator<Item = &Check> {
         let from = self.checks.partition_point(|c| c.expr < e);
         self.checks[from..].iter().take_while(move |c| c.expr == e)
@@ -91,7 +91,7 @@ pub(crate) struct Outcome {
 }
 
 impl Outcome {
-    /// Puts into the module what was found about it; the types beside it.
+    /// Moves the types, dimensions and literals into the module; returns the typing.
     pub fn into_module(mut self, module: &mut Module) -> (Typing, Diagnostics) {
         module.types = self.types;
         for info in self.new_dims {

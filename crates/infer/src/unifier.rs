@@ -1,4 +1,4 @@
-//! What unification works with: types, unknowns, and what is known of dimensions.
+//! The state of unification: types, unknowns, and facts about dimensions.
 
 use relax_base::Id;
 use relax_ir::{
@@ -12,24 +12,24 @@ use crate::flags::{Flags, INFER};
 use crate::queue::{Queue, RelKind};
 use crate::unknown::{Lit, NO_EXPR, NO_WATCH, Site, Sol, Sort, Unknown};
 
-/// Types and unknowns, and the relations that are woken when these are solved.
+/// Types and unknowns, and the relations that are woken when the latter are solved.
 ///
-/// Invariant: what is below knows neither the walk over a module nor how mistakes are reported.
+/// Invariant: this layer knows neither the walk over a module nor how errors are reported.
 pub(crate) struct Unifier<'m> {
     pub m: &'m Module,
-    /// The module's types, taken out so that they can grow.
+    /// The module's types, moved out so that they can grow.
     pub types: TypeArena,
     pub flags: Flags,
     pub unknowns: Vec<Unknown>,
     /// Cells of watch lists: a relation and the next cell.
     pub watch_pool: Vec<(u32, u32)>,
-    /// How many let-bound functions that may be generalised surround the current place.
+    /// The number of enclosing let-bound functions that may be generalised.
     pub level: u32,
-    /// What is being checked, for error messages.
+    /// The site being checked, for error messages.
     pub site: Site,
     /// The call whose relation runs.
     pub cur_call: ExprId,
-    /// Whether the last unification let something coarse (`?`, `_`) stand for something finer.
+    /// Whether the last unification matched a coarse part (`?`, `_`) with a finer one.
     pub coarse: bool,
     pub queue: Queue,
     pub facts: Facts,
@@ -39,20 +39,21 @@ pub(crate) struct Unifier<'m> {
     pub new_dims: Vec<DimInfo>,
     /// Dimension variables in scope, and the function that binds each.
     pub dim_owner: FxHashMap<DimVar, FuncId>,
-    /// Pairs of dimensions that were neither proven equal nor refuted: decided when all is known.
+    /// Pairs of dimensions that were neither proven equal nor refuted: decided when everything is
+    /// known.
     pub open_checks: Vec<OpenCheck>,
-    /// The unknown that stands for the result of a relation that is expected to conclude at once.
+    /// The unknown for the result of a relation that is expected to conclude at once.
     pub scratch: (TypeId, u32),
     pub error: TypeId,
     pub unit: TypeId,
     pub bool_: TypeId,
     pub seen: FxHashSet<(TypeId, TypeId)>,
     pub pairs: Vec<(TypeId, TypeId)>,
-    /// How many more types and relations instantiation may still copy.
+    /// The number of types and relations that instantiation may still copy.
     pub fuel: u64,
 }
 
-/// An equality that could not be decided where it was asked for.
+/// An equality that could not be decided immediately.
 pub(crate) struct OpenCheck {
     pub a: Dim,
     pub b: Dim,
@@ -60,7 +61,7 @@ pub(crate) struct OpenCheck {
     pub at: ExprId,
     /// Whether the two may differ when one of them is 1 (broadcasting).
     pub or_one: bool,
-    /// Whether the program asks for the check itself (`match_shape`).
+    /// Whether the program requests the check explicitly (`match_shape`).
     pub asked: bool,
 }
 
@@ -110,7 +111,7 @@ impl<'m> Unifier<'m> {
         }
     }
 
-    /// The place a check is recorded at.
+    /// Returns the expression that a check is recorded at.
     pub fn check_place(&self) -> ExprId {
         match self.site {
             Site::Arg { call, .. } | Site::Rel(call) | Site::Callee(call) => call,
@@ -122,7 +123,7 @@ impl<'m> Unifier<'m> {
         }
     }
 
-    /// Annotations may hold unknowns of the resolver's making; they keep their numbers.
+    /// Adopts the unknowns that the resolver created in annotations; they keep their numbers.
     fn adopt_unknowns(&mut self) {
         let mut sorts: Vec<(u32, Sort)> = Vec::new();
         for i in 0..self.types.len() {
@@ -161,7 +162,7 @@ impl<'m> Unifier<'m> {
         }
     }
 
-    /// The [`flags`](crate::flags) of a type.
+    /// Returns the [`flags`](crate::flags) of a type.
     #[inline]
     pub fn flags(&mut self, t: TypeId) -> u8 {
         self.flags.get(&self.types, self.m, t)
@@ -192,13 +193,13 @@ impl<'m> Unifier<'m> {
     pub fn fresh_dim(&mut self) -> Dim {
         Dim::infer(DimInfer(self.new_unknown(Sort::Dim, Lit::No)))
     }
-    /// Sets aside an unknown for the next relation that concludes at once.
+    /// Creates the unknown for the next relation that concludes at once.
     pub fn new_scratch(&mut self) {
         let ty = self.fresh();
         self.scratch = (ty, self.unknowns.len() as u32 - 1);
     }
 
-    /// The type behind solved unknowns at its head.
+    /// Resolves solved unknowns at the head of a type.
     #[inline]
     pub fn head(&self, mut t: TypeId) -> TypeId {
         while let Type::Infer(v) = &self.types[t] {
@@ -209,7 +210,7 @@ impl<'m> Unifier<'m> {
         }
         t
     }
-    /// The same, and lets every unknown on the way point there: chains of unknowns stay short.
+    /// The same, with path compression: chains of unknowns stay short.
     pub fn find(&mut self, t: TypeId) -> TypeId {
         let root = self.head(t);
         let mut t = t;
@@ -245,7 +246,7 @@ impl<'m> Unifier<'m> {
         }
         d
     }
-    /// A dimension with all solved unknowns replaced.
+    /// Returns a dimension with all solved unknowns replaced.
     pub fn resolve_dim(&self, d: &Dim) -> Dim {
         let mut d = d.clone();
         while d.has_infer() {
@@ -263,7 +264,7 @@ impl<'m> Unifier<'m> {
         }
         d
     }
-    /// The dimension variable's name.
+    /// Returns the name of a dimension variable.
     pub fn dim_name(&self, v: DimVar) -> String {
         let known = self.m.dims.get(v);
         let info = known.or_else(|| self.new_dims.get(v.index() - self.m.dims.len()));

@@ -1,7 +1,7 @@
 //! Unification.
 //!
-//! Invariant: works on an explicit stack; a pair of types is looked at once per call, so that
-//! heavily shared types take time linear in their number of distinct nodes.
+//! Invariant: works on an explicit stack; a pair of types is visited once per call, so that heavily
+//! shared types take time linear in their number of distinct nodes.
 
 use relax_base::Id;
 use relax_ir::{DTy, FuncType, Shape, TensorType, Type, TypeId};
@@ -16,8 +16,8 @@ use crate::unknown::{Clash, Detail, Lit, NO_WATCH, Sol};
 type Unified = Result<(), Clash>;
 
 impl Unifier<'_> {
-    /// Makes two types equal as far as they can be. `?` and `_` agree with everything and set
-    /// [`Unifier::coarse`]. What was solved before a clash stays solved.
+    /// Unifies two types. `?` and `_` are compatible with everything and set [`Unifier::coarse`].
+    /// Solutions found before a clash are kept.
     pub fn unify(&mut self, found: TypeId, expected: TypeId) -> Unified {
         self.coarse = false;
         if found == expected {
@@ -64,7 +64,7 @@ impl Unifier<'_> {
                 self.excuse(b);
                 Ok(())
             }
-            // In Relax an annotation may say nothing of a part.
+            // In Relax, an annotation may leave a component unspecified.
             (_, Type::Object) if self.m.script.is_some() && self.site.is_annotated() => Ok(()),
             (Type::Tensor(x), Type::Tensor(y)) => {
                 let (x, y) = (x.clone(), y.clone());
@@ -125,8 +125,8 @@ impl Unifier<'_> {
         }
     }
 
-    /// A polymorphic function type where one without parameters is wanted: at some types, of which
-    /// its relations must hold.
+    /// Instantiates a polymorphic function type where a monomorphic one is required; its relations
+    /// must hold.
     fn use_generic(&mut self, ty: TypeId) -> TypeId {
         let Some(instance) = self.instantiate_func(ty, &[]) else {
             return ty;
@@ -142,7 +142,7 @@ impl Unifier<'_> {
     /// Solves a type unknown.
     fn bind_type(&mut self, v: u32, t: TypeId, a: TypeId, b: TypeId) -> Unified {
         if self.fuel == 0 {
-            // Without looking whether the unknown occurs in it, no type may be put in its place.
+            // Without an occurs check, the unknown must not be solved by a type.
             self.solved(v, Sol::Type(self.error));
             return Ok(());
         }
@@ -169,7 +169,8 @@ impl Unifier<'_> {
         }
     }
 
-    /// Lets no unknown of `t` be generalised where `v` may not be. False when `v` occurs in `t`.
+    /// Lowers the levels of unknowns in `t` to that of `v`, so that none is generalised where `v`
+    /// may not be. Returns false if `v` occurs in `t`.
     fn lower_levels(&mut self, v: u32, t: TypeId) -> bool {
         let (level, excused) = self.standing(v);
         let mut ok = true;
@@ -179,15 +180,15 @@ impl Unifier<'_> {
             }
             s.cap(u, level, excused);
         });
-        // Types that grow with every step of a long chain are looked through again and again.
+        // Types that grow with every step of a long chain are traversed again and again.
         if visited > 64 {
             self.fuel = self.fuel.saturating_sub(16 * visited as u64);
         }
         ok
     }
 
-    /// Calls `f` for each open unknown of a type, each once per distinct type that holds it.
-    /// Returns how many types were looked at.
+    /// Calls `f` for each open unknown of a type, once per distinct type that contains it. Returns
+    /// the number of types visited.
     pub fn for_unknowns(&mut self, t: TypeId, f: &mut dyn FnMut(&mut Self, u32)) -> usize {
         let mut stack = vec![t];
         let mut seen: FxHashSet<TypeId> = FxHashSet::default();
@@ -223,7 +224,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// Makes two shapes equal.
+    /// Unifies two shapes.
     pub fn unify_shape(&mut self, a: &Shape, b: &Shape) -> Result<(), Detail> {
         let (a, b) = (self.head_shape(a), self.head_shape(b));
         match (&a, &b) {
@@ -261,7 +262,8 @@ impl Unifier<'_> {
         }
     }
 
-    /// Returns what an unknown hands on to those in its solution.
+    /// Returns the level and the excused flag, which an unknown passes to the unknowns in its
+    /// solution.
     fn standing(&self, v: u32) -> (u32, bool) {
         let u = &self.unknowns[v as usize];
         (u.level, u.excused)
@@ -273,15 +275,14 @@ impl Unifier<'_> {
         u.excused |= excused;
     }
 
-    /// Notes that whatever is still unknown in a type may be so because of a mistake that was
-    /// reported.
+    /// Marks the unknowns of a type as possible consequences of a reported error.
     pub fn excuse(&mut self, t: TypeId) {
         if self.flags(t) & INFER != 0 {
             self.for_unknowns(t, &mut |s, v| s.unknowns[v as usize].excused = true);
         }
     }
 
-    /// Returns whether a type holds an unknown that is excused.
+    /// Returns whether a type contains an excused unknown.
     pub fn is_excused(&mut self, t: TypeId) -> bool {
         let mut excused = false;
         if self.flags(t) & INFER != 0 {
@@ -290,7 +291,7 @@ impl Unifier<'_> {
         excused
     }
 
-    /// Makes two element types equal.
+    /// Unifies two element types.
     pub fn unify_dtype(&mut self, a: DTy, b: DTy) -> Result<(), Detail> {
         let (a, b) = (self.head_dtype(a), self.head_dtype(b));
         if a == b {
@@ -313,7 +314,7 @@ impl Unifier<'_> {
             (DTy::Infer(v), other) | (other, DTy::Infer(v)) => {
                 let fits = match (self.unknowns[v.index()].lit, other) {
                     (Lit::No, _) => true,
-                    // `_` says nothing; the literal keeps its own type.
+                    // `_` carries no information; the literal keeps its own type.
                     (_, DTy::Unknown) => {
                         self.coarse = true;
                         return Ok(());
@@ -336,11 +337,11 @@ impl Unifier<'_> {
         }
     }
 
-    /// Makes two extents equal: solves unknowns, accepts what is proven, refuses what is refuted,
-    /// and leaves the rest to be decided when everything is known.
+    /// Unifies two extents: solves unknowns, accepts what is proven, rejects what is refuted, and
+    /// defers the rest until everything is known.
     pub fn unify_extent(&mut self, a: &Dim, b: &Dim) -> Result<(), (Dim, Dim)> {
         if a == b {
-            // Two `?` are equal as values, and nothing finer is lost by it.
+            // Two `?` are equal as values, and no precision is lost.
             return Ok(());
         }
         if let (Some(x), Some(y)) = (a.as_const(), b.as_const()) {
@@ -352,7 +353,7 @@ impl Unifier<'_> {
             return Ok(());
         }
         if !a.is_known() || !b.is_known() {
-            // An unknown that meets `?` is as coarse as that.
+            // An unknown that meets `?` becomes as coarse.
             for (d, other) in [(&a, &b), (&b, &a)] {
                 if let Some(Atom::Infer(v)) = d.as_atom() {
                     self.solved(v.0, Sol::Dim(other.clone()));
@@ -404,7 +405,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// Returns whether two resolved dimensions are equal, with what matches have bound.
+    /// Returns whether two resolved dimensions are equal, given the bindings of matches.
     pub fn compare_extents(&self, a: &Dim, b: &Dim) -> Proof {
         match self.facts.eq(a, b) {
             Proof::Unknown if !self.alias.is_empty() => {
@@ -414,9 +415,10 @@ impl Unifier<'_> {
         }
     }
 
-    /// The same for dimensions that the program takes for equal without saying so: what holds only
-    /// for tensors without elements (`n * 4 == n * 3` where `n` is 0) counts as refuted. A program
-    /// that means it says so with a match. A constant says what it is: `n == 0` stays undecided.
+    /// The same for dimensions that the program assumes to be equal implicitly: an equality that
+    /// holds only for empty tensors (`n * 4 == n * 3` if `n` is 0) counts as refuted. A program
+    /// that intends it states it with a match. A comparison with a constant is explicit: `n == 0`
+    /// stays undecided.
     pub fn demand_equal(&self, a: &Dim, b: &Dim) -> Proof {
         match self.compare_extents(a, b) {
             Proof::Unknown if self.only_empty(a, b) => Proof::Refuted,
@@ -424,7 +426,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// Returns whether two dimensions that may be equal are so only where one of their variables is
+    /// Returns whether two dimensions that may be equal are equal only if one of their variables is
     /// 0.
     pub fn only_empty(&self, a: &Dim, b: &Dim) -> bool {
         if a.as_const().is_some() || b.as_const().is_some() || a.has_infer() || b.has_infer() {
@@ -441,7 +443,7 @@ impl Unifier<'_> {
     /// Replaces variables that a match bound to a known dimension by that dimension.
     pub fn unalias(&self, d: &Dim) -> Dim {
         let mut d = d.clone();
-        // Each alias only refers to variables bound before it, so this ends.
+        // An alias only refers to variables bound before it, so this terminates.
         loop {
             let new = d.substitute(&|atom| match atom {
                 Atom::Var(v) => self.alias.get(&v).cloned(),
@@ -454,7 +456,7 @@ impl Unifier<'_> {
         }
     }
 
-    /// The coarser of two types that were unified: `?` and `_` where either has them, as TVM does.
+    /// Returns the coarser of two unified types: `?` and `_` where either has them, as in TVM.
     pub fn join(&mut self, a: TypeId, b: TypeId) -> TypeId {
         let (a, b) = (self.resolve(a), self.resolve(b));
         if a == b || (self.flags(a) | self.flags(b)) & COARSE == 0 {
@@ -508,7 +510,7 @@ impl Unifier<'_> {
         done[&(a, b)]
     }
 
-    /// The type with other parts, given in the order of [`relax_ir::TypeArena::children`].
+    /// Rebuilds a type with other components, in the order of [`relax_ir::TypeArena::children`].
     fn with_children(&mut self, t: TypeId, parts: &[TypeId]) -> TypeId {
         let ty = match self.types[t].clone() {
             Type::Tuple(_) => Type::Tuple(parts.into()),

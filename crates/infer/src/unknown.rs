@@ -1,12 +1,12 @@
-//! What inference has still to find: one table for types, shapes, element types and dimensions.
+//! Unknowns of inference: one table for types, shapes, element types and dimensions.
 
 use relax_ir::{DTy, ExprId, FuncId, PatId, Shape, TypeId, VarId};
 use relax_sym::Dim;
 
-/// What became of an unknown.
+/// The solution of an unknown.
 #[derive(Clone, Debug)]
 pub(crate) enum Sol {
-    /// Nothing yet.
+    /// Not solved yet.
     Open,
     /// A type (which may itself be an unknown).
     Type(TypeId),
@@ -18,7 +18,7 @@ pub(crate) enum Sol {
     Dim(Dim),
 }
 
-/// What kind of thing an unknown stands for.
+/// The kind of an unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sort {
     Type,
@@ -27,15 +27,15 @@ pub(crate) enum Sort {
     Dim,
 }
 
-/// Whether an element type belongs to a literal without suffix, which takes its type from the
-/// context.
+/// The class of an element type that belongs to a literal without suffix, which takes its type from
+/// the context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lit {
-    /// No literal.
+    /// Not a literal's.
     No,
-    /// `1`: any numeric type, `int32` where nothing decides.
+    /// `1`: any numeric type, `int32` by default.
     Int,
-    /// `1.5`: any float type, `float32` where nothing decides.
+    /// `1.5`: any float type, `float32` by default.
     Float,
 }
 
@@ -45,23 +45,23 @@ pub(crate) struct Unknown {
     pub sol: Sol,
     pub sort: Sort,
     pub lit: Lit,
-    /// How many enclosing `let`-bound functions may not generalise it.
+    /// The number of enclosing `let`-bound functions that may not generalise it.
     pub level: u32,
     /// Head of the list of relations that run again when it is solved, in the solver's pool.
     pub watch: u32,
-    /// Whether something that might have told what it is has been reported as wrong: that it stays
-    /// open is no news then.
+    /// Whether an error was reported that may be the reason why it is open; then it is not reported
+    /// itself.
     pub excused: bool,
 }
 
 /// The end of a watch list.
 pub(crate) const NO_WATCH: u32 = u32::MAX;
 
-/// No expression: a fact that belongs to no call.
+/// No expression: for facts that do not belong to a call.
 pub(crate) const NO_EXPR: ExprId = ExprId(u32::MAX);
 
-/// Where in the program two types meet. Kept small: it is set before every unification and only
-/// looked at when one fails.
+/// The site at which two types meet. Kept small: it is set before every unification and only read
+/// when one fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Site {
     None,
@@ -88,12 +88,12 @@ pub(crate) enum Site {
         of: ExprId,
         index: u32,
     },
-    /// A pattern and the type of what it looks at.
+    /// A pattern and the type of its scrutinee.
     Pattern {
         pat: PatId,
         of: ExprId,
     },
-    /// A reference cell that is read or written.
+    /// A read or write of a reference cell.
     Cell(ExprId),
     /// A type relation of a call.
     Rel(ExprId),
@@ -102,7 +102,7 @@ pub(crate) enum Site {
 }
 
 impl Site {
-    /// Returns whether a value meets what was written of it.
+    /// Returns whether a value is checked against an annotation.
     pub fn is_annotated(self) -> bool {
         matches!(
             self,
@@ -111,10 +111,10 @@ impl Site {
     }
 }
 
-/// How two types differ at the innermost place where they do.
+/// The innermost difference between two types.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Detail {
-    /// They are of different forms.
+    /// Types of different kinds.
     Form,
     /// Tensors of different ranks.
     Rank(usize, usize),

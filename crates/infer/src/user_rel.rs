@@ -1,5 +1,5 @@
-//! `rel` items as relations: argument patterns are matched against the known types, the result
-//! pattern is built from what they bound.
+//! `rel` items as relations: argument patterns are matched against the known types, and the result
+//! pattern is built from the bindings.
 
 use relax_ir::{
     DTy, DTypePattern, RelId, RelationDef, Shape, ShapeItem, ShapePattern, TensorType, Type,

@@ -14,16 +14,16 @@ use crate::flags::{BAD_SHAPE, INFER};
 use crate::solver::{OPEN, Solver, UNTYPED};
 use crate::unknown::{Lit, Site};
 
-/// What is still to be done.
+/// The remaining work.
 #[derive(Clone, Copy)]
 pub(crate) enum Task {
     /// Type an expression.
     Visit(ExprId),
-    /// The parts are typed: type the whole.
+    /// The operands are typed: type the expression.
     Finish(ExprId),
     /// The value of a `let` is typed.
     Value(ExprId),
-    /// The body of a `let`, a block or a match value is typed.
+    /// The body of a `let` or block, or of each clause of a match, is typed.
     End(ExprId),
     /// The guard of an `if` is typed.
     Guard(ExprId),
@@ -74,7 +74,7 @@ impl Solver<'_> {
         self.expr_ty[e.index()] = ty;
     }
 
-    /// The type found for an expression, with solved unknowns at its head replaced.
+    /// Returns the type found for an expression, with solved unknowns at its head replaced.
     pub fn type_of(&self, e: ExprId) -> TypeId {
         match self.expr_ty[e.index()] {
             UNTYPED | OPEN => self.error,
@@ -82,7 +82,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The same for the types of some expressions.
+    /// Excuses the types of some expressions.
     pub fn excuse_all(&mut self, list: &[relax_ir::ExprId]) {
         for &e in list {
             let t = self.type_of(e);
@@ -124,7 +124,7 @@ impl Solver<'_> {
             Expr::Call { callee, args, .. } => {
                 let direct = match &m.exprs[*callee] {
                     Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) | Expr::Global(_) => true,
-                    // Each call has its own copy of the function's type.
+                    // Each use has its own copy of the function's type.
                     Expr::Var(v) => self.scheme_of.contains_key(v),
                     _ => false,
                 };
@@ -245,14 +245,14 @@ impl Solver<'_> {
         }
     }
 
-    /// A value that was known more finely counts as the coarser type where both meet, as in TVM.
+    /// Gives an expression the coarser type where a finer and a coarser one meet, as in TVM.
     pub fn coarsen(&mut self, e: ExprId, ty: TypeId) {
         if !matches!(self.m.exprs[e], Expr::Var(_)) {
             self.expr_ty[e.index()] = ty;
         }
     }
 
-    /// Returns what a reference cell holds.
+    /// Returns the content type of a reference cell.
     fn cell(&mut self, e: ExprId, cell: ExprId) -> TypeId {
         let ty = self.type_of(cell);
         match &self.types[ty] {
@@ -335,7 +335,7 @@ impl Solver<'_> {
         }
     }
 
-    /// The type of a variable at a use.
+    /// Returns the type of a variable at a use.
     fn use_var(&mut self, v: VarId) -> TypeId {
         if let Some(&scheme) = self.scheme_of.get(&v) {
             return self.use_scheme(scheme);
@@ -343,7 +343,7 @@ impl Solver<'_> {
         self.declare_var(v)
     }
 
-    /// The type of a variable: its annotation, or an unknown.
+    /// Returns the type of a variable: its annotation, or an unknown.
     pub fn declare_var(&mut self, v: VarId) -> TypeId {
         if self.var_ty[v.index()] == UNTYPED {
             self.var_ty[v.index()] = match self.m.vars[v].ty {
@@ -362,7 +362,7 @@ impl Solver<'_> {
         self.var_ty[v.index()]
     }
 
-    /// A function that a `let` binds may refer to itself.
+    /// Declares a let-bound function before its value is typed, since it may refer to itself.
     fn before_let(&mut self, var: VarId, value: ExprId) {
         if let Expr::Func(f) = self.m.exprs[value]
             && self.expr_ty[value.index()] == UNTYPED
@@ -400,7 +400,7 @@ impl Solver<'_> {
         if ty == want || self.types[want] == Type::Object {
             return;
         }
-        // `Shape` says that the value is a shape, and takes nothing from what it is.
+        // An annotation `Shape` only requires that the value is a shape, and keeps its dimensions.
         if let (Type::Shape(_), Type::Shape(relax_ir::Shape::Unknown)) =
             (&self.types[ty], &self.types[want])
         {
@@ -464,7 +464,7 @@ impl Solver<'_> {
         self.types.tensor(dims, dtype)
     }
 
-    /// The type of a function as far as its annotations say.
+    /// Returns the type of a function as far as its annotations determine it.
     pub fn signature(&mut self, f: FuncId) -> TypeId {
         if self.func_ty[f.index()] != UNTYPED {
             return self.func_ty[f.index()];
@@ -543,7 +543,7 @@ impl Solver<'_> {
         self.assumptions.truncate(keep);
     }
 
-    /// The type of a global, as known where it is used.
+    /// Returns the type of a global at a use.
     pub fn global_type(&mut self, g: GlobalId) -> TypeId {
         if self.m.damage.globals.contains(&g) {
             return self.error;
@@ -560,7 +560,7 @@ impl Solver<'_> {
         self.global_ty[g.index()]
     }
 
-    /// Returns whether one of many types is open: `closed` holds those that are known not to be.
+    /// Returns whether one of many types is open: `closed` caches those that are not.
     pub fn is_open_but(&mut self, t: TypeId, closed: &mut FxHashSet<TypeId>) -> bool {
         let t = self.find(t);
         if self.flags(t) & INFER == 0 {
@@ -582,7 +582,7 @@ impl Solver<'_> {
                 }
             };
             if open {
-                // Of what was looked at on the way nothing is known.
+                // The types visited on the way are undecided.
                 for t in fresh {
                     closed.remove(&t);
                 }
@@ -592,7 +592,7 @@ impl Solver<'_> {
         false
     }
 
-    /// Returns whether a type still has unknowns once all that is known is filled in.
+    /// Returns whether a type contains unknowns after all solutions are substituted.
     pub fn is_open(&mut self, t: TypeId) -> bool {
         let t = self.resolve(t);
         self.flags(t) & INFER != 0

@@ -38,7 +38,7 @@ impl fmt::Display for Analysis {
     }
 }
 
-/// The referents of a module's globals. Two equal states mean an unchanged program.
+/// The definitions of a module's globals. Two equal states mean an unchanged program.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct State(Vec<(Symbol, Value)>);
 
@@ -119,17 +119,17 @@ struct OfFunction {
     purity: Option<(Arc<Effects>, Arc<Purity>)>,
 }
 
-/// How often an analysis was computed, rather than taken from the cache.
+/// The number of times that analyses were computed rather than taken from the cache.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// Types, of the module.
+    /// Types of the module.
     pub types: usize,
-    /// How many functions were inferred for that: those that changed, and those that refer to one
-    /// whose type did.
+    /// The functions inferred for that: those that changed, and those that refer to one whose type
+    /// changed.
     pub typed: usize,
-    /// How many functions were verified: those that changed.
+    /// Functions verified: those that changed.
     pub verified: usize,
-    /// Effects, of the whole module.
+    /// Effects of the whole module.
     pub effects: usize,
     /// Scopes and purity, of one function each.
     pub of_functions: usize,
@@ -219,7 +219,7 @@ impl Analyses {
         let bodies = m.global_bodies();
         let before = before.filter(|_| stays.is_some());
         let stayed = |stays: &Vec<bool>| bodies.iter().any(|(g, _)| stays[g.index()]);
-        // Where all functions are inferred, all warnings are reported again.
+        // If all functions are inferred, all warnings are reported again.
         let whole = !stays.as_ref().is_some_and(stayed);
         let (mut typing, diagnostics) = match before.zip(stays) {
             Some((before, stays)) => {
@@ -236,7 +236,7 @@ impl Analyses {
         if diagnostics.has_errors() {
             return Err(diagnostics);
         }
-        // Rewriting begins with a copy.
+        // Rewriting starts from a copy.
         typing.exprs.lend_all();
         typing.vars.lend_all();
         let typing = Arc::new(typing);
@@ -413,7 +413,7 @@ impl Analyses {
         }
     }
 
-    /// Nodes were renumbered: nothing is known.
+    /// Forgets everything, after nodes were renumbered.
     pub fn forget(&mut self) {
         let found = self.found;
         *self = Analyses {
@@ -429,7 +429,7 @@ impl Analyses {
         let mut fresh = m.clone();
         let (now, _) = relax_infer::infer(&mut fresh, options);
         let bodies = m.global_bodies();
-        // The callee of a call has none, and the one of a use that is gone may be known.
+        // Callees of calls have none, and one of a removed use may be known.
         let error = fresh.types.error();
         let only_called = |e: &ExprId| {
             let e = *e;
@@ -445,7 +445,7 @@ impl Analyses {
             .iter()
             .map(|(g, _)| (known.globals[*g], now.globals[*g]));
         let all = exprs.map(|e| (known.exprs[e], now.exprs[e])).chain(globals);
-        // Names that inference generates have other numbers each time, and the same letters.
+        // Inference numbers generated names differently each time, but uses the same letters.
         let mut shown = all.filter(|(a, b)| a != b).map(|(a, b)| {
             let show = |t| fresh.show_type(t).to_string();
             (show(a), show(b))

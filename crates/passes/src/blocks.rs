@@ -1,10 +1,10 @@
 //! Passes over one dataflow block at a time.
 //!
 //! Everything in a dataflow block is pure and has no control flow, so such a pass may drop, add and
-//! move bindings without asking for their effects. It sees one block and nothing of the function
-//! around it: what leaves the block, the [outputs](BlockCx::outputs), has to be bound to the same
-//! values, which the manager checks as far as it can ([`kept`]): nothing around the blocks changed,
-//! each block has the same outputs as before, and these have the same types.
+//! move bindings without considering effects. It sees one block and nothing of the function around
+//! it. The block's [outputs](BlockCx::outputs) must stay bound to the same values, which the
+//! manager checks as far as it can ([`kept`]): nothing outside the blocks changed, each block has
+//! the same outputs as before, and these have the same types.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -39,7 +39,7 @@ impl BlockCx<'_> {
     pub fn span(&self) -> Span {
         self.span
     }
-    /// Counts what the pass did, for `--stats`.
+    /// Records a statistic, for `--stats`.
     pub fn count(&mut self, what: &'static str, n: u64) {
         self.counted.push((what, n));
     }
@@ -102,8 +102,8 @@ pub fn each_block(cx: &mut PassCx<'_>, pass: BlockPass) -> Result<(), Diagnostic
     outcome
 }
 
-/// Returns the first change outside of what a pass over dataflow blocks may change, in one
-/// function: `before` and `after` are its bodies.
+/// Checks that a pass over dataflow blocks changed nothing else in a function with the bodies
+/// `before` and `after`; the error describes the first change.
 pub(crate) fn kept(m: &Module, before: ExprId, after: ExprId) -> Result<Vec<VarId>, String> {
     let mut outputs = Vec::new();
     let mut seen = relax_ir::IdSet::new();

@@ -1,8 +1,8 @@
-//! Functions in Relax's form: blocks of bindings, some with branches or functions that have blocks
-//! of their own.
+//! Functions in Relax's form: blocks of bindings, some of which are branches or functions with
+//! blocks of their own.
 //!
-//! [`Code::of`] takes a body apart, [`Code::body`] builds one again. In between, bindings are
-//! added, dropped and moved in lists.
+//! [`Code::of`] decomposes a body, [`Code::body`] rebuilds it. In between, bindings are added,
+//! dropped and moved in lists.
 
 use relax_base::{Span, Symbol};
 use relax_ir::{
@@ -60,13 +60,13 @@ pub(crate) struct Bind {
 pub(crate) enum Value {
     /// An expression without bindings.
     Plain(ExprId),
-    /// Two branches, numbers of [`Code::seqs`].
+    /// Two branches, as indices of [`Code::seqs`].
     If {
         cond: ExprId,
         then: usize,
         otherwise: usize,
     },
-    /// A function and the number of its body.
+    /// A function, and the index of its body.
     Func { func: FuncId, body: usize },
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum Step {
     Value(usize),
 }
 
-/// The position of a variable's binding: the number of the body and that of its part.
+/// The position of a variable's binding: the index of the body, and that of the part.
 pub(crate) type Home = (usize, usize);
 
 impl Part {
@@ -115,7 +115,7 @@ impl Bind {
 }
 
 impl Value {
-    /// Returns the numbers of the bodies nested in it, in order.
+    /// Returns the indices of the bodies nested in it, in order.
     pub fn bodies(self) -> impl Iterator<Item = usize> {
         let [first, second] = match self {
             Value::Plain(_) => [None; 2],
@@ -148,8 +148,7 @@ impl Value {
 }
 
 impl Code {
-    /// Takes a body apart; `None` where values are shared without a name, which is not Relax's
-    /// form.
+    /// Decomposes a body; `None` if values are shared without a name, which is not Relax's form.
     pub fn of(m: &Module, body: ExprId) -> Option<Code> {
         let (mut once, mut shared) = (IdSet::new(), false);
         for e in m.post_order([body]) {
@@ -168,7 +167,7 @@ impl Code {
         Some(code)
     }
 
-    /// The body put together.
+    /// Rebuilds the body.
     pub fn body(&self, m: &mut Module) -> ExprId {
         let mut built: Vec<ExprId> = self.seqs.iter().map(|s| s.value).collect();
         for (i, seq) in self.seqs.iter().enumerate().rev() {
@@ -425,7 +424,7 @@ fn joined(m: &mut Module, part: &Part, bindings: Vec<Binding>, body: ExprId) -> 
     m.add(Expr::Dataflow { block, body }, part.span)
 }
 
-/// A function with another body.
+/// Creates a function with another body.
 fn with_body(m: &mut Module, func: FuncId, body: ExprId, span: Span) -> ExprId {
     let mut function = m.funcs[func].clone();
     function.body = body;
@@ -433,7 +432,7 @@ fn with_body(m: &mut Module, func: FuncId, body: ExprId, span: Span) -> ExprId {
     m.add(Expr::Func(func), span)
 }
 
-/// Every mention of a variable, in order.
+/// Calls `f` for every occurrence of a variable, in order.
 pub(crate) fn each_var(m: &Module, e: ExprId, mut f: impl FnMut(VarId)) {
     let mut open = vec![e];
     while let Some(e) = open.pop() {

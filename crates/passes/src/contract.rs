@@ -105,7 +105,7 @@ impl Contract {
         each_function: false,
         each_block: false,
     };
-    /// Reads the program as it is written: requires nothing.
+    /// Requires nothing: reads the program as it is written.
     pub const PLAIN: Contract = Contract {
         needs: &[],
         ..Contract::TYPED
@@ -115,7 +115,7 @@ impl Contract {
         self.idempotent = true;
         self
     }
-    /// Needs these forms.
+    /// Declares that it requires these forms.
     pub const fn needs(mut self, forms: &'static [Form]) -> Contract {
         self.needs = forms;
         self
@@ -145,12 +145,12 @@ impl Contract {
         self.preserves = known;
         self
     }
-    /// Asks for these.
+    /// Declares that it uses these analyses.
     pub const fn asks(mut self, analyses: &'static [Analysis]) -> Contract {
         self.asks = analyses;
         self
     }
-    /// A pass over each function on its own.
+    /// Declares a pass over each function on its own.
     pub const fn each_function(mut self) -> Contract {
         self.each_function = true;
         self
@@ -161,7 +161,7 @@ impl Contract {
         self.each_block = true;
         self
     }
-    /// Keeps these forms.
+    /// Declares that it preserves these forms.
     pub const fn keeps(mut self, forms: &'static [Form]) -> Contract {
         self.keeps = forms;
         self

@@ -28,10 +28,10 @@ pub struct PassCx<'a> {
 }
 
 impl PassCx<'_> {
-    /// The types of the current module: computed on demand, cached until the module changes. Ids of
-    /// nodes created since have the error type; ask again after changing functions. A pass over
-    /// [each function](crate::Contract::each_function) gets the types that the module had before
-    /// it.
+    /// Returns the types of the current module: computed on demand, cached until the module
+    /// changes. Nodes created since have the error type; call this again after changing functions.
+    /// A pass over [each function](crate::Contract::each_function) gets the types that the module
+    /// had before it.
     ///
     /// # Errors
     /// The module has type errors.
@@ -39,9 +39,9 @@ impl PassCx<'_> {
         self.analyses.types(self.module, self.infer)
     }
 
-    /// The bodies of all functions with their purity, for the current module: computed on demand,
-    /// cached for each function as long as neither it nor the effects of the functions that it
-    /// calls change.
+    /// Returns the bodies of all functions with their purity, for the current module: computed on
+    /// demand, cached for each function as long as neither it nor the effects of its callees
+    /// change.
     pub(crate) fn bodies_with_purity(
         &mut self,
     ) -> Result<Vec<(GlobalId, ExprId, Arc<Purity>)>, Diagnostics> {
@@ -54,7 +54,8 @@ impl PassCx<'_> {
         Ok(all)
     }
 
-    /// The scopes of a function: computed on demand, cached as long as the function is unchanged.
+    /// Returns the scopes of a function: computed on demand, cached as long as the function is
+    /// unchanged.
     pub fn scopes(&mut self, func: FuncId) -> Arc<Scopes> {
         self.analyses.scopes(self.module, func)
     }
@@ -92,7 +93,7 @@ impl PassCx<'_> {
         }
     }
 
-    /// Counts what the pass did, for `--stats`: `cx.count("calls inlined", 1)`.
+    /// Records a statistic, for `--stats`: `cx.count("calls inlined", 1)`.
     pub fn count(&mut self, what: &'static str, n: u64) {
         *self.counts.entry(what).or_default() += n;
     }

@@ -36,7 +36,7 @@ enum Want {
 }
 
 impl Want {
-    /// Nesting is bounded by what the parser reads.
+    /// The recursion is bounded by the parser's limit on nesting.
     fn fits(&self, value: &AttrValue) -> bool {
         match self {
             Want::Int(i) => value.as_int() == Some(*i) || value.as_float() == Some(*i as f64),

@@ -52,7 +52,7 @@ impl<'a> Edit<'a> {
     pub fn ty(&self, e: ExprId) -> TypeId {
         self.types[e]
     }
-    /// The type of a variable.
+    /// Returns the type of a variable.
     pub fn var_ty(&self, v: VarId) -> TypeId {
         self.vars[v]
     }
@@ -99,20 +99,20 @@ impl<'a> Edit<'a> {
             _ => None,
         }
     }
-    /// The id of a constant.
+    /// Returns the id of a constant.
     pub fn const_id(&self, e: ExprId) -> Option<ConstId> {
         match self.m.exprs[e] {
             Expr::Const(c) => Some(c),
             _ => None,
         }
     }
-    /// Returns the number that a scalar constant holds.
+    /// Returns the value of a scalar constant.
     pub fn scalar(&self, e: ExprId) -> Option<f64> {
         let value = self.constant_value(e)?;
         value.is_scalar().then(|| value.get_f64(0))
     }
 
-    /// A call to a built-in operator.
+    /// Returns a call of a built-in operator, destructured.
     pub fn op_call(&self, e: ExprId) -> Option<OpCall> {
         let Expr::Call {
             callee,
@@ -141,7 +141,7 @@ impl<'a> Edit<'a> {
         let attrs = self.m.attrs(call.attrs);
         !requirements(call.def, &self.m.types, &self.m.dims, &args, &[], attrs).is_empty()
     }
-    /// Returns the built-in operator that a call calls, and the arguments.
+    /// Returns the built-in operator that a call applies, and the arguments.
     pub fn callee(&self, e: ExprId) -> Option<(OpId, &'static OpDef, &[ExprId])> {
         let Expr::Call { callee, args, .. } = self.m.exprs[e] else {
             return None;
@@ -151,11 +151,11 @@ impl<'a> Edit<'a> {
         };
         Some((op, registry().get(op)?, self.m.list(args)))
     }
-    /// A call to the operator of that name.
+    /// The same, for the operator with this name.
     pub fn call_of(&self, e: ExprId, name: &str) -> Option<OpCall> {
         self.op_call(e).filter(|c| c.def.name == name)
     }
-    /// An attribute of a call.
+    /// Returns an attribute of a call.
     pub fn attr(&self, call: &OpCall, name: &str) -> AttrValue {
         self.m
             .attrs(call.attrs)
@@ -164,10 +164,10 @@ impl<'a> Edit<'a> {
             .unwrap_or(AttrValue::None)
     }
 
-    /// An operator as an expression; one node for each.
+    /// Returns an operator as an expression; one node for each.
     ///
     /// # Panics
-    /// Such an operator does not exist: names come from the source of the passes, and a test checks
+    /// The operator does not exist: names come from the source of the passes, and a test checks
     /// them all.
     pub fn op(&mut self, name: &'static str) -> ExprId {
         if let Some(&e) = self.ops.get(name) {
@@ -213,14 +213,14 @@ impl<'a> Edit<'a> {
         let callee = self.op(call.def.name);
         self.call_with(callee, args, attrs, span)
     }
-    /// A constant.
+    /// Creates a constant.
     pub fn constant(&mut self, value: Tensor, span: Span) -> ExprId {
         let ty = self.tensor_type(&value);
         let e = self.m.constant(value, span);
         self.types.set(e, ty);
         e
     }
-    /// A tuple.
+    /// Creates a tuple.
     pub fn tuple(&mut self, fields: &[ExprId], span: Span) -> ExprId {
         let e = self.m.tuple(fields, span);
         self.retype(e);

@@ -1,4 +1,4 @@
-//! The value of one call on constants.
+//! Evaluation of a single call on constants.
 
 use relax_ir::Attrs;
 use relax_ops::registry;
@@ -6,8 +6,8 @@ use relax_tensor::Tensor;
 
 use crate::edit::Edit;
 
-/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no
-/// computation, its shape depends on values, or the computation fails.
+/// Returns the value of a call of a built-in operator with one tensor as its result; `None` if it
+/// has no computation, its shape depends on values, or the computation fails.
 pub(crate) fn call_value(
     edit: &mut Edit<'_>,
     name: &str,

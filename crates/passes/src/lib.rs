@@ -1,13 +1,14 @@
-//! Passes: what turns a module into a better or a simpler one, and the manager that runs them.
+//! Passes, which optimise or simplify a module, and the manager that runs them.
 //!
 //! A pass is a [`PassDef`] in a file of its own under `passes/`: a name, options, and a function
-//! over a [`PassCx`]. [`Pipeline::parse`] reads `'infer-type,fuse-ops{level=2}'`, [`run`] runs it.
-//! `docs/add-a-pass.md` shows how to add one, `docs/passes.md` what each does.
+//! over a [`PassCx`]. [`Pipeline::parse`] parses `'infer-type,fuse-ops{level=2}'`, [`run`] runs it.
+//! `docs/add-a-pass.md` shows how to add one, `docs/passes.md` describes each.
 //!
-//! Invariant: a pass keeps the module verified ([`relax_ir::Module::verify`]) and typed, and what
-//! the program computes. Invariant: what passes ask of any operator stands in its entry
-//! ([`relax_ops::Hooks`]); they name those that they make calls of and those of their patterns,
-//! which `tests/operator_names.rs` holds against the registry.
+//! Invariant: a pass keeps the module verified ([`relax_ir::Module::verify`]) and typed, and
+//! preserves what the program computes.
+//! Invariant: properties that passes query of arbitrary operators are in the operators' entries
+//! ([`relax_ops::Hooks`]); passes name only the operators that they create calls of and those of
+//! their patterns, which `tests/operator_names.rs` checks against the registry.
 
 mod analysis;
 mod annotate;

@@ -1,4 +1,4 @@
-//! Running pipelines.
+//! The pass manager, which runs pipelines.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,11 +23,11 @@ pub struct Config {
     pub verify_each: bool,
     /// The options of type inference.
     pub infer: InferOptions,
-    /// The number of nodes from which on functions are rewritten in parallel. It has no other
-    /// effect: the result of a pass for a function depends on that function alone.
+    /// The number of nodes above which functions are rewritten in parallel. It has no other effect:
+    /// the result of a pass for a function depends on that function alone.
     pub parallel_from: usize,
-    /// Recomputes what passes declare to preserve, and panics where it is wrong. For tests of
-    /// passes.
+    /// Recomputes the analyses that passes declare to preserve, and panics if any differs. For
+    /// tests of passes.
     pub check_preserved: bool,
 }
 
@@ -63,15 +63,15 @@ pub struct Event<'a> {
     pub counts: &'a BTreeMap<&'static str, u64>,
 }
 
-/// Who wants to know.
+/// An observer of a pipeline.
 pub trait Observer {
-    /// A pass begins.
+    /// Called before a pass.
     fn before(&mut self, _event: &Event<'_>) {}
-    /// A pass has ended well.
+    /// Called after a pass succeeded.
     fn after(&mut self, _event: &Event<'_>) {}
 }
 
-/// Nobody wants to know.
+/// An observer that does nothing.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Silent;
 
@@ -85,13 +85,12 @@ pub struct Outcome {
     /// The warnings of the inference that computed these types; none where they were inferred for
     /// single functions.
     pub warnings: Option<Arc<Diagnostics>>,
-    /// Warnings and remarks of the passes.
+    /// Warnings and remarks from the passes.
     pub diagnostics: Diagnostics,
     /// The errors, and the pass that caused them; the module is then in the state in which that
     /// pass left it.
     pub failure: Option<(PassRun, Diagnostics)>,
-    /// How often an analysis of the module or its functions was computed: at most once for each
-    /// state that was queried.
+    /// The number of computed analyses: each at most once for each state in which it was queried.
     pub found: Found,
 }
 
@@ -154,7 +153,7 @@ pub fn run_typed(
 
 type Failure = Box<(PassRun, Diagnostics)>;
 
-/// The note about a module that a pass broke.
+/// The note on a module that a pass broke.
 const BUG: &str = "this is a mistake of the pass, not of the program: please report it";
 
 struct Manager<'a> {
@@ -166,7 +165,7 @@ struct Manager<'a> {
     index: usize,
     /// The forms that the module is known to be in.
     forms: Vec<Form>,
-    /// The module as idempotent passes (with their options) left it last.
+    /// The module as idempotent passes (with their options) last left it.
     settled: FxHashMap<String, State>,
     /// The number of live nodes when they were last counted.
     counted: usize,
@@ -223,7 +222,7 @@ impl Manager<'_> {
         }
         let begin = Instant::now();
         if self.config.verify_each && self.index == 0 {
-            // Errors that were there before are not the passes' fault.
+            // Existing errors are not the passes' fault.
             self.analyses.types(self.module, &self.config.infer)?;
         }
         let unknown = run.options.unknown_functions(run.pass, self.module);
@@ -259,7 +258,7 @@ impl Manager<'_> {
             }
         }
         if self.config.check_preserved {
-            // So that there is something to preserve.
+            // Computed so that there is something to preserve.
             drop(self.analyses.effects(self.module, &self.config.infer));
         }
         let mut cx = PassCx {
@@ -318,8 +317,8 @@ impl Manager<'_> {
         Ok(changed)
     }
 
-    /// Holds what a pass left against what it promises; `blocks` are the types from before where
-    /// only dataflow blocks may be other ones.
+    /// Checks the output of a pass against its contract; `blocks` are the types from before a pass
+    /// that may only change dataflow blocks.
     fn check(
         &mut self,
         run: &PassRun,
@@ -331,8 +330,8 @@ impl Manager<'_> {
         if verify {
             self.verify(run, before)?;
         }
-        // Before types are found for nodes with other numbers; what is compared with the old nodes
-        // comes first.
+        // Before types are inferred, since nodes are renumbered; but comparisons with old nodes
+        // come first.
         if blocks.is_none() {
             self.collect();
         }
@@ -356,7 +355,7 @@ impl Manager<'_> {
         Ok(())
     }
 
-    /// Verifies what a pass left.
+    /// Verifies the output of a pass.
     fn verify(&mut self, run: &PassRun, before: &State) -> Result<(), Diagnostics> {
         if let Err(breach) = self.analyses.verify(self.module) {
             let message = format!("`{}` left a broken module: {breach}", run.pass.name);
@@ -417,7 +416,7 @@ impl Manager<'_> {
     /// Drops unreachable nodes, once they are half of the module.
     fn collect(&mut self) {
         const SMALL: usize = 1 << 14;
-        // So few more nodes cannot be half of it.
+        // With so few new nodes, they cannot be half of it.
         if self.module.exprs.len() < SMALL.max(self.counted * 2) {
             return;
         }

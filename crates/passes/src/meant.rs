@@ -1,12 +1,12 @@
-//! Which pass is meant by a name that is none: a slip, or TVM's name for it.
+//! Suggestions for unknown pass names: a misspelling, or TVM's name for a pass.
 
 use relax_base::did_you_mean;
 
 use crate::pass::kebab;
 use crate::{Registry, registry};
 
-/// Passes of TVM whose names are not ours in another spelling and which pipelines do not take, and
-/// what does their work.
+/// Passes of TVM that pipelines do not accept and whose names differ from ours in more than
+/// spelling, with their equivalents.
 const TVM: &[(&str, &str)] = &[
     ("AlterOpLayout", "choose-layouts"),
     (
@@ -25,10 +25,10 @@ const TVM: &[(&str, &str)] = &[
 ];
 
 impl Registry {
-    /// The pass, with options where it takes them, or the named pipeline that a name stands for
-    /// which is none; `None` where nothing is near.
+    /// Returns the pass, with options where it needs them, or the named pipeline that an unknown
+    /// name stands for; `None` if there is no similar one.
     pub fn meant(&self, name: &str) -> Option<String> {
-        // `relay.transform.FuseOps()`, as it is written in Python.
+        // `relay.transform.FuseOps()`, as in Python.
         let call = name.split_once('(').map_or(name, |c| c.0);
         let last = call.rsplit('.').next().unwrap_or(call);
         if let Some((_, ours)) = TVM.iter().find(|t| t.0 == last) {

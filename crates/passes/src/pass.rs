@@ -1,4 +1,4 @@
-//! What a pass is.
+//! The definition of a pass.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use relax_ir::Module;
 
 use crate::{Contract, PassCx, codes};
 
-/// What may stand as the value of an option.
+/// The type of an option's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionType {
     /// `true` or `false`.
@@ -16,12 +16,12 @@ pub enum OptionType {
     Int,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Any text; in quotes or brackets where it holds `,` or `}`.
+    /// Any text; in quotes or brackets if it contains `,` or `}`.
     Text,
-    /// The same, or `@FILE` for what a file holds.
+    /// The same, or `@FILE` for the contents of a file.
     Source,
-    /// Names of functions of the module, separated by spaces. One that is no default has to be
-    /// there.
+    /// Names of functions of the module, separated by spaces. Names other than the default must
+    /// exist.
     Functions,
 }
 
@@ -43,11 +43,11 @@ impl fmt::Display for OptionType {
 pub struct OptionDef {
     /// Its name, in kebab case.
     pub name: &'static str,
-    /// What may stand as its value.
+    /// The type of its value.
     pub ty: OptionType,
-    /// Its default, as it would be written.
+    /// Its default, in the syntax of pipelines.
     pub default: &'static str,
-    /// What it means, one line.
+    /// A one-line description.
     pub doc: &'static str,
 }
 
@@ -56,13 +56,13 @@ pub struct OptionDef {
 pub struct PassDef {
     /// Its name, in kebab case.
     pub name: &'static str,
-    /// What it does, one line.
+    /// A one-line description.
     pub doc: &'static str,
     /// Its options.
     pub options: &'static [OptionDef],
-    /// What it needs, gives and keeps.
+    /// Its contract.
     pub contract: Contract,
-    /// The work. The module may be half rewritten when it returns an error.
+    /// The implementation. The module may be partially rewritten when it returns an error.
     pub run: fn(&mut PassCx<'_>) -> Result<(), Diagnostics>,
 }
 
@@ -84,7 +84,7 @@ pub enum OptionValue {
 }
 
 impl OptionValue {
-    /// Reads a value; `None` when it does not fit.
+    /// Parses a value; `None` if it does not have the type.
     pub fn parse(ty: OptionType, text: &str) -> Option<OptionValue> {
         Some(match ty {
             OptionType::Bool => OptionValue::Bool(text.parse().ok()?),
@@ -115,16 +115,16 @@ impl fmt::Display for OptionValue {
     }
 }
 
-/// The options of one run of a pass, complete: in the order of the declarations.
+/// The options of a run of a pass, complete and in the order of the declarations.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Options {
     pub(crate) values: Vec<(&'static str, OptionValue)>,
-    /// Where the values stand in the pipeline's text; [`Span::NONE`] for defaults.
+    /// The spans of the values in the pipeline's text; [`Span::NONE`] for defaults.
     pub(crate) places: Vec<Span>,
 }
 
 impl Options {
-    /// The defaults of a pass.
+    /// Returns the defaults of a pass.
     pub fn defaults(pass: &PassDef) -> Options {
         let value = |o: &OptionDef| {
             let value = OptionValue::parse(o.ty, o.default);
@@ -135,12 +135,11 @@ impl Options {
             places: vec![Span::NONE; pass.options.len()],
         }
     }
-    /// All, in order.
+    /// Iterates over all options, in order.
     pub fn iter(&self) -> std::slice::Iter<'_, (&'static str, OptionValue)> {
         self.values.iter()
     }
-    /// Returns where the value of an option stands in the pipeline's text; [`Span::NONE`] for a
-    /// default.
+    /// Returns the span of an option's value in the pipeline's text; [`Span::NONE`] for a default.
     pub fn place(&self, name: &str) -> Span {
         let found = self.values.iter().position(|v| v.0 == name);
         found.map_or(Span::NONE, |i| self.places[i])
@@ -151,26 +150,26 @@ impl Options {
             .unwrap_or_else(|| panic!("the pass declares no option `{name}`"))
             .1
     }
-    /// A declared option of type [`OptionType::Bool`].
+    /// Returns an option declared as [`OptionType::Bool`].
     pub fn flag(&self, name: &str) -> bool {
         match self.get(name) {
             OptionValue::Bool(b) => *b,
             other => panic!("option `{name}` is no truth value: {other}"),
         }
     }
-    /// A declared option of type [`OptionType::Int`].
+    /// Returns an option declared as [`OptionType::Int`].
     pub fn int(&self, name: &str) -> u64 {
         match self.get(name) {
             OptionValue::Int(i) => *i,
             other => panic!("option `{name}` is no integer: {other}"),
         }
     }
-    /// The names in a declared option of type [`OptionType::Functions`].
+    /// Returns the names in an option declared as [`OptionType::Functions`].
     pub fn functions(&self, name: &str) -> Vec<Symbol> {
         let names = self.text(name).split_whitespace();
         names.map(|n| Symbol::from(bare(n))).collect()
     }
-    /// The functions that options name and a module does not have.
+    /// Reports functions that options name and the module does not have.
     pub(crate) fn unknown_functions(&self, pass: &PassDef, m: &Module) -> Diagnostics {
         let mut errors = Diagnostics::new();
         for (o, (_, value)) in pass.options.iter().zip(&self.values) {
@@ -188,7 +187,7 @@ impl Options {
         }
         errors
     }
-    /// A declared option of type [`OptionType::Choice`] or [`OptionType::Text`].
+    /// Returns an option declared as [`OptionType::Choice`] or [`OptionType::Text`].
     pub fn text(&self, name: &str) -> &str {
         match self.get(name) {
             OptionValue::Text(s) => s,
@@ -197,7 +196,7 @@ impl Options {
     }
 }
 
-/// The name of a function without its sigil.
+/// Returns the name of a function without its sigil.
 fn bare(name: &str) -> &str {
     name.trim_start_matches('@')
 }
@@ -247,7 +246,7 @@ impl fmt::Display for PassRun {
     }
 }
 
-/// `FuseOps`, `fuse_ops` and `Conv2D` as we write names: `fuse-ops`, `conv2d`.
+/// Converts `FuseOps`, `fuse_ops` and `Conv2D` to the spelling used here: `fuse-ops`, `conv2d`.
 pub(crate) fn kebab(name: &str) -> String {
     let chars: Vec<char> = name.chars().collect();
     let mut out = String::new();

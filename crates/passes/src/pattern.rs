@@ -21,9 +21,9 @@ use crate::edit::{Edit, OpCall};
 pub enum Pat {
     /// Anything, stored in a slot.
     Any(usize),
-    /// A constant, kept in a slot.
+    /// A constant, stored in a slot.
     Const(usize),
-    /// A call to one of these operators.
+    /// A call of one of these operators.
     Op {
         /// The operators.
         ops: Vec<OpId>,
@@ -32,11 +32,11 @@ pub enum Pat {
         /// Whether two arguments may be in either order.
         any_order: bool,
     },
-    /// A call with two arguments to any operator that broadcasts them.
+    /// A call of any operator that broadcasts its two arguments.
     Broadcast(Box<[Pat; 2]>),
     /// The match of the pattern, stored in a slot.
     Keep(usize, Box<Pat>),
-    /// The first of several that matches.
+    /// The first of several alternatives that matches.
     Or(Vec<Pat>),
 }
 
@@ -48,15 +48,15 @@ fn ids(names: &[&str]) -> Vec<OpId> {
     names.iter().map(id).collect()
 }
 
-/// Anything.
+/// Matches anything.
 pub fn x(slot: usize) -> Pat {
     Pat::Any(slot)
 }
-/// A constant.
+/// Matches a constant.
 pub fn c(slot: usize) -> Pat {
     Pat::Const(slot)
 }
-/// A call to one of the operators.
+/// Matches a call of one of the operators.
 pub fn op<const N: usize>(names: &[&str], args: [Pat; N]) -> Pat {
     Pat::Op {
         ops: ids(names),
@@ -64,7 +64,7 @@ pub fn op<const N: usize>(names: &[&str], args: [Pat; N]) -> Pat {
         any_order: false,
     }
 }
-/// A call to one of the operators, whose two arguments may be in either order.
+/// Matches a call of one of the operators, whose two arguments may be in either order.
 pub fn any_order(names: &[&str], args: [Pat; 2]) -> Pat {
     Pat::Op {
         ops: ids(names),
@@ -72,11 +72,11 @@ pub fn any_order(names: &[&str], args: [Pat; 2]) -> Pat {
         any_order: true,
     }
 }
-/// A call to a broadcasting operator.
+/// Matches a call of a broadcasting operator.
 pub fn broadcast(a: Pat, b: Pat) -> Pat {
     Pat::Broadcast(Box::new([a, b]))
 }
-/// One of several.
+/// Matches one of several patterns.
 pub fn or(all: impl Into<Vec<Pat>>) -> Pat {
     Pat::Or(all.into())
 }
@@ -174,7 +174,7 @@ impl Found {
     pub fn maybe(&self, slot: usize) -> Option<ExprId> {
         self.slots[slot]
     }
-    /// The call that matched.
+    /// Returns the matched call.
     pub fn call(&self, edit: &Edit<'_>) -> OpCall {
         edit.op_call(self.root).expect("the pattern is a call")
     }
@@ -185,15 +185,15 @@ pub type Rewrite = fn(&mut Edit<'_>, &Found) -> Option<ExprId>;
 
 /// Rules, in order of preference.
 pub struct Rules {
-    /// The rules that may apply to a call of an operator.
+    /// The rules that apply to calls of each operator.
     by_op: FxHashMap<OpId, Vec<usize>>,
-    /// Those that may apply to calls of every other.
+    /// The rules that apply to calls of any other operator.
     any: Vec<usize>,
     rules: Vec<(Pat, Rewrite)>,
 }
 
 impl Rules {
-    /// Prepares rules.
+    /// Indexes rules by operator.
     pub fn new(rules: Vec<(Pat, Rewrite)>) -> Rules {
         let mut this = Rules {
             by_op: FxHashMap::default(),

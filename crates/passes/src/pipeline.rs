@@ -12,28 +12,28 @@ use crate::{OptionValue, Options, PassDef, PassRun, Registry, codes, registry};
 /// A step of a pipeline.
 #[derive(Clone, Debug)]
 pub enum Step {
-    /// A pass.
+    /// A run of a pass.
     Pass(PassRun),
     /// Steps that are repeated until they change nothing, at most `max` times.
     Fixpoint {
-        /// The bound.
+        /// The limit on repetitions.
         max: u64,
         /// The steps.
         steps: Vec<Step>,
     },
 }
 
-/// Steps, in order.
+/// A sequence of steps.
 #[derive(Clone, Debug, Default)]
 pub struct Pipeline {
     /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// How deep `fixpoint` may nest.
+/// The maximum nesting depth of `fixpoint`.
 const DEEPEST: usize = 8;
 const FIXPOINT: &str = "fixpoint";
-/// Its option.
+/// The name of its option.
 const MAX: &str = "max";
 const ROUNDS: u64 = 8;
 
@@ -42,7 +42,7 @@ fn write_steps(f: &mut fmt::Formatter<'_>, steps: &[Step]) -> fmt::Result {
         if i > 0 {
             f.write_str(",")?;
         }
-        // Recursion is bounded: the parser nests at most `DEEPEST` deep.
+        // The recursion is bounded: the parser nests at most `DEEPEST` deep.
         match step {
             Step::Pass(run) => write!(f, "{run}")?,
             Step::Fixpoint { max, steps } => {
@@ -61,14 +61,15 @@ impl fmt::Display for Pipeline {
     }
 }
 
-/// Gives the text of a named file and where it stands in the sources, or why it cannot be read.
+/// A callback that returns the text of a named file and its position in the sources, or the reason
+/// why it cannot be read.
 pub type ReadSource<'a> = dyn FnMut(&str) -> Result<(String, Span), BoxError> + 'a;
 
 impl Pipeline {
-    /// Reads a pipeline of the passes that a registry has.
+    /// Parses a pipeline of the passes in a registry.
     ///
     /// # Errors
-    /// All mistakes, with their places in the text.
+    /// All errors, with their spans in the text.
     pub fn parse(file: &SourceFile, passes: &Registry) -> Result<Pipeline, Diagnostics> {
         let mut parser = Parser::new(&file.text, Some(file.start), passes);
         let steps = parser.steps();
@@ -79,12 +80,11 @@ impl Pipeline {
         }
     }
 
-    /// Puts what files hold in place of `@FILE` in options that take it
-    /// ([`crate::OptionType::Source`]). `read` gives the text of a file and where it stands in the
-    /// sources.
+    /// Replaces `@FILE` in options that accept it ([`crate::OptionType::Source`]) by the contents
+    /// of the file. `read` returns the text of a file and its position in the sources.
     ///
     /// # Errors
-    /// All files that cannot be read, at the places that name them.
+    /// All files that cannot be read, at the spans that name them.
     pub fn load(&mut self, read: &mut ReadSource) -> Result<(), Diagnostics> {
         let mut errors = Diagnostics::new();
         let mut open: Vec<&mut Step> = self.steps.iter_mut().collect();
@@ -124,7 +124,7 @@ impl Pipeline {
         }
     }
 
-    /// The passes, in order, those of `fixpoint`s once.
+    /// Returns the passes, in order, those of `fixpoint`s once.
     pub fn passes(&self) -> Vec<&PassRun> {
         let (mut out, mut stack) = (Vec::new(), vec![self.steps.iter()]);
         while let Some(top) = stack.last_mut() {
@@ -144,18 +144,18 @@ struct Parser<'t> {
     passes: &'t Registry,
     text: &'t str,
     at: usize,
-    /// Where the text begins in the sources; `None` for the text of a named pipeline.
+    /// The position of the text in the sources; `None` for the text of a named pipeline.
     start: Option<u32>,
     diagnostics: Diagnostics,
 }
 
-/// An option as it is given.
+/// An option as given in the text.
 struct Given<'t> {
     name: Word<'t>,
     value: Word<'t>,
 }
 
-/// A word and where it stands.
+/// A word and its span.
 struct Word<'t> {
     text: &'t str,
     span: Span,
@@ -221,7 +221,7 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// The value of an option: a word, or text in quotes or brackets.
+    /// Parses the value of an option: a word, or text in quotes or brackets.
     fn value(&mut self) -> Option<Word<'t>> {
         let first = self.peek()?;
         let rest = &self.text[self.at..];
@@ -301,7 +301,7 @@ impl<'t> Parser<'t> {
         open.swap_remove(0).1
     }
 
-    /// The steps behind a name, with the options that follow it.
+    /// Returns the steps that a name stands for, with the options that follow it.
     fn named(&mut self, name: &Word<'t>) -> Vec<Step> {
         if let Some(pass) = self.passes.named(name.text) {
             let options = self.options(pass);
@@ -322,8 +322,7 @@ impl<'t> Parser<'t> {
         self.diagnostics.push(d.note(
             "`relax-opt --list-passes` lists all passes, and the pipelines that have a name (`O2`)",
         ));
-        // What stands in braces belongs to the unknown pass, and what stands in parentheses to a
-        // call in Python.
+        // Skip the unknown pass's options in braces, or the arguments of a call in Python.
         for (open, close) in [('{', '}'), ('(', ')')] {
             if self.peek() == Some(open) {
                 let rest = &self.text[self.at..];
@@ -333,8 +332,8 @@ impl<'t> Parser<'t> {
         Vec::new()
     }
 
-    /// Returns how often a `fixpoint` repeats at most; `None` where its options cannot be read to
-    /// their end.
+    /// Parses the options of a `fixpoint` and returns its limit on repetitions; `None` if they are
+    /// malformed.
     fn rounds(&mut self) -> Option<u64> {
         let mut given: Option<(u64, Span)> = None;
         if !self.eat('{') || self.eat('}') {
@@ -364,7 +363,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// An option and its value; a flag may stand without.
+    /// Parses an option and its value, which a flag may omit.
     fn option(&mut self) -> Option<Given<'t>> {
         let Some(name) = self.word() else {
             self.expected("the name of an option");
@@ -387,7 +386,8 @@ impl<'t> Parser<'t> {
         Some(Given { name, value })
     }
 
-    /// After an option: whether another one follows. `None` where the list breaks off.
+    /// Parses what follows an option; returns whether another one follows. `None` if the list is
+    /// malformed.
     fn another_option(&mut self) -> Option<bool> {
         if self.eat('}') {
             Some(false)
@@ -412,7 +412,7 @@ impl<'t> Parser<'t> {
         if !self.eat('{') || self.eat('}') {
             return options;
         }
-        // Where each option's name stands.
+        // The span of each option's name.
         let mut names: Vec<Option<Span>> = vec![None; pass.options.len()];
         loop {
             let Some(Given { name, value }) = self.option() else {
@@ -505,7 +505,7 @@ mod tests {
         assert!(bad("fixpoint(infer-type").contains("RX0901"));
         assert!(bad("infer-type)").contains("RX0901"));
         assert!(bad(&"fixpoint(".repeat(100)).contains("nested"));
-        // One error for one mistake.
+        // One error per mistake.
         assert_eq!(
             bad("fixpoint{maks=3}(infer-type)").matches("RX09").count(),
             1

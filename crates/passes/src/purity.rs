@@ -34,9 +34,9 @@ impl Default for Pure {
 pub(crate) struct Effects(SideTable<GlobalId, bool>);
 
 impl Effects {
-    /// An optimistic fixpoint: functions are assumed to be pure until something in them is not;
-    /// each iteration can only find more impure ones, so it terminates. Functions are analysed in
-    /// parallel, based on the previous iteration.
+    /// Computes an optimistic fixpoint: functions are assumed to be pure until something in them is
+    /// not; each iteration can only find more impure ones, so it terminates. Functions are analysed
+    /// in parallel, based on the previous iteration.
     pub fn of(m: &Module, typing: &Typing) -> Effects {
         let mut pure = SideTable::with_default(false);
         let bodies = m.global_bodies();
@@ -79,7 +79,7 @@ pub(crate) struct Purity {
 }
 
 impl Purity {
-    /// Computes it for everything under the body of a function.
+    /// Computes the purity of everything under the body of a function.
     pub fn of(m: &Module, typing: &Typing, effects: &Effects, body: ExprId) -> Purity {
         let mut this = Purity {
             exprs: IdTable::default(),

@@ -1,10 +1,11 @@
-//! All passes by name, and the pipelines that have a name.
+//! All passes by name, and the named pipelines.
 
 use crate::pass::kebab;
 use crate::passes::{PASSES, relax};
 use crate::{Options, PassDef, PassRun};
 
-/// Passes that are others for a module read from TVMScript: those of Relax by the same name.
+/// Passes that are replaced for a module read from TVMScript, by Relax's own passes of the same
+/// name.
 const OF_RELAX: &[(&str, &str)] = &[
     ("canonicalize-bindings", "relax-canonicalize-bindings"),
     ("combine-parallel-dense", "relax-combine-parallel-matmul"),
@@ -23,7 +24,7 @@ const OF_RELAX: &[(&str, &str)] = &[
     ("to-mixed-precision", "relax-to-mixed-precision"),
 ];
 
-/// TVM's names of Relax's passes that are not ours in another spelling.
+/// TVM's names of Relax's passes that differ from ours in more than spelling.
 const NAMES: &[(&str, &str)] = &[
     ("CallTIRRewrite", "call-tir-rewrite"),
     ("CombineParallelMatmul", "combine-parallel-dense"),
@@ -37,8 +38,8 @@ const NAMES: &[(&str, &str)] = &[
     ("VMShapeLower", "lower-shapes"),
 ];
 
-/// Passes over Relax's bindings and dataflow blocks, sorted by name. They leave alone what is not
-/// in Relax's form.
+/// Returns the passes over Relax's bindings and dataflow blocks, sorted by name. They leave
+/// functions alone that are not in Relax's form.
 pub fn of_relax() -> Vec<&'static PassDef> {
     let mut all: Vec<&PassDef> = relax::PASSES.iter().flat_map(|p| p.iter()).collect();
     all.sort_by_key(|p| p.name);
@@ -51,7 +52,7 @@ pub(crate) fn is_relax(pass: &PassDef) -> bool {
     all.any(|p| p.name == pass.name)
 }
 
-/// The pass that a pipeline names: by our name or by TVM's.
+/// Returns the pass that a pipeline names, by our name or by TVM's.
 pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
     let theirs = NAMES.iter().find(|n| n.0 == name).map(|n| n.1);
     let ours = || theirs.map_or_else(|| kebab(name), str::to_owned);
@@ -60,15 +61,15 @@ pub(crate) fn named(name: &str) -> Option<&'static PassDef> {
     find(name).or_else(|| find(&ours()).filter(|_| camel))
 }
 
-/// The run of a pass that a module read from TVMScript gets in place of another one; options that
-/// were given go along where it takes them.
+/// Returns the run that replaces a pass's for a module read from TVMScript; explicit options are
+/// passed on if the replacement has them.
 pub(crate) fn for_script(run: &PassRun) -> Option<PassRun> {
     let (_, name) = OF_RELAX.iter().find(|n| n.0 == run.pass.name)?;
     let pass = find(name)?;
     let (mut options, unsaid) = (Options::defaults(pass), Options::defaults(run.pass));
     for (i, (name, value)) in options.values.iter_mut().enumerate() {
         let given = run.options.values.iter().position(|v| v.0 == *name);
-        // A default is that of the other pass, where nobody has written it.
+        // A default is that of the other pass, unless it was given explicitly.
         let said = |at: &usize| {
             run.options.values[*at] != unsaid.values[*at] || !run.options.places[*at].is_none()
         };
@@ -109,7 +110,7 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Adds a pass, in place of a pass that has its name so far.
+    /// Adds a pass, replacing one with the same name.
     #[must_use]
     pub fn with(mut self, pass: &'static PassDef) -> Registry {
         self.added.retain(|p| p.name != pass.name);
@@ -117,7 +118,7 @@ impl Registry {
         self
     }
 
-    /// All passes, sorted by name.
+    /// Returns all passes, sorted by name.
     pub fn all(&self) -> Vec<&'static PassDef> {
         let mut all = all();
         all.retain(|p| self.added.iter().all(|a| a.name != p.name));
@@ -126,26 +127,26 @@ impl Registry {
         all
     }
 
-    /// The pass of that name.
+    /// Returns the pass with this name.
     pub fn find(&self, name: &str) -> Option<&'static PassDef> {
         let added = self.added.iter().copied().find(|p| p.name == name);
         added.or_else(|| find(name))
     }
 
-    /// The pass that a pipeline names: by our name or by TVM's.
+    /// Returns the pass that a pipeline names, by our name or by TVM's.
     pub(crate) fn named(&self, name: &str) -> Option<&'static PassDef> {
         self.find(name).or_else(|| named(name))
     }
 }
 
-/// All passes, sorted by name.
+/// Returns all passes, sorted by name.
 pub fn all() -> Vec<&'static PassDef> {
     let mut all: Vec<&PassDef> = PASSES.iter().flat_map(|p| p.iter()).collect();
     all.sort_by_key(|p| p.name);
     all
 }
 
-/// The pass of that name.
+/// Returns the pass with this name.
 pub fn find(name: &str) -> Option<&'static PassDef> {
     PASSES
         .iter()
@@ -155,7 +156,7 @@ pub fn find(name: &str) -> Option<&'static PassDef> {
         .or_else(|| crate::testing::find(name))
 }
 
-/// The pipelines that have a name, `O2`, with their text.
+/// Returns the named pipelines, such as `O2`, with their text.
 pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
     &[
         ("O0", "infer-type"),
@@ -175,8 +176,8 @@ pub fn named_pipelines() -> &'static [(&'static str, &'static str)] {
              canonicalize-ops,canonicalize-cast,fixpoint{max=3}(simplify-expr,eliminate-common-subexpr,\
              fold-constant),dead-code-elimination,fuse-ops{level=2}",
         ),
-        // What relaxc and relax-run do at -O2 and -O3: `let`s do not keep operators apart, and
-        // layers with a kernel of their own stay whole.
+        // The pipelines of relaxc and relax-run at -O2 and -O3: `let`s do not separate operators,
+        // and layers with a kernel of their own are kept.
         (
             "native2",
             "infer-type,to-graph-normal-form{into-functions=false},simplify-inference{keep-kernels=true},\

@@ -21,7 +21,7 @@ pub(crate) fn dims_in_scope(
     let mut found = FxHashSet::default();
     for e in m.post_order([body]) {
         match &m.exprs[e] {
-            // What a kernel's parameters bind is known only in it.
+            // Variables bound by a kernel's parameters are only known inside it.
             Expr::Func(f) if !is_primitive(&m.funcs[*f]) => funcs.push(*f),
             Expr::MatchCast { ty, .. } => types.push(*ty),
             Expr::MatchShape { dims, .. } => found.extend(dims.iter().filter_map(alone)),
@@ -33,7 +33,7 @@ pub(crate) fn dims_in_scope(
     }
     let mut seen = FxHashSet::default();
     while let Some(ty) = types.pop() {
-        // Types inside functions do not describe the value at hand.
+        // Types inside function types do not describe the value itself.
         if (ty.0 as usize) >= m.types.len() || !seen.insert(ty) {
             continue;
         }
@@ -48,7 +48,7 @@ pub(crate) fn dims_in_scope(
     found
 }
 
-/// The variable that a dimension is.
+/// Returns the variable, if a dimension is one.
 pub(crate) fn alone(d: &Dim) -> Option<DimVar> {
     match d.as_atom() {
         Some(Atom::Var(v)) => Some(v),

@@ -1,5 +1,5 @@
-//! Intentionally wrong passes, for tests of what the tools do about wrong passes. They are found by
-//! name where the environment has `RELAX_TEST_PASSES`, and are in no list.
+//! Intentionally wrong passes, for tests of how the tools handle wrong passes. They are found by
+//! name if the environment has `RELAX_TEST_PASSES`, and are not listed.
 
 use relax_base::Span;
 use relax_ir::VarStyle;
@@ -11,7 +11,7 @@ fn wanted() -> bool {
     std::env::var_os("RELAX_TEST_PASSES").is_some()
 }
 
-/// Returns the wrong pass of that name.
+/// Returns the wrong pass with this name.
 pub(crate) fn find(name: &str) -> Option<&'static PassDef> {
     PASSES.iter().find(|p| p.name == name && wanted())
 }

@@ -1,4 +1,4 @@
-//! What several passes need.
+//! Utilities shared by several passes.
 
 use relax_base::Symbol;
 use relax_ir::{
@@ -17,13 +17,13 @@ pub(crate) fn is_external(f: &Function) -> bool {
     f.attrs.get("Compiler").is_some_and(|v| !v.is_none())
 }
 
-/// Returns whether a function of Relax is a kernel already, or what another compiler takes.
+/// Returns whether a function of Relax is a kernel already, or belongs to an external compiler.
 pub(crate) fn is_settled(f: &Function) -> bool {
     is_primitive(f) || f.attrs.get("Codegen").is_some()
 }
 
-/// Returns whether a function binds dimension variables, or type parameters that its body speaks
-/// of, anew at each call: the body alone does not say what they are.
+/// Returns whether a function binds dimension variables, or type parameters that its body mentions,
+/// at each call: the body alone does not determine them.
 pub(crate) fn binds(m: &Module, f: &Function) -> bool {
     if f.type_params.is_empty() || !f.dims.is_empty() {
         return !f.dims.is_empty();
@@ -52,7 +52,7 @@ pub(crate) fn binds(m: &Module, f: &Function) -> bool {
     })
 }
 
-/// Returns whether a test holds for a type or for one that it is made of.
+/// Returns whether a predicate holds for a type or one of its components.
 pub(crate) fn any_type(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -> bool {
     let mut stack = vec![root];
     while let Some(t) = stack.pop() {
@@ -64,24 +64,24 @@ pub(crate) fn any_type(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -
     false
 }
 
-/// Returns whether a function is one that a module of Relax shows to nobody.
+/// Returns whether a function is private to a module of Relax.
 pub(crate) fn is_private(f: &Function) -> bool {
     has_flag(f, "private")
 }
 
-/// Returns whether a function of Relax says of itself that it does more than give a value.
+/// Returns whether a function of Relax declares that it has side effects.
 pub(crate) fn says_impure(f: &Function) -> bool {
     f.attrs.get("pure").and_then(AttrValue::as_bool) == Some(false)
 }
 
-/// A name for a global that begins so and that the module does not have.
+/// Returns an unused name for a global, with this prefix.
 pub(crate) fn fresh_global(m: &Module, base: &str) -> Symbol {
     let names = (0..).map(|n| format!("{base}{n}"));
     let free = names.into_iter().find(|name| m.global(name).is_none());
     Symbol::from(&*free.expect("there is always another number"))
 }
 
-/// Returns whether a function comes to be called by what it calls.
+/// Returns whether a function is recursive, directly or through its callees.
 pub(crate) fn calls_itself(graph: &FxHashMap<GlobalId, Vec<GlobalId>>, g: GlobalId) -> bool {
     let callees = |g: GlobalId| graph.get(&g).into_iter().flatten().copied();
     let (mut seen, mut open): (FxHashSet<GlobalId>, Vec<GlobalId>) =
@@ -97,7 +97,7 @@ pub(crate) fn calls_itself(graph: &FxHashMap<GlobalId, Vec<GlobalId>>, g: Global
     false
 }
 
-/// The built-in operator that a call calls.
+/// Returns the built-in operator that a call applies.
 pub(crate) fn called_op(m: &Module, call: ExprId) -> Option<&'static OpDef> {
     let Expr::Call { callee, .. } = m.exprs[call] else {
         return None;
@@ -108,8 +108,8 @@ pub(crate) fn called_op(m: &Module, call: ExprId) -> Option<&'static OpDef> {
     relax_ops::registry().get(op)
 }
 
-/// Makes all uses of a constant uses of one node, as they are one value: the text's
-/// `meta[relay.Constant][0]` is one constant however often it stands there.
+/// Merges all nodes of each constant, as they are one value: the text's `meta[relay.Constant][0]`
+/// is one constant, however often it occurs.
 pub(crate) fn share_constants(m: &mut Module) {
     for (global, body) in m.global_bodies() {
         let mut nodes: FxHashMap<ConstId, ExprId> = FxHashMap::default();
@@ -121,7 +121,7 @@ pub(crate) fn share_constants(m: &mut Module) {
     }
 }
 
-/// In place of a dataflow block a chain of `let`s; other nodes stay. For rewriting bottom-up.
+/// Replaces a dataflow block by a chain of `let`s; other nodes are kept. For rewriting bottom-up.
 pub(crate) fn opened_block(m: &mut Module, node: ExprId) -> ExprId {
     let Expr::Dataflow { block, body } = m.exprs[node] else {
         return node;
@@ -130,7 +130,7 @@ pub(crate) fn opened_block(m: &mut Module, node: ExprId) -> ExprId {
     lets(m, bindings, body)
 }
 
-/// A chain of `let`s before a body.
+/// Creates a chain of `let`s before a body.
 pub(crate) fn lets(m: &mut Module, bindings: Vec<Binding>, body: ExprId) -> ExprId {
     bindings.into_iter().rev().fold(body, |body, b| {
         let (var, value) = (b.var, b.value);
@@ -139,13 +139,13 @@ pub(crate) fn lets(m: &mut Module, bindings: Vec<Binding>, body: ExprId) -> Expr
     })
 }
 
-/// The same function body with the bindings of its dataflow blocks as plain ones: for passes whose
-/// results are no dataflow.
+/// Returns the function body with the bindings of its dataflow blocks as plain ones: for passes
+/// whose results are not dataflow.
 pub(crate) fn dissolve_blocks(m: &mut Module, body: ExprId) -> ExprId {
     m.rewrite(body, &mut Memo::default(), |m, new, _| opened_block(m, new))
 }
 
-/// The bindings of a chain of `let`s, outer ones first, and what follows the last.
+/// Returns the bindings of a chain of `let`s, outer ones first, and the body of the last.
 pub(crate) fn let_chain(m: &Module, head: ExprId) -> (Vec<(VarId, ExprId)>, ExprId) {
     let (mut bindings, mut at) = (Vec::new(), head);
     while let Expr::Let { var, value, body } = m.exprs[at] {
@@ -155,10 +155,9 @@ pub(crate) fn let_chain(m: &Module, head: ExprId) -> (Vec<(VarId, ExprId)>, Expr
     (bindings, at)
 }
 
-/// Rewrites the nodes of `order` (operands first, the last one is the root), each chain of `let`s
-/// as a whole: `chain` gets its first `let`, and what became of the values and of what follows the
-/// chain. Other nodes stay over their new parts; functions whose inside is not among the nodes stay
-/// as they are.
+/// Rewrites the nodes of `order` (operands first, the root last), and each chain of `let`s as a
+/// whole: `chain` gets its first `let`, and the rewritten values and continuation. Other nodes are
+/// rebuilt over rewritten operands; functions whose bodies are not among the nodes are kept.
 pub(crate) fn rewrite_chains(
     m: &mut Module,
     order: &[ExprId],
@@ -187,8 +186,8 @@ pub(crate) fn rewrite_chains(
     memo[order.last().expect("the root is among the nodes")]
 }
 
-/// The nodes under `root` that are evaluated when it is: what stands inside primitive functions is
-/// left out.
+/// Returns the nodes under `root` that are evaluated with it: those inside primitive functions are
+/// excluded.
 pub(crate) fn outside_primitives(m: &Module, root: ExprId) -> Vec<ExprId> {
     m.post_order_within([root], |e| match m.exprs[e] {
         Expr::Func(f) => !is_primitive(&m.funcs[f]),
@@ -196,8 +195,8 @@ pub(crate) fn outside_primitives(m: &Module, root: ExprId) -> Vec<ExprId> {
     })
 }
 
-/// The clauses of a `match` for a pass that copies functions: `part` gives the copy of a body,
-/// `var` the variable that takes the place of one. `w` is what the pass works with.
+/// Copies the clauses of a `match`, for a pass that copies functions: `part` returns the copy of a
+/// body, `var` the replacement of a variable. `w` is the state of the pass.
 pub(crate) fn copied_clauses<W, E>(
     w: &mut W,
     module: fn(&mut W) -> &mut Module,
@@ -218,13 +217,13 @@ pub(crate) fn copied_clauses<W, E>(
     Ok(new.into())
 }
 
-/// Extents and element type of a tensor, as far as its rank and its element type are known.
+/// Returns the extents and element type of a tensor, if its rank and its element type are known.
 pub(crate) fn dims_of(m: &Module, ty: TypeId) -> Option<(Vec<Dim>, DType)> {
     let tensor = m.types.as_tensor(ty)?;
     Some((tensor.shape.dims()?.to_vec(), tensor.dtype.known()?))
 }
 
-/// Extents and element type of a tensor, where all of them are numbers.
+/// Returns the extents and element type of a tensor, if all extents are constants.
 pub(crate) fn extents_of(m: &Module, ty: TypeId) -> Option<(Vec<i64>, DType)> {
     let tensor = m.types.as_tensor(ty)?;
     let extents = tensor.shape.dims()?.iter().map(|d| d.as_const());

@@ -92,7 +92,7 @@ pub struct Program {
     found: Found,
 }
 
-/// Where the code lives.
+/// The location of the code.
 enum Code {
     /// Compiled in memory (JIT), with the lowered module it was generated from.
     Compiled(Box<Lowered>, Box<Jit>),

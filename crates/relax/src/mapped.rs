@@ -13,12 +13,12 @@ use relax_tensor::{DType, Tensor};
 
 use crate::Error;
 
-/// Files of no more bytes are read, not mapped.
+/// Files up to this size are read rather than mapped.
 const SMALL: u64 = 16 << 20;
 
-/// A file in memory: read where it is small or the variable `RELAX_WEIGHTS_COPY` is set to 1, else
-/// mapped. What is mapped has the file's contents as long as nobody changes it, and is lost where
-/// somebody truncates it.
+/// A file in memory: read if it is small or the environment variable `RELAX_WEIGHTS_COPY` is 1,
+/// otherwise mapped. A mapping has the file's contents as long as the file is not modified, and is
+/// lost if it is truncated.
 #[derive(Clone, Debug)]
 pub struct Mapped(Arc<Memory>);
 
@@ -45,11 +45,11 @@ impl AsRef<[u8]> for Memory {
     }
 }
 
-/// Whether files are read whatever their size.
+/// Whether all files are read, whatever their size.
 static COPY: AtomicBool = AtomicBool::new(false);
 
-/// From here on files are read and not mapped, however large they are: nothing that happens to a
-/// file then matters. The variable `RELAX_WEIGHTS_COPY` does the same.
+/// From now on, files are read rather than mapped, however large they are, so that later changes of
+/// a file have no effect. The environment variable `RELAX_WEIGHTS_COPY` does the same.
 pub fn copy_all() {
     COPY.store(true, Ordering::Relaxed);
 }
@@ -58,7 +58,7 @@ fn copies() -> bool {
     COPY.load(Ordering::Relaxed) || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1")
 }
 
-/// Why a file cannot be read.
+/// Returns the error for a file that cannot be read.
 pub(crate) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::File(format!("cannot read {}: {why}", path.display()))
 }
@@ -85,12 +85,12 @@ impl Mapped {
         Ok(Mapped(Arc::new(Memory::Map(map))))
     }
 
-    /// Its bytes.
+    /// Returns its bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 
-    /// Gives back the memory of some of its bytes; reading them later reads the file again.
+    /// Releases the memory of some of its bytes; accessing them later reads the file again.
     pub fn unneeded(&self, bytes: &[u8]) {
         #[cfg(unix)]
         if let Memory::Map(map) = &*self.0
@@ -106,11 +106,11 @@ impl Mapped {
         let _ = bytes;
     }
 
-    /// A tensor over mapped bytes, or over a copy where they are misaligned; `None` when they are
-    /// too few.
+    /// Returns a tensor over mapped bytes, or over a copy if they are misaligned; `None` if there
+    /// are too few.
     pub(crate) fn tensor(&self, dtype: DType, shape: &[i64], offset: usize) -> Option<Tensor> {
         if dtype == DType::BOOL {
-            // A truth value is 0 or 1 from here on, whatever the file holds.
+            // Booleans are normalised to 0 or 1, whatever the file holds.
             let len = Tensor::byte_len(dtype, shape)?;
             let bytes = self.0.get(offset..offset.checked_add(len)?)?;
             let truth: Vec<u8> = bytes.iter().map(|&b| u8::from(b != 0)).collect();
@@ -140,8 +140,8 @@ impl crate::Held for Mapped {
     }
 }
 
-/// Tensors as a host would hand them over: large ones in memory of the process, with large pages
-/// where the system has them, not in pages of a file.
+/// Copies large tensors into memory of the process, with huge pages where the system supports them,
+/// as if a host had passed them, rather than leaving them in pages of a file.
 pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
     const LARGE: usize = 4 << 20;
     let moved = |t: &Tensor| {

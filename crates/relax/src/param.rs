@@ -1,9 +1,9 @@
-//! What an entry function must be given, and how errors name it.
+//! Parameters of entry functions, and how errors name them.
 
 use relax_ir::TypeId;
 use relax_tensor::DType;
 
-/// What a parameter of an entry function must be given.
+/// A parameter of an entry function.
 #[derive(Clone, Debug)]
 pub struct Param {
     /// Its name, without sigil.
@@ -12,7 +12,7 @@ pub struct Param {
     pub ty: TypeId,
 }
 
-/// A type as errors name it.
+/// Formats a tensor type for errors.
 pub fn shown(dtype: DType, shape: &[i64]) -> String {
     if shape.is_empty() {
         return dtype.to_string();

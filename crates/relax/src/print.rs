@@ -48,7 +48,7 @@ pub(crate) fn op_name(op: OpId) -> String {
 /// The first structural difference between two modules, formatted for users.
 #[derive(Clone, Debug)]
 pub struct Mismatch {
-    /// What differs, where, and the two expressions.
+    /// A description of the difference, its location, and the two expressions.
     pub text: String,
     /// The span of the left expression; [`Span::NONE`] if a pass created it.
     pub left: Span,

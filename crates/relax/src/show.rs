@@ -31,7 +31,7 @@ pub fn largest(value: &Value) -> Option<String> {
     Some(parts.join(", "))
 }
 
-/// How much of a tensor is printed.
+/// The extent to which a tensor is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// Large tensors are abbreviated to their corners.

@@ -38,7 +38,7 @@ define_id! {
     pub struct BinderId("b");
     /// A function (`def`, `fn`).
     pub struct FnId("f");
-    /// A `key=value`.
+    /// An attribute, `key=value`.
     pub struct AttrId("a");
     /// A clause of a `match`.
     pub struct ClauseId("c");
@@ -83,7 +83,7 @@ impl<I> List<I> {
         len: 0,
         id: std::marker::PhantomData,
     };
-    /// Number of ids.
+    /// Returns the number of ids.
     pub fn len(self) -> usize {
         self.len as usize
     }
@@ -95,7 +95,7 @@ impl<I> List<I> {
 
 /// An id that a [`List`] can hold.
 pub trait ListItem: relax_base::Id {
-    /// The raw number of the id.
+    /// Returns the raw number of the id.
     fn raw(self) -> u32;
 }
 
@@ -105,7 +105,7 @@ impl<I: relax_base::Id> ListItem for I {
     }
 }
 
-/// The form of a file as a whole.
+/// The form of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FileForm {
     /// Items; possibly none.
@@ -130,7 +130,7 @@ pub struct Ast {
     /// The span of the JSON text of the `#[metadata]` section (without the header), which is not
     /// parsed here.
     pub metadata: Option<Span>,
-    /// JSON text for a tree without a file: the printer writes it as the metadata section.
+    /// JSON text for a tree without a file: printed as the metadata section.
     pub metadata_text: Option<String>,
     /// The spans of the text that could not be parsed, in order.
     pub errors: Vec<Span>,
@@ -156,7 +156,7 @@ pub struct Ast {
     pub ctors: Arena<CtorId, Ctor>,
     /// Loop headers.
     pub loops: Arena<LoopId, Loop>,
-    /// The type that is printed after an expression as `/* ty=… */` (TVM style, typed modules).
+    /// The types that are printed after expressions as `/* ty=… */` (TVM style, typed modules).
     /// Never filled by the parser.
     pub expr_types: SideTable<ExprId, Option<TypeId>>,
     /// The same for binders.

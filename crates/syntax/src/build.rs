@@ -1,8 +1,8 @@
 //! The parser's actions: from token positions to nodes.
 //!
 //! Lists are collected on scratch stacks: a rule pushes each element when it is complete, and the
-//! rule around the list pops the counted elements. Nested lists are popped before their owner is
-//! pushed, so one stack serves all.
+//! rule around the list pops that number of elements. Nested lists are popped before their owner is
+//! pushed, so one stack serves all of them.
 
 mod literal;
 mod names;
@@ -33,7 +33,7 @@ impl ArgCount {
     }
 }
 
-/// A signature up to the body.
+/// A signature, up to the body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FnHead {
     type_params: List<TypeParamId>,
@@ -52,7 +52,7 @@ pub(crate) struct FnHead {
 pub(crate) struct Builder<'s> {
     pub(crate) ast: Ast,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Forms of earlier versions.
+    /// Occurrences of earlier versions' forms.
     pub(crate) old: Vec<OldForm>,
     file: &'s SourceFile,
     text: &'s str,
@@ -69,7 +69,7 @@ pub(crate) struct Builder<'s> {
 /// The number of names that are cached with their symbols.
 const RECENT: usize = 128;
 
-/// A state of the builder to return to.
+/// A state of the builder to roll back to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     lens: [usize; 12],
@@ -118,7 +118,7 @@ impl<'s> Builder<'s> {
         }
     }
 
-    /// Drops what was built since `mark`.
+    /// Drops everything built since `mark`.
     pub(crate) fn reset(&mut self, mark: Mark) {
         let a = &mut self.ast;
         let [e, t, p, s, b, f, at, c, tp, k, l, pool] = mark.lens;
@@ -200,7 +200,7 @@ impl<'s> Builder<'s> {
         self.expr(kind, l, r)
     }
 
-    /// Adds parentheses; a further pair around some is counted by the same node.
+    /// Adds parentheses; further pairs are counted by the same node.
     pub(crate) fn paren(&mut self, e: ExprId, l: u32, r: u32) -> ExprId {
         let node = &mut self.ast.exprs[e];
         if let ExprKind::Paren(_, pairs) = &mut node.kind {
@@ -226,14 +226,14 @@ impl<'s> Builder<'s> {
         self.expr(ExprKind::Map(attrs), l, r)
     }
 
-    /// `%x^`, which reads a reference.
+    /// Builds `%x^`, which reads a reference.
     pub(crate) fn caret(&mut self, e: ExprId, caret: u32, l: u32, r: u32) -> ExprId {
         let old = OldForm::new("`^`, which reads a reference", Span::new(caret, r), ")");
         self.old.push(old.edit(Span::new(l, l), "ref_read("));
         self.expr(ExprKind::RefRead(e), l, r)
     }
 
-    /// `(%x := e)`, which writes one.
+    /// Builds `(%x := e)`, which writes a reference.
     pub(crate) fn assign(
         &mut self,
         target: ExprId,
@@ -386,7 +386,7 @@ impl<'s> Builder<'s> {
     }
 }
 
-/// The id behind a raw number of the scratch stack.
+/// Converts a raw number on the scratch stack to an id.
 fn id<I: Id>(raw: u32) -> I {
     I::from_index(raw as usize)
 }

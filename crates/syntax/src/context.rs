@@ -30,7 +30,7 @@ use window::Window;
 
 pub(crate) use stream::Stream;
 
-/// A run of tokens that is parsed on its own.
+/// A range of tokens that is parsed separately.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     pub(crate) start: usize,
@@ -47,17 +47,17 @@ pub(crate) struct Prepared {
     pub(crate) version: Option<Span>,
     pub(crate) metadata: Option<Span>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// Forms of earlier versions.
+    /// Occurrences of earlier versions' forms.
     pub(crate) old: Vec<OldForm>,
     /// Whether there are headers before parts of the text.
     pub(crate) parts: bool,
-    /// The end of the file's expression, where it ends in a binding without a body.
+    /// The end of the file's expression, if it ends in a binding without a body.
     pub(crate) open_end: Option<u32>,
     /// Whether there were more errors than are reported.
     pub(crate) unreported: bool,
 }
 
-/// More errors than this are not reported.
+/// The maximum number of reported errors.
 pub(crate) const MOST_ERRORS: usize = 200;
 
 /// The construct that an open bracket encloses.
@@ -99,7 +99,7 @@ struct Frame {
     pending: Pending,
     /// The first token of the current statement or element, if it has begun.
     first: Option<Tok>,
-    /// Whether the current statement has had a `=` of its own, the current clause its `=>`.
+    /// Whether the current statement has its `=`, or the current clause its `=>`.
     bound: bool,
 }
 
@@ -111,7 +111,7 @@ impl Frame {
             self.bound = false;
         }
     }
-    /// A statement or element is over.
+    /// Ends a statement or element.
     fn next(&mut self) {
         self.first = None;
         self.bound = false;
@@ -124,12 +124,12 @@ pub(crate) struct Pass<'s> {
     input: Window,
     /// Whether more tokens follow those of `input`.
     partial: bool,
-    /// Whether a look-ahead ran to their end.
+    /// Whether a look-ahead reached the end of the available tokens.
     cut: Cell<bool>,
     out: Prepared,
     frames: Vec<Frame>,
     segment: Option<Segment>,
-    /// The item that is being read at the top, if any.
+    /// The current item at top level, if any.
     item: Option<Tok>,
     has_turnstile: bool,
     /// The parameter list that was closed last: the number of tokens up to its `)`, and its first

@@ -1,4 +1,4 @@
-//! The formatter: layout only.
+//! The formatter, which changes layout only.
 
 mod upgrade;
 
@@ -28,8 +28,8 @@ impl Default for FmtOptions {
 }
 
 /// Formats a file. The result has the same tokens and comments in the same order, except for
-/// optional commas and semicolons; with `upgrade` some are spelled differently. Line ends are those
-/// of most of the file's lines.
+/// optional commas and semicolons; with `upgrade`, some are spelled differently. Line ends are
+/// those of the majority of the file's lines.
 ///
 /// # Errors
 /// The syntax errors of a file that does not parse.
@@ -48,7 +48,7 @@ pub enum LineEnds {
 }
 
 impl LineEnds {
-    /// Those of most lines.
+    /// Returns the line ends of the majority of lines.
     pub fn of(text: &[u8]) -> LineEnds {
         let lines = text.iter().filter(|&&b| b == b'\n').count();
         let long = text.windows(2).filter(|w| w == b"\r\n").count();
@@ -58,9 +58,9 @@ impl LineEnds {
         }
     }
 
-    /// A text with all lines ending so.
+    /// Converts all line ends of a text.
     pub fn apply(self, text: String) -> String {
-        // Comments over several lines, and unformatted text, keep their own.
+        // Multi-line comments and unformatted text keep their own.
         let plain = match text.contains('\r') {
             true => text.replace("\r\n", "\n"),
             false => text,
@@ -101,7 +101,7 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
         return Err(parsed.diagnostics);
     }
     if let Some(warning) = old::warning(parsed.old) {
-        // Its tokens are not those that the formatter writes.
+        // Its tokens differ from those that the formatter prints.
         let mut out = Diagnostics::new();
         out.push(Diagnostic {
             severity: relax_base::Severity::Error,
@@ -119,7 +119,7 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
     let sink = Sink::new(&print, Some(comments));
     let (text, failed) = Emitter::new(&parsed.ast, &print, sink).file_checked();
     if failed {
-        // The printer and the grammar disagree: leave the text alone rather than change it.
+        // The printer and the grammar disagree: leave the text unchanged.
         let mut out = Diagnostics::new();
         out.push(
             Diagnostic::error(

@@ -1,4 +1,4 @@
-//! Text to tokens, comments set aside.
+//! Text to tokens, with comments collected separately.
 
 use logos::Logos;
 use relax_base::{Code, Diagnostic, SourceFile, Span};
@@ -10,7 +10,7 @@ use crate::token::{LexState, Tok};
 pub struct Token {
     /// Its kind.
     pub tok: Tok,
-    /// Whether it is a name that has a meaning in some contexts (`shape`, `where`, `Tensor`).
+    /// Whether it is a name with a special meaning in some contexts (`shape`, `where`, `Tensor`).
     pub word: bool,
     /// Its first byte.
     pub start: u32,
@@ -19,16 +19,16 @@ pub struct Token {
 }
 
 impl Token {
-    /// Its place.
+    /// Returns its span.
     pub fn span(self) -> Span {
         Span::new(self.start, self.end)
     }
 }
 
-/// A comment and its place.
+/// A comment and its span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Comment {
-    /// Its span, including its delimiters; for a line comment without the line end.
+    /// Its span, including its delimiters; a line comment excludes its line end.
     pub span: Span,
     /// Whether it is a line comment.
     pub line: bool,
@@ -65,7 +65,7 @@ pub(crate) fn lex_range(file: &SourceFile, range: Span) -> Lexed {
     }
 }
 
-/// Reads token by token; comments and errors are collected separately.
+/// Lexes token by token; comments and errors are collected separately.
 pub(crate) struct Lexer<'s> {
     file: &'s SourceFile,
     base: u32,
@@ -90,7 +90,7 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    /// The next token.
+    /// Returns the next token.
     pub(crate) fn next(&mut self) -> Option<Token> {
         let lexer = &mut self.inner;
         loop {
@@ -139,12 +139,12 @@ impl<'s> Lexer<'s> {
     }
 }
 
-/// Objects of TVM that its printer writes in place, as the value of an attribute.
+/// Objects of TVM that its printer writes inline, as attribute values.
 const OBJECTS: &[&str] = &["VirtualDevice", "SEScope", "Target", "Executor", "Runtime"];
 
 impl Lexer<'_> {
-    /// `VirtualDevice(device_type=1, target=Target(…))`: one token, read like a reference into the
-    /// metadata section.
+    /// Extends a token to an inline object, `VirtualDevice(device_type=1, target=Target(…))`: one
+    /// token, parsed like a reference into the metadata section.
     fn verbatim(&mut self, mut token: Token) -> Token {
         let text = self.file.slice(token.span());
         let rest = self.inner.remainder();
@@ -160,7 +160,7 @@ impl Lexer<'_> {
     }
 }
 
-/// Returns the extent of the bracketed text that a text begins with, on its line; brackets in
+/// Returns the length of the bracketed text that a text begins with, within its line; brackets in
 /// strings are ignored.
 fn in_brackets(text: &str) -> Option<usize> {
     let (mut depth, mut quote) = (0usize, None);
@@ -183,8 +183,8 @@ fn in_brackets(text: &str) -> Option<usize> {
     None
 }
 
-/// Returns whether a comment that begins with `#` is a header whose brackets are damaged:
-/// `#version = …]`, `#[version = …`, `#[metadata`.
+/// Returns whether a comment that begins with `#` is a header with damaged brackets: `#version =
+/// …]`, `#[version = …`, `#[metadata`.
 fn is_damaged_header(comment: &str) -> bool {
     let Some(text) = comment.strip_prefix('#').map(str::trim_start) else {
         return false;
@@ -213,7 +213,7 @@ fn unclosed(token: Token) -> Diagnostic {
     )
 }
 
-/// Reports a run of characters that begin no token, once.
+/// Reports a run of characters that begin no token, as one error.
 fn unknown(file: &SourceFile, token: Token, diagnostics: &mut Vec<Diagnostic>) {
     let mut span = token.span();
     if let Some(last) = diagnostics.last()
@@ -234,8 +234,7 @@ fn unknown(file: &SourceFile, token: Token, diagnostics: &mut Vec<Diagnostic>) {
     });
 }
 
-/// Characters that replace others in texts that went through a word processor, a chat or a web
-/// page.
+/// Characters that are substituted by word processors, chats and web pages, with the original ones.
 const MEANT: &[(&str, &str)] = &[
     (
         "\"",
@@ -271,7 +270,7 @@ fn meant(text: &str) -> Option<&'static str> {
     (all && (alike.0.trim().is_empty() || text.chars().count() == 1)).then_some(alike.0)
 }
 
-/// The names of characters that cannot be seen.
+/// The names of invisible characters.
 const UNSEEN: &[(char, &str)] = &[
     ('\u{a0}', "a no-break space"),
     ('\u{ad}', "a soft hyphen"),
@@ -319,8 +318,8 @@ fn printable(text: &str) -> String {
     out
 }
 
-/// Tracks brackets just enough to know where `//` is floor division: inside the brackets of a
-/// shape, an index or a list as the value of an attribute, after an operand.
+/// Tracks just enough about brackets to decide where `//` is floor division: inside the brackets of
+/// a shape, an index, or a list as an attribute value, after an operand.
 #[derive(Default)]
 struct DimBrackets {
     /// For each open round or square bracket, whether it may contain dimensions.
@@ -332,11 +331,11 @@ struct DimBrackets {
 enum Last {
     #[default]
     Other,
-    /// A name or value: an operand.
+    /// An operand: a name or a value.
     Operand,
     /// A name whose following bracket contains dimensions.
     DimHead,
-    /// `=`: a list after it may be one of dimensions.
+    /// `=`: a list after it may contain dimensions.
     Equal,
 }
 

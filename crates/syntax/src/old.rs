@@ -17,7 +17,7 @@ pub struct OldForm {
 }
 
 impl OldForm {
-    /// A form that one edit mends.
+    /// Creates an occurrence that a single edit rewrites.
     pub fn new(what: &'static str, span: Span, text: impl Into<String>) -> OldForm {
         OldForm {
             span,
@@ -29,7 +29,7 @@ impl OldForm {
         }
     }
 
-    /// One more edit.
+    /// Adds an edit.
     pub fn edit(mut self, span: Span, text: impl Into<String>) -> OldForm {
         self.edits.push(Edit {
             span,
@@ -39,10 +39,10 @@ impl OldForm {
     }
 }
 
-/// The number of kinds of forms that a warning names.
+/// The maximum number of kinds of forms that a warning lists.
 const NAMED: usize = 6;
 
-/// Returns the warning about all old forms of a file; `None` where there are none. Its fix rewrites
+/// Returns the warning about all old forms of a file; `None` if there are none. Its fix rewrites
 /// them.
 pub fn warning(mut forms: Vec<OldForm>) -> Option<Diagnostic> {
     forms.sort_by_key(|f| f.span);

@@ -1,4 +1,4 @@
-//! Text to tree, errors included.
+//! Text to tree, including errors.
 
 mod message;
 mod recover;
@@ -19,13 +19,13 @@ use crate::token::Tok;
 /// The result of parsing a text.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The tree; complete where there are no errors.
+    /// The tree; complete if there are no errors.
     pub ast: Ast,
     /// Every comment of the file, in order.
     pub comments: Vec<Comment>,
     /// The errors, in source order.
     pub diagnostics: Diagnostics,
-    /// The occurrences of earlier versions' forms; not among the errors.
+    /// The occurrences of earlier versions' forms; these are not errors.
     pub old: Vec<OldForm>,
 }
 
@@ -38,8 +38,8 @@ pub fn parse(file: &SourceFile) -> Parsed {
     parse_lexed(file, lex::lex(file))
 }
 
-/// Parses a file that has no errors; `None` where one is found, since explaining it requires
-/// another look at the tokens around it.
+/// Parses a file without errors; `None` at the first error, since explaining it requires the tokens
+/// around it.
 fn parse_clean(file: &SourceFile) -> Option<Parsed> {
     let mut stream = Stream::new(file);
     let mut parser = Parser::new(file, Prepared::default());
@@ -64,7 +64,7 @@ fn parse_clean(file: &SourceFile) -> Option<Parsed> {
     parser.is_clean().then(|| parser.finish(lexed))
 }
 
-/// Parses the part of a file at `range` as one type, for example the inside of a `/* ty=… */`
+/// Parses the part of a file at `range` as one type, for example the content of a `/* ty=… */`
 /// comment. The tree's only item is the type.
 pub fn parse_type(file: &SourceFile, range: Span) -> Parsed {
     let mut lexed = lex::lex_range(file, range);
@@ -98,14 +98,14 @@ fn parse_prepared(file: &SourceFile, prepared: Prepared, lexed: Lexed) -> Parsed
     parser.finish(lexed)
 }
 
-/// The header that texts have now.
+/// The header of current texts.
 const CURRENT: &str = "#[version = \"0.0.5\"]";
-/// Versions before it, some of which were written in brackets.
+/// Earlier versions, some of which were written in brackets.
 const EARLIER: &[&str] = &["0.0.1", "0.0.2", "0.0.3", "0.0.4"];
 
-/// Why LALRPOP stopped.
+/// The reason why LALRPOP stopped.
 struct Failure {
-    /// The index of the offending token; the number of tokens for the end.
+    /// The index of the offending token; the number of tokens at the end.
     at: usize,
     expected: Vec<String>,
 }
@@ -122,7 +122,7 @@ struct Parser<'s> {
     unknown: Vec<Span>,
     /// Whether the text has headers before its parts, each of which may be an expression.
     parts: bool,
-    /// How many tokens may still be parsed again to find further errors.
+    /// The number of tokens that may still be parsed again to find further errors.
     budget: usize,
 }
 
@@ -186,7 +186,7 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Version and metadata.
+    /// Parses version and metadata.
     fn header(&mut self) {
         if let Some(span) = self.prepared.version {
             let text = self.file.slice(span);
@@ -243,7 +243,7 @@ impl<'s> Parser<'s> {
         let (head, end) = if text.starts_with("META") {
             (bracket(":"), text.len())
         } else if text.starts_with("# ") {
-            // A string of Python, in three quotes.
+            // A triple-quoted Python string.
             let head = bracket("\"\"\"");
             (
                 head,
@@ -309,7 +309,7 @@ impl<'s> Parser<'s> {
             self.prepared.unreported |= give_up;
             self.budget = self.budget.saturating_sub(cost);
             if give_up || !recover::cut(owned, failure.at) {
-                // Where nothing is left to read, the item is the whole text.
+                // If nothing is left to parse, the item is the whole text.
                 let left = match owned.is_empty() {
                     true => self.prepared.tokens.between(segment.start, segment.end),
                     false => owned.as_slice(),
@@ -342,7 +342,7 @@ impl<'s> Parser<'s> {
         ast.items.push(item);
     }
 
-    /// Returns whether nothing was found wrong.
+    /// Returns whether there are no errors.
     fn is_clean(&self) -> bool {
         self.diagnostics.is_empty() && self.builder.diagnostics.is_empty()
     }
@@ -403,7 +403,7 @@ fn follows(file: &SourceFile, places: &[Span], t: Token) -> bool {
     })
 }
 
-/// Runs the generated parser over one segment.
+/// Runs the generated parser over a segment.
 fn run(builder: &mut Builder<'_>, tokens: &[Token], item: bool) -> Result<Item, Failure> {
     let at = Cell::new(0);
     let result = parse_segment(builder, feed(tokens, &at), item);

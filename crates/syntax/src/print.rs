@@ -1,14 +1,13 @@
 //! Tree to text.
 //!
-//! There is one printer. It walks the tree with a list of work (never by recursion) and emits
-//! tokens and layout operations in the order of the text; the [`sink`] turns these into lines:
-//! directly for TVM's style, which never wraps, and one unwrapped line at a time where lines may
-//! wrap: those that fit as they come, others by the crate `pretty` ([`layout`]). The formatter is
-//! the same printer with a sink that weaves the comments of the original text in between the
-//! tokens.
+//! There is one printer. It walks the tree with a worklist (never by recursion) and emits tokens
+//! and layout operations in the order of the text; the [`sink`] turns these into lines: directly
+//! for TVM's style, which never wraps, and otherwise one unwrapped line at a time: lines that fit
+//! are printed as they are, others are laid out by the crate `pretty` ([`layout`]). The formatter
+//! is the same printer with a sink that interleaves the comments of the original text.
 //!
 //! Invariant: memory is bounded by the longest statement, not by the file. Of a statement that does
-//! not fit into a line, no more than a few thousand elements wait for their layout ([`front`]).
+//! not fit on a line, at most a few thousand elements wait for their layout ([`front`]).
 
 pub(crate) mod comments;
 mod control;
@@ -24,20 +23,20 @@ mod ty;
 
 use crate::ast::Ast;
 
-/// Which layout.
+/// The layout of the output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Style {
     /// TVM's `astext()`, byte for byte.
     Tvm,
-    /// Wrapped at a width.
+    /// Wrapped at a given width.
     #[default]
     Pretty,
 }
 
-/// How to print.
+/// Options for printing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PrintOptions {
-    /// Which layout.
+    /// The layout.
     pub style: Style,
     /// The column after which lines wrap, in the pretty style.
     pub width: usize,

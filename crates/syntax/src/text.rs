@@ -11,14 +11,14 @@ use relax_base::Code;
 /// A note about a text that was read in another form than it will be written in.
 pub const READ_AS: Code = Code(121);
 
-/// The text of a file, and how it was decoded.
+/// The text of a file, and notes on its decoding.
 #[derive(Debug, Default)]
 pub struct Decoded {
     /// The text.
     pub text: String,
     /// The offset of the first invalid bytes, if there are any.
     pub bad: Option<usize>,
-    /// The notes, each with its code and the offset in the text that it is about.
+    /// The notes, each with its code and the offset in the text that it refers to.
     pub notes: Vec<(Code, usize, String)>,
 }
 
@@ -70,8 +70,8 @@ pub fn is_utf16(bytes: &[u8]) -> bool {
     utf16(&bytes[..bytes.len().min(64)]).is_some()
 }
 
-/// Returns the units of a text in UTF-16: with a byte-order mark, or where every other byte of its
-/// beginning is zero.
+/// Returns the code units of a text in UTF-16, recognised by a byte-order mark, or by zeros in
+/// every other byte of its beginning.
 fn utf16(bytes: &[u8]) -> Option<(Vec<u16>, &'static str)> {
     let zero = |at: usize| bytes.iter().skip(at).step_by(2).take(8).all(|&b| b == 0);
     let some = |at: usize| bytes.iter().skip(at).step_by(2).take(8).all(|&b| b != 0);
@@ -97,8 +97,8 @@ fn utf16(bytes: &[u8]) -> Option<(Vec<u16>, &'static str)> {
 
 const ESCAPE: u8 = 0x1B;
 
-/// Returns the text without the control sequences of terminals, with blanks at the ends of lines
-/// instead; the offset of the first one, and their number.
+/// Removes the control sequences of terminals and appends as many blanks to their lines; returns
+/// the text, the offset of the first sequence, and their number.
 fn without_escapes(text: &str) -> (String, usize, usize) {
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len());

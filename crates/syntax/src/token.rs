@@ -2,14 +2,14 @@
 
 use logos::Logos;
 
-/// State that decides how ambiguous characters are read.
+/// State that decides how ambiguous characters are lexed.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct LexState {
     /// Whether `//` here is floor division and not a comment.
     pub floor_div: bool,
     /// Whether a block comment or string is not terminated before the end of the file.
     pub unclosed: bool,
-    /// Whether the last name is a word that has a meaning in some contexts.
+    /// Whether the last name is a word with a special meaning in some contexts.
     pub word: bool,
 }
 
@@ -54,9 +54,9 @@ pub enum Tok {
     #[token("_", priority = 5)]
     Underscore,
 
-    /// `%x`; a dot belongs to the name where letters follow (`%layer.0.weight`), a colon where a
-    /// number or another colon does (`%x:0`, `%onnx::Conv_0`). A number after a dot at the end is a
-    /// separate token: the binders decide whether it belongs to the name.
+    /// `%x`; a dot is part of the name if letters follow (`%layer.0.weight`), a colon if a number
+    /// or another colon does (`%x:0`, `%onnx::Conv_0`). A number after a final dot is a separate
+    /// token: the binders decide whether it is part of the name.
     #[regex(r"%[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*(/[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|::[A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]+|:[0-9]+|(\.[0-9]+)*\.[0-9]*[A-Za-z_\p{L}\p{Nl}][A-Za-z0-9_\p{L}\p{Nl}\p{M}\p{Nd}]*)*")]
     Local,
     #[regex(r"%[0-9]+")]
@@ -181,7 +181,7 @@ pub enum Tok {
     /// `%x^` of versions before 0.8: reads a reference.
     #[token("^")]
     Caret,
-    /// `(%x := e)` of versions before 0.8: writes one.
+    /// `(%x := e)` of versions before 0.8: writes a reference.
     #[token(":=")]
     ColonEq,
     #[token("+=")]
@@ -204,10 +204,10 @@ pub enum Tok {
     /// `#[…]` that is neither version nor metadata.
     #[regex(r"#[ \t]*\[[ \t]*[A-Za-z_][^\]\n]*\]", priority = 4)]
     UnknownSection,
-    /// `%1_q`: a number and a name at once.
+    /// `%1_q`: both a number and a name.
     #[regex(r"%[0-9]+[A-Za-z_][A-Za-z0-9_]*")]
     BadGraph,
-    /// Characters that begin nothing.
+    /// Characters that begin no token.
     Unknown,
 
     // Created by the layer above the lexer.
@@ -281,7 +281,7 @@ pub enum HighlightClass {
     Meta,
 }
 
-/// A line of the public token table.
+/// An entry of the public token table.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenInfo {
     /// The token.
@@ -401,8 +401,8 @@ impl Tok {
     }
 }
 
-/// Marks a name that has a special meaning in some context: the automaton that reads it anyway
-/// distinguishes it, so that no text comparison is needed.
+/// Marks a name that has a special meaning in some context. The lexer's automaton distinguishes
+/// such names anyway, so no text comparison is needed.
 fn word(lex: &mut logos::Lexer<'_, Tok>) {
     lex.extras.word = true;
 }
@@ -422,14 +422,14 @@ fn string(lex: &mut logos::Lexer<'_, Tok>) {
         }
     }
     lex.extras.unclosed = true;
-    // The error is nearly always on this line, and brackets at its end belong to the program; what
-    // follows is read independently.
+    // The error is nearly always on this line, and brackets at its end belong to the program; the
+    // text after it is lexed independently.
     let line = lex.remainder().lines().next().unwrap_or("");
     let text = line.trim_end_matches([')', ']', '}', '{', ';', ',', ' ', '\t', '\r']);
     lex.bump(text.len());
 }
 
-/// Takes everything up to the end: the metadata section is the last part of a file.
+/// Consumes everything up to the end: the metadata section is the last part of a file.
 fn rest(lex: &mut logos::Lexer<'_, Tok>) {
     lex.bump(lex.remainder().len());
 }
@@ -473,7 +473,7 @@ fn divides(rest: &str) -> bool {
             .starts_with([',', ')', ']', '+', '-', '*', '%', '/'])
 }
 
-/// Scans a block comment after its opening; they nest, as in TVM.
+/// Scans a block comment after its opening delimiter; block comments nest, as in TVM.
 fn block_comment(lex: &mut logos::Lexer<'_, Tok>) {
     let rest = lex.remainder().as_bytes();
     let mut depth = 1usize;

@@ -1,5 +1,5 @@
-//! The syntax tree: expressions in one list, operands before what is made of them, and statements
-//! in one list, a block behind its head. Nothing here nests by pointers.
+//! The syntax tree: expressions in one list, operands first, and statements in one list, with a
+//! block after its head. Nothing here nests by pointers.
 
 use relax_base::Span;
 
@@ -7,12 +7,12 @@ use relax_base::Span;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct NodeId(pub u32);
 
-/// A run of [`Ast::lists`] (or, for calls, of [`Ast::args`], for parameters of [`Ast::params`]).
+/// A range of [`Ast::lists`] (or, for calls, of [`Ast::args`], for parameters of [`Ast::params`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct List {
     /// Its first item.
     pub start: u32,
-    /// How many.
+    /// The number of items.
     pub len: u32,
 }
 
@@ -52,14 +52,14 @@ pub enum Operation {
     Or,
 }
 
-/// An expression. Names, numbers and strings are what the text has at its place.
+/// An expression. Names, numbers and strings are the text at its span.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Node {
     /// A name.
     Name,
-    /// A name and those of its members: `R.nn.relu`.
+    /// A dotted name: `R.nn.relu`.
     Path,
-    /// A type that is written as the expression is that stands elsewhere.
+    /// A type with the same text as that of an earlier expression.
     Same(NodeId),
     /// An integer.
     Int,
@@ -71,7 +71,7 @@ pub enum Node {
     Bool(bool),
     /// `None`.
     None,
-    /// `base.name` of what is no [`Node::Path`]; the name's place.
+    /// `base.name` that is not a [`Node::Path`], with the span of the name.
     Attr(NodeId, Span),
     /// `func(args)`.
     Call(NodeId, List),
@@ -83,20 +83,20 @@ pub enum Node {
     Tuple(List),
     /// `[a, b]`.
     List(List),
-    /// `{k: v}`: keys and values in turn.
+    /// `{k: v}`: alternating keys and values.
     Dict(List),
-    /// An operation on one operand.
+    /// A unary operation.
     Unary(Operation, NodeId),
-    /// An operation on two operands.
+    /// A binary operation.
     Binary(Operation, NodeId, NodeId),
-    /// `lambda a, b: body`: its parameters' places are the first and the last one's.
+    /// `lambda a, b: body`: the spans of the first and the last parameter.
     Lambda(List, NodeId),
 }
 
 /// An argument of a call.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Arg {
-    /// The keyword's place, for `name=value`.
+    /// The span of the keyword, for `name=value`.
     pub name: Option<Span>,
     /// The value.
     pub value: NodeId,
@@ -105,13 +105,13 @@ pub struct Arg {
 /// A parameter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Param {
-    /// Its name's place.
+    /// The span of its name.
     pub name: Span,
     /// Its annotation.
     pub ty: Option<NodeId>,
 }
 
-/// What a statement is.
+/// The kinds of statements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StmtKind {
     /// An expression.
@@ -132,7 +132,7 @@ pub enum StmtKind {
     Class(Span),
     /// `def name(params) -> result:`.
     Def {
-        /// Its name's place.
+        /// The span of its name.
         name: Span,
         /// Its parameters.
         params: List,
@@ -151,20 +151,20 @@ pub enum StmtKind {
     Elif(NodeId),
     /// `else:`.
     Else,
-    /// A line with a mistake that was reported.
+    /// A line with an error that was reported.
     Bad,
 }
 
 /// A statement.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stmt {
-    /// What it is.
+    /// Its kind.
     pub kind: StmtKind,
-    /// Its place; of a compound one, its head's.
+    /// Its span; for a compound statement, that of its head.
     pub span: Span,
-    /// The index behind the last statement inside of it: the next one beside it.
+    /// The index after the last statement nested in it: that of its next sibling.
     pub end: u32,
-    /// Its expressions: a run of [`Ast::nodes`], of a compound one its head's.
+    /// Its expressions, a range of [`Ast::nodes`]; for a compound statement, those of its head.
     pub nodes: (u32, u32),
 }
 
@@ -173,7 +173,7 @@ pub struct Stmt {
 pub struct Ast {
     /// All expressions, operands first.
     pub nodes: Vec<Node>,
-    /// Where they stand.
+    /// Their spans.
     pub spans: Vec<Span>,
     /// Items of tuples, lists and so on.
     pub lists: Vec<NodeId>,
@@ -183,32 +183,32 @@ pub struct Ast {
     pub params: Vec<Param>,
     /// Statements, in the order of the text.
     pub stmts: Vec<Stmt>,
-    /// What a [`Node::Same`] may stand for, in the order of the text.
+    /// The expressions that a [`Node::Same`] may refer to, in the order of the text.
     pub shared: Vec<NodeId>,
 }
 
 impl Ast {
-    /// The expression behind an id.
+    /// Returns the expression with an id.
     pub fn node(&self, id: NodeId) -> Node {
         self.nodes[id.0 as usize]
     }
-    /// Returns where an expression stands.
+    /// Returns the span of an expression.
     pub fn span(&self, id: NodeId) -> Span {
         self.spans[id.0 as usize]
     }
-    /// Returns whether a [`Node::Same`] may stand for it.
+    /// Returns whether a [`Node::Same`] may refer to it.
     pub fn is_shared(&self, id: NodeId) -> bool {
         self.shared.binary_search(&id).is_ok()
     }
-    /// The items of a tuple, list or dictionary.
+    /// Returns the items of a tuple, list or dictionary.
     pub fn list(&self, list: List) -> &[NodeId] {
         &self.lists[list.range()]
     }
-    /// The arguments of a call.
+    /// Returns the arguments of a call.
     pub fn call_args(&self, list: List) -> &[Arg] {
         &self.args[list.range()]
     }
-    /// The parameters of a function.
+    /// Returns the parameters of a function.
     pub fn func_params(&self, list: List) -> &[Param] {
         &self.params[list.range()]
     }

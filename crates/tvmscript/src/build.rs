@@ -1,4 +1,4 @@
-//! What the grammar's actions do: nodes and lists of the tree.
+//! The actions of the grammar: they create nodes and lists of the tree.
 
 use relax_base::Span;
 
@@ -7,13 +7,13 @@ use lalrpop_util::ParseError;
 use crate::ast::{Arg, Ast, List, Node, NodeId, Operation, Param, Stmt, StmtKind};
 use crate::token::Tok;
 
-/// An operator and its place.
+/// An operator and its span.
 pub(crate) type Operator = (Operation, u32, u32);
-/// An expression and its place, brackets around it included.
+/// An expression and its span, including parentheses around it.
 pub(crate) type Operand = (NodeId, u32, u32);
 type Mistake = ParseError<u32, Tok, ()>;
 
-/// A part of a chain of operators, in order.
+/// An element of a chain of operators, in order.
 #[derive(Clone, Copy)]
 pub(crate) enum Item {
     Operand(Operand),
@@ -21,13 +21,13 @@ pub(crate) enum Item {
     Prefix(Operator),
 }
 
-/// `not` binds weaker than what compares, and stronger than `and`.
+/// `not` binds weaker than comparisons, and stronger than `and`.
 const NOT: u8 = 3;
 const COMPARISON: u8 = 4;
 const POWER: u8 = 12;
 
 impl Item {
-    /// Returns how strongly an operator binds, as in Python.
+    /// Returns the precedence of an operator, as in Python.
     fn strength(self) -> u8 {
         use Operation as Op;
         let (Item::Infix((op, ..)) | Item::Prefix((op, ..))) = self else {
@@ -54,20 +54,20 @@ impl Item {
 #[derive(Default)]
 pub struct Builder {
     pub(crate) ast: Ast,
-    /// The place of the line that is read.
+    /// The span of the current line.
     pub(crate) line: Span,
-    /// Where the expressions of the line begin.
+    /// The first expression of the line.
     pub(crate) first: u32,
-    /// Whether the line is the head of a block that has to follow.
+    /// Whether the line is the head of a block that must follow.
     pub(crate) opens: bool,
-    /// Parts of the chains of operators that are open, and arguments of the calls that are.
+    /// The elements of unfinished chains of operators, and the arguments of unfinished calls.
     pub(crate) items: Vec<Item>,
     pub(crate) arguments: Vec<Arg>,
-    /// Items of the lists that are open.
+    /// The items of unfinished lists.
     pub(crate) listed: Vec<NodeId>,
-    /// The type that the line has and a line before it had.
+    /// The type of the line, if an earlier line has the same.
     pub(crate) same: Option<NodeId>,
-    /// The type that the line has and lines behind it may have.
+    /// The type of the line, if later lines may have the same.
     pub(crate) typed: Option<NodeId>,
 }
 
@@ -77,14 +77,14 @@ impl Builder {
         self.ast.spans.push(Span::new(start, end));
         NodeId(self.ast.nodes.len() as u32 - 1)
     }
-    /// An empty list.
+    /// Returns an empty list.
     pub(crate) fn nothing(&self) -> List {
         List {
             start: self.ast.lists.len() as u32,
             len: 0,
         }
     }
-    /// Keeps the first item of a list; where it is.
+    /// Pushes the first item of a list; returns its index.
     pub(crate) fn first_item(&mut self, item: NodeId) -> u32 {
         self.listed.push(item);
         self.listed.len() as u32 - 1
@@ -92,7 +92,7 @@ impl Builder {
     pub(crate) fn item(&mut self, item: NodeId) {
         self.listed.push(item);
     }
-    /// The list of the items from a place among those that are kept on.
+    /// Creates a list of the pushed items from an index on.
     pub(crate) fn list(&mut self, from: u32) -> List {
         let items = self.listed.drain(from as usize..);
         let list = List {
@@ -116,7 +116,7 @@ impl Builder {
         let len = list.len + 1;
         List { len, ..list }
     }
-    /// A call with the arguments from a place among those that are kept on.
+    /// Creates a call with the pushed arguments from an index on.
     pub(crate) fn call(&mut self, func: NodeId, from: Option<u32>, start: u32, end: u32) -> NodeId {
         let from = from.map_or(self.arguments.len(), |from| from as usize);
         let args = List {
@@ -126,7 +126,7 @@ impl Builder {
         self.ast.args.extend(self.arguments.drain(from..));
         self.node(Node::Call(func, args), start, end)
     }
-    /// Keeps the first argument of a call; where it is.
+    /// Pushes the first argument of a call; returns its index.
     pub(crate) fn first_argument(&mut self, arg: Arg) -> u32 {
         self.arguments.push(arg);
         self.arguments.len() as u32 - 1
@@ -134,7 +134,7 @@ impl Builder {
     pub(crate) fn argument(&mut self, arg: Arg) {
         self.arguments.push(arg);
     }
-    /// Begins a line: what one with a mistake left open is gone.
+    /// Begins a line: discards what an erroneous line left unfinished.
     pub(crate) fn begin(&mut self, line: Span) {
         self.items.clear();
         self.arguments.clear();
@@ -144,7 +144,7 @@ impl Builder {
         self.first = self.ast.nodes.len() as u32;
         self.opens = false;
     }
-    /// An operand and the operator behind it; where the chain begins.
+    /// Pushes an operand and the operator after it; returns the start of the chain.
     pub(crate) fn infix(
         &mut self,
         from: Option<u32>,
@@ -163,7 +163,7 @@ impl Builder {
         self.items.push(item);
         Ok(from)
     }
-    /// An operator before its operand; where the chain begins.
+    /// Pushes a prefix operator; returns the start of the chain.
     pub(crate) fn prefix(&mut self, from: Option<u32>, op: Operator) -> Result<u32, Mistake> {
         let from = from.unwrap_or(self.items.len() as u32);
         let before = self.before(from, 0);
@@ -173,20 +173,20 @@ impl Builder {
         self.items.push(Item::Prefix(op));
         Ok(from)
     }
-    /// The last operand of a chain: what the chain is.
+    /// Pushes the last operand of a chain; returns the expression of the chain.
     pub(crate) fn chain(&mut self, from: u32, last: Operand) -> NodeId {
         self.items.push(Item::Operand(last));
         self.settle(from, 0);
         self.items.truncate(from as usize);
         NodeId(self.ast.nodes.len() as u32 - 1)
     }
-    /// The item before the last ones of a chain.
+    /// Returns the item before the last ones of a chain.
     fn before(&self, from: u32, last: usize) -> Option<Item> {
         let at = self.items.len().checked_sub(last + 1)?;
         (at >= from as usize).then(|| self.items[at])
     }
-    /// Makes nodes of the operators at the end of a chain that bind stronger than what follows the
-    /// last operand, or as strongly where the first of equals comes first.
+    /// Reduces the operators at the end of a chain that bind stronger than the next one, or equally
+    /// if they associate to the left.
     fn settle(&mut self, from: u32, next: u8) {
         while let Some(op) = self.before(from, 1)
             && let Some(&Item::Operand((right, _, end))) = self.items.last()
@@ -219,26 +219,26 @@ impl Builder {
         };
         self.ast.stmts.push(stmt);
     }
-    /// A statement that is no head of a block.
+    /// Pushes a simple statement.
     pub(crate) fn stmt(&mut self, kind: StmtKind, start: u32, end: u32) {
         self.push(kind, Span::new(start, end));
     }
-    /// A binding with its type, which other lines may have as well.
+    /// Pushes an annotated binding, whose type other lines may have as well.
     pub(crate) fn annotated(&mut self, target: NodeId, ty: NodeId, value: NodeId, l: u32, r: u32) {
         self.typed = Some(ty);
         self.stmt(StmtKind::Annotated(target, ty, Some(value)), l, r);
     }
-    /// A type that a line before had.
+    /// Creates a node for a type that an earlier line has.
     pub(crate) fn known(&mut self, start: u32, end: u32) -> NodeId {
         let node = self.same.map_or(Node::None, Node::Same);
         self.node(node, start, end)
     }
-    /// The head of a block.
+    /// Pushes the head of a block.
     pub(crate) fn head(&mut self, kind: StmtKind) {
         self.opens = true;
         self.push(kind, self.line);
     }
-    /// The block of the head before is one statement on the same line.
+    /// Makes the last statement, on the same line, the block of the head before it.
     pub(crate) fn inner(&mut self) {
         self.opens = false;
         let n = self.ast.stmts.len();
@@ -246,7 +246,7 @@ impl Builder {
     }
 }
 
-/// An operator where none of its strength can stand.
+/// Reports an operator that is not allowed at this precedence.
 fn unexpected((op, start, end): Operator) -> Mistake {
     let tok = match op {
         Operation::Not => Tok::Not,

@@ -6,13 +6,13 @@ use relax_base::Code;
 pub const SYNTAX: Code = Code(1350);
 /// Indentation that matches no block, or a missing block.
 pub const INDENTATION: Code = Code(1351);
-/// A bracket without its other half.
+/// An unmatched bracket.
 pub const BRACKET: Code = Code(1352);
 /// An unterminated string, or invalid characters.
 pub const STRING: Code = Code(1353);
-/// Python that TVMScript does not have.
+/// Python that is not part of TVMScript.
 pub const PYTHON: Code = Code(1354);
-/// A name that nothing binds.
+/// An undefined name.
 pub const UNDEFINED: Code = Code(1355);
 /// An operator, or an attribute of `R`, `I`, `T`, that does not exist.
 pub const UNKNOWN_OPERATOR: Code = Code(1356);
@@ -20,9 +20,9 @@ pub const UNKNOWN_OPERATOR: Code = Code(1356);
 pub const ARGUMENTS: Code = Code(1357);
 /// An annotation that is not a type.
 pub const ANNOTATION: Code = Code(1358);
-/// A name bound twice where it can be bound once.
+/// A name bound twice where only one binding is allowed.
 pub const BOUND_TWICE: Code = Code(1359);
-/// A function that the module has not got.
+/// A function that the module does not define.
 pub const NO_FUNCTION: Code = Code(1360);
 /// A constant that has no value.
 pub const CONSTANT: Code = Code(1361);

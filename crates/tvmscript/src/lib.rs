@@ -1,9 +1,10 @@
-//! Relax as TVM 0.27 writes it: a subset of Python, read into the module and printed from it.
+//! Relax as TVM 0.27 writes it: a subset of Python, read into a module and printed from it.
 //!
-//! A text becomes logical lines ([`parse`]: logos' tokens, joined where a bracket is open, with the
-//! indentation's changes), each line a statement by the grammar of `grammar/tvmscript.lalrpop`, and
-//! the statements a module ([`read`]). Nothing is evaluated: only names, numbers and lists are
-//! resolved, operators stay calls. [`print()`] is the inverse.
+//! A text is split into logical lines ([`parse`]: logos' tokens, joined where a bracket is open,
+//! with changes of indentation), each line is parsed as a statement by the grammar of
+//! `grammar/tvmscript.lalrpop`, and the statements become a module ([`read`]). Nothing is
+//! evaluated: only names, numbers and lists are resolved; operators remain calls. [`print()`] is
+//! the inverse.
 
 pub mod ast;
 mod build;

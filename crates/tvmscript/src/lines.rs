@@ -1,9 +1,9 @@
-//! Text to logical lines: tokens, joined where a bracket is open, with the indentation's changes.
+//! Text to logical lines: tokens, joined where a bracket is open, with changes of indentation.
 //!
-//! Invariant: every line is looked at once, however it is broken; the work is linear in the text.
+//! Invariant: every line is scanned once, however it is broken; the work is linear in the text.
 //!
-//! Most bindings of a program have a type that others have as well. One that speaks of nothing but
-//! itself is one token from its second time on.
+//! Most bindings of a program share their type with others. A type that depends on nothing but its
+//! text is a single token from its second occurrence on.
 
 use logos::Logos;
 use relax_base::{Diagnostic, SourceFile, Span};
@@ -13,34 +13,34 @@ use crate::ast::NodeId;
 use crate::codes;
 use crate::token::Tok;
 
-/// A token with its place.
+/// A token and its span.
 pub(crate) type Token = (u32, Tok, u32);
 
 /// One logical line.
 #[derive(Default, Debug)]
 pub(crate) struct Line {
-    /// Its tokens, without the end.
+    /// Its tokens, without the terminator.
     pub tokens: Vec<Token>,
-    /// How many blocks end before it.
+    /// The number of blocks that end before it.
     pub dedents: u32,
-    /// Whether it is deeper than the line before it.
+    /// Whether it is indented deeper than the line before it.
     pub indent: bool,
-    /// Whether it has a mistake that was reported: its tokens mean nothing.
+    /// Whether it has an error that was reported: its tokens are then meaningless.
     pub bad: bool,
-    /// What its [`Tok::Known`] stands for.
+    /// The type that its [`Tok::Known`] refers to.
     pub same: Option<NodeId>,
 }
 
-/// Reads logical lines one after another.
+/// Reads logical lines one by one.
 pub(crate) struct Lines<'s> {
     file: &'s SourceFile,
     lexer: logos::Lexer<'s, Tok>,
-    /// Columns of the open blocks: with tabs to multiples of eight, and with tabs as one.
+    /// Columns of the open blocks: with tabs to multiples of eight, and with tabs as one column.
     columns: Vec<(u32, u32)>,
-    /// The first token of the next line, where that was read already.
+    /// The first token of the next line, if it was read already.
     ahead: Option<Token>,
     brackets: Vec<(Tok, Span)>,
-    /// Types that were read, by their text, and how long the longest is.
+    /// Types seen so far, by their text, and the length of the longest.
     types: FxHashMap<&'s str, NodeId>,
     longest: usize,
     pub diagnostics: Vec<Diagnostic>,
@@ -91,7 +91,7 @@ impl<'s> Lines<'s> {
         self.diagnostics.push(d);
     }
 
-    /// Reads the next line into `line`; whether there is one.
+    /// Reads the next line into `line`; returns whether there is one.
     pub fn next(&mut self, line: &mut Line) -> bool {
         line.tokens.clear();
         line.bad = false;
@@ -119,7 +119,7 @@ impl<'s> Lines<'s> {
         true
     }
 
-    /// Takes tokens up to the end of the logical line.
+    /// Reads tokens up to the end of the logical line.
     fn rest(&mut self, first: Token, bad: &mut bool, line: &mut Line) {
         let mut next = Some(first);
         let mut fresh = false;
@@ -165,8 +165,8 @@ impl<'s> Lines<'s> {
                 let text = self.file.slice(span);
                 let mut d =
                     Diagnostic::error(codes::BRACKET, span, format!("`{text}` is never closed"));
-                // Most often the bracket of the innermost one's line is missing at the end of that
-                // line.
+                // Most likely, the bracket is missing at the end of the line that has the innermost
+                // one.
                 let (_, inner) = self.brackets[self.brackets.len() - 1];
                 let at = self.line_end(inner.start);
                 let missing = tok.closing().map_or("", |t| t.describe().trim_matches('`'));
@@ -176,20 +176,20 @@ impl<'s> Lines<'s> {
         }
     }
 
-    /// Remembers the text of a type, which must mean the same on every line.
+    /// Records the text of a type, which must have the same meaning on every line.
     pub fn remember(&mut self, span: Span, id: NodeId) -> bool {
         let text = self.file.slice(span);
         self.longest = self.longest.max(text.len());
         self.types.insert(text, id).is_none()
     }
 
-    /// Takes the type of a binding where it is written as one before was. The text up to ` = ` was
-    /// tokens then, so it is the same ones now.
+    /// Reads the type of a binding as one token if the same text was read before. The text up to `
+    /// = ` consisted of complete tokens then, so it does now.
     fn known_type(&mut self, line: &mut Line) {
         let rest = self.lexer.remainder();
         let text = rest.trim_start_matches(' ').as_bytes();
-        // No further than the longest one: lines without `=` are not searched to the end of the
-        // text.
+        // The search is bounded by the longest type, so that a line without `=` is not searched to
+        // the end of the text.
         let near = &text[..text.len().min(self.longest + 3)];
         let mut signs = memchr::memchr_iter(b'=', near);
         let Some(at) =
@@ -207,7 +207,7 @@ impl<'s> Lines<'s> {
         line.same = Some(id);
     }
 
-    /// The place behind the last character of a line that is no white space.
+    /// Returns the position after the last non-blank character of a line.
     fn line_end(&self, at: u32) -> Span {
         let from = (at - self.file.start) as usize;
         let rest = &self.file.text[from..];
@@ -290,7 +290,7 @@ impl<'s> Lines<'s> {
         }
     }
 
-    /// Takes back an indentation that no block asked for.
+    /// Undoes an indentation that no block requires.
     pub fn forget_indent(&mut self) {
         if self.columns.len() > 1 {
             self.columns.pop();

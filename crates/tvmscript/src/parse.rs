@@ -1,4 +1,4 @@
-//! Text to tree: each logical line by the grammar, blocks by the indentation.
+//! Text to tree: each logical line is parsed by the grammar, blocks follow from the indentation.
 
 use lalrpop_util::{ParseError, lalrpop_mod};
 use relax_base::{Diagnostic, SourceFile, Span};
@@ -15,31 +15,31 @@ lalrpop_mod!(
     "/tvmscript.rs"
 );
 
-/// How long a type may be that is kept by its text.
+/// The maximum length of a type that is recorded by its text.
 const LONGEST_TYPE: usize = 200;
 
-/// What a text was read as.
+/// The result of parsing a text.
 #[derive(Debug)]
 pub struct Parsed {
-    /// The tree; lines with mistakes are [`StmtKind::Bad`].
+    /// The tree; erroneous lines are [`StmtKind::Bad`].
     pub ast: Ast,
-    /// What is wrong.
+    /// The errors.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// A block that is open: the statement at its head, if any.
+/// An open block: the statement at its head, if any.
 struct Open {
     head: Option<usize>,
 }
 
-/// Reads a text. Any bytes are taken; mistakes are reported, each line's on its own.
+/// Parses a text. Any bytes are accepted; errors are reported, independently for each line.
 pub fn parse(file: &SourceFile) -> Parsed {
     let mut lines = Lines::new(file);
     let mut line = Line::default();
     let mut builder = Builder::default();
     let parser = grammar::LineParser::new();
     let mut blocks: Vec<Open> = vec![Open { head: None }];
-    // The head of a block that has to begin with the next line.
+    // The head of a block that must begin with the next line.
     let mut expected: Option<usize> = None;
     while lines.next(&mut line) {
         for _ in 0..line.dedents {
@@ -50,7 +50,8 @@ pub fn parse(file: &SourceFile) -> Parsed {
             (true, Some(head)) => blocks.push(Open { head: Some(head) }),
             (true, None) => {
                 lines.forget_indent();
-                // The lines that follow may be as deep: they are compared with the block around.
+                // The following lines may have the same indentation: they are compared with the
+                // enclosing block.
                 let last_bad = builder
                     .ast
                     .stmts
@@ -97,7 +98,7 @@ pub fn parse(file: &SourceFile) -> Parsed {
             builder.ast.stmts.truncate(first_stmt);
             builder.opens = false;
             bad(&mut builder, place);
-            // The head of a block keeps its block: what stands in there is read as well.
+            // An erroneous head still opens a block, so that its contents are read as well.
             let mut tokens = line.tokens.iter().filter(|t| t.1 != Tok::End);
             let head = |t: &Token| {
                 matches!(
@@ -131,16 +132,16 @@ pub fn parse(file: &SourceFile) -> Parsed {
     }
 }
 
-/// Returns whether the line is an import, as the files have that people write: `I`, `R`, `T` and
-/// `tvm` are known without it.
+/// Returns whether the line is an import, as in hand-written files: `I`, `R`, `T` and `tvm` are
+/// predefined.
 fn imports(file: &SourceFile, line: &Line) -> bool {
     line.tokens.first().is_some_and(|t| {
         t.1 == Tok::Reserved && matches!(file.slice(Span::new(t.0, t.2)), "import" | "from")
     })
 }
 
-/// Returns whether a type, the last of the nodes from one on, speaks of nothing but itself: it has
-/// no names of dimensions.
+/// Returns whether a type depends on nothing but its text: it mentions no dimension variables. Its
+/// nodes begin at `first`.
 fn closed(file: &SourceFile, ast: &Ast, first: u32, ty: NodeId) -> bool {
     let text = file.slice(ast.span(ty));
     let plain = |i: usize| match ast.nodes[i] {
@@ -160,7 +161,7 @@ fn closed(file: &SourceFile, ast: &Ast, first: u32, ty: NodeId) -> bool {
                 | Node::Call(..)
         ),
     };
-    // The first node is the name that has the type.
+    // The first node is the annotated name.
     matches!(ast.node(ty), Node::Call(..))
         && text.len() <= LONGEST_TYPE
         && !text.contains(['\n', '\r'])
@@ -204,8 +205,8 @@ fn missing_block(head: &Stmt, out: &mut Vec<Diagnostic>) {
     );
 }
 
-/// One expression that is written as a string: `R.Tensor(("n - 1", 4))`. Its nodes are added to the
-/// tree; `at` is where the string's content begins.
+/// Parses an expression that is written as a string: `R.Tensor(("n - 1", 4))`. Its nodes are added
+/// to the tree; `at` is the start of the string's content.
 pub(crate) fn expression(ast: &mut Ast, text: &str, at: u32) -> Option<NodeId> {
     use logos::Logos;
     let mut tokens = Vec::new();

@@ -1,6 +1,6 @@
 //! Python literals: parsing and printing values.
 
-/// The value of an integer literal.
+/// Returns the value of an integer literal.
 pub(crate) fn integer(text: &str) -> Option<i64> {
     let plain;
     let text = if text.contains('_') {
@@ -67,7 +67,7 @@ pub(crate) fn unquote(text: &str) -> Option<String> {
                 let code = u32::from_str_radix(&rest[from..from + 1 + digits], 8).ok()?;
                 (Some(char::from_u32(code)?), digits)
             }
-            // Python keeps what it does not know.
+            // Python keeps unknown escapes.
             other => {
                 out.push('\\');
                 (Some(other), 0)
@@ -80,7 +80,7 @@ pub(crate) fn unquote(text: &str) -> Option<String> {
     Some(out)
 }
 
-/// A string as a literal, in double quotes.
+/// Prints a string as a literal in double quotes.
 pub(crate) fn quote(text: &str, out: &mut String) {
     out.push('"');
     for c in text.chars() {
@@ -99,7 +99,7 @@ pub(crate) fn quote(text: &str, out: &mut String) {
     out.push('"');
 }
 
-/// Prints a float as a literal that is read as the same number.
+/// Prints a float as a literal that reads back as the same number.
 pub(crate) fn float(x: f64, out: &mut String) {
     use std::fmt::Write;
     if x.is_nan() {

@@ -1,4 +1,4 @@
-//! Relax's operators and ours: the table of `data/operators.txt`.
+//! The mapping of Relax's operators to those of the registry: the table of `data/operators.txt`.
 
 use std::sync::OnceLock;
 
@@ -12,47 +12,49 @@ static TEXT: &str = include_str!("../data/operators.txt");
 #[derive(Debug)]
 pub(crate) struct Parameter {
     pub name: &'static str,
-    /// Whether it is a value, not an attribute.
+    /// Whether it is a value rather than an attribute.
     pub input: bool,
-    /// Whether it takes all that follow.
+    /// Whether it takes all remaining arguments.
     pub rest: bool,
     pub default: Option<AttrValue>,
 }
 
-/// How a parameter becomes an attribute of ours.
+/// The conversion of a parameter to an attribute of the registered operator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// As it is.
+    /// Unchanged.
     Same,
-    /// True for false.
+    /// Negated.
     Negated,
-    /// An integer for a list of one.
+    /// An integer, as a list of one.
     Single,
-    /// A function over indices for the layout that they are turned from, in this attribute, and the
-    /// one that they are turned to, in the next.
+    /// An index map, from the source layout in this attribute and the destination layout in the
+    /// next.
     Indices,
 }
 
-/// What an operator of Relax is here.
+/// The registered operator that a Relax operator corresponds to.
 #[derive(Debug)]
 pub(crate) struct Form {
     pub op: OpId,
-    /// The parameters that are inputs of ours, in our order.
+    /// The parameters that are inputs of the registered operator, in its order.
     pub inputs: Vec<usize>,
-    /// Parameters that are attributes of ours: parameter, attribute, way.
+    /// The parameters that are attributes of the registered operator: parameter, attribute,
+    /// conversion.
     pub attrs: Vec<(usize, &'static str, Way)>,
-    /// Attributes of ours and the value at which they mean nothing more; whether that is asked for.
+    /// Attributes of the registered operator that have this value when read; the flag says whether
+    /// another value prevents printing.
     pub fixed: Vec<(&'static str, AttrValue, bool)>,
-    /// Inputs and the element type that TVM takes for them.
+    /// Inputs, with the element type to which the equivalence is limited.
     pub elements: Vec<(usize, AttrValue)>,
-    /// Attributes of ours and the value that TVM runs the operator with; any but `None` where that
-    /// is `None`.
+    /// Attributes, with the only value that TVM supports; any but `None` where that is `None`.
     pub runs: Vec<(&'static str, Option<AttrValue>)>,
-    /// Inputs and the element type that TVM computes the operator with.
+    /// Inputs, with the only element type that TVM can compute.
     pub computes: Vec<(usize, AttrValue)>,
-    /// Inputs and the attributes that name an axis of theirs whose extent TVM has to know.
+    /// Inputs, and attributes that name an axis whose extent TVM must know.
     pub known: Vec<(usize, &'static str)>,
-    /// Parameters that ours lacks, and the value at which they mean nothing.
+    /// Parameters that the registered operator lacks, with the value to which the equivalence is
+    /// limited.
     pub absent: Vec<(usize, AttrValue)>,
 }
 
@@ -60,22 +62,22 @@ pub(crate) struct Form {
 #[derive(Debug)]
 pub(crate) struct Operator {
     pub name: &'static str,
-    /// Whether it does more than give a value.
+    /// Whether it has side effects.
     pub effect: bool,
     pub params: Vec<Parameter>,
     pub form: Option<Form>,
-    /// The operator of ours that is called as in Relax, for calls that `form` has no place for.
+    /// The registered operator with Relax's own signature, for calls that `form` cannot represent.
     pub own: Option<Form>,
 }
 
-/// All of them.
+/// All operators.
 pub(crate) struct Table {
     pub operators: Vec<Operator>,
     names: FxHashMap<&'static str, usize>,
     forms: FxHashMap<OpId, Vec<usize>>,
 }
 
-/// The table.
+/// Returns the table.
 pub(crate) fn table() -> &'static Table {
     static TABLE: OnceLock<Table> = OnceLock::new();
     TABLE.get_or_init(|| {
@@ -119,23 +121,23 @@ impl Form {
 }
 
 impl Table {
-    /// The operator of that name, without `R.`.
+    /// Returns the operator of that name, without `R.`.
     pub fn find(&self, name: &str) -> Option<&'static Operator> {
         let i = *self.names.get(name)?;
         table().operators.get(i)
     }
-    /// The operators of Relax that an operator of ours may be.
+    /// Returns the operators of Relax that a registered operator may correspond to.
     pub fn of_ours(&self, op: OpId) -> impl Iterator<Item = &'static Operator> {
         let list = self.forms.get(&op).map_or(&[][..], Vec::as_slice);
         list.iter().map(|&i| &table().operators[i])
     }
-    /// All names.
+    /// Returns all names.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.names.keys().copied()
     }
 }
 
-/// Splits at a character outside of brackets and strings.
+/// Splits at a character, except inside brackets and strings.
 fn split(text: &'static str, at: char) -> Vec<&'static str> {
     let (mut depth, mut quoted, mut from, mut parts) = (0, false, 0, Vec::new());
     for (i, c) in text.char_indices() {
@@ -190,7 +192,7 @@ fn operator(line: &'static str) -> Operator {
     }
 }
 
-/// The operator that is called as in Relax: `relax.nn.attention`.
+/// Returns the registered operator with Relax's own signature: `relax.nn.attention`.
 fn own_form(name: &str, params: &[Parameter]) -> Option<Form> {
     let id = registry().find(&format!("relax.{name}"))?;
     let def = registry().get(id)?;
@@ -270,7 +272,7 @@ fn form(params: &[Parameter], right: &'static str) -> Option<Form> {
     Some(form)
 }
 
-/// A default of the table.
+/// Parses a default value of the table.
 fn value(text: &str) -> AttrValue {
     let inner = |t: &str| t[1..t.len() - 1].to_owned();
     match text.chars().next() {
@@ -300,7 +302,7 @@ fn value(text: &str) -> AttrValue {
 mod tests {
     use super::*;
 
-    /// Every line that names an operator of ours has a form: names and attributes exist.
+    /// Every line that names a registered operator has a form: its names and attributes exist.
     #[test]
     fn forms() {
         let lines = TEXT

@@ -2,7 +2,7 @@
 
 use logos::{Lexer, Logos};
 
-/// The sorts of tokens.
+/// The kinds of tokens.
 #[derive(Logos, Clone, Copy, PartialEq, Eq, Debug)]
 #[logos(skip(r"[ \t\x0C]+"))]
 #[logos(skip(r"\\\r?\n"))]
@@ -52,7 +52,7 @@ pub enum Tok {
     False,
     #[token("None")]
     None,
-    /// A word that Python keeps for itself and TVMScript has no use for.
+    /// A Python keyword that TVMScript does not use.
     #[token("as")]
     #[token("async")]
     #[token("await")]
@@ -73,7 +73,7 @@ pub enum Tok {
 
     #[regex(r"[\p{XID_Start}_]\p{XID_Continue}*", priority = 1)]
     Name,
-    /// Names with dots between them and nothing else: `R.nn.relu`.
+    /// A dotted name: `R.nn.relu`.
     #[regex(r"[\p{XID_Start}_]\p{XID_Continue}*(\.[\p{XID_Start}_]\p{XID_Continue}*)+")]
     Path,
     #[regex(r"[0-9][0-9_]*", priority = 3)]
@@ -88,7 +88,7 @@ pub enum Tok {
     #[token("\"\"\"", long_string)]
     #[token("'''", long_string)]
     Str,
-    /// A string whose end is missing.
+    /// An unterminated string.
     #[regex(r#""([^"\\\n\r]|\\[^\r\n])*"#, priority = 1)]
     #[regex(r"'([^'\\\n\r]|\\[^\r\n])*", priority = 1)]
     OpenStr,
@@ -157,13 +157,13 @@ pub enum Tok {
     Gt,
     #[token(">=")]
     Ge,
-    /// A type that was read before, in the same words.
+    /// A type whose text was read before.
     Known,
     /// The end of a logical line.
     End,
 }
 
-/// Takes a string in three quotes up to its end; one without an end is an error.
+/// Reads a triple-quoted string to its end; an unterminated one is an error.
 fn long_string(lexer: &mut Lexer<'_, Tok>) -> Option<()> {
     let quote = lexer.slice().as_bytes()[0];
     let rest = lexer.remainder().as_bytes();
@@ -183,7 +183,7 @@ fn long_string(lexer: &mut Lexer<'_, Tok>) -> Option<()> {
 }
 
 impl Tok {
-    /// Returns how messages name it.
+    /// Returns its description in messages.
     pub fn describe(self) -> &'static str {
         match self {
             Tok::Newline | Tok::End => "the end of the line",
@@ -245,7 +245,7 @@ impl Tok {
             Tok::Ge => "`>=`",
         }
     }
-    /// Returns whether a line inside brackets cannot begin with it: a statement does, and a bracket
+    /// Returns whether it cannot begin a line inside brackets: it starts a statement, so a bracket
     /// was left open.
     pub(crate) fn starts_statement(self) -> bool {
         use Tok::{Assert, At, Class, Def, For, Return, While, With};
@@ -254,7 +254,7 @@ impl Tok {
             Class | Def | With | For | While | Return | Assert | At
         )
     }
-    /// The bracket that closes this one.
+    /// Returns the matching closing bracket.
     pub(crate) fn closing(self) -> Option<Tok> {
         match self {
             Tok::LParen => Some(Tok::RParen),
@@ -263,7 +263,7 @@ impl Tok {
             _ => None,
         }
     }
-    /// Returns whether it closes a bracket.
+    /// Returns whether it is a closing bracket.
     pub(crate) fn closes(self) -> bool {
         matches!(self, Tok::RParen | Tok::RSquare | Tok::RBrace)
     }

@@ -13,7 +13,7 @@ use crate::output::{self, Output};
 use crate::stop::Stop;
 use crate::{places, save, weights};
 
-/// What is written.
+/// The kinds of output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Emit {
     /// The module as text.

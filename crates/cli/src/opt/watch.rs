@@ -8,7 +8,7 @@ use crate::stop::Stop;
 use crate::{output, places, say};
 use relax::{Found, PassEvent, PassObserver, Style, TypeSource, TypedModule};
 
-/// What to show.
+/// The requested output.
 #[derive(Clone, Debug, Default)]
 pub struct Wishes {
     /// The modules to print between passes.

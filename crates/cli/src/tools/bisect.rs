@@ -89,7 +89,7 @@ struct Args {
     reading: Reading,
 }
 
-/// The tool: its exit code.
+/// Runs the tool; returns its exit code.
 pub fn main(arguments: Vec<OsString>) -> u8 {
     tool::main(arguments, run)
 }
@@ -176,7 +176,7 @@ fn run(args: &Args) -> Result<(), Stop> {
                 let to = args.output.clone().unwrap_or_else(|| "-".into());
                 write(&to, &less.pipeline.to_string(), &less.module)?;
             } else if let Some(to) = &args.output {
-                // The program before the pass, and the pass alone.
+                // The input of the pass, and the pass alone.
                 write(to, &finding.run, &finding.before)?;
             }
             Err(Stop::Shown)
@@ -228,7 +228,7 @@ fn write(to: &Path, pipeline: &str, module: &Module) -> Result<(), Stop> {
     io::write(to, reproducer::write(pipeline, &text).as_bytes())
 }
 
-/// Reports which pass it is, and what it did.
+/// Prints the failing pass and its defect.
 fn report(finding: &Finding, session: &Session) {
     let (number, run) = (finding.index + 1, &finding.run);
     match &finding.kind {

@@ -56,7 +56,7 @@ struct Args {
     jobs: usize,
 }
 
-/// How diagnostics are written.
+/// The output formats of diagnostics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Format {
     /// With the source they are about.
@@ -71,7 +71,7 @@ enum Format {
     Github,
 }
 
-/// The tool: its exit code.
+/// Runs the tool; returns its exit code.
 pub fn main(arguments: Vec<OsString>) -> u8 {
     tool::main(arguments, |args: &Args| Stop::unless_well(run(args)?))
 }

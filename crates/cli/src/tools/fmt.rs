@@ -131,7 +131,7 @@ fn format(args: &Args, path: &Path) -> Outcome {
     }
 }
 
-/// Returns why a file in another language is not formatted.
+/// Returns the reason why a file in another language is not formatted.
 fn other_language(format: Format) -> Option<&'static str> {
     match format {
         Format::Relay => None,

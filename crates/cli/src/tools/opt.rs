@@ -117,7 +117,7 @@ struct Args {
     reading: Reading,
 }
 
-/// How modules are written.
+/// The printing styles of modules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum PrintStyle {
     /// As TVM's `astext()` writes them, byte for byte.
@@ -128,7 +128,7 @@ enum PrintStyle {
     Tvmscript,
 }
 
-/// What happens to expected diagnostics.
+/// The actions of `--verify-diagnostics`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Verify {
     /// They are compared.
@@ -137,12 +137,12 @@ enum Verify {
     Update,
 }
 
-/// The tool: its exit code.
+/// Runs the tool; returns its exit code.
 pub fn main(arguments: Vec<OsString>) -> u8 {
     with_passes(arguments, Registry::default())
 }
 
-/// The same with these passes.
+/// Like [`main`], with the passes of a registry.
 ///
 /// ```no_run
 /// use relax_passes::Registry;
@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
         let mut diagnostics = Diagnostics::new();
         let name = io::display_name(self.path);
         let begin = Instant::now();
-        // The other file, which is compared with, has its own format.
+        // The other file of the comparison has its own format.
         self.session.options.format = self.args.reading.from;
         let input = self.session.input(&name, contents, &mut diagnostics);
         self.session.options.format = None;

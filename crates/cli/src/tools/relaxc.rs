@@ -86,7 +86,7 @@ Examples:
 Exit codes: 0 it was written; 1 the text has errors, or the weights do not fit; 2 wrongly called, or a file cannot be \
 read or written.";
 
-/// Where the elements of large constants go.
+/// The destination of the elements of large constants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Weights {
     /// Into the object.
@@ -95,7 +95,7 @@ enum Weights {
     External,
 }
 
-/// What is written.
+/// The kinds of output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Emit {
     /// An object file.
@@ -123,7 +123,7 @@ enum Emit {
 }
 
 impl Emit {
-    /// In which files it may go.
+    /// Returns the formats of files that it can be written to.
     fn formats(self) -> &'static [Format] {
         match self {
             Emit::Obj => &[Format::Object],

@@ -125,7 +125,7 @@ Examples:
 What is measured goes to standard error. Exit codes: 0 it ran; 1 the text has errors, the arguments do not fit, or the \
 program failed; 2 wrongly called, or a file cannot be read or written.";
 
-/// What runs the program.
+/// The execution engines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 enum Engine {
     /// Code compiled by Cranelift.
@@ -136,7 +136,7 @@ enum Engine {
     Vm,
 }
 
-/// The tool: its exit code.
+/// Runs the tool; returns its exit code.
 pub fn main(arguments: Vec<OsString>) -> u8 {
     tool::main(arguments, run)
 }

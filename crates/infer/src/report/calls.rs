@@ -1,4 +1,4 @@
-//! Calls that cannot be: of what is no function, with too much or too little.
+//! Invalid calls: of something that is not a function, or with the wrong number of arguments.
 
 use relax_base::Diagnostic;
 use relax_ir::{Expr, ExprId, GlobalId, Kind, TypeId};
@@ -91,7 +91,7 @@ impl Reporter<'_, '_> {
         .primary("a type argument of another kind");
         self.label_callee(d, e)
     }
-    /// Marks where the function that a call is of is defined.
+    /// Labels the definition of a call's function.
     fn label_callee(&self, d: Diagnostic, call: ExprId) -> Diagnostic {
         let Some(&Expr::Call { callee, .. }) = self.m.exprs.get(call) else {
             return d;

@@ -1,4 +1,4 @@
-//! What is left open when all is said: relations that wait, dimensions, types.
+//! What remains undetermined at the end: waiting relations, dimensions, types.
 
 use relax_base::Diagnostic;
 use relax_ir::{Expr, ExprId, TypeId, VarId};
@@ -10,7 +10,8 @@ use crate::queue::{Rel, RelKind};
 use crate::unifier::OpenCheck;
 
 impl Reporter<'_, '_> {
-    /// A relation that waits in vain; for the argument at `culprit`, where one is to blame.
+    /// A relation that can never run, because of the argument at `culprit` if there is one to
+    /// blame.
     pub fn waiting(&self, rel: &Rel, culprit: Option<usize>) -> Diagnostic {
         if let RelKind::DimEq(a, b) = &rel.kind {
             let (a, b) = (self.show_extent(a), self.show_extent(b));
@@ -56,8 +57,7 @@ impl Reporter<'_, '_> {
         d
     }
 
-    /// A result's dimension that is whatever the body gives; nothing where the text does not name
-    /// it.
+    /// A dimension of a result that only the body determines; `None` if the text does not name it.
     pub fn free_result(&self, c: &OpenCheck, v: DimVar, is: &Dim) -> Option<Diagnostic> {
         let info = self.m.dims.get(v).filter(|i| !i.span.is_none())?;
         let (name, is) = (info.name, self.show_extent(is));
@@ -107,7 +107,7 @@ impl Reporter<'_, '_> {
         d
     }
 
-    /// A variable of whose type not all is known.
+    /// A variable whose type is not fully determined.
     pub fn open_variable(&self, v: VarId, t: TypeId) -> Diagnostic {
         let var = &self.m.vars[v];
         let text = self.show_type(t);
@@ -124,7 +124,7 @@ impl Reporter<'_, '_> {
         )
     }
 
-    /// An expression of whose type not all is known.
+    /// An expression whose type is not fully determined.
     pub fn open_expression(&self, e: ExprId, t: TypeId) -> Diagnostic {
         let text = self.show_type(t);
         Diagnostic::error(

@@ -1,4 +1,4 @@
-//! Types that do not agree, by where they meet.
+//! Type mismatches, by the site at which they occur.
 
 use relax_base::{Diagnostic, Severity};
 use relax_ir::{Expr, ExprId, FuncId, PatId};
@@ -52,7 +52,7 @@ impl Reporter<'_, '_> {
         let func = &m.funcs[func];
         let body = self.tail(func.body);
         let span = self.place(body);
-        // TVM does not hold what a function of Relax gives against what it says that it gives.
+        // TVM does not check the value of a Relax function against its declared result type.
         let severity = match m.is_script() {
             true => Severity::Warning,
             false => Severity::Error,
@@ -78,7 +78,7 @@ impl Reporter<'_, '_> {
         self.explain(d, first)
     }
 
-    /// A pattern, and what it looks at.
+    /// A pattern and its scrutinee.
     pub fn pattern(&self, pat: PatId, of: ExprId, f: &str, x: &str) -> Diagnostic {
         let m = self.m;
         let span = self.pattern_place(pat, of);

@@ -12,7 +12,7 @@ use crate::document::Document;
 /// The source name of the server's diagnostics.
 pub const SOURCE: &str = "relax";
 
-/// All diagnostics of a document.
+/// Returns all diagnostics of a document.
 pub fn all(doc: &mut Document, uri: &Uri) -> Vec<Diagnostic> {
     let found = doc.diagnostics();
     (found.iter()).map(|d| one(doc, uri, d)).collect()

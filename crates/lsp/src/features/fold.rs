@@ -53,7 +53,7 @@ pub fn folds(doc: &mut Document) -> Vec<FoldingRange> {
             }
         }
     }
-    // Line comments on lines after each other are one.
+    // Line comments on consecutive lines form one range.
     let mut run: Option<(u32, u32)> = None;
     for c in &lexed.comments {
         let (from, to) = (line(c.span.start), line(c.span.end));

@@ -7,8 +7,8 @@ use similar::{Algorithm, DiffTag, capture_diff_slices};
 
 use crate::document::Document;
 
-/// The edits that format a document, or the part of it that touches `only`. A text with syntax
-/// errors is formatted chunk by chunk, where there are none.
+/// Returns the edits that format a document, or the part of it that touches `only`. A text with
+/// syntax errors is formatted chunk by chunk, except for the chunks that have errors.
 pub fn format(doc: &mut Document, only: Option<Range>) -> Vec<TextEdit> {
     let old = doc.text.as_str().to_owned();
     let new = match layout(&old) {

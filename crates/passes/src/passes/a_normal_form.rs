@@ -42,8 +42,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The order in which the function literal that a call calls is bound: its evaluation has no
-/// effects, so both are right.
+/// The order in which the function literal that a call applies is bound: its evaluation has no
+/// effects, so either is correct.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Order {
     /// After the arguments, as TVM's pass of this name does.
@@ -56,7 +56,7 @@ pub(super) enum Order {
 enum Step {
     /// Visits an expression whose value a `let` binds to the variable, if there is one.
     Enter(ExprId, Option<VarId>),
-    /// Its parts were visited.
+    /// Leaves an expression whose operands were visited.
     Leave(ExprId, Option<VarId>),
 }
 
@@ -64,7 +64,7 @@ enum Step {
 #[derive(Clone, Copy)]
 enum Item {
     Let(VarId, ExprId),
-    /// A dataflow block: it is in normal form already, and stays one.
+    /// A dataflow block: it is already in normal form, and is kept.
     Block(BlockId),
 }
 

@@ -50,7 +50,7 @@ fn lifted(m: &Module, scopes: &Scopes, body: ExprId) -> IdSet {
     // The first user is the one that is visited first, operands before users.
     for user in m.post_order([body]) {
         let here = scopes.of(user).expect("it is below the root");
-        // Which of the user's operands are in inner scopes, and in which.
+        // The operands of the user that are in inner scopes, and those scopes.
         let (mut part, mut first_inner) = (0usize, usize::MAX);
         match &m.exprs[user] {
             Expr::If { .. } | Expr::Match { .. } => first_inner = 1,

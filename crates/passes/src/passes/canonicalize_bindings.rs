@@ -1,9 +1,9 @@
 //! `canonicalize-bindings`: removes bindings in dataflow blocks that only rename a variable.
 //!
 //! A variable that is bound to another variable, or to a field of a tuple whose fields are known,
-//! is replaced by that variable. Where such a name leaves the block, the value is bound to it in
-//! the first place. A binding whose annotation says more than is known about the variable stays: it
-//! is checked at run time. Unused bindings are left to `dead-code-elimination`.
+//! is replaced by that variable. If such a name is an output of the block, the value is bound to it
+//! directly. A binding whose annotation is more precise than the variable's type is kept: it is
+//! checked at run time. Unused bindings are left to `dead-code-elimination`.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, Memo, VarId};
@@ -40,7 +40,7 @@ fn canonicalize(b: &mut BlockCx<'_>) -> Result<(), Diagnostics> {
 
 /// Replaces names that stay in the block.
 fn propagate(b: &mut BlockCx<'_>, outputs: &IdSet) -> u64 {
-    // A node that several values share uses only what is bound before the first of them, so one
+    // A node shared by several values uses only variables bound before the first of them, so one
     // memo suffices for all.
     let (mut stands, mut memo) = (FxHashMap::<VarId, ExprId>::default(), Memo::default());
     let mut tuples: FxHashMap<VarId, ExprId> = FxHashMap::default();

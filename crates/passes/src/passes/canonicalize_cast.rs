@@ -57,7 +57,7 @@ fn uses_to_copy(edit: &Edit<'_>) -> FxHashMap<ExprId, Vec<usize>> {
     let mut copies: FxHashMap<ExprId, Vec<usize>> = FxHashMap::default();
     let (mut seen, mut used) = (IdSet::new(), FxHashSet::default());
     for (_, body) in edit.m.global_bodies() {
-        // A node, its children, and how many of them are done.
+        // A node, its children, and the number of children that are done.
         let mut stack: Vec<(ExprId, Vec<ExprId>, usize)> = Vec::new();
         let children = |id: ExprId| {
             let mut all = Vec::new();

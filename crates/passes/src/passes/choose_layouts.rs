@@ -86,7 +86,7 @@ fn candidates(
     layouts: &[Wanted; 2],
 ) -> Vec<ExprId> {
     let mut in_layout = |body: ExprId, wanted: &Wanted| {
-        // A call that does not support the layout keeps its own, and has its cost there.
+        // A call that does not support the layout keeps its own, with the cost that it has there.
         let mut unheard = Diagnostics::new();
         Walk::new(edit, wanted, &mut unheard).function(body)
     };
@@ -103,8 +103,8 @@ fn candidates(
     found
 }
 
-/// The layouts for all operators with a layout choice and a cost: channels first, and channels
-/// last.
+/// Returns the layouts for all operators with a layout choice and a cost: channels first, and
+/// channels last.
 fn first_and_last() -> [Wanted; 2] {
     let (mut first, mut last) = (Wanted::default(), Wanted::default());
     for (op, def) in registry().iter() {

@@ -1,10 +1,10 @@
-//! `convert-layout`: convolutions and similar operators in the data layout that suits the target.
+//! `convert-layout`: converts convolutions and similar operators to the data layout that suits the
+//! target.
 //!
-//! Operators that the user names use the layouts that the user requests; the operators that follow
-//! work on the reordered tensors as long as they can, as their entries say
-//! ([`relax_ops::LayoutFn`]), and axes are moved back only where something needs them in the
-//! original order. Transposes in between cost nothing: they only change the meaning of the axes of
-//! a reordered tensor.
+//! The operators named by the user get the requested layouts; the operators that follow work on the
+//! reordered tensors as far as their entries support it ([`relax_ops::LayoutFn`]), and axes are
+//! moved back only where the original order is needed. Transposes in between cost nothing: they
+//! only change the meaning of the axes of a reordered tensor.
 //!
 //! Each tensor thus has an order: none as long as its axes are in the original order.
 

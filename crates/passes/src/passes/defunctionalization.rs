@@ -1,9 +1,9 @@
-//! `defunctionalization`: no function is a value any more.
+//! `defunctionalization`: replaces all function values by data.
 //!
 //! Reynolds, "Definitional interpreters for higher-order programming languages" (1972), over
 //! monomorphic types as in TVM: each function type becomes a data type with a constructor for each
-//! function of that type, which holds what the function uses from outside, and an `apply` function
-//! that matches on it. Polymorphic functions are copied for the types they are called with first.
+//! function of that type, whose fields are the function's captures, and an `apply` function that
+//! matches on it. Polymorphic functions are first copied for the types that they are called with.
 
 mod specialise;
 mod values;
@@ -36,8 +36,8 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 type Failure = (Span, String);
 
-/// How often copies of polymorphic functions may need copies of others. Only a function that calls
-/// itself at ever larger types needs more.
+/// The maximum number of rounds in which copies of polymorphic functions require copies of others.
+/// Only a function that calls itself at ever larger types needs more.
 const ROUNDS: usize = 64;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
@@ -49,7 +49,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         Ok(entry) => entry,
         Err((span, message)) => return Err(cx.unsupported(span, message)),
     };
-    // What several places share gets a name: bodies move into `apply` functions.
+    // Shared expressions get a name, since bodies move into `apply` functions.
     for (global, body) in cx.module.global_bodies() {
         let m = &mut *cx.module;
         let body = dissolve_blocks(m, body);
@@ -87,7 +87,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     }
 }
 
-/// A function type, as data.
+/// The encoding of a function type as data.
 struct Encoding {
     adt: AdtId,
     apply: GlobalId,
@@ -104,9 +104,9 @@ struct Defunctionalize<'m, 't> {
     order: Vec<TypeId>,
     vars: FxHashMap<VarId, ExprId>,
     memo: FxHashMap<ExprId, ExprId>,
-    /// Constructors of globals, operators and constructors that stand as values.
+    /// The constructors of globals, operators and constructors that are used as values.
     names: FxHashMap<(String, TypeId), CtorId>,
-    /// The variable that a function is bound to: it may refer to itself.
+    /// The variable that a function is bound to, since it may refer to itself.
     let_of: FxHashMap<ExprId, VarId>,
 }
 
@@ -150,7 +150,7 @@ impl Defunctionalize<'_, '_> {
         Ok(count)
     }
 
-    /// Fields of data types that hold functions.
+    /// Converts fields of data types that hold functions.
     fn data(&mut self, at: Option<ExprId>) -> Result<(), Failure> {
         let ctors: Vec<CtorId> = self.m.ctors.iter().map(|c| c.0).collect();
         for ctor in ctors {
@@ -174,7 +174,7 @@ impl Defunctionalize<'_, '_> {
         Ok(())
     }
 
-    /// A type without functions; `None` where a function's type is not known well enough.
+    /// Returns a type without functions; `None` if a function's type is not known well enough.
     fn ty(&mut self, root: TypeId) -> Option<TypeId> {
         let mut stack = vec![(root, false)];
         while let Some((ty, expanded)) = stack.pop() {
@@ -215,7 +215,7 @@ impl Defunctionalize<'_, '_> {
         Some(self.types[&root])
     }
 
-    /// The data type of a function type.
+    /// Returns the data type that encodes a function type.
     fn encoding(&mut self, ty: TypeId) -> Option<AdtId> {
         if let Some(found) = self.kinds.get(&ty) {
             return Some(found.adt);
@@ -240,7 +240,7 @@ impl Defunctionalize<'_, '_> {
             prelude: false,
         });
         let name = fresh_global(self.m, "apply");
-        // The function is made at the end, when all clauses are known.
+        // The function is created at the end, when all clauses are known.
         let nothing = self.m.add(Expr::Error, Span::NONE);
         let empty = self.m.funcs.push(self.literal(Vec::new(), None, nothing));
         let apply = self.m.globals.push(Global {
@@ -259,7 +259,8 @@ impl Defunctionalize<'_, '_> {
             },
         );
         self.order.push(ty);
-        // The arguments' types may be functions themselves, even of this type through data.
+        // The arguments' types may be functions themselves, even of this type, by way of data
+        // types.
         let Type::Func(f) = self.m.types[ty].clone() else {
             return None;
         };
@@ -288,14 +289,14 @@ impl Defunctionalize<'_, '_> {
         }
     }
 
-    /// The `apply` function of a type.
+    /// Creates the `apply` function of a type.
     fn apply(&mut self, ty: TypeId, encoding: Encoding) -> Result<(), Failure> {
         let Type::Func(f) = self.m.types[ty].clone() else {
             unreachable!("encodings are of function types")
         };
         let ret = self.ty(f.ret).ok_or((Span::NONE, String::new()))?;
         let value = self.m.add(Expr::Var(encoding.params[0]), Span::NONE);
-        // A type without values may still be called, in places that never run.
+        // A type without values may still be called in unreachable code.
         let complete = !encoding.clauses.is_empty();
         let body = Expr::Match {
             value,
@@ -317,7 +318,7 @@ impl Defunctionalize<'_, '_> {
         let known = self.typing.vars[old];
         let ty = match var.ty {
             Some(ty) => Some(ty),
-            // What told the type may move to another function.
+            // The expression that determined the type may move to another function.
             None => plain(self.m, known).then_some(known),
         };
         let ty = match ty {
@@ -378,7 +379,7 @@ impl Defunctionalize<'_, '_> {
                 self.m.exprs[e],
                 Expr::Var(_) | Expr::Global(_) | Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_)
             );
-            // A kernel that is called where it stands stays there.
+            // A kernel that is called in place stays there.
             if !leaf && !is_kernel(self.m, e) {
                 let new = self.node(e)?;
                 self.memo.insert(e, new);
@@ -387,11 +388,11 @@ impl Defunctionalize<'_, '_> {
         self.part(body)
     }
 
-    /// Returns what became of a part that is a value.
+    /// Returns the converted form of an operand that is used as a value.
     fn part(&mut self, e: ExprId) -> Result<ExprId, Failure> {
         match self.m.exprs[e] {
             Expr::Var(v) => self.var(v),
-            // A tensor program is no value: `call_tir` names it.
+            // A tensor program is not a value: `call_tir` names it.
             Expr::Global(g) if matches!(self.m.globals[g].kind, GlobalKind::Prim(_)) => Ok(e),
             Expr::Global(g) => {
                 let name = format!("@{}", self.m.globals[g].name);
@@ -468,7 +469,7 @@ impl Defunctionalize<'_, '_> {
                     let apply = self.kinds[&ty].apply;
                     self.m.add(Expr::Global(apply), span)
                 };
-                // Written type arguments may be functions; the types are found without them.
+                // Explicit type arguments may be functions; inference does not need them.
                 let type_args = if direct && !matches!(self.m.exprs[callee], Expr::Ctor(_)) {
                     type_args
                 } else {
@@ -497,8 +498,8 @@ impl Defunctionalize<'_, '_> {
     }
 }
 
-/// Returns whether a node is a function literal marked as a kernel that needs nothing from outside:
-/// it stays one.
+/// Returns whether a node is a function literal marked as a kernel without captures, which is kept
+/// as a function.
 fn is_kernel(m: &Module, e: ExprId) -> bool {
     matches!(m.exprs[e], Expr::Func(f) if is_primitive(&m.funcs[f])) && m.free_vars(e).is_empty()
 }

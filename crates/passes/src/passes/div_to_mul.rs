@@ -1,4 +1,4 @@
-//! `div-to-mul`: divisions by powers of two become products, which are equal and faster.
+//! `div-to-mul`: replaces divisions by powers of two by products, which are equal and faster.
 
 use relax_base::Diagnostics;
 use relax_ir::ExprId;
@@ -27,7 +27,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// `x * (1 / c)`, when each `1 / c` is exact.
+/// Returns `x * (1 / c)`, if each `1 / c` is exact.
 fn as_product(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let divisor = e.constant_value(f.get(1))?;
     if !divisor.dtype().is_float() {

@@ -1,8 +1,8 @@
-//! `dynamic-to-static`: operators whose extents are given by tensors become static where those
-//! tensors are constants.
+//! `dynamic-to-static`: replaces operators whose extents are given by constant tensors by their
+//! static forms.
 //!
-//! An operator's entry names its static form, the operator that takes as attributes what it takes
-//! as tensors ([`relax_ops::StaticForm`]). Constants are folded on the way: a static shape makes a
+//! An operator's entry names its static form, which takes attributes in place of these tensors
+//! ([`relax_ops::StaticForm`]). Constants are folded along the way: a static shape makes a
 //! `shape_of` constant, which makes the next operator static.
 
 use relax_base::Diagnostics;
@@ -14,7 +14,7 @@ use crate::edit::Edit;
 use crate::passes::fold_constant::fold;
 use crate::{Contract, PassCx, PassDef};
 
-/// The largest constant that is computed, in bytes.
+/// The size limit of computed constants, in bytes.
 const MOST: u64 = 1 << 30;
 
 /// The pass.
@@ -72,7 +72,7 @@ fn static_call(e: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     e.typed(new).then_some(new)
 }
 
-/// A constant as the value of an attribute.
+/// Converts a constant to an attribute value.
 fn attribute(value: &Tensor, ty: AttrTy) -> Option<AttrValue> {
     let floats = value.dtype().is_float();
     let int = |i: usize| {

@@ -1,4 +1,4 @@
-//! `eliminate-common-subexpr`: two calls of a pure operator on the same operands become one.
+//! `eliminate-common-subexpr`: merges calls of a pure operator on the same operands.
 
 use std::hash::{Hash, Hasher};
 
@@ -59,7 +59,7 @@ fn same_leaf(m: &Module, a: ExprId, b: ExprId) -> bool {
         }
 }
 
-/// An operand: a leaf, or a tuple of them.
+/// Hashes an operand: a leaf, or a tuple of them.
 fn hash_operand(m: &Module, e: ExprId, hasher: &mut FxHasher) {
     match m.exprs[e] {
         Expr::Tuple(fields) => {
@@ -140,7 +140,7 @@ fn same_node(m: &Module, a: ExprId, b: ExprId) -> bool {
 }
 
 impl Known {
-    /// Returns the node seen first among those that are equal to this one; itself when it is new.
+    /// Returns the first of the nodes that are equal to this one; the node itself if it is new.
     fn first(&mut self, m: &Module, e: ExprId) -> ExprId {
         let Some(hash) = hash_node(m, e) else {
             return e;

@@ -1,6 +1,6 @@
-//! `fast-math`: replaces operators by their faster, less precise form where there is one.
+//! `fast-math`: replaces operators by their faster, less precise forms.
 //!
-//! The entries of the operators name them ([`relax_ops::Hooks::fast_form`]).
+//! The entries of the operators name these ([`relax_ops::Hooks::fast_form`]).
 
 use relax_base::Diagnostics;
 use relax_ir::Expr;

@@ -1,7 +1,7 @@
-//! `fold-constant`: calls of operators on constants become their values.
+//! `fold-constant`: evaluates calls of operators on constants.
 //!
-//! The value is that of the operator's computation, as the reference evaluator finds it. Calls
-//! without arguments (`zeros`) stay: their values would only take space.
+//! The value is computed as by the reference evaluator. Calls without arguments (`zeros`) are kept:
+//! their values would only take space.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, IdMap, Memo, Type, VarId};
@@ -46,7 +46,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Folds a body. `before` is asked first what takes the place of a node over folded parts.
+/// Folds a body. `before` may first return a replacement for a node over folded operands.
 pub(super) fn fold(
     edit: &mut Edit<'_>,
     body: ExprId,
@@ -58,7 +58,7 @@ pub(super) fn fold(
         Expr::Func(f) => !is_primitive(&edit.m.funcs[f]),
         _ => true,
     });
-    // The last variable that is bound to each value, and the one before a variable.
+    // The last variable bound to each value, and for each variable the previous one.
     let (mut last, mut before_it) = (IdMap::<ExprId, VarId>::new(), IdMap::<VarId, VarId>::new());
     for &e in &order {
         if let Expr::Let { var, value, .. } = edit.m.exprs[e]
@@ -134,7 +134,7 @@ fn step(edit: &mut Edit<'_>, old: ExprId, node: ExprId, most: u64, folded: &mut 
     }
 }
 
-/// The constants that an argument consists of: one, or the fields of a tuple of them.
+/// Returns the constants that an argument consists of: one, or the fields of a tuple.
 fn constants(edit: &Edit<'_>, arg: ExprId) -> Option<Vec<Tensor>> {
     let (mut out, mut stack) = (Vec::new(), vec![arg]);
     while let Some(e) = stack.pop() {
@@ -147,8 +147,9 @@ fn constants(edit: &Edit<'_>, arg: ExprId) -> Option<Vec<Tensor>> {
     Some(out)
 }
 
-/// The value of a typed call of a pure operator on constants: a constant, or a tuple of them.
-/// `None` where it is not known now, takes more than `most` bytes, or its computation fails.
+/// Returns the value of a typed call of a pure operator on constants: a constant, or a tuple of
+/// them. `None` if it is not known statically, takes more than `most` bytes, or its computation
+/// fails.
 pub(super) fn computed(
     edit: &mut Edit<'_>,
     old: ExprId,
@@ -161,7 +162,7 @@ pub(super) fn computed(
     }
     let span = edit.m.span(old);
     if let Some(ask) = def.hooks.of_shape {
-        // The answer depends on the operand's type alone.
+        // The result depends on the operand's type alone.
         let Expr::Call { args, .. } = edit.m.exprs[old] else {
             return None;
         };
@@ -171,7 +172,7 @@ pub(super) fn computed(
         let dtype = match dtype {
             Some(AttrValue::DType(d)) if *d != DType::VOID => *d,
             Some(AttrValue::Str(s)) => s.parse().ok()?,
-            // As the operators' relations have it.
+            // The default in the operators' relations.
             _ => DType::I32,
         };
         return Some(edit.constant(ask(&extents, dtype), span));
@@ -216,7 +217,7 @@ pub(super) fn computed(
     };
     let program = request.program(|_| ()).ok()?.program;
     let values = relax_loops::execute_for(&program, &inputs, known.then_some(&shapes[..])).ok()?;
-    // The nested tuples of the type around the values, in order.
+    // Rebuilds the nested tuples of the type from the values, in order.
     rebuild(edit, ty, values, span)
 }
 

@@ -1,7 +1,7 @@
-//! `fold-explicit-padding`: zeros that `nn.pad` puts around data become padding of the convolution
-//! or average pooling that reads them, whose kernels need no padded copy of the data.
+//! `fold-explicit-padding`: folds the zeros that `nn.pad` puts around data into the padding of the
+//! convolution or average pooling that reads them, whose kernels need no padded copy of the data.
 //!
-//! Padding that the reader cannot do itself is left alone: other values, other modes, batches or
+//! Padding that the reader cannot represent is left alone: other values, other modes, batches or
 //! channels that grow, and averages that do not count padding.
 
 use relax_base::Diagnostics;
@@ -83,7 +83,7 @@ fn folded(e: &mut Edit<'_>, f: &Found, layout: &str) -> Option<ExprId> {
     Some(e.recall(&reader, &args, attrs, span))
 }
 
-/// Widths before and after, for each spatial axis.
+/// The padding before and after, for each spatial axis.
 type Widths = Vec<(i64, i64)>;
 
 /// Returns a reader's own padding, before and after on each spatial axis, and the positions of

@@ -1,8 +1,9 @@
-//! `fuse-ops`: groups of operators become functions marked `Primitive=1`, each one kernel.
+//! `fuse-ops`: groups operators into functions marked `Primitive=1`, each of which becomes one
+//! kernel.
 //!
-//! TVM's algorithm: a node joins its immediate post-dominator when the kinds of operators on all
-//! paths between the two allow it, first convolutions and the like with the element-wise operators
-//! that follow, then injective operators, then the operands of tuples.
+//! TVM's algorithm: a node joins its immediate post-dominator if the kinds of operators on all
+//! paths between the two allow it; first convolutions and similar operators with the element-wise
+//! operators that follow, then injective operators, then the operands of tuples.
 
 mod extents;
 pub(super) mod groups;
@@ -61,8 +62,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         });
         let mut graph = graph(m, &typing, &order, body);
         let mut groups = Groups::new(&graph, level > 0, most as usize);
-        // Each iteration ends groups at nodes that were inside of one: there are fewer the next
-        // time.
+        // Each iteration ends groups at nodes that were inside a group, so there are fewer in the
+        // next.
         loop {
             let hidden = extents::hidden(m, &typing, &order, &graph, &mut groups);
             if hidden.is_empty() {
@@ -113,7 +114,7 @@ fn is_tensor(m: &Module, ty: TypeId) -> bool {
     matches!(m.types[ty], Type::Tensor(_))
 }
 
-/// Who uses whom, and how.
+/// Builds the graph of uses with their fusion kinds.
 fn graph(m: &Module, typing: &Typing, order: &[ExprId], body: ExprId) -> Graph {
     let mut graph = Graph::new(order);
     graph.leave(body);

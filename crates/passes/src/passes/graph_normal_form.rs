@@ -23,8 +23,8 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
         default: "true",
         doc: "also values that only a function inside uses: it then computes them at every call",
     }],
-    // Not idempotent: over edges, inference may derive what an annotation said, and its `let` is
-    // removed in the next run.
+    // Not idempotent: without the `let`, inference may derive what an annotation stated, so that
+    // the next run removes that `let` too.
     contract: Contract::TYPED
         .gives(&[Form::GraphNormal])
         .asks(&[Analysis::Effects])
@@ -69,8 +69,8 @@ fn polymorphic(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
     found
 }
 
-/// Returns the variables whose annotation says more than is known about their values: the `let` is
-/// where that is checked.
+/// Returns the variables whose annotation is more precise than the types of their values: the `let`
+/// is where that is checked.
 fn narrowed(m: &Module, typing: &Typing, body: ExprId) -> FxHashSet<VarId> {
     let mut found = FxHashSet::default();
     for e in m.post_order([body]) {

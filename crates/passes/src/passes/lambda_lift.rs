@@ -139,7 +139,7 @@ impl Lifter<'_> {
         let free = m.free_vars(new);
         let uses = free.iter().chain(&name).map(|v| self.typing.vars[*v]);
         let own = std::iter::once(self.typing.funcs[old_func]);
-        // What another pass or an error left untyped stays so.
+        // Expressions that another pass or an error left untyped stay so.
         let mut said = (uses.chain(own)).filter(|t| m.types[*t] != Type::Error);
         if !said.all(|t| nameable.annotation(m, t).is_some() && !constrained(m, t)) {
             return new;

@@ -1,13 +1,13 @@
-//! `legalize`: operators and fused groups become tensor programs, called by `call_tir`.
+//! `legalize`: replaces operators and fused groups by tensor programs, called by `call_tir`.
 //!
-//! Each call of an operator whose result has extents that are known before it runs (constants, or
+//! Each call of an operator whose result extents are known before it runs (constants, or
 //! expressions over dimensions in scope) becomes a `call_tir` of the program that the operator's
-//! entry builds; equal calls share a program. What is left alone keeps its meaning: operators whose
-//! extents depend on data allocate their results themselves, as the RFC has it, and so do those
-//! whose program is no loop nest of the text.
+//! entry builds; equal calls share a program. Other operators are left alone: those whose extents
+//! depend on data allocate their results themselves, as the RFC specifies, and some programs are
+//! not expressible as loop nests of the text.
 //!
-//! Native code is generated from the same programs whether this pass ran or not: see "Lowering" in
-//! `ARCHITECTURE.md`.
+//! Native code is generated from the same programs whether this pass has run or not: see "Lowering"
+//! in `ARCHITECTURE.md`.
 
 use std::sync::Arc;
 
@@ -78,7 +78,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             continue;
         }
         let scope = dims_in_scope(m, &typing, func, body);
-        // What stands inside a fused group is one program with it.
+        // A fused group is lowered to one program as a whole.
         let order = outside_primitives(m, body);
         let mut memo = Memo::default();
         for old in order {
@@ -97,25 +97,25 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The constants that a program was made for, by argument, and the program.
+/// The constants that a program was built for, by argument, and the program.
 type Known = (Vec<Option<Tensor>>, GlobalId);
 
 struct Legalizer<'t> {
     typing: &'t Typing,
     limit: usize,
-    /// The operators that are asked for; empty for all.
+    /// The operators to legalize; empty for all.
     only: FxHashSet<OpId>,
     /// The operator, as an expression.
     call_tir: ExprId,
     names: FxHashSet<Symbol>,
-    /// Programs of operators, by everything that they depend on.
+    /// Programs of operators, by a key of everything that they depend on.
     known: FxHashMap<String, Vec<Known>>,
     fused: FxHashMap<FuncId, Option<GlobalId>>,
     count: u64,
 }
 
 impl Legalizer<'_> {
-    /// Returns what takes the place of a call, `new` over rewritten arguments; `None` to leave it.
+    /// Returns the replacement of a call, given `new` over rewritten arguments; `None` to leave it.
     fn call(
         &mut self,
         m: &mut Module,
@@ -178,13 +178,13 @@ impl Legalizer<'_> {
         self.typing.type_of(m, e)
     }
 
-    /// The program of an operator's call.
+    /// Returns the program of an operator's call.
     fn operator(&mut self, m: &mut Module, at: ExprId) -> Option<GlobalId> {
         let call = Call::find(m, self.typing, at, self.limit)?;
         if matches!(call.op, Operator::BuiltIn(def) if !def.hooks.computable()) {
             return None;
         }
-        // What cannot be a program here is said where code is generated.
+        // If no program can be built, code generation reports the reason.
         let made = call.program().ok()?;
         let (key, name) = (call.key(), call.op.name().to_owned());
         let values = if made.by_value {
@@ -202,7 +202,7 @@ impl Legalizer<'_> {
         Some(g)
     }
 
-    /// The program of a fused group.
+    /// Returns the program of a fused group.
     fn group(&mut self, m: &mut Module, f: FuncId) -> Option<GlobalId> {
         if let Some(known) = self.fused.get(&f) {
             return *known;
@@ -214,10 +214,10 @@ impl Legalizer<'_> {
         global
     }
 
-    /// A new tensor program of the module.
+    /// Adds a tensor program to the module.
     fn define(&mut self, m: &mut Module, wish: String, mut program: Program) -> Option<GlobalId> {
         open_outputs(&mut program);
-        // A computation may not be made for the call's element types (the bits of a float, say).
+        // A computation may be invalid for the call's element types (the bits of a float, say).
         if !printable(&program) || !relax_loops::verify(&program).problems.is_empty() {
             return None;
         }
@@ -231,7 +231,7 @@ impl Legalizer<'_> {
             k += 1;
             name = Symbol::new(&format!("tir_{clean}{k}"));
         }
-        // The name by which profiles and run-time errors know it.
+        // Profiles and run-time errors use this name.
         program.name = name;
         let span = program.span;
         Some(m.globals.push(Global {
@@ -243,8 +243,8 @@ impl Legalizer<'_> {
     }
 }
 
-/// Extents of outputs that take a choice to compute (of two operands that broadcast, say) become
-/// dimensions of their own: the caller allocates the outputs and says how large they are.
+/// Makes extents of outputs that are not plain arithmetic (of two operands that broadcast, say)
+/// separate dimensions: the caller allocates the outputs and so determines their extents.
 fn open_outputs(program: &mut Program) {
     for o in program.outputs.clone() {
         let mut shape = program.bufs[o].shape.clone();
@@ -260,7 +260,7 @@ fn open_outputs(program: &mut Program) {
     }
 }
 
-/// Returns whether each dimension is an extent of an input or output. A group may have others
+/// Returns whether each dimension is an extent of an input or output. A group may have others,
 /// between its stages.
 fn bound(program: &Program) -> bool {
     let mut known: FxHashSet<relax_loops::Var> = FxHashSet::default();
@@ -288,12 +288,12 @@ fn plain(extent: &relax_loops::Ex) -> bool {
     plain
 }
 
-/// Returns whether the text can say the program: extents are arithmetic on dimensions.
+/// Returns whether the program can be printed as text: extents are arithmetic on dimensions.
 fn printable(program: &Program) -> bool {
     program.bufs.values().all(|b| b.shape.iter().all(plain))
 }
 
-/// Extents and element type of each tensor of a type: a tensor, or a tuple of tensors.
+/// Returns the extents and element type of each tensor of a type: a tensor, or a tuple of tensors.
 fn extents(
     m: &Module,
     ty: TypeId,
@@ -316,7 +316,7 @@ fn extents(
     all.iter().map(one).collect()
 }
 
-/// The tensors of a value, tuples taken apart.
+/// Collects the tensors of a value, with tuples flattened.
 fn fields(m: &mut Module, ty: TypeId, value: ExprId, out: &mut Vec<ExprId>) {
     let mut work = vec![(ty, value)];
     while let Some((ty, value)) = work.pop() {

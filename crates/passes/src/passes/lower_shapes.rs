@@ -67,7 +67,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Makes a function match its parameters against their types before its body.
+/// Inserts matches of a function's parameters against their types before its body.
 fn check_params(m: &mut Module, typing: &relax_infer::Typing, global: relax_ir::GlobalId) -> u64 {
     let func = m.global_func(global).expect("it has a body");
     let function = m.funcs[func].clone();

@@ -1,5 +1,5 @@
-//! `merge-composite`: groups of operators that an external library provides as one become one
-//! function, marked `Composite="name"`.
+//! `merge-composite`: merges groups of operators that an external library provides as one into
+//! functions marked `Composite="name"`.
 //!
 //! The groups are declared by patterns ([`crate::declared`]). From the result of a function to its
 //! parameters, the first pattern that matches claims its nodes, unless an inner node is used
@@ -54,7 +54,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Returns which pattern claims which nodes, by the last node of each match.
+/// Returns the nodes claimed by each pattern, by the last node of each match.
 fn choose(
     edit: &Edit<'_>,
     body: ExprId,
@@ -136,7 +136,7 @@ fn merged(edit: &mut Edit<'_>, pattern: &Declared, old: ExprId, new: ExprId) -> 
         params.push(var);
         memo.insert(arg, reference);
     }
-    // Parts come first: the pattern's nodes are in this order.
+    // Operands come first: the pattern's nodes are in this order.
     for node in pattern.inside(&is) {
         let copy = edit
             .m

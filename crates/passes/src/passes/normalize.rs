@@ -1,8 +1,8 @@
-//! `normalize`: Relax's form. Each operation has a binding of its own, in order of evaluation, and
-//! runs of pure ones stand in dataflow blocks.
+//! `normalize`: converts to Relax's form. Each operation has a separate binding, in order of
+//! evaluation, and runs of pure ones are in dataflow blocks.
 //!
-//! Blocks that the program wrote are opened first, so that neighbours become one. What a block may
-//! not hold stays between blocks: control flow, closures, effects, checks at run time.
+//! Existing blocks are opened first, so that adjacent ones are merged. Constructs that a block must
+//! not contain stay between blocks: control flow, closures, effects, run-time checks.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -28,13 +28,13 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 /// Binds each operation to a variable, in order of evaluation, with dataflow blocks opened.
-/// Constants, shapes and tuples that are used once stay where they are used. Variables from the
-/// returned one on are new.
+/// Constants, shapes and tuples with a single use are used in place. Variables from the returned
+/// one on are new.
 pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
     let m = &mut *cx.module;
     m.rewrite_globals(|m, new, _| opened_block(m, new));
     share_constants(m);
-    // Variables from here on are ours to name.
+    // Variables from here on are new and can be renamed.
     let fresh = m.vars.next_id();
     for (global, body) in m.global_bodies() {
         let func = m.global_func(global).expect("it has a body");
@@ -42,8 +42,8 @@ pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
             continue;
         }
         let uses = m.use_counts([body]);
-        // What Relax takes as it is; and a kernel without annotations, whose types only its call
-        // says.
+        // Expressions that Relax accepts in place, and kernels without annotations, whose types
+        // only their calls determine.
         let (mut plain, order) = (IdSet::new(), m.post_order([body]));
         let mut called = IdSet::new();
         for &e in &order {
@@ -74,12 +74,12 @@ pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
     fresh
 }
 
-/// Brings all functions to Relax's form.
+/// Converts all functions to Relax's form.
 pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let fresh = bind_operations(cx);
     let all = cx.bodies_with_purity()?;
     let typing = cx.typing()?;
-    // By name: functions get new bodies one after the other.
+    // Recorded by global, since functions get new bodies one after the other.
     let m = &*cx.module;
     let effects = |g: &GlobalId| m.global_func(*g).is_some_and(|f| !typing.pure[f]);
     let effectful: FxHashSet<GlobalId> = m.globals.ids().filter(effects).collect();
@@ -102,8 +102,8 @@ pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Without bindings of variables of ours to what can stand where they are used: variables,
-/// constants, tuples that are used once.
+/// Removes bindings of new variables to expressions that can be used in place: variables,
+/// constants, tuples with a single use.
 fn without_copies(m: &mut Module, body: ExprId, fresh: VarId) -> ExprId {
     let order = m.post_order([body]);
     let mut uses: FxHashMap<VarId, usize> = FxHashMap::default();
@@ -129,7 +129,7 @@ fn without_copies(m: &mut Module, body: ExprId, fresh: VarId) -> ExprId {
     let mut memo = Memo::default();
     for e in order {
         let new = match m.exprs[e] {
-            // Values come before what follows them.
+            // Values come before their continuations.
             Expr::Var(v) if values.contains_key(&v) => memo[&values[&v]],
             Expr::Let { var, body, .. } if values.contains_key(&var) => memo[&body],
             _ => m.map_children(e, |c| memo[&c]),
@@ -142,12 +142,12 @@ fn without_copies(m: &mut Module, body: ExprId, fresh: VarId) -> ExprId {
 struct Grouper<'p> {
     purity: &'p Purity,
     typing: &'p Typing,
-    /// Functions that typing does not take for pure.
+    /// Functions that typing considers impure.
     effectful: &'p FxHashSet<GlobalId>,
-    /// What `let`s bind to closures.
+    /// The closures that `let`s bind.
     closures: FxHashMap<VarId, FuncId>,
     fresh: VarId,
-    /// How many nodes refer to a variable.
+    /// The number of references to each variable.
     uses: FxHashMap<VarId, usize>,
     blocks: u64,
 }
@@ -170,7 +170,7 @@ impl Grouper<'_> {
         rewrite_chains(m, &order, |m, head, memo| self.chain(m, head, memo))
     }
 
-    /// Returns whether a binding may stand in a block, given what it binds.
+    /// Returns whether a binding may be in a block, given its value.
     fn pure(&self, m: &Module, value: ExprId) -> bool {
         let simple = matches!(
             m.exprs[value],
@@ -184,8 +184,8 @@ impl Grouper<'_> {
         simple && self.purity.eval(value) && !self.makes_cells(m, value)
     }
 
-    /// Returns whether a function is called that makes reference cells, if only for itself: it
-    /// could be dropped, but typing takes that for an effect.
+    /// Returns whether the value is a call of a function that creates reference cells, if only for
+    /// local use: it could be dropped, but typing considers this an effect.
     fn makes_cells(&self, m: &Module, value: ExprId) -> bool {
         let Expr::Call { callee, .. } = m.exprs[value] else {
             return false;
@@ -226,7 +226,7 @@ impl Grouper<'_> {
         body
     }
 
-    /// A run of pure bindings: a block, when anything is computed in it.
+    /// Creates a run of pure bindings: a block, if anything is computed in it.
     fn run(
         &mut self,
         m: &mut Module,
@@ -253,7 +253,7 @@ impl Grouper<'_> {
             .iter()
             .any(|b| matches!(m.exprs[b.1], Expr::Call { .. }));
         if outputs.is_empty() {
-            // Nothing uses what is computed; that is for another pass to see.
+            // The computed values are unused; removing them is left to another pass.
             outputs.extend(run.last().map(|b| b.0));
         }
         for &(var, _) in run {

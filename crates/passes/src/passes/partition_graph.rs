@@ -1,4 +1,4 @@
-//! `partition-graph`: moves what an external library computes out of the function.
+//! `partition-graph`: outlines what an external library computes.
 //!
 //! Functions that `merge-composite` created belong to the library that their name begins with
 //! (`lib` of `lib.conv_relu`). Adjacent calls of one library become one region, as long as nothing
@@ -85,7 +85,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 struct Cut<'c, 'm> {
     edit: &'c mut Edit<'m>,
     regions: &'c Regions,
-    /// The function that is partitioned.
+    /// The function being partitioned.
     within: Symbol,
     packed: bool,
     warnings: &'c mut Diagnostics,
@@ -158,7 +158,7 @@ impl Cut<'_, '_> {
         let span = self.edit.m.span(region.members[0]);
         let (mut memo, mut params, mut args) = (Memo::default(), Vec::new(), Vec::new());
         for &input in &region.inputs {
-            // Constants belong to a function, but are operands of a library's own.
+            // Constants are kept inside a function, but are operands of a library's own.
             if !self.packed && matches!(self.edit.m.exprs[input], Expr::Const(_)) {
                 memo.insert(input, input);
                 continue;
@@ -264,7 +264,7 @@ impl Cut<'_, '_> {
         Symbol::from(text.as_str())
     }
 
-    /// `call_dps_packed("name", (args,), shapes, dtype)`.
+    /// Creates a `call_dps_packed("name", (args,), shapes, dtype)`.
     fn packed_call(
         &mut self,
         name: Symbol,

@@ -1,8 +1,8 @@
-//! `promote-halves`: computes operators that accumulate in float32 anyway by the float32 kernels.
+//! `promote-halves`: computes operators that accumulate in float32 by the float32 kernels.
 //!
-//! Convolutions of float16 and bfloat16 sum in float32 and round at the end, as their entries say.
-//! Casting the operands and casting the result back is equivalent, so that the convolution kernels
-//! can compute it, and constant weights are cast once.
+//! Convolutions of float16 and bfloat16 sum in float32 and round at the end, as their entries
+//! specify. Casting the operands and casting the result back is equivalent, so that the convolution
+//! kernels can compute it, and constant weights are cast only once.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};

@@ -1,10 +1,10 @@
-//! `relay-to-relax`: a Relay program as Relax writes it.
+//! `relay-to-relax`: converts a Relay program to Relax's form.
 //!
-//! Unknown extents (`?`) of parameters become dimension variables, so that the checker follows them
-//! through the program, and functions come to Relax's form (see `normalize`). Operators are the
-//! same in both dialects here. Functions over any element type or rank, of which Relax has none,
-//! are copied for the types that they are called with, as `specialize` does. What Relax has no word
-//! for (references, data types, closures) stays.
+//! Unknown extents (`?`) of parameters become dimension variables, so that type inference tracks
+//! them through the program, and functions are normalized (see `normalize`). Operators are the same
+//! in both dialects here. Functions over any element type or rank, which Relax does not have, are
+//! copied for the types that they are called with, as by `specialize`. Constructs without an
+//! equivalent in Relax (references, data types, closures) are kept.
 
 use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_infer::infer;
@@ -54,7 +54,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     normalize(cx)
 }
 
-/// Gives names to the unknown extents of the parameters of global functions; how many.
+/// Names the unknown extents of the parameters of global functions; returns how many.
 fn name_unknowns(m: &mut Module) -> u64 {
     let mut count = 0;
     let globals: Vec<(GlobalId, FuncId)> = (m.globals.iter())
@@ -79,7 +79,7 @@ fn name_unknowns(m: &mut Module) -> u64 {
         }
         count += made.len() as u64;
         function.dims.extend(made);
-        // The declared result speaks of unknown extents; what is inferred says more.
+        // The declared result mentions unknown extents; the inferred one is more precise.
         function.ret = function.ret.filter(|&t| !mentions_unknown(m, t));
         m.set_global_func(global, function);
     }
@@ -99,10 +99,10 @@ fn mentions_unknown(m: &Module, ty: TypeId) -> bool {
     false
 }
 
-/// The type of a parameter with names for its unknown extents: of a tensor, or of a tuple's
-/// tensors.
+/// Returns the type of a parameter with names for its unknown extents: those of a tensor, or of a
+/// tuple's tensors.
 fn named(m: &mut Module, ty: TypeId, taken: &[DimVar], made: &mut Vec<DimVar>) -> TypeId {
-    // Tuples of tuples stay as they are: a parameter of such a type is rare.
+    // Nested tuples are left unchanged: parameters of such types are rare.
     match m.types[ty].clone() {
         Type::Tensor(t) => tensor(m, ty, &t, taken, made),
         Type::Tuple(fields) => {

@@ -1,8 +1,8 @@
 //! `schedule`: rewrites the loops of tensor programs.
 //!
-//! Without `steps` every program gets the automatic schedule: outermost independent loops in
+//! Without `steps`, every program gets the automatic schedule: outermost independent loops in
 //! parallel, innermost ones vectorised. With steps, those are applied in order; steps that could
-//! change a value are refused.
+//! change a value are rejected.
 
 use std::sync::Arc;
 

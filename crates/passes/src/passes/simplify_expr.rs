@@ -1,9 +1,9 @@
-//! `simplify-expr`: algebra on neighbouring operators.
+//! `simplify-expr`: algebraic simplification of adjacent operators.
 //!
 //! The rules are TVM's. Where one of them would change a value beyond rounding, ours is stricter:
-//! casts are merged only when the first loses nothing, constants only when their combination stays
-//! finite, and the scale under an `argmax` must be positive. The one exception is TVM's too:
-//! `x + 0` is `x`, though the sum of `-0.0` and `0.0` is `0.0`.
+//! casts are merged only if the first is lossless, constants only if their combination stays
+//! finite, and the scale under an `argmax` must be positive. The one exception is also TVM's: `x +
+//! 0` is `x`, though the sum of `-0.0` and `0.0` is `0.0`.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, ExprId};
@@ -194,7 +194,7 @@ fn reciprocal_root(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     Some(e.call("multiply", &[f.get(0), root], &[], span))
 }
 
-/// `x + 0`, `x - 0`, `x * 1`, `x / 1`, when the other operand does not broadcast `x`.
+/// Simplifies `x + 0`, `x - 0`, `x * 1`, `x / 1`, if the other operand does not broadcast `x`.
 fn neutral(e: &mut Edit<'_>, f: &Found, number: f64) -> Option<ExprId> {
     if let Some(value) = f.maybe(2)
         && e.scalar(value) != Some(number)
@@ -240,7 +240,7 @@ fn permutation(e: &Edit<'_>, call: ExprId, rank: usize) -> Option<Vec<usize>> {
     }
 }
 
-/// The layouts of a `layout_transform`.
+/// Returns the layouts of a `layout_transform`.
 fn layouts(e: &Edit<'_>, call: &crate::edit::OpCall) -> Option<(String, String)> {
     let text = |name| e.attr(call, name).as_str().map(str::to_owned);
     Some((text("src_layout")?, text("dst_layout")?))
@@ -267,7 +267,7 @@ fn move_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
             span,
         ));
     }
-    // One of them splits or joins axes: the other is absorbed into its layout.
+    // One of them splits or joins axes: the other is folded into its layout.
     let (first, second) = (e.op_call(inner)?, e.op_call(outer)?);
     let names = |text: &str| -> Option<Vec<char>> {
         // Letters without factors, so that axes are characters.
@@ -353,8 +353,8 @@ fn cast_twice(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     ))
 }
 
-/// A filled tensor under a broadcasting operator, next to an operand that has the result's type
-/// already: its value suffices.
+/// Replaces a filled tensor under a broadcasting operator, next to an operand that already has the
+/// result's type, by a scalar.
 fn fill_as_scalar(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (call, data, span) = (f.call(e), f.get(0), e.m.span(f.root));
     if !e.same_type(data, f.root) {
@@ -392,7 +392,7 @@ fn combined(e: &mut Edit<'_>, name: &str, a: ExprId, b: ExprId) -> Option<Tensor
     finite.then_some(value)
 }
 
-/// `(x + c1) * c2` as `x * c2 + c1 * c2`: the form into which scales can be folded.
+/// Rewrites `(x + c1) * c2` as `x * c2 + c1 * c2`: the form into which scales can be folded.
 fn product_of_sum(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (data, c1, c2) = (f.get(0), f.get(1), f.get(2));
     if e.constant_value(data).is_some() {
@@ -405,7 +405,7 @@ fn product_of_sum(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     Some(e.call("add", &[product, value], &[], span))
 }
 
-/// `(x + c1) + c2` as `x + (c1 + c2)`, and the same for products.
+/// Rewrites `(x + c1) + c2` as `x + (c1 + c2)`, and the same for products.
 fn constants_together(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (data, c1, c2) = (f.get(0), f.get(1), f.get(2));
     if e.constant_value(data).is_some() {
@@ -417,7 +417,7 @@ fn constants_together(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     Some(e.call(name, &[data, value], &[], span))
 }
 
-/// Dequantisation preserves the order of the integers when the scale is positive.
+/// Removes a dequantisation, which preserves the order of the integers if the scale is positive.
 fn order_of_quantised(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let scale = e.scalar(f.get(1))?;
     // Wider integers may become equal as floats.
@@ -442,7 +442,8 @@ fn clips_to(e: &Edit<'_>, clip: ExprId, dtype: DType) -> bool {
     bound("a_min") == Some(least as f64) && bound("a_max") == Some(most as f64)
 }
 
-/// `cast(cast(clip(x, least, most), narrow), wide)` is the clipped value, when it was an integer.
+/// Simplifies `cast(cast(clip(x, least, most), narrow), wide)` to the clipped value, if that was an
+/// integer.
 fn cast_of_clipped(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let (clip, narrow) = (f.get(1), e.dtype(f.get(2))?);
     let same = e.dtype(clip)? == e.dtype(f.root)?;
@@ -450,7 +451,7 @@ fn cast_of_clipped(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     (same && integral && narrow.bits < 32 && clips_to(e, clip, narrow)).then_some(clip)
 }
 
-/// Clipping a value to the range of its own type is the identity.
+/// Removes a clip to the range of the value's own type.
 fn clip_of_cast(e: &mut Edit<'_>, f: &Found) -> Option<ExprId> {
     let dtype = e.dtype(f.get(1))?;
     (dtype.bits < 32 && clips_to(e, f.root, dtype)).then(|| f.get(1))

@@ -63,7 +63,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The parameters of global functions that have the names.
+/// Returns the parameters of global functions with these names.
 fn chosen(edit: &Edit<'_>, names: &FxHashSet<String>) -> FxHashSet<VarId> {
     let m = &*edit.m;
     let mut out = FxHashSet::default();

@@ -1,7 +1,7 @@
-//! `simplify-inference`: replaces training layers by what they compute at inference.
+//! `simplify-inference`: replaces training layers by their inference forms.
 //!
 //! The replacement is in the operators' entries ([`relax_ops::Hooks::inference`]). Operators with
-//! several results are replaced where their first is projected.
+//! several results are replaced where the first is projected.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, Type};

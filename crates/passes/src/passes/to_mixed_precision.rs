@@ -1,9 +1,9 @@
-//! `to-mixed-precision`: converts to a narrower float where it pays.
+//! `to-mixed-precision`: converts to a narrower float type where beneficial.
 //!
 //! Each operator declares its precision ([`Precision`]): always narrow, always `float32`, or that
-//! of its operands, which is narrow when all float operands are narrow already, or are variables
-//! and constants, which are cast. Casts are shared. Parameters of functions keep their types;
-//! results follow.
+//! of its operands, which is narrow if all float operands are narrow already, or are variables and
+//! constants, which are cast. Casts are shared. Parameters of functions keep their types; result
+//! types are updated.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -76,7 +76,7 @@ struct Converter<'a> {
     leaves: FxHashMap<Leaf, ExprId>,
     /// New variables of `let`s.
     vars: FxHashMap<VarId, ExprId>,
-    /// Function literals that are only called, where they stand.
+    /// Function literals that are only called in place.
     in_place: FxHashSet<ExprId>,
     count: u64,
 }
@@ -152,7 +152,7 @@ impl<'a> Converter<'a> {
                 part += 1;
             });
         }
-        // Values come before what follows them: the new variable is available for the body of its
+        // Values come before their continuations: the new variable is available for the body of its
         // `let`.
         let mut lets: FxHashMap<ExprId, Vec<VarId>> = FxHashMap::default();
         for &e in &order {
@@ -311,7 +311,7 @@ impl<'a> Converter<'a> {
         if self.edit.typed(e) {
             return e;
         }
-        // Some operand has to keep its element type (a scale of the quantised operators, say).
+        // Some operands must keep their element type (a scale of the quantised operators, say).
         let kept: Vec<ExprId> = (args.iter().zip(&call.args))
             .map(|(&new, &old)| self.cast_to(new, self.edit.ty(old)))
             .collect();

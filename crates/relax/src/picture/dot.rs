@@ -16,7 +16,7 @@ fn quoted(text: &str) -> String {
     out + "\""
 }
 
-/// Returns the lines of a node's label: what it is, its attributes, its type.
+/// Returns the lines of a node's label: its name, its attributes, its type.
 pub(super) fn lines(node: &Node) -> Vec<&str> {
     let all = [&node.label, &node.detail, &node.ty];
     all.into_iter()

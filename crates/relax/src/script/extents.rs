@@ -275,7 +275,7 @@ impl Round<'_> {
         body
     }
 
-    /// A tensor's type with names for its unknown extents.
+    /// Returns a tensor's type with names for its unknown extents.
     fn named_type(&mut self, m: &mut Module, ty: TypeId) -> TypeId {
         let Some(t) = m.types.as_tensor(ty).cloned() else {
             return ty;
@@ -292,7 +292,8 @@ impl Round<'_> {
         }))
     }
 
-    /// An operator's call as a program that measures and one that writes.
+    /// Splits an operator's call into a program that computes the extents and one that writes the
+    /// result.
     fn sized(
         &mut self,
         m: &mut Module,
@@ -419,7 +420,7 @@ impl Build<'_> {
         e
     }
 
-    /// The tensors of arguments, tuples taken apart, as a tuple.
+    /// Returns the tensors of arguments as a tuple, with tuples flattened.
     fn tensors(&mut self, args: &[ExprId], types: &[TypeId]) -> ExprId {
         let mut open: Vec<(ExprId, TypeId)> = args
             .iter()

@@ -15,7 +15,7 @@ use super::places::{called, outside, type_of};
 /// The cells of a heap, as far as they are known.
 type Cells = Vec<Option<Dim>>;
 
-/// What is known about values derived from heaps.
+/// Facts about values derived from heaps.
 #[derive(Default)]
 pub(super) struct Heaps {
     cells: FxHashMap<VarId, Cells>,

@@ -12,8 +12,8 @@ use relax_base::Span;
 
 use super::places::{attr, called, op, outside, type_of};
 
-/// Returns the variables bound to shapes that are made from tensors. What is cast from them loses
-/// its annotation.
+/// Returns the variables bound to shapes that are made from tensors. Variables cast from them lose
+/// their annotations.
 pub(super) fn measured(m: &mut Module) -> FxHashSet<VarId> {
     let mut bindings = Vec::new();
     for (_, body) in m.global_bodies() {

@@ -5,13 +5,13 @@ use relax_base::Span;
 /// A recognised format or language.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Foreign {
-    /// What it is, with its article.
+    /// A description, with its article.
     pub(crate) what: &'static str,
-    /// What to do; may be empty.
+    /// The advice to the user; may be empty.
     pub(crate) advice: &'static str,
 }
 
-/// A signature: its offset and bytes, what the file is, and what to do.
+/// A signature: its offset and bytes, the description of the file, and the advice.
 type Bytes = (usize, &'static [u8], &'static str, &'static str);
 
 const UNPACK: &str = "unpack it first";
@@ -130,7 +130,7 @@ fn is_onnx(bytes: &[u8]) -> bool {
     }
 }
 
-/// A line prefix of a text in another language, what the text is, and what to do.
+/// A line prefix of a text in another language, the description of the text, and the advice.
 type Line = (&'static str, &'static str, &'static str);
 
 const TVMSCRIPT: &str = "TVMScript";

@@ -109,7 +109,7 @@ pub(super) struct State {
     blocks: Vec<Vec<ast::StmtId>>,
     /// Free variables that are named but not declared yet.
     free: FxHashMap<VarId, ast::BinderId>,
-    /// What to forget at the end of a function.
+    /// Expressions whose state is cleared at the end of a function.
     seen: Vec<ExprId>,
     /// Patterns of unfinished clauses.
     pats: FxHashMap<(ExprId, usize), ast::PatId>,

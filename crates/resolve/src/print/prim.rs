@@ -62,7 +62,7 @@ impl<'p> ProgramNames<'p> {
 /// The context of an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
-    /// What determines the type of a number without a suffix.
+    /// The source of the type of a number without a suffix.
     number: Number,
     /// Whether it is inside index brackets with only arithmetic around it: `//` is a division
     /// there, and starts a comment elsewhere.

@@ -1,16 +1,16 @@
-//! Creating nodes, for the parser's actions and for printing a module.
+//! Creation of nodes, for the parser's actions and for printing modules.
 
 use relax_base::{Span, Symbol};
 
 use super::*;
 
 impl Ast {
-    /// An empty tree.
+    /// Returns an empty tree.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Releases the capacity that is reserved for more nodes.
+    /// Releases the capacity reserved for more nodes.
     pub fn shrink(&mut self) {
         self.exprs.shrink();
         self.types.shrink();
@@ -20,7 +20,7 @@ impl Ast {
         self.pool.shrink_to_fit();
     }
 
-    /// The ids of a list.
+    /// Returns the ids of a list.
     pub fn list<I: ListItem>(
         &self,
         list: List<I>,
@@ -31,7 +31,7 @@ impl Ast {
             .map(|&raw| I::from_index(raw as usize))
     }
 
-    /// The `i`-th id of a list.
+    /// Returns the `i`-th id of a list.
     pub fn nth<I: ListItem>(&self, list: List<I>, i: usize) -> Option<I> {
         (i < list.len()).then(|| I::from_index(self.pool[list.start as usize + i] as usize))
     }

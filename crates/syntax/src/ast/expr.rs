@@ -6,7 +6,7 @@ use super::{
     AttrId, BinderId, ClauseId, ExprId, FnId, List, LoopId, PatId, StmtId, TypeId, TypeParamId,
 };
 
-/// An expression with its place.
+/// An expression and its source location.
 #[derive(Clone, Copy, Debug)]
 pub struct Expr {
     /// Its kind.
@@ -15,7 +15,7 @@ pub struct Expr {
     pub span: Span,
 }
 
-/// The index of an object that is written in place rather than referred to:
+/// The index of an object that is written inline rather than referred to:
 /// `VirtualDevice(device_type=1)`.
 pub const VERBATIM: u32 = u32::MAX;
 
@@ -23,7 +23,7 @@ pub const VERBATIM: u32 = u32::MAX;
 /// there).
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum ExprKind {
-    /// Something unreadable; an error has been reported.
+    /// Unreadable text; an error has been reported.
     Error,
     /// `%x`, the name without its sigil.
     Local(Symbol),
@@ -49,18 +49,18 @@ pub enum ExprKind {
     },
     /// `True`, `False`
     Bool(bool),
-    /// A string, escapes resolved.
+    /// A string, with escapes resolved.
     Str(Symbol),
     /// `meta[key][index]`
     Meta {
-        /// `relay.Constant`; the whole text of an object that is written in place.
+        /// `relay.Constant`, or the whole text of an inline object.
         key: Symbol,
-        /// The index in the section's list of that key; [`VERBATIM`] for an object in place.
+        /// The index in the section's list for that key; [`VERBATIM`] for an inline object.
         index: u32,
     },
     /// `(a, b)`, `(a,)`, `()`
     Tuple(List<ExprId>),
-    /// `(e)`, `((e))`: an expression, never itself in parentheses, and its number of pairs of
+    /// `(e)`, `((e))`: an expression that is not itself parenthesised, and the number of pairs of
     /// parentheses.
     Paren(ExprId, u32),
     /// `[a, b]`, in attributes.
@@ -98,7 +98,7 @@ pub enum ExprKind {
         cond: ExprId,
         /// A block.
         then: ExprId,
-        /// A block or an `if`; `None` where no `else` is written, which only tensor programs may.
+        /// A block or an `if`; `None` if there is no `else`, which only tensor programs may omit.
         otherwise: Option<ExprId>,
     },
     /// `match (e) { … }`, `match? (e) { … }`
@@ -110,8 +110,8 @@ pub enum ExprKind {
         /// False for `match?`.
         complete: bool,
     },
-    /// `{ stmts tail }`; without braces when `braces` is false (the inside of parentheses, the
-    /// right-hand side of a match clause, a whole file).
+    /// `{ stmts tail }`; without braces if `braces` is false (inside parentheses, the right-hand
+    /// side of a match clause, a whole file).
     Block {
         /// The statements.
         stmts: List<StmtId>,
@@ -184,7 +184,7 @@ pub enum NumSuffix {
 }
 
 impl NumSuffix {
-    /// Reads a suffix.
+    /// Parses a suffix.
     pub fn parse(text: &str) -> Option<NumSuffix> {
         Some(match text {
             "" => NumSuffix::None,
@@ -254,7 +254,7 @@ pub enum BinOp {
 }
 
 impl BinOp {
-    /// The operator as written.
+    /// Returns the operator's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             BinOp::Mul => "*",
@@ -289,11 +289,11 @@ impl BinOp {
 /// `key=value`
 #[derive(Clone, Copy, Debug)]
 pub struct Attr {
-    /// The key, dots included.
+    /// The key, including dots.
     pub key: Symbol,
     /// The value.
     pub value: ExprId,
-    /// The whole.
+    /// The location of the whole attribute.
     pub span: Span,
 }
 
@@ -310,7 +310,7 @@ pub struct Binder {
     pub attrs: List<AttrId>,
     /// The default value (parameters of `op` items).
     pub default: Option<ExprId>,
-    /// The place of the name.
+    /// The location of the name.
     pub span: Span,
 }
 
@@ -319,13 +319,13 @@ pub struct Binder {
 pub struct TypeParam {
     /// The name.
     pub name: Symbol,
-    /// The kind, where written.
+    /// The kind, if specified.
     pub kind: Option<Symbol>,
-    /// The whole.
+    /// The location of the whole parameter.
     pub span: Span,
 }
 
-/// The common part of `def @f` and `fn`.
+/// The common parts of `def @f` and `fn`.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
     /// Type parameters.
@@ -342,11 +342,12 @@ pub struct Function {
     pub relations: List<TypeId>,
     /// The body, a block in braces.
     pub body: ExprId,
-    /// From the keyword to the parameters' closing parenthesis or the result type.
+    /// The location from the keyword to the closing parenthesis of the parameters or to the result
+    /// type.
     pub header: Span,
 }
 
-/// A statement with its place.
+/// A statement and its source location.
 #[derive(Clone, Copy, Debug)]
 pub struct Stmt {
     /// Its kind.
@@ -358,7 +359,7 @@ pub struct Stmt {
 /// The forms of statements.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum StmtKind {
-    /// Something unreadable; an error has been reported.
+    /// Unreadable text; an error has been reported.
     Error,
     /// `let %x: T = e;`
     Let {
@@ -391,7 +392,7 @@ pub enum StmtKind {
     Output(List<ExprId>),
     /// `for %i, %j in grid(m, n) { … }`, the body a block in braces.
     For {
-        /// How the iterations are executed.
+        /// The execution mode of the iterations.
         kind: ForKind,
         /// The loop variables and extents.
         loops: List<LoopId>,
@@ -400,7 +401,7 @@ pub enum StmtKind {
     },
     /// `while (%low[] < %high[]) { … }`, the body a block in braces.
     While {
-        /// Evaluated before each iteration; the loop ends where it is false.
+        /// The condition, evaluated before each iteration; the loop ends when it is false.
         cond: ExprId,
         /// The body.
         body: ExprId,
@@ -418,8 +419,8 @@ pub enum StmtKind {
     Alloc(BinderId),
     /// `init { … }`, a block in braces.
     Init(ExprId),
-    /// `compute e` or `compute [%i, %j] => e` in an `op` item: without indices an expression over
-    /// whole tensors, with them the element at these indices.
+    /// `compute e` or `compute [%i, %j] => e` in an `op` item: an expression over whole tensors, or
+    /// the element at the given indices.
     Compute {
         /// Index variables; empty in the first form.
         indices: List<BinderId>,
@@ -428,10 +429,10 @@ pub enum StmtKind {
     },
 }
 
-/// How the iterations of a loop are executed.
+/// The execution mode of a loop's iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ForKind {
-    /// One after the other.
+    /// Sequential.
     Serial,
     /// `parallel for`
     Parallel,
@@ -441,7 +442,7 @@ pub enum ForKind {
     Unroll,
 }
 
-/// How a store updates the element.
+/// The ways in which a store updates the element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StoreOp {
     /// `=`
@@ -452,7 +453,7 @@ pub enum StoreOp {
     Mul,
 }
 
-/// `%i in n` of a loop header; the text has all names before all extents.
+/// `%i in n` of a loop header; in the text all names precede all extents.
 #[derive(Clone, Copy, Debug)]
 pub struct Loop {
     /// The loop variable.
@@ -466,15 +467,15 @@ pub struct Loop {
 pub struct Clause {
     /// The pattern.
     pub pat: PatId,
-    /// The result: a block, braced where braces are written.
+    /// The result: a block, with braces if the text has them.
     pub body: ExprId,
     /// Whether it is spelled `case P { e }`.
     pub case: bool,
-    /// The whole.
+    /// The location of the whole clause.
     pub span: Span,
 }
 
-/// A pattern with its place.
+/// A pattern and its source location.
 #[derive(Clone, Copy, Debug)]
 pub struct Pat {
     /// Its kind.
@@ -486,7 +487,7 @@ pub struct Pat {
 /// The forms of patterns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PatKind {
-    /// Something unreadable; an error has been reported.
+    /// Unreadable text; an error has been reported.
     Error,
     /// `_`
     Wildcard,

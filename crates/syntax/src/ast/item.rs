@@ -4,21 +4,21 @@ use relax_base::{Span, Symbol};
 
 use super::{BinderId, CtorId, ExprId, FnId, List, TypeId, TypeParamId};
 
-/// An item with its place.
+/// An item and its source location.
 #[derive(Clone, Copy, Debug)]
 pub struct Item {
     /// Its kind.
     pub kind: ItemKind,
     /// Its source location.
     pub span: Span,
-    /// The span of its name, or of the keyword where it has none.
+    /// The span of its name, or of its keyword if it has none.
     pub name_span: Span,
 }
 
 /// The forms of items.
 #[derive(Clone, Copy, Debug)]
 pub enum ItemKind {
-    /// Something unreadable; an error has been reported.
+    /// Unreadable text; an error has been reported.
     Error,
     /// `def @f…`
     Def {
@@ -42,7 +42,7 @@ pub enum ItemKind {
     Op(OpItem),
     /// `prim_func @f(…) { … }`
     PrimFunc(PrimFunc),
-    /// The expression of an expression file: a block without braces, `free_var` lines included.
+    /// The expression of an expression file: a block without braces, including `free_var` lines.
     Expr(ExprId),
     /// The type of a type file.
     Type(TypeId),
@@ -63,7 +63,7 @@ pub struct TypeDef {
     pub external: bool,
     /// Whether the parameters are written in `<…>`.
     pub angle: bool,
-    /// Whether a list of constructors is written at all.
+    /// Whether a list of constructors is present.
     pub braces: bool,
 }
 
@@ -78,7 +78,7 @@ pub struct Ctor {
     pub parens: bool,
     /// The result type of the form `Nil : () -> List`.
     pub ret: Option<TypeId>,
-    /// The whole.
+    /// The location of the whole constructor.
     pub span: Span,
 }
 
@@ -87,9 +87,9 @@ pub struct Ctor {
 pub struct RelItem {
     /// The relation's name.
     pub name: Symbol,
-    /// The terms its arguments must match.
+    /// The patterns that its arguments must match.
     pub params: List<TypeId>,
-    /// The term of its last argument, in the `rel` form.
+    /// The pattern of its last argument, in the `rel` form.
     pub ret: Option<TypeId>,
     /// Conditions.
     pub goals: List<TypeId>,
@@ -100,7 +100,7 @@ pub struct RelItem {
 /// An operator: `op name[A: K](%x: T, factor: float64 = 1.0) -> R where Rel { compute … }`.
 #[derive(Clone, Copy, Debug)]
 pub struct OpItem {
-    /// The operator's name, dots included.
+    /// The operator's name, including dots.
     pub name: Symbol,
     /// Type parameters.
     pub type_params: List<TypeParamId>,

@@ -8,7 +8,7 @@ use relax_base::{Span, Symbol};
 
 use super::{ExprId, List, NumSuffix, TypeId, TypeParamId};
 
-/// A type-level term with its place.
+/// A type-level term and its source location.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeExpr {
     /// Its kind.
@@ -20,7 +20,7 @@ pub struct TypeExpr {
 /// The forms of type-level terms.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TypeExprKind {
-    /// Something unreadable; an error has been reported.
+    /// Unreadable text; an error has been reported.
     Error,
     /// `_`
     Hole,
@@ -49,8 +49,8 @@ pub enum TypeExprKind {
         /// The arguments.
         args: List<TypeId>,
     },
-    /// `(a, b)`; with one element and no comma the parser can't tell whether it is a group, a
-    /// one-dimensional shape or (in TVM) a one-tuple.
+    /// `(a, b)`; with one element and no comma, the parser cannot distinguish parentheses, a
+    /// one-dimensional shape and (in TVM) a one-tuple.
     Tuple {
         /// The elements.
         items: List<TypeId>,
@@ -71,7 +71,7 @@ pub enum TypeExprKind {
     },
     /// `ref(A)`
     Ref(TypeId),
-    /// `a + b`, and in relations comparisons.
+    /// `a + b`, and comparisons in relations.
     Binary {
         /// The operator.
         op: TypeOp,
@@ -125,7 +125,7 @@ pub enum TypeOp {
 }
 
 impl TypeOp {
-    /// The operator as written.
+    /// Returns the operator's spelling.
     pub fn as_str(self) -> &'static str {
         match self {
             TypeOp::Add => "+",

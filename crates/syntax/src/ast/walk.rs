@@ -1,4 +1,4 @@
-//! Walking the tree.
+//! Traversal of the tree.
 
 use super::{Ast, TypeExprKind, TypeId};
 

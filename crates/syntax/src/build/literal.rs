@@ -21,7 +21,7 @@ impl Builder<'_> {
         self.ty(TypeExprKind::Int { value, suffix }, l, r)
     }
 
-    /// `-t`: folded into integers.
+    /// Builds `-t`, folded into integers.
     pub(crate) fn dim_neg(&mut self, t: TypeId, l: u32, r: u32) -> TypeId {
         let node = &mut self.ast.types[t];
         if let TypeExprKind::Int { value, .. } = &mut node.kind
@@ -44,14 +44,14 @@ impl Builder<'_> {
         self.expr(kind, l, r)
     }
 
-    /// Applies the minus signs before a literal: the innermost is part of the value already.
+    /// Applies the minus signs before a literal, except the innermost, which the value includes.
     /// `first` is the position of the outermost sign.
     pub(crate) fn negate(&mut self, e: ExprId, first: u32, r: u32) -> ExprId {
         let (l, inner) = (first, self.ast.exprs[e].span.start);
         let signs = self.slice(l, inner).bytes().filter(|&b| b == b'-').count();
         let node = &mut self.ast.exprs[e];
-        // Comments between the signs may contain minus signs; only the number of signs is wrong
-        // then.
+        // A comment between the signs may contain minus signs; then only the number of signs is
+        // wrong.
         if signs % 2 == 0 && signs > 0 {
             match &mut node.kind {
                 ExprKind::Int { value, .. } => *value = value.wrapping_neg(),
@@ -142,8 +142,8 @@ impl Builder<'_> {
     }
 }
 
-/// Returns the value of a string literal, quotes included in `text`. Unknown escapes are kept as
-/// they are: TVM printed strings that it had not escaped.
+/// Returns the value of a string literal with its quotes. Unknown escapes are kept: TVM printed
+/// some strings unescaped.
 pub(crate) fn unescape(text: &str) -> Symbol {
     let inner = &text[1..];
     let inner = inner.strip_suffix(['"', '\'']).unwrap_or(inner);
@@ -183,7 +183,7 @@ pub(crate) fn unescape(text: &str) -> Symbol {
                 i += digits.len();
             }
             first @ b'0'..=b'7' => {
-                // Up to three octal digits, as C printed them.
+                // Up to three octal digits, as C prints them.
                 let mut value = u32::from(first - b'0');
                 let mut n = 1;
                 while n < 3 && i < bytes.len() && (b'0'..=b'7').contains(&bytes[i]) {

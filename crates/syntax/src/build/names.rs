@@ -6,7 +6,7 @@ use super::Builder;
 use crate::ast::*;
 
 impl Builder<'_> {
-    /// The name behind a one-character sigil.
+    /// Returns the name after a one-character sigil.
     pub(crate) fn sigil_name(&self, l: u32, r: u32) -> Symbol {
         let text = self.slice(l, r);
         // A name whose missing sigil was reported has none to strip.
@@ -58,8 +58,8 @@ impl Builder<'_> {
         })
     }
 
-    /// A number that continues with the name of a variable, from `l` to `r`; the name so far ends
-    /// at `m`.
+    /// Appends the piece from `l` to `r` to a variable's name that so far ends at `m`; returns the
+    /// new end.
     pub(crate) fn variable(&mut self, m: u32, l: u32, r: u32) -> u32 {
         if m != l {
             let d = Diagnostic::error(Code(101), Span::new(l, r), "a name is written in one piece");
@@ -68,7 +68,7 @@ impl Builder<'_> {
         r
     }
 
-    /// `meta[key][index]`, or an object that is written in place.
+    /// Builds `meta[key][index]`, or an inline object.
     pub(crate) fn meta(&mut self, l: u32, r: u32) -> ExprId {
         let text = self.slice(l, r);
         if !text.starts_with("meta") {
@@ -105,7 +105,7 @@ impl Builder<'_> {
         self.expr(kind, l, r)
     }
 
-    /// Reports a name where a variable is bound.
+    /// Reports a name without a sigil where a variable is bound.
     pub(super) fn missing_sigil(&mut self, l: u32, r: u32, what: &str) {
         let name = self.slice(l, r);
         self.diagnostics.push(

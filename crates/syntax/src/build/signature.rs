@@ -234,7 +234,7 @@ impl Builder<'_> {
         })
     }
 
-    /// A parameter without sigil: an attribute of an `op` item, an error elsewhere.
+    /// Builds a parameter without a sigil: an attribute of an `op` item, an error elsewhere.
     pub(crate) fn name_param(
         &mut self,
         l: u32,

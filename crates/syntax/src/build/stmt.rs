@@ -33,7 +33,7 @@ impl Builder<'_> {
         self.ast.binder(name, ty, Span::new(l, m))
     }
 
-    /// A loop variable without its sigil.
+    /// Builds a loop variable without its sigil.
     pub(crate) fn bare_loop_var(&mut self, l: u32, m: u32) -> BinderId {
         self.missing_sigil(l, m, "loop variable");
         let name = self.name_symbol(l, m);
@@ -80,7 +80,7 @@ impl Builder<'_> {
         self.stmt(StmtKind::Expr(e), l, r)
     }
 
-    /// `target = value;` and `target: ty = value;`
+    /// Builds `target = value;` and `target: ty = value;`.
     pub(crate) fn bind_stmt(
         &mut self,
         target: ExprId,

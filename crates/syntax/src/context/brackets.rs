@@ -165,7 +165,8 @@ impl Pass<'_> {
         };
         let from = self.frames.iter().rposition(|f| !inner(f))? + 1;
         let square = |f: &Frame| matches!(f.kind, FrameKind::Square | FrameKind::Angle);
-        // Only a bracket that contains everything nested further in: no closure or block between.
+        // Only a bracket that directly encloses everything nested further in, without a closure or
+        // block between.
         let depth = self.frames[from..].iter().rposition(square)? + from;
         let first = self.frames[from..=depth].iter().position(square)? + from;
         Some(first)

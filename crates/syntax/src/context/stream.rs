@@ -1,6 +1,6 @@
-//! The pass over a text while it is being read: lexer, pass and parser are interleaved, and no list
-//! of all tokens is ever built. Files without errors are read this way; after an error, all tokens
-//! are needed.
+//! The context pass in streaming mode: lexer, pass and parser are interleaved, and no list of all
+//! tokens is ever built. Files without errors are read this way; after an error, all tokens are
+//! needed.
 
 use relax_base::SourceFile;
 
@@ -8,9 +8,9 @@ use super::window::Window;
 use super::{Pass, Prepared};
 use crate::lex::{Lexed, Lexer, Token};
 
-/// A bound on the bounded look-aheads and look-backs of the pass.
+/// A bound on the pass's bounded look-aheads and look-backs.
 const REACH: usize = 3072;
-/// The pass makes this many steps at a time.
+/// The number of steps that the pass makes at a time.
 const STEPS: usize = 512;
 
 /// Prepared tokens, created on demand.
@@ -18,11 +18,11 @@ pub(crate) struct Stream<'s> {
     pass: Pass<'s>,
     lexer: Lexer<'s>,
     lexed_all: bool,
-    /// The next token of the pass.
+    /// The index of the pass's next token.
     at: usize,
-    /// The number of the current segment.
+    /// The index of the current segment.
     segment: usize,
-    /// The next token for the parser, and the end of those that are ready for it.
+    /// The parser's next token, and the end of the tokens that are ready for it.
     next: usize,
     ready: usize,
     finished: bool,
@@ -75,7 +75,7 @@ impl<'s> Stream<'s> {
         true
     }
 
-    /// Begins with the next item or expression; returns whether it is an item.
+    /// Starts the next item or expression; returns whether it is an item.
     pub(crate) fn segment(&mut self) -> Option<bool> {
         loop {
             let out = &self.pass.out;
@@ -91,7 +91,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// The next token of the segment.
+    /// Returns the next token of the segment.
     #[inline]
     pub(crate) fn token(&mut self) -> Option<Token> {
         if self.next == self.ready && !self.more() {
@@ -119,20 +119,20 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// The first two tokens of the segment.
+    /// Returns the first two tokens of the segment.
     pub(crate) fn peek(&mut self) -> Vec<Token> {
         let from = self.next;
         let two = [self.token(), self.token()];
         if two[1].is_none() && two[0].is_some() {
-            // The end was seen, and left behind.
+            // The end was reached and passed; go back.
             self.segment -= 1;
         }
         self.next = from;
         two.into_iter().flatten().collect()
     }
 
-    /// Returns whether nothing was reported, and no decision was based on less than the whole text
-    /// would have shown.
+    /// Returns whether no error was reported, and no decision was based on an incomplete
+    /// look-ahead.
     pub(crate) fn is_clean(&self) -> bool {
         let out = &self.pass.out;
         self.lexer.diagnostics.is_empty()
@@ -146,7 +146,7 @@ impl<'s> Stream<'s> {
         self.pass.out.parts
     }
 
-    /// Returns the headers and the comments, when everything is read.
+    /// Returns the headers and the comments, after everything was read.
     pub(crate) fn finish(self) -> (Prepared, Lexed) {
         let lexed = Lexed {
             tokens: Vec::new(),

@@ -1,8 +1,8 @@
-//! Tokens by number, of which only the newest are kept.
+//! A window over tokens: indexed from the beginning of the file, but only the newest are kept.
 
 use crate::lex::Token;
 
-/// A list of tokens that may have dropped its beginning; positions count from the original one.
+/// A list of tokens that may have dropped its beginning; indices count from the original one.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     base: usize,
@@ -10,15 +10,15 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// All of a file's tokens.
+    /// Creates a window over all tokens of a file.
     pub(crate) fn whole(tokens: Vec<Token>) -> Window {
         Window { base: 0, tokens }
     }
-    /// The position after the last token.
+    /// Returns the index after the last token.
     pub(crate) fn len(&self) -> usize {
         self.base + self.tokens.len()
     }
-    /// The token at a position, if it is there.
+    /// Returns the token at an index, if it is available.
     #[inline]
     pub(crate) fn get(&self, at: usize) -> Option<Token> {
         self.tokens.get(at.wrapping_sub(self.base)).copied()
@@ -28,7 +28,7 @@ impl Window {
         let from = at.saturating_sub(self.base).min(self.tokens.len());
         &self.tokens[from..]
     }
-    /// The tokens between two positions.
+    /// Returns the tokens between two indices.
     pub(crate) fn between(&self, start: usize, end: usize) -> &[Token] {
         &self.tokens[start - self.base..end - self.base]
     }
@@ -40,7 +40,7 @@ impl Window {
     pub(crate) fn last(&self) -> Option<Token> {
         self.tokens.last().copied()
     }
-    /// The tokens, newest first.
+    /// Returns the tokens, newest first.
     pub(crate) fn back(&self) -> impl Iterator<Item = &Token> {
         self.tokens.iter().rev()
     }

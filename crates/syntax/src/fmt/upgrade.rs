@@ -1,4 +1,4 @@
-//! From the documentation's spellings to TVM's.
+//! Rewrites the documentation's spellings to TVM's.
 
 use relax_base::{Diagnostics, Edit, SourceFile, Span};
 
@@ -7,7 +7,7 @@ use crate::lex::{self, Token};
 use crate::parse::parse_lexed;
 use crate::token::Tok;
 
-/// Returns the upgraded text, or `None` where there is nothing to upgrade.
+/// Returns the upgraded text, or `None` if there is nothing to upgrade.
 pub(super) fn upgrade(file: &SourceFile) -> Result<Option<String>, Diagnostics> {
     let lexed = lex::lex(file);
     let tokens = lexed.tokens.clone();
@@ -78,7 +78,7 @@ impl Edits<'_> {
         }
     }
 
-    /// Data types and function types.
+    /// Rewrites data types and function types.
     fn types(&mut self) {
         let ast = self.ast;
         for item in &ast.items {
@@ -108,7 +108,8 @@ impl Edits<'_> {
         }
     }
 
-    /// `Nil : () -> List` becomes `Nil,`, `Cons : (a, List[a]) -> List` `Cons(a, List[a]),`.
+    /// Rewrites `Nil : () -> List` to `Nil,`, and `Cons : (a, List[a]) -> List` to `Cons(a,
+    /// List[a]),`.
     fn ctor(&mut self, c: CtorId) {
         let Ctor {
             fields, ret, span, ..
@@ -140,7 +141,7 @@ impl Edits<'_> {
         }
     }
 
-    /// `case P { e }` becomes `P => { e },`.
+    /// Rewrites `case P { e }` to `P => { e },`.
     fn clauses(&mut self) {
         let ast = self.ast;
         for c in ast.clauses.values().filter(|c| c.case) {

@@ -1,4 +1,4 @@
-//! Descriptions of what the parser expected, in plain words.
+//! Descriptions of the tokens that the parser expected, in plain words.
 
 use relax_base::{Code, Diagnostic, SourceFile, Span};
 
@@ -35,7 +35,7 @@ pub(super) fn explain(
             if found.is_none() { at } else { span },
             format!("expected `{text}` {place}, found {found_text}"),
         );
-        // An extra token, or another one in its place: an insertion would not help.
+        // An extra token, or one that replaces the expected one: an insertion would not help.
         let instead = found.filter(|t| {
             matches!(
                 t.tok,
@@ -74,7 +74,7 @@ pub(super) fn explain(
 }
 
 enum Want {
-    /// Exactly this, and where.
+    /// Exactly this token, and where.
     Token(&'static str, &'static str),
     Words(String),
 }
@@ -164,7 +164,7 @@ fn plain(terminal: &str) -> &str {
     }
 }
 
-/// Special advice for well-known mistakes.
+/// Adds advice for well-known mistakes.
 fn hints(
     d: Diagnostic,
     file: &SourceFile,

@@ -1,18 +1,18 @@
-//! Error recovery: the unreadable text becomes one token that the grammar accepts as an expression,
-//! a type, a pattern or a parameter, and the segment is parsed again.
+//! Error recovery: unreadable text becomes one token that the grammar accepts as an expression, a
+//! type, a pattern or a parameter, and the segment is parsed again.
 //!
-//! Invariant: every cut makes the list of tokens shorter or puts an error token where none was, and
-//! the error token is widened when the parser does not accept it, so this terminates.
+//! Invariant: every cut makes the list of tokens shorter or inserts an error token where none was,
+//! and the error token is widened if the parser does not accept it, so this terminates.
 
 use relax_base::Span;
 
 use crate::lex::Token;
 use crate::token::Tok;
 
-/// Returns whether an error at `at` is only a consequence of one that was reported.
+/// Returns whether an error at `at` is only a consequence of a reported one.
 pub(super) fn is_echo(tokens: &[Token], at: usize) -> bool {
     let error = |i: usize| tokens.get(i).is_some_and(|t| t.tok == Tok::Error);
-    // Inserted brackets are reported already.
+    // Inserted brackets have been reported.
     let put_in = |i: usize| {
         tokens
             .get(i)
@@ -40,8 +40,8 @@ fn closes(t: Tok) -> bool {
     matches!(t, Tok::RParen | Tok::RSquare | Tok::RBrace | Tok::TGt)
 }
 
-/// Replaces the smallest run around `at` between separators. Returns whether there is anything left
-/// to parse again.
+/// Replaces the smallest range around `at` between separators. Returns whether anything is left to
+/// parse again.
 pub(super) fn cut(tokens: &mut Vec<Token>, at: usize) -> bool {
     let mut at = at;
     loop {

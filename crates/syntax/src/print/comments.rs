@@ -1,27 +1,28 @@
-//! Weaving the comments of the original text in between the printed tokens.
+//! Interleaves the comments of the original text with the printed tokens.
 //!
 //! The printer emits the tokens of the text in their order, so the position of a comment is the
-//! pair of tokens it stands between, and no comment can be lost or moved to another construct.
+//! pair of tokens between which it occurs, and no comment can be lost or moved to another
+//! construct.
 //!
-//! Invariant: a token that is printed is the next token of the original, except for commas and
-//! semicolons that may be put in or left out, and empty lists of type parameters, `<>` and `[]`,
-//! that are left out. If ever it is not, formatting fails and changes nothing.
+//! Invariant: each printed token is the next token of the original, except for commas and
+//! semicolons that may be inserted or omitted, and empty lists of type parameters, `<>` and `[]`,
+//! that are omitted. If this is ever violated, formatting fails and changes nothing.
 
 use relax_base::{SourceFile, Span, Symbol};
 
 use super::sink::Sink;
 use crate::lex::{Comment, Token};
 
-/// The original text and how far it has been printed.
+/// The original text, and how much of it has been printed.
 pub(crate) struct Comments<'a> {
     file: &'a SourceFile,
     tokens: &'a [Token],
     comments: &'a [Comment],
     token: usize,
     comment: usize,
-    /// Where the last thing taken from the original ends.
+    /// The end of the last token or comment taken from the original.
     end: u32,
-    /// Up to where the original is copied as it is.
+    /// The end of the range that is copied verbatim.
     copied: u32,
     failed: bool,
 }
@@ -49,7 +50,8 @@ impl<'a> Comments<'a> {
         next.map_or(self.file.span().end, |t| t.start)
     }
 
-    /// The end of an empty list of type parameters, if one comes next with no comment in it.
+    /// Returns the end of an empty list of type parameters, if one comes next and contains no
+    /// comment.
     fn empty_list(&self) -> Option<Token> {
         let (open, close) = (
             self.tokens.get(self.token)?,
@@ -64,7 +66,7 @@ impl<'a> Comments<'a> {
         (empty && !commented).then_some(*close)
     }
 
-    /// The last token of those that make up `text`, which begins with more than the next one.
+    /// Returns the last of several tokens that together make up `text`.
     fn pieces(&self, next: Token, text: &str) -> Option<usize> {
         let end = next.start + text.len() as u32;
         if end > self.file.span().end || !text.contains('.') {
@@ -79,7 +81,7 @@ impl<'a> Comments<'a> {
         (same && self.tokens[last].end == end).then_some(last)
     }
 
-    /// The next comment, if it stands before the next token.
+    /// Returns the next comment, if it precedes the next token.
     fn next_comment(&self) -> Option<Comment> {
         let c = *self.comments.get(self.comment)?;
         (c.span.start < self.next_token_start()).then_some(c)
@@ -87,14 +89,14 @@ impl<'a> Comments<'a> {
 }
 
 impl Sink<'_> {
-    /// Returns whether the text here is copied from the original.
+    /// Returns whether the current text is copied from the original.
     pub(super) fn skipping(&self) -> bool {
         self.comments
             .as_ref()
             .is_some_and(|w| w.copied > w.next_token_start().min(w.file.span().end - 1))
     }
 
-    /// Prints a token, with the comments before it.
+    /// Prints a token, preceded by the comments before it.
     pub(super) fn token_with_comments(&mut self, text: &str) {
         let Some(w) = &mut self.comments else { return };
         loop {
@@ -120,7 +122,7 @@ impl Sink<'_> {
                 return;
             }
             if original == "," || original == ";" {
-                // Left out here.
+                // Omitted in the output.
                 w.end = src.end;
                 w.token += 1;
                 continue;
@@ -152,7 +154,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Prints the original's tokens up to `end` as they are, without space between them.
+    /// Prints the original's tokens up to `end` verbatim, without spaces between them.
     pub(super) fn literal(&mut self, end: u32) {
         loop {
             let Some(w) = &self.comments else { return };
@@ -162,14 +164,14 @@ impl Sink<'_> {
             if src.start >= end {
                 return;
             }
-            // The metadata section reaches to the end of the file.
+            // The metadata section extends to the end of the file.
             let text = w.file.slice(src.span()).trim_end();
             self.comments_before(src.start);
             self.take(text);
         }
     }
 
-    /// Prints the next token of the original as it is.
+    /// Prints the next token of the original verbatim.
     pub(super) fn next_as_is(&mut self) {
         let Some(w) = &self.comments else { return };
         if let Some(t) = w.tokens.get(w.token) {
@@ -178,7 +180,7 @@ impl Sink<'_> {
         }
     }
 
-    /// The tokens of a projection that ends at `end`, after its operand.
+    /// Returns the tokens of a projection that ends at `end`, after its operand.
     pub(super) fn projection(&self, end: u32) -> Option<Vec<Symbol>> {
         let w = self.comments.as_ref()?;
         let i = w.tokens.partition_point(|t| t.end < end);
@@ -192,8 +194,8 @@ impl Sink<'_> {
         Some(out)
     }
 
-    /// A comma that the original may have here is taken as read; whether it has one, with no
-    /// comment before it.
+    /// Skips an optional comma of the original; returns whether there was one, without a comment
+    /// before it.
     pub(super) fn pass_comma(&mut self) -> bool {
         if let Some(w) = &mut self.comments
             && let Some(src) = w.tokens.get(w.token)
@@ -260,7 +262,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Returns whether the next token is a separator, which stands close to what is before it.
+    /// Returns whether the next token is a separator, which is not preceded by a space.
     fn separator_follows(&self) -> bool {
         self.comments.as_ref().is_some_and(|w| {
             let next = w.tokens.get(w.token).map(|t| w.file.slice(t.span()));
@@ -279,7 +281,7 @@ impl Sink<'_> {
         self.break_here();
     }
 
-    /// Prints one comment; `inline` ones go behind the text before them.
+    /// Prints one comment; `inline` ones follow the text before them.
     fn comment(&mut self, c: Comment, inline: bool) {
         let Some(w) = &mut self.comments else { return };
         let text = w.file.slice(c.span).trim_end();
@@ -315,7 +317,7 @@ impl Sink<'_> {
         let next_line = w.newlines(c.span.end, w.next_token_start()) > 0;
         if inline && !self.at_line_start() {
             if c.line || before_closing || next_line {
-                // It belongs to what stands before it.
+                // It belongs to the text before it.
                 self.take_separator();
                 self.raw(" ");
             } else if !self.after_gap() {
@@ -333,7 +335,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Prints the comments that end the current line of the original.
+    /// Prints the comments at the end of the original's current line.
     pub(super) fn trailing(&mut self) {
         loop {
             let Some(w) = &self.comments else { return };
@@ -349,7 +351,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Prints the comments before a closing bracket with the indentation of what is inside.
+    /// Prints the comments before a closing bracket, with the indentation of the bracket's content.
     pub(super) fn comments_before_closing(&mut self) {
         if self.comments.is_none() || self.skipping() {
             return;
@@ -358,8 +360,8 @@ impl Sink<'_> {
         loop {
             let Some(w) = &self.comments else { return };
             let Some(c) = w.next_comment() else {
-                // Comments may stand before the comma behind the last element, and others behind
-                // it.
+                // There may be comments both before and after the comma that follows the last
+                // element.
                 if !self.pass_comma() {
                     return;
                 }
@@ -383,7 +385,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Returns whether a comment stands before the next token.
+    /// Returns whether a comment precedes the next token.
     pub(super) fn comment_follows(&self) -> bool {
         self.comments
             .as_ref()
@@ -400,7 +402,7 @@ impl Sink<'_> {
         })
     }
 
-    /// Prints what comments are left and says whether the weaving went wrong.
+    /// Prints the remaining comments; returns whether the interleaving failed.
     pub(super) fn finish_comments(&mut self) -> bool {
         if self.comments.is_none() {
             return false;

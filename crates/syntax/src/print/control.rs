@@ -1,12 +1,13 @@
-//! Blocks, branches, clauses and functions: what has braces.
+//! Constructs with braces: blocks, branches, clauses and functions.
 
 use super::emit::{Emitter, Work};
 use crate::ast::*;
 
-/// Expressions of more nodes than this do not share a line with their braces.
+/// Larger expressions, in nodes, do not share a line with their braces.
 const SMALL: u8 = 30;
 
-/// An `if` of more nodes than this is not on one line: its branches are read one by one.
+/// A larger `if`, in nodes, is not printed on one line, so that its branches are easy to tell
+/// apart.
 const SHORT: u8 = 12;
 
 impl Emitter<'_> {
@@ -18,7 +19,7 @@ impl Emitter<'_> {
         self.sizes.get(e.0 as usize).copied().unwrap_or(u8::MAX)
     }
 
-    /// The only thing in a block, if the block may stand on one line.
+    /// Returns the only expression of a block, if the block may be printed on one line.
     pub(super) fn small_tail(&self, block: ExprId) -> Option<ExprId> {
         match self.ast.exprs[block].kind {
             ExprKind::Block {
@@ -112,7 +113,7 @@ impl Emitter<'_> {
         self.then(&[Work::tok("fn"), Work::Space]);
     }
 
-    /// Everything between the name and the body, with the space before the body.
+    /// Prints the signature between name and body, with the space before the body.
     pub(super) fn signature(&mut self, f: &Function) {
         self.work.push(Work::Space);
         if !f.relations.is_empty() {
@@ -130,7 +131,7 @@ impl Emitter<'_> {
         self.type_params(f.type_params, f.angle);
     }
 
-    /// Parameters, and what follows them.
+    /// Prints parameters, and the work after them.
     pub(super) fn params(&mut self, params: List<BinderId>, attrs: List<AttrId>, after: &[Work]) {
         let ast = self.ast;
         let params = (ast.list(params)).map(|b| (ast.binders[b].span.start, Work::Binder(b)));
@@ -138,8 +139,8 @@ impl Emitter<'_> {
         self.listed_before("(", items.into_iter(), ")", false, after);
     }
 
-    /// Positional things with their places, and attributes among them in the order they were
-    /// written.
+    /// Merges positional items, given with their positions, and attributes in their order in the
+    /// text.
     pub(super) fn with_attrs(
         &self,
         items: impl Iterator<Item = (u32, Work)>,
@@ -310,7 +311,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// A block in braces on several lines.
+    /// Prints a block in braces over several lines.
     pub(super) fn body(&mut self, block: ExprId) {
         let empty = matches!(self.ast.exprs[block].kind,
             ExprKind::Block { stmts, tail: None, .. } if stmts.is_empty());
@@ -336,7 +337,7 @@ impl Emitter<'_> {
         ]);
     }
 
-    /// Statements and result, each on its line.
+    /// Prints statements and result, each on its own line.
     pub(super) fn inside(&mut self, block: ExprId) {
         let ExprKind::Block { stmts, tail, .. } = self.ast.exprs[block].kind else {
             self.work.push(Work::Expr(block));

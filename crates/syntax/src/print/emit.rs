@@ -1,4 +1,4 @@
-//! The walk over the tree: a list of work, taken from its end.
+//! The traversal of the tree, as a stack of work items.
 
 use relax_base::{SideTable, Span, Symbol};
 
@@ -6,11 +6,11 @@ use super::PrintOptions;
 use super::sink::{Piece, Sink};
 use crate::ast::*;
 
-/// One piece of work.
+/// A work item.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
     Expr(ExprId),
-    /// An expression whose block bodies may stand on one line.
+    /// A type-level term.
     Type(TypeId),
     Pat(PatId),
     Stmt(StmtId),
@@ -26,16 +26,17 @@ pub(super) enum Work {
     Clause(ClauseId),
     /// A `/* ty=… */` comment.
     Note(TypeId),
-    /// The end of a type that is kept: it began at this operation.
+    /// The end of a type to be cached, which began at this operation.
     Kept(TypeId, u32),
     Tok(Word<11>),
-    /// The same token several times.
+    /// A repeated token.
     Times(Word<3>, u32),
-    /// As many more elements of a list, which are the work behind this, each after a comma.
+    /// The number of further elements of a list, whose work is below this on the stack; a comma
+    /// precedes each.
     Rest(u32),
-    /// The end of a list's elements, whether a comma must follow the last.
+    /// The end of a list's elements; the flag says whether a comma must follow the last.
     ItemsEnd(bool),
-    /// The end of a list's group: its closing bracket, and whether a comma must stand before it.
+    /// The end of a list's group: its closing bracket, and whether a comma must precede it.
     ListEnd(Word<3>, bool),
     Name(Symbol),
     /// A sigil and a name.
@@ -47,26 +48,26 @@ pub(super) enum Work {
     Close,
     Nest,
     Unnest,
-    /// The same where no bracket closes.
+    /// The same without a closing bracket.
     UnnestHere,
     Indent,
     Dedent,
     Hard,
-    /// The break between statements: an empty line of the original stays.
+    /// The break between statements, which preserves an empty line of the original.
     Between,
 }
 
-/// Work is stacked as deep as a program nests.
+/// The stack grows with a program's nesting depth.
 const _: () = assert!(std::mem::size_of::<Work>() <= 16);
 
 impl Work {
-    /// A token.
+    /// Creates the work item of a token.
     pub(super) fn tok(text: &'static str) -> Work {
         Work::Tok(Word::new(text))
     }
 }
 
-/// A token of at most `N` bytes, held in place.
+/// A token of at most `N` bytes, stored inline.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Word<const N: usize> {
     len: u8,
@@ -74,7 +75,7 @@ pub(super) struct Word<const N: usize> {
 }
 
 impl<const N: usize> Word<N> {
-    /// Panics where the token is longer.
+    /// Panics if the token is longer.
     pub(super) fn new(text: &'static str) -> Self {
         let mut bytes = [0; N];
         bytes[..text.len()].copy_from_slice(text.as_bytes());
@@ -93,9 +94,9 @@ pub(crate) struct Emitter<'a> {
     pub(super) types: bool,
     pub(super) sink: Sink<'a>,
     pub(super) work: Vec<Work>,
-    /// For each expression how many nodes it has, or 255 where statements stand in it.
+    /// The number of nodes of each expression, or 255 if it contains statements.
     pub(super) sizes: Vec<u8>,
-    /// What types that were printed before became, and which of these a type is, from 1.
+    /// Cached operations of types, and for each type its index in the cache, plus one.
     pieces: Vec<Piece>,
     kept: SideTable<TypeId, u32>,
     keeping: bool,
@@ -120,7 +121,7 @@ impl<'a> Emitter<'a> {
         self.sink.tvm()
     }
 
-    /// Does all the work there is.
+    /// Processes all work.
     pub(super) fn run(&mut self) {
         while let Some(work) = self.work.pop() {
             match work {
@@ -138,7 +139,7 @@ impl<'a> Emitter<'a> {
                 Work::Inside(e) => self.inside(e),
                 Work::Clause(c) => self.clause(c),
                 Work::Note(t) => {
-                    // A comment of the printer's own, never woven.
+                    // A comment created by the printer, which is not one of the original.
                     self.work.push(Work::tok(" */"));
                     self.work.push(Work::Type(t));
                     self.sink.tok(" /* ty=");
@@ -186,8 +187,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A type. The same node is printed over and over, in annotations and comments: what it became
-    /// the first time is written again.
+    /// Prints a type. The same node is printed over and over, in annotations and comments, so its
+    /// operations are cached and repeated.
     fn kept_ty(&mut self, t: TypeId) {
         if !self.sink.can_repeat() {
             return self.ty(t);
@@ -198,7 +199,8 @@ impl<'a> Emitter<'a> {
             }
             return;
         }
-        // Types inside of one that is being kept are not: work in progress stays small.
+        // Components of a type being cached are not cached themselves, so that work in progress
+        // stays small.
         if !self.keeping
             && matches!(
                 self.ast.types[t].kind,
@@ -220,7 +222,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// What comes between a list's last element and its closing bracket.
+    /// Ends a list's elements, before its closing bracket.
     fn end_items(&mut self, comma: bool) {
         if comma {
             self.sink.tok(",");
@@ -231,7 +233,7 @@ impl<'a> Emitter<'a> {
         self.sink.soft();
     }
 
-    /// Puts work before all that is left, in the order given.
+    /// Schedules work to be done next, in the given order.
     pub(super) fn then(&mut self, work: &[Work]) {
         self.work.extend(work.iter().rev());
     }
@@ -240,7 +242,7 @@ impl<'a> Emitter<'a> {
         self.sink.tok_of(sigil, name.as_str());
     }
 
-    /// A literal: its original spelling where there is one to keep.
+    /// Prints a literal, in its original spelling if there is an original.
     pub(super) fn literal(&mut self, span: Span, text: &str) {
         if self.sink.comments.is_some() {
             self.sink.literal(span.end);
@@ -249,8 +251,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A list in brackets, broken into one element per line where it does not fit.
-    /// `one_comma`: a single element is followed by a comma.
+    /// Prints a bracketed list, with one element per line if it does not fit. `one_comma`: a single
+    /// element is followed by a comma.
     pub(super) fn listed(
         &mut self,
         open: &'static str,
@@ -261,7 +263,7 @@ impl<'a> Emitter<'a> {
         self.listed_before(open, items, close, one_comma, &[]);
     }
 
-    /// The same where `after` belongs to the list: it breaks before a part of that does.
+    /// The same where `after` belongs to the list: the list breaks before anything in `after` does.
     pub(super) fn listed_before(
         &mut self,
         open: &'static str,
@@ -322,7 +324,7 @@ impl<'a> Emitter<'a> {
     }
 }
 
-/// Returns how large expressions are, for deciding what may stand on one line.
+/// Returns the sizes of expressions, which decide what may be printed on one line.
 fn sizes(ast: &Ast) -> Vec<u8> {
     const STATEMENTS: u8 = 255;
     let mut sizes: Vec<u8> = Vec::with_capacity(ast.exprs.len());

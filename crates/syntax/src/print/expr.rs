@@ -7,7 +7,8 @@ use crate::ast::*;
 impl Emitter<'_> {
     pub(super) fn expr(&mut self, e: ExprId) {
         let ast = self.ast;
-        // Where no types are asked for, only what cannot be read without its type has one.
+        // Without the option for types, only expressions that cannot be read back without their
+        // type have one.
         if let Some(t) = ast.expr_types[e] {
             self.work.push(Work::Note(t));
         }
@@ -130,13 +131,13 @@ impl Emitter<'_> {
         };
         let plain = text.bytes().all(|b| b.is_ascii_digit() || b == b'-');
         if suffix == NumSuffix::None && plain {
-            // Without a suffix only the point says that it is no integer.
+            // Without a suffix, only the point distinguishes it from an integer.
             text.push_str(".0");
         }
         format!("{text}{suffix}")
     }
 
-    /// An operand of a postfix form.
+    /// Prints an operand of a postfix form.
     pub(super) fn operand(&mut self, e: ExprId) {
         if matches!(self.ast.exprs[e].kind, ExprKind::Binary { .. }) {
             self.then(&[Work::tok("("), Work::Expr(e), Work::tok(")")]);
@@ -186,7 +187,7 @@ impl Emitter<'_> {
         self.then(&[Work::Name(key), Work::tok("="), Work::Expr(value)]);
     }
 
-    /// `a + b + c`: the whole left spine as one group.
+    /// Prints `a + b + c`: the whole left spine as one group.
     pub(super) fn binary(&mut self, e: ExprId) {
         let mut parts = Vec::new();
         let mut at = e;
@@ -211,7 +212,7 @@ impl Emitter<'_> {
             }
         }
         self.then(&[Work::UnnestHere, Work::Close]);
-        // `//` at the end of a line would begin a comment.
+        // `//` at the end of a line would start a comment.
         let divided =
             |p: &(Option<BinOp>, ExprId)| p.0 == Some(BinOp::FloorDiv) || self.divides(p.1);
         let breaks = !parts.iter().any(divided);
@@ -232,7 +233,7 @@ impl Emitter<'_> {
         self.then(&[Work::Open, Work::Nest]);
     }
 
-    /// Returns whether the expression ends in a floor division, as far as a short look shows.
+    /// Returns whether the expression ends in a floor division, as far as a bounded look shows.
     pub(super) fn divides(&self, mut e: ExprId) -> bool {
         for _ in 0..8 {
             match self.ast.exprs[e].kind {
@@ -253,7 +254,7 @@ impl Emitter<'_> {
         false
     }
 
-    /// Parentheses around an expression, or around statements on lines of their own.
+    /// Prints parentheses around an expression, or around statements on separate lines.
     pub(super) fn paren(&mut self, inner: ExprId, pairs: u32) {
         if pairs > 1 {
             self.work.push(Work::Times(Word::new(")"), pairs - 1));

@@ -1,22 +1,22 @@
-//! Statements of many operations are laid out before they end: where a group is certain to be
-//! broken, what stands before one of its breaks does not depend on what stands behind it.
+//! Early layout of statements with many operations: if a group is certain to be broken, the layout
+//! before one of its breaks does not depend on what follows.
 //!
-//! Invariant: what is collected is bounded, however many elements a list has, where width and
-//! nesting are.
+//! Invariant: for bounded width and nesting, the number of collected operations is bounded, however
+//! many elements a list has.
 
 use super::layout::columns;
 use super::sink::{Op, Sink};
 
-/// More operations than this are not kept where they can be laid out: two for an element of a list.
+/// Early layout is tried when this many operations are collected: two for each element of a list.
 const MOST: usize = 4096;
 
-/// What has been laid out of the current chunk.
+/// The progress of laying out the current chunk.
 pub(super) struct Front {
-    /// How many operations there are when it is tried next.
+    /// The number of operations at which early layout is tried next.
     pub(super) limit: usize,
-    /// How many operations there are less than were collected.
+    /// The number of operations removed from those collected.
     pub(super) taken: usize,
-    /// Columns that the first line of what is left is further right than the chunk.
+    /// The indentation of the remaining first line, relative to the chunk.
     pub(super) deeper: usize,
 }
 
@@ -31,8 +31,8 @@ impl Default for Front {
 }
 
 impl Sink<'_> {
-    /// The last break that is certain to be one and that nothing looks back at: text follows it,
-    /// more than fits into a line, in the group that it belongs to.
+    /// Returns the last break that is certain to be taken and that no later text can affect: more
+    /// text than fits on a line follows it in its group.
     pub(super) fn last_certain_break(&self) -> Option<usize> {
         let (mut behind, mut closed) = (0usize, 0usize);
         let (mut shown, mut broken) = (false, false);
@@ -57,8 +57,8 @@ impl Sink<'_> {
         None
     }
 
-    /// Removes the operations up to a break, except where groups and nests begin that reach behind
-    /// it.
+    /// Removes the operations up to a break, except the starts of groups and nests that extend
+    /// beyond it.
     pub(super) fn forget(&mut self, at: usize) {
         let mut open = Vec::new();
         let mut text = 0;

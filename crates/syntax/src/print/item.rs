@@ -9,7 +9,7 @@ impl Emitter<'_> {
         self.file_checked().0
     }
 
-    /// Prints the whole file and says whether the weaving of comments went wrong.
+    /// Prints the whole file; returns whether interleaving the comments failed.
     pub(crate) fn file_checked(mut self) -> (String, bool) {
         let ast = self.ast;
         let written = self.sink.comments.is_none();
@@ -66,7 +66,7 @@ impl Emitter<'_> {
         self.sink.finish()
     }
 
-    /// Returns whether an item is one line that may follow another directly.
+    /// Returns whether an item is a single line that may follow another directly.
     fn is_line(&self, i: usize) -> bool {
         match self.ast.items[i].kind {
             ItemKind::TypeDef(d) => !d.braces && !self.tvm(),
@@ -162,7 +162,7 @@ impl Emitter<'_> {
             ret,
             ..
         } = self.ast.ctors[c];
-        // TVM has one form only.
+        // TVM has only one form.
         let ret = ret.filter(|_| !self.tvm());
         if !data || self.tvm() {
             self.work.push(Work::tok(","));

@@ -1,17 +1,17 @@
-//! Laying one chunk out: which groups break, by the crate `pretty`.
+//! Layout of one chunk: decides which groups break, with the crate `pretty`.
 //!
 //! The operations become a document in an arena that lives as long as the chunk: texts are borrowed
-//! from the chunk's buffer, and whoever reads the document meets its parts in the order of the
+//! from the chunk's buffer, and a traversal of the document meets its parts in the order of the
 //! text, one at a time ([`document`] builds it from the end).
 //!
-//! Invariant: nothing recurses over the depth of the operations. `pretty` keeps lists of what is
-//! still to be done, the arena drops its nodes one by one, and frames here are a list as well.
+//! Invariant: nothing recurses over the depth of the operations. `pretty` keeps its pending work in
+//! lists, the arena drops its nodes one by one, and frames here are a list as well.
 
 use pretty::{Arena, Doc, DocAllocator, RefDoc, Render, RenderAnnotated};
 
 use super::sink::Op;
 
-/// Columns that a text takes.
+/// Returns the width of a text in columns.
 pub(super) fn columns(text: &str) -> usize {
     if text.is_ascii() {
         text.len()
@@ -20,23 +20,23 @@ pub(super) fn columns(text: &str) -> usize {
     }
 }
 
-/// Text with line breaks of its own: a comment of several lines, or what is not formatted.
+/// Marks text with its own line breaks: a multi-line comment, or unformatted text.
 struct Verbatim;
 
 type Node<'a> = RefDoc<'a, Verbatim>;
 
-/// What is laid out, and where.
+/// The operations to lay out, and their position.
 pub(super) struct Chunk<'a> {
     pub(super) ops: &'a [Op],
-    /// What the operations' texts are parts of.
+    /// The buffer with the operations' texts.
     pub(super) buf: &'a str,
-    /// The columns that lines outside of all nests begin with.
+    /// The indentation of lines outside all nests.
     pub(super) indent: usize,
     /// The column of the first text.
     pub(super) column: usize,
 }
 
-/// Writes a chunk.
+/// Lays out a chunk.
 pub(super) fn lay_out(chunk: &Chunk, width: usize, out: &mut String) {
     let arena = Arena::new();
     let doc = document(&arena, chunk);
@@ -49,7 +49,7 @@ pub(super) fn lay_out(chunk: &Chunk, width: usize, out: &mut String) {
     debug_assert!(written.is_ok(), "what cannot be flat is in no flat group");
 }
 
-/// The document of a chunk.
+/// Builds the document of a chunk.
 fn document<'a>(arena: &'a Arena<'a, Verbatim>, chunk: &Chunk<'a>) -> Node<'a> {
     let node = |doc| arena.alloc(doc);
     let append = |first: Node<'a>, second: Node<'a>| match (&*first, &*second) {
@@ -63,7 +63,7 @@ fn document<'a>(arena: &'a Arena<'a, Verbatim>, chunk: &Chunk<'a>) -> Node<'a> {
     let line = node(Doc::FlatAlt(line_break, text(" ")));
     let soft = node(Doc::FlatAlt(line_break, nil));
     let comma = node(Doc::FlatAlt(text(","), nil));
-    // Asked once for the chunk, not for each of its texts.
+    // Computed once for the chunk rather than for each of its texts.
     let (plain, ascii) = (!chunk.buf.contains('\n'), chunk.buf.is_ascii());
     let nests = |op: &Op| match op {
         Op::Nest => 2,
@@ -71,10 +71,10 @@ fn document<'a>(arena: &'a Arena<'a, Verbatim>, chunk: &Chunk<'a>) -> Node<'a> {
         _ => 0,
     };
     let mut margin = chunk.indent as isize + chunk.ops.iter().map(nests).sum::<isize>();
-    // What stands behind each group and nest whose beginning is not reached yet.
+    // The documents that follow groups and nests whose beginnings have not been reached yet.
     let mut behind = Vec::new();
     let mut rest = nil;
-    // The columns of what stands here up to the next possible break.
+    // The width from here to the next possible break.
     let mut tail = 0;
     for op in chunk.ops.iter().rev() {
         margin -= nests(op);
@@ -90,7 +90,8 @@ fn document<'a>(arena: &'a Arena<'a, Verbatim>, chunk: &Chunk<'a>) -> Node<'a> {
                 }
             }
             Op::LastComma => {
-                // Only a broken list has it, and what follows a group is measured in a broken one.
+                // It only exists in a broken list, and the text after a group is measured as in a
+                // broken one.
                 tail += 1;
                 comma
             }
@@ -101,7 +102,8 @@ fn document<'a>(arena: &'a Arena<'a, Verbatim>, chunk: &Chunk<'a>) -> Node<'a> {
                     Op::Soft => soft,
                     _ => line_break,
                 };
-                // The new line begins where what follows says, so something of the same nest does.
+                // The indentation of the new line is determined by what follows it, so the break
+                // belongs to the same nest as that.
                 rest = node(Doc::Append(op, rest));
                 continue;
             }
@@ -125,14 +127,15 @@ fn document<'a>(arena: &'a Arena<'a, Verbatim>, chunk: &Chunk<'a>) -> Node<'a> {
     while let Some(outside) = behind.pop() {
         rest = append(rest, outside);
     }
-    // The first line's margin is written with its text.
+    // The indentation of the first line is written with its text.
     let column = node(Doc::RenderLen(chunk.column, text("")));
     let rest = node(Doc::Nest(chunk.indent as isize, rest));
     node(Doc::Append(column, rest))
 }
 
-/// A text with line breaks: no group around it is flat, what it is measured as includes what stands
-/// behind it (`tail` in all), and the line goes on at the column where its last one ends.
+/// Builds a text with line breaks: groups around it are never flat, it is measured together with
+/// the text after it (`tail` in all), and the line continues at the column where its last line
+/// ends.
 fn verbatim<'a>(
     arena: &'a Arena<'a, Verbatim>,
     text: &'a str,
@@ -142,7 +145,7 @@ fn verbatim<'a>(
     let node = |doc| arena.alloc(doc);
     let last = text.rfind('\n').map_or(0, |at| at + 1);
     let column = columns(&text[last..]) as isize;
-    // A break is the only thing that moves to an earlier column; `Lines` does not write this one.
+    // Only a break can move to an earlier column; `Lines` does not write this one.
     let end = node(Doc::Append(node(Doc::Hardline), node(Doc::Nil)));
     let text = node(Doc::RenderLen(tail, node(Doc::BorrowedText(text))));
     let all = node(Doc::Append(text, end));
@@ -151,14 +154,14 @@ fn verbatim<'a>(
     node(Doc::FlatAlt(all, node(Doc::Fail)))
 }
 
-/// How far a verbatim text is written.
+/// The progress of writing a verbatim text.
 enum Copying {
     No,
     Begun,
     Done,
 }
 
-/// Lines without spaces at their ends: these are held back until text comes.
+/// Writes lines without trailing spaces: spaces are held back until text follows.
 struct Lines<'a> {
     out: &'a mut String,
     spaces: usize,

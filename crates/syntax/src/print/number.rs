@@ -2,8 +2,8 @@
 
 use crate::ast::NumSuffix;
 
-/// A number as C's `%g` prints it: six significant digits, no trailing zeros. This is what a C++
-/// stream does, and so what TVM printed.
+/// Formats a number like C's `%g`: six significant digits, no trailing zeros. This is the default
+/// of C++ streams, and so of TVM.
 pub(crate) fn six_digits(value: f64) -> String {
     if value.is_nan() {
         return if value.is_sign_negative() {
@@ -39,7 +39,7 @@ fn trim_zeros(text: &str) -> &str {
     text.trim_end_matches('0').trim_end_matches('.')
 }
 
-/// The shortest text that reads back as the same value of the type the suffix says.
+/// Returns the shortest text that reads back as the same value of the suffix's type.
 pub(crate) fn shortest(value: f64, suffix: NumSuffix) -> String {
     if value.is_nan() {
         return if value.is_sign_negative() {
@@ -71,7 +71,7 @@ pub(crate) fn shortest(value: f64, suffix: NumSuffix) -> String {
     format!("{digits}e{sign}{:02}", power.abs())
 }
 
-/// The fewest decimal digits that round back to `value` in a binary format with `bits` bits
+/// Returns the fewest decimal digits that round back to `value` in a binary format with `bits` bits
 /// after the point and the smallest exponent `least`.
 fn fewest_digits(value: f64, bits: i32, least: i32) -> String {
     let round = |v: f64| {
@@ -90,7 +90,7 @@ fn fewest_digits(value: f64, bits: i32, least: i32) -> String {
     format!("{value:e}")
 }
 
-/// A string literal with TVM's escapes; characters beyond ASCII stay when `unicode`.
+/// Formats a string literal with TVM's escapes; non-ASCII characters are kept if `unicode`.
 pub(crate) fn quote(text: &str, unicode: bool) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     out.push('"');

@@ -1,11 +1,11 @@
-//! From tokens and layout operations to lines.
+//! Tokens and layout operations to lines.
 
 use super::comments::Comments;
 use super::front::Front;
 use super::layout::{Chunk, columns, lay_out};
 use super::{PrintOptions, Style};
 
-/// A layout operation. Text lies in the chunk's buffer.
+/// A layout operation. Texts are ranges of the chunk's buffer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Op {
     Text {
@@ -19,10 +19,10 @@ pub(super) enum Op {
     /// A comma in a broken group.
     LastComma,
     Open,
-    /// The beginning of a group that is broken: parts of it are laid out already.
+    /// The beginning of a broken group, parts of which are already laid out.
     Broken,
     Close,
-    /// Deeper lines in broken groups.
+    /// Increases the indentation in broken groups.
     Nest,
     Unnest,
     /// A line break.
@@ -31,30 +31,30 @@ pub(super) enum Op {
     Blank,
 }
 
-/// A piece of more operations is not kept.
+/// Larger pieces, in operations, are not cached.
 const LARGEST_PIECE: usize = 256;
 
-/// Operations that were collected before and may be collected again.
+/// Operations that can be emitted again.
 pub(super) struct Piece {
     ops: Box<[Op]>,
     text: Box<str>,
-    /// How many groups and deeper lines are open in it at most.
+    /// The maximum nesting depth of groups and of indentation in it.
     groups: usize,
     nests: usize,
 }
 
-/// How deep indentation grows inside groups; text nested deeper is not moved further right, so
+/// The maximum depth of indentation inside groups; text nested deeper is not indented further, so
 /// that the size of the output stays linear.
 const DEEPEST_NEST: usize = 24;
 
-/// Columns that blocks are moved to the right at most, for the same reason: beyond the width of a
-/// line nobody reads where it begins. TVM moves its lines further; in its style only what no
-/// program has is cut off.
+/// The maximum indentation of blocks in columns, for the same reason: beyond the width of a line,
+/// indentation conveys nothing. TVM indents without a limit; the limit for its style is beyond the
+/// nesting of real programs.
 const DEEPEST_INDENT: usize = 100;
 const DEEPEST_INDENT_TVM: usize = 1 << 13;
 
-/// Text in more groups than this is not broken, except after comments: each group would be a line
-/// or two, and work in progress many times its text.
+/// Text nested in more groups is not broken, except after comments: each group would take a line or
+/// two, and work in progress many times the size of its text.
 const DEEPEST_GROUP: usize = 256;
 
 /// Collects one unwrapped line at a time and lays it out.
@@ -62,9 +62,9 @@ pub(crate) struct Sink<'a> {
     style: Style,
     pub(super) width: usize,
     out: String,
-    /// Columns of the current block.
+    /// The indentation of the current block.
     indent: usize,
-    /// Columns of the line that the chunk begins.
+    /// The indentation of the line that the chunk begins.
     pub(super) chunk_indent: usize,
     pub(super) buf: String,
     pub(super) ops: Vec<Op>,
@@ -72,7 +72,7 @@ pub(crate) struct Sink<'a> {
     groups: usize,
     nests: Vec<bool>,
     broken: bool,
-    /// Whether a line comment makes a break necessary before the next text.
+    /// Whether a line comment requires a break before the next text.
     must_break: bool,
     pub(super) comments: Option<Comments<'a>>,
 }
@@ -100,7 +100,7 @@ impl<'a> Sink<'a> {
         self.style == Style::Tvm
     }
 
-    /// A token of two parts.
+    /// Emits a token of two parts.
     pub(super) fn tok_of(&mut self, first: char, rest: &str) {
         if self.comments.is_some() {
             let mut text = String::with_capacity(rest.len() + 1);
@@ -113,7 +113,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// A token of the text.
+    /// Emits a token.
     pub(super) fn tok(&mut self, text: &str) {
         if self.comments.is_some() {
             self.token_with_comments(text);
@@ -122,7 +122,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Text that is no token of the original, or is handled by the caller.
+    /// Emits text that is not a token of the original, or that the caller handles.
     pub(super) fn raw(&mut self, text: &str) {
         if self.tvm() {
             self.make_room(text.len());
@@ -136,7 +136,7 @@ impl<'a> Sink<'a> {
         let start = self.buf.len() as u32;
         self.buf.push_str(text);
         let end = self.buf.len() as u32;
-        // Texts that follow each other directly are one.
+        // Adjacent texts are merged.
         if let Some(Op::Text { end: last, .. }) = self.ops.last_mut() {
             *last = end;
         } else {
@@ -186,7 +186,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// A comma after the last element of a list, printed where the list is broken.
+    /// Emits a comma after the last element of a list, which is printed if the list is broken.
     pub(super) fn last_comma(&mut self) {
         if self.tvm() {
             return;
@@ -228,7 +228,8 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Ends deeper lines before a closing bracket: comments before it are still inside.
+    /// Decreases the indentation before a closing bracket: comments before the bracket are still
+    /// indented.
     pub(super) fn unnest(&mut self) {
         if self.tvm() {
             return;
@@ -237,7 +238,7 @@ impl<'a> Sink<'a> {
         self.unnest_here();
     }
 
-    /// Ends deeper lines where no bracket closes.
+    /// Decreases the indentation without a closing bracket.
     pub(super) fn unnest_here(&mut self) {
         if self.tvm() {
             return;
@@ -247,7 +248,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// The lines of a block are further right.
+    /// Indents the lines of a block.
     pub(super) fn indent(&mut self) {
         if self.groups > 0 {
             self.nest();
@@ -256,7 +257,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// The columns that a line of the current block begins with.
+    /// Returns the indentation of the current block's lines.
     fn margin(&self) -> usize {
         let most = match self.tvm() {
             true => DEEPEST_INDENT_TVM,
@@ -274,7 +275,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// A line break.
+    /// Emits a line break.
     pub(super) fn hard(&mut self) {
         if self.skipping() {
             return;
@@ -290,7 +291,7 @@ impl<'a> Sink<'a> {
         self.break_here();
     }
 
-    /// An empty line before the next one.
+    /// Emits an empty line before the next one.
     pub(super) fn blank(&mut self) {
         if self.skipping() {
             return;
@@ -336,7 +337,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Takes back the groups that have just been opened: comments go before these.
+    /// Removes the groups that have just been opened, since comments precede them.
     pub(super) fn hold(&mut self) -> Vec<bool> {
         let mut held = Vec::new();
         if self.nests.len() >= DEEPEST_NEST {
@@ -355,7 +356,7 @@ impl<'a> Sink<'a> {
         held
     }
 
-    /// Opens them again.
+    /// Opens the removed groups again.
     pub(super) fn release(&mut self, held: Vec<bool>) {
         if self.must_break && !held.is_empty() {
             self.must_break = false;
@@ -370,7 +371,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Returns whether a separator, a space or an opening bracket was written last.
+    /// Returns whether the last text was a separator, a space or an opening bracket.
     pub(super) fn after_gap(&self) -> bool {
         match self
             .ops
@@ -385,7 +386,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Takes back a separator that a comment goes before.
+    /// Removes a separator, since a comment precedes it.
     pub(super) fn take_separator(&mut self) {
         loop {
             match self.ops.last() {
@@ -410,20 +411,20 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Returns whether what is collected depends on nothing but what is asked for: no comments are
-    /// woven in, no break is due.
+    /// Returns whether the collected operations depend only on the requests: no comments are
+    /// interleaved, no break is pending.
     pub(super) fn can_repeat(&self) -> bool {
         self.comments.is_none() && !self.must_break && !self.tvm()
     }
 
-    /// Begins a piece: its text is an operation of its own.
+    /// Begins a piece, with its text as a separate operation.
     pub(super) fn begin_piece(&mut self) -> u32 {
         let at = self.buf.len() as u32;
         self.ops.push(Op::Text { start: at, end: at });
         (self.front.taken + self.ops.len()) as u32 - 1
     }
 
-    /// The piece that was begun at this operation; `None` where it cannot be repeated.
+    /// Returns the piece that began at this operation; `None` if it cannot be repeated.
     pub(super) fn piece(&self, first: u32) -> Option<Piece> {
         let first = (first as usize).checked_sub(self.front.taken)?;
         let ops = self.ops.get(first..)?;
@@ -464,7 +465,7 @@ impl<'a> Sink<'a> {
         })
     }
 
-    /// Collects a piece again; `false` where it would come out differently.
+    /// Emits a piece again; returns false if it would be laid out differently.
     pub(super) fn repeat(&mut self, piece: &Piece) -> bool {
         let deep = self.groups + piece.groups >= DEEPEST_GROUP
             || self.nests.len() + piece.nests >= DEEPEST_NEST;
@@ -500,7 +501,7 @@ impl<'a> Sink<'a> {
         self.must_break = true;
     }
 
-    /// Makes room for more output; large output grows by a quarter and not to the double.
+    /// Reserves room for more output; large output grows by a quarter instead of doubling.
     fn make_room(&mut self, more: usize) {
         const LARGE: usize = 1 << 20;
         let len = self.out.len();
@@ -509,11 +510,11 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Lays the collected line out.
+    /// Lays out the collected line.
     fn flush(&mut self) {
         self.make_room(self.buf.len() + self.chunk_indent + 1);
         if !self.buf.is_empty() {
-            // The buffer holds the texts of the line and nothing else.
+            // The buffer contains exactly the texts of the line.
             let lines = self.ops.iter().filter(|op| matches!(op, Op::Line));
             let width = columns(&self.buf) + lines.count();
             if !self.broken && self.chunk_indent + width <= self.width {
@@ -533,7 +534,7 @@ impl<'a> Sink<'a> {
         self.front = Front::default();
     }
 
-    /// Lays the first operations out.
+    /// Lays out the first operations.
     fn write(&mut self, ops: usize) {
         let chunk = Chunk {
             ops: &self.ops[..ops],
@@ -544,7 +545,7 @@ impl<'a> Sink<'a> {
         lay_out(&chunk, self.width, &mut self.out);
     }
 
-    /// Lays out what stands before a break at which the line is certain to be broken.
+    /// Lays out the operations before a break that is certain to be taken.
     fn shorten(&mut self) {
         if self.ops.len() < self.front.limit {
             return;
@@ -573,7 +574,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// Ends the text.
+    /// Finishes the output.
     pub(super) fn finish(mut self) -> (String, bool) {
         let failed = self.finish_comments();
         if !self.tvm() {

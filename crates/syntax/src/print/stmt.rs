@@ -99,7 +99,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// A keyword, what it is about, and perhaps a semicolon.
+    /// Prints a keyword, its operand, and optionally a semicolon.
     fn keyword(&mut self, keyword: &'static str, what: Work, semicolon: bool) {
         if semicolon {
             self.work.push(Work::tok(";"));

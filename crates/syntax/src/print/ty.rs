@@ -26,7 +26,7 @@ impl Emitter<'_> {
             TypeExprKind::Tuple { items, comma } => {
                 let items = ast.list(items).map(Work::Type);
                 if items.len() == 1 && !comma {
-                    // A comma would make another type of it.
+                    // A comma would change the type.
                     self.inline("(", items, ")", false);
                 } else {
                     self.listed("(", items, ")", comma);
@@ -76,7 +76,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// An operand, in parentheses if it binds less tightly than `least`.
+    /// Prints an operand, in parentheses if it binds weaker than `least`.
     fn type_operand(&mut self, t: TypeId, least: u8) {
         let loose = matches!(self.ast.types[t].kind,
             TypeExprKind::Binary { op, .. } if op.precedence() < least);
@@ -87,7 +87,7 @@ impl Emitter<'_> {
         }
     }
 
-    /// `[A, B: Shape]`, nothing for none.
+    /// Prints `[A, B: Shape]`, or nothing if there are none.
     pub(super) fn type_params(&mut self, params: List<TypeParamId>, angle: bool) {
         if params.is_empty() {
             return;

@@ -6,7 +6,7 @@ use relax_tensor::{DType, Tensor};
 use super::{Printer, Stop};
 use crate::strings;
 
-/// Whether the value of an element type is printed where a type's name is expected, or a value.
+/// Whether an element type is printed in the position of a type's name, or of a value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum As {
     /// `"float32"`.
@@ -98,7 +98,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// `R.const(…)`.
+    /// Prints `R.const(…)`.
     pub(super) fn constant(&mut self, t: &Tensor, out: &mut String) {
         out.push_str("R.const(");
         let shape = t.shape();
@@ -124,7 +124,7 @@ fn empty(shape: &[i64], out: &mut String) {
     out.push_str(&text);
 }
 
-/// Nested lists, element by element.
+/// Prints nested lists, element by element.
 fn nested(t: &Tensor, out: &mut String) {
     let shape = t.shape();
     for i in 0..t.len() {

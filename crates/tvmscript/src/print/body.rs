@@ -36,7 +36,7 @@ fn line(out: &mut String, depth: usize, text: &str) {
 }
 
 impl Printer<'_> {
-    /// A function of the module.
+    /// Prints a function of the module.
     pub(super) fn function_item(&mut self, name: Symbol, f: FuncId, out: &mut String) {
         self.names.begin();
         self.symbols.clear();
@@ -68,7 +68,7 @@ impl Printer<'_> {
         out.push('\n');
     }
 
-    /// Decorator, signature and attributes.
+    /// Prints a function's decorator, signature and attributes.
     fn function_head(&mut self, f: FuncId, name: &str, depth: usize, out: &mut String) {
         let m = self.m;
         let function = &m.funcs[f];
@@ -252,7 +252,7 @@ impl Printer<'_> {
         format!("R.output({})", names.join(", "))
     }
 
-    /// Prints a target with a name: a result is bound first.
+    /// Gives a target a name: a returned value is bound first.
     fn named(&mut self, depth: usize, target: Target, e: ExprId, tasks: &mut Vec<Task>) -> Target {
         match target {
             Target::Return => {
@@ -315,7 +315,7 @@ impl Printer<'_> {
         }
     }
 
-    /// Returns whether a function returns a number: by its signature, or because its value is one.
+    /// Returns whether a function returns a number, by its signature or by its body.
     fn gives_number(&mut self, f: FuncId) -> bool {
         let m = self.m;
         if m.funcs[f].attrs.get("gives_number").is_some() {

@@ -1,4 +1,4 @@
-//! Expressions on one line: values, calls of operators and functions.
+//! Single-line expressions: values, calls of operators and functions.
 
 use relax_base::Symbol;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
@@ -12,21 +12,21 @@ use super::{Printer, Stop, indices};
 use crate::strings;
 use crate::table::{Form, Operator, Way, table};
 
-/// How many parts of one line may come of tuples that are used several times.
+/// The maximum number of parts of a line that may come from tuples that are used several times.
 const LONGEST: usize = 1 << 16;
 
-/// Parameters whose value is a shape, where others take a tuple.
+/// Parameters whose value is a shape; others take a tuple.
 const SHAPES: [&str; 2] = ["shape", "size"];
 
 impl Printer<'_> {
-    /// An expression on one line.
+    /// Prints an expression on one line.
     pub(super) fn expr(&mut self, e: ExprId) -> String {
         let mut out = String::new();
         let mut parts = vec![Part::Value(e)];
         let mut shared = 0;
         while let Some(part) = parts.pop() {
             match part {
-                // Written twice it would be computed twice, and graphs become trees.
+                // Printing it twice would compute it twice, and turn graphs into trees.
                 Part::Value(e) if self.is_shared(e) || shared > LONGEST => {
                     self.refuse(Stop::NotNormal);
                 }
@@ -115,7 +115,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Returns whether it is a call that stands at several places.
+    /// Returns whether it is a call with several uses.
     fn is_shared(&self, e: ExprId) -> bool {
         let called = matches!(self.m.exprs[e], Expr::Call { .. } | Expr::MatchCast { .. });
         called && self.uses[e] > 1
@@ -227,14 +227,14 @@ impl Printer<'_> {
         let all: Result<Vec<String>, Stop> =
             types.iter().map(|&t| self.ty(t, Place::Body)).collect();
         let mut all = all?;
-        // The bare name is no type here to TVM's reader.
+        // TVM's parser does not accept the bare name as a type here.
         for text in all.iter_mut().filter(|t| *t == "R.Any") {
             text.push_str("()");
         }
         Ok(Self::tuple_text(&all))
     }
 
-    /// `R.call_tir`, `R.call_dps_packed`.
+    /// Prints `R.call_tir` and `R.call_dps_packed`.
     fn cross_level(
         &mut self,
         args: &[ExprId],
@@ -305,7 +305,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// An operator that is kept as it is.
+    /// Prints a kept operator.
     fn kept_call(
         &mut self,
         args: &[ExprId],
@@ -361,7 +361,7 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// An operator of ours as Relax calls it.
+    /// Prints an operator of the registry under its name in Relax.
     fn operator(
         &mut self,
         e: ExprId,
@@ -429,7 +429,7 @@ impl Printer<'_> {
                 return Ok(None);
             }
         }
-        // Numbers for each of some axes are as many as the axes.
+        // Lists with one number per axis must agree in length.
         let lists = relax.params.iter().zip(0..).filter(|(p, _)| p.input);
         let lists = lists.filter_map(|(p, i)| {
             let (_, name, _) = form.attrs.iter().find(|a| a.0 == i)?;
@@ -496,8 +496,7 @@ impl Printer<'_> {
         Ok(Some(list))
     }
 
-    /// The extents of a result, where the attribute writes them with numbers that have a meaning of
-    /// their own.
+    /// Returns the extents of a result, if the attribute contains special values for some of them.
     fn result_shape(&self, e: ExprId, name: &str, value: &AttrValue) -> Option<AttrValue> {
         let special = |v: &AttrValue| v.as_int().is_some_and(|i| i <= 0);
         let meant = name == "shape" && value.as_array().is_some_and(|a| a.iter().any(special));
@@ -565,7 +564,7 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
         let text = v.as_str().unwrap_or_default();
         name.as_str().ends_with("layout") && text.contains(|c: char| c.is_ascii_digit())
     };
-    // Where Relay has the channels and how many each becomes (`HWOI`), Relax has outputs and
+    // Relay's layout has channels and multipliers (`HWOI`), while that of Relax has outputs and
     // inputs.
     let layout = attrs.get("kernel_layout").and_then(AttrValue::as_str);
     let groups = attrs.get("groups").and_then(AttrValue::as_int);

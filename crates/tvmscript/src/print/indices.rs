@@ -2,8 +2,8 @@
 
 use relax_ops::Layout;
 
-/// `T.index_map(lambda i0, i1: (i1 // 4, i0, i1 % 4))`: maps the indices of an element in one
-/// layout to those in another. `None` where the words are not layouts of the same axes.
+/// Returns `T.index_map(lambda i0, i1: (i1 // 4, i0, i1 % 4))`: the map of an element's indices in
+/// one layout to those in another. `None` if the words are not layouts of the same axes.
 pub(super) fn map(from: &str, to: &str) -> Option<String> {
     let (from, to) = (Layout::parse(from)?, Layout::parse(to)?);
     if !from.convertible(&to) {
@@ -33,7 +33,7 @@ pub(super) fn map(from: &str, to: &str) -> Option<String> {
     ))
 }
 
-/// The index along an axis as a whole.
+/// Returns the index along a whole axis.
 fn joined(outer: String, inner: Option<String>, extent: i64) -> String {
     match inner {
         Some(inner) => format!("{outer} * {extent} + {inner}"),
@@ -41,7 +41,7 @@ fn joined(outer: String, inner: Option<String>, extent: i64) -> String {
     }
 }
 
-/// In brackets, where a product or quotient follows.
+/// Adds parentheses for use in a product or quotient.
 fn factor(index: String) -> String {
     match index.contains(' ') {
         true => format!("({index})"),

@@ -24,20 +24,20 @@ use names::Names;
 pub(crate) use names::python;
 use types::Place;
 
-/// Why something is not printed.
+/// The reason why something is not printed.
 #[derive(Clone, Debug)]
 pub(crate) enum Stop {
-    /// It is not known.
+    /// Unknown type or dimension.
     NotKnown,
     /// Relax has no form for it.
     NoForm(&'static str),
-    /// The same for something that has a name.
+    /// The same for a construct with a name.
     NoNamed(String),
     /// Values must be bound to names first: the program is not a sequence of bindings.
     NotNormal,
 }
 
-/// The result of printing: the text, or why there is none.
+/// The result of printing: the text, or the reason why there is none.
 #[derive(Debug)]
 pub enum Printed {
     /// The text.
@@ -63,7 +63,7 @@ struct Printer<'m> {
     /// Variables that are numbers rather than tensors, because their values are.
     numbers: FxHashSet<VarId>,
     class: Symbol,
-    /// The source location of what is being printed.
+    /// The source location of the construct being printed.
     place: Span,
     not_normal: bool,
     /// The number of uses of each expression of the function.
@@ -199,7 +199,7 @@ impl Printer<'_> {
         out.push('\n');
     }
 
-    /// Reports that something has no form.
+    /// Reports a construct that cannot be printed.
     fn refuse(&mut self, stop: Stop) {
         let what = match stop {
             Stop::NotNormal => {
@@ -226,7 +226,7 @@ impl Printer<'_> {
         self.names.dim(self.m, d)
     }
 
-    /// Returns a type as an annotation; `None` where it is not known.
+    /// Returns a type as an annotation; `None` if it is unknown.
     fn annotation(&mut self, ty: Option<TypeId>, place: Place) -> Option<String> {
         match self.ty(ty?, place) {
             Ok(text) => Some(text),

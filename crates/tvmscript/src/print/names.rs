@@ -23,13 +23,13 @@ pub(super) struct Names {
     vars: FxHashMap<VarId, String>,
     /// Names of the variables of the function being printed.
     local: FxHashSet<String>,
-    /// How often a name was made unique by a number.
+    /// The number of times each name was made unique by a suffix.
     counts: FxHashMap<String, u32>,
     /// Names of symbols that signatures bind.
     pub signature: FxHashSet<DimVar>,
 }
 
-/// A name as Python takes it.
+/// Converts a name to a Python identifier.
 pub(crate) fn python(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for (i, c) in name.chars().enumerate() {
@@ -124,7 +124,7 @@ impl Names {
         self.counts.clear();
     }
 
-    /// The name of a variable.
+    /// Returns the name of a variable.
     pub fn var(&mut self, m: &Module, v: VarId) -> String {
         if let Some(name) = self.vars.get(&v) {
             return name.clone();
@@ -136,7 +136,7 @@ impl Names {
         name
     }
 
-    /// A name for a value that has none.
+    /// Returns a new name for an unnamed value.
     pub fn new_name(&mut self, base: &str) -> String {
         let name = self.fresh(base);
         self.local.insert(name.clone());

@@ -6,15 +6,14 @@ use rustc_hash::FxHashMap;
 
 /// Statements whose text has at most this many operations are printed unchanged.
 const SHORT: u64 = 48;
-/// How many times longer than the operations themselves their text has to be before parts are
-/// named.
+/// Parts are named if the text would have this many times more operations than the expressions.
 const REPEATED: u64 = 2;
-/// A part of fewer operations is repeated where it is used again.
+/// Parts with fewer operations are not named.
 const PART: u64 = 6;
 
 /// The facts about one part.
 struct Seen {
-    /// Operations of its text.
+    /// The number of operations in its text.
     size: u64,
     /// The number of uses by other parts, or by the statement.
     uses: u32,

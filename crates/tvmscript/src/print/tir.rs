@@ -46,7 +46,7 @@ fn opened(p: &Program) -> Program {
 }
 
 impl Printer<'_> {
-    /// A tensor program as an item.
+    /// Prints a tensor program as an item.
     pub(super) fn program(
         &mut self,
         name: Symbol,

@@ -1,9 +1,9 @@
-//! Numbers of TensorIR, and how its operations are written.
+//! Numbers of TensorIR, and the syntax of its operations.
 
 use relax_loops::{BinOp, Ex, UnOp};
 use relax_tensor::DType;
 
-/// What is still to be written of an expression, the last first.
+/// A pending part of an expression; the next one is last.
 pub(super) enum Part<'p> {
     Text(&'static str),
     Owned(String),
@@ -49,7 +49,7 @@ pub(super) fn unary<'e>(op: UnOp, x: &'e Ex, d: DType, out: &mut Vec<Part<'e>>) 
             out.push(Part::Text(")"));
             return;
         }
-        // `T.round` goes to even.
+        // `T.round` rounds halves to even.
         UnOp::Round if d.is_float() => {
             let (name, wide) = if d.bits == 64 {
                 ("round", d)
@@ -70,7 +70,7 @@ pub(super) fn unary<'e>(op: UnOp, x: &'e Ex, d: DType, out: &mut Vec<Part<'e>>) 
         UnOp::RoundEven => "nearbyint",
         op => op.name(),
     };
-    // Functions of real numbers take floats.
+    // Functions of real numbers require floats.
     let real = op.is_real() && !x.dtype().is_float();
     if real {
         out.push(Part::Owned(format!(
@@ -83,7 +83,7 @@ pub(super) fn unary<'e>(op: UnOp, x: &'e Ex, d: DType, out: &mut Vec<Part<'e>>) 
     out.push(Part::Text(if real { ")))" } else { ")" }));
 }
 
-/// How an operation on two operands is written.
+/// The syntax of a binary operation.
 pub(super) struct Form {
     pub before: &'static str,
     pub between: &'static str,
@@ -91,7 +91,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// The text with these operands.
+    /// Formats the operation with these operands.
     pub fn text(&self, a: &str, b: &str) -> String {
         format!("{}{a}{}{b}{}", self.before, self.between, self.after)
     }
@@ -110,7 +110,7 @@ pub(super) fn binary(op: BinOp, d: DType) -> Form {
     };
     let (float, truth) = (d.is_float(), d.is_bool());
     match op {
-        // Sums of truth values TVM has none of.
+        // TVM has no addition of booleans.
         BinOp::Add if truth => infix(" or "),
         BinOp::Mul if truth => infix(" and "),
         BinOp::Add => infix(" + "),

@@ -1,5 +1,5 @@
-//! Whether TVM's semantics of an operator of Relax is that of Relay's own: where it is not, the
-//! call is of a program.
+//! Decides whether TVM's semantics of a Relax operator equals that of Relay's: if not, a tensor
+//! program is called instead.
 
 use relax_ir::{Attrs, ExprId, TypeId};
 use relax_ops::call_requirements::fits_relax;
@@ -22,7 +22,7 @@ impl Printer<'_> {
         !open && !empty && !self.chooses(e) && self.takes(def, args, attrs)
     }
 
-    /// Returns the extents of a tensor, where they are known.
+    /// Returns the extents of a tensor, if they are known.
     fn extents(&self, e: ExprId) -> Option<&[Dim]> {
         let ty = self.types?.expr(e)?;
         self.m.types.as_tensor(ty)?.shape.dims()
@@ -66,8 +66,8 @@ impl Printer<'_> {
         types.is_none_or(|types| fits_relax(def, &self.m.types, &types, attrs))
     }
 
-    /// Returns whether an extent of a result is the maximum or the minimum of others: TVM assumes
-    /// that extents that broadcast are equal where it cannot tell.
+    /// Returns whether an extent of a result is the maximum or the minimum of others: where TVM
+    /// cannot decide, it assumes that broadcast extents are equal.
     fn chooses(&mut self, e: ExprId) -> bool {
         let Some(ty) = self.types.and_then(|t| t.expr(e)) else {
             return false;

@@ -7,7 +7,7 @@ use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp};
 
 use super::{Printer, Stop};
 
-/// A type with a longer text is not printable: types share their parts, and texts cannot.
+/// Types with longer texts are not printed: types share their components, texts cannot.
 const LONGEST: usize = 1 << 18;
 
 /// The context of a dimension, which decides how an expression is written.
@@ -65,7 +65,7 @@ impl DimBuilder for Text<'_, '_> {
     }
 }
 
-/// The text of a type, unless it is too long.
+/// Returns the text of a type, unless it is too long.
 fn fitting(text: String) -> Result<String, Stop> {
     match text.len() > LONGEST {
         true => Err(Stop::NoForm("a type with so many parts")),
@@ -104,7 +104,7 @@ pub(super) fn chooses(d: &Dim) -> bool {
 }
 
 impl Printer<'_> {
-    /// Returns a dimension; `None` for one that is not known.
+    /// Formats a dimension; `None` if it is unknown.
     pub(super) fn dim(&mut self, d: &Dim) -> Option<String> {
         if let Some(i) = d.as_const() {
             return Some(i.to_string());
@@ -139,8 +139,8 @@ impl Printer<'_> {
         })
     }
 
-    /// Returns dimensions in brackets, with a comma after a single one; `None` where one is not
-    /// known.
+    /// Formats dimensions in parentheses, with a comma after a single one; `None` if any is
+    /// unknown.
     pub(super) fn dims(&mut self, dims: &[Dim], place: Place) -> Option<String> {
         let all: Option<Vec<String>> = dims.iter().map(|d| self.placed(d, place)).collect();
         Some(all?.join(", "))
@@ -175,7 +175,7 @@ impl Printer<'_> {
         })
     }
 
-    /// Returns a type. The nesting depth is bounded by that of a text's brackets.
+    /// Formats a type. The nesting depth is bounded by that of a text's brackets.
     pub(super) fn ty(&mut self, id: TypeId, place: Place) -> Result<String, Stop> {
         self.nested_type(id, place, 0)
     }
@@ -222,7 +222,7 @@ impl Printer<'_> {
         })
     }
 
-    /// A list of items, in brackets of a tuple.
+    /// Formats a tuple of items.
     pub(super) fn tuple_text(items: &[String]) -> String {
         let mut out = String::from("(");
         let _ = write!(out, "{}", items.join(", "));

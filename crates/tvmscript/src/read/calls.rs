@@ -1,4 +1,4 @@
-//! Calls: of what the language itself has, of functions, of operators.
+//! Calls: of the language's built-ins, of functions, of operators.
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, TypeId};
@@ -14,15 +14,15 @@ use crate::table::table;
 
 /// The arguments of a call.
 pub(super) struct Given {
-    /// Keyword, value, place of the whole argument's value.
+    /// The keyword, value, and span of each argument's value.
     pub args: Vec<(Option<Span>, Val, Span)>,
     names: Vec<Option<Symbol>>,
-    /// How many positional ones there were.
+    /// The number of positional ones.
     pub count: usize,
 }
 
 impl Given {
-    /// Takes the positional argument `i`, or the one of that name.
+    /// Takes the positional argument `i`, or the keyword argument of that name.
     pub fn take(&mut self, i: usize, name: &str) -> Option<(Val, Span)> {
         let by_name = self.names.iter().position(|n| n.is_some_and(|n| n == name));
         let at = by_name.or((i < self.count).then_some(i))?;
@@ -49,7 +49,7 @@ impl Given {
         }
         out
     }
-    /// The arguments that were not taken: keyword, value, place.
+    /// Returns the arguments that were not taken: keyword, value, span.
     pub fn rest(&self) -> impl Iterator<Item = &(Option<Span>, Val, Span)> {
         let open = |i: &usize| !matches!(self.names[*i], Some(n) if n == "\0");
         (0..self.args.len()).filter(open).map(|i| &self.args[i])
@@ -100,7 +100,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A reference to a function of the module.
+    /// Returns a reference to a function of the module.
     fn function(&mut self, i: usize, span: Span) -> ExprId {
         let item = &self.items[i];
         let expr = match item.global {
@@ -275,7 +275,7 @@ impl Reader<'_> {
         Val::FuncAttr(attrs)
     }
 
-    /// `T.int64()`, `T.int64(4)`, `T.max(n, 0)`.
+    /// Evaluates `T.int64()`, `T.int64(4)`, `T.max(n, 0)`.
     fn tensor_ir_call(&mut self, path: &str, given: Given, span: Span) -> Val {
         let name = path.split_once('.').map_or("", |p| p.1);
         let Ok(dtype) = name.parse::<DType>() else {
@@ -301,7 +301,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Functions of dimensions.
+    /// Evaluates functions of dimensions.
     fn symbolic_call(&mut self, name: &str, given: Given, span: Span) -> Val {
         let dims: Option<Vec<Dim>> = given.args.iter().map(|a| a.1.as_dim()).collect();
         let dim = match (name, dims.as_deref()) {
@@ -313,7 +313,7 @@ impl Reader<'_> {
             _ => return self.keep("a call of TensorIR", span),
         };
         if dim.as_atom().is_some() {
-            // One of them is the greater or the lesser one always: TVM writes both.
+            // Simplified to one of the operands, while TVM prints both.
             return self.keep("a dimension that is said in another way", span);
         }
         if dim.error().is_none() && dim.as_const().is_none() {
@@ -363,7 +363,7 @@ impl Reader<'_> {
         Val::Bad
     }
 
-    /// A value of the program.
+    /// Converts a value to an expression of the program.
     pub(super) fn value(&mut self, val: Val, span: Span) -> Option<ExprId> {
         match val {
             Val::Expr(e) => Some(e),
@@ -407,13 +407,13 @@ impl Reader<'_> {
         }
     }
 
-    /// A value that is no tensor.
+    /// Creates a value that is not a tensor.
     fn plain(&mut self, value: AttrValue, span: Span) -> ExprId {
         let attrs: Attrs = [(Symbol::new("value"), value)].into_iter().collect();
         self.op_call("relax.value", &[], attrs, &[], span)
     }
 
-    /// The call of an operator of ours.
+    /// Creates a call of an operator of the registry.
     pub(super) fn op_call(
         &mut self,
         op: &str,

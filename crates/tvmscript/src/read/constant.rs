@@ -25,7 +25,7 @@ fn number(v: &Val) -> Option<Number> {
 }
 
 impl Reader<'_> {
-    /// `R.const(value, dtype)`.
+    /// Evaluates `R.const(value, dtype)`.
     pub(super) fn constant(&mut self, value: &Val, dtype: Option<&Val>, span: Span) -> Val {
         let mut numbers = Vec::new();
         let mut shape = Vec::new();

@@ -1,6 +1,7 @@
 //! Functions of Relax: bindings, dataflow blocks, branches, nested functions.
 //!
-//! Statements come in the order of the text; what is open is a list of frames. Nothing recurses.
+//! Statements are processed in the order of the text; open constructs are in a list of frames.
+//! Nothing recurses.
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{AttrValue, Attrs, BlockId, Expr, ExprId, Function, TypeId, Var, VarId, VarStyle};
@@ -19,24 +20,24 @@ pub(super) enum Step {
     Flow(BlockId),
 }
 
-/// What is known of a function from its head.
+/// The properties of a function known from its head.
 pub(super) struct Head {
     pub name: Symbol,
     pub params: Vec<VarId>,
     pub ret: Option<TypeId>,
     pub dims: Vec<DimVar>,
     pub attrs: Attrs,
-    /// Symbols that are the function's own.
+    /// For a nested function, the symbols of the enclosing one, which are restored at its end.
     pub outer: Option<FxHashMap<Symbol, relax_sym::Dim>>,
 }
 
-/// A branch that ended: its value and what it is called.
+/// A completed branch: its value and its name.
 #[derive(Clone, Copy)]
 pub(super) struct Branch {
     pub name: Symbol,
     pub ty: Option<TypeId>,
     pub value: ExprId,
-    /// Whether it is a number and no tensor.
+    /// Whether it is a number rather than a tensor.
     pub scalar: bool,
 }
 
@@ -54,9 +55,9 @@ pub(super) struct Frame {
     pub steps: Vec<Step>,
     pub mark: usize,
     pub ret: Option<ExprId>,
-    /// Whether nothing may follow.
+    /// The reason why no statement may follow, if so.
     pub closed: Option<&'static str>,
-    /// For the second branch of an `if`: its line, which is no statement of its own.
+    /// For the second branch of an `if`: its line, which is not a statement of its own.
     pub at: Option<u32>,
 }
 
@@ -101,7 +102,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads one statement; where the next one is.
+    /// Reads one statement; returns the index of the next.
     fn statement(
         &mut self,
         i: u32,
@@ -188,7 +189,7 @@ impl Reader<'_> {
                 let Some(head) = self.head(stmt, attrs, true) else {
                     return stmt.end;
                 };
-                // A function may call itself.
+                // A function may be recursive.
                 let (var, e) = self.m.fresh_var(head.name, None, VarStyle::Binding);
                 self.m.vars[var].span = stmt.span;
                 self.bind(head.name, Val::Expr(e));
@@ -273,7 +274,7 @@ impl Reader<'_> {
         stmt.end
     }
 
-    /// A statement that is an expression.
+    /// Reads a statement that is an expression.
     fn effect(&mut self, val: Val, span: Span, frames: &mut [Frame]) {
         let Some(frame) = frames.last_mut() else {
             return;
@@ -362,7 +363,7 @@ impl Reader<'_> {
         frame.closed = Some("`R.output`");
     }
 
-    /// `target = value`.
+    /// Reads `target = value`.
     fn binding(
         &mut self,
         target: NodeId,

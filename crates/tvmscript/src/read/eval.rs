@@ -10,17 +10,17 @@ use crate::ast::{List, Node, NodeId, Operation};
 use crate::codes;
 use crate::strings;
 
-/// Names that the language has without being told.
+/// Predefined names.
 pub(super) const ROOTS: [&str; 10] = [
     "I", "R", "T", "Tx", "tvm", "ir", "relax", "tir", "tirx", "Axis",
 ];
-/// Python's own that texts use.
+/// Python's built-ins that texts use.
 const BUILTIN: [&str; 9] = [
     "TypeVar", "range", "float", "int", "bool", "max", "min", "len", "abs",
 ];
 
 impl Reader<'_> {
-    /// Returns what the expression stands for; its operands were worked out before.
+    /// Returns the value of an expression whose operands were evaluated before.
     pub(super) fn eval(&mut self, id: NodeId) -> Val {
         let span = self.ast.span(id);
         match self.ast.node(id) {
@@ -28,7 +28,7 @@ impl Reader<'_> {
             Node::Path => self.path(span),
             Node::Same(other) => match self.types.get(&other) {
                 Some(&t) => Val::Type(t),
-                // Mistakes are told at each place.
+                // Errors are reported at each occurrence.
                 None => self.again(id),
             },
             Node::Int => match strings::integer(self.text(span)) {
@@ -84,7 +84,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    /// A name and those of its members.
+    /// Evaluates a dotted name.
     fn path(&mut self, span: relax_base::Span) -> Val {
         let text = self.text(span);
         let Some((root, mut rest)) = text.split_once('.') else {
@@ -110,7 +110,7 @@ impl Reader<'_> {
         let name = Symbol::new(text);
         if let Some(val) = self.names.get(&name) {
             return match val {
-                // Each mention has a place of its own.
+                // Each occurrence has its own span.
                 Val::Expr(e) => match self.m.exprs[*e] {
                     Expr::Var(v) => Val::Expr(self.m.add(Expr::Var(v), span)),
                     _ => Val::Expr(*e),
@@ -141,7 +141,7 @@ impl Reader<'_> {
         self.undefined(name, span)
     }
 
-    /// Returns whether a line that could not be read may be what binds the name.
+    /// Returns whether a line that could not be read may bind the name.
     pub(super) fn damaged_name(&self, text: &str) -> bool {
         let mut bad = self
             .ast
@@ -176,7 +176,7 @@ impl Reader<'_> {
         Val::Bad
     }
 
-    /// Gives a name of a symbol its variable in this function.
+    /// Creates this function's variable for a symbol.
     pub(super) fn new_symbol(&mut self, name: Symbol, span: relax_base::Span) -> Dim {
         let var = self.m.dims.push(DimInfo { name, span });
         let dim = Dim::var(var);
@@ -261,7 +261,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Remembers how the text writes a dimension, where that is not how its normal form is written.
+    /// Records the text of a dimension, if it differs from that of its normal form.
     pub(super) fn note_spelling(&mut self, dim: &Dim, span: relax_base::Span) {
         let plain = dim
             .display(&|v| self.m.dims[v].name.to_string())
@@ -329,7 +329,7 @@ impl Reader<'_> {
 }
 
 impl Reader<'_> {
-    /// A condition over dimensions.
+    /// Evaluates a condition over dimensions.
     fn condition(
         &mut self,
         op: &str,
@@ -353,7 +353,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns how a comparison is written.
+/// Returns the spelling of a comparison.
 fn comparison(op: Operation) -> Option<&'static str> {
     Some(match op {
         Operation::Eq => "==",

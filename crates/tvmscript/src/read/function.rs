@@ -11,7 +11,7 @@ use crate::ast::{List, Stmt, StmtKind};
 use crate::codes;
 
 impl Reader<'_> {
-    /// A function of the module.
+    /// Reads a function of the module.
     pub(super) fn relax_item(
         &mut self,
         item: usize,
@@ -47,7 +47,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The signature of a function.
+    /// Reads the signature of a function.
     pub(super) fn head(&mut self, stmt: &Stmt, mut attrs: Attrs, nested: bool) -> Option<Head> {
         let StmtKind::Def { name, params, ret } = stmt.kind else {
             return None;
@@ -158,7 +158,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Notes that a variable is a number and no tensor.
+    /// Marks a variable as a number rather than a tensor.
     pub(super) fn mark_scalar(&mut self, var: VarId) {
         let mark = Attrs::new().with("scalar", AttrValue::Bool(true));
         self.m.var_attrs.insert(var, mark);

@@ -1,4 +1,4 @@
-//! Items that stay text: tensor programs beyond what the module holds, and functions with such
+//! Items kept as text: tensor programs that the module cannot represent, and functions with such
 //! constructs.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{Reader, root};
 use crate::ast::{Node, NodeId, StmtKind};
 use crate::codes;
 
-/// Names of Python's own that tensor programs may use.
+/// Python's built-ins that tensor programs may use.
 const BUILTIN: [&str; 14] = [
     "range",
     "float",
@@ -33,7 +33,7 @@ const BUILTIN: [&str; 14] = [
 ];
 
 impl Reader<'_> {
-    /// A function that is not Relax's.
+    /// Reads a function that is not Relax.
     pub(super) fn other_item(&mut self, item: usize, first: u32, at: u32) {
         let python = self
             .text(self.ast.stmts[first as usize].span)
@@ -68,7 +68,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Puts the text of an item aside.
+    /// Stores the text of an item.
     pub(super) fn kept(
         &mut self,
         name: Symbol,
@@ -114,7 +114,7 @@ impl Reader<'_> {
         });
     }
 
-    /// A function of Relax that stays text: what is known of it is its signature.
+    /// Keeps a function of Relax as text, of which only the signature is known.
     pub(super) fn keep_function(
         &mut self,
         item: usize,
@@ -148,7 +148,7 @@ impl Reader<'_> {
         self.ast.stmts[first as usize].nodes.0..last.nodes.1
     }
 
-    /// From the first decorator to the last statement.
+    /// Returns the span from the first decorator to the last statement.
     fn item_span(&self, first: u32, at: u32) -> Span {
         let end = self.ast.stmts[at as usize].end;
         let stmts = &self.ast.stmts[first as usize..end as usize];
@@ -156,7 +156,7 @@ impl Reader<'_> {
         Span::new(stmts[0].span.start, stop)
     }
 
-    /// The text of an item, its own indentation taken off every line.
+    /// Returns the text of an item, with its own indentation removed.
     fn outdented(&self, span: Span) -> String {
         let all = &self.file.text;
         let at = (span.start - self.file.start) as usize;
@@ -181,7 +181,7 @@ impl Reader<'_> {
         lines.join("\n")
     }
 
-    /// Every name that a tensor program uses is bound somewhere in it, or known outside.
+    /// Checks that every name in a tensor program is bound inside it or defined outside.
     fn names_of_item(&mut self, first: u32, at: u32) {
         let mut bound: FxHashSet<&str> = FxHashSet::default();
         let mut targets: FxHashSet<u32> = FxHashSet::default();

@@ -29,7 +29,7 @@ impl Section {
         self.nodes.as_ref()?.get("nodes")?.get(i.as_u64()? as usize)
     }
 
-    /// The entry `metadata[key][index]`.
+    /// Returns the entry `metadata[key][index]`.
     fn entry(&self, key: &str, index: usize) -> Option<&Value> {
         let root = self.node(self.nodes.as_ref()?.get("root_index")?)?;
         let pairs = root.get("data")?.as_array()?;
@@ -55,7 +55,7 @@ impl Section {
     }
 }
 
-/// A tensor of the stream format, in base64.
+/// Decodes a tensor of the stream format, in base64.
 fn decode(text: &str) -> Option<Tensor> {
     let bytes = base64_simd::STANDARD.decode_to_vec(text).ok()?;
     let mut rest = &bytes[..];
@@ -78,7 +78,7 @@ fn decode(text: &str) -> Option<Tensor> {
         4 => TypeCode::BFloat,
         _ => return None,
     };
-    // A truth value is a code of its own there.
+    // Booleans have their own code in this format.
     let bits = if head[0] == 6 { 1 } else { head[1] };
     let dtype = DType {
         code,
@@ -95,7 +95,7 @@ fn decode(text: &str) -> Option<Tensor> {
 }
 
 impl Reader<'_> {
-    /// Takes the section in.
+    /// Reads the section.
     pub(super) fn load_metadata(&mut self, text: &str, literal: Span) {
         self.metadata.given = true;
         self.script.metadata = Some(Arc::from(self.text(literal)));
@@ -108,7 +108,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `metadata["ir.GenericConst"][0]`.
+    /// Evaluates `metadata["ir.GenericConst"][0]`.
     pub(super) fn metadata_entry(&mut self, key: &str, index: i64, span: Span) -> Val {
         if self.metadata.nodes.is_none() {
             return Val::Bad;

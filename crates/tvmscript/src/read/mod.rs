@@ -25,7 +25,7 @@ use crate::ast::{Ast, NodeId, Stmt};
 use crate::codes;
 use value::Val;
 
-/// Reads a text in TVMScript. The module is usable only when there are no errors.
+/// Reads a text in TVMScript. The module is usable only if there are no errors.
 pub fn read(file: &SourceFile, diagnostics: &mut Diagnostics) -> Module {
     let parsed = crate::parse(file);
     let damaged = !parsed.diagnostics.is_empty();
@@ -53,38 +53,38 @@ struct Reader<'s> {
     m: Module,
     script: Script,
     diagnostics: Vec<Diagnostic>,
-    /// Whether lines could not be read: what is missing may stand in one of these.
+    /// Whether some lines could not be read, so that they may contain what is missing.
     damaged: bool,
     items: Vec<Item>,
     item_names: FxHashMap<Symbol, usize>,
-    /// Names that are bound, innermost last; what they hide comes back at the end of a block.
+    /// Bound names; those that they hide are restored at the end of a block.
     names: FxHashMap<Symbol, Val>,
     hidden: Vec<(Symbol, Option<Val>)>,
     /// Names of symbols declared above the class.
     type_vars: FxHashMap<Symbol, Span>,
-    /// The symbols of the function that is read.
+    /// The symbols of the current function.
     symbols: FxHashMap<Symbol, Dim>,
     /// Symbols in the order in which the function's signature mentions them; `None` in its body.
     signature: Option<Vec<relax_sym::DimVar>>,
-    /// Names in strings of the signature that nothing else says: where, and whether one stands
-    /// alone, which binds it.
+    /// Names that only strings of the signature mention: the span, and whether the name is a whole
+    /// string, which binds it.
     in_strings: FxHashMap<Symbol, (Span, bool)>,
     /// Parameters of the signature that are numbers.
     numbers: FxHashMap<Symbol, (Span, relax_ir::ExprId)>,
-    /// Why the function that is read is to be kept as text.
+    /// The reason why the current function is kept as text, if so.
     keep: Option<(&'static str, Span)>,
-    /// How the function that is read writes dimensions.
+    /// The spellings of dimensions in the current function.
     spelled: FxHashMap<Dim, String>,
     /// Variables that are bound to tuples.
     tuples: rustc_hash::FxHashSet<relax_ir::VarId>,
     metadata: meta::Section,
-    /// Types that are written more than once, by the first one's expression.
+    /// Types with several occurrences, by the expression of the first.
     types: FxHashMap<NodeId, relax_ir::TypeId>,
-    /// What the expressions of the statement stand for.
+    /// The values of the current statement's expressions.
     vals: Vec<Val>,
-    /// The node behind `vals[0]`.
+    /// The node that `vals[0]` belongs to.
     first: u32,
-    /// Where the current statement has a `lambda`, whose names are not looked up.
+    /// Whether the current statement has a `lambda`, whose names are not resolved.
     quiet: bool,
 }
 
@@ -130,12 +130,12 @@ impl<'s> Reader<'s> {
         self.report(Diagnostic::error(code, span, message));
         Val::Bad
     }
-    /// The function cannot be held by the module: it stays text.
+    /// Keeps the current function as text, since the module cannot represent it.
     fn keep(&mut self, why: &'static str, span: Span) -> Val {
         self.keep.get_or_insert((why, span));
         Val::Bad
     }
-    /// Says that a value of another kind is wanted here.
+    /// Reports a value of another kind than expected.
     fn wrong(&mut self, found: &Val, span: Span, wanted: &str) {
         if !matches!(found, Val::Bad) {
             let message = format!("expected {wanted}, found {}", found.describe());
@@ -159,7 +159,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    /// Works out the expressions of a statement from node `from` on, operands first.
+    /// Evaluates the expressions of a statement from node `from` on, operands first.
     fn eval_from(&mut self, stmt: &Stmt, from: u32) {
         self.eval_range(from.max(stmt.nodes.0), stmt.nodes.1);
     }
@@ -176,7 +176,7 @@ impl<'s> Reader<'s> {
             self.vals.push(val);
         }
     }
-    /// Takes what an expression stands for.
+    /// Takes the value of an expression.
     fn take(&mut self, id: NodeId) -> Val {
         match id.0.checked_sub(self.first) {
             Some(i) if (i as usize) < self.vals.len() => {
@@ -187,7 +187,7 @@ impl<'s> Reader<'s> {
     }
 }
 
-/// The name that a path begins with.
+/// Returns the first component of a path.
 pub(super) fn root(path: &str) -> &str {
     path.split_once('.').map_or(path, |(root, _)| root)
 }

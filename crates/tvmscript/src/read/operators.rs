@@ -1,4 +1,5 @@
-//! Calls of Relax's operators: arguments by the operator's signature, then as an operator of ours.
+//! Calls of Relax's operators: binds the arguments to the operator's signature, then maps the call
+//! to an operator of the registry.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use super::value::Val;
 use crate::codes;
 use crate::table::{Form, Operator, Way};
 
-/// Where the type of a result is given, under today's names and yesterday's.
+/// Parameters for result types, under current and former names.
 const TYPE_PARAMS: [(&str, &str); 4] = [
     ("out_ty", "out_ty"),
     ("ty_args", "ty_args"),
@@ -21,7 +22,7 @@ const TYPE_PARAMS: [(&str, &str); 4] = [
     ("sinfo_args", "ty_args"),
 ];
 
-/// The arguments of a call, each at its parameter.
+/// The arguments of a call, by parameter.
 struct Bound {
     slots: Vec<Option<(Val, Span)>>,
     rest: Vec<(Val, Span)>,
@@ -59,7 +60,8 @@ impl Reader<'_> {
         self.as_it_is(op, bound, span)
     }
 
-    /// Returns whether an argument of a program is to be two of its results; reports it.
+    /// Reports an argument of a program that is to receive two of its results; returns whether
+    /// there is one.
     fn written_twice(&mut self, bound: &Bound) -> bool {
         let Some((Val::List(items) | Val::Tuple(items), at)) = &bound.slots[2] else {
             return false;
@@ -91,7 +93,7 @@ impl Reader<'_> {
         let mut whole = true;
         for (i, p) in op.params.iter().enumerate() {
             if p.rest {
-                // What comes behind `*args` is given by name.
+                // Parameters after `*args` are keyword-only.
                 continue;
             }
             let behind = op.params[..i].iter().any(|p| p.rest);
@@ -123,7 +125,7 @@ impl Reader<'_> {
             bound.rest = given.positional();
         }
         let names: Vec<_> = op.params.iter().map(|p| p.name).collect();
-        // Some operators keep attributes that no parameter of theirs gives.
+        // Some operators keep attributes that none of their parameters sets.
         if given
             .rest()
             .any(|a| a.0.is_some_and(|n| self.text(n) == "attrs_type_key"))
@@ -150,7 +152,7 @@ impl Reader<'_> {
         true
     }
 
-    /// `call_packed`: the call of a function registered at run time.
+    /// Reads `call_packed`: the call of a function registered at run time.
     fn packed(&mut self, op: &Operator, mut bound: Bound, span: Span) -> Val {
         let callee = match bound.slots[0].take() {
             Some((Val::Str(name), at)) => self.m.add(Expr::Extern(Symbol::new(&name)), at),
@@ -185,8 +187,8 @@ impl Reader<'_> {
         Val::Expr(self.m.add(call, span))
     }
 
-    /// `call_tir` and its like: a program and its arguments, which are a tuple always; the types of
-    /// the results are shapes and element types here.
+    /// Reads `call_tir` and similar operators: a program and its arguments, which are always a
+    /// tuple; the types of the results are given as shapes and element types here.
     fn cross_level(&mut self, op: &Operator, bound: &mut Bound, span: Span) -> Option<Val> {
         if let Some((args, at)) = bound.slots[1].take() {
             let tuple = match args {
@@ -266,12 +268,12 @@ impl Reader<'_> {
         Some(Val::Expr(self.op_call(callee, &args, attrs, &[], span)))
     }
 
-    /// Returns whether a value is the name of a tuple that this function makes.
+    /// Returns whether a value is the name of a tuple that this function creates.
     fn names_tuple(&self, e: ExprId) -> bool {
         matches!(self.m.exprs[e], Expr::Var(v) if self.tuples.contains(&v))
     }
 
-    /// Shape and element type of a result, where both are known.
+    /// Returns the shape and element type of a result, if both are known.
     fn out_type(&self, ty: TypeId) -> Option<(Box<[relax_sym::Dim]>, AttrValue)> {
         let t = self.m.types.as_tensor(ty)?;
         let Shape::Dims(dims) = &t.shape else {
@@ -283,7 +285,8 @@ impl Reader<'_> {
             .then(|| (dims.clone(), AttrValue::DType(dtype)))
     }
 
-    /// The call as one of our operator, where all its arguments have a place there.
+    /// Creates the call as one of a registered operator, if that can represent all of its
+    /// arguments.
     fn fitting(&mut self, op: &Operator, form: &Form, bound: &Bound, span: Span) -> Option<ExprId> {
         let def = registry().get(form.op)?;
         let slot = |i: usize| bound.slots[i].as_ref().map(|s| &s.0);
@@ -300,7 +303,7 @@ impl Reader<'_> {
         }
         for (i, name, way) in &form.attrs {
             let value = match slot(*i) {
-                // What is absent is an empty tuple where TVM has lowered the call.
+                // In calls that TVM has lowered, an absent argument is an empty tuple.
                 Some(v) if op.params[*i].default == Some(AttrValue::None) && self.empty(v) => {
                     AttrValue::None
                 }
@@ -330,8 +333,7 @@ impl Reader<'_> {
         Some(self.op_call(def.name, &args, attrs, &[], span))
     }
 
-    /// The inputs that a call gives: of an operator that takes some more or less, those at the end
-    /// may be absent.
+    /// Returns the inputs that a call has: for variadic operators, trailing ones may be absent.
     fn given_inputs<'f>(
         &self,
         op: &Operator,
@@ -364,7 +366,7 @@ impl Reader<'_> {
         }
     }
 
-    /// An argument as the value of an attribute.
+    /// Converts an argument to an attribute value.
     fn attribute_of(&self, val: &Val) -> Option<AttrValue> {
         if let Val::Expr(e) = val {
             let Expr::Shape(dims) = &self.m.exprs[*e] else {
@@ -377,7 +379,7 @@ impl Reader<'_> {
         val.as_attr()
     }
 
-    /// The call with all its arguments as they are.
+    /// Creates a call of a kept operator, with all arguments unchanged.
     fn as_it_is(&mut self, op: &Operator, bound: Bound, span: Span) -> Val {
         let kept = if op.effect {
             "relax.effect"
@@ -433,7 +435,7 @@ impl Reader<'_> {
     }
 }
 
-/// A value as an attribute of that type takes it.
+/// Converts a value to an attribute's type.
 fn coerce(ty: AttrTy, way: Way, value: AttrValue) -> Option<AttrValue> {
     let value = match (way, value) {
         (Way::Negated, AttrValue::Bool(b)) => AttrValue::Bool(!b),
@@ -481,7 +483,7 @@ fn coerce(ty: AttrTy, way: Way, value: AttrValue) -> Option<AttrValue> {
     })
 }
 
-/// A number of a list, which the text may give with its type: `T.float32(0.5)`.
+/// Returns an element of a list of floats, which may carry a type in the text: `T.float32(0.5)`.
 fn plain_float(v: &AttrValue) -> Option<AttrValue> {
     match v {
         AttrValue::Dict(pairs) => match &pairs[..] {

@@ -108,7 +108,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `n = TypeVar("n")`, `metadata = tvm.ir.load_json("…")`.
+    /// Reads `n = TypeVar("n")`, `metadata = tvm.ir.load_json("…")`.
     fn constant_of_file(&mut self, stmt: &Stmt, target: NodeId) {
         let StmtKind::Assign(_, value) = stmt.kind else {
             return;
@@ -153,7 +153,7 @@ impl Reader<'_> {
         self.names.insert(name, val);
     }
 
-    /// Reads the class: its functions' names first, then their bodies.
+    /// Reads the class: first the names of its functions, then their bodies.
     fn class(&mut self, at: u32, head: &Stmt, name: Span) {
         let class = self.symbol(name);
         self.script.class = Some(class);
@@ -255,13 +255,13 @@ impl Reader<'_> {
     }
 }
 
-/// A name of a symbol.
+/// Returns whether a node is a plain name.
 pub(super) fn plain_name(ast: &crate::ast::Ast, id: NodeId) -> bool {
     matches!(ast.node(id), Node::Name)
 }
 
 impl Reader<'_> {
-    /// The name that an assignment binds.
+    /// Returns the name that an assignment binds.
     pub(super) fn target(&self, id: NodeId) -> Option<Symbol> {
         plain_name(&self.ast, id).then(|| self.symbol(self.ast.span(id)))
     }

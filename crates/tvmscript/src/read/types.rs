@@ -17,7 +17,7 @@ const ELEMENT_TYPES: [&str; 14] = [
 ];
 
 impl Reader<'_> {
-    /// The type that an annotation says.
+    /// Returns the type that an annotation denotes.
     pub(super) fn annotation(&mut self, val: Val, span: Span) -> Option<TypeId> {
         match val {
             Val::Type(t) => Some(t),
@@ -64,8 +64,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The tensor type without axes of a variable that is a number, `n: T.int64`; the variable
-    /// remembers how it is annotated.
+    /// Returns the tensor type without axes for a variable that is a number, `n: T.int64`; the
+    /// annotation is recorded for the variable.
     pub(super) fn scalar_annotation(&mut self, val: &Val) -> Option<TypeId> {
         let Val::Path(path) = val else { return None };
         let dtype = path.as_str().strip_prefix("T.")?.parse::<DType>().ok()?;
@@ -73,7 +73,8 @@ impl Reader<'_> {
         plain.then(|| self.m.types.scalar(dtype))
     }
 
-    /// The type of values that are a number and no tensor, `T.int64`: an opaque type of that name.
+    /// Returns the type of values that are numbers rather than tensors, `T.int64`: an opaque type
+    /// of that name.
     pub(super) fn scalar_type(&mut self, name: &str) -> TypeId {
         let name = Symbol::new(name);
         let found = self
@@ -95,7 +96,7 @@ impl Reader<'_> {
         self.m.types.intern(Type::Adt(id, Box::default()))
     }
 
-    /// `R.Tensor(shape, dtype, vdevice, ndim)`.
+    /// Evaluates `R.Tensor(shape, dtype, vdevice, ndim)`.
     pub(super) fn tensor_type(&mut self, mut given: Given, span: Span) -> Val {
         let first = given.take(0, "shape");
         let (mut shape, mut dtype) = match first {
@@ -157,7 +158,7 @@ impl Reader<'_> {
         )
     }
 
-    /// The element type that a string names.
+    /// Returns the element type that a string names.
     pub(super) fn element_type(&mut self, val: &Val, span: Span) -> Option<DType> {
         match val {
             Val::Str(name) => match name.parse::<DType>() {
@@ -190,7 +191,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The dimensions of a shape: integers, symbols, and strings of these.
+    /// Returns the dimensions of a shape: integers, symbols, and strings that contain them.
     pub(super) fn dims(&mut self, val: Val, span: Span) -> Option<Vec<Dim>> {
         match val {
             Val::Tuple(items) | Val::List(items) => {
@@ -214,8 +215,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns what an expression stands for that was read behind those of the statement; their
-    /// operands are kept aside meanwhile.
+    /// Evaluates an expression that was parsed after those of the statement, whose values are saved
+    /// meanwhile.
     fn aside(&mut self, from: u32, id: NodeId) -> Val {
         let (vals, first, quiet) = (std::mem::take(&mut self.vals), self.first, self.quiet);
         self.eval_range(from, id.0 + 1);
@@ -224,8 +225,8 @@ impl Reader<'_> {
         val
     }
 
-    /// Returns what a type stands for that is written as another one is, which has no meaning that
-    /// holds here.
+    /// Evaluates a type again whose first occurrence, with the same text, has no value that is
+    /// valid here.
     pub(super) fn again(&mut self, id: NodeId) -> Val {
         let span = self.ast.span(id);
         let from = self.ast.nodes.len() as u32;
@@ -236,7 +237,7 @@ impl Reader<'_> {
         }
     }
 
-    /// One dimension.
+    /// Returns one dimension.
     pub(super) fn dim(&mut self, val: Val, span: Span) -> Option<Dim> {
         match val {
             Val::Str(text) => self.dim_text(&text, span),
@@ -255,7 +256,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A dimension written as a string: it may use symbols that are bound further on.
+    /// Parses a dimension written as a string: it may mention symbols that are bound later.
     fn dim_text(&mut self, text: &str, span: Span) -> Option<Dim> {
         let literal = self.text(span);
         let at = literal.find(text).unwrap_or(0) as u32;
@@ -266,7 +267,7 @@ impl Reader<'_> {
         };
         for i in from..=id.0 {
             use crate::ast::Node;
-            // The text is that of the string: escapes have no place in it.
+            // The content is parsed as it is: it must not contain escapes.
             let node = self.ast.node(NodeId(i));
             if let (Node::Name, Some(_)) = (node, &self.signature) {
                 let name = self.symbol(self.ast.span(NodeId(i)));
@@ -292,7 +293,7 @@ impl Reader<'_> {
         self.dim(val, span)
     }
 
-    /// `R.Shape(values, ndim)`.
+    /// Evaluates `R.Shape(values, ndim)`.
     pub(super) fn shape_type(&mut self, mut given: Given, span: Span) -> Val {
         let values = given.take(0, "values");
         let ndim = given.take(1, "ndim");
@@ -317,7 +318,7 @@ impl Reader<'_> {
         Val::Type(self.m.types.intern(Type::Shape(shape)))
     }
 
-    /// `R.Tuple(A, B)`.
+    /// Evaluates `R.Tuple(A, B)`.
     pub(super) fn tuple_type(&mut self, mut given: Given, _span: Span) -> Val {
         let mut fields = Vec::new();
         let mut whole = true;
@@ -339,7 +340,7 @@ impl Reader<'_> {
         }
     }
 
-    /// `R.Callable((A,), B, purity)`.
+    /// Evaluates `R.Callable((A,), B, purity)`.
     pub(super) fn callable_type(&mut self, mut given: Given, span: Span) -> Val {
         let params = given.take(0, "params");
         let ret = given.take(1, "ret");
@@ -388,7 +389,7 @@ pub(super) fn near(d: Diagnostic, span: Span, name: &str, names: &[&str]) -> Dia
     }
 }
 
-/// A part of the text on one line.
+/// Returns a piece of the text on one line.
 pub(super) fn spelled(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

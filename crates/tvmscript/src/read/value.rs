@@ -113,7 +113,7 @@ impl Val {
         }
     }
 
-    /// The dimension: of an integer or a symbolic one.
+    /// Returns an integer or symbolic value as a dimension.
     pub fn as_dim(&self) -> Option<Dim> {
         match self {
             Val::Int(i) => Some(Dim::from(*i)),
@@ -122,7 +122,7 @@ impl Val {
         }
     }
 
-    /// Returns the value as an attribute; `None` where it is not one.
+    /// Returns the value as an attribute; `None` if it cannot be one.
     pub fn as_attr(&self) -> Option<AttrValue> {
         Some(match self {
             Val::Int(i) => AttrValue::Int(*i),
@@ -155,8 +155,7 @@ fn attrs(items: &[Val]) -> Option<Arc<[AttrValue]>> {
     items.iter().map(Val::as_attr).collect()
 }
 
-/// Returns a value that the text writes as the call of a constructor: `T.float32(0.5)`,
-/// `R.str("a")`.
+/// Returns a value that the text writes as a constructor call: `T.float32(0.5)`, `R.str("a")`.
 pub(super) fn named(constructor: &str, value: AttrValue) -> AttrValue {
     AttrValue::Dict([(Symbol::new(constructor), value)].into())
 }

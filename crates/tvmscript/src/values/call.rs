@@ -15,7 +15,7 @@ use super::chain::{Given, State};
 use super::lift::Known;
 
 impl Lowering<'_> {
-    /// A call of an operator.
+    /// Creates a call of an operator.
     pub(super) fn operator(&mut self, name: &str, args: &[ExprId], attrs: Attrs) -> ExprId {
         let callee = match registry().find(name) {
             Some(op) => Expr::Op(op),
@@ -45,7 +45,7 @@ impl Lowering<'_> {
         self.typed_call(call)
     }
 
-    /// The call again, with an object as what it gives.
+    /// Creates the call again, with an object as its result type.
     fn typed_call(&mut self, call: ExprId) -> ExprId {
         let Expr::Call {
             callee,
@@ -78,7 +78,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A closure of a function.
+    /// Creates a closure of a function.
     pub(super) fn closure(&mut self, st: &mut State, known: &Known) -> ExprId {
         let captured = self.handed(st, known);
         let f = self.m.add(Expr::Global(known.global), Span::NONE);
@@ -88,7 +88,7 @@ impl Lowering<'_> {
         self.bound(st, "closure", call, any)
     }
 
-    /// A direct call.
+    /// Creates a direct call.
     pub(super) fn call_known(
         &mut self,
         st: &mut State,
@@ -101,7 +101,7 @@ impl Lowering<'_> {
         self.m.call(callee, &args, span)
     }
 
-    /// An instance of a data type.
+    /// Creates an instance of a data type.
     pub(super) fn construct(
         &mut self,
         st: &mut State,
@@ -126,7 +126,7 @@ impl Lowering<'_> {
         Given::Value(value, ty)
     }
 
-    /// A call of the program.
+    /// Converts a call of the program.
     pub(super) fn call(&mut self, st: &mut State, e: ExprId) -> Given {
         let Expr::Call {
             callee,
@@ -187,7 +187,7 @@ impl Lowering<'_> {
         self.cast(st, call, any, to)
     }
 
-    /// Making, reading or writing a reference.
+    /// Converts the creation, a read or a write of a reference.
     pub(super) fn reference(
         &mut self,
         st: &mut State,
@@ -205,8 +205,8 @@ impl Lowering<'_> {
         self.cast(st, call, any, to)
     }
 
-    /// Returns the functions that create, read and write a reference. TVM sees that their arguments
-    /// stay live.
+    /// Returns the functions that create, read and write a reference. They make TVM keep their
+    /// arguments alive.
     fn cells(&mut self) -> [GlobalId; 3] {
         if let Some(cells) = self.cells {
             return cells;

@@ -1,4 +1,4 @@
-//! Bindings, one after the other.
+//! Sequences of bindings.
 
 use relax_base::Span;
 use relax_ir::{BlockId, Clause, Expr, ExprId, TypeId, TypeSubst, VarId, VarStyle};
@@ -9,13 +9,13 @@ use super::Lowering;
 use super::lift::{Code, Known};
 use super::matching::{Matched, Next};
 
-/// The function that is made.
+/// The function under construction.
 pub(super) struct State {
     /// The counterpart of a variable of the program, and its type.
     pub scope: FxHashMap<VarId, (ExprId, TypeId)>,
-    /// Dimension variables of the program that are known.
+    /// Dimension variables of the program that are in scope.
     pub dims: FxHashSet<DimVar>,
-    /// The names of dimension variables here.
+    /// The replacements of dimension variables in this function.
     pub subst: TypeSubst,
     out: Vec<(VarId, ExprId)>,
 }
@@ -35,13 +35,13 @@ impl State {
 pub(super) enum Given {
     /// A value and its type.
     Value(ExprId, TypeId),
-    /// A function that is global now.
+    /// A function, which is global now.
     Function(Known),
 }
 
-/// The continuation of a value.
+/// The continuation after a value.
 enum Then {
-    /// It is the function's.
+    /// It is the function's result.
     Return,
     /// It is bound, and an expression follows.
     Bind(VarId, ExprId),
@@ -50,7 +50,7 @@ enum Then {
 }
 
 impl Lowering<'_> {
-    /// The body of a function.
+    /// Converts the body of a function.
     pub(super) fn body(&mut self, st: &mut State, code: Code, ret: Option<TypeId>) -> ExprId {
         let mut open = vec![Then::Return];
         let mut next = code;
@@ -122,7 +122,7 @@ impl Lowering<'_> {
         self.chain(std::mem::take(&mut st.out), e)
     }
 
-    /// A new variable and its use.
+    /// Creates a variable and a reference to it.
     pub(super) fn variable(&mut self, name: &str, ty: TypeId) -> (VarId, ExprId) {
         let (v, e) = self.m.fresh_var(name, Some(ty), VarStyle::Binding);
         self.exprs.insert(e, ty);
@@ -165,13 +165,13 @@ impl Lowering<'_> {
         self.here(st, ty)
     }
 
-    /// Returns the representation of a type here.
+    /// Returns the representation of a type in this function.
     pub(super) fn here(&mut self, st: &mut State, ty: TypeId) -> TypeId {
         let ty = self.rep(ty);
         st.subst.ty(&mut self.m.types, ty)
     }
 
-    /// The value of a variable of the program.
+    /// Returns the value of a variable of the program.
     pub(super) fn var_value(&mut self, st: &mut State, v: VarId) -> ExprId {
         if let Some(known) = self.known.get(&v).cloned() {
             return self.closure(st, &known);
@@ -188,7 +188,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A value, functions as closures.
+    /// Returns a value, with a function as a closure.
     pub(super) fn as_value(&mut self, st: &mut State, given: Given) -> (ExprId, TypeId) {
         match given {
             Given::Value(e, ty) => (e, ty),
@@ -252,7 +252,7 @@ impl Lowering<'_> {
                 self.closure(st, &known)
             }
             Expr::Call { .. } | Expr::Ctor(_) => {
-                // A constructor without fields may stand in place.
+                // A constructor without fields may be used directly.
                 let given = match self.m.exprs[e] {
                     Expr::Ctor(c) => self.construct(st, c, &[], e),
                     Expr::Call { callee, args, .. }
@@ -359,7 +359,7 @@ impl Lowering<'_> {
         Given::Value(new, ty)
     }
 
-    /// A branch: what computes is a function of its own.
+    /// Converts a branch: one that computes becomes a function of its own.
     fn branch(&mut self, st: &mut State, e: ExprId, ty: TypeId, name: &str) -> ExprId {
         let want = self.rep(ty);
         match self.m.exprs[e] {

@@ -1,4 +1,4 @@
-//! Module-wide finishing: which functions have effects, where dataflow blocks are.
+//! Module-wide finishing: determines which functions have effects, and forms dataflow blocks.
 
 use relax_ir::{
     AttrValue, AttrsId, Binding, Block, Expr, ExprId, GlobalId, GlobalKind, Module, OpId, VarId,
@@ -104,7 +104,7 @@ impl Lowering<'_> {
         body
     }
 
-    /// Returns the last of the bindings, or what follows them, that uses a variable.
+    /// Returns the position of each variable's last use: a binding, or the end for the result.
     fn last_uses(&self, bindings: &[(VarId, ExprId)], result: ExprId) -> FxHashMap<VarId, usize> {
         let mut found = FxHashMap::default();
         let values = bindings.iter().map(|b| b.1).chain([result]);

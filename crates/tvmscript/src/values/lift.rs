@@ -20,7 +20,7 @@ pub(super) struct Known {
     pub captured: Vec<VarId>,
     /// Dimension variables that no captured tensor determines.
     pub dims: Vec<DimVar>,
-    /// The result's type, as Relay has it.
+    /// The result type in Relay.
     pub ret: TypeId,
 }
 
@@ -30,22 +30,22 @@ pub(super) enum Code {
     /// An expression of the program.
     Body(ExprId),
     /// The clauses of a `match` from one on: the remaining tests of its pattern. The flag says that
-    /// the first of these is known to have that constructor.
+    /// the constructor of the first test is already known to match.
     Clause(Vec<(VarId, PatId)>, Matched, bool),
 }
 
-/// A function that is still to be made.
+/// A function that is still to be created.
 #[derive(Debug)]
 pub(super) struct Work {
     pub global: GlobalId,
     pub code: Code,
     pub params: Vec<VarId>,
     pub captured: Vec<VarId>,
-    /// Dimension variables of the context, which are replaced by others here.
+    /// Dimension variables of the context, which are replaced here.
     pub outer: Vec<DimVar>,
-    /// Those among them that come as a shape.
+    /// Those of them that are passed as a shape.
     pub dims: Vec<DimVar>,
-    /// The function's own.
+    /// The function's own dimension variables.
     pub own: Vec<DimVar>,
     pub ret: Option<TypeId>,
     pub attrs: Attrs,
@@ -53,7 +53,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// A function of the program.
+    /// The work for a function of the program.
     pub fn global(
         global: GlobalId,
         _: FuncId,
@@ -81,7 +81,7 @@ impl Work {
 }
 
 impl Lowering<'_> {
-    /// Returns the variables that a piece of the program uses, functions replaced by their
+    /// Returns the variables that a piece of the program uses, with functions replaced by their
     /// captures.
     fn captures(&self, code: &Code, bound: &[VarId]) -> Vec<VarId> {
         let m = &self.m;
@@ -92,7 +92,7 @@ impl Lowering<'_> {
                 free.extend(todo.iter().map(|t| t.0));
                 free.push(matched.value);
                 for (i, clause) in matched.clauses.iter().enumerate().skip(matched.at) {
-                    // Variables that the current clause has bound already come from outside.
+                    // Variables that the current clause has already bound come from outside.
                     let vars = match i == matched.at {
                         true => todo.iter().flat_map(|t| m.pattern_vars(t.1)).collect(),
                         false => m.pattern_vars(clause.pattern),
@@ -165,7 +165,7 @@ impl Lowering<'_> {
     }
 
     /// Returns the dimension variables that values of these types determine: those that are an
-    /// extent.
+    /// extent by themselves.
     pub(super) fn said(&self, types: impl IntoIterator<Item = TypeId>) -> FxHashSet<DimVar> {
         let (mut found, mut open) = (FxHashSet::default(), Vec::from_iter(types));
         while let Some(ty) = open.pop() {
@@ -198,7 +198,7 @@ impl Lowering<'_> {
         self.lift_with(st, code, (params, captured), own, ret, name, None)
     }
 
-    /// A function that may name itself.
+    /// Lifts a function that may refer to itself.
     pub(super) fn lift_function(
         &mut self,
         st: &State,
@@ -299,7 +299,7 @@ impl Lowering<'_> {
         args
     }
 
-    /// Makes a function.
+    /// Creates a function.
     pub(super) fn run(&mut self, work: Work) {
         let mut st = State::new(work.own.iter().chain(&work.outer).copied().collect());
         self.name = self.m.globals[work.global].name;
@@ -350,7 +350,7 @@ impl Lowering<'_> {
         self.m.globals[work.global].kind = GlobalKind::Func(f);
     }
 
-    /// Returns a type that mentions these dimension variables only.
+    /// Returns a type that mentions only these dimension variables.
     fn without(&mut self, root: TypeId, dims: &[DimVar]) -> TypeId {
         let foreign: Vec<DimVar> = (self.m.dims_in_types([root]).into_iter())
             .filter(|d| !dims.contains(d))

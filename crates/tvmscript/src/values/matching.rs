@@ -10,16 +10,16 @@ use super::Lowering;
 use super::chain::{Given, State};
 use super::lift::Code;
 
-/// A `match` that is worked on.
+/// A `match` being converted.
 #[derive(Clone, Debug)]
 pub(super) struct Matched {
-    /// The variable that holds what is matched.
+    /// The variable that holds the scrutinee.
     pub value: VarId,
     pub clauses: Arc<[Clause]>,
     /// The current clause.
     pub at: usize,
     pub complete: bool,
-    /// The type of the result, as Relay has it.
+    /// The type of the result in Relay.
     pub ty: TypeId,
 }
 
@@ -87,7 +87,7 @@ impl Lowering<'_> {
         Next::Code(Code::Body(matched.clauses[matched.at].body))
     }
 
-    /// Pushes the remaining tests of a tuple's fields on the list, the first on top.
+    /// Pushes the remaining tests of a tuple's fields, the first on top.
     fn fields(
         &mut self,
         st: &mut State,
@@ -130,7 +130,7 @@ impl Lowering<'_> {
             .collect()
     }
 
-    /// Chooses by the constructor's number.
+    /// Branches on the constructor's number.
     fn test(
         &mut self,
         st: &mut State,

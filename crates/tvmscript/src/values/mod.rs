@@ -129,7 +129,7 @@ struct Lowering<'t> {
     cells: Option<[GlobalId; 3]>,
     /// The source location of the current construct.
     place: Span,
-    /// The function that is worked on.
+    /// The function being converted.
     name: Symbol,
     errors: Vec<Diagnostic>,
 }
@@ -163,7 +163,7 @@ impl Lowering<'_> {
         self.finish();
     }
 
-    /// A function of the program.
+    /// Converts a function of the program.
     fn global(&mut self, g: GlobalId) {
         let Some(f) = self.m.global_func(g) else {
             return;
@@ -186,7 +186,8 @@ impl Lowering<'_> {
         self.work.push(Work::global(g, f, &function, ret, prelude));
     }
 
-    /// Returns what a caller outside of the program could not destructure or create.
+    /// Returns a description of a value that a caller outside the program could not destructure or
+    /// create.
     fn opaque(&self, ty: TypeId) -> Option<&'static str> {
         let mut open = vec![ty];
         while let Some(ty) = open.pop() {
@@ -220,7 +221,7 @@ impl Lowering<'_> {
         })
     }
 
-    /// Says that something has no form.
+    /// Reports a construct that has no form.
     fn refuse(&mut self, what: impl std::fmt::Display) {
         let message = format!("{what} has no form in TVMScript");
         let d = Diagnostic::error(codes::NO_FORM, self.place, message);
@@ -229,7 +230,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// A name for a new function.
+    /// Returns a name for a new function.
     fn fresh_name(&mut self, base: &str) -> Symbol {
         let clean = crate::print::python(base);
         let mut name = Symbol::new(&clean);

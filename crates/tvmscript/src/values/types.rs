@@ -22,7 +22,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The type that represents a type.
+    /// Returns the type that represents a type.
     pub(super) fn rep(&mut self, root: TypeId) -> TypeId {
         let mut open = vec![(root, false)];
         while let Some((ty, seen)) = open.pop() {
@@ -77,7 +77,7 @@ impl Lowering<'_> {
         self.m.types.tuple([tag, self.any])
     }
 
-    /// Returns whether a value of one type has to be cast to another, more precise one.
+    /// Returns whether a value of one type must be cast to another, more precise one.
     pub(super) fn says_less(&self, from: TypeId, to: TypeId) -> bool {
         let types = &self.m.types;
         let mut open = vec![(from, to)];

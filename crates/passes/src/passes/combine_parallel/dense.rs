@@ -8,7 +8,7 @@ use crate::edit::{Edit, OpCall};
 
 const NAME: &str = "nn.dense";
 
-/// Into `nn.batch_matmul`, for weights of one shape.
+/// Combines products into an `nn.batch_matmul`, for weights of one shape.
 pub(super) struct ToBatch;
 
 impl Kind for ToBatch {
@@ -39,7 +39,7 @@ impl Kind for ToBatch {
     }
 }
 
-/// Into one `nn.dense`.
+/// Combines products into one `nn.dense`.
 pub(super) struct ToDense;
 
 impl Kind for ToDense {

@@ -79,7 +79,7 @@ trait Kind {
     fn op(&self) -> &'static str;
     /// Returns whether two products of the same data can be combined.
     fn compatible(&self, e: &Edit<'_>, a: &OpCall, b: &OpCall) -> bool;
-    /// The combined product.
+    /// Creates the combined product.
     fn product(&self, e: &mut Edit<'_>, products: &[OpCall], span: Span) -> Option<ExprId>;
     /// Returns the axis along which the branches' results are concatenated in the combined result;
     /// `None` for a new first axis.
@@ -90,7 +90,7 @@ trait Kind {
     }
 }
 
-/// A product and what follows it, in order.
+/// A product and the calls that follow it, in order.
 type Branch = Vec<ExprId>;
 
 fn run(cx: &mut PassCx<'_>, kind: &dyn Kind) -> Result<(), Diagnostics> {
@@ -253,7 +253,7 @@ fn combine(e: &mut Edit<'_>, kind: &dyn Kind, group: &[Branch]) -> Option<Vec<(E
             }
         }
         Some(axis) => {
-            // A slice names axes up to the last that it cuts.
+            // A slice covers axes up to the last one that it cuts.
             let mut begin = 0;
             for (branch, size) in group.iter().zip(sizes) {
                 let mut from = vec![0; axis];
@@ -342,7 +342,7 @@ fn follow(
     Some(e.recall(first, &args, attrs, span))
 }
 
-/// Operands of the branches under a new first axis.
+/// Stacks operands of the branches along a new first axis.
 fn stacked(e: &mut Edit<'_>, parts: &[ExprId], rank: usize, span: Span) -> Option<ExprId> {
     let dims = e.dims(parts[0])?;
     for &p in parts {
@@ -405,7 +405,7 @@ fn joined(
     Some(e.call("concatenate", &[tuple], &[("axis", along)], span))
 }
 
-/// The tuple of the products' operands at a position.
+/// Returns the tuple of the products' operands at a position.
 fn operands(e: &mut Edit<'_>, products: &[OpCall], i: usize, span: Span) -> ExprId {
     let all: Vec<ExprId> = products.iter().map(|p| p.args[i]).collect();
     e.tuple(&all, span)

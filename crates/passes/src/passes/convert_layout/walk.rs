@@ -14,7 +14,7 @@ use crate::util::{is_primitive, outside_primitives};
 #[derive(Clone, Debug)]
 struct New {
     expr: ExprId,
-    /// For a tensor one order, for a tuple of tensors one for each field; empty when nothing is
+    /// For a tensor one order, for a tuple of tensors one for each field; empty if nothing is
     /// moved.
     orders: Vec<Option<Order>>,
 }
@@ -358,7 +358,7 @@ impl<'w, 'm> Walk<'w, 'm> {
         Some(args)
     }
 
-    /// A value as the program wrote it.
+    /// Returns a value in its original order.
     fn as_written(&mut self, old: ExprId) -> ExprId {
         let new = &self.done[&old];
         if new.orders.is_empty() {
@@ -436,7 +436,7 @@ impl<'w, 'm> Walk<'w, 'm> {
             return before;
         }
         let span = self.edit.m.span(e);
-        // An operand of fewer axes broadcasts along new axes before its own.
+        // An operand of lower rank broadcasts along new leading axes.
         let missing = match (to, self.edit.dims(e)) {
             (Some(to), Some(dims)) if from.is_none() => to.rank().saturating_sub(dims.len()),
             _ => 0,

@@ -1,4 +1,5 @@
-//! Copies of polymorphic functions for the types they are called with: the first half of the pass.
+//! Copies of polymorphic functions for the types that they are called with: the first half of the
+//! pass.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
@@ -12,8 +13,8 @@ use super::{Failure, ROUNDS};
 use crate::PassCx;
 use crate::util::fresh_global;
 
-/// Copies polymorphic functions for each list of types that they are used with, and drops what the
-/// entry does not reach. Returns the entry's new number.
+/// Copies polymorphic functions for each list of types that they are used with, and drops functions
+/// that are unreachable from the entry. Returns the entry's new id.
 pub(super) fn specialise(
     cx: &mut PassCx<'_>,
     mut entry: GlobalId,
@@ -101,7 +102,7 @@ pub(super) fn specialise(
     )))
 }
 
-/// Returns a use of a polymorphic global, and the types that it is used with.
+/// If an expression is a use of a polymorphic global, returns the global and the type arguments.
 fn instance(m: &Module, typing: &Typing, e: ExprId) -> Option<(ExprId, Box<[TypeId]>)> {
     let types = typing.type_args.get(&e)?;
     let callee = match m.exprs[e] {
@@ -136,7 +137,7 @@ fn specialised(m: &mut Module, old: GlobalId, types: &[TypeId]) -> GlobalId {
                 copy.types.types.insert(param, ty);
             }
         }
-        // The copier would make a new parameter otherwise.
+        // Otherwise the copier would create a new parameter.
         copy.types.params.insert(param, param);
     }
     let new = copy.func(m, func);
@@ -154,8 +155,8 @@ fn specialised(m: &mut Module, old: GlobalId, types: &[TypeId]) -> GlobalId {
     })
 }
 
-/// Returns whether a type holds no parameters, unknowns or dimension variables: data types can hold
-/// it.
+/// Returns whether a type has no parameters, unknowns or dimension variables, so that data types
+/// can hold it.
 pub(super) fn plain(m: &Module, root: TypeId) -> bool {
     let mut work = vec![root];
     while let Some(t) = work.pop() {

@@ -1,4 +1,4 @@
-//! Functions as data: the constructor that stands for a function, and its clause of `apply`.
+//! Functions as data: the constructor that represents a function, and its clause of `apply`.
 
 use relax_base::Symbol;
 use relax_ir::{
@@ -9,7 +9,7 @@ use super::specialise::plain;
 use super::{Defunctionalize, Failure, is_kernel};
 
 impl Defunctionalize<'_, '_> {
-    /// A constructor for a function of a type; its place is the clause of `apply`.
+    /// Creates a constructor for a function of a type; its index is that of its clause of `apply`.
     pub(super) fn constructor(
         &mut self,
         at: ExprId,
@@ -38,7 +38,7 @@ impl Defunctionalize<'_, '_> {
         Ok(ctor)
     }
 
-    /// A global, operator or constructor as a value.
+    /// Converts a global, operator or constructor that is used as a value.
     pub(super) fn named(&mut self, e: ExprId, ty: TypeId, name: String) -> Result<ExprId, Failure> {
         let span = self.m.span(e);
         let ctor = match self.names.get(&(name.clone(), ty)) {
@@ -64,7 +64,7 @@ impl Defunctionalize<'_, '_> {
         Ok(self.m.call(callee, &[], span))
     }
 
-    /// A function literal as data.
+    /// Converts a function literal to data.
     pub(super) fn closure(&mut self, e: ExprId, func: FuncId) -> Result<ExprId, Failure> {
         let span = self.m.span(e);
         let ty = self.typing.exprs[e];
@@ -88,7 +88,8 @@ impl Defunctionalize<'_, '_> {
         let ctor = self.constructor(e, ty, fields.clone())?;
         let old = self.m.funcs[func].clone();
         let params = self.kinds[&ty].params.clone();
-        // The body over what `apply` gets: the parameters, the fields, and for itself the data.
+        // The body over the parameters of `apply`, the fields, and, for references to itself, the
+        // data.
         let mut copy = Copier::new();
         let mut patterns = Vec::new();
         for (&v, &field) in free.iter().zip(&fields) {

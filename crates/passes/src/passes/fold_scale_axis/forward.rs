@@ -58,7 +58,7 @@ fn messages(e: &Edit<'_>, order: &[ExprId], body: ExprId) -> FxHashMap<ExprId, O
         e.m.for_each_child(node, |c| parts.push((c, None)));
         if let Some((call, role)) = role(e, node) {
             let out = all.get(&node).cloned().flatten();
-            // The callee is part 0.
+            // The callee is child 0.
             for (i, message) in asked(e, &call.args, role, &call, out)
                 .into_iter()
                 .enumerate()

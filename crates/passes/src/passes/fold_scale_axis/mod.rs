@@ -75,7 +75,7 @@ fn role(e: &Edit<'_>, node: ExprId) -> Option<(OpCall, ScaleRole)> {
     (one && !wraps).then_some((call, role))
 }
 
-/// A constant, perhaps reshaped or repeated.
+/// Returns a constant, looking through reshapes and repetitions.
 fn constant_behind(e: &Edit<'_>, mut node: ExprId) -> Option<ExprId> {
     const SAME_ELEMENTS: &[&str] = &["expand_dims", "reshape", "transpose", "squeeze", "repeat"];
     loop {

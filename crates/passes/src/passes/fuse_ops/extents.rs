@@ -1,9 +1,9 @@
-//! Extents inside of a group that nothing at its border says.
+//! Extents inside a group that its boundary does not determine.
 //!
-//! A kernel knows the extents of its arguments and of its result, and nothing else. Where an
-//! operator in between makes an axis by an attribute (`reshape(%x, shape(h, w))` of `h * w`
-//! elements) whose extent does not stand at the border either, the group has to end there: then the
-//! extent is one of its result.
+//! A kernel only knows the extents of its arguments and of its result. If an operator in between
+//! creates an axis by an attribute (`reshape(%x, shape(h, w))` of `h * w` elements) whose extent
+//! does not occur at the boundary, the group must end there, so that the extent is one of its
+//! result.
 
 use relax_infer::Typing;
 use relax_ir::{AttrValue, Expr, ExprId, Module, TypeId};
@@ -12,7 +12,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::groups::{Graph, Groups};
 
-/// The nodes whose extents their groups cannot know.
+/// Returns the nodes whose extents their groups cannot know.
 pub(super) fn hidden(
     m: &Module,
     typing: &Typing,
@@ -21,7 +21,7 @@ pub(super) fn hidden(
     groups: &mut Groups,
 ) -> Vec<ExprId> {
     let mut border: FxHashMap<usize, FxHashSet<Dim>> = FxHashMap::default();
-    // Groups in which an attribute makes an extent.
+    // Groups in which an attribute determines an extent.
     let mut makers: FxHashSet<usize> = FxHashSet::default();
     let mut inner = Vec::new();
     for &e in order {
@@ -58,7 +58,7 @@ pub(super) fn hidden(
                 .into_iter()
                 .all(|v| known.contains(&Dim::var(v)))
     };
-    // Where an element lies does not depend on the first extent.
+    // The offsets of elements do not depend on the first extent.
     let placing = |e: ExprId| {
         let all = relax_programs::dims(m, typing.exprs[e]).flatten();
         all.flat_map(|dims| dims.iter().skip(1)).filter(|d| open(d))
@@ -67,13 +67,13 @@ pub(super) fn hidden(
     inner.into_iter().map(|(e, _)| e).collect()
 }
 
-/// Returns whether an attribute holds extents that are no numbers.
+/// Returns whether an attribute contains symbolic extents.
 fn names_extents(v: &AttrValue) -> bool {
     let one = |v: &AttrValue| matches!(v, AttrValue::Dim(d) if d.as_const().is_none());
     one(v) || v.as_array().is_some_and(|all| all.iter().any(one))
 }
 
-/// The extents of a value's tensors that are no numbers, where they are known.
+/// Returns the symbolic extents of a value's tensors, as far as they are known.
 fn symbolic(m: &Module, ty: TypeId) -> impl Iterator<Item = Dim> {
     let all = relax_programs::dims(m, ty).flatten().flatten();
     all.filter(|d| open(d)).cloned()

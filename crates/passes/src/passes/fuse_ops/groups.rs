@@ -21,7 +21,7 @@ pub(in crate::passes) struct Graph {
     users: Vec<User>,
     /// The index of each node's first user; one more at the end.
     first: Vec<u32>,
-    /// The edges until [`Graph::close`]: from, to, how.
+    /// The edges until [`Graph::close`]: source, target, kind.
     edges: Vec<(u32, User)>,
 }
 
@@ -48,29 +48,29 @@ impl Graph {
             ..Graph::new(&[])
         }
     }
-    /// [`Graph::edge`] and [`Graph::leave`] by number.
+    /// [`Graph::edge`] and [`Graph::leave`] by index.
     pub fn numbered_edge(&mut self, from: usize, to: usize, kind: Fusion) {
         let node = to as u32;
         self.edges.push((from as u32, User { node, kind }));
     }
-    /// See there.
+    /// See [`Graph::numbered_edge`].
     pub fn numbered_leave(&mut self, node: usize) {
         self.left[node] = true;
     }
-    /// The number of a node.
+    /// Returns the index of a node.
     pub fn of(&self, e: ExprId) -> usize {
         self.index[e] as usize
     }
-    /// Gives a node the number of another: it is the same value.
+    /// Gives a node the index of another, since they are the same value.
     pub fn same(&mut self, e: ExprId, as_other: ExprId) {
         self.index.set(e, self.index[as_other]);
     }
-    /// The value of a node leaves the dataflow of operators.
+    /// Records that the value of a node leaves the dataflow of operators.
     pub fn leave(&mut self, e: ExprId) {
         let i = self.of(e);
         self.left[i] = true;
     }
-    /// A node uses another.
+    /// Records that a node uses another.
     pub fn edge(&mut self, from: ExprId, to: ExprId, kind: Fusion) {
         let node = self.index[to];
         self.edges.push((self.index[from], User { node, kind }));
@@ -97,13 +97,13 @@ impl Graph {
         }
         self.first = first;
     }
-    /// The users of a node, in order of their edges.
+    /// Returns the users of a node, in order of their edges.
     fn users(&self, node: usize) -> &[User] {
         &self.users[self.first[node] as usize..self.first[node + 1] as usize]
     }
 }
 
-/// The immediate post-dominator of each node with the kind of the paths to it.
+/// The immediate post-dominator of each node, with the kind of the paths to it.
 struct Dominators {
     parent: Vec<u32>,
     depth: Vec<u32>,
@@ -121,7 +121,7 @@ impl Dominators {
             depth: vec![1; n],
             kind: vec![Fusion::Opaque; n],
         };
-        // Users have higher numbers than what they use.
+        // Users have higher indices than their operands.
         for i in (0..n).rev() {
             if graph.left[i] {
                 continue;
@@ -184,7 +184,7 @@ pub(in crate::passes) struct Groups {
 }
 
 impl Groups {
-    /// Groups of at most `most` nodes.
+    /// Forms groups of at most `most` nodes.
     pub fn new(graph: &Graph, together: bool, most: usize) -> Groups {
         let n = graph.kind.len();
         let mut groups = Groups {

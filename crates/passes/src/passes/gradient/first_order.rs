@@ -47,7 +47,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 
 type Failure = (Span, String);
 
-/// A value with its gradient, by its number.
+/// The index of a value and its gradient.
 type Id = usize;
 
 #[derive(Clone, Copy)]
@@ -56,7 +56,7 @@ struct Value {
     reverse: ExprId,
 }
 
-/// A step back.
+/// A step of the backward pass.
 enum Action {
     /// The value of an operator.
     Call {

@@ -60,7 +60,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     }
 }
 
-/// Bindings in the making.
+/// Bindings under construction.
 type List = Vec<(VarId, ExprId)>;
 
 struct Reverse<'m, 't> {
@@ -75,7 +75,7 @@ struct Reverse<'m, 't> {
     memo: FxHashMap<ExprId, ExprId>,
     /// The cell with the backpropagator, by the expression in whose evaluation it is available.
     back: FxHashMap<ExprId, ExprId>,
-    /// The parameter of each function literal for that cell. Literals may share a body: `%x`, say.
+    /// The parameter of each function literal for that cell. Literals may share a body (`%x`, say).
     params: FxHashMap<ExprId, ExprId>,
     unit: TypeId,
     /// The type of a backpropagator, and of a cell with one.

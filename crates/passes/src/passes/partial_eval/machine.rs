@@ -21,9 +21,9 @@ mod function;
 /// The limits of unfolding and computing.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
-    /// No call is unfolded after this many bindings beyond those of the program.
+    /// The number of bindings, beyond those of the program, after which no call is unfolded.
     pub bindings: u64,
-    /// The size of computed values.
+    /// The size limit of computed values.
     pub bytes: u64,
 }
 
@@ -162,7 +162,7 @@ impl Machine<'_, '_> {
         let types = &mut (self.locals.last_mut())
             .expect("code runs in a function")
             .types;
-        // Where a constructor's arguments do not determine it, the type has to be written; and only
+        // If a constructor's arguments do not determine its type, that must be explicit; and only
         // the program determines the result type of a packed function.
         let ty = if has_data(self.edit.m, ty) {
             residual::written(self.edit.m, types, ty)

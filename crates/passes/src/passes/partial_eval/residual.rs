@@ -5,7 +5,7 @@ use relax_ir::{DTy, Expr, ExprId, Kind, Module, Shape, Type, TypeId, TypeSubst, 
 
 use super::analysis::closed;
 
-/// A binding of the program that is left.
+/// A binding of the residual program.
 pub(super) type Item = (VarId, ExprId);
 
 /// Wraps a value in its bindings.
@@ -34,7 +34,7 @@ pub(super) fn fresh(m: &mut Module, types: &mut TypeSubst, old: VarId) -> (VarId
     (new, e)
 }
 
-/// A variable for a value that had no name.
+/// Creates a variable for a value without a name.
 pub(super) fn unnamed(m: &mut Module, ty: Option<TypeId>) -> (VarId, ExprId) {
     m.fresh_var(Symbol::from("x"), ty, VarStyle::Let)
 }

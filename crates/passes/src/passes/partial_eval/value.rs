@@ -6,16 +6,16 @@ use rustc_hash::FxHashMap;
 
 use std::rc::Rc;
 
-/// A value of the run. Later values have greater numbers, which encode their age.
+/// A value of the run. Later values have larger numbers, so that these encode their age.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Value(pub u32);
 
 /// The static part of a value.
 #[derive(Clone, Debug)]
 pub(super) enum Known {
-    /// Nothing.
+    /// Nothing is known.
     Nothing,
-    /// All.
+    /// The whole tensor.
     Tensor(Tensor),
     /// Its fields are values of the run.
     Tuple(Rc<[Value]>),
@@ -55,7 +55,7 @@ pub(super) struct Store {
 #[derive(Debug, Default)]
 struct Frame {
     cells: FxHashMap<u32, Value>,
-    /// Something unknown ran: the frames below are out of date.
+    /// Marks that something unknown ran: the frames below are out of date.
     fence: bool,
 }
 
@@ -69,7 +69,7 @@ impl Store {
     pub fn rewind(&mut self, mark: usize) {
         self.frames.truncate(mark);
     }
-    /// Something unknown runs.
+    /// Records that something unknown runs.
     pub fn invalidate(&mut self) {
         match self.frames.last_mut() {
             // Nothing in this frame is valid any more, but it may be a frame to return to.

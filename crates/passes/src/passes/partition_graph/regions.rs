@@ -4,7 +4,7 @@ use relax_base::Symbol;
 use relax_ir::{AttrValue, Expr, ExprId, Module, ScopeId, Scopes};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Calls that go together.
+/// Calls that form a region.
 #[derive(Clone, Debug)]
 pub(super) struct Region {
     /// The library.
@@ -16,14 +16,14 @@ pub(super) struct Region {
     /// The members that are used outside.
     pub outputs: Vec<ExprId>,
     scope: ScopeId,
-    /// The other regions that this one needs.
+    /// The other regions that this one depends on.
     needs: FxHashSet<usize>,
 }
 
 /// The regions of a function.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Regions {
-    /// All, in order of their first calls.
+    /// All regions, in order of their first calls.
     pub all: Vec<Region>,
     /// The region of a call.
     pub of: FxHashMap<ExprId, usize>,
@@ -117,7 +117,7 @@ pub(super) fn regions(
 }
 
 impl Regions {
-    /// Adds the regions that these need.
+    /// Adds the regions that these depend on.
     fn close(&self, set: &mut FxHashSet<usize>) {
         let mut open: Vec<usize> = set.iter().copied().collect();
         while let Some(r) = open.pop() {

@@ -29,7 +29,7 @@ pub(super) struct Life {
     pub outs: Vec<Out>,
 }
 
-/// A result while lives are looked for.
+/// A result during the analysis.
 struct Candidate {
     scope: usize,
     /// The function nesting depth: a use in another function is a capture.
@@ -43,14 +43,14 @@ pub(super) struct Lives {
     chains: FxHashMap<ExprId, Vec<Life>>,
 }
 
-/// How an expression is used.
+/// The uses of an expression.
 #[derive(Clone, Copy)]
 enum How {
     /// As the value of a variable in a scope.
     Bound(VarId),
     /// As an input of a tensor program, or a condition: it is only read.
     Read,
-    /// The value may be stored.
+    /// A use that may store the value.
     Kept,
 }
 

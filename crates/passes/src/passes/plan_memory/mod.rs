@@ -1,17 +1,17 @@
-//! `plan-memory`: where the results of tensor programs lie. A result that does not outlive its
-//! scope gets a place in a block of memory, and blocks whose tensors are dead serve the next ones.
+//! `plan-memory`: places the results of tensor programs in memory. A result that does not outlive
+//! its scope gets a location in a block of memory, and blocks whose tensors are dead are reused.
 //!
-//! The form is the RFC's: `memory.alloc_storage` makes a block, `memory.alloc_tensor` a tensor in
-//! it, `call_tir_inplace` has a tensor program write it, and `memory.kill` ends tensors and blocks
-//! after their last use. These have effects, so dataflow blocks are opened and every operation is
-//! bound, in order.
+//! The form is the RFC's: `memory.alloc_storage` creates a block, `memory.alloc_tensor` a tensor in
+//! it, `call_tir_inplace` runs a tensor program that writes it, and `memory.kill` ends tensors and
+//! blocks after their last use. These have effects, so dataflow blocks are opened and every
+//! operation is bound, in order.
 //!
-//! What is left to `call_tir`, which allocates its result: what a function returns or a closure
-//! captures, and what goes where it may be kept (calls of functions, cells, data values, packed
-//! functions).
+//! Other results are left to `call_tir`, which allocates them: results that a function returns or a
+//! closure captures, and operands of anything that may retain them (calls of functions, cells, data
+//! values, packed functions).
 //!
-//! Invariant: tensors whose lives overlap never share a byte. The evaluator follows every plan and
-//! refuses reads of what was overwritten, so a wrong one does not go unnoticed.
+//! Invariant: tensors with overlapping live ranges never share a byte. The evaluator follows every
+//! plan and rejects reads of overwritten tensors, so a wrong plan does not go unnoticed.
 
 mod blocks;
 mod lives;
@@ -38,10 +38,10 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// What blocks are aligned to: the runtime's tensors are.
+/// The alignment of blocks: that of the runtime's tensors.
 const ALIGNMENT: i64 = 64;
 
-/// The operators that the plan is written with.
+/// The operators that express the plan.
 struct Ops {
     storage: ExprId,
     tensor: ExprId,
@@ -49,7 +49,7 @@ struct Ops {
     kill: ExprId,
 }
 
-/// The operator that the compiler treats so.
+/// Returns the operator with this lowering.
 fn operator(lowering: Lowering) -> Option<OpId> {
     let mut all = registry().iter();
     all.find(|(_, d)| d.hooks.lowering == lowering)
@@ -134,7 +134,7 @@ impl Planner<'_> {
         rewrite_chains(m, &order, |m, head, memo| self.chain(m, head, lives, memo))
     }
 
-    /// A scope: its bindings, with what the plan says around them.
+    /// Rewrites a scope: its bindings, with allocations and kills around them.
     fn chain(&mut self, m: &mut Module, head: ExprId, lives: &Lives, memo: &Memo) -> ExprId {
         let (bindings, at) = let_chain(m, head);
         let plan = Blocks::plan(lives.of_chain(head));
@@ -249,7 +249,7 @@ impl Planner<'_> {
         out.push((var, value));
     }
 
-    /// The call of a tensor program, writing into these places.
+    /// Creates the call of a tensor program that writes into these tensors.
     fn call(&self, m: &mut Module, old: ExprId, places: &[(usize, ExprId)], memo: &Memo) -> ExprId {
         let span = m.span(old);
         let Expr::Call { args, .. } = m.exprs[old] else {
@@ -279,7 +279,7 @@ impl Planner<'_> {
     }
 }
 
-/// The element type of a tensor in memory, and how many bytes an element takes.
+/// Returns the size of an element in memory, in bytes.
 fn element(dtype: DType) -> Option<i64> {
     let size = dtype.size() as i64;
     (size > 0).then_some(size)

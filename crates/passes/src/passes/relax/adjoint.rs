@@ -1,9 +1,10 @@
-//! `relax-gradient`: beside a function one that also gives the gradients of its parameters.
+//! `relax-gradient`: generates, beside a function, one that also returns the gradients of its
+//! parameters.
 //!
-//! `@main` stays; `@main_adjoint` computes what it does, and then backwards how its result, a
-//! scalar, depends on each parameter: `(result, (gradient, …))`. The function is one dataflow block
-//! of operators that have gradients, tuples and their fields. What checkpoints enclose is not
-//! computed again.
+//! `@main` stays; `@main_adjoint` computes the same result and then, in reverse mode, the gradients
+//! of that scalar with respect to each parameter: `(result, (gradient, …))`. The function must be
+//! one dataflow block of differentiable operators, tuples and projections. Values between
+//! checkpoints are not recomputed.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -91,8 +92,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 
 type Failure = (Span, String);
 
-/// The gradient of a value: of a tensor an expression, of a tuple those of its fields as far as
-/// there are any.
+/// The gradient of a value: an expression for a tensor; for a tuple, the gradients of the fields
+/// that have one.
 #[derive(Clone)]
 enum Adjoint {
     Tensor(ExprId),
@@ -104,7 +105,7 @@ struct Tape<'e, 'm> {
     part: Part,
     value: ExprId,
     adjoints: FxHashMap<VarId, Adjoint>,
-    /// The variable that stands for a node that is bound.
+    /// The variable that each bound node was replaced by.
     bound: FxHashMap<ExprId, ExprId>,
 }
 
@@ -247,7 +248,7 @@ impl<'e, 'm> Tape<'e, 'm> {
         e
     }
 
-    /// Binds every call and projection that a value is made of; what stands for the value.
+    /// Binds every call and projection of a value; returns the expression that replaces the value.
     fn bind(&mut self, value: ExprId, name: &str) -> ExprId {
         for e in self.edit.m.post_order([value]) {
             if self.bound.contains_key(&e) {
@@ -266,7 +267,7 @@ impl<'e, 'm> Tape<'e, 'm> {
             self.edit.set_ty(node, ty);
             self.edit.retype(node);
             let stand = match self.edit.m.exprs[node] {
-                // A tuple stands where it is used.
+                // A nested tuple is used directly, without a binding.
                 Expr::Tuple(_) if e != value => node,
                 _ => {
                     let ty = self.edit.ty(node);
@@ -279,7 +280,8 @@ impl<'e, 'm> Tape<'e, 'm> {
         self.bound.get(&value).copied().unwrap_or(value)
     }
 
-    /// The gradient of a value of that type as one expression, zeros where there is none.
+    /// Returns the gradient of a value of type `ty` as one expression, with zeros where there is
+    /// none.
     fn whole(&mut self, ty: TypeId, adjoint: Option<Adjoint>) -> Option<ExprId> {
         match (self.edit.m.types[ty].clone(), adjoint) {
             (_, Some(Adjoint::Tensor(e))) => Some(e),
@@ -295,7 +297,7 @@ impl<'e, 'm> Tape<'e, 'm> {
                 };
                 let mut fields = Vec::new();
                 for (i, &ty) in types.iter().enumerate() {
-                    // Tuples of tuples of tensors are as deep as it goes.
+                    // Only tuples of tensors are supported, no deeper nesting.
                     let part = parts[i].take();
                     if matches!(part, Some(Adjoint::Tuple(_)))
                         || part.is_none() && !matches!(self.edit.m.types[ty], Type::Tensor(_))
@@ -310,7 +312,7 @@ impl<'e, 'm> Tape<'e, 'm> {
         }
     }
 
-    /// Adds to the gradient of what an expression is: a variable, or a tuple of them.
+    /// Accumulates into the gradient of an expression, which is a variable or a tuple of variables.
     fn add(&mut self, to: ExprId, grad: Adjoint) {
         match self.edit.m.exprs[to] {
             Expr::Var(v) => {

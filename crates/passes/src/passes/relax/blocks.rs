@@ -1,10 +1,10 @@
-//! `relax-plan-memory`: tensors that functions make (`R.builtin.alloc_tensor`) lie in blocks of
-//! memory that are used again.
+//! `relax-plan-memory`: tensors that functions allocate (`R.builtin.alloc_tensor`) are placed in
+//! blocks of memory that are reused.
 //!
-//! A tensor ends with the last call of a program or packed function that takes it. What goes
-//! elsewhere is left alone: what a function or a branch gives, what a function is called with, what
-//! is used in another block of bindings than it was made in. Blocks end nowhere here:
-//! `kill-after-last-use` ends them.
+//! A tensor is dead after the last call of a tensor program or packed function that takes it.
+//! Tensors that escape are left alone: those that a function or branch returns, that are passed to
+//! a function, or that are used in another binding block than the one that allocates them. No
+//! blocks are freed here: `kill-after-last-use` does that.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// How much larger or smaller than a tensor a block may be that it gets.
+/// A reused block may be larger or smaller than the tensor by at most this factor.
 const RANGE: i64 = 16;
 const UPPER: &str = "tir_var_upper_bound";
 const LOWER: &str = "tir_var_lower_bound";
@@ -49,7 +49,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         placed += plan.rewrite(m, code, all);
         placed > before
     });
-    // What asked for blocks of all tensors has been heard.
+    // The attribute that requested blocks for all tensors has been applied.
     let m = &mut *cx.module;
     for (g, _) in m.global_bodies() {
         if let Some(f) = m.global_func(g)
@@ -64,8 +64,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Returns whether tensors are made anywhere: a program of `call_tir` has its results placed as
-/// Relay's has.
+/// Returns whether any tensor is allocated explicitly. If none is, results of `call_tir` are placed
+/// as in Relay.
 fn makes_tensors(m: &Module) -> bool {
     let bodies = m.global_bodies().into_iter().map(|b| b.1);
     let all = m.post_order(bodies);
@@ -94,29 +94,29 @@ impl Held {
     }
 }
 
-/// A tensor that is made, and the block of memory that it becomes if it gets one of its own.
+/// An allocated tensor, and the block of memory that it becomes if it gets one of its own.
 #[derive(Debug)]
 struct Made {
     bytes: Dim,
     dtype: DType,
     scope: AttrValue,
     home: Home,
-    /// How many calls still take it.
+    /// The number of calls still to come that take it.
     uses: i64,
     planned: bool,
 }
 
-/// How a value treats what it is made of.
+/// The ways in which a value uses its operands.
 enum Use {
-    /// It is a tensor that is made.
+    /// It allocates a tensor.
     Makes,
-    /// It lies where its first argument does.
+    /// It aliases its first argument.
     Same(ExprId),
-    /// It takes these for as long as it runs.
+    /// It uses these while it runs.
     Takes(Vec<ExprId>),
-    /// It may keep them.
+    /// It may retain them.
     Keeps,
-    /// It is a name, a tuple, a field.
+    /// It is a name, a tuple, or a field.
     Names,
 }
 
@@ -124,17 +124,16 @@ struct Plan {
     facts: Facts,
     made: Vec<Made>,
     held: FxHashMap<VarId, Held>,
-    /// The tensor behind the variable that it is made as.
+    /// The tensor that each variable is bound to at its allocation.
     of: FxHashMap<VarId, usize>,
-    /// The tensor whose block each lies in.
+    /// The tensor whose block each tensor is placed in.
     block: FxHashMap<usize, usize>,
-    /// Blocks that are free, by what they may hold and the number of their bytes, -1 where that is
-    /// not known.
+    /// The free blocks, by their key and size in bytes; -1 where that is not known.
     free: FxHashMap<(String, DType, usize), BTreeMap<i64, Vec<usize>>>,
 }
 
 impl Plan {
-    /// Nothing planned yet; the function says how large its symbols get.
+    /// Creates an empty plan; the function's attributes bound its symbols.
     fn new(m: &Module, func: FuncId) -> Plan {
         let mut facts = Facts::default();
         let attrs = &m.funcs[func].attrs;
@@ -162,7 +161,7 @@ impl Plan {
         }
     }
 
-    /// What tensors are made, and how many calls take each.
+    /// Collects the allocated tensors and counts the calls that take each.
     fn first(&mut self, m: &Module, code: &Code) {
         for step in code.steps() {
             match step {
@@ -229,7 +228,7 @@ impl Plan {
         Some(self.made.len() - 1)
     }
 
-    /// Returns how large an extent gets at most; the extent where that is not known.
+    /// Returns the upper bound of an extent, or the extent itself where none is known.
     fn most(&self, d: &Dim) -> Dim {
         match self.facts.bounds(d).1 {
             Some(upper) => Dim::from(upper),
@@ -237,7 +236,7 @@ impl Plan {
         }
     }
 
-    /// Returns what a value of names holds.
+    /// Returns the tensors that a value made of names holds.
     fn holds(&self, m: &Module, e: ExprId) -> Held {
         match m.exprs[e] {
             Expr::Var(v) => self.held.get(&v).cloned().unwrap_or(Held::None),
@@ -260,7 +259,7 @@ impl Plan {
         }
     }
 
-    /// Leaves alone what a value mentions.
+    /// Excludes the tensors that a value mentions from planning.
     fn drop_in(&mut self, m: &Module, e: ExprId) {
         each_var(m, e, |v| {
             if let Some(held) = self.held.get(&v) {
@@ -269,7 +268,7 @@ impl Plan {
         });
     }
 
-    /// Which tensors share a block.
+    /// Assigns tensors to blocks.
     fn second(&mut self, m: &Module, code: &Code) {
         for step in code.steps() {
             let Step::Bind(s, p, i) = step else {
@@ -296,7 +295,7 @@ impl Plan {
         }
     }
 
-    /// A call that takes a tensor is over.
+    /// Accounts for a call that takes a tensor; frees the block after the last one.
     fn taken(&mut self, t: usize) {
         let Some(&block) = self.block.get(&t) else {
             return;
@@ -310,14 +309,14 @@ impl Plan {
         }
     }
 
-    /// Returns what a block may hold: blocks of a branch are its own.
+    /// Returns the key of blocks that are interchangeable: blocks are not shared between branches.
     fn key(&self, t: usize) -> (String, DType, usize) {
         let made = &self.made[t];
         (format!("{:?}", made.scope), made.dtype, made.home.0)
     }
 
-    /// A free block for a tensor: one that is large enough, else the largest that is not, which
-    /// grows.
+    /// Finds a free block for a tensor: one that is large enough, or else the largest that is not,
+    /// which then grows.
     fn found(&mut self, t: usize) -> Option<usize> {
         if self.made[t].uses == 0 {
             return None;
@@ -339,7 +338,7 @@ impl Plan {
         let smaller = || pool.range(size / RANGE..size).rev().find_map(some);
         let n = larger.or_else(smaller).filter(|&n| n >= 0)?;
         let blocks = pool.get_mut(&n)?;
-        // Of those that are as large the first is taken, of those that are to grow the last.
+        // The first of those that are large enough, the last of those that must grow.
         let block = match n >= size {
             true => blocks.remove(0),
             false => blocks.pop()?,
@@ -350,11 +349,11 @@ impl Plan {
         Some(block)
     }
 
-    /// The blocks, and the tensors in them; how many. With `all`, tensors that are left alone get
-    /// one each where their extents are symbols.
+    /// Emits the blocks, and the tensors in them; returns the number of tensors placed. With `all`,
+    /// tensors that are left alone get a block each if their extents are symbolic.
     fn rewrite(&self, m: &mut Module, code: &mut Code, all: bool) -> u64 {
         let (mut storages, mut placed) = (FxHashMap::default(), 0);
-        // In order of evaluation: a block is made where it is needed first.
+        // In order of evaluation: a block is allocated where it is first needed.
         let parts: Vec<Home> = (code.steps().into_iter())
             .filter_map(|s| match s {
                 Step::Part(s, p) => Some((s, p)),
@@ -424,7 +423,7 @@ fn tensor_in(m: &mut Module, b: &Bind, e: ExprId, storage: VarId, dtype: DType) 
     Bind::plain(b.var, tensor, b.span)
 }
 
-/// Extents and element type of a tensor that is made.
+/// Returns the extents and element type of an allocated tensor.
 fn shape_of(m: &Module, e: ExprId) -> Option<(Vec<Dim>, DType)> {
     let Expr::Call { args, .. } = m.exprs[e] else {
         return None;
@@ -464,7 +463,7 @@ fn usage(m: &Module, e: ExprId) -> Use {
             GlobalKind::Func(_) => Use::Keeps,
         },
         _ => match called_op(m, e) {
-            // Reshaping moves nothing, nor does looking at the bytes in another way.
+            // Reshapes and views move no data.
             Some(def) if def.hooks.reshape || def.name == "relax.memory.view" => first(Use::Keeps),
             _ => Use::Keeps,
         },

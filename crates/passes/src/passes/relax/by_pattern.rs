@@ -1,8 +1,8 @@
-//! `relax-fuse-ops-by-pattern`: operators that belong together become a function.
+//! `relax-fuse-ops-by-pattern`: outlines operators that match a pattern into a function.
 //!
-//! What belongs together is declared by patterns, each with the name of a library (`Composite`).
-//! Without any, those of the libraries below are looked for; a module that has nothing of these
-//! gets functions of operators that can be one kernel.
+//! Patterns are declared, each with the name of a library function (`Composite`). Without any,
+//! those of the libraries below are tried; a module that matches none of them gets functions of
+//! operators that can be fused into one kernel.
 
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
@@ -47,11 +47,11 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// What a library computes as one.
+/// The patterns that a library computes as one call.
 struct Library {
     patterns: &'static str,
     types: &'static [DType],
-    /// Whether TVM's own partition for it names the library.
+    /// Whether TVM's own partitioning for it records the library's name.
     codegen: bool,
 }
 
@@ -70,18 +70,18 @@ const LIBRARIES: &[Library] = &[
     },
 ];
 
-/// A function holds at most so many bindings.
+/// The maximum number of bindings in a function.
 const MOST: usize = 256;
 
-/// A pattern and what becomes of its matches.
+/// A pattern, and what is to be done with its matches.
 pub(super) struct Wanted {
     pub pattern: Declared,
-    /// Element types of what matches; any where there are none.
+    /// The element types that a match may have; any if empty.
     pub types: &'static [DType],
     codegen: bool,
 }
 
-/// The patterns that are asked for.
+/// Returns the requested patterns.
 fn wanted(cx: &PassCx<'_>) -> Result<Vec<Wanted>, Diagnostics> {
     let given = cx.options.text("patterns");
     let (mut all, mut errors) = (Vec::new(), Diagnostics::new());
@@ -124,7 +124,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Gives dataflow blocks other bindings, outside of functions that are kernels or somebody else's.
+/// Rewrites the bindings of dataflow blocks, except in functions that are kernels or belong to an
+/// external compiler.
 fn each_block(m: &mut Module, mut f: impl FnMut(&mut Module, &Part) -> Option<Vec<Bind>>) {
     each_code(m, |m: &mut Module, func: FuncId, code: &mut Code| {
         if is_settled(&m.funcs[func]) {
@@ -143,7 +144,7 @@ fn each_block(m: &mut Module, mut f: impl FnMut(&mut Module, &Part) -> Option<Ve
     });
 }
 
-/// The bindings with functions in place of what matched.
+/// Returns the bindings with matches replaced by calls of functions.
 fn replaced(
     m: &mut Module,
     typing: &Typing,
@@ -174,7 +175,7 @@ fn replaced(
     (!of_group.is_empty()).then(|| emit(m, typing, part, &root, of_group, made))
 }
 
-/// Bindings as a function of that name's pattern.
+/// Returns the group of bindings that matched the pattern of that name.
 fn group(m: &Module, part: &Part, binds: Vec<usize>, composite: &str) -> Group {
     let outputs = binds.iter().map(|&i| part.binds[i].var);
     Group {
@@ -188,7 +189,7 @@ fn group(m: &Module, part: &Part, binds: Vec<usize>, composite: &str) -> Group {
     }
 }
 
-/// Returns what a function's name is made of: its operators, as the text calls them.
+/// Returns the parts of a function's name: its operators, as they are spelled in the text.
 fn names(m: &Module, part: &Part, binds: &[usize]) -> Vec<String> {
     let name = |&i: &usize| {
         let e = part.binds[i].expr()?;
@@ -220,7 +221,7 @@ fn kind(m: &Module, b: &Bind) -> Fusion {
     }
 }
 
-/// The bindings with functions in place of operators that can be one kernel.
+/// Returns the bindings with operators that can be one kernel replaced by calls of functions.
 fn grouped(m: &mut Module, typing: &Typing, part: &Part, made: &mut Made) -> Option<Vec<Bind>> {
     let kinds: Vec<Fusion> = part.binds.iter().map(|b| kind(m, b)).collect();
     let at: FxHashMap<VarId, usize> = (part.binds.iter().enumerate())
@@ -231,7 +232,7 @@ fn grouped(m: &mut Module, typing: &Typing, part: &Part, made: &mut Made) -> Opt
         if let Some(e) = b.expr() {
             each_var(m, e, |v| {
                 if let Some(&from) = at.get(&v) {
-                    // What has the result's shape is seen one element at a time.
+                    // An operand of the result's shape is accessed element-wise.
                     let same = typing.vars[v] == typing.vars[b.var];
                     let kind = match kinds[i] {
                         Fusion::Broadcast if same => Fusion::Elementwise,

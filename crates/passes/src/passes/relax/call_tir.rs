@@ -1,8 +1,9 @@
-//! `call-tir-rewrite` and `lower-alloc-tensor`: results of tensor programs are made before the
+//! `call-tir-rewrite` and `lower-alloc-tensor`: results of tensor programs are allocated before the
 //! programs run.
 //!
-//! A call that gives a tensor becomes the tensor, made first, and a call that writes it; what is
-//! written in place is the argument. Tensors are then places in blocks of memory.
+//! A call that returns a tensor becomes the allocation of that tensor followed by a call that
+//! writes it; a result computed in place is the argument. Tensors are then located in blocks of
+//! memory.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -60,7 +61,7 @@ fn rewrite(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Returns what the binding of a call of a tensor program becomes.
+/// Returns the bindings that replace a call of a tensor program.
 fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<Bind>> {
     let Expr::Call { args, .. } = m.exprs[e] else {
         return None;
@@ -142,7 +143,7 @@ fn lower(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// A block of memory and the tensor in it.
+/// Returns the bindings of a block of memory and of the tensor in it.
 fn place(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<(Bind, Bind)> {
     let (dims, dtype) = dims_of(m, typing.vars[b.var])?;
     let bytes = dtype.bits.div_ceil(8) as i64;

@@ -1,5 +1,5 @@
-//! `relax-canonicalize-bindings`: no names for what has one, constants where they are used, and of
-//! a dataflow block only those outputs that something outside uses.
+//! `relax-canonicalize-bindings`: removes aliases of variables, propagates constants to their uses,
+//! and removes outputs of dataflow blocks that are not used outside.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -29,22 +29,22 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// What is known of a function's bindings.
+/// Facts about a function's bindings.
 struct Known {
-    /// What each variable is bound to, seen through names and fields.
+    /// The value of each variable, resolved through aliases and projections.
     values: FxHashMap<VarId, ExprId>,
-    /// Second names, in order.
+    /// Aliases, in order, each with the variable that it names.
     second: Vec<(VarId, VarId)>,
     constants: FxHashMap<VarId, ExprId>,
     homes: FxHashMap<VarId, Home>,
-    /// Variables that something outside of the dataflow block uses that binds them.
+    /// Variables that are used outside the dataflow block that binds them.
     outside: FxHashSet<VarId>,
-    /// Variables of dataflow blocks that leave them.
+    /// The outputs of dataflow blocks.
     outputs: FxHashSet<VarId>,
 }
 
-/// Rewrites a function; whether anything changed. With `narrow` outputs that nothing uses are none
-/// any more.
+/// Rewrites a function; returns whether anything changed. With `narrow`, unused outputs are removed
+/// from the blocks' outputs.
 pub(super) fn canonicalize(m: &mut Module, typing: &Typing, code: &mut Code, narrow: bool) -> bool {
     let mut known = Known::of(m, typing, code);
     let mut changed = narrow && demote(code, &mut known);
@@ -106,7 +106,7 @@ impl Known {
         self.values.insert(var, value);
     }
 
-    /// Returns what an expression is when names are seen through.
+    /// Resolves an expression through aliases.
     fn seen(&self, m: &Module, mut e: ExprId) -> ExprId {
         while let Expr::Var(v) = m.exprs[e]
             && let Some(&value) = self.values.get(&v)
@@ -116,7 +116,7 @@ impl Known {
         e
     }
 
-    /// The field that a projection out of a tuple at hand gives.
+    /// Returns the field that a projection selects, if the tuple is constructed in this function.
     fn field(&self, m: &Module, e: ExprId) -> Option<ExprId> {
         let Expr::Proj { tuple, index } = m.exprs[e] else {
             return None;
@@ -127,7 +127,7 @@ impl Known {
         m.list(fields).get(index as usize).copied()
     }
 
-    /// The tuple whose fields another one collects in order.
+    /// Returns the tuple whose fields a tuple expression collects in order.
     fn whole(&self, m: &Module, typing: &Typing, e: ExprId) -> Option<ExprId> {
         let Expr::Tuple(fields) = m.exprs[e] else {
             return None;
@@ -155,7 +155,7 @@ impl Known {
     }
 }
 
-/// Outputs that nothing outside uses are none.
+/// Removes unused outputs from the blocks' outputs.
 fn demote(code: &mut Code, known: &mut Known) -> bool {
     let mut changed = false;
     for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
@@ -167,8 +167,8 @@ fn demote(code: &mut Code, known: &mut Known) -> bool {
     changed
 }
 
-/// Uses of second names become uses of the first, or the first is bound to the second where only
-/// that one leaves the block; constants stand where they are used.
+/// Replaces uses of aliases by the original; where only the alias leaves the block, the original's
+/// binding takes the alias's name. Constants are propagated to their uses.
 fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
     let flow: FxHashSet<VarId> = {
         let parts = code.seqs.iter().flat_map(|s| &s.parts).filter(|p| p.flow);
@@ -176,7 +176,7 @@ fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
         bound.filter(|v| !known.outputs.contains(v)).collect()
     };
     let second: FxHashMap<VarId, VarId> = known.second.iter().copied().collect();
-    // What takes the place of a variable where it is used, and where it is bound.
+    // Replacements of variables at uses, and at bindings.
     let (mut used, mut bound) = (FxHashMap::default(), FxHashMap::default());
     let mut gone = FxHashSet::default();
     for &(name, first) in &known.second {
@@ -237,7 +237,8 @@ fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
     !gone.is_empty() || before != code.exprs()
 }
 
-/// A cast of what nothing else uses takes its value in, where the cast leaves a dataflow block.
+/// Folds the binding of a value into a cast that is its only use, if the cast is an output of a
+/// dataflow block.
 fn fold_casts(m: &mut Module, code: &mut Code) -> bool {
     let uses = code.uses(m);
     let mut changed = false;

@@ -1,8 +1,7 @@
-//! `relax-eliminate-common-subexpr`: what is computed again becomes another name for what was
-//! computed before.
+//! `relax-eliminate-common-subexpr`: replaces repeated computations by aliases of the first.
 //!
-//! Branches see what was bound before them, functions only what they bind themselves, and behind a
-//! dataflow block only its outputs are known.
+//! Branches see the bindings before them, functions only their own, and after a dataflow block only
+//! its outputs are visible.
 
 use std::hash::{Hash, Hasher};
 
@@ -32,7 +31,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         found += one;
         one > 0
     });
-    // TVM makes all functions anew, also those in which nothing is bound twice.
+    // TVM rebuilds all functions, including those without common subexpressions.
     if let Some(typing) = typing {
         let all: Vec<_> = cx.module.global_bodies().into_iter().map(|g| g.0).collect();
         results::adopt(cx.module, &typing, &all);
@@ -41,7 +40,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// A piece of a value, which is a list of them.
+/// A component of a value's key.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Piece {
     Var(VarId),
@@ -57,7 +56,7 @@ enum Piece {
     Cast(TypeId),
 }
 
-/// Returns what a value is made of; `None` where it is no plain value.
+/// Returns the components of a value; `None` if it is not a plain value.
 fn pieces(m: &Module, e: ExprId) -> Option<Vec<Piece>> {
     let (mut out, mut open) = (Vec::new(), vec![e]);
     while let Some(e) = open.pop() {
@@ -99,11 +98,11 @@ fn hash(pieces: &[Piece]) -> u64 {
     hasher.finish()
 }
 
-/// What was bound before, and what stands for what.
+/// The values bound so far, and the replacements of variables.
 #[derive(Default)]
 struct Seen {
     values: FxHashMap<u64, Vec<(Vec<Piece>, VarId)>>,
-    /// Keys of `values`, in order, for taking them back.
+    /// Keys of `values`, in order of insertion, so that they can be undone.
     order: Vec<u64>,
     stands: FxHashMap<VarId, VarId>,
     renamed: Vec<VarId>,
@@ -138,7 +137,7 @@ impl Seen {
 fn eliminate(m: &mut Module, code: &mut Code) -> u64 {
     let closures = impure_closures(m, code);
     let mut seen = Seen::default();
-    // Variables of dataflow blocks that ended.
+    // Variables of dataflow blocks that have ended.
     let mut hidden = FxHashSet::default();
     let (mut marks, mut outer, mut names) = (Vec::new(), Vec::new(), 0);
     let mut of_function = vec![false; code.seqs.len()];

@@ -1,4 +1,5 @@
-//! `convert-to-dataflow` and `to-non-dataflow`: where dataflow blocks begin and end.
+//! `convert-to-dataflow` and `to-non-dataflow`: insert and remove the boundaries of dataflow
+//! blocks.
 
 use relax_base::Diagnostics;
 use relax_ir::{Module, VarId};
@@ -50,7 +51,7 @@ fn convert(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The blocks of one body anew: whether they are others.
+/// Rebuilds the blocks of one body; returns whether they changed.
 fn blocks(
     m: &Module,
     code: &mut Code,
@@ -61,7 +62,8 @@ fn blocks(
 ) -> bool {
     let old = std::mem::take(&mut code.seqs[s].parts);
     let (mut parts, mut plain) = (Vec::<Part>::new(), Vec::new());
-    // A run that may become a block, whether one of its parts was one already, and what that gave.
+    // A run that may become a block, the size of a part of it that already was one, and its
+    // outputs.
     let (mut run, mut given, mut outputs) = (Vec::new(), None::<usize>, Vec::new());
     let mut changed = false;
     let span = old.first().map_or(relax_base::Span::NONE, |p| p.span);

@@ -1,6 +1,7 @@
-//! `relax-decompose-ops`: layers with several steps become these, as they are outside of training.
+//! `relax-decompose-ops`: decomposes composite operators into simpler ones, in their inference
+//! form.
 //!
-//! What the steps are stands in the operators' entries ([`relax_ops::Hooks::decomposed`]).
+//! The decompositions are part of the operators' entries ([`relax_ops::Hooks::decomposed`]).
 
 use relax_base::Diagnostics;
 use relax_ir::ExprId;
@@ -50,7 +51,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The steps of a call; `None` where it has none.
+/// Returns the decomposition of a call; `None` if it has none.
 fn steps(edit: &mut Edit<'_>, call: ExprId) -> Option<ExprId> {
     let steps = called_op(edit.m, call)?.hooks.decomposed?;
     form(edit, call, steps)

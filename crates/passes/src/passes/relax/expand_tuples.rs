@@ -1,4 +1,4 @@
-//! `expand-tuple-arguments`: private functions take the fields of tuples, not tuples.
+//! `expand-tuple-arguments`: private functions take the fields of tuples instead of tuples.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -56,7 +56,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     finish(cx)
 }
 
-/// Names canonical again, and nothing left that nothing needs.
+/// Canonicalizes bindings and removes dead code.
 pub(super) fn finish(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     each_code(cx.module, |m, _, code| {
@@ -67,13 +67,13 @@ pub(super) fn finish(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The parameters in place of one; where it is a tuple it is bound to them in `head`.
+/// Returns the parameters that replace one; a tuple is bound to its reassembled fields in `head`.
 fn flat(m: &mut Module, typing: &Typing, p: VarId, head: &mut Vec<Bind>) -> Vec<VarId> {
     if !matches!(m.types[typing.vars[p]], Type::Tuple(_)) {
         return vec![p];
     }
     let span = m.vars[p].span;
-    // What is still to be made of types, and the tuples whose fields are.
+    // Types still to be expanded, and tuples whose fields have been.
     enum Work {
         Make(TypeId, relax_base::Symbol),
         Join(usize),
@@ -112,7 +112,7 @@ fn flat(m: &mut Module, typing: &Typing, p: VarId, head: &mut Vec<Bind>) -> Vec<
     params
 }
 
-/// Gives calls the fields, bound before them.
+/// Replaces tuple arguments of calls by their fields, which are bound before the call.
 fn calls(m: &mut Module, code: &mut Code, expanded: &FxHashMap<GlobalId, Vec<TypeId>>) -> bool {
     let mut changed = false;
     for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {

@@ -1,7 +1,6 @@
-//! `relax-fold-constant`: calls of operators and of tensor programs on constants become their
-//! values.
+//! `relax-fold-constant`: evaluates calls of operators and tensor programs on constants.
 //!
-//! Names are canonical afterwards, and bindings that nothing needs are gone.
+//! Names are canonical afterwards, and dead bindings are removed.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, GlobalKind, Memo, Type, TypeId, VarId};
@@ -31,7 +30,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// What is made without operands is only made beforehand when it is small.
+/// The size limit, in bytes, of folded values that are computed without operands.
 const SMALL: usize = 1 << 16;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
@@ -74,7 +73,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The value of what is bound, if it is known now: a constant, or a tuple of them.
+/// Returns the value of a binding if it is known statically: a constant, or a tuple of them.
 fn value(
     edit: &mut Edit<'_>,
     known: &FxHashMap<VarId, ExprId>,
@@ -114,7 +113,7 @@ fn value(
         let value = call_value(edit, def.name, &attrs, &[])?;
         return Some(edit.constant(value, b.span));
     }
-    // Operands that are extents and the like have values of their own.
+    // Numeric operands, such as extents, are converted to constants.
     let args: Vec<ExprId> = (call.args.iter())
         .map(|&a| number(edit, a).unwrap_or(a))
         .collect();
@@ -128,7 +127,7 @@ fn value(
     computed(edit, node, &call, most)
 }
 
-/// A number among operands, as a constant.
+/// Returns a numeric operand as a constant.
 fn number(edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {
     let call = edit.op_call(e).filter(|c| c.def.name == "relax.value")?;
     let (shape, _) = extents_of(edit.m, edit.ty(e))?;
@@ -141,7 +140,7 @@ fn number(edit: &mut Edit<'_>, e: ExprId) -> Option<ExprId> {
     Some(edit.constant(value, span))
 }
 
-/// Returns what a tensor program makes of constants.
+/// Evaluates a tensor program on constants.
 fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Option<ExprId> {
     let Expr::Call { args, .. } = edit.m.exprs[call] else {
         return None;
@@ -154,7 +153,7 @@ fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Optio
         return None;
     };
     let program = program.clone();
-    // What ends when its data say so need not end: a pass does.
+    // A loop with a data-dependent condition may not terminate; the pass must.
     let rounds = |s: &Stmt| matches!(s, Stmt::While { .. });
     if program.statements().any(rounds) {
         return None;

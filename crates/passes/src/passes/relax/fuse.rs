@@ -1,8 +1,9 @@
-//! `relax-fuse-ops`: calls of tensor programs that can be one kernel become a private function.
+//! `relax-fuse-ops`: outlines calls of tensor programs that can be one kernel into a private
+//! function.
 //!
-//! What a program may be fused with is what its text says (`annotate-tir-op-pattern`), or what its
-//! loops show where it has no text. Bindings of a dataflow block are the nodes; what leaves the
-//! block is needed outside.
+//! A program's fusion kind is the one that its text is annotated with (`annotate-tir-op-pattern`),
+//! or is derived from its loops if it has no text. The nodes are the bindings of a dataflow block;
+//! outputs of the block have uses outside.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -48,7 +49,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The functions that were made.
+/// The functions created so far.
 #[derive(Default)]
 pub(super) struct Made {
     globals: Vec<GlobalId>,
@@ -56,9 +57,9 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// A global for a function: one that is there, if it is the same.
+    /// Returns a global for a function, reusing an equal one.
     ///
-    /// Where the name is taken a number stands before its suffix.
+    /// If the name is taken, a number is inserted before its suffix.
     pub fn global(
         &mut self,
         m: &mut Module,
@@ -90,7 +91,7 @@ impl Made {
     }
 }
 
-/// Returns whether a name stands for something.
+/// Returns whether a name is in use.
 pub(super) fn taken(m: &Module, name: &str) -> bool {
     let kept = m
         .script
@@ -99,7 +100,7 @@ pub(super) fn taken(m: &Module, name: &str) -> bool {
     m.global(name).is_some() || kept
 }
 
-/// Returns whether a call is of a program that is text alone.
+/// Returns whether a call is of a program that exists only as text.
 fn names_text(m: &Module, e: ExprId) -> bool {
     let Expr::Call { args, .. } = m.exprs[e] else {
         return false;
@@ -111,12 +112,12 @@ fn names_text(m: &Module, e: ExprId) -> bool {
     }
 }
 
-/// The program that a binding calls, by name, and its arguments.
+/// Returns the name of the program that a binding calls, and its arguments.
 fn program(m: &Module, b: &Bind) -> Option<(Symbol, Vec<ExprId>)> {
     let e = b.expr()?;
     let tir = called_op(m, e).is_some_and(|d| {
-        // A program that is text alone is called as something outside is, by a name that the module
-        // has.
+        // A program that exists only as text is called like an external function, by a name that
+        // the module defines.
         d.hooks.lowering == Lowering::CallTir
             || d.hooks.lowering == Lowering::CallDpsPacked && names_text(m, e)
     });
@@ -146,7 +147,7 @@ fn fuse(
     most: usize,
     made: &mut Made,
 ) -> bool {
-    // Fields of parameters that are weights are not taken into functions.
+    // Projections of weight parameters are not moved into functions.
     let weights: FxHashSet<VarId> = match m.funcs[func].attrs.get("num_input") {
         Some(n) => {
             let n = n
@@ -174,7 +175,7 @@ fn fuse(
     changed
 }
 
-/// The number of the group that each binding of a block is in: that of its last binding.
+/// Returns the group of each binding of a block, numbered by its last binding.
 fn groups(m: &Module, part: &Part, weights: &FxHashSet<VarId>, most: usize) -> Vec<usize> {
     let mut kinds = Vec::with_capacity(part.binds.len());
     let mut edges = Vec::new();
@@ -217,25 +218,25 @@ fn groups(m: &Module, part: &Part, weights: &FxHashSet<VarId>, most: usize) -> V
     (0..part.binds.len()).map(|i| groups.root(i)).collect()
 }
 
-/// A group that becomes a function.
+/// A group of bindings that becomes a function.
 pub(super) struct Group {
-    /// Its bindings, by number.
+    /// Its bindings, by index.
     pub binds: Vec<usize>,
-    /// Variables that something outside needs.
+    /// Variables that are used outside the group.
     pub outputs: Vec<VarId>,
-    /// What the function's name is made of.
+    /// The parts of the function's name.
     pub names: Vec<String>,
-    /// Attributes of the function beside `Primitive`.
+    /// Attributes of the function in addition to `Primitive`.
     pub attrs: Vec<(&'static str, AttrValue)>,
     /// Whether the function is one kernel.
     pub primitive: bool,
-    /// Whether constants stay in the function.
+    /// Whether constants are kept inside the function.
     pub constants: bool,
-    /// Who compiles the function: it stands inside of a public one that says so.
+    /// The external compiler; the function is nested in a public one that names it.
     pub codegen: Option<String>,
 }
 
-/// The bindings with functions in place of groups; `None` where each stands alone.
+/// Returns the bindings with groups replaced by calls; `None` if every group is a single binding.
 fn rebuilt(
     m: &mut Module,
     typing: &Typing,
@@ -270,8 +271,8 @@ fn rebuilt(
     Some(emit(m, typing, part, root, of_group, made))
 }
 
-/// The bindings of a block, each group as a call of its function, at the place of its last binding
-/// or before the first use of what it gives.
+/// Returns the bindings of a block, with each group as a call of its function, at the position of
+/// its last binding or before the first use of its results.
 pub(super) fn emit(
     m: &mut Module,
     typing: &Typing,
@@ -283,7 +284,7 @@ pub(super) fn emit(
     let at: FxHashMap<VarId, usize> = (part.binds.iter().enumerate())
         .map(|(i, b)| (b.var, i))
         .collect();
-    // What each group needs of others, and what others need of it.
+    // The dependencies of each group on others, in both directions.
     let mut needs: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
     for (i, b) in part.binds.iter().enumerate() {
         let Some(e) = b.expr() else {
@@ -318,7 +319,7 @@ pub(super) fn emit(
     new
 }
 
-/// Groups in order of the text, each behind those that it needs.
+/// Returns the groups in the order of the text, each after those that it depends on.
 fn by_needs(root: &[usize], needs: &FxHashMap<usize, Vec<usize>>) -> Vec<usize> {
     let (mut order, mut seen) = (Vec::new(), FxHashSet::default());
     for &g in root {
@@ -336,7 +337,7 @@ fn by_needs(root: &[usize], needs: &FxHashMap<usize, Vec<usize>>) -> Vec<usize> 
     order
 }
 
-/// Makes the function of a group, and its call.
+/// Creates the function of a group, and the call of it.
 fn call(
     m: &mut Module,
     typing: &Typing,
@@ -381,7 +382,7 @@ fn call(
     }
 }
 
-/// What a function of a group takes: an expression outside, and the variable inside.
+/// The parameters of a group's function: the expression outside, and the variable inside.
 struct Params {
     args: Vec<ExprId>,
     vars: Vec<VarId>,
@@ -408,7 +409,7 @@ fn function(m: &mut Module, typing: &Typing, part: &Part, group: &Group) -> (Fun
         of_var: FxHashMap::default(),
         constants: 0,
     };
-    // Tuples from outside of which only fields are used: what stands for these.
+    // The parameters for fields of outside tuples that are only used by field.
     let mut fields: FxHashMap<VarId, VarId> = FxHashMap::default();
     let whole = used_whole(m, part, group);
     for &i in &group.binds {
@@ -457,7 +458,7 @@ fn function(m: &mut Module, typing: &Typing, part: &Part, group: &Group) -> (Fun
     finished(m, typing, part, group, (params, &fields, binds))
 }
 
-/// The tuples from outside that a group uses beside their fields.
+/// Returns the outside tuples that a group uses as a whole.
 fn used_whole(m: &Module, part: &Part, group: &Group) -> FxHashSet<VarId> {
     let mut whole = FxHashSet::default();
     for &i in &group.binds {
@@ -489,7 +490,7 @@ fn leaves(m: &Module, e: ExprId) -> Vec<ExprId> {
     out
 }
 
-/// Makes a parameter for what an argument takes from outside.
+/// Creates a parameter for a leaf of an argument that comes from outside.
 fn take_leaf(
     m: &mut Module,
     typing: &Typing,

@@ -1,5 +1,5 @@
-//! The text of a tensor program that is made of others, as TVM puts them together: the statements
-//! of each stay as they are said, on the buffers of the new one.
+//! The text of a fused tensor program, built as TVM does: the statements of each program are copied
+//! verbatim, with the buffers of the new program.
 
 use relax_base::Symbol;
 use relax_infer::Typing;
@@ -13,17 +13,17 @@ use super::text::{Item, balanced, dim_text, lone, once_each, parts, renamed, wor
 use crate::code::Code;
 use crate::util::{called_op, dims_of};
 
-/// A program made of others.
+/// A fused program.
 pub(super) struct Merged {
     /// Its text.
     pub text: String,
-    /// Names of symbols that the text uses.
+    /// Names of the symbols that the text uses.
     pub symbols: Vec<Symbol>,
-    /// Which arguments are its results, -1 for new ones; empty where all are new.
+    /// The argument that each result is written to, -1 for new ones; empty if all are new.
     pub inplace: Vec<i64>,
 }
 
-/// What a value of the function is in the program.
+/// The representation of a value of the function in the program.
 #[derive(Clone, Debug)]
 enum Place {
     Buffer(String, Vec<Dim>),
@@ -31,12 +31,12 @@ enum Place {
     Tuple(Vec<Place>),
 }
 
-/// Extents and element type of a tensor, where they are known.
+/// Returns the extents and element type of a tensor, if they are known.
 pub(super) fn tensor(m: &Module, ty: TypeId) -> Option<(Vec<Dim>, relax_tensor::DType)> {
     dims_of(m, ty).filter(|(dims, _)| dims.iter().all(Dim::is_known))
 }
 
-/// The tensors that a type is of: itself, or its fields.
+/// Returns the tensors of a type: itself, or its fields.
 pub(super) fn tensors(m: &Module, ty: TypeId) -> Option<Vec<(Vec<Dim>, relax_tensor::DType)>> {
     match &m.types[ty] {
         Type::Tuple(fields) => fields.iter().map(|&f| tensor(m, f)).collect(),
@@ -44,8 +44,8 @@ pub(super) fn tensors(m: &Module, ty: TypeId) -> Option<Vec<(Vec<Dim>, relax_ten
     }
 }
 
-/// The program of a function of calls of programs with texts; `None` where it has more, or where a
-/// text is none that can be put behind another.
+/// Returns the fused program of a function that calls programs with texts; `None` if the function
+/// does anything else, or if a text cannot be concatenated with others.
 pub(super) fn merged(
     m: &Module,
     typing: &Typing,
@@ -71,7 +71,7 @@ pub(super) fn merged(
         body: String::new(),
         blocks: FxHashSet::default(),
     };
-    // Names inside of the texts stay; those of buffers give way.
+    // Names inside the texts are kept; buffers are renamed to avoid them.
     let steps: Vec<Option<Call<'_>>> = binds.iter().map(|b| Call::of(m, b.1)).collect();
     for call in steps.iter().flatten() {
         let mut own = call.item.own_names();
@@ -101,7 +101,7 @@ struct Call<'m> {
     item: Item<'m>,
     symbols: &'m [Symbol],
     args: &'m [ExprId],
-    /// The arguments that are results, -1 for new ones.
+    /// The arguments that are written as results, -1 for new ones.
     inplace: Option<Vec<i64>>,
 }
 
@@ -134,7 +134,7 @@ impl<'m> Call<'m> {
     }
 }
 
-/// The text of a program, as long as it says what the program is.
+/// Returns the text of a program, as long as it still defines the program.
 fn text_of(m: &Module, callee: ExprId) -> Option<&Kept> {
     let script = m.script.as_deref()?;
     match m.exprs[callee] {
@@ -152,21 +152,21 @@ fn text_of(m: &Module, callee: ExprId) -> Option<&Kept> {
     }
 }
 
-/// Extents and element type of a buffer, as texts.
+/// The extents and element type of a buffer, as text.
 type Form = (Vec<String>, String);
 
-/// The program that is made.
+/// The program under construction.
 struct Made<'m> {
     m: &'m Module,
     typing: &'m Typing,
     taken: FxHashSet<String>,
     dims: FxHashMap<DimVar, String>,
     of: FxHashMap<VarId, Place>,
-    /// The parameters' names, and what they are: the extents and the rest of a buffer, or the type
+    /// The names of the parameters, each with the extents and element type of a buffer, or the type
     /// of a number.
     params: Vec<(String, Result<Form, String>)>,
-    /// Buffers that are no parameters, in order: what follows `=`, or the extents and element type
-    /// of a result.
+    /// Buffers that are not parameters, in order: the text after `=`, or the extents and element
+    /// type of a result.
     buffers: Vec<(String, Result<Form, String>)>,
     written: FxHashSet<String>,
     body: String,
@@ -227,7 +227,7 @@ impl Made<'_> {
         Some(())
     }
 
-    /// Returns what an expression without calls of programs is.
+    /// Returns what an expression without calls of programs corresponds to.
     fn place(&mut self, e: ExprId) -> Option<Place> {
         let m = self.m;
         match &m.exprs[e] {
@@ -241,7 +241,7 @@ impl Made<'_> {
                     _ => None,
                 }
             }
-            // A tuple of names: in Relax's form no tuple stands in another.
+            // A tuple of names: Relax's form has no nested tuples.
             Expr::Tuple(fields) => {
                 let mut all = Vec::with_capacity(fields.len());
                 for &f in m.list(*fields) {
@@ -263,7 +263,7 @@ impl Made<'_> {
         }
     }
 
-    /// Returns what a call does, and what it gives.
+    /// Appends a call; returns what its result corresponds to.
     fn step(&mut self, call: Call<'_>, ty: TypeId) -> Option<Place> {
         let outs = tensors(self.m, ty)?;
         let mut args = Vec::with_capacity(call.args.len());
@@ -307,7 +307,7 @@ impl Made<'_> {
         if fresh != params.len() || call.symbols.iter().any(|s| !names.contains_key(s.as_str())) {
             return None;
         }
-        // Extents of the program's own buffers may speak of symbols too.
+        // Extents of the program's own buffers may contain symbols too.
         for (name, form) in &mut self.buffers {
             if let Err(rest) = form
                 && names.values().any(|n| *n == *name)
@@ -322,7 +322,7 @@ impl Made<'_> {
         }
     }
 
-    /// Returns what stands for a parameter of a program, and for the symbols that it binds.
+    /// Binds a parameter of a program to an operand, and the symbols in its type to dimensions.
     fn bind<'t>(
         &mut self,
         call: &Call<'t>,
@@ -357,11 +357,11 @@ impl Made<'_> {
         Some(())
     }
 
-    /// The statements of a program.
+    /// Appends the statements of a program.
     fn add(&mut self, item: &Item<'_>, names: &FxHashMap<&str, String>) {
         for line in &item.body {
             let mut line = once_each(&renamed(line, names));
-            // Schedules find blocks by their names.
+            // Schedules look up blocks by name.
             if let Some((before, rest)) = line.split_once("T.sblock(\"")
                 && let Some((block, after)) = rest.split_once('"')
                 && !block.is_empty()
@@ -435,7 +435,7 @@ impl Made<'_> {
         };
         let mut symbols = Vec::new();
         for d in self.dims.values().filter(|d| !numbers.contains(d)) {
-            // The caller's tensors have to say what it is.
+            // The symbol must be bound by an argument of the caller.
             if !alone(d) {
                 return None;
             }
@@ -450,7 +450,7 @@ impl Made<'_> {
     }
 }
 
-/// Extents and element type. Those that speak of a number that comes later are strings.
+/// Formats a buffer's extents and element type. Extents that mention a later parameter are quoted.
 fn buffer((dims, dtype): &Form, later: &[&String]) -> String {
     let extent = |d: &String| match words(d).any(|w| later.iter().any(|l| *l == w)) {
         true => format!("\"{d}\""),
@@ -461,7 +461,7 @@ fn buffer((dims, dtype): &Form, later: &[&String]) -> String {
     format!("({}{comma}), \"{dtype}\"", dims.join(", "))
 }
 
-/// In parentheses, unless it is one word or call.
+/// Adds parentheses unless the text is a single word or call.
 fn grouped(text: String) -> String {
     match lone(&text) {
         true => text,

@@ -1,9 +1,9 @@
-//! `fuse-tir`: a function that is one kernel (`Primitive`) becomes one tensor program.
+//! `fuse-tir`: lowers a function that is one kernel (`Primitive`) to one tensor program.
 //!
-//! The programs that it calls are strung together; what passes between them is a buffer of the new
-//! program. Where all of them have texts the new one has a text too ([`fuse_text`]), which is all
-//! there is of it where loops over known extents do not say it: programs over symbols, several
-//! results, programs that change what they are given.
+//! The programs that it calls are concatenated; intermediate results become buffers of the new
+//! program. If all of them have texts, the new one has a text too ([`fuse_text`]), which is its
+//! only definition if loops over known extents cannot express it: symbolic programs, several
+//! results, programs that modify their arguments.
 
 use std::sync::Arc;
 
@@ -88,15 +88,16 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// A function that is a program now.
+/// A function that has become a program.
 struct Fused {
-    /// Which arguments are results, -1 for new ones; empty where all are new.
+    /// The argument that each result is written to, -1 for new ones; empty if all are new.
     inplace: Vec<i64>,
-    /// Whether all there is of it is its text.
+    /// Whether its text is its only definition.
     text_alone: bool,
 }
 
-/// Functions that are called where extents of what they give are not known.
+/// Returns the functions that have a call whose result has unknown extents, or an argument with an
+/// unknown shape.
 fn unknown_results(m: &mut Module, typing: &Typing) -> FxHashSet<GlobalId> {
     let mut open = FxHashSet::default();
     each_code(m, |m, _, code| {
@@ -120,8 +121,8 @@ fn unknown_results(m: &mut Module, typing: &Typing) -> FxHashSet<GlobalId> {
     open
 }
 
-/// The numbers that a shape stands for among arguments, none for other values; `None` where they
-/// are not known.
+/// Returns the numbers that a shape argument expands to, none for other values; `None` if they are
+/// unknown.
 fn numbers(m: &Module, ty: TypeId) -> Option<Vec<Dim>> {
     match &m.types[ty] {
         Type::Shape(Shape::Dims(dims)) => dims.iter().all(Dim::is_known).then(|| dims.to_vec()),
@@ -130,7 +131,7 @@ fn numbers(m: &Module, ty: TypeId) -> Option<Vec<Dim>> {
     }
 }
 
-/// Calls of functions that are programs now.
+/// Rewrites the calls of functions that have become programs.
 fn calls(edit: &mut Edit<'_>, code: &mut Code, fused: &FxHashMap<GlobalId, Fused>) -> bool {
     let mut changed = false;
     for b in code
@@ -182,7 +183,7 @@ fn calls(edit: &mut Edit<'_>, code: &mut Code, fused: &FxHashMap<GlobalId, Fused
     changed
 }
 
-/// The arguments of a call, numbers in place of shapes.
+/// Returns the arguments of a call, with shapes expanded to numbers.
 fn arguments(edit: &mut Edit<'_>, args: &[ExprId], span: relax_base::Span) -> Vec<ExprId> {
     let mut all = Vec::with_capacity(args.len());
     for &a in args {
@@ -206,7 +207,7 @@ fn arguments(edit: &mut Edit<'_>, args: &[ExprId], span: relax_base::Span) -> Ve
     all
 }
 
-/// A call of a program for new results.
+/// Creates a call of a program that allocates its results.
 fn called(
     edit: &mut Edit<'_>,
     own: &Fused,
@@ -231,7 +232,7 @@ fn called(
     edit.call(op, &[callee, args, shape], &[("dtype", dtype)], span)
 }
 
-/// A call of a program: the program, its arguments, and the variable of the result.
+/// A call of a program: the program, its arguments, and the result variable.
 type Step<'m> = (&'m Program, Vec<VarId>, VarId);
 
 fn step<'m>(m: &'m Module, var: VarId, e: ExprId) -> Option<Step<'m>> {
@@ -266,7 +267,7 @@ fn step<'m>(m: &'m Module, var: VarId, e: ExprId) -> Option<Step<'m>> {
     plain.then_some((&**program, operands, var))
 }
 
-/// The program of a function, and the type of what it gives.
+/// Returns the fused program of a function, and its result type.
 fn merged(
     m: &mut Module,
     typing: &Typing,
@@ -348,7 +349,7 @@ impl Merge {
         })
     }
 
-    /// Adds what a program does; `None` where that is more than loops over known extents.
+    /// Appends a program; `None` if it is more than loops over known extents.
     fn add(&mut self, p: &Program, operands: &[VarId], var: VarId, role: Role) -> Option<()> {
         let mut bufs: FxHashMap<Buf, Buf> = FxHashMap::default();
         for (&input, v) in p.inputs.iter().zip(operands) {

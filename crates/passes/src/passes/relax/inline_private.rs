@@ -1,6 +1,6 @@
-//! `relax-inline`: private functions stand where they are called, and are gone.
+//! `relax-inline`: inlines private functions at their calls and removes them.
 //!
-//! One that calls itself stays. In a dataflow block only what has no branches is put.
+//! Recursive functions are kept. In a dataflow block, only functions without branches are inlined.
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
@@ -19,7 +19,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// How often functions that were put somewhere are looked through for calls again.
+/// The maximum number of rounds; each inlines calls in bodies that the previous round inlined.
 const DEEPEST: usize = 64;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
@@ -67,7 +67,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// The private functions that are only called, never by themselves.
+/// Returns the private functions that are only called, and never by themselves.
 fn inlinable(m: &Module) -> FxHashSet<GlobalId> {
     let graph = m.call_graph();
     let kernel = |g: GlobalId| m.global_func(g).is_some_and(|f| is_primitive(&m.funcs[f]));
@@ -76,7 +76,7 @@ fn inlinable(m: &Module) -> FxHashSet<GlobalId> {
         .collect()
 }
 
-/// Puts bodies in place of the calls that are bound; how many.
+/// Inlines bodies at bound calls; returns the number of calls.
 fn put(m: &mut Module, code: &mut Code, inlined: &FxHashSet<GlobalId>) -> u64 {
     let mut calls = 0;
     for s in 0..code.seqs.len() {
@@ -103,7 +103,7 @@ fn put(m: &mut Module, code: &mut Code, inlined: &FxHashSet<GlobalId>) -> u64 {
                 let first = inner.seqs.remove(0);
                 let more = inner.seqs;
                 let base = code.seqs.len();
-                // Bodies inside of the first count from 1.
+                // Bodies nested in the first are numbered from 1.
                 let moved = |value: Value| value.renumbered(|body| body - 1 + base);
                 for mut seq in more {
                     for b in seq.parts.iter_mut().flat_map(|p| &mut p.binds) {
@@ -142,7 +142,8 @@ fn called(m: &Module, b: &Bind, inlined: &FxHashSet<GlobalId>) -> Option<(Global
     }
 }
 
-/// A copy of a function's body over arguments; dimension variables are those of the call.
+/// Copies a function's body with parameters replaced by arguments and dimension variables by the
+/// call's extents.
 fn body(m: &mut Module, g: GlobalId, args: &[ExprId]) -> Option<Code> {
     let f = m.global_func(g)?;
     if !m.funcs[f].dims.is_empty() {

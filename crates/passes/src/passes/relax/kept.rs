@@ -1,11 +1,10 @@
-//! Operators of Relax that are kept with their names: those by which TVM's lowering speaks of
-//! memory.
+//! Kept operators of Relax: those by which TVM's lowering expresses memory.
 
 use relax_base::{Span, Symbol};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, Module, TypeId};
 use relax_ops::registry;
 
-/// The name of the operator that a call calls, as Relax has it, if it is kept with its name.
+/// Returns the Relax name of the kept operator that a call applies.
 pub(super) fn name(m: &Module, e: ExprId) -> Option<&str> {
     let Expr::Call { callee, attrs, .. } = m.exprs[e] else {
         return None;
@@ -19,7 +18,7 @@ pub(super) fn name(m: &Module, e: ExprId) -> Option<&str> {
     name.as_str()
 }
 
-/// The value of an attribute of such a call.
+/// Returns the value of an attribute of such a call.
 pub(super) fn attr<'m>(m: &'m Module, e: ExprId, name: &str) -> Option<&'m AttrValue> {
     let Expr::Call { attrs, .. } = m.exprs[e] else {
         return None;
@@ -30,7 +29,8 @@ pub(super) fn attr<'m>(m: &'m Module, e: ExprId, name: &str) -> Option<&'m AttrV
     all.iter().find(|(n, _)| n.as_str() == name).map(|(_, v)| v)
 }
 
-/// A call of an operator that is kept: arguments with their parameters, and attributes.
+/// Creates a call of a kept operator from its arguments, with their parameters' names, and
+/// attributes.
 pub(super) fn call(
     m: &mut Module,
     (name, effect): (&str, bool),
@@ -54,7 +54,7 @@ pub(super) fn call(
     m.call_attrs(callee, &args, attrs, span)
 }
 
-/// The same for one that says the types of what it gives.
+/// The same, for an operator with explicit result types.
 pub(super) fn typed_call(
     m: &mut Module,
     name: (&str, bool),
@@ -72,7 +72,7 @@ pub(super) fn typed_call(
     m.add(new, span)
 }
 
-/// A string as a value of Relax.
+/// Returns a string as an attribute value of Relax.
 pub(super) fn string(text: &str) -> AttrValue {
     let text = AttrValue::Str(text.into());
     AttrValue::Dict([(Symbol::new("R.str"), text)].into_iter().collect())

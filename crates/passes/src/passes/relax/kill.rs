@@ -1,8 +1,8 @@
-//! `kill-after-last-use`: blocks of memory, tensors and other objects end behind what uses them
-//! last.
+//! `kill-after-last-use`: ends the lifetimes of blocks of memory, tensors and other objects after
+//! their last use.
 //!
-//! What a function returns does not end, nor what a dataflow block uses last: it has no effects.
-//! Names are canonical first.
+//! Values that a function returns are not killed, nor those whose last use is in a dataflow block,
+//! which has no effects. Names are canonical first.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -39,7 +39,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Drops second names that nothing uses.
+/// Removes unused aliases.
 fn unused_names(m: &Module, code: &mut Code) -> bool {
     let uses = code.uses(m);
     let unused = |b: &&Bind| {
@@ -51,13 +51,14 @@ fn unused_names(m: &Module, code: &mut Code) -> bool {
     !gone.is_empty()
 }
 
-/// The operator that ends an object, and the parameter that takes it.
+/// The operator that ends an object's lifetime, and the parameter that takes the object.
 type Kill = (&'static str, &'static str);
 const TENSOR: Kill = ("memory.kill_tensor", "tensor");
 const STORAGE: Kill = ("memory.kill_storage", "storage");
 const OBJECT: Kill = ("vm.kill_object", "obj");
 
-/// Of the variables that a body binds, those that end in it: where, and how.
+/// Returns the variables that end in the body that binds them: the last use of each, and its kill
+/// operator.
 fn last_uses(m: &Module, typing: &Typing, code: &Code, s: usize) -> Vec<(VarId, VarId, Kill)> {
     let mut last: FxHashMap<VarId, VarId> = FxHashMap::default();
     let mut stays: FxHashSet<VarId> = FxHashSet::default();
@@ -104,7 +105,7 @@ fn last_uses(m: &Module, typing: &Typing, code: &Code, s: usize) -> Vec<(VarId, 
     kills
 }
 
-/// What a binding's value mentions, the bodies inside it included.
+/// Collects the variables that a binding mentions, including those in nested bodies.
 fn mentions(m: &Module, code: &Code, b: &Bind, out: &mut Vec<VarId>) {
     let mut open = vec![*b];
     while let Some(b) = open.pop() {
@@ -118,7 +119,7 @@ fn mentions(m: &Module, code: &Code, b: &Bind, out: &mut Vec<VarId>) {
     }
 }
 
-/// Returns how what a binding makes ends; what lies in no register of its own does not.
+/// Returns how the value of a binding is killed; `None` if it has no register of its own.
 fn kind(m: &Module, typing: &Typing, b: &Bind) -> Option<Kill> {
     let e = b.expr();
     if e.is_some_and(|e| matches!(m.exprs[e], Expr::Const(_))) {

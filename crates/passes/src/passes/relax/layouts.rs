@@ -1,9 +1,9 @@
-//! `relax-convert-layout`: convolutions and the like in other data layouts, and what follows them
-//! in a dataflow block.
+//! `relax-convert-layout`: converts convolutions and similar operators to other data layouts, and
+//! propagates these through a dataflow block.
 //!
-//! What an operator does with tensors in another order is what its entry says
-//! ([`relax_ops::LayoutFn`]). Values that leave the block, and operands of what can only work on
-//! them as they were written, are brought back.
+//! An operator's behaviour on permuted tensors is defined in its entry ([`relax_ops::LayoutFn`]).
+//! Outputs of the block, and operands of operators that need the original layout, are converted
+//! back.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -77,7 +77,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Variables that something uses outside of the part that binds them.
+/// Returns the variables that are used outside the part that binds them.
 fn used_elsewhere(edit: &Edit<'_>, code: &Code) -> FxHashSet<VarId> {
     let homes = code.homes();
     let mut found = FxHashSet::default();
@@ -91,22 +91,22 @@ fn used_elsewhere(edit: &Edit<'_>, code: &Code) -> FxHashSet<VarId> {
     found
 }
 
-/// How the tensors of a value stand; none of them where it is as it was written.
+/// The current layouts of a value's tensors; empty if it is in its original layout.
 type Orders = Vec<Option<Order>>;
 
-/// A tensor and how it stands.
+/// A tensor and its layout.
 type Standing = (VarId, Option<Vec<Piece>>);
 
 struct Rewriter<'r, 'm> {
     edit: &'r mut Edit<'m>,
     typing: &'r Typing,
-    /// The layouts to take; later ones for calls that cannot take the earlier ones.
+    /// The requested layouts; later ones are for calls that cannot take the earlier ones.
     choices: &'r [Wanted],
-    /// How the values of variables stand now.
+    /// The current layouts of variables.
     orders: FxHashMap<VarId, Orders>,
-    /// What was brought to an order before.
+    /// Layout conversions that already exist.
     made: FxHashMap<Standing, ExprId>,
-    /// Fields of tuples that have a name.
+    /// Projections of tuples that are already bound.
     fields: FxHashMap<(VarId, u32), ExprId>,
     binds: Vec<Bind>,
     moved: u64,
@@ -134,14 +134,14 @@ impl Rewriter<'_, '_> {
             };
             self.binds.push(b);
         }
-        // What was made in this block is seen nowhere else.
+        // Values created in this block are not visible elsewhere.
         self.made.clear();
         self.fields.clear();
         std::mem::take(&mut self.binds)
     }
 
-    /// Returns what a variable is bound to: a value in some orders, brought back where it has to
-    /// stay as it was.
+    /// Returns the value to bind to a variable, converted back if the variable must keep its
+    /// original layout.
     fn bound(&mut self, var: VarId, value: ExprId, orders: Orders, stays: bool) -> ExprId {
         if orders.iter().all(Option::is_none) {
             return value;
@@ -172,7 +172,7 @@ impl Rewriter<'_, '_> {
         e
     }
 
-    /// The value of the last binding without that binding, where it is what the expression names.
+    /// Removes the last binding and returns its value if the expression names it.
     fn unbound(&mut self, e: ExprId) -> ExprId {
         let last = self.binds.last().copied();
         match (&self.edit.m.exprs[e], last) {
@@ -185,7 +185,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Returns how the tensors of an operand stand.
+    /// Returns the current layouts of an operand's tensors.
     fn orders_of(&self, e: ExprId) -> Orders {
         match self.edit.m.exprs[e] {
             Expr::Var(v) => self.orders.get(&v).cloned().unwrap_or_default(),
@@ -206,7 +206,7 @@ impl Rewriter<'_, '_> {
         orders.first().filter(|_| tensor)?.clone()
     }
 
-    /// A value over what its operands are now.
+    /// Rewrites a value over the converted operands.
     fn value(&mut self, e: ExprId) -> (ExprId, Orders) {
         match self.edit.m.exprs[e] {
             Expr::Var(v) => (self.var(v), self.orders_of(e)),
@@ -240,7 +240,7 @@ impl Rewriter<'_, '_> {
         e
     }
 
-    /// A tuple of tensors as they stand.
+    /// Rewrites a tuple, keeping the current layouts of its fields.
     fn tuple(&mut self, e: ExprId, fields: &[ExprId]) -> (ExprId, Orders) {
         let orders = self.orders_of(e);
         let plain = |f: &ExprId| {
@@ -260,8 +260,7 @@ impl Rewriter<'_, '_> {
         (self.edit.tuple(&fields, span), orders)
     }
 
-    /// A call on operands in other orders; `None` where it is to be made on operands as they were
-    /// written.
+    /// Rewrites a call with operands in other layouts; `None` if it needs the original ones.
     fn call(&mut self, e: ExprId) -> Option<(ExprId, Orders)> {
         let call = self.edit.op_call(e)?;
         let rule = call.def.layout_rule()?;
@@ -296,7 +295,7 @@ impl Rewriter<'_, '_> {
                 operands: orders,
                 results,
             } => {
-                // Axes that a blocked operand lacks would have to be made first.
+                // A blocked operand of lower rank would have to gain axes first.
                 let lacks = |(o, order): (&Operand, &Option<Order>)| {
                     let order = order.as_ref().filter(|o| cut(o));
                     order.is_some_and(|order| o.rank().is_none_or(|r| r > 0 && r < order.rank()))
@@ -321,7 +320,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Returns whether a call only moves elements, to a tensor of another rank.
+    /// Returns whether a call only moves elements, into a tensor of another rank.
     fn reshapes(&self, call: &OpCall, results: &[TypeId]) -> bool {
         let rank = |t: TypeId| Some(self.edit.m.types.as_tensor(t)?.shape.dims()?.len());
         let operand = call.args.first().and_then(|&a| rank(self.before(a)));
@@ -331,7 +330,7 @@ impl Rewriter<'_, '_> {
         call.def.fusion == Fusion::Injective && !same
     }
 
-    /// The type of an operand as it was written.
+    /// Returns an operand's type in the original layout.
     fn before(&self, e: ExprId) -> TypeId {
         match self.edit.m.exprs[e] {
             Expr::Var(v) => self.typing.vars[v],
@@ -339,7 +338,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// The tensors of the operands; `None` where one is no plain operand.
+    /// Returns the tensors of the operands; `None` if one is not a plain operand.
     fn operands(&self, call: &OpCall) -> Option<Vec<Operand>> {
         let m = &*self.edit.m;
         let mut operands = Vec::new();
@@ -362,7 +361,7 @@ impl Rewriter<'_, '_> {
         Some(operands)
     }
 
-    /// The tensors of a type: itself, or its fields.
+    /// Returns the tensors of a type: itself, or its fields.
     fn tensors(&self, ty: TypeId) -> Option<Vec<TypeId>> {
         match &self.edit.m.types[ty] {
             Type::Tensor(_) => Some(vec![ty]),
@@ -371,7 +370,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// The operands of a call in the orders that it wants.
+    /// Returns a call's operands in the layouts that it requires.
     fn arguments(&mut self, call: &OpCall, orders: &[Option<Order>]) -> Option<Vec<ExprId>> {
         let mut orders = orders.iter();
         let mut args = Vec::new();
@@ -384,7 +383,7 @@ impl Rewriter<'_, '_> {
         Some(args)
     }
 
-    /// An operand with its tensors in these orders.
+    /// Converts an operand's tensors to these layouts.
     fn standing(&mut self, e: ExprId, want: &[Option<Order>]) -> Option<ExprId> {
         let now = self.orders_of(e);
         let order = |i: usize| now.get(i).cloned().flatten();
@@ -421,7 +420,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// A field of a tuple, bound once.
+    /// Returns a field of a tuple, bound at most once.
     fn field(&mut self, v: VarId, index: u32) -> ExprId {
         if let Some(&e) = self.fields.get(&(v, index)) {
             return e;
@@ -433,7 +432,7 @@ impl Rewriter<'_, '_> {
         e
     }
 
-    /// A tensor brought from one order to another.
+    /// Converts a tensor from one layout to another.
     fn tensor(&mut self, e: ExprId, from: Option<&Order>, to: Option<&Order>) -> Option<ExprId> {
         let e = match self.edit.m.exprs[e] {
             Expr::Var(v) => self.var(v),
@@ -450,7 +449,7 @@ impl Rewriter<'_, '_> {
             return Some(*made);
         }
         let rank = self.edit.dims(e)?.len();
-        // An operand of fewer axes broadcasts along new axes before its own.
+        // An operand of lower rank broadcasts along new leading axes.
         let missing = match to {
             Some(to) if from.is_none() => to.rank().saturating_sub(rank),
             _ => 0,
@@ -476,7 +475,7 @@ impl Rewriter<'_, '_> {
         Some(made)
     }
 
-    /// The call that moves the axes of a tensor.
+    /// Creates the call that permutes the axes of a tensor.
     fn moves(&mut self, e: ExprId, from: Option<&Order>, to: Option<&Order>) -> Option<ExprId> {
         let still = Order::still(from.or(to)?.rank())?;
         let (source, target) = (from.unwrap_or(&still), to.unwrap_or(&still));
@@ -497,7 +496,7 @@ impl Rewriter<'_, '_> {
         Some(self.edit.call("layout_transform", &[e], &given, Span::NONE))
     }
 
-    /// A value over its operands as they were written.
+    /// Rewrites a value over its operands in their original layouts.
     fn as_written(&mut self, e: ExprId) -> ExprId {
         let mut vars = Vec::new();
         each_var(self.edit.m, e, |v| vars.push(v));

@@ -1,7 +1,8 @@
-//! `relax-lambda-lift`: functions inside of functions become private functions of the module.
+//! `relax-lambda-lift`: lifts nested functions to private functions of the module.
 //!
-//! One that captures nothing is named where it was; another one takes what it captured behind its
-//! own parameters, and is made with `R.make_closure` and called with `R.invoke_pure_closure`.
+//! A function that captures nothing is replaced by its global; others take their captures after
+//! their own parameters, and are created with `R.make_closure` and called with
+//! `R.invoke_pure_closure`.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -33,7 +34,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         };
         let name = m.globals[global].name;
         let before = lifted;
-        // Inner functions stand behind outer ones.
+        // Inner functions come after outer ones.
         for s in (0..code.seqs.len()).rev() {
             for p in 0..code.seqs[s].parts.len() {
                 for i in (0..code.seqs[s].parts[p].binds.len()).rev() {
@@ -50,7 +51,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Lifts what a binding binds, if it is a function.
+/// Lifts the value of a binding, if it is a function.
 fn lift(
     m: &mut Module,
     typing: &Typing,
@@ -70,7 +71,7 @@ fn lift(
         name = format!("{base}_{n}");
         n += 1;
     }
-    // Known before its body is made, which may call it.
+    // Declared before its body is built, since the body may call it.
     let global = m.globals.push(Global {
         name: Symbol::new(&name),
         kind: GlobalKind::Func(func),
@@ -127,7 +128,7 @@ fn lift(
     true
 }
 
-/// The numbers of a body and those inside it.
+/// Returns the indices of a body and those nested in it.
 fn inside(code: &Code, body: usize) -> FxHashSet<usize> {
     let (mut seen, mut open) = (FxHashSet::default(), vec![body]);
     while let Some(s) = open.pop() {
@@ -140,7 +141,7 @@ fn inside(code: &Code, body: usize) -> FxHashSet<usize> {
     seen
 }
 
-/// Returns what a function uses of what stands around it, itself not counted.
+/// Returns the variables that a function captures, excluding itself.
 fn captured(
     m: &Module,
     code: &Code,
@@ -171,8 +172,7 @@ fn captured(
     out
 }
 
-/// Returns what a function's own calls of itself become: calls of the global, with what was
-/// captured.
+/// Returns replacements for a function's recursive calls: calls of the global, with the captures.
 fn own_calls(
     m: &mut Module,
     code: &mut Code,
@@ -204,9 +204,9 @@ fn own_calls(
     new
 }
 
-/// A body as code of its own, with other expressions in place of some.
+/// Extracts a body as code of its own, with some expressions replaced.
 fn sub(code: &Code, body: usize, new: FxHashMap<ExprId, ExprId>) -> Vec<crate::code::Seq> {
-    // Bodies keep their numbers behind the first, which becomes the outermost.
+    // Bodies keep their order after the first, which becomes the outermost.
     let mut numbers: FxHashMap<usize, usize> = FxHashMap::default();
     let mut order = vec![body];
     let mut at = 0;
@@ -232,7 +232,7 @@ fn sub(code: &Code, body: usize, new: FxHashMap<ExprId, ExprId>) -> Vec<crate::c
     seqs
 }
 
-/// Calls of a closure that is made become calls of a value.
+/// Turns calls of a closure into calls of a closure value.
 fn invoke(m: &mut Module, typing: &Typing, code: &mut Code, closure: VarId, func: FuncId) {
     let pure = !says_impure(&m.funcs[func]);
     let name = if pure {

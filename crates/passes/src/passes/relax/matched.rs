@@ -1,4 +1,4 @@
-//! Where the bindings of a dataflow block match patterns.
+//! Pattern matching over the bindings of a dataflow block.
 
 use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, Memo, Module, VarId};
@@ -7,14 +7,15 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::by_pattern::Wanted;
 use crate::code::{Part, each_var};
 
-/// Bindings that match a pattern, by number.
+/// The bindings that match a pattern, by index.
 pub(super) struct Found {
     pub pattern: usize,
     pub binds: Vec<usize>,
 }
 
-/// All matches: earlier patterns go first, then earlier bindings; each binding belongs to one match
-/// at most. What a match holds may be used outside of it, but not on the way to another part of it.
+/// Returns all matches: earlier patterns take precedence, then earlier bindings; each binding
+/// belongs to at most one match. Values inside a match may be used outside of it, unless such a use
+/// leads back into the match.
 pub(super) fn matched(
     m: &mut Module,
     typing: &Typing,
@@ -63,7 +64,7 @@ pub(super) fn matched(
     found
 }
 
-/// The value of each binding with the values of others in place of their names.
+/// Returns the value of each binding with the other bindings' values substituted for their names.
 fn graph(m: &mut Module, part: &Part) -> Vec<Option<ExprId>> {
     let mut stands: FxHashMap<VarId, ExprId> = FxHashMap::default();
     let mut graph = Vec::with_capacity(part.binds.len());
@@ -77,19 +78,19 @@ fn graph(m: &mut Module, part: &Part) -> Vec<Option<ExprId>> {
     graph
 }
 
-/// An expression with values in place of variables.
+/// Returns an expression with variables replaced by values.
 fn over(m: &mut Module, e: ExprId, stands: &FxHashMap<VarId, ExprId>) -> ExprId {
     let mut memo = Memo::default();
     m.substitute(e, &mut memo, stands)
 }
 
-/// Which bindings use which.
+/// The def-use relation of the bindings.
 struct Uses {
-    /// What each binding needs.
+    /// The bindings that each binding uses.
     needs: Vec<Vec<usize>>,
-    /// What needs each binding.
+    /// The users of each binding.
     users: Vec<Vec<usize>>,
-    /// Bindings that something outside of the block needs.
+    /// Bindings that are used outside the block.
     outside: FxHashSet<usize>,
 }
 
@@ -117,7 +118,7 @@ impl Uses {
         uses
     }
 
-    /// Returns whether something besides the last of them is needed by others.
+    /// Returns whether any of these bindings except the last is used by others.
     fn leaks(&self, binds: &[usize]) -> bool {
         let Some((_, inner)) = binds.split_last() else {
             return false;
@@ -128,8 +129,8 @@ impl Uses {
         })
     }
 
-    /// Returns whether what some bindings give is needed, by way of others, by some of them: one
-    /// function of them could not be called.
+    /// Returns whether outlining these bindings would create a cycle: one of them depends on
+    /// another through bindings outside the group.
     fn circle(&self, binds: &[usize], group: &[Option<usize>]) -> bool {
         let mut members: FxHashMap<usize, Vec<usize>> = FxHashMap::default();
         for (i, g) in group.iter().enumerate() {

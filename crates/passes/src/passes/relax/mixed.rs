@@ -1,9 +1,9 @@
-//! `relax-to-mixed-precision`: dataflow blocks compute in a narrower float where operators gain by
-//! it.
+//! `relax-to-mixed-precision`: dataflow blocks compute in a narrower float type where operators
+//! benefit.
 //!
-//! Products and convolutions take narrow operands and give `out-dtype`; what follows them is narrow
-//! where all of its operands are; other operators stay as they are. What only narrow operators use
-//! is narrowed once, where it is bound. Outputs keep their types.
+//! Products and convolutions take narrow operands and return `out-dtype`; the operators that follow
+//! are narrow if all of their operands are; other operators stay as they are. A value with only
+//! narrow users is narrowed once, where it is bound. Outputs keep their types.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
@@ -62,7 +62,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// What users need of a value: nothing yet, the narrow type, or its own.
+/// The type that users need a value in: undetermined, the narrow type, or its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Need {
     Unknown,
@@ -70,10 +70,10 @@ enum Need {
     Own,
 }
 
-/// Of each variable, for each tensor in it.
+/// The needs of each variable, per tensor.
 struct Needs(FxHashMap<VarId, Vec<Need>>);
 
-/// The tensors that a type holds; `None` where it holds something else.
+/// Returns the tensors that a type holds; `None` if it holds anything else.
 fn leaves(m: &Module, ty: TypeId) -> Option<Vec<TypeId>> {
     let (mut out, mut open) = (Vec::new(), vec![ty]);
     while let Some(t) = open.pop() {
@@ -91,7 +91,7 @@ fn float(m: &Module, ty: TypeId) -> Option<DType> {
     matches!(dtype, DType::F16 | DType::F32).then_some(dtype)
 }
 
-/// Returns how a call's operator takes part; `None` for calls of other things.
+/// Returns the precision policy of a call's operator; `None` if the callee is not an operator.
 fn policy(m: &Module, e: ExprId) -> Option<Precision> {
     matches!(m.exprs[e], Expr::Call { .. }).then_some(())?;
     called_op(m, e).map(|d| match d.hooks.computable() {
@@ -108,7 +108,7 @@ impl Needs {
                 needs.add(m, typing, v, &mut |_| Need::Own)
             });
         }
-        // What stands outside of dataflow blocks takes values as they are.
+        // Code outside dataflow blocks needs values in their own types.
         for (e, s, p) in code.exprs() {
             if p.is_some_and(|p| !code.seqs[s].parts[p].flow) {
                 each_var(m, e, |v| needs.add(m, typing, v, &mut |_| Need::Own));
@@ -186,7 +186,7 @@ struct Rewriter<'r, 'm> {
     typing: &'r Typing,
     needs: &'r Needs,
     out: DType,
-    /// What stands for a variable: another one, narrowed.
+    /// Replacements of variables by their narrowed versions.
     stands: FxHashMap<VarId, VarId>,
     binds: Vec<Bind>,
     narrowed: u64,
@@ -222,7 +222,7 @@ impl Rewriter<'_, '_> {
         std::mem::take(&mut self.binds)
     }
 
-    /// A reference to a variable or to what stands for it.
+    /// Returns a reference to a variable or its replacement.
     fn var(&mut self, v: VarId) -> ExprId {
         let v = self.stands.get(&v).copied().unwrap_or(v);
         let e = self.edit.m.add(Expr::Var(v), Span::NONE);
@@ -240,7 +240,7 @@ impl Rewriter<'_, '_> {
         e
     }
 
-    /// Narrows what only narrow operators use.
+    /// Narrows a variable that only narrow operators use.
     fn narrow_once(&mut self, v: VarId) {
         let Some(needs) = self.needs.0.get(&v) else {
             return;
@@ -267,7 +267,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// An expression with its tensors cast, each cast bound.
+    /// Casts the tensors of an expression, and binds each cast.
     fn cast(&mut self, e: ExprId, to: &[Option<DType>]) -> ExprId {
         let ty = self.edit.ty(e);
         let types = leaves(self.edit.m, ty).unwrap_or_default();
@@ -300,7 +300,7 @@ impl Rewriter<'_, '_> {
         for part in parts {
             let part_ty = self.edit.ty(part);
             let n = leaves(self.edit.m, part_ty).map_or(0, |l| l.len());
-            // Tuples in tuples stay as they are.
+            // Nested tuples are not converted.
             let flat = matches!(self.edit.m.types[part_ty], Type::Tensor(_));
             new.push(match flat {
                 true => self.cast_one(part, to[at]),
@@ -326,13 +326,13 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// All tensors of an expression in one type.
+    /// Casts all tensors of an expression to one type.
     fn all(&mut self, e: ExprId, to: DType) -> ExprId {
         let n = leaves(self.edit.m, self.edit.ty(e)).map_or(0, |l| l.len());
         self.cast(e, &vec![Some(to); n])
     }
 
-    /// As it was typed before.
+    /// Casts an expression back to its original type.
     fn back(&mut self, e: ExprId, ty: TypeId) -> ExprId {
         let to: Vec<Option<DType>> = (leaves(self.edit.m, ty).unwrap_or_default().iter())
             .map(|&t| float(self.edit.m, t))
@@ -340,7 +340,7 @@ impl Rewriter<'_, '_> {
         self.cast(e, &to)
     }
 
-    /// An argument over what stands for variables.
+    /// Rewrites an argument over replaced variables.
     fn arg(&mut self, e: ExprId) -> ExprId {
         match self.edit.m.exprs[e] {
             Expr::Var(v) => self.var(v),
@@ -436,7 +436,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// The cast of a named value as a value, not bound itself.
+    /// Returns the cast of a named value, unbound.
     fn last_cast(&mut self, named: ExprId, to: &[Option<DType>]) -> ExprId {
         let cast = self.cast(named, to);
         match (self.edit.m.exprs[cast].clone(), self.binds.last().copied()) {
@@ -482,7 +482,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// Returns whether an argument is narrow, or can be: constants can.
+    /// Returns whether an argument is narrow or can become so, as constants can.
     fn narrow(&self, e: ExprId) -> bool {
         match self.edit.m.exprs[e] {
             Expr::Tuple(list) => self.edit.m.list(list).iter().all(|&f| self.narrow(f)),
@@ -496,7 +496,7 @@ impl Rewriter<'_, '_> {
         }
     }
 
-    /// A value over variables as they were typed before.
+    /// Rewrites a value over variables in their original types.
     fn as_before(&mut self, e: ExprId) -> ExprId {
         let mut stands = FxHashMap::default();
         let mut vars = Vec::new();

@@ -1,4 +1,4 @@
-//! Relax's own passes: over bindings and dataflow blocks, as TVM has them by these names.
+//! Passes specific to Relax, over bindings and dataflow blocks, under TVM's names.
 
 mod adjoint;
 mod blocks;

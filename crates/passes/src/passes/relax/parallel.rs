@@ -1,9 +1,9 @@
-//! `relax-combine-parallel-matmul`: products of one operand with several matrices become one
-//! product.
+//! `relax-combine-parallel-matmul`: combines the products of one operand with several matrices into
+//! one.
 //!
-//! The matrices stand side by side, the results are parts of the one result. Biases and an
-//! activation that all of them have are taken along. At most one matrix may have an unknown number
-//! of columns, and comes last.
+//! The matrices are concatenated, and the results are slices of the product. Biases and an
+//! activation that all of them share are combined too. At most one matrix may have an unknown
+//! number of columns; it comes last.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_ir::{AttrValue, Expr, ExprId, Type, VarId, VarStyle};
@@ -46,14 +46,14 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// A product with what follows it.
+/// A product and the operators that follow it.
 #[derive(Clone)]
 struct Branch {
     weight: ExprId,
     product: usize,
     bias: Option<(ExprId, usize)>,
     activation: Option<(String, usize)>,
-    /// Columns, where they are known.
+    /// The number of columns, if known.
     columns: Option<i64>,
 }
 
@@ -84,7 +84,7 @@ fn combine(edit: &mut Edit<'_>, part: &mut Part, least: usize) -> u64 {
         }
     }
     let mut n = 0;
-    // What takes the place of bindings, what goes, and what comes before which.
+    // Replacements of bindings, removed bindings, and insertions.
     let mut change = Change::default();
     for (lhs, mut branches) in groups {
         let mut open = 0;
@@ -110,7 +110,7 @@ fn dims(edit: &Edit<'_>, e: ExprId) -> Option<Vec<relax_sym::Dim>> {
     edit.dims(e)
 }
 
-/// Returns whether two matrices can stand side by side.
+/// Returns whether two matrices can be concatenated.
 fn fits(edit: &Edit<'_>, a: ExprId, b: ExprId) -> bool {
     let (Some(x), Some(y)) = (dims(edit, a), dims(edit, b)) else {
         return false;
@@ -119,7 +119,7 @@ fn fits(edit: &Edit<'_>, a: ExprId, b: ExprId) -> bool {
     n >= 2 && n == y.len() && x[..n - 1] == y[..n - 1] && edit.dtype(a) == edit.dtype(b)
 }
 
-/// The product at a binding, with the bias and the activation that alone use it.
+/// Returns the product at a binding, with the bias and the activation that are its only uses.
 fn branch(edit: &Edit<'_>, part: &Part, product: usize, weight: ExprId) -> Branch {
     let columns = dims(edit, weight).and_then(|d| d.last()?.as_const());
     let mut branch = Branch {
@@ -143,7 +143,7 @@ fn branch(edit: &Edit<'_>, part: &Part, product: usize, weight: ExprId) -> Branc
     branch
 }
 
-/// The binding that alone uses another one.
+/// Returns the binding that is the only user of another.
 fn follower(edit: &Edit<'_>, part: &Part, of: usize) -> Option<usize> {
     let v = part.binds[of].var;
     if part.outputs.contains(&v) {
@@ -165,7 +165,7 @@ fn follower(edit: &Edit<'_>, part: &Part, of: usize) -> Option<usize> {
     }
 }
 
-/// The vector that is added to a product.
+/// Returns the vector that is added to a product.
 fn bias(edit: &Edit<'_>, part: &Part, product: usize, at: usize) -> Option<ExprId> {
     let call = edit.call_of(part.binds[at].expr()?, "add")?;
     let own = |e: ExprId| matches!(edit.m.exprs[e], Expr::Var(v) if v == part.binds[product].var);
@@ -176,7 +176,7 @@ fn bias(edit: &Edit<'_>, part: &Part, product: usize, at: usize) -> Option<ExprI
     (dims(edit, bias)?.len() == 1).then_some(bias)
 }
 
-/// The name of an operator of one operand that looks at one element at a time.
+/// Returns the name of an element-wise operator of one operand.
 fn unary(edit: &Edit<'_>, part: &Part, at: usize) -> Option<String> {
     let call = edit.op_call(part.binds[at].expr()?)?;
     let plain = call.def.fusion == Fusion::Elementwise
@@ -234,7 +234,7 @@ fn one(
     {
         return None;
     }
-    // What goes into the product is there before the first.
+    // The combined operands must all be available before the first product.
     let later: FxHashSet<VarId> = part.binds[first..].iter().map(|b| b.var).collect();
     let mut ready = true;
     for b in branches {

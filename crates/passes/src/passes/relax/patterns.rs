@@ -1,4 +1,4 @@
-//! `annotate-tir-op-pattern`: what fusion may do with each tensor program, said in its text.
+//! `annotate-tir-op-pattern`: annotates the text of each tensor program with its fusion kind.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// The attribute that says it.
+/// The annotated attribute.
 const ATTR: &str = "\"op_pattern\": ";
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
@@ -45,8 +45,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Returns how a program of that name takes part in fusion: as its text says, or as it is where
-/// there is no text.
+/// Returns the fusion kind of the program of that name: from its annotation, or from its loops if
+/// it has no text.
 pub(super) fn of_item(m: &Module, name: Symbol) -> Fusion {
     if let Some(kept) = m.script.as_deref().and_then(|s| s.kept(name)) {
         return said(kept).unwrap_or(Fusion::Opaque);
@@ -72,7 +72,7 @@ fn said(kept: &Kept) -> Option<Fusion> {
     })
 }
 
-/// A program that the module does not hold as loops: nothing is known of one with blocks.
+/// Returns the fusion kind of a program that exists only as text: opaque if it has blocks.
 fn of_text(text: &str) -> Fusion {
     match text.contains("T.sblock(") && !text.contains("# with T.sblock(\"root\")") {
         false if !text.contains("\n        with T.sblock(") => Fusion::Elementwise,
@@ -80,7 +80,7 @@ fn of_text(text: &str) -> Fusion {
     }
 }
 
-/// The text with the attribute in it.
+/// Returns the text with the attribute inserted.
 fn with_attribute(text: &str, kind: Fusion) -> Option<String> {
     let attr = format!("{ATTR}{}", kind as u32);
     const ATTRS: &str = "T.func_attr({";
@@ -105,7 +105,7 @@ fn with_attribute(text: &str, kind: Fusion) -> Option<String> {
     ))
 }
 
-/// Returns where the head of a function ends: behind the colon and the line.
+/// Returns the offset after a function's signature line, including the colon and line break.
 fn end_of_head(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (i, c) in text.char_indices() {
@@ -119,10 +119,10 @@ fn end_of_head(text: &str) -> Option<usize> {
     None
 }
 
-/// An element that is read: of which buffer, where.
+/// A load: the buffer, and the indices.
 type Load<'p> = (Buf, &'p [Ex]);
 
-/// Returns how a program takes part in fusion: the least open way of its statements.
+/// Returns a program's fusion kind: the most restrictive of its statements.
 pub(crate) fn of_program(p: &Program) -> Fusion {
     let mut kind = Fusion::Elementwise;
     for stage in &p.stages {
@@ -159,7 +159,7 @@ struct Store<'p> {
 }
 
 fn of_nest(p: &Program, body: &[Stmt], mut kind: Fusion) -> Fusion {
-    // What a reduction runs over stands in its start, before its statement.
+    // The reduction axes appear in the initialisation, before the update.
     let mut over: Vec<Var> = Vec::new();
     let mut starts: Vec<&Stmt> = Vec::new();
     let mut conditions: Vec<&Ex> = Vec::new();
@@ -200,7 +200,7 @@ fn loads_of<'p>(e: &'p Ex, out: &mut Vec<Load<'p>>) {
     });
 }
 
-/// The kind of a program that so far had `kind`, with one more statement.
+/// Returns the kind of a program of kind `kind` after adding one more statement.
 fn joined(
     p: &Program,
     kind: Fusion,
@@ -310,8 +310,8 @@ fn uncast(mut e: &Ex) -> &Ex {
     e
 }
 
-/// Returns whether a statement adds a product of two elements, each of which serves several
-/// results.
+/// Returns whether a statement accumulates a product of two elements, each of which contributes to
+/// several results.
 fn sums_products(store: &Store<'_>) -> bool {
     let sum = store.value.map(|v| uncast(v).kind());
     let Some(ExKind::Binary(BinOp::Add, a, b)) = sum else {

@@ -1,4 +1,4 @@
-//! Private functions all of whose uses are calls: their signatures are the module's own affair.
+//! Private functions that are only called: their signatures can be changed freely.
 
 use relax_base::Symbol;
 use relax_ir::{Expr, Function, GlobalId, GlobalKind, IdSet, Module};
@@ -6,13 +6,13 @@ use rustc_hash::FxHashMap;
 
 use crate::util::is_private;
 
-/// The private functions of a module that are only called, with the number of arguments that they
-/// take.
+/// Returns the private functions of a module that are only used in calls, with the right number of
+/// arguments.
 pub(super) fn only_called(m: &Module) -> Vec<GlobalId> {
     called_only(m, is_private)
 }
 
-/// The functions of a kind that are only called.
+/// The same, for the functions that satisfy `kind`.
 pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<GlobalId> {
     let mut named = IdSet::new();
     for (_, body) in m.global_bodies() {
@@ -58,14 +58,14 @@ pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<G
         .collect()
 }
 
-/// Puts other functions in place of some.
+/// Replaces functions.
 pub(super) fn replace(m: &mut Module, new: FxHashMap<GlobalId, Function>) {
     for (g, function) in new {
         m.set_global_func(g, function);
     }
 }
 
-/// A name for a part of a parameter.
+/// Returns the name of a component of a parameter.
 pub(super) fn part_name(name: Symbol, i: usize) -> Symbol {
     Symbol::new(&format!("{name}_{i}"))
 }

@@ -1,9 +1,9 @@
-//! `rewrite-dataflow-reshape`: calls of tensor programs that only give a tensor another shape
-//! become `reshape`.
+//! `rewrite-dataflow-reshape`: replaces calls of tensor programs that only change a tensor's shape
+//! by `reshape`.
 //!
-//! Only inside of dataflow blocks, where the result can share the memory of the operand; what
-//! leaves a block stays. Whether a program does no more is seen from the digits of its indices, or
-//! else found by running it on the numbers of the elements.
+//! Only inside dataflow blocks, where the result can share the operand's memory; outputs of a block
+//! are kept. Such a program is recognised by its index expressions, or else by running it on the
+//! sequence of element numbers.
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, TypeId};
@@ -25,7 +25,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// Tensors of more elements are not looked at.
+/// Larger tensors are skipped.
 const MOST: i64 = 1 << 23;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
@@ -108,7 +108,7 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     if let Some(same) = Each::of(program, from, to).and_then(|each| each.in_order(from, to)) {
         return same;
     }
-    // With other elements of the same size: the numbers of the elements.
+    // Run it on the elements' numbers instead, as 64-bit integers.
     let mut program = program.clone();
     let bufs: Vec<_> = program.bufs.ids().collect();
     for b in bufs {
@@ -128,13 +128,13 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     })
 }
 
-/// A program that sets each element of its output once: what it reads for it, over loops with their
+/// A program that writes each output element once: the load that it writes, over loops with known
 /// extents.
 struct Each<'p> {
     loops: Vec<(Var, i64)>,
     written: Vec<Ex>,
     read: &'p [Ex],
-    /// What dimension variables are.
+    /// The values of dimension variables.
     dims: Vec<(Var, i64)>,
 }
 
@@ -191,7 +191,7 @@ impl<'p> Each<'p> {
         (fits && each.writes_all(&to.0)).then_some(each)
     }
 
-    /// Returns whether each axis of the output has a loop over it.
+    /// Returns whether each axis of the output has a loop that covers it.
     fn writes_all(&self, to: &[i64]) -> bool {
         let mut open = self.loops.clone();
         let axes = self.written.iter().zip(to).all(|(e, n)| {
@@ -207,7 +207,7 @@ impl<'p> Each<'p> {
         axes && open.iter().all(|l| l.1 == 1)
     }
 
-    /// Returns whether the elements stay in order; nothing where that is not found out by looking.
+    /// Returns whether the elements keep their order; `None` if the indices do not tell.
     fn in_order(&self, from: &Extents, to: &Extents) -> Option<bool> {
         if self.moves(from, to) {
             return Some(false);
@@ -220,8 +220,8 @@ impl<'p> Each<'p> {
         (read == written).then_some(true)
     }
 
-    /// Returns whether the last element, or the second one along an axis, is put elsewhere. This
-    /// says no to most programs.
+    /// Returns whether the last element, or the second one along an axis, is moved. This rejects
+    /// most programs.
     fn moves(&self, from: &Extents, to: &Extents) -> bool {
         let mut points = vec![self.loops.iter().map(|l| l.1 - 1).collect::<Vec<i64>>()];
         for axis in (0..self.loops.len()).filter(|&a| self.loops[a].1 > 1) {
@@ -263,7 +263,7 @@ fn constant(e: &Ex, dims: &[(Var, i64)]) -> Option<i64> {
     substitute(e, &|v| known(v, dims)).as_int()
 }
 
-/// Returns whether every statement only moves an element.
+/// Returns whether every statement only copies an element.
 fn copies(program: &Program) -> bool {
     program.stages.iter().all(|stage| match stage {
         Stage::Compute(c) => c.reduce.is_none() && matches!(c.value.kind(), ExKind::Load(..)),
@@ -275,7 +275,7 @@ fn copies(program: &Program) -> bool {
     })
 }
 
-/// The program over elements of another type: loads say their type themselves.
+/// Changes the program's element type; loads carry their own type.
 fn retyped(program: &mut Program) -> Option<&Program> {
     for stage in &mut program.stages {
         let new = |e: &Ex| match e.kind() {

@@ -1,12 +1,13 @@
-//! What functions say that they give: where a pass of Relax made a function anew, and what its body
-//! gives is no case of that, the function says what its body gives.
+//! Declared result types: where a pass of Relax rebuilt a function and the type of its body is no
+//! longer a subtype of the declared one, the function declares its body's type.
 
 use relax_infer::Typing;
 use relax_ir::{DTy, Expr, ExprId, Function, GlobalId, Module, Shape, Type, TypeId, TypeSubst};
 use relax_sym::{Dim, DimVar};
 use rustc_hash::FxHashSet;
 
-/// Brings the results of these functions in line. The types are those of variables before the pass.
+/// Updates the declared results of these functions. `typing` has the variables' types from before
+/// the pass.
 pub(crate) fn adopt(m: &mut Module, typing: &Typing, changed: &[GlobalId]) {
     for &g in changed {
         let Some(f) = m.global_func(g) else {
@@ -33,7 +34,7 @@ pub(crate) fn adopt(m: &mut Module, typing: &Typing, changed: &[GlobalId]) {
     }
 }
 
-/// The type of what a body gives, where that is a name.
+/// Returns the type of a body's result, if that is a variable.
 fn result(m: &Module, typing: &Typing, body: ExprId) -> Option<TypeId> {
     let mut at = body;
     while let Expr::Let { body, .. } | Expr::Dataflow { body, .. } = m.exprs[at] {
@@ -45,7 +46,7 @@ fn result(m: &Module, typing: &Typing, body: ExprId) -> Option<TypeId> {
     }
 }
 
-/// Returns whether what is of one type is of the other as well.
+/// Returns whether one type is a subtype of another.
 fn is_case(m: &Module, found: TypeId, of: TypeId) -> bool {
     let mut open = vec![(found, of)];
     let mut seen = FxHashSet::default();
@@ -82,7 +83,7 @@ fn shape_is_case(found: &Shape, of: &Shape) -> bool {
     }
 }
 
-/// A type with `?` in place of some of the variables that it speaks of.
+/// Returns a type with some of its dimension variables replaced by `?`.
 pub(super) fn without_dims(m: &mut Module, ty: TypeId, gone: impl Fn(DimVar) -> bool) -> TypeId {
     let mut subst = TypeSubst::new();
     for d in m.dims_in_types([ty]).into_iter().filter(|&d| gone(d)) {

@@ -1,4 +1,4 @@
-//! `topological-sort`: bindings of dataflow blocks in the order of a walk over who needs whom.
+//! `topological-sort`: orders the bindings of dataflow blocks by a traversal of their dependencies.
 
 use std::collections::VecDeque;
 
@@ -55,7 +55,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// What the walk visits.
+/// A node of the traversal.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Node {
     Inputs,
@@ -63,7 +63,7 @@ enum Node {
     Outputs,
 }
 
-/// Who uses what, and who needs what, in order of the text.
+/// Uses and dependencies, in the order of the text.
 #[derive(Default)]
 struct Edges {
     users: FxHashMap<Node, VecDeque<Node>>,
@@ -139,7 +139,7 @@ impl Edges {
 
     fn mentions(&mut self, m: &Module, e: relax_ir::ExprId, user: Node, known: &FxHashSet<VarId>) {
         each_var(m, e, |v| {
-            // A function that calls itself needs nothing for that.
+            // A recursive function does not depend on itself.
             if known.contains(&v) && user != Node::Var(v) {
                 self.add(Node::Var(v), user);
             }
@@ -147,7 +147,7 @@ impl Edges {
     }
 }
 
-/// The bindings of a block in the order of the walk; `None` where it is the one they have.
+/// Returns a block's bindings in traversal order; `None` if that is their current order.
 fn order(
     edges: &Edges,
     binds: &[Bind],
@@ -160,7 +160,7 @@ fn order(
         (&edges.users, &edges.needs, Node::Inputs)
     };
     let mut left: FxHashMap<VarId, Bind> = binds.iter().map(|b| (b.var, *b)).collect();
-    // How many of what must come before a node are still to be visited.
+    // The number of unvisited predecessors of each node.
     let mut waits: FxHashMap<Node, usize> = FxHashMap::default();
     let (mut seen, mut open) = (FxHashSet::default(), VecDeque::from([first]));
     let mut new = Vec::with_capacity(binds.len());

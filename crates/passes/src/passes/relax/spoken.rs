@@ -1,4 +1,4 @@
-//! Symbols that functions made of others speak of.
+//! Symbols that outlined functions mention.
 
 use relax_infer::Typing;
 use relax_ir::{AttrValue, Attrs, Expr, FuncId, Function, Module, Type, TypeId, VarId, VarStyle};
@@ -7,7 +7,7 @@ use rustc_hash::FxHashSet;
 
 use crate::code::{Bind, Code, Part, Seq, fresh};
 
-/// Dimension variables that a function speaks of and no parameter binds.
+/// Returns the dimension variables that a function mentions and no parameter binds.
 pub(super) fn free_dims(
     m: &Module,
     typing: &Typing,
@@ -28,7 +28,8 @@ pub(super) fn free_dims(
     free
 }
 
-/// Dimension variables that stand alone as an extent: parameters of these types bind them.
+/// Returns the dimension variables that are an extent by themselves: parameters of these types bind
+/// them.
 fn bare_dims(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
     let mut bound = FxHashSet::default();
     let mut open: Vec<TypeId> = types.collect();
@@ -50,7 +51,7 @@ fn bare_dims(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVa
     bound
 }
 
-/// A public function that calls another, which stands inside of it and speaks of its symbols.
+/// Returns a public function that calls `inner`, which is nested in it and uses its symbols.
 pub(super) fn enclosed(m: &mut Module, inner: FuncId, codegen: &str) -> FuncId {
     let function = m.funcs[inner].clone();
     let span = function.span;

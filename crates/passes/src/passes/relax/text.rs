@@ -1,21 +1,21 @@
-//! The text of a tensor program, taken apart as far as putting it behind another needs, and what is
-//! written in such texts.
+//! Parsing a tensor program's text as far as concatenating it with another requires, and scanning
+//! and formatting such texts.
 
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// A tensor program whose body is a list of statements on buffers.
+/// A tensor program whose body is a list of statements over buffers.
 pub(super) struct Item<'t> {
     /// Names and annotations.
     pub params: Vec<(&'t str, &'t str)>,
-    /// Buffers of its own: names, and what follows `=`.
+    /// Its own buffers: the name, and the text after `=`.
     pub allocs: Vec<(&'t str, &'t str)>,
-    /// The lines of the statements, without the indentation that all have.
+    /// The lines of the body, without their common indentation.
     pub body: Vec<&'t str>,
 }
 
 impl<'t> Item<'t> {
-    /// The program that a text says; `None` where it begins with more than buffers and statements.
+    /// Parses a program; `None` if it starts with anything but buffers and statements.
     pub fn of(text: &'t str) -> Option<Item<'t>> {
         let at = match text.starts_with("def ") {
             true => 0,
@@ -47,7 +47,7 @@ impl<'t> Item<'t> {
         Some(item)
     }
 
-    /// A line that begins a statement of the body.
+    /// Handles a line that begins a statement of the body.
     fn statement(&mut self, line: &'t str) -> Option<()> {
         if line.starts_with('#') {
             return Some(());
@@ -67,20 +67,19 @@ impl<'t> Item<'t> {
         }
         let begins = line.starts_with("for ") || line.starts_with("with T.sblock(");
         let root = line.starts_with("with T.sblock(\"root\")");
-        // What stands on several lines, or behind statements that are none of loops, goes on with
-        // its first line.
+        // Only loops and blocks on one line may begin a statement.
         (begins && !root && balanced(line)).then(|| self.body.push(line))
     }
 
-    /// The names that are replaced.
+    /// Returns the names that are replaced.
     pub fn own_names(&self) -> FxHashSet<&'t str> {
         let params = self.params.iter().map(|p| p.0);
         params.chain(self.allocs.iter().map(|a| a.0)).collect()
     }
 }
 
-/// Where strings are in a text: `f` gets each piece, and whether it is one. What tells them apart
-/// is ASCII, so bytes do.
+/// Splits a text at its string literals: `f` gets each piece, and whether it is a string.
+/// Delimiters are ASCII, so a scan over bytes is correct.
 fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
     let (mut from, mut quote, mut escaped) = (0, None, false);
     for (i, &c) in text.as_bytes().iter().enumerate() {
@@ -102,7 +101,8 @@ fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
     f(&text[from..], quote.is_some());
 }
 
-/// Returns how deep a text is in brackets behind each bracket and comma outside of strings.
+/// Calls `f` with the offset of each bracket and comma outside of strings, the byte, and the
+/// nesting depth after it, until it returns false.
 fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
     let (mut depth, mut at, mut on) = (0, 0, true);
     pieces(text, |piece, string| {
@@ -124,7 +124,7 @@ fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
     });
 }
 
-/// Returns where the bracket ends that a text begins with.
+/// Returns the offset of the bracket that closes the one at the start of the text.
 fn closing(text: &str) -> Option<usize> {
     let mut end = None;
     depths(text, |i, _, depth| {
@@ -134,7 +134,7 @@ fn closing(text: &str) -> Option<usize> {
     end
 }
 
-/// Returns whether each bracket ends.
+/// Returns whether all brackets are balanced.
 pub(super) fn balanced(text: &str) -> bool {
     let mut last = 0;
     depths(text, |_, _, depth| {
@@ -144,7 +144,7 @@ pub(super) fn balanced(text: &str) -> bool {
     last == 0
 }
 
-/// Returns what commas separate.
+/// Splits a text at its top-level commas.
 pub(super) fn parts(text: &str) -> Vec<&str> {
     let (mut from, mut out) = (0, Vec::new());
     depths(text, |i, c, depth| {
@@ -163,7 +163,7 @@ fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Returns how far a text goes on with characters of words, or with others.
+/// Returns the length of the leading run of word characters, or of other characters.
 fn run(text: &str, inside: bool) -> usize {
     let bytes = text.as_bytes();
     let ascii = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
@@ -180,7 +180,7 @@ fn run(text: &str, inside: bool) -> usize {
     }
 }
 
-/// Returns whether a text is one name, or one call.
+/// Returns whether a text is a single name or call.
 pub(super) fn lone(text: &str) -> bool {
     let head = text.find(|c: char| !in_word(c) && c != '.');
     let head = head.unwrap_or(text.len());
@@ -189,8 +189,8 @@ pub(super) fn lone(text: &str) -> bool {
     head > 0 && (head == text.len() || call && closing(&text[head..]).is_some_and(whole))
 }
 
-/// The names in a piece of text that is no string: what is no field, no keyword of a call, and no
-/// number. `f` gets what stands between too.
+/// Finds the names in a piece of text that is not a string, except fields, keyword arguments and
+/// numbers. `f` also gets the text between them.
 fn names<'t>(piece: &'t str, before: char, mut f: impl FnMut(&'t str, bool)) {
     let (mut at, mut last) = (0, before);
     while at < piece.len() {
@@ -212,7 +212,7 @@ fn names<'t>(piece: &'t str, before: char, mut f: impl FnMut(&'t str, bool)) {
     }
 }
 
-/// The names in a text.
+/// Returns the names in a text.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut out = Vec::new();
     pieces(text, |piece, string| {
@@ -227,7 +227,7 @@ pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     out.into_iter()
 }
 
-/// A text with other names.
+/// Returns a text with names replaced.
 pub(super) fn renamed(text: &str, new: &FxHashMap<&str, String>) -> String {
     let mut out = String::with_capacity(text.len());
     pieces(text, |piece, string| {
@@ -242,8 +242,8 @@ pub(super) fn renamed(text: &str, new: &FxHashMap<&str, String>) -> String {
     out
 }
 
-/// Returns what a block reads or writes, with one region of each buffer: two parameters may be one
-/// now.
+/// Removes duplicate regions of a buffer from a block's reads or writes: two parameters may have
+/// become one.
 pub(super) fn once_each(line: &str) -> String {
     let indent = line.len() - line.trim_start().len();
     for head in ["T.reads(", "T.writes("] {
@@ -259,8 +259,8 @@ pub(super) fn once_each(line: &str) -> String {
     line.to_owned()
 }
 
-/// A dimension in TVMScript, by what stands for its variables; `tir` says that integers have 64
-/// bits in so many words. `None` for one that is not known.
+/// Formats a dimension in TVMScript, with these names of its variables; `tir` makes 64-bit integers
+/// explicit. `None` if a variable has no name.
 pub(super) fn dim_text(d: &Dim, names: &FxHashMap<DimVar, String>, tir: bool) -> Option<String> {
     let mut text = Text {
         names,

@@ -1,8 +1,8 @@
-//! `relax-dead-code-elimination`: bindings that nothing needs, and private functions that nothing
-//! calls.
+//! `relax-dead-code-elimination`: removes dead bindings, and private functions that are never
+//! called.
 //!
-//! What a module shows to others is public: functions that are not marked `private`, tensor
-//! programs whose text does not say so. A module that is no TVMScript keeps all of its functions.
+//! Functions are public unless they are marked `private`, and tensor programs unless their text is.
+//! A module that is not TVMScript keeps all of its functions.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut functions = unused_functions(cx.module);
     let mut bindings = 0;
-    // Their numbers are others when functions are gone.
+    // Removing functions renumbers nodes.
     let typing = if functions > 0 { cx.typing()? } else { typing };
     each_code(cx.module, |m, _, code| {
         let gone = unused_bindings(m, &typing, code);
@@ -42,11 +42,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Drops bindings whose variables nothing needs and whose values do nothing else; how many.
+/// Removes unused bindings without effects; returns how many.
 pub(super) fn unused_bindings(m: &Module, typing: &Typing, code: &mut Code) -> u64 {
     let closures = impure_closures(m, code);
     let dims: FxHashSet<relax_sym::DimVar> = used_dims(m, code);
-    // Who uses what, and what is needed in any case.
+    // The users of each variable, and the roots.
     let mut users: FxHashMap<VarId, Vec<VarId>> = FxHashMap::default();
     let mut open: Vec<VarId> = Vec::new();
     let mut inner: FxHashMap<usize, VarId> = FxHashMap::default();
@@ -73,7 +73,7 @@ pub(super) fn unused_bindings(m: &Module, typing: &Typing, code: &mut Code) -> u
             };
             if needed {
                 open.push(b.var);
-                // What has effects in a branch needs the branches.
+                // An effect in a branch keeps the branches alive.
                 if let Some(&outer) = inner.get(&s) {
                     users.entry(b.var).or_default().push(outer);
                     kept_inside.insert(outer);
@@ -94,12 +94,12 @@ pub(super) fn unused_bindings(m: &Module, typing: &Typing, code: &mut Code) -> u
     let gone: FxHashSet<VarId> = (code.binds().map(|b| b.var))
         .filter(|v| !needed.contains(v))
         .collect();
-    // What is only needed inside of something that goes, goes with it.
+    // Bindings that are only used inside removed values are removed with them.
     code.remove(&gone);
     gone.len() as u64
 }
 
-/// Dimension variables that expressions or other types than those of casts speak of.
+/// Returns the dimension variables used by expressions, or by types other than those of casts.
 fn used_dims(m: &Module, code: &Code) -> FxHashSet<relax_sym::DimVar> {
     let mut dims = FxHashSet::default();
     let mut types = Vec::new();
@@ -125,7 +125,7 @@ fn binds_used(m: &Module, ty: relax_ir::TypeId, used: &FxHashSet<relax_sym::DimV
     m.dims_in_types([ty]).iter().any(|d| used.contains(d))
 }
 
-/// Drops private functions that nothing reaches; how many.
+/// Removes unreachable private functions; returns how many.
 pub(super) fn unused_functions(m: &mut Module) -> u64 {
     let Some(script) = m.script.clone() else {
         return 0;
@@ -185,14 +185,14 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
     gone as u64
 }
 
-/// Returns whether the text of a function says that it is private: in a decorator, above the `def`.
+/// Returns whether a function's text marks it as private, in a decorator above the `def`.
 fn says_private(text: &str) -> bool {
     text.lines()
         .take_while(|l| !l.trim_start().starts_with("def "))
         .any(|l| l.contains("private=True"))
 }
 
-/// The functions that a text names.
+/// Returns the function names that a text mentions.
 fn mentioned(text: &str) -> impl Iterator<Item = Symbol> + '_ {
     text.split("cls.").skip(1).map(|rest| {
         let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_'));

@@ -1,5 +1,5 @@
-//! `remove-unused-outputs`: private functions that give tuples give only the fields that are asked
-//! for.
+//! `remove-unused-outputs`: private functions that return tuples return only the fields that are
+//! used.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
@@ -30,7 +30,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     expand_tuples::finish(cx)
 }
 
-/// Of functions that give more than is asked for, the fields that are.
+/// Returns the used fields of functions that return more than is used.
 fn asked_for(m: &mut Module, typing: &Typing) -> FxHashMap<GlobalId, Vec<u32>> {
     let mut fields: FxHashMap<GlobalId, (u32, FxHashSet<u32>)> = FxHashMap::default();
     for g in private::only_called(m) {
@@ -46,7 +46,7 @@ fn asked_for(m: &mut Module, typing: &Typing) -> FxHashMap<GlobalId, Vec<u32>> {
     }
     for (_, body) in m.global_bodies() {
         let Some(code) = Code::of(m, body) else {
-            // What is not in Relax's form may use anything.
+            // Code outside of Relax's form may use anything.
             for e in m.post_order([body]) {
                 if let Expr::Global(g) = m.exprs[e] {
                     fields.remove(&g);
@@ -70,7 +70,7 @@ fn asked_for(m: &mut Module, typing: &Typing) -> FxHashMap<GlobalId, Vec<u32>> {
                     asked.insert(index);
                     uses += 1;
                 }
-                // A call somewhere in a value gives all of it.
+                // A call nested in a value uses the whole result.
                 if x != e
                     && let Some(g) = called(m, x)
                 {
@@ -142,7 +142,7 @@ fn narrow(m: &mut Module, typing: &Typing, kept: &FxHashMap<GlobalId, Vec<u32>>)
     private::replace(m, new);
 }
 
-/// Calls give the fields that are left, under their new numbers.
+/// Renumbers the projections of calls' results.
 fn results(m: &mut Module, code: &mut Code, kept: &FxHashMap<GlobalId, Vec<u32>>) -> bool {
     let mut of: IdMap<VarId, GlobalId> = IdMap::new();
     let mut any = false;
@@ -151,7 +151,7 @@ fn results(m: &mut Module, code: &mut Code, kept: &FxHashMap<GlobalId, Vec<u32>>
             let g = b.expr().and_then(|e| called(m, e));
             if let Some(g) = g.filter(|g| kept.contains_key(g)) {
                 of.insert(b.var, g);
-                // Found anew: it gives less now.
+                // Inferred again, since the result has fewer fields now.
                 m.vars[b.var].ty = None;
                 any = true;
             }

@@ -1,6 +1,6 @@
-//! `remove-unused-parameters`: private functions take what they use.
+//! `remove-unused-parameters`: removes unused parameters of private functions.
 //!
-//! A dimension variable that only such a parameter binds becomes a parameter of its own, a shape.
+//! A dimension variable that only such a parameter binds becomes a separate shape parameter.
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
@@ -20,11 +20,11 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// What calls of a function give it.
+/// The arguments that calls of a function still pass.
 struct Left {
-    /// Which of the old arguments.
+    /// The indices of the old arguments that are kept.
     args: Vec<usize>,
-    /// Dimensions of the old signature, which come first.
+    /// Dimensions of the old signature, which are passed first.
     dims: Vec<DimVar>,
     /// The types of the old parameters.
     types: Vec<TypeId>,
@@ -82,7 +82,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     expand_tuples::finish(cx)
 }
 
-/// Dimension variables that are an extent by themselves in one of these types.
+/// Returns the dimension variables that are an extent by themselves in one of these types.
 fn bound_dims(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
     let mut bound = FxHashSet::default();
     for leaf in types.flat_map(|t| m.types.leaves(t)) {
@@ -105,7 +105,7 @@ fn bound_dims(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimV
     bound
 }
 
-/// Dimension variables that a body or its result's type speaks of.
+/// Returns the dimension variables that a body or its result type mentions.
 fn body_dims(m: &Module, code: &Code, ret: Option<TypeId>) -> FxHashSet<DimVar> {
     let mut dims = FxHashSet::default();
     for (e, ..) in code.exprs() {
@@ -161,7 +161,8 @@ fn calls(
     changed
 }
 
-/// Returns what a dimension variable of a parameter's type is in the type of an argument.
+/// Returns the extent in an argument's type that corresponds to a dimension variable of the
+/// parameter's type.
 fn extent(m: &Module, param: TypeId, arg: TypeId, d: DimVar) -> Option<Dim> {
     let mut open = vec![(param, arg)];
     while let Some((p, a)) = open.pop() {

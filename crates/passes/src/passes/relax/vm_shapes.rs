@@ -1,10 +1,11 @@
-//! `relax-lower-shapes`: extents are what TVM's machine finds in the arguments of a function.
+//! `relax-lower-shapes`: extents are computed at run time by TVM's virtual machine, from a
+//! function's arguments.
 //!
-//! Parameters are checked by calls of TVM's runtime (`vm.builtin.match_shape`), which note what
-//! symbols stand for in a tensor of numbers, the shape heap. A program of the module computes from
-//! these the extents that are made of symbols, and shapes in the body are made of the heap. A
-//! module with casts in it, with tensors that programs still give, or with numbers among the
-//! parameters is lowered as `lower-shapes` does it, with casts.
+//! Parameters are checked by calls of TVM's runtime (`vm.builtin.match_shape`), which store the
+//! values of symbols in a tensor of integers, the shape heap. A program of the module computes the
+//! compound extents from them, and shapes in the body are built from the heap. A module that
+//! contains casts, programs that still return tensors, or numbers as parameters is lowered as
+//! `lower-shapes` does it, with casts.
 
 use std::sync::Arc;
 
@@ -34,12 +35,12 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-/// What `vm.builtin.match_shape` does with an extent.
+/// The actions of `vm.builtin.match_shape` on an extent.
 const EQUAL: i64 = 0;
 const STORE: i64 = 1;
 const NOTHING: i64 = 2;
 const EQUAL_TO_STORED: i64 = 3;
-/// Where `vm.builtin.make_shape` has an extent from.
+/// The sources of an extent for `vm.builtin.make_shape`.
 const NUMBER: i64 = 0;
 const STORED: i64 = 1;
 
@@ -68,7 +69,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// What is known of a parameter or result.
+/// The known type of a parameter or result.
 struct Known {
     dtype: Option<DType>,
     dims: Option<Vec<Dim>>,
@@ -136,8 +137,8 @@ impl Known {
     }
 }
 
-/// Returns whether a function is one whose parameters say all of its symbols, and that only speaks
-/// of them in shapes.
+/// Returns whether a function's parameters bind all of its symbols, and it uses them only in
+/// shapes.
 fn fits(m: &Module, f: &Function) -> bool {
     let params: Option<Vec<Known>> = f.params.iter().map(|&p| Known::param(m, p)).collect();
     let Some(params) = params else {
@@ -177,18 +178,18 @@ fn plain(d: &Dim) -> Option<DimVar> {
     }
 }
 
-/// A function that is lowered.
+/// A function being lowered.
 struct Lower {
     name: Symbol,
     heap: VarId,
-    /// The extents on the heap: symbols first, then what is computed.
+    /// The extents on the heap: symbols first, then computed ones.
     slots: Vec<Dim>,
     names: FxHashMap<DimVar, String>,
     count: u64,
 }
 
 impl Lower {
-    /// Returns how many checks there are.
+    /// Lowers a function; returns the number of checks.
     fn function(
         m: &mut Module,
         name: Symbol,
@@ -264,7 +265,7 @@ impl Lower {
         lower.count + behind
     }
 
-    /// Returns where an extent stands on the heap.
+    /// Returns the index of an extent on the heap.
     fn slot(&mut self, d: &Dim) -> i64 {
         let at = self.slots.iter().position(|s| s == d);
         at.unwrap_or_else(|| {
@@ -273,7 +274,7 @@ impl Lower {
         }) as i64
     }
 
-    /// The heap; none where there are no symbols.
+    /// Binds the heap, or null if there are no symbols.
     fn heap(&self, m: &mut Module) -> Bind {
         if self.slots.is_empty() {
             let object = m.types.intern(Type::Object);
@@ -314,7 +315,7 @@ impl Lower {
         )
     }
 
-    /// Checks what a parameter is.
+    /// Checks the kind, rank and element type of a parameter.
     fn info(&mut self, m: &mut Module, (i, p): (usize, VarId), k: &Known) -> Bind {
         let text = self.context(m, Some((i, p)), k);
         let rank = AttrValue::Int(k.rank.map_or(-1, |r| r as i64));
@@ -334,7 +335,7 @@ impl Lower {
         }
     }
 
-    /// Checks the extents of a parameter or of the result, and notes what symbols stand for.
+    /// Checks the extents of a parameter or the result, and stores the symbols' values.
     fn matched(
         &mut self,
         m: &mut Module,
@@ -359,7 +360,7 @@ impl Lower {
         Some(packed(m, "vm.builtin.match_shape", &[arg, heap], &values))
     }
 
-    /// Checks what the function gives where that speaks of symbols.
+    /// Checks the function's result if its type mentions symbols.
     fn result(&mut self, m: &mut Module, func: FuncId, code: &Code, some: bool) -> Option<Bind> {
         let Expr::Var(v) = m.exprs[code.seqs[0].value] else {
             return None;
@@ -373,7 +374,7 @@ impl Lower {
         }
     }
 
-    /// Makes the shapes of the body of what is on the heap; how many.
+    /// Replaces the shapes in the body by ones built from the heap; returns how many.
     fn body(&mut self, m: &mut Module, code: &mut Code, symbols: usize) -> u64 {
         if symbols == 0 {
             return 0;
@@ -390,7 +391,7 @@ impl Lower {
                     part.binds.append(&mut before);
                     b.value = Value::Plain(new);
                 }
-                // What is known of extents in terms of symbols TVM does not see any more.
+                // TVM keeps no symbolic information about extents from here on.
                 if let Some(ty) = m.vars[b.var].ty {
                     m.vars[b.var].ty = Some(without_dims(m, ty, |_| true));
                 }
@@ -425,7 +426,7 @@ impl Lower {
         Some(at)
     }
 
-    /// The program that computes the extents that are made of symbols, and its call.
+    /// Creates the program that computes the compound extents, and its call.
     fn computed(&self, m: &mut Module, symbols: usize) -> Bind {
         let of = |i: usize| format!("H[T.int64({i})]");
         let names: FxHashMap<DimVar, String> = (self.slots.iter().enumerate())
@@ -478,14 +479,14 @@ fn operator(m: &mut Module, name: &str) -> ExprId {
     m.add(Expr::Op(op), Span::NONE)
 }
 
-/// A value that is no tensor.
+/// Returns an attribute value as an expression.
 fn value(m: &mut Module, value: AttrValue) -> ExprId {
     let callee = operator(m, "relax.value");
     let attrs: Attrs = [(Symbol::new("value"), value)].into_iter().collect();
     m.call_attrs(callee, &[], attrs, Span::NONE)
 }
 
-/// A call of a function of TVM's runtime.
+/// Creates a call of a function of TVM's runtime.
 fn packed_call(
     m: &mut Module,
     name: &str,
@@ -508,7 +509,7 @@ fn packed_call(
     m.add(call, Span::NONE)
 }
 
-/// One for what it checks.
+/// The same, for a function that is called for its check.
 fn packed(m: &mut Module, name: &str, args: &[ExprId], values: &[AttrValue]) -> Bind {
     let unit: TypeId = m.types.tuple(Vec::new());
     let call = packed_call(m, name, args, values, unit);

@@ -99,7 +99,7 @@ fn closure(m: &mut Module, typing: &Typing, e: ExprId) -> Option<ExprId> {
     Some(m.add(Expr::Func(func), span))
 }
 
-/// The names of an operator's operands.
+/// Returns the names of an operator's operands.
 fn operands(m: &Module, op: OpId) -> Option<Vec<String>> {
     if let Some(user) = m.user_op(op) {
         return Some(user.params.iter().map(|p| p.0.to_string()).collect());

@@ -1,4 +1,4 @@
-//! What `T` has: types, functions, loops, blocks and their axes.
+//! The members of `T`: types, functions, loops, blocks and their axes.
 
 use relax_loops::{BinOp, Combiner, Ex, Mark, UnOp};
 use relax_tensor::DType;
@@ -8,7 +8,7 @@ use super::value::Tv;
 use super::{Form, Lower, Out};
 use crate::ast::List;
 
-/// What is said of a buffer without a change of what is computed.
+/// Properties of a buffer that do not affect the computed values.
 const PLACEMENT: [&str; 6] = [
     "scope",
     "align",
@@ -18,7 +18,7 @@ const PLACEMENT: [&str; 6] = [
     "annotations",
 ];
 
-/// Arguments in order, and those by name.
+/// Positional and keyword arguments.
 struct Args<'s> {
     plain: std::vec::IntoIter<Tv<'s>>,
     named: Vec<(&'s str, Tv<'s>)>,
@@ -40,7 +40,7 @@ impl<'s> Args<'s> {
             _ => Err("a call whose argument is no number"),
         }
     }
-    /// All of them, numbers.
+    /// Returns all arguments as numbers.
     fn numbers(self) -> Out<Vec<Sc>> {
         let numbers = self.plain.map(|v| match v {
             Tv::Number(n) => Ok(n),
@@ -96,7 +96,7 @@ impl<'s> Lower<'_, 's> {
         })
     }
 
-    /// `T.Buffer(shape, dtype)` and its like.
+    /// Evaluates `T.Buffer(shape, dtype)` and similar calls.
     fn form(&mut self, mut args: Args<'s>) -> Out<Form> {
         let shape = args.next("shape").ok_or("a buffer without extents")?;
         let shape = self.extents(shape)?;
@@ -105,7 +105,7 @@ impl<'s> Lower<'_, 's> {
             Some(Tv::Text(name, _)) => scalar::element(&name)?,
             Some(_) => return Err("a buffer without an element type"),
         };
-        // Where a buffer begins, if that is left to the caller.
+        // The start of a buffer, if it is chosen by the caller.
         for (name, value) in &args.named {
             if let ("elem_offset", Tv::Number(n)) = (*name, value)
                 && let Some(var) = Lower::plain(&n.ex)
@@ -128,7 +128,7 @@ impl<'s> Lower<'_, 's> {
         Ok(Form { shape, dtype })
     }
 
-    /// `T.axis.remap("SR", [i, j])`.
+    /// Evaluates `T.axis.remap("SR", [i, j])`.
     fn remap(&mut self, mut args: Args<'s>) -> Out<Tv<'s>> {
         let (Some(Tv::Text(kinds, _)), Some(Tv::List(items))) =
             (args.next("kinds"), args.next("bindings"))
@@ -146,13 +146,13 @@ impl<'s> Lower<'_, 's> {
     }
 }
 
-/// The value of an axis: what stands behind its extent.
+/// Returns the value of an axis: the argument after its extent.
 fn axis(mut args: Args<'_>) -> Out<Sc> {
     args.next("dom").ok_or("axes of another form")?;
     args.number("binding")
 }
 
-/// `T.serial(n)`, `range(a, b)`.
+/// Evaluates `T.serial(n)`, `range(a, b)`.
 fn one_loop<'s>(mark: Mark, mut args: Args<'s>) -> Out<Tv<'s>> {
     let first = args.number("start")?;
     let range = match args.next("stop") {
@@ -173,7 +173,7 @@ fn one_loop<'s>(mark: Mark, mut args: Args<'s>) -> Out<Tv<'s>> {
     Ok(Tv::Loops(mark, vec![range]))
 }
 
-/// A function of numbers.
+/// Evaluates a function of numbers.
 fn function<'s>(name: &str, mut args: Args<'s>) -> Out<Tv<'s>> {
     if let Ok(dtype) = name.parse::<DType>() {
         return conversion(dtype, args);
@@ -195,7 +195,7 @@ fn function<'s>(name: &str, mut args: Args<'s>) -> Out<Tv<'s>> {
                 return Err("bits of another width");
             }
         }
-        // How halves are rounded away from zero.
+        // TVM's spelling of rounding halves away from zero.
         "call_pure_extern" => match (args.next("dtype"), args.next("name"), args.next("args")) {
             (Some(Tv::Text(dtype, _)), Some(Tv::Text(name, _)), Some(Tv::Number(n)))
                 if matches!(&*name, "round" | "roundf") && *dtype == *n.ty.to_string() =>
@@ -229,13 +229,13 @@ fn function<'s>(name: &str, mut args: Args<'s>) -> Out<Tv<'s>> {
     Ok(Tv::Number(number))
 }
 
-/// `T.float32(1.0)`, `T.int64()`.
+/// Evaluates `T.float32(1.0)`, `T.int64()`.
 fn conversion<'s>(dtype: DType, mut args: Args<'s>) -> Out<Tv<'s>> {
     let dtype = scalar::element(&dtype.to_string())?;
     let number = match args.next("expr") {
         None => return Ok(Tv::Symbol(dtype)),
         Some(Tv::Number(n)) => match n.ex.as_float() {
-            // A number is rounded once.
+            // A literal is rounded only once.
             Some(x) if dtype.is_float() && n.ex.as_int().is_none() => Sc::of(Ex::float(dtype, x)),
             _ => n.cast(dtype),
         },
@@ -259,7 +259,7 @@ fn unary(name: &str, x: &Sc) -> Out<Sc> {
         "floor" => UnOp::Floor,
         "ceil" => UnOp::Ceil,
         "trunc" => UnOp::Trunc,
-        // TVM's code rounds halves to even.
+        // TVM's generated code rounds halves to even.
         "round" | "nearbyint" => UnOp::RoundEven,
         "isnan" if x.ty.is_float() => UnOp::IsNan,
         "isinf" if x.ty.is_float() => UnOp::IsInf,

@@ -1,8 +1,8 @@
-//! TensorIR's programs as loops: `T.prim_func` of nested loops and blocks.
+//! TensorIR programs as loops: `T.prim_func` of nested loops and blocks.
 //!
-//! What is lowered here runs on every engine; the text stays beside it and is what is printed
-//! again. What has no form as loops (bound threads, tensor intrinsics, views of memory …) stays
-//! text alone.
+//! The lowered program runs on every engine; the text is kept beside it for printing. A program
+//! that cannot be represented as loops (bound threads, tensor intrinsics, views of memory …) is
+//! kept as text only.
 
 mod calls;
 mod scalar;
@@ -24,15 +24,15 @@ use crate::ast::{Ast, Node, NodeId, StmtKind};
 use scalar::Sc;
 use value::Tv;
 
-/// What comes of a part of a program, or what it has that loops cannot say.
+/// The result for a part of a program, or the construct that loops cannot represent.
 type Out<T> = Result<T, &'static str>;
 
-/// What a name stands for.
+/// The meaning of a name.
 #[derive(Clone)]
 enum Named {
     Number(Sc),
     Buffer(Buf),
-    /// A parameter whose buffer `T.match_buffer` says.
+    /// A parameter whose buffer is declared by `T.match_buffer`.
     Handle(usize),
 }
 
@@ -43,30 +43,30 @@ struct Form {
     dtype: DType,
 }
 
-/// A program that is made.
+/// A program under construction.
 struct Lower<'r, 's> {
     text: &'s str,
-    /// Where the text begins among all texts.
+    /// The offset of the text in the source map.
     start: u32,
     ast: &'r mut Ast,
-    /// Symbols that are declared above the class.
+    /// Symbols declared above the class.
     type_vars: &'r FxHashMap<Symbol, Span>,
     program: Program,
     names: FxHashMap<&'s str, Named>,
     hidden: Vec<(&'s str, Option<Named>)>,
-    /// A place for each parameter.
+    /// The buffer of each parameter, once it is declared.
     params: Vec<Option<Buf>>,
     /// The parameters' buffers, in order.
     order: Vec<Buf>,
-    /// What the expressions of the statement stand for, and the node behind the first.
+    /// The values of the statement's expressions, and the node that the first belongs to.
     vals: Vec<Tv<'s>>,
     first: u32,
-    /// What the axes of reductions stand for, for each block around.
+    /// The values of reduction axes, for each enclosing block.
     reduced: Vec<Vec<Sc>>,
 }
 
 impl Reader<'_> {
-    /// The loops behind the definition at `at`; what it has that these cannot say, otherwise.
+    /// Returns the loops of the definition at `at`, or the construct that they cannot represent.
     pub(super) fn tensor_program(&mut self, name: Symbol, at: u32) -> Out<Made> {
         let file = self.file;
         let mut lower = Lower {
@@ -100,15 +100,15 @@ impl Reader<'_> {
     }
 }
 
-/// What a text became.
+/// The result of lowering a text.
 pub(super) enum Made {
-    /// A program that writes its outputs, which stand last, and reads the others.
+    /// A program that writes its outputs, which come last, and only reads the other buffers.
     Program(Arc<Program>),
-    /// One that changes what it is given.
+    /// A program that modifies its arguments.
     Inplace(Inplace),
 }
 
-/// A program that changes what it is given, as one that gives new tensors: what is changed is
+/// Converts a program that modifies its arguments to one with new results: modified buffers are
 /// copied first.
 fn inplace(mut program: Program, params: &[Buf]) -> Inplace {
     let unwritten = relax_loops::unwritten(&program);
@@ -176,7 +176,7 @@ impl<'s> Lower<'_, 's> {
         }
     }
 
-    /// A symbol as a dimension of the program.
+    /// Creates a dimension of the program for a symbol.
     fn symbol(&mut self, name: &'s str, dtype: DType) -> Sc {
         let (var, ex) = self.program.fresh(name, DType::I64);
         self.program.dims.push(var);
@@ -185,7 +185,7 @@ impl<'s> Lower<'_, 's> {
         value
     }
 
-    /// The parameters: buffers, numbers, and handles that the body says more of.
+    /// Reads the parameters: buffers, numbers, and handles that the body declares buffers for.
     fn signature(&mut self, at: u32) -> Out<()> {
         let stmt = self.ast.stmts[at as usize];
         let StmtKind::Def { params, ret, .. } = stmt.kind else {
@@ -236,8 +236,8 @@ impl<'s> Lower<'_, 's> {
         Ok(())
     }
 
-    /// Names that are an extent of a parameter by themselves: the caller's tensors tell what they
-    /// stand for.
+    /// Returns the names that are an extent of a parameter by themselves, so that arguments
+    /// determine their values.
     fn lone_extents(&self, params: &[crate::ast::Param]) -> FxHashSet<&'s str> {
         let mut found = FxHashSet::default();
         for p in params {
@@ -267,13 +267,13 @@ impl<'s> Lower<'_, 's> {
         })
     }
 
-    /// Makes a buffer and gives it its name.
+    /// Creates a buffer and binds its name.
     fn declare(&mut self, name: &'s str, form: Form, role: Role) -> Out<Buf> {
         let mut shape = Vec::with_capacity(form.shape.len());
         for (axis, extent) in form.shape.iter().enumerate() {
             let extent = extent.index()?;
-            // What a caller's tensor has to be is said by extents alone, not by numbers that are
-            // passed.
+            // The shape of an argument is checked against extents only, not against numbers that
+            // are passed.
             if role == Role::Input && reads(&extent) {
                 let (var, own) = self.program.fresh(&format!("{name}_d{axis}"), DType::I64);
                 self.program.dims.push(var);
@@ -287,13 +287,13 @@ impl<'s> Lower<'_, 's> {
         Ok(buf)
     }
 
-    /// Notes where an access stands.
+    /// Records the span of an access.
     fn access(&mut self, buf: Buf, index: &[Ex], span: Span) {
         let index = index.to_vec();
         self.program.accesses.push(Access { buf, index, span });
     }
 
-    /// Inputs and outputs, and the stages.
+    /// Sets the inputs, the outputs and the stages.
     fn finish(&mut self, body: Vec<Stmt>) -> Out<()> {
         let written: FxHashSet<Buf> = statements(&body)
             .filter_map(|s| match s {
@@ -321,13 +321,13 @@ impl<'s> Lower<'_, 's> {
         Ok(())
     }
 
-    /// Returns whether what is written stands behind what is read.
+    /// Returns whether written buffers come after those that are read.
     fn outputs_last(&self) -> bool {
         let output = |b: &Buf| self.program.bufs[*b].role == Role::Output;
         self.order.is_sorted_by_key(output)
     }
 
-    /// The plain variable that an expression is.
+    /// Returns the variable, if the expression is one.
     fn plain(e: &Ex) -> Option<Var> {
         match e.kind() {
             ExKind::Var(v) => Some(*v),

@@ -1,19 +1,19 @@
-//! Numbers of TensorIR: an expression, and the type that TensorIR gives it.
+//! Scalars of TensorIR: an expression, and its type in TensorIR.
 
 use relax_loops::{BinOp, Ex, ExKind, UnOp};
 use relax_tensor::{DType, TypeCode};
 
 use super::Out;
 
-/// A number. Loop variables, dimensions and what is computed from them are `int64` here; where
-/// TensorIR has them in 32 bits (`ty`), they are converted only when they leave an index.
+/// A scalar. Loop variables, dimensions and computations over them are `int64` here; where TensorIR
+/// has 32 bits (`ty`), they are converted only when they are used outside of an index.
 #[derive(Clone, Debug)]
 pub(super) struct Sc {
     pub ex: Ex,
     pub ty: DType,
 }
 
-/// An element type that programs compute with.
+/// Returns an element type that programs can compute with.
 pub(super) fn element(name: &str) -> Out<DType> {
     let dtype: DType = name
         .parse()
@@ -37,7 +37,7 @@ impl Sc {
         let ty = ex.dtype();
         Sc { ex, ty }
     }
-    /// An integer as Python writes it.
+    /// Returns an integer literal: of `int32` if it fits, else of `int64`.
     pub fn literal(value: i64) -> Sc {
         let narrow = i32::try_from(value).is_ok();
         Sc {
@@ -45,18 +45,18 @@ impl Sc {
             ty: if narrow { DType::I32 } else { DType::I64 },
         }
     }
-    /// With the type that TensorIR gives it.
+    /// Returns the expression, converted to its type in TensorIR.
     pub fn real(&self) -> Ex {
         self.ex.cast(self.ty)
     }
-    /// As an index.
+    /// Returns the expression as an index.
     pub fn index(&self) -> Out<Ex> {
         if self.ty.is_float() {
             return Err("an index that is no integer");
         }
         Ok(self.ex.cast(DType::I64))
     }
-    /// As a condition.
+    /// Returns the expression as a condition.
     pub fn condition(&self) -> Ex {
         if self.ty.is_bool() {
             self.real()
@@ -122,7 +122,7 @@ fn common(a: DType, b: DType) -> DType {
     }
 }
 
-/// A function of two numbers.
+/// Applies a binary operation.
 pub(super) fn binary(op: BinOp, a: &Sc, b: &Sc) -> Out<Sc> {
     let (x, y, ty) = matched(a, b);
     if ty.is_bool() && !op.is_comparison() && !matches!(op, BinOp::And | BinOp::Or | BinOp::Xor) {
@@ -141,7 +141,7 @@ pub(super) fn binary(op: BinOp, a: &Sc, b: &Sc) -> Out<Sc> {
     Ok(Sc { ex, ty })
 }
 
-/// A choice between two numbers.
+/// Selects one of two scalars.
 pub(super) fn choose(c: &Sc, a: &Sc, b: &Sc) -> Sc {
     let (x, y, ty) = matched(a, b);
     let ex = Ex::where_(&c.condition(), &x, &y);

@@ -9,7 +9,7 @@ use super::value::Tv;
 use super::{Lower, Named, Out};
 use crate::ast::{self, Node, NodeId, StmtKind};
 
-/// The maximum nesting depth of blocks: loop nests own their parts, and walking them recurses.
+/// The maximum nesting depth of blocks: loop nests own their parts, and traversing them recurses.
 const DEEPEST: usize = 200;
 
 impl<'s> Lower<'_, 's> {
@@ -90,7 +90,7 @@ impl<'s> Lower<'_, 's> {
         Ok(out)
     }
 
-    /// A name for a number, for the rest of the block.
+    /// Binds a name to a scalar, for the rest of the block.
     fn named(&mut self, target: NodeId, value: Sc, out: &mut Vec<Stmt>) -> Out<()> {
         if self.ast.node(target) != Node::Name {
             return Err("an assignment to more than a name");
@@ -167,7 +167,7 @@ impl<'s> Lower<'_, 's> {
         }
     }
 
-    /// `n = T.int64()`: the signature may have mentioned it as a text.
+    /// Reads `n = T.int64()`; the signature may have mentioned the name in a string.
     fn new_symbol(&mut self, name: &'s str, dtype: DType) -> Out<()> {
         if !matches!(dtype, DType::I64 | DType::I32) {
             return Err("a symbol that is no integer");
@@ -178,7 +178,7 @@ impl<'s> Lower<'_, 's> {
         Ok(())
     }
 
-    /// `A[i, j] = value`.
+    /// Reads `A[i, j] = value`.
     fn store(&mut self, target: NodeId, value: Sc, out: &mut Vec<Stmt>) -> Out<()> {
         let Tv::Number(place) = self.take(target) else {
             return Err("a store to a part of a buffer");
@@ -260,7 +260,7 @@ impl<'s> Lower<'_, 's> {
         Ok(stmts)
     }
 
-    /// `with T.sblock("name"):`, `with T.init():`.
+    /// Reads `with T.sblock("name"):` and `with T.init():`.
     fn with(&mut self, items: &[NodeId], body: (u32, u32), depth: usize) -> Out<Vec<Stmt>> {
         let [item] = items else {
             return Err("a block of another form");
@@ -268,7 +268,7 @@ impl<'s> Lower<'_, 's> {
         match self.take(*item) {
             Tv::Block => {
                 self.reduced.push(Vec::new());
-                // The block around all is the program itself.
+                // The outermost block is the program itself.
                 let root = depth == 0 && !self.has_axes(body);
                 let inner = self.block(body.0, body.1, if root { 0 } else { depth + 1 });
                 self.reduced.pop();
@@ -292,7 +292,7 @@ impl<'s> Lower<'_, 's> {
     }
 }
 
-/// Start values of a reduction over some axes.
+/// Reads the initialisation of a reduction over some axes.
 fn start(over: &[Sc], body: Vec<Stmt>) -> Out<Vec<Stmt>> {
     let (mut loops, mut cond): (_, Option<Ex>) = (Vec::new(), None);
     for value in over {

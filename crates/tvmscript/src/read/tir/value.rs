@@ -1,4 +1,4 @@
-//! Expressions of TensorIR, operands first: what each stands for.
+//! Evaluates the expressions of TensorIR, operands first.
 
 use std::sync::Arc;
 
@@ -10,26 +10,26 @@ use super::{Form, Lower, Named, Out, reads};
 use crate::ast::{List, Node, NodeId, Operation};
 use crate::strings;
 
-/// What an expression stands for.
+/// The value of an expression.
 #[derive(Clone)]
 pub(super) enum Tv<'s> {
     Number(Sc),
     Buffer(Form),
-    /// A buffer by its name.
+    /// The name of a buffer.
     Named(Buf),
     Handle(usize),
     /// A dotted name of the language.
     Path(&'s str),
-    /// A name that nothing binds yet.
+    /// A name that is not bound yet.
     Unbound,
     List(Vec<Tv<'s>>),
-    /// A string, and the node that it is.
+    /// A string, and its node.
     Text(Arc<str>, NodeId),
-    /// `None`, dictionaries, what is read and written: what does not change what is computed.
+    /// `None`, dictionaries, declared reads and writes: they do not affect the computed values.
     Nothing,
-    /// A part of a buffer.
+    /// A region of a buffer.
     Region,
-    /// Loops: where they begin, if not at 0, and how far they go.
+    /// Loops: the start, if it is not 0, and the extent of each.
     Loops(Mark, Vec<(Option<Sc>, Sc)>),
     /// Axes of a block, and whether they are reduced.
     Axes(Vec<(Sc, bool)>),
@@ -43,7 +43,7 @@ pub(super) enum Tv<'s> {
 }
 
 impl<'s> Lower<'_, 's> {
-    /// Works out the expressions from one node to another.
+    /// Evaluates the expressions from one node to another.
     pub(super) fn values(&mut self, from: u32, to: u32) -> Out<()> {
         self.first = from;
         self.vals.clear();
@@ -54,7 +54,7 @@ impl<'s> Lower<'_, 's> {
         Ok(())
     }
 
-    /// Takes what an expression stands for.
+    /// Takes the value of an expression.
     pub(super) fn take(&mut self, id: NodeId) -> Tv<'s> {
         let at = id.0.checked_sub(self.first).map(|i| i as usize);
         match at.and_then(|i| self.vals.get_mut(i)) {
@@ -142,7 +142,7 @@ impl<'s> Lower<'_, 's> {
         }
     }
 
-    /// `A[i, j]`.
+    /// Evaluates `A[i, j]`.
     fn element(&mut self, base: Tv<'s>, index: Tv<'s>, id: NodeId) -> Out<Tv<'s>> {
         let buf = match base {
             Tv::Named(buf) => buf,
@@ -172,7 +172,7 @@ impl<'s> Lower<'_, 's> {
         Ok(Tv::Number(Sc::of(Ex::new(ExKind::Load(buf, at), dtype))))
     }
 
-    /// Extents: numbers, or texts of such.
+    /// Returns extents: numbers, or strings that contain them.
     pub(super) fn extents(&mut self, value: Tv<'s>) -> Out<Vec<Sc>> {
         let items = match value {
             Tv::List(items) => items,
@@ -189,7 +189,7 @@ impl<'s> Lower<'_, 's> {
         Ok(shape)
     }
 
-    /// A number that is written as a string: `"n * T.int64(4)"`.
+    /// Evaluates a number that is written as a string: `"n * T.int64(4)"`.
     fn written(&mut self, text: &str, id: NodeId) -> Out<Sc> {
         let from = self.ast.nodes.len() as u32;
         let at = self.ast.span(id).start + 1;
@@ -246,7 +246,7 @@ fn infix(op: Operation, a: &Sc, b: &Sc) -> Out<Sc> {
     binary(op, a, b)
 }
 
-/// `a and b`, `a or b`: the second is looked at only where it decides.
+/// Evaluates `a and b`, `a or b` with short-circuiting.
 fn joined(both: bool, a: &Sc, b: &Sc) -> Sc {
     let (x, y) = (a.condition(), b.condition());
     if !reads(&y) {

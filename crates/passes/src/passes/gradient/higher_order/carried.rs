@@ -45,7 +45,7 @@ impl Reverse<'_, '_> {
         done.pop()
     }
 
-    /// A tensor with a cell of zeros.
+    /// Pairs a tensor with a cell of zeros.
     pub(super) fn carried(&mut self, ty: TypeId, e: ExprId, list: &mut List) -> Option<ExprId> {
         self.lift(ty, e, list, |this, list, e, ty| {
             this.edit.set_ty(e, ty);

@@ -51,7 +51,7 @@ impl Reverse<'_, '_> {
         }
         self.subst.reset();
         self.types.clear();
-        // Which backpropagator is available where: from the outside in.
+        // The backpropagator available at each expression, from the outside in.
         let back = self.new_back();
         self.back.insert(body, back);
         for &e in order.iter().rev() {
@@ -89,7 +89,7 @@ impl Reverse<'_, '_> {
         e
     }
 
-    /// Creates the function around a body that was created already.
+    /// Creates the function around an existing body.
     pub(super) fn literal(
         &mut self,
         func: FuncId,

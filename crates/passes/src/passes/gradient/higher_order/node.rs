@@ -1,4 +1,4 @@
-//! Expressions: each over operands that were lifted already.
+//! Expressions: each is lifted over operands that are already lifted.
 
 use relax_base::Span;
 use relax_ir::{Attrs, Expr, ExprId, Function, Type, TypeId, VarStyle};

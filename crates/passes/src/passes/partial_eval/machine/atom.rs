@@ -9,12 +9,12 @@ use super::Machine;
 use crate::passes::partial_eval::value::{Known, Value};
 
 impl Machine<'_, '_> {
-    /// A value without control flow.
+    /// Evaluates an expression without control flow.
     pub(super) fn atom(&mut self, e: ExprId) -> Value {
         match self.edit.m.exprs[e].clone() {
             Expr::Var(v) => match self.local().vars.get(&v) {
                 Some(&value) => value,
-                // Free in the whole file.
+                // A free variable of the file.
                 None => {
                     let value = self.slot(Known::Nothing, e);
                     self.insert(v, value);
@@ -76,7 +76,7 @@ impl Machine<'_, '_> {
                 let name = self.push(new, e);
                 self.slot(Known::Tuple(Rc::from([])), name)
             }
-            // Shapes, and what is checked against them.
+            // Shapes, and matches against shapes and types.
             _ => {
                 let mut parts = Vec::new();
                 self.edit.m.for_each_child(e, |c| parts.push(c));

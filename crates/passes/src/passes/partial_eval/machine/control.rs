@@ -1,4 +1,4 @@
-//! Control flow: what runs next, and the continuations that wait for its value.
+//! Control flow: the next expression to run, and the continuations that wait for its value.
 
 use relax_ir::{Clause, Expr, ExprId, PatId, Pattern, VarId};
 use rustc_hash::FxHashMap;
