@@ -294,7 +294,7 @@ fn literal(t: &Tensor) -> Option<Ex> {
     (dtype.size() <= 8).then(|| Ex::int(dtype, t.get_i64(0)))
 }
 
-/// Writes one block anew.
+/// Rewrites one block.
 struct Writer<'a, 'w> {
     world: &'a World<'w>,
     f: &'a mut LFunc,
