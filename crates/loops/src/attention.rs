@@ -51,7 +51,7 @@ pub struct Mask {
     pub axes: [Option<usize>; 3],
 }
 
-/// Finds all of them in a program.
+/// Finds all attentions in a program.
 pub fn find(program: &Program) -> Vec<Attention> {
     let outs = program.stages.iter().filter_map(|s| match s {
         Stage::Compute(c) => Some(c.out),

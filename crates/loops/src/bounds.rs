@@ -23,7 +23,7 @@ impl Interval {
         hi: i64::MAX,
         exact: false,
     };
-    /// One value.
+    /// The interval of a single value.
     pub fn point(v: i64) -> Interval {
         Interval {
             lo: v,

@@ -59,16 +59,16 @@ pub enum Mark {
     Serial,
     /// In any order, on several threads.
     Parallel,
-    /// In groups of so many lanes.
+    /// In groups of this many lanes.
     Vectorize(u32),
-    /// Written out.
+    /// Unrolled.
     Unroll,
 }
 
 /// A statement of a loop nest.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
-    /// `var` from 0 to `extent` (exclusive).
+    /// A loop of `var` from 0 to `extent` (exclusive).
     For {
         /// The index, `int64`.
         var: Var,
@@ -79,14 +79,14 @@ pub enum Stmt {
         /// The body.
         body: Vec<Stmt>,
     },
-    /// As long as `cond` holds.
+    /// Repeats as long as `cond` holds.
     While {
         /// A `bool`.
         cond: Ex,
         /// The body.
         body: Vec<Stmt>,
     },
-    /// Two ways.
+    /// A branch.
     If {
         /// A `bool`.
         cond: Ex,
@@ -202,13 +202,13 @@ pub struct Reduce {
 /// `out[axes…] = combine over reduce.axes of value`. The axes run over `out`'s extents.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compute {
-    /// The buffer that is written, whole.
+    /// The buffer that is written, entirely.
     pub out: Buf,
     /// One variable per axis of `out`.
     pub axes: Vec<Var>,
     /// The reduction, if any.
     pub reduce: Option<Reduce>,
-    /// The element (or what is combined).
+    /// The element (or the value to be combined).
     pub value: Ex,
 }
 
@@ -236,8 +236,8 @@ pub struct Program {
     pub bufs: Arena<Buf, Buffer>,
     /// All scalar variables.
     pub vars: Arena<Var, VarInfo>,
-    /// Dimension variables: each is bound by the first input extent that is just the variable,
-    /// and checked against every other extent in which it occurs.
+    /// Dimension variables: each is bound by the first input extent that consists of the variable
+    /// alone, and checked against every other extent in which it occurs.
     pub dims: Vec<Var>,
     /// Inputs, in order.
     pub inputs: Vec<Buf>,

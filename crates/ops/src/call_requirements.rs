@@ -1,10 +1,10 @@
 //! The type relation of a single call: its result type for given argument types, and the
 //! requirements on extents that are known only at run time.
 //!
-//! The relation runs as it does in type inference, over types that are all known; nothing around
-//! the call is consulted. Rewrites ask for the types of the nodes that they create ([`call_type`]):
-//! facts that inference would have to prove are assumed there, because the pass manager infers (and
-//! verifies) types after each pass. Both engines ask for what type inference could not prove
+//! The relation runs as it does in type inference, over known types; the context of the call is
+//! ignored. Rewrites use it to type the nodes that they create ([`call_type`]): facts that
+//! inference would have to prove are assumed there, because the pass manager infers (and verifies)
+//! types after each pass. Both engines use it for what type inference could not prove
 //! ([`requirements`]): in inference `?` is compatible with everything, so here each `?` is an
 //! extent of its own, and what the relation then requires of it is checked when the call is made.
 

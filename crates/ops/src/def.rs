@@ -241,7 +241,7 @@ pub struct Hooks {
     pub reshape: bool,
     /// Whether it is only a barrier in fusion, between what precedes and what follows it.
     pub fusion_barrier: bool,
-    /// Whether it only marks what other stages do: no kernel is generated for it.
+    /// Whether it only annotates other stages: no kernel is generated for it.
     pub not_computed: bool,
     /// Whether the type of a call is given by its type arguments, and unconstrained without them.
     pub told: bool,
@@ -379,17 +379,17 @@ impl OpDef {
         self.meta_attrs = Some(key);
         self
     }
-    /// Gives the computation.
+    /// Sets the computation.
     pub const fn compute(mut self, f: ComputeFn) -> OpDef {
         self.compute = Some(f);
         self
     }
-    /// Gives the fusion kind.
+    /// Sets the fusion kind.
     pub const fn fusion(mut self, fusion: Fusion) -> OpDef {
         self.fusion = fusion;
         self
     }
-    /// Gives the effects.
+    /// Sets the effects.
     pub const fn effects(mut self, effects: Effects) -> OpDef {
         self.effects = effects;
         self
@@ -404,7 +404,7 @@ impl OpDef {
         self.hooks.uncomputed = why;
         self
     }
-    /// Says that the first operand is a kernel.
+    /// Declares that the first operand is a kernel.
     pub const fn calls_kernel(mut self) -> OpDef {
         self.hooks.calls_kernel = true;
         self
@@ -554,7 +554,7 @@ impl OpDef {
             _ => None,
         }
     }
-    /// Returns whether an attribute of calls selects the layout, so that users can ask for another
+    /// Returns whether an attribute of calls selects the layout, so that users can request another
     /// one.
     pub fn has_layout_choice(&self) -> bool {
         let chooses = |a: &AttrDef| ["data_layout", "layout"].contains(&a.name);

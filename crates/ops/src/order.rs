@@ -191,7 +191,7 @@ impl Operand {
     }
 }
 
-/// A call that is to be made on reordered operands, or to be converted to a layout.
+/// A call to be made on reordered operands, or to be converted to a layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Relayout<'a> {
     /// The attributes, complete.
@@ -217,8 +217,7 @@ pub enum Relaid {
         /// The order of each result.
         results: Vec<Option<Order>>,
     },
-    /// Not at all: the call only permutes axes, and the first operand itself is the result in this
-    /// order.
+    /// No call: it only permutes axes, and the first operand itself is the result in this order.
     Operand(Order),
 }
 
