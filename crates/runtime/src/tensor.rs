@@ -155,7 +155,7 @@ pub(crate) unsafe fn odd_booleans(dtype: DLDataType, data: *const c_void, nbytes
     bytes.iter().fold(0, |all, b| all | b) > 1
 }
 
-/// Makes the booleans of a tensor of our own bytes of 0 and 1.
+/// Normalises the booleans of a tensor with its own data to bytes of 0 and 1.
 ///
 /// # Safety
 /// `tensor` is null or a live tensor whose elements nobody else reads.

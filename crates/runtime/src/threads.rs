@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Handles a part of the range on one worker.
+/// Processes a part of the range on one worker.
 pub type RangeFn = unsafe extern "C" fn(*mut c_void, i64, i64, i32);
 
 /// The number of polls of an idle worker before it sleeps: some fifty microseconds, about the cost

@@ -99,11 +99,11 @@ pub(super) unsafe fn run<T: Everywhere>(
 /// How an operand is read along a strip.
 #[derive(Clone, Copy, PartialEq)]
 enum Read {
-    /// The same element for all lanes.
+    /// The same element in all lanes.
     One,
-    /// Side by side.
+    /// Adjacent elements.
     Beside,
-    /// With this step.
+    /// Elements with this stride.
     Apart(isize),
 }
 
