@@ -25,7 +25,7 @@ const SMALL_KERNEL: usize = 60;
 /// The setting of Cranelift that selects the single-pass register allocator.
 const ONE_PASS: (&str, &str) = ("regalloc_algorithm", "single_pass");
 
-/// How a function is compiled.
+/// The way a function is compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effort {
     /// With all that the module's target enables.

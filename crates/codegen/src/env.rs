@@ -1,4 +1,4 @@
-//! What generated code refers to outside itself: runtime and C library functions, constant data.
+//! External references of generated code: runtime and C library functions, constant data.
 
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, GlobalValue, Signature, Type, types};
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};

@@ -450,7 +450,7 @@ struct Seen<'o> {
 
 impl<'o> Seen<'o> {
     /// # Safety
-    /// `object` is a tensor that lives, and that nobody writes, as long as it is looked at.
+    /// `object` is a live tensor that is not written as long as the result is used.
     unsafe fn of(object: *const RxObject) -> Seen<'o> {
         // SAFETY: the caller's promise; a tensor has so many extents and bytes.
         unsafe {
@@ -476,7 +476,7 @@ impl<'o> Seen<'o> {
     /// Returns the tensor itself; the context keeps it as long as it is referenced.
     ///
     /// # Safety
-    /// `object` is the tensor that this was looked at in, a live one of the context.
+    /// `object` is the live tensor of the context that this was created from.
     unsafe fn lent(self, context: &Arc<Context>, object: *mut RxObject) -> Option<Tensor> {
         // SAFETY: the caller's promise; `Lent` gives it back.
         unsafe { rx_retain(object) };

@@ -258,8 +258,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         }
     }
 
-    /// Ends the kernel with a message in which each `{}` stands for the next of `values`. Where it
-    /// has no source location of its own, the caller adds that of the call.
+    /// Ends the kernel with a message in which each `{}` is replaced by the next of `values`. Where
+    /// it has no source location of its own, the caller adds that of the call.
     fn fail_showing(
         &mut self,
         status: i64,

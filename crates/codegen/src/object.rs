@@ -55,7 +55,7 @@ pub fn object(
     if let Some(file) = weights {
         weights_packed.move_to_file(file);
     } else if isa.triple().binary_format == BinaryFormat::Elf {
-        // The other formats limit the number of sections, or do not benefit from so many.
+        // The other formats limit the number of sections, or do not benefit from many.
         apart = weights_packed.large();
         weights_packed.outside.clone_from(&apart);
     }

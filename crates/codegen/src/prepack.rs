@@ -115,7 +115,7 @@ impl Prepacked {
     }
 }
 
-/// How a weight is packed.
+/// The packed form of a weight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// The second operand of a product: rows, columns, strides.

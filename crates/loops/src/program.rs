@@ -51,7 +51,7 @@ pub struct VarInfo {
     pub dtype: DType,
 }
 
-/// How the iterations of a loop may be executed.
+/// The permitted execution of a loop's iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mark {
     /// In order.
@@ -74,7 +74,7 @@ pub enum Stmt {
         var: Var,
         /// Number of iterations; negative counts as 0.
         extent: Ex,
-        /// How the iterations may be executed.
+        /// The permitted execution of the iterations.
         mark: Mark,
         /// The body.
         body: Vec<Stmt>,
@@ -137,7 +137,7 @@ pub enum Stmt {
     },
 }
 
-/// How a reduction combines values; each has its identity element.
+/// The operation of a reduction; each has its identity element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Combiner {
     /// Sum, from 0.
@@ -194,7 +194,7 @@ impl Combiner {
 pub struct Reduce {
     /// The reduction variables with their extents.
     pub axes: Vec<(Var, Ex)>,
-    /// How values combine.
+    /// The operation that combines values.
     pub combiner: Combiner,
 }
 

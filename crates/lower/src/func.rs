@@ -36,7 +36,7 @@ pub(crate) struct FnLower<'a, 'm> {
     cur: BlockId,
     vars: FxHashMap<VarId, Reg>,
     nodes: FxHashMap<ExprId, Reg>,
-    /// Where a dimension can be read: a tensor or shape value, and the axis.
+    /// The tensor or shape value, and its axis, that a dimension is read from.
     dims: FxHashMap<DimVar, (Reg, u32)>,
     /// Blocks of memory that this function allocated, and tensors that it placed in them.
     storages: FxHashSet<Reg>,

@@ -133,8 +133,8 @@ impl World<'_> {
         }
     }
 
-    /// Returns the registers of a function that hold numbers, when functions take and return what
-    /// `sigs` says.
+    /// Returns the registers of a function that hold numbers, given the functions' signatures
+    /// `sigs`.
     fn numbers(&self, id: FnId, f: &LFunc) -> FxHashMap<Reg, DType> {
         let sig = &self.sigs[id.0 as usize];
         let mut found: FxHashMap<Reg, DType> = FxHashMap::default();

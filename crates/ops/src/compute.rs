@@ -200,7 +200,7 @@ impl<'a> Te<'a> {
     pub fn str(&self, name: &str) -> &'a str {
         self.attr(name).as_str().unwrap_or("")
     }
-    /// An axis attribute brought to `0..rank`.
+    /// An axis attribute, normalised to `0..rank`.
     ///
     /// # Errors
     /// There is no such axis.

@@ -204,7 +204,7 @@ pub struct Relayout<'a> {
     pub wanted: Option<&'a [Layout]>,
 }
 
-/// How a call is made on reordered operands.
+/// The form of a call on reordered operands.
 #[derive(Clone, Debug)]
 pub enum Relaid {
     /// With these attributes, on operands in these orders (an order with more axes than the operand

@@ -120,7 +120,7 @@ impl DLDataType {
 pub enum Storage {
     /// The tensor's own block.
     Own = 0,
-    /// The caller, who keeps it alive.
+    /// External memory, which its owner keeps alive.
     Borrowed = 1,
     /// The tensor `owner`, retained.
     View = 2,

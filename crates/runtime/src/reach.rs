@@ -435,13 +435,13 @@ unsafe fn words<'a>(data: *const i64, n: usize) -> &'a [i64] {
     unsafe { std::slice::from_raw_parts(data, n) }
 }
 
-/// Returns whether an array contains all that is accessed.
+/// Returns whether an array contains all accessed bytes.
 fn holds(array: &RxArray, t: &Touched) -> bool {
     let offset = t.data as i128 - array.data.addr() as i128;
     offset + t.from >= 0 && offset + t.to <= i128::from(array.bytes)
 }
 
-/// Fails unless all memory that a call of a kernel may access lies in one of some arrays.
+/// Fails unless each range that a call of a kernel may access is within one of the arrays.
 ///
 /// # Safety
 /// `ctx` is a context, `kernel` a C string, `args` has the `nargs` words of a call of the kernel

@@ -16,7 +16,7 @@ use crate::scalar::words;
 /// Multiplications below which a call does not pay.
 const FEW: i64 = 512;
 
-/// A factor of the products: elements of a buffer, perhaps brought to a wider type.
+/// A factor of the products: elements of a buffer, perhaps converted to a wider type.
 fn factor(e: &Ex) -> Option<(Buf, &[Ex])> {
     match e.kind() {
         ExKind::Load(buf, index) => Some((*buf, index)),

@@ -2,7 +2,7 @@
 //!
 //! A loop runs in one of four ways: in order, several iterations at a time in vectors
 //! ([`super::vector`]), on several threads ([`super::share`]), or unrolled. The marks of a schedule
-//! say which; without marks, loops with provably independent iterations run in vectors and on
+//! decide which; without marks, loops with provably independent iterations run in vectors and on
 //! threads where that pays. A mark that dependences between iterations forbid is ignored. Each
 //! element is computed by the same operations in the same order in all four ways.
 

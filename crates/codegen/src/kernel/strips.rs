@@ -34,7 +34,7 @@ pub(super) struct Input {
     pub buf: Buf,
     /// For each axis of the buffer, its step along every axis of the stage, and the offset.
     pub index: Vec<(Vec<Ex>, Ex)>,
-    /// Whether it is proven to lie in the buffer as a whole, even where single axes are not.
+    /// Whether it is proven to be in the buffer as a whole, even where single axes are not.
     pub sure: bool,
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Compiler<'a> {
     vars: FxHashMap<Var, Reg>,
     /// Registers of compiled nodes, with the context in which they are valid.
     memo: FxHashMap<usize, (Reg, u32)>,
-    /// Whether a node holds a load.
+    /// Whether a node contains a load.
     loads: FxHashMap<usize, bool>,
     /// The arms entered, innermost last: number and mask.
     context: Vec<(u32, Option<Reg>)>,

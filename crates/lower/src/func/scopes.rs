@@ -28,7 +28,7 @@ pub(super) struct Frame {
 
 /// A branching node whose branches are being emitted.
 pub(super) struct Branching {
-    /// Where the branches meet, unless they end the function.
+    /// The block in which the branches join, unless they end the function.
     pub join: Option<BlockId>,
     /// Block, scope and value of each branch.
     pub branches: Vec<(BlockId, relax_ir::ScopeId, ExprId)>,
@@ -205,7 +205,7 @@ impl FnLower<'_, '_> {
         self.start_branch(e, 0, tail);
     }
 
-    /// Binding `k` of a dataflow block has its value; goes on with the next, or with the body.
+    /// Binding `k` of a dataflow block has its value; continues with the next, or with the body.
     pub(super) fn dataflow_bound(&mut self, e: ExprId, k: usize, r: Reg, tail: bool) {
         let m = self.m();
         let Expr::Dataflow { block, body } = m.exprs[e] else {

@@ -147,7 +147,7 @@ pub(super) fn saturate(x: &Ex, dtype: DType) -> Ex {
     x.min(high as i64).max(low as i64).cast(dtype)
 }
 
-/// How halves are rounded.
+/// The rounding of halves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
     /// Toward plus infinity.

@@ -21,7 +21,7 @@ use std::ptr::null_mut;
 pub struct RxAllocator {
     /// Returns aligned memory or null.
     pub alloc: Option<unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void>,
-    /// Takes it back.
+    /// Frees it.
     pub free: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize)>,
     /// First argument of both.
     pub user: *mut c_void,

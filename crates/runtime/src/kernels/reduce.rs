@@ -14,7 +14,7 @@ const BLOCK: usize = 64;
 const GRAIN: usize = 32 << 10;
 
 c_enumeration! {
-    /// What is computed.
+    /// The result of a reduction.
     pub enum Op {
         /// The sum.
         Sum = "RX_SUM",

@@ -1,8 +1,8 @@
 //! Element-wise expressions over few elements.
 //!
-//! What [`strips`](super::strips) prepares for long arrays (axes joined, strips cut, work split)
-//! takes longer than computing a handful of vectors. Contiguous arrays and single numbers are read
-//! in place.
+//! The preparation by [`strips`](super::strips) for long arrays (axes joined, strips cut, work
+//! split) takes longer than computing a handful of vectors. Contiguous arrays and single numbers
+//! are read in place.
 
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::{RxStripOp, RxStrips, apply};

@@ -96,7 +96,7 @@ pub(super) unsafe fn run<T: Everywhere>(
     0
 }
 
-/// How an operand is read along a strip.
+/// The access pattern of an operand along a strip.
 #[derive(Clone, Copy, PartialEq)]
 enum Read {
     /// The same element in all lanes.

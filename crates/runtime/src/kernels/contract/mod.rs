@@ -249,7 +249,7 @@ unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool
 /// A contraction. Integer sums wrap in the result's type.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its array; the result overlaps no operand, and
+/// Every element that extents and steps name is in its array; the result overlaps no operand, and
 /// each of its elements is named once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_contract(ctx: *mut RxContext, contract: *const RxContract) -> i32 {

@@ -98,8 +98,8 @@ impl Default for RxGemmF32 {
     }
 }
 
-/// How the operands are read; decided for the whole product, so that the number of threads does not
-/// matter.
+/// The access to the operands; decided for the whole product, so that the number of threads does
+/// not matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Few rows, columns of B contiguous: sums of products along them.

@@ -49,7 +49,7 @@ impl Columns {
     /// The same from a later column on.
     ///
     /// # Safety
-    /// There are so many columns.
+    /// There are at least `column` columns.
     #[inline(always)]
     pub unsafe fn from(self, column: usize) -> Self {
         let column = self.lane + column;

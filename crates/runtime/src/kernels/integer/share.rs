@@ -158,7 +158,7 @@ unsafe fn block<P: Panels>(
 /// Computes a product of at least one word. Errors are statuses that the context has recorded.
 ///
 /// # Safety
-/// What [`Panels`] promises holds.
+/// The contract of [`Panels`] holds.
 pub(super) unsafe fn share_out<P: Panels>(context: &mut RxContext, product: P) -> Result<(), i32> {
     let Extents {
         rows: m,

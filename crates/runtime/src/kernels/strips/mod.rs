@@ -681,7 +681,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
 /// An element-wise expression, perhaps reduced.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its input, the result has the extents of its
+/// Every element that extents and steps name is in its input, the result has the extents of its
 /// axes and overlaps no input, and operations name operands that exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStrips) -> i32 {

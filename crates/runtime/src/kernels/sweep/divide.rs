@@ -3,7 +3,7 @@
 //! floats in vectors. Adding a number whose last bit has the value 1 puts a float's integer value
 //! in its low bits, since not all processors convert 64-bit integers in vectors.
 
-/// How a quotient is rounded to an integer.
+/// The rounding of a quotient to an integer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Round {
     Trunc,

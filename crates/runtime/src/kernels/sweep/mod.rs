@@ -488,7 +488,7 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 /// An expression over elements of any type, perhaps reduced.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its input, the result has the extents of its
+/// Every element that extents and steps name is in its input, the result has the extents of its
 /// axes and overlaps no input, and operations name operands that exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) -> i32 {
