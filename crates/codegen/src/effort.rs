@@ -1,7 +1,7 @@
 //! Selects how much compile time a function is worth.
 //!
 //! Cranelift's optimiser and its default register allocator take most of its time. That pays for
-//! loops, but not for straight-line code that runs once per call, fills descriptors and calls the
+//! loops, but not for loop-free code that runs once per call, fills descriptors and calls the
 //! runtime. With either allocator the time grows with the square of the function's size where very
 //! many values are live across very many blocks: thousands of parameters with a check for each, a
 //! match over thousands of constructors. No function written by hand is so large; beyond this size

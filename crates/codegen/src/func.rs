@@ -98,7 +98,7 @@ struct Emit<'a, 'f, 'm, 'p> {
     pads: Vec<(Block, Value, Block)>,
 }
 
-/// The number of kernel calls from which a function's reference counting is left to the runtime.
+/// The number of kernel calls above which a function's reference counting is left to the runtime.
 const MANY: usize = 16;
 
 /// Number of calls of kernels in a function.

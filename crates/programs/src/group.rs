@@ -188,8 +188,8 @@ fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usiz
         .sum()
 }
 
-/// The extents of types' dimensions in a program: variables, and expressions of them (`(h + 15) //
-/// 48`).
+/// The extents of types' dimensions in a program: variables, and expressions of them
+/// (`(h + 15) // 48`).
 type Extents = FxHashMap<Dim, Ex>;
 
 /// Records dimensions from the tensors of a type.

@@ -309,8 +309,8 @@ pub const fn first(touches: &[Touches]) -> Option<Touches> {
     }
 }
 
-/// Creates constants for functions: `module => name(_, _)`, with a `_` for each parameter; `=>
-/// touches` after a kernel is the [`Touches`](crate::reach::Touches) of its calls. `FUNCTIONS`
+/// Creates constants for functions: `module => name(_, _)`, with a `_` for each parameter;
+/// `=> touches` after a kernel is the [`Touches`](crate::reach::Touches) of its calls. `FUNCTIONS`
 /// lists all of them.
 #[macro_export]
 macro_rules! c_functions {

@@ -231,7 +231,7 @@ impl Kernel<'_, '_, '_> {
         let mut s = self.scalars();
         match identity.kind() {
             ExKind::Float(v) => s.float(dtype, *v),
-            // A truth value has one bit.
+            // The all-ones identity of a truth value is 1.
             ExKind::Int(v) if dtype.is_bool() => s.int(dtype, *v & 1),
             ExKind::Int(v) => s.int(dtype, *v),
             other => unreachable!("{other:?} as a neutral element"),

@@ -83,7 +83,7 @@ struct Group<'e> {
     index: Vec<usize>,
 }
 
-/// Groups axes so that the axes of each expression, which must be adjacent, are together.
+/// Groups adjacent axes such that each expression's axes, and those between them, are in one group.
 fn groups<'e>(c: &Chosen<'e>, axes: &[Var]) -> Vec<Group<'e>> {
     let of: Vec<Vec<usize>> = (c.conditions.iter().copied().chain(c.index))
         .map(|e| axes_of(e, axes))

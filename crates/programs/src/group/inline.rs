@@ -5,8 +5,8 @@ use relax_loops::{
     visit_expr,
 };
 
-/// Moves injective stages into their readers: those that only select elements unconditionally,
-/// those that compute if there is one reader that reads each element about once.
+/// Moves injective stages into their readers: those that only select elements, into all readers;
+/// those that compute, if there is one reader that reads each element about once.
 pub(super) fn inline(program: &mut Program) {
     let hinted: Vec<Buf> = program
         .hints
@@ -53,9 +53,9 @@ pub(super) fn inline(program: &mut Program) {
     }
 }
 
-/// Returns whether a stage selects elements (padding, spreading) for a reduction that no kernel
-/// with such selections supports: windows read each of its elements many times, and only strided
-/// loads are multiplied or compared in panels and strips.
+/// Returns whether a stage selects elements (padding, spreading) for a reduction whose kernel, if
+/// any, does not perform the selection itself: windows read each of its elements many times, and
+/// only strided loads are multiplied or compared in panels and strips.
 fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let extents = &program.bufs[c.out].shape;
     let known = (extents.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));

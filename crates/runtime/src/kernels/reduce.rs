@@ -14,7 +14,7 @@ const BLOCK: usize = 64;
 const GRAIN: usize = 32 << 10;
 
 c_enumeration! {
-    /// The result of a reduction.
+    /// The kind of reduction.
     pub enum Op {
         /// The sum.
         Sum = "RX_SUM",

@@ -22,8 +22,8 @@ pub(super) struct Product {
 // SAFETY: tables, panels and tiles are those of the product, whose maker promises the rest.
 unsafe impl Panels for (Product, Kernel) {
     const PIECE: usize = 256;
-    /// The maximum number of multiplications on one thread: with pairs in vectors, they take as
-    /// long as 2^16 element operations (`--example bench_threads`).
+    /// With pairs in vectors, these take at most as long as 2^16 element operations
+    /// (`--example bench_threads`).
     const SMALL: usize = 1 << 18;
 
     fn extents(&self) -> Extents {

@@ -17,7 +17,7 @@ unsafe fn mask(n: usize) -> __m256i {
     _mm256_loadu_si256(LANES.as_ptr().add(8 - n).cast())
 }
 
-/// An empty instruction that formally computes an address from itself and a register.
+/// Emits no instruction, but makes an address depend on a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 #[allow(clippy::pointers_in_nomem_asm_block)] // Nothing is read there.

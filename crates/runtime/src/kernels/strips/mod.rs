@@ -33,8 +33,9 @@ const OPERANDS: usize = 96;
 /// The size in bytes from which a result is written with non-temporal stores: little of it would
 /// still be cached when it is read.
 pub(crate) const STREAM: usize = 16 << 20;
-/// Operations on elements below which no thread is woken: `cargo run --release -p relax-runtime
-/// --example bench_threads` shows where sharing starts to pay.
+/// Operations on elements below which no thread is woken:
+/// `cargo run --release -p relax-runtime --example bench_threads` shows where sharing starts to
+/// pay.
 const SMALL: usize = 1 << 16;
 
 c_enumeration! {

@@ -443,8 +443,8 @@ pub(super) unsafe fn combine<const FOLD: bool>(
     }
 }
 
-/// Combines one line into the other, for element types with vectors: `a + b`, `a > b ? a : b`, `a <
-/// b ? a : b`.
+/// Combines one line into the other, for element types with vectors: `a + b`, `a > b ? a : b`,
+/// `a < b ? a : b`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
