@@ -64,7 +64,7 @@ pub(crate) struct Lowering<'m> {
     op_kernels: FxHashMap<String, Cached>,
     prims: FxHashMap<GlobalId, KernelId>,
     fused: FxHashMap<FuncId, Option<KernelId>>,
-    /// The kernels of fused groups in which nothing can fail, by what decides their programs.
+    /// The kernels of fused groups in which nothing can fail, by the keys of their programs.
     alike: FxHashMap<String, KernelId>,
     ahead: Ahead,
     queue: Vec<Job>,

@@ -28,7 +28,7 @@ pub(super) struct Group {
     pub one_by_one: Block,
     /// Scalars of the body that differ from lane to lane.
     pub lets: FxHashMap<Var, Vector>,
-    /// Values of expressions by address, one layer per block that dominates what follows.
+    /// Values of expressions by address, one layer per block that dominates the code emitted next.
     pub memo: Vec<FxHashMap<usize, Vector>>,
     /// The kernel's layers up to here hold values uniform across lanes.
     floor: usize,
