@@ -30,14 +30,14 @@ pub(crate) struct Given {
     pub function: Function,
 }
 
-/// Code that is to be compiled for some functions.
+/// Code to be compiled, shared by one or several functions.
 pub(crate) struct Job {
     /// The first of the functions.
     pub id: FuncId,
     pub function: Function,
 }
 
-/// A function of the module: whose code it gets.
+/// A function of the module and the job whose code implements it.
 pub(crate) struct Definition {
     pub id: FuncId,
     pub name: String,
@@ -96,7 +96,7 @@ impl Met {
     }
 }
 
-/// A function whose structure is being recorded.
+/// The state of recording a function's structure.
 struct Reading<'a> {
     f: &'a Function,
     values: Met,

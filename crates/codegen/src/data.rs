@@ -1,5 +1,5 @@
-//! The values that stand in an object: constants, constructors without fields, texts, closures, the
-//! table of weights.
+//! The data in an object: constants, constructors without fields, texts, closures, the table of
+//! weights.
 
 use std::mem::offset_of;
 
@@ -152,7 +152,7 @@ pub(crate) fn elements_symbol(id: DataIdOf) -> String {
     format!("relax.elements.of.{}", id.0)
 }
 
-/// Where a constant's elements are.
+/// The location of a constant's elements.
 enum Elements {
     /// In the module.
     Beside,
@@ -162,8 +162,7 @@ enum Elements {
     Later,
 }
 
-/// Returns how many bytes a tensor's elements take. They may not be there yet, and are not looked
-/// at.
+/// Returns a tensor's size in bytes. Its elements may not have been read yet and are not accessed.
 pub(crate) fn bytes_of(t: &Tensor) -> usize {
     Tensor::byte_len(t.dtype(), t.shape()).unwrap_or_default()
 }
@@ -172,7 +171,7 @@ pub(crate) fn bytes_of(t: &Tensor) -> usize {
 fn tensor(env: &mut Env<'_>, t: &Tensor, elements: Elements) -> DataId {
     let later = matches!(elements, Elements::Later);
     let elements = match elements {
-        // An empty section cannot be pointed into on every target: one byte stands for no element.
+        // An empty section cannot be addressed on every target: one byte represents no elements.
         Elements::Beside if bytes_of(t) == 0 => Some(env.data("elements", &[0], 64)),
         Elements::Beside => Some(env.data("elements", t.bytes(), 64)),
         Elements::At(name) => {

@@ -1,13 +1,14 @@
-//! Values of very large functions in memory between blocks, as LLVM's pass reg2mem has them.
+//! Spills values of very large functions to the stack between blocks, as LLVM's pass reg2mem does.
 //!
-//! Cranelift gives registers in time that grows with the blocks of a function times the values that
-//! live across each, in a single pass too: sums of thousands of parameters that are unpacked first,
-//! or tuples of thousands of fields, whose values all live across all checks. A function of that
-//! size spends its time in what it calls. Here a value that another block uses is stored where it
-//! is made and loaded where it is used, so that nothing lives across a block.
+//! The time of Cranelift's register allocation grows with the number of blocks times the values
+//! live across each, in its single-pass allocator too. Extreme cases are sums of thousands of
+//! parameters that are unpacked first, or tuples of thousands of fields, whose values all live
+//! across all checks. Such a function spends its run time in its callees. Here a value that another
+//! block uses is stored at its definition and loaded at its uses, so that nothing is live across
+//! blocks.
 //!
-//! Invariant: a function does what it did before. A value's definition comes before each of its
-//! uses, so each load finds what was stored.
+//! Invariant: the function's behaviour is unchanged. A value's definition comes before each of its
+//! uses, so each load reads what was stored.
 
 use cranelift_codegen::cursor::{Cursor, FuncCursor};
 use cranelift_codegen::ir::{
@@ -16,10 +17,11 @@ use cranelift_codegen::ir::{
 };
 use rustc_hash::FxHashMap;
 
-/// A value's place in the slot takes as much as the widest needs, and is aligned for it.
+/// Bytes per value in the stack slot: the size and alignment of the widest type.
 const STRIDE: u32 = 16;
 
-/// Keeps in memory what is used in another block than the one that makes it.
+/// Stores the values that are used outside the block that defines them, and loads them at their
+/// uses.
 pub(crate) fn demote(f: &mut Function) {
     f.dfg.resolve_all_aliases();
     let mut places: FxHashMap<Value, u32> = FxHashMap::default();
@@ -43,7 +45,7 @@ pub(crate) fn demote(f: &mut Function) {
     let align = STRIDE.trailing_zeros() as u8;
     let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, align);
     let slot = f.create_sized_stack_slot(slot);
-    // Uses first: what is stored below is used where it is made.
+    // Uses first: the stores added below are uses in the defining block.
     let blocks: Vec<Block> = f.layout.blocks().collect();
     for block in blocks {
         load_uses(f, block, &places, slot);
@@ -53,8 +55,8 @@ pub(crate) fn demote(f: &mut Function) {
     }
 }
 
-/// Returns whether a value is made in another block than one that uses it. Constants are made anew
-/// at each use anyway.
+/// Returns whether a value is defined in another block than the user's. Constants are
+/// rematerialised at each use anyway.
 fn lives_across(f: &Function, v: Value, user: Block) -> bool {
     match f.dfg.value_def(v) {
         ValueDef::Result(inst, _) => {
@@ -72,7 +74,7 @@ fn lives_across(f: &Function, v: Value, user: Block) -> bool {
     }
 }
 
-/// Loads what a block uses of others, before its first use there.
+/// Loads the values of other blocks that a block uses, before their first use there.
 fn load_uses(f: &mut Function, block: Block, places: &FxHashMap<Value, u32>, slot: StackSlot) {
     let mut loaded: FxHashMap<Value, Value> = FxHashMap::default();
     let mut next = f.layout.first_inst(block);
@@ -97,7 +99,7 @@ fn load_uses(f: &mut Function, block: Block, places: &FxHashMap<Value, u32>, slo
     }
 }
 
-/// Stores a value behind its definition.
+/// Stores a value after its definition.
 fn store(f: &mut Function, v: Value, place: u32, slot: StackSlot) {
     let mut at = match f.dfg.value_def(v) {
         ValueDef::Result(inst, _) => FuncCursor::new(f).after_inst(inst),
@@ -157,7 +159,7 @@ mod tests {
                 assert!(!used.any(|v| lives_across(&f, v, block)), "{f}");
             }
         }
-        // The second parameter and the sum; the others are used where they come in.
+        // The second parameter and the sum; the others are used in the block that defines them.
         assert_eq!(f.to_string().matches("store").count(), 2, "{f}");
     }
 }

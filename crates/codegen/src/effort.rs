@@ -1,42 +1,42 @@
-//! How much effort a function is worth.
+//! Selects how much compile time a function is worth.
 //!
-//! Cranelift's optimiser and its usual allocation of registers take most of its time. Code with
-//! loops pays that back; code that runs through once per call, fills descriptors, and calls the
-//! runtime does not. And every allocation takes time that grows with the square of a function in
-//! which very many values live across very many blocks: a parameter list of thousands with a check
-//! for each, a match over thousands of constructors. No function that a person wrote is so large;
-//! beyond a size nothing stays in registers from block to block.
+//! Cranelift's optimiser and its default register allocator take most of its time. That pays for
+//! loops, but not for loop-free code that runs once per call, fills descriptors and calls the
+//! runtime. With either allocator the time grows with the square of the function's size where very
+//! many values are live across very many blocks: thousands of parameters with a check for each, a
+//! match over thousands of constructors. No function written by hand is so large; beyond this size
+//! no value stays in a register across blocks.
 
 use cranelift_codegen::ir::{Block, Function, Opcode};
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 
-/// Values times blocks, from which on a function is large.
+/// Values times blocks from which a function counts as large.
 const LARGE: usize = 1 << 24;
 
-/// Instructions up to which a function of the program gets all effort: it takes little, and may be
-/// called very often.
+/// Instructions up to which a function of the program gets full effort: compiling it is cheap, and
+/// it may be called very often.
 const SMALL: usize = 200;
 
-/// The same of a kernel. One without loops fills the structure of a kernel of the runtime, which
-/// takes longer.
+/// The same for a kernel. One without loops only fills the descriptor of a runtime kernel, whose
+/// call takes longer.
 const SMALL_KERNEL: usize = 60;
 
-/// How Cranelift is told to give registers in one pass.
+/// The setting of Cranelift that selects the single-pass register allocator.
 const ONE_PASS: (&str, &str) = ("regalloc_algorithm", "single_pass");
 
-/// What is done with a function.
+/// The way a function is compiled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effort {
-    /// All that the module's target asks for.
+    /// With all that the module's target enables.
     Full,
-    /// No optimiser, registers in one pass.
+    /// Without the optimiser, with the single-pass register allocator.
     Little,
-    /// As little, with values in memory between blocks.
+    /// Like `Little`, with values in memory between blocks.
     Least,
 }
 
-/// Returns what a function is worth.
+/// Returns the effort for a function.
 pub(crate) fn of(f: &Function) -> Effort {
     let small = match f.signature.call_conv {
         CallConv::Tail => SMALL,
@@ -51,9 +51,9 @@ pub(crate) fn of(f: &Function) -> Effort {
     }
 }
 
-/// Returns whether every block runs once at most: no way leads from one to itself. How blocks are
-/// laid out does not matter, as the ends that failures share stand beside the first of them. A call
-/// in the place of the function's end may be one of itself, which is a loop, too.
+/// Returns whether every block runs at most once, that is, the control-flow graph is acyclic. The
+/// layout order is irrelevant, since shared failure blocks follow the first block that uses them. A
+/// tail call may be recursive, and counts as a loop.
 pub(crate) fn runs_through(f: &Function) -> bool {
     const OPEN: u8 = 1;
     const DONE: u8 = 2;
@@ -90,7 +90,7 @@ pub(crate) fn runs_through(f: &Function) -> bool {
     true
 }
 
-/// The same target with the settings of an effort; `None` where Cranelift cannot be told so.
+/// The same target with the settings for an effort; `None` where Cranelift does not accept them.
 pub(crate) fn target(isa: &dyn TargetIsa, effort: Effort) -> Option<OwnedTargetIsa> {
     let other: &[(&str, &str)] = match effort {
         Effort::Full => &[],

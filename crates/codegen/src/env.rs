@@ -1,11 +1,11 @@
-//! What generated code reaches outside itself: runtime and C library functions, constant data.
+//! External references of generated code: runtime and C library functions, constant data.
 
 use cranelift_codegen::ir::{AbiParam, FuncRef, Function, GlobalValue, Signature, Type, types};
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use relax_runtime::abi::{self, Word};
 use rustc_hash::FxHashMap;
 
-/// The type of what is passed and stored.
+/// The Cranelift type of a word that is passed or stored.
 pub(crate) fn clif_type(word: Word) -> Type {
     match word {
         Word::Pointer | Word::Int64 => types::I64,
@@ -24,9 +24,9 @@ fn lettered(c: char) -> Option<Type> {
     })
 }
 
-/// The module under construction and what was declared in it so far.
+/// The module under construction and its declarations so far.
 pub(crate) struct Env<'m> {
-    /// The object or the memory that code goes to.
+    /// The object or memory that the code is emitted to.
     pub module: &'m mut dyn Module,
     imports: FxHashMap<&'static str, FuncId>,
     strings: FxHashMap<String, DataId>,
@@ -35,11 +35,11 @@ pub(crate) struct Env<'m> {
     data_count: usize,
     /// Number of constant tensors so far.
     pub tensor_count: usize,
-    /// Functions that were made on the way and are to be compiled: the bodies of shared loops.
+    /// Outlined functions still to be compiled: the bodies of shared loops.
     pub parts: Vec<(FuncId, Function)>,
-    /// Number of these so far.
+    /// Number of outlined functions so far.
     pub part_count: usize,
-    /// Whether what is proven is checked all the same.
+    /// Whether to emit checks even for what is proven.
     pub checks: bool,
 }
 
@@ -111,7 +111,7 @@ impl<'m> Env<'m> {
         id
     }
 
-    /// The bytes of numbers that nobody writes to, for use in `func`; the same bytes once.
+    /// Read-only numbers as bytes, for use in `func`; equal bytes are stored once.
     pub fn numbers(&mut self, bytes: Vec<u8>, func: &mut Function) -> GlobalValue {
         let id = match self.numbers.get(&bytes) {
             Some(&id) => id,

@@ -1,20 +1,20 @@
-//! Why code cannot be made for a target, brought into memory, or called.
+//! Errors of generating code for a target, loading it, or calling it.
 
 use std::fmt;
 
-/// Why code cannot be made for a target, brought into memory, or called. What of a program has no
-/// native code is a [`Diagnostic`](relax_base::Diagnostic) instead, for it has a place.
+/// An error of generating code for a target, loading it, or calling it. A construct without native
+/// code is a [`Diagnostic`](relax_base::Diagnostic) instead, since it has a source location.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// There is no such target, processor or feature; what there is.
+    /// An unknown target, processor or feature; the text lists the known ones.
     Target(String),
-    /// There is no memory for a context of the runtime, or it refuses what it is told: the number
-    /// of threads, a stack, a function of the host.
+    /// The runtime's context cannot be allocated, or rejects a setting: the number of threads, the
+    /// stack size, a host function.
     Context(String),
     /// There is no entry of this name.
     NoEntry(String),
-    /// The arguments do not fit, or the program failed while it ran: the runtime's message.
+    /// The arguments do not match, or the program failed at run time: the runtime's message.
     Call(String),
     /// A library or an image of code does not fit this process, or is damaged.
     Load(String),
@@ -33,6 +33,6 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Why a program has no code: it asks for something that the back end does not do.
+/// The construct for which the back end cannot generate code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unsupported(pub String);

@@ -27,7 +27,8 @@ mod inst;
 mod objects;
 mod values;
 
-/// What code of a function refers to: other functions, kernels, objects in read-only data.
+/// The entities that a function's code refers to: other functions, kernels, objects in read-only
+/// data.
 pub(crate) struct Program<'a> {
     pub lowered: &'a lir::Lowered,
     /// The code of each function, and its C entry for closures.
@@ -84,20 +85,20 @@ struct Emit<'a, 'f, 'm, 'p> {
     closure: Option<Value>,
     regs: SideTable<Reg, Option<Value>>,
     blocks: FxHashMap<lir::BlockId, Block>,
-    /// Where the extents of values are, as far as the block that is emitted has found them.
+    /// The addresses of values' extents, as far as the current block has loaded them.
     shapes: FxHashMap<Value, Value>,
-    /// Whether counting references is left to the runtime: a function that does little but call
-    /// many kernels spends its time there, and is large enough without.
+    /// Whether reference counting is left to the runtime: a function that mainly calls many kernels
+    /// spends its time there, and its code is large enough without it.
     brief: bool,
     /// Returns null.
     fail: Block,
-    /// What has to be released after an error.
+    /// The references to be released after an error.
     owned: Owned,
-    /// Blocks that release a value and go on at another.
+    /// Blocks that release a value and continue at another.
     pads: Vec<(Block, Value, Block)>,
 }
 
-/// Calls of kernels that are many for a function.
+/// The number of kernel calls above which a function's reference counting is left to the runtime.
 const MANY: usize = 16;
 
 /// Number of calls of kernels in a function.
@@ -163,7 +164,7 @@ pub(crate) fn emit(
     for id in f.blocks.ids() {
         e.b.switch_to_block(e.blocks[&id]);
         e.shapes.clear();
-        // A block that nothing goes to owns nothing.
+        // A block without predecessors owns nothing.
         e.owned.restart(starts.get(&id).map_or(&[][..], |s| &s[..]));
         for inst in &f.blocks[id].insts {
             e.inst(inst)?;
@@ -173,7 +174,7 @@ pub(crate) fn emit(
     }
     e.emit_cleanups();
     e.b.switch_to_block(e.fail);
-    // What failed without a place of its own (an allocation) failed in this function.
+    // A failure without a source location of its own (an allocation) is reported for this function.
     let place = e.place();
     let (place, also) = (e.text(&place), e.int32(0));
     e.call(abi::rx_fail_at, &[e.ctx, place, also]);

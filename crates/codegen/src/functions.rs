@@ -1,8 +1,8 @@
-//! Functions that wait to be compiled: many at a time, side by side.
+//! The queue of functions to be compiled, in batches and in parallel.
 //!
-//! Cranelift takes most of the time between a text and its first answer, and each function is
-//! compiled for itself. What comes out goes to the module in the order in which the functions were
-//! given, so that the same program gives the same bytes, however many threads worked.
+//! Cranelift takes most of the time from text to first result, and compiles each function
+//! independently. Results are added to the module in the order in which the functions were given,
+//! so that the same program gives the same bytes for any number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,18 +18,18 @@ use crate::alike::{self, Definition, Given, Job};
 use crate::demote::demote;
 use crate::effort::{self, Effort};
 
-/// Instructions that one more thread is worth starting for: it costs some 50 µs, they 10 ms.
+/// Instructions for which one more thread pays: starting it costs some 50 µs, compiling them 10 ms.
 const SHARE: usize = 2_000;
 
-/// Instructions that wait at most, before they take too much memory.
+/// The maximum number of queued instructions, to limit memory.
 const FULL: usize = 200_000;
 
-/// Code that waits.
+/// Queued code.
 struct Waiting {
     id: FuncId,
     instructions: usize,
     effort: Effort,
-    /// The function, until somebody compiles it.
+    /// The function, until a thread compiles it.
     work: Mutex<Work>,
 }
 
@@ -38,7 +38,7 @@ enum Work {
     Done(Result<Made, String>),
 }
 
-/// What was made of a function.
+/// The result of compiling a function.
 struct Made {
     bytes: Vec<u8>,
     alignment: u64,
@@ -46,30 +46,30 @@ struct Made {
     listing: Option<String>,
 }
 
-/// A function that is in the module now.
+/// A function that has been added to the module.
 pub(crate) struct Defined {
     pub name: String,
     pub bytes: usize,
-    /// Its instructions as text, where they were wanted.
+    /// Its instructions as text, if requested.
     pub listing: Option<String>,
 }
 
-/// Code that is compiled side by side by whoever has time.
+/// Functions compiled in parallel by whichever threads are free.
 struct Batch {
     waiting: Vec<Waiting>,
-    /// The largest first: what is begun last is done last.
+    /// Largest first, so that the last to start finishes soon.
     order: Vec<usize>,
     next: AtomicUsize,
     targets: Targets,
-    /// Whether the instructions are wanted as text.
+    /// Whether to return the instructions as text.
     listings: bool,
 }
 
-/// Cranelift's settings by the effort that they stand for.
+/// Cranelift's settings for each effort.
 type Targets = Vec<(Effort, OwnedTargetIsa)>;
 
 impl Batch {
-    /// Compiles until nothing waits that nobody has begun.
+    /// Compiles until every queued function has been started.
     fn work(&self) {
         let mut context = Context::new();
         while let Some(&k) = self.order.get(self.next.fetch_add(1, Ordering::Relaxed)) {
@@ -95,26 +95,26 @@ impl Batch {
     }
 }
 
-/// What was given before the rest, and may be compiled by now.
+/// A batch compiled ahead of the rest, possibly in the background.
 struct Front {
     batch: Arc<Batch>,
     definitions: Vec<Definition>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// The functions that wait.
+/// The functions to be compiled.
 #[derive(Default)]
 pub(crate) struct Queue {
     waiting: Vec<Given>,
     instructions: usize,
-    /// Whether the instructions are wanted as text.
+    /// Whether to return the instructions as text.
     listings: bool,
-    /// As far as they were asked for.
+    /// The targets created so far.
     targets: Targets,
     front: Option<Front>,
 }
 
-/// Returns how many threads this one is worth to be helped by.
+/// Returns how many helper threads a number of instructions is worth.
 fn helpers(instructions: usize) -> usize {
     match instructions / SHARE {
         0 => 0,
@@ -123,7 +123,7 @@ fn helpers(instructions: usize) -> usize {
 }
 
 impl Queue {
-    /// An empty queue. `listings`: the instructions are wanted as text.
+    /// An empty queue. `listings`: return the instructions as text.
     pub fn new(listings: bool) -> Queue {
         Queue {
             listings,
@@ -131,14 +131,14 @@ impl Queue {
         }
     }
 
-    /// Takes a function. Returns whether so much waits that it should be compiled now.
+    /// Queues a function. Returns whether the queue is full enough to be compiled now.
     pub fn push(&mut self, id: FuncId, name: String, function: Function) -> bool {
         self.instructions += function.dfg.num_insts();
         self.waiting.push(Given { id, name, function });
         self.instructions > FULL
     }
 
-    /// Returns what waits, to be compiled, and what becomes of it.
+    /// Takes the queued functions out: the code to compile, and the definitions that it implements.
     fn batch(&mut self, module: &mut dyn Module) -> (Batch, Vec<Definition>) {
         self.instructions = 0;
         let (jobs, definitions) = alike::share(module, std::mem::take(&mut self.waiting));
@@ -169,13 +169,13 @@ impl Queue {
         (batch, definitions)
     }
 
-    /// What waits may be compiled from now on, while other functions are made. It goes to the
-    /// module behind these.
+    /// Starts compiling the queued functions in the background, while other functions are
+    /// generated. They are added to the module after those.
     pub fn begin(&mut self, module: &mut dyn Module) {
         let (batch, definitions) = self.batch(module);
         let batch = Arc::new(batch);
         let own = Arc::clone(&batch);
-        // Where no thread can be had, it is compiled with the others.
+        // Where no thread can be started, it is compiled with the others.
         let thread = (helpers(batch.instructions()) > 0)
             .then(|| std::thread::Builder::new().spawn(move || own.work()).ok());
         self.front = Some(Front {
@@ -185,10 +185,10 @@ impl Queue {
         });
     }
 
-    /// Compiles what waits and defines it in the module, in order.
+    /// Compiles the queued functions and defines them in the module, in order.
     ///
     /// # Errors
-    /// The name of a function that Cranelift or the module refuses, and why.
+    /// The name of a function that Cranelift or the module rejects, and the reason.
     pub fn flush(&mut self, module: &mut dyn Module) -> Result<Vec<Defined>, (String, String)> {
         let (batch, definitions) = self.batch(module);
         let front = self.front.take();
@@ -211,7 +211,7 @@ impl Queue {
     }
 }
 
-/// Brings what was compiled into the module.
+/// Adds compiled functions to the module.
 fn define(
     module: &mut dyn Module,
     batch: &Batch,
@@ -245,7 +245,7 @@ fn define(
     Ok(())
 }
 
-/// Returns what the linker fills in, for a function that got the code of another one.
+/// Returns a relocation for a function that shares the code of another one.
 fn renamed(reloc: &ModuleReloc, first: FuncId, d: &Definition) -> ModuleReloc {
     let mut reloc = reloc.clone();
     reloc.name = match reloc.name {

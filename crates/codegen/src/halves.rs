@@ -1,5 +1,5 @@
-//! Floats of 16 bits in registers: to `f32` and back by operations on integers and floats, without
-//! a call.
+//! 16-bit floats in registers: to `f32` and back by operations on integers and floats, without a
+//! call.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
@@ -8,7 +8,7 @@ use relax_tensor::DType;
 use crate::scalar::{Scalars, is_bf16, is_f16};
 
 impl Scalars<'_, '_, '_> {
-    /// The bits of a value of two bytes, the others 0.
+    /// The bits of a two-byte value, zero-extended.
     pub(crate) fn short_bits(&mut self, dtype: DType, v: Value) -> Value {
         match dtype {
             d if is_f16(d) => self.f16_bits(v),
@@ -17,7 +17,7 @@ impl Scalars<'_, '_, '_> {
         }
     }
 
-    /// The value of two bytes that has these bits.
+    /// The two-byte value with these bits.
     pub(crate) fn of_short_bits(&mut self, dtype: DType, bits: Value) -> Value {
         match dtype {
             d if is_f16(d) => self.of_f16_bits(bits),
@@ -45,15 +45,15 @@ impl Scalars<'_, '_, '_> {
 
     /// The nearest `float16` to an `f32`, ties to even, as i32; NaN stays NaN.
     ///
-    /// A float whose exponent is so far above the number's that a sum with it has no more bits than
-    /// `float16` keeps rounds it; small numbers all meet the same one, so that they lose what
-    /// subnormal ones do not have.
+    /// Rounds by adding a power of two: its exponent is a fixed distance above the number's, so
+    /// that the sum keeps as many bits as `float16` does. All small numbers get the same one, which
+    /// drops the bits that subnormals lack.
     fn f16_bits(&mut self, v: Value) -> Value {
         let flags = MemFlagsData::new();
         let bits = self.b.ins().bitcast(types::I32, flags, v);
         let sign = self.b.ins().ushr_imm_s(bits, 16);
         let sign = self.b.ins().band_imm_s(sign, 0x8000);
-        // What is too large becomes infinite; other numbers come out as they were.
+        // Too large magnitudes become infinite; other numbers are left as they were.
         let size = self.b.ins().fabs(v);
         let up = self.b.ins().f32const(f32::from_bits((127 + 112) << 23));
         let down = self.b.ins().f32const(f32::from_bits((127 - 110) << 23));
@@ -80,20 +80,20 @@ impl Scalars<'_, '_, '_> {
         self.b.ins().bor(sign, number)
     }
 
-    /// The `f32` of a `float16` whose bits are an i32, the others 0.
+    /// The `f32` of a `float16` whose bits are zero-extended to i32.
     fn of_f16_bits(&mut self, bits: Value) -> Value {
         let flags = MemFlagsData::new();
         let sign = self.b.ins().band_imm_s(bits, 0x8000);
         let sign = self.b.ins().ishl_imm_s(sign, 16);
         let size = self.b.ins().band_imm_s(bits, 0x7fff);
-        // Its exponent is 112 less than an `f32` has; what is infinite or NaN has the largest of
-        // both.
+        // The exponent's bias is 112 less than that of `f32`; infinities and NaN have the largest
+        // exponent in both.
         let moved = self.b.ins().ishl_imm_s(size, 13);
         let wide = self.b.ins().iadd_imm_s(moved, 0xe0 << 23);
         let wide = self.b.ins().bitcast(types::F32, flags, wide);
         let scale = self.b.ins().f32const(f32::from_bits((127 - 112) << 23));
         let normal = self.b.ins().fmul(wide, scale);
-        // Subnormal numbers are so many steps of 2^-24.
+        // Subnormal numbers are integer multiples of 2^-24.
         let steps = self.b.ins().fcvt_from_sint(types::F32, size);
         let step = self.b.ins().f32const(f32::from_bits((127 - 24) << 23));
         let small = self.b.ins().fmul(steps, step);

@@ -30,10 +30,10 @@ mod views;
 pub use packed::{Packed, Place};
 pub use views::{Given, View};
 
-/// A context, shared with those who borrow from its heap.
+/// A context, shared with the tensors that borrow from its heap.
 struct Context {
     ctx: *mut RxContext,
-    /// Values without references from the host. Whoever uses the context next releases them:
+    /// Values without references from the host. The next user of the context releases them:
     /// reference counts are not atomic.
     over: Mutex<Vec<Object>>,
 }
@@ -101,7 +101,7 @@ impl Drop for Lent {
     }
 }
 
-/// Results of fewer bytes are copied: that is cheaper than lending them.
+/// Results of fewer bytes are copied, which is cheaper than lending them.
 const LENT: usize = 1 << 12;
 
 /// A context of the runtime.
@@ -116,10 +116,11 @@ pub struct Host {
 unsafe impl Send for Host {}
 
 impl Host {
-    /// Creates a context that runs parallel loops on so many threads, 0 for one per processor.
+    /// Creates a context that runs parallel loops on the given number of threads, 0 for one per
+    /// processor.
     ///
     /// # Errors
-    /// [`Error::Context`]: there is no memory, or there cannot be so many threads.
+    /// [`Error::Context`]: memory cannot be allocated, or the number of threads is not supported.
     pub fn new(threads: usize) -> Result<Host, Error> {
         let ctx = rx_context_create();
         if ctx.is_null() {
@@ -407,7 +408,7 @@ impl Drop for Owned<'_> {
     }
 }
 
-/// An element type as the runtime has it.
+/// The runtime's code of an element type.
 pub(crate) fn dl(dtype: DType) -> DLDataType {
     match dtype.code {
         TypeCode::UInt if dtype.bits == 1 => DLDataType {
@@ -449,7 +450,7 @@ struct Seen<'o> {
 
 impl<'o> Seen<'o> {
     /// # Safety
-    /// `object` is a tensor that lives, and that nobody writes, as long as it is looked at.
+    /// `object` is a live tensor that is not written as long as the result is used.
     unsafe fn of(object: *const RxObject) -> Seen<'o> {
         // SAFETY: the caller's promise; a tensor has so many extents and bytes.
         unsafe {
@@ -472,10 +473,10 @@ impl<'o> Seen<'o> {
         }
     }
 
-    /// Returns the tensor itself, which the context keeps as long as there is a reference to it.
+    /// Returns the tensor itself; the context keeps it as long as it is referenced.
     ///
     /// # Safety
-    /// `object` is the tensor that this was looked at in, a live one of the context.
+    /// `object` is the live tensor of the context that this was created from.
     unsafe fn lent(self, context: &Arc<Context>, object: *mut RxObject) -> Option<Tensor> {
         // SAFETY: the caller's promise; `Lent` gives it back.
         unsafe { rx_retain(object) };
@@ -494,8 +495,8 @@ fn copy(object: *mut RxObject) -> Value {
     outside(object, &|_, _| None)
 }
 
-/// Converts a value to one outside of its context. `lend` may provide a part without fields, whose
-/// kind it is given; the others are copied.
+/// Converts a value to one outside of its context. `lend` may provide a part without fields, given
+/// its kind; other parts are copied.
 fn outside(object: *mut RxObject, lend: &dyn Fn(*mut RxObject, i32) -> Option<Value>) -> Value {
     Value::unfold(object, |object| {
         // SAFETY: `object` is a live value, a part of one that the caller owns.

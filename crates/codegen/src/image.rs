@@ -1,8 +1,8 @@
-//! Compiled kernels as bytes that are mapped and run again, without a linker.
+//! Compiled kernels as bytes that can be mapped and run again, without a linker.
 //!
-//! An image is position-independent but for a list of places where addresses go: those of the image
-//! itself, and those of the runtime's and the C library's functions, by name. Loading one is a
-//! copy, that list, and a change of protection.
+//! An image is position-independent except for its fixups: addresses within the image, and of the
+//! runtime's and the C library's functions, by name. Loading one copies it, applies the fixups, and
+//! changes the protection.
 
 use cranelift_codegen::binemit::Reloc;
 use cranelift_codegen::control::ControlPlane;
@@ -25,21 +25,21 @@ use crate::module::compile_kernels;
 use crate::outside::outside;
 use crate::target::Target;
 
-/// Where an address goes: 8 bytes at an offset of the image.
+/// A relocation: an 8-byte address at an offset of the image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fixup {
     /// The offset in the image.
     pub at: u32,
-    /// What it is the address of: a place in the image, or one of the imports by its number.
+    /// The target of the address: an offset in the image, or an import by its number.
     pub of: Target8,
-    /// What is added.
+    /// The number added to the address.
     pub addend: i64,
 }
 
-/// What an address is of.
+/// The target of a relocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target8 {
-    /// A place in the image.
+    /// An offset in the image.
     Here(u32),
     /// An import, by its number.
     Import(u32),
@@ -48,16 +48,16 @@ pub enum Target8 {
 /// Kernels of a program, compiled for this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Image {
-    /// What each kernel takes and gives.
+    /// The inputs and outputs of each kernel.
     pub signatures: Vec<Signature>,
     /// Code and read-only data.
     pub bytes: Vec<u8>,
-    /// Where addresses go.
+    /// The relocations.
     pub fixups: Vec<Fixup>,
-    /// Names of functions of the runtime and the C library.
+    /// Names of the imported functions of the runtime and the C library.
     pub imports: Vec<String>,
-    /// The forms of kernels: the kernel's number, the set of its packed inputs, the offset of its
-    /// code.
+    /// The variants of kernels: the kernel's number, the set of its packed inputs, the offset of
+    /// its code.
     pub variants: Vec<(u32, u64, u32)>,
     /// Constants that were packed: the kernel's number, the input, the constant's number in its
     /// program, the packed form.
@@ -67,8 +67,8 @@ pub struct Image {
 /// Code in memory.
 pub(crate) struct Loaded(#[allow(dead_code, reason = "it keeps the code")] Mmap);
 
-/// Returns what code of an image needs of a machine and of this program: another one has another
-/// text.
+/// Returns what an image's code requires of the machine and of this program, as text: images made
+/// under another text do not run here.
 pub fn needs() -> String {
     let isa = Target::this_machine().isa(false);
     let flags = isa.map(|isa| {
@@ -82,11 +82,11 @@ pub fn needs() -> String {
 }
 
 impl Image {
-    /// Compiles the kernels of a program, which calls them at these sites. `numbers` are those of
-    /// the sites' constants in the program.
+    /// Compiles the kernels of a program for the given call sites. `numbers` are those of the
+    /// sites' constants in the program.
     ///
     /// # Errors
-    /// A kernel asks for something that native code does not do.
+    /// A kernel requires something that native code does not support.
     pub fn compile(
         kernels: &[KernelDef],
         sites: &[Site],
@@ -111,14 +111,14 @@ impl Image {
         Ok(out)
     }
 
-    /// Brings the kernels into memory. `constants` are the program's, by number.
+    /// Loads the kernels into memory. `constants` are the program's, by number.
     ///
     /// # Safety
-    /// The image was made by [`Image::compile`], by a program and for a machine whose
-    /// [`needs`] are those of this one, and nobody has changed it.
+    /// The image was made by [`Image::compile`], by a program and for a machine whose [`needs`]
+    /// equal those of this one, and has not been modified since.
     ///
     /// # Errors
-    /// [`Error::Load`]: its parts do not fit together, or the system gives no memory.
+    /// [`Error::Load`]: its parts are inconsistent, or the system provides no memory.
     pub unsafe fn load(&self, constants: &dyn Fn(u32) -> Option<Tensor>) -> Result<Kernels, Error> {
         let kernels = self.signatures.clone();
         let known: FxHashMap<&str, *const u8> = outside().collect();
@@ -174,18 +174,18 @@ impl Image {
     }
 }
 
-/// A module whose functions and data are put together in one piece of memory.
+/// A module that collects functions and data in one piece of memory.
 struct Collected {
     isa: OwnedTargetIsa,
     declarations: ModuleDeclarations,
     names: Box<dyn Fn(ir::LibCall) -> String + Send + Sync>,
     bytes: Vec<u8>,
     relocs: Vec<(u32, ModuleReloc)>,
-    /// Where functions (0) and data (1) lie.
+    /// The offsets of functions (0) and data (1).
     at: FxHashMap<(u32, u32), u32>,
 }
 
-/// Functions begin at multiples of this.
+/// The alignment of functions.
 const ALIGN: usize = 64;
 
 impl Collected {
@@ -210,7 +210,7 @@ impl Collected {
         self.relocs.extend(relocs.into_iter().map(place));
     }
 
-    /// The whole, with distances within it settled.
+    /// The image, with references within it resolved.
     fn image(&self) -> Result<Image, String> {
         if u32::try_from(self.bytes.len()).is_err() {
             return Err("the code is too large".to_owned());
@@ -269,7 +269,7 @@ impl Collected {
         Ok(out)
     }
 
-    /// The name of something that is elsewhere.
+    /// The name of an external symbol.
     fn name(&self, namespace: u32, index: u32) -> String {
         match namespace {
             0 => {

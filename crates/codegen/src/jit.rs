@@ -1,4 +1,4 @@
-//! The same code in memory.
+//! The same code, in memory.
 
 use cranelift_jit::{JITBuilder, JITModule};
 use relax_base::{Diagnostic, Symbol};
@@ -24,10 +24,10 @@ pub type Entry = unsafe extern "C" fn(
 pub struct Jit {
     module: Option<JITModule>,
     entries: Vec<(Symbol, Entry)>,
-    /// What each kernel computes and the shapes of its results, in the order of their numbers in
-    /// profiles.
+    /// The description of each kernel and the shapes of its results, in the order of their numbers
+    /// in profiles.
     kernels: Vec<String>,
-    /// Constants that the code points into.
+    /// Constants that the code refers to.
     _held: Vec<Tensor>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn trouble(text: &str) -> Box<Diagnostic> {
     ))
 }
 
-/// A module in memory for this machine, with all that code reaches outside.
+/// An in-memory module for this machine, with all external symbols.
 pub(crate) fn in_memory() -> Result<JITBuilder, Box<Diagnostic>> {
     let isa = Target::this_machine()
         .isa(false)
@@ -60,14 +60,14 @@ impl Jit {
     /// Compiles a lowered program for this machine.
     ///
     /// # Errors
-    /// A kernel asks for something that native code does not do.
+    /// A kernel requires something that native code does not support.
     pub fn new(lowered: &Lowered) -> Result<Jit, Box<Diagnostic>> {
         Jit::with(lowered, false, &|_| ())
     }
 
-    /// As [`Jit::new`]; with `profile` the code measures its kernels, see [`crate::Host::profile`].
-    /// `packed` is told of constants of which the code has a form of its own: where they are
-    /// mapped, their pages can be given back.
+    /// Like [`Jit::new`]; with `profile` the code measures its kernels, see
+    /// [`crate::Host::profile`]. `packed` is called with constants that the code holds in a form of
+    /// its own: where they are mapped, their pages can be released.
     ///
     /// # Errors
     /// As for [`Jit::new`].
@@ -77,7 +77,8 @@ impl Jit {
         packed: &(dyn Fn(&Tensor) + Sync),
     ) -> Result<Jit, Box<Diagnostic>> {
         let mut builder = in_memory()?;
-        // Large constants stay where they are: in the file they were mapped from, or as packed.
+        // Large constants are not copied: they stay in the file they were mapped from, or in their
+        // packed form.
         let (mut weights, packing) = plan(lowered);
         let mut held = Vec::new();
         weights.outside = weights.large();
@@ -94,7 +95,7 @@ impl Jit {
         // Weights are packed while their kernels are compiled.
         let ids = std::thread::scope(|scope| {
             if packing.large() {
-                // Where no thread can be had, this one does it.
+                // Where no thread can be started, this one does it.
                 let _ = std::thread::Builder::new().spawn_scoped(scope, || packing.work(packed));
             }
             let compiled = compile(&weights, &mut module, extras);
@@ -145,7 +146,7 @@ impl Drop for Jit {
     }
 }
 
-/// The shapes of a kernel's results, ` (1, 64, ?)`; what only a run knows is `?`.
+/// The shapes of a kernel's results, ` (1, 64, ?)`; `?` is an extent known only at run time.
 fn results(program: &Program) -> String {
     let shape = |&b: &Buf| {
         let extent = |e: &Ex| e.as_int().map_or("?".to_owned(), |n| n.to_string());

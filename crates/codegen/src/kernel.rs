@@ -1,9 +1,9 @@
 //! A tensor program as one function: `int32_t kernel(ctx, inputs, outputs)`.
 //!
-//! `inputs` points at the input tensors, borrowed. `outputs` points at one word per output: null,
-//! to have the kernel allocate it (its extents may be known only after some stages), or a tensor to
-//! write into. The result is 0 or a status with the message in the context; outputs that the kernel
-//! had allocated by then stay in `outputs`, the caller releases them.
+//! `inputs` points to the borrowed input tensors. `outputs` points to one word per output: null,
+//! for the kernel to allocate it (its extents may be known only after some stages), or a tensor to
+//! write into. The result is 0 or a status with the message in the context; outputs already
+//! allocated then stay in `outputs`, and the caller releases them.
 
 use cranelift_codegen::ir::{
     Block, BlockArg, InstBuilder, MemFlagsData, StackSlot, StackSlotData, StackSlotKind, Value,
@@ -61,7 +61,7 @@ const ERR_ASSERTION: i64 = Status::Assertion as i64;
 
 type Result<T> = std::result::Result<T, Unsupported>;
 
-/// Where a buffer is.
+/// The memory of a buffer.
 #[derive(Clone)]
 struct Place {
     data: Value,
@@ -74,41 +74,40 @@ struct Kernel<'a, 'f, 'm> {
     env: &'a mut Env<'m>,
     def: &'a KernelDef,
     program: &'a Program,
-    /// Inputs that come packed, in the form of the kernel that reads them.
+    /// Inputs that are passed packed, in the form of the kernel that reads them.
     packed: &'a [Buf],
     ctx: Value,
     outputs: Value,
     places: FxHashMap<Buf, Place>,
-    /// The bytes of tensors, by what they say themselves; of code that is checked.
+    /// The sizes in bytes of tensors by their own descriptions; only in checked code.
     sizes: FxHashMap<Buf, Value>,
     vars: FxHashMap<Var, Value>,
-    /// The extents that loop variables run over, as written.
+    /// The extents of loop variables, as written.
     over: FxHashMap<Var, Ex>,
-    /// Bounds of variables, for proofs that an index is inside.
+    /// Bounds of variables, to prove that an index is in bounds.
     ranges: FxHashMap<Var, (i64, i64)>,
-    /// Values of expressions by address, one layer per block that dominates what follows.
+    /// Values of expressions by address, one layer per block that dominates the code emitted next.
     memo: Vec<FxHashMap<usize, Value>>,
-    /// Expressions that are made here and evaluated: values are known by address.
+    /// Expressions created here, kept alive since values are known by address.
     held: Vec<Ex>,
-    /// Buffers from the heap that were taken, and the memory of tables, one word each; null while
-    /// there is none.
+    /// Words for heap buffers and the memory of tables; null while not allocated.
     frame: StackSlot,
     temps: Vec<Option<Buf>>,
-    /// What the computation at hand looks up.
+    /// The tables of the current computation.
     tables: Option<tables::Tables>,
-    /// Structures for the runtime that are not written yet.
+    /// Descriptors for the runtime that have not been written yet.
     drafts: FxHashMap<StackSlot, draft::Draft>,
-    /// Buffers whose elements are 0 where no statement writes them first.
+    /// Buffers that are zero-initialised, since a read before the first write is possible.
     unwritten: &'a FxHashSet<Buf>,
-    /// Whether nobody has scheduled the program, so that its loops run as seems best.
+    /// Whether the program has no schedule, so that loop strategies are chosen here.
     auto: bool,
     /// In a vector loop: its lanes.
     group: Option<vector::Group>,
-    /// In a loop whose iterations are shared among threads.
+    /// In a loop whose iterations are shared among threads: that loop.
     shared: Option<share::Shared>,
-    /// Ends the kernel with a status.
+    /// The block that ends the kernel with a status.
     fail: Block,
-    /// For each access, where an index outside goes.
+    /// For each access, the block for an index out of bounds.
     outside: FxHashMap<Access, Block>,
 }
 
@@ -117,7 +116,7 @@ struct Kernel<'a, 'f, 'm> {
 struct Access {
     buf: Buf,
     axis: u32,
-    /// Its number among the accesses whose places are known.
+    /// Its number among the accesses whose source locations are known.
     place: Option<u32>,
 }
 
@@ -135,7 +134,7 @@ pub(crate) fn emit(
     let program = &*relax_loops::shorten_round_trips(program);
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
-    // What the entry does is known at the end: which words of the frame there are.
+    // The entry is filled in at the end, when the words of the frame are known.
     b.func.layout.append_block(entry);
     let body = b.create_block();
     b.switch_to_block(body);
@@ -178,7 +177,8 @@ pub(crate) fn emit(
     k.bind(inputs, outputs)?;
     let attention = relax_loops::attention::find(program);
     let needed = tuned::needed(program, &attention);
-    // A product with an epilogue runs where its epilogue stands: what that reads is ready there.
+    // A product with an epilogue is emitted at the epilogue's position, where the epilogue's inputs
+    // are ready.
     let mut fused = relax_loops::epilogue::find(program);
     let of_attention = |k: usize| matches!(&program.stages[k], Stage::Compute(c) if attention.iter().any(|a| a.out == c.out));
     fused.retain(|f| {
@@ -237,7 +237,7 @@ pub(crate) fn emit(
     Ok(())
 }
 
-/// Buffers that outlive the statements and are stored to in them.
+/// Buffers that are allocated outside the statements and stored to in them.
 fn written(stmts: &[Stmt]) -> Vec<Buf> {
     let mut found: Vec<Buf> = (statements(stmts))
         .filter_map(|s| match s {
@@ -258,8 +258,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         }
     }
 
-    /// Ends the kernel with a message in which each `{}` stands for the next of `values`. Where no
-    /// place of its own is known, the caller adds that of the call.
+    /// Ends the kernel with a message in which each `{}` is replaced by the next of `values`. Where
+    /// it has no source location of its own, the caller adds that of the call.
     fn fail_showing(
         &mut self,
         status: i64,
@@ -296,7 +296,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.b.set_cold_block(bad);
         self.b.ins().brif(pointer, ok, &[], bad, &[]);
         self.b.switch_to_block(bad);
-        // The allocator has recorded its error; a status is all that is left to hand on.
+        // The allocator has recorded its error; only the status remains to be returned.
         let status = self.b.ins().iconst(types::I32, ERR_MEMORY);
         self.b.ins().jump(self.fail, &[BlockArg::Value(status)]);
         self.b.switch_to_block(ok);
@@ -317,7 +317,7 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         self.scalars().call(function, &all)
     }
 
-    /// The ends of checks that failed.
+    /// Emits the failing blocks of bounds checks.
     fn fail_outside(&mut self) {
         let mut outside: Vec<(Access, Block)> = self.outside.drain().collect();
         outside.sort_by_key(|x| x.0);
@@ -337,8 +337,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         }
     }
 
-    /// The place of the operator of a fused group whose indices into a buffer depend on data. Where
-    /// several are, it could be any of them: the failure is the group's.
+    /// The source location of the operator in a fused group whose indices into a buffer depend on
+    /// data. Where several do, it could be any of them: the failure is reported for the group.
     fn part_reading(&self, buf: Buf) -> Option<relax_base::Symbol> {
         let mut readers = (self.program.readers.iter()).filter(|r| r.0 == buf);
         let part = readers.next()?.1;
@@ -346,8 +346,8 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
         (self.def.parts.get(part as usize).copied()).filter(|_| one)
     }
 
-    /// The successful end, and the failing one; both free what is left in the frame. Then the
-    /// entry, which clears it and goes to the body.
+    /// Emits the exits for success and failure, which both free what is left in the frame, then the
+    /// entry, which clears it and jumps to the body.
     fn finish(&mut self, entry: Block, body: Block) {
         let ok = self.b.ins().iconst(types::I32, 0);
         let end = self.b.create_block();

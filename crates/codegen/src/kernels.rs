@@ -133,9 +133,9 @@ impl Plan {
     }
 }
 
-/// Returns the address of a constant's elements, for those with an address of their own.
+/// Returns the address of a constant's elements, if they are stored separately.
 pub(crate) fn address(t: &Tensor) -> Option<usize> {
-    // Small tensors have their elements with them.
+    // Small tensors store their elements inline.
     (t.bytes().len() > 8).then(|| t.bytes().as_ptr() as usize)
 }
 

@@ -1,6 +1,6 @@
-//! Loops and control flow to machine code. The only room that knows Cranelift.
+//! Loops and control flow to machine code. The only crate that uses Cranelift.
 //!
-//! [`object`] gives the bytes of an object file, [`Jit`] the same code in memory.
+//! [`object`] returns the bytes of an object file, [`Jit`] the same code in memory.
 
 mod alike;
 mod data;

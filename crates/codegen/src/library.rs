@@ -5,13 +5,12 @@ use std::path::Path;
 
 use crate::{Entry, Error};
 
-/// The symbol of a library's own description: a NUL-terminated text.
+/// The symbol of a library's self-description: a NUL-terminated text.
 pub const DESCRIPTION: &str = "relax_description";
-/// A symbol whose address tells whether a library's runtime is that of this process.
+/// A symbol whose address shows whether a library uses this process's runtime.
 const OF_THE_RUNTIME: &str = "rx_context_create";
 
-/// Returns the fingerprint of the runtime that compiled code of this version calls: another runtime
-/// has another one.
+/// Returns the fingerprint of the runtime that compiled code of this version requires.
 #[must_use]
 pub fn runtime_sources() -> &'static str {
     relax_runtime::SOURCES
@@ -62,7 +61,7 @@ impl Library {
         (!found.is_null()).then_some(found)
     }
 
-    /// Returns the library's description of itself.
+    /// Returns the library's self-description.
     #[must_use]
     pub fn description(&self) -> Option<String> {
         let at = self.symbol(DESCRIPTION)?.cast::<c_char>();

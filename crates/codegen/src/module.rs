@@ -1,4 +1,4 @@
-//! A whole lowered program into one object file or into memory.
+//! Compiles a whole lowered program into one object file or into memory.
 
 mod entries;
 
@@ -20,7 +20,7 @@ use crate::kernel;
 use crate::prepack::Prepacked;
 use crate::settle::settle;
 
-/// What C symbols of entries begin with.
+/// The default prefix of entries' C symbols.
 const PREFIX: &str = "relax";
 
 /// The C symbol of an entry: `relax_`, or the prefix and `_`, and the global's name, other
@@ -34,8 +34,8 @@ pub fn entry_symbol(prefix: Option<&str>, name: Symbol) -> String {
 /// Bytes of code and data by name, for size reports.
 pub type Sizes = Vec<(String, usize)>;
 
-/// What was made: the entries' functions, the sizes of all, and the code as text where it was
-/// wanted.
+/// The result of compilation: the entries' functions, the sizes of all, and the code as text if
+/// requested.
 pub(crate) struct Compiled {
     pub entries: Vec<(Symbol, FuncId)>,
     pub sizes: Sizes,
@@ -51,14 +51,14 @@ pub enum Listing {
     Asm,
 }
 
-/// What is made beside the code.
+/// Options of compilation, and what to return besides the code.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Extras<'a> {
-    /// What C symbols of entries begin with, if not as usual.
+    /// The prefix of entries' C symbols, if not the default.
     pub prefix: Option<&'a str>,
-    /// Code that measures its kernels.
+    /// Whether the code measures its kernels.
     pub profile: bool,
-    /// The code as text.
+    /// Whether to return the code as text.
     pub listing: Option<Listing>,
 }
 
@@ -103,7 +103,8 @@ pub(crate) fn compile(
         let id = build.c_entry(&program, entry.func, entry.name, extras.prefix)?;
         entries.push((entry.name, id));
     }
-    // What calls kernels is larger than each of them: it is compiled while they are made.
+    // The functions that call kernels are larger than each kernel: they are compiled while kernels
+    // are generated.
     build.queue.begin(build.env.module);
     for (id, def) in lowered.kernels.iter() {
         let packed = weights.packed.get(&id).map_or(&[][..], |p| &p[..]);
@@ -122,7 +123,7 @@ pub(crate) fn compile(
     })
 }
 
-/// Compiles kernels alone into `module`, each with the inputs that come packed: their functions, in
+/// Compiles only kernels into `module`, each with its packed inputs; returns their functions, in
 /// order.
 pub(crate) fn compile_kernels(
     module: &mut dyn Module,
@@ -177,7 +178,7 @@ struct Build<'m> {
     builders: FunctionBuilderContext,
     /// The table of the tensors whose elements are mapped when an entry is first called.
     table: Option<DataId>,
-    /// What waits to be compiled.
+    /// The functions still to be compiled.
     queue: Queue,
     sizes: Sizes,
     wanted: Option<Listing>,
@@ -227,7 +228,7 @@ impl<'m> Build<'m> {
         self.env.module.clear_context(&mut self.context);
         self.context.func.signature = sig;
         let mut b = FunctionBuilder::new(&mut self.context.func, &mut self.builders);
-        // Half a function is nothing that Cranelift takes.
+        // Cranelift does not accept an incomplete function.
         emit(&mut b, &mut self.env)?;
         b.seal_all_blocks();
         b.finalize(self.env.module.target_config());
@@ -241,7 +242,7 @@ impl<'m> Build<'m> {
         Ok(())
     }
 
-    /// Hands the function in the context on, to be compiled with others.
+    /// Queues the function in the context for compilation with others.
     fn finish(&mut self, id: FuncId, name: &str) -> Result<(), Box<Diagnostic>> {
         let mut function = std::mem::replace(&mut self.context.func, Function::new());
         settle(&mut function);
@@ -255,7 +256,7 @@ impl<'m> Build<'m> {
         Ok(())
     }
 
-    /// Compiles what waits.
+    /// Compiles the queued functions.
     fn flush(&mut self) -> Result<(), Box<Diagnostic>> {
         let defined = self.queue.flush(self.env.module);
         let defined = defined.map_err(|(name, why)| {

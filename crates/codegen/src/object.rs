@@ -1,8 +1,8 @@
 //! Object files, written without a copy of their weights.
 //!
 //! The elements of large constants are most of an object. Cranelift would copy them into its own
-//! sections, and the writer into the file's bytes; here they are sections that are borrowed from
-//! the program, and the file is written piece by piece.
+//! sections, and the writer into the file's bytes; here their sections are borrowed from the
+//! program, and the file is written in pieces.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::module::{Extras, Sizes, compile};
 use crate::prepack::{Prepacked, WeightsFile, prepack};
 use crate::target::Target;
 
-/// An object file that is not written yet.
+/// An object file that has not been written yet.
 pub struct Object {
     sizes: Sizes,
     product: ObjectProduct,
@@ -37,7 +37,7 @@ pub struct Object {
 /// form: where they are mapped, their pages can be released.
 ///
 /// # Errors
-/// There is no code for the target, or for a construct in the program.
+/// The target is not supported, or a construct in the program is not.
 pub fn object(
     lowered: &Lowered,
     target: &Target,
@@ -55,7 +55,7 @@ pub fn object(
     if let Some(file) = weights {
         weights_packed.move_to_file(file);
     } else if isa.triple().binary_format == BinaryFormat::Elf {
-        // The other formats limit the number of sections, or do not benefit from so many.
+        // The other formats limit the number of sections, or do not benefit from many.
         apart = weights_packed.large();
         weights_packed.outside.clone_from(&apart);
     }
@@ -83,7 +83,7 @@ impl Object {
         &self.sizes
     }
 
-    /// The file of weights, where they were to be outside.
+    /// The file of weights, if they are stored separately.
     pub fn weights(&self) -> Option<&WeightsFile> {
         self.weights.file.as_ref()
     }
@@ -118,7 +118,7 @@ impl Object {
 /// Gives a constant's symbol a section with its elements.
 fn define<'a>(file: &mut File<'a>, id: DataId, t: &'a Tensor) {
     let name = elements_symbol(id);
-    // Nothing reads a constant whose symbol is in no object.
+    // Nothing reads a constant without a symbol in the object.
     let Some(symbol) = file.symbol_id(name.as_bytes()) else {
         return;
     };

@@ -1,9 +1,9 @@
-//! What generated code reaches outside itself: the runtime, and functions of C.
+//! External functions of generated code: of the runtime, and of C.
 
 use relax_loops::Libm;
 use relax_runtime::abi::{self, Function};
 
-/// What moves bytes.
+/// Functions that copy or fill memory.
 #[allow(non_upper_case_globals)]
 mod memory {
     mod c {
@@ -63,7 +63,7 @@ relax_loops::binary_functions!(binary);
 pub(crate) use memory::{memcpy, memset};
 pub(crate) use unary::{exp, expf};
 
-/// A function of C, on doubles or on floats.
+/// A C function, on doubles or on floats.
 pub(crate) fn libm(function: Libm, double: bool) -> Function {
     let name = match double {
         true => function.double,
@@ -73,7 +73,7 @@ pub(crate) fn libm(function: Libm, double: bool) -> Function {
     *(all.find(|f| f.name == name)).expect("both are made of one table")
 }
 
-/// All functions that code may reach, with their addresses.
+/// All functions that generated code may call, with their addresses.
 pub(crate) fn outside() -> impl Iterator<Item = (&'static str, *const u8)> {
     let all = [
         abi::FUNCTIONS,

@@ -31,11 +31,11 @@ pub(crate) struct Prepacked {
     pub packed: FxHashMap<KernelId, Vec<Buf>>,
     /// Constants whose elements are not part of the module.
     pub outside: Vec<DataId>,
-    /// What file holds the elements of those outside, where compiled code maps them itself.
+    /// The file for the elements of `outside`, where compiled code maps them itself.
     pub file: Option<WeightsFile>,
 }
 
-/// A file of weights, and where the elements of each constant lie in it.
+/// A file of weights, and the position of each constant's elements.
 pub struct WeightsFile {
     pub(crate) name: String,
     /// The constants in the order of the file, with the position of each.
@@ -46,7 +46,7 @@ pub struct WeightsFile {
     pub(crate) hash: u64,
 }
 
-/// What the elements of each constant in a file are aligned to.
+/// The alignment of each constant's elements in a file.
 const ALIGNMENT: usize = 64;
 
 impl WeightsFile {
@@ -98,7 +98,7 @@ impl WeightsFile {
 pub(crate) const LARGE: usize = 4096;
 
 impl Prepacked {
-    /// The constants whose elements are not worth a copy.
+    /// The constants that are too large to copy.
     pub fn large(&self) -> Vec<DataId> {
         let all = self.lowered.data.iter();
         all.filter(|(_, t)| t.bytes().len() >= LARGE)
@@ -115,7 +115,7 @@ impl Prepacked {
     }
 }
 
-/// How a weight is packed.
+/// The packed form of a weight.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// The second operand of a product: rows, columns, strides.
@@ -126,8 +126,8 @@ pub(crate) enum Form {
     Conv(RxConv2dSizes, i32),
 }
 
-/// Packs all constant weights of a program, and settles which kernels write over an argument.
-/// `done` is told of every constant that was packed, once its own elements are not read any more.
+/// Packs all constant weights of a program, and determines which kernels overwrite an argument.
+/// `done` is called with every packed constant, once its own elements are no longer read.
 pub(crate) fn prepack(lowered: &Lowered, done: &(dyn Fn(&Tensor) + Sync)) -> Prepacked {
     let (out, packing) = plan(lowered);
     let helpers = match packing.large() {
@@ -138,8 +138,8 @@ pub(crate) fn prepack(lowered: &Lowered, done: &(dyn Fn(&Tensor) + Sync)) -> Pre
     out
 }
 
-/// A program with room for packed weights, which are there when all of the packing is done. Until
-/// then nobody may look at constants of [`LARGE`] bytes or more.
+/// Returns a program with uninitialised memory for packed weights, and the packing to be done.
+/// Until that is finished, constants of [`LARGE`] bytes or more must not be read.
 pub(crate) fn plan(lowered: &Lowered) -> (Prepacked, Packing) {
     let mut out = Prepacked {
         lowered: lowered.clone(),
@@ -199,7 +199,7 @@ pub(crate) fn plan(lowered: &Lowered) -> (Prepacked, Packing) {
                     let which: Vec<usize> = taken.iter().map(|t| t.0).collect();
                     for &(i, _, packed) in &taken {
                         let dst = out.lowered.funcs[f].reg(Hold::Value);
-                        // Constants are immortal: nobody counts the new register's reference.
+                        // Constants are immortal: references to the new register are not counted.
                         new.push(Inst::Const { dst, data: packed });
                         args[i] = dst;
                     }
@@ -231,7 +231,7 @@ pub(crate) fn plan(lowered: &Lowered) -> (Prepacked, Packing) {
     (out, packing)
 }
 
-/// Memory for packed weights, as much of it on large pages as there are.
+/// Memory for packed weights, on large pages as far as available.
 struct Room(MmapMut);
 
 impl AsRef<[u8]> for Room {
@@ -240,7 +240,7 @@ impl AsRef<[u8]> for Room {
     }
 }
 
-/// Weights that are packed by whoever has time.
+/// Weights to be packed by whichever threads are free.
 #[derive(Default)]
 pub(crate) struct Packing {
     tasks: Vec<Task>,
@@ -260,12 +260,12 @@ struct Task {
 unsafe impl Sync for Packing {}
 
 impl Packing {
-    /// Returns whether it takes longer than starting a thread.
+    /// Returns whether packing takes longer than starting a thread.
     pub fn large(&self) -> bool {
         self.bytes > 1 << 18
     }
 
-    /// Packs until nothing is left that nobody has begun.
+    /// Packs until every task has been started.
     pub fn work(&self, done: &(dyn Fn(&Tensor) + Sync)) {
         while let Some(task) = self.tasks.get(self.next.fetch_add(1, Ordering::Relaxed)) {
             // SAFETY: the plan made as much room as the form takes.
@@ -275,7 +275,7 @@ impl Packing {
     }
 }
 
-/// Makes room for packed weights: small ones are packed at once.
+/// Allocates memory for packed weights; small ones are packed at once.
 fn room(
     out: &mut Lowered,
     lowered: &Lowered,
@@ -323,7 +323,7 @@ fn room(
     }
 }
 
-/// The inputs of a program that its kernels read packed: those that nothing else reads.
+/// The inputs that a program's kernels read packed: those without other readers.
 pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
     let mut out: Vec<(usize, Form)> = Vec::new();
     for stage in &program.stages {
@@ -331,7 +331,7 @@ pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
         let Some(hint) = hint_of(program, c) else {
             continue;
         };
-        // Kernels for integers read weights as they are.
+        // Integer kernels read weights unpacked.
         if program.bufs[c.out].dtype != DType::F32 {
             continue;
         }
@@ -371,8 +371,8 @@ pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
     out
 }
 
-/// The sizes and the layout of a convolution, where all extents are known but the number of images:
-/// what a kernel does with the weight does not depend on that.
+/// The sizes and the layout of a convolution, where all extents but the number of images are known:
+/// the packed weight does not depend on that.
 fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes, i32)> {
     let Hint::Conv2d { .. } = hint else {
         return None;
@@ -420,8 +420,8 @@ fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes
     Some((sizes, layout_of(c.nhwc) as i32))
 }
 
-/// Returns whether a kernel that was said to write its result over an argument does so: a
-/// convolution has to write each element of it once.
+/// Returns whether a kernel that was planned to overwrite an argument can do so: a convolution must
+/// write each element exactly once.
 fn writes_once(program: &Program) -> bool {
     program.hints.iter().all(|(out, hint)| {
         conv_sizes(program, *out, hint)
@@ -429,7 +429,7 @@ fn writes_once(program: &Program) -> bool {
     })
 }
 
-/// The packed weight, as a vector; `None` when this kernel packs nothing.
+/// The packed weight, as a vector; `None` when the kernel packs nothing.
 pub(crate) fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
     let mut out = Tensor::zeros(DType::F32, &[packed_size(weight, form)? as i64]);
     // SAFETY: the vector has the size that was asked for.
@@ -437,7 +437,7 @@ pub(crate) fn pack(weight: &Tensor, form: Form) -> Option<Tensor> {
     Some(out)
 }
 
-/// Returns what describes a convolution by this weight, of which only the sizes count.
+/// Returns the descriptor of a convolution by this weight, in which only the sizes matter.
 fn described(weight: *const f32, sizes: RxConv2dSizes, layout: i32) -> RxConv2dF32 {
     RxConv2dF32 {
         sizes,
@@ -451,7 +451,7 @@ fn described(weight: *const f32, sizes: RxConv2dSizes, layout: i32) -> RxConv2dF
     }
 }
 
-/// Returns how many numbers a packed weight has; `None` when a kernel packs nothing.
+/// Returns the number of elements of a packed weight; `None` when a kernel packs nothing.
 fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
     let whole = |elements: i64| weight.len() as i64 == elements;
     let size = match form {

@@ -1,7 +1,7 @@
 //! The arithmetic work of a kernel, as a number computed where it is called.
 //!
-//! Every arithmetic operation of an element counts as one, index arithmetic and conditions do not
-//! count; loops whose extents depend on data or on other loops count once.
+//! Every arithmetic operation on an element counts as one; index arithmetic and conditions do not
+//! count. Loops whose extents depend on data or on other loops count once.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::FunctionBuilder;
@@ -29,7 +29,7 @@ fn operations(e: &Ex) -> i64 {
     n
 }
 
-/// Returns the terms of the work: so many operations for each element of an index domain.
+/// Returns the terms of the work: a number of operations per element of an index domain.
 fn terms(p: &Program) -> Vec<(i64, Vec<Ex>)> {
     let mut found = Vec::new();
     for stage in &p.stages {

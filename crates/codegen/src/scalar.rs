@@ -1,8 +1,8 @@
 //! Scalar operations in Cranelift IR.
 //!
 //! Integers live in registers of their storage width, `bool` as 0 or 1 in eight bits. `float16` and
-//! `bfloat16` live as `f32` that is rounded to their precision after every operation, which gives
-//! the same results as computing in the narrow type.
+//! `bfloat16` are held as `f32`, rounded to their precision after every operation, which gives the
+//! same results as computing in the narrow type.
 
 mod cast;
 
@@ -44,9 +44,9 @@ fn signed(dtype: DType) -> bool {
     dtype.is_int()
 }
 
-/// A binary function that is one instruction, on scalars or on the lanes of vectors: comparisons (a
-/// truth value, or a mask), integers by wrapping arithmetic, floats without rounding to a narrower
-/// type. `None` for what takes more.
+/// A binary function as one instruction, on scalars or on the lanes of vectors: comparisons (to a
+/// truth value, or a mask), integer arithmetic with wrapping, float arithmetic without rounding to
+/// a narrower type. `None` for what takes more.
 pub(crate) fn instruction(
     b: &mut FunctionBuilder<'_>,
     op: BinOp,
@@ -125,8 +125,7 @@ pub(crate) struct Scalars<'a, 'f, 'm> {
 }
 
 impl Scalars<'_, '_, '_> {
-    /// The address of numbers that nobody writes to, one word each: in read-only data where all are
-    /// known.
+    /// The address of read-only numbers, one word each: in read-only data where all are constants.
     pub fn numbers(&mut self, values: &[Value]) -> Value {
         let known: Option<Vec<i64>> = (values.iter())
             .map(|&v| crate::settle::constant(self.b.func, v))
@@ -154,8 +153,8 @@ impl Scalars<'_, '_, '_> {
         self.rounded(dtype, v)
     }
 
-    /// Rounds an `f32` that stands for a narrower float; other values as they are. Integers
-    /// narrower than their storage are wrapped.
+    /// Rounds an `f32` that holds a narrower float, and wraps integers narrower than their storage;
+    /// other values are unchanged.
     pub fn rounded(&mut self, dtype: DType, v: Value) -> Value {
         if is_f16(dtype) || is_bf16(dtype) {
             let bits = self.short_bits(dtype, v);
@@ -185,8 +184,8 @@ impl Scalars<'_, '_, '_> {
         self.truth(dtype, v)
     }
 
-    /// A truth value as 0 or 1, whatever byte stands for it: memory may come from elsewhere, and
-    /// what is known of indices rests on it. Other values as they are.
+    /// Normalises a truth value to 0 or 1, since external memory may hold other bytes and interval
+    /// analysis relies on it. Other values are unchanged.
     fn truth(&mut self, dtype: DType, v: Value) -> Value {
         if dtype.is_bool() {
             return self.b.ins().icmp_imm_s(IntCC::NotEqual, v, 0);
@@ -226,8 +225,8 @@ impl Scalars<'_, '_, '_> {
         }
     }
 
-    /// One node of an expression, whose parts have the values that `get` says. Variables and
-    /// elements of buffers are the caller's.
+    /// One node of an expression, whose children have the values that `get` returns. Variables and
+    /// elements of buffers are left to the caller.
     pub fn node(&mut self, e: &Ex, get: &dyn Fn(&Ex) -> Value) -> Result<Value, Unsupported> {
         let dtype = e.dtype();
         Ok(match e.kind() {
@@ -244,7 +243,7 @@ impl Scalars<'_, '_, '_> {
         })
     }
 
-    /// A unary function; `None` where it has no meaning for the type.
+    /// A unary function; `None` where it is not defined on the type.
     pub fn unary(&mut self, op: UnOp, dtype: DType, v: Value) -> Option<Value> {
         let float = dtype.is_float();
         let r = match op {
@@ -305,14 +304,14 @@ impl Scalars<'_, '_, '_> {
         Some(if kept { r } else { self.rounded(dtype, r) })
     }
 
-    /// A binary function; `None` where it has no meaning for the type.
+    /// A binary function; `None` where it is not defined on the type.
     pub fn binary(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Option<Value> {
         let one = instruction(self.b, op, dtype, a, b);
         if op.is_comparison() {
             return one;
         }
         let r = if let Some(r) = one {
-            // Arithmetic on truth values gives truth values: what is not 0 is true.
+            // Arithmetic on truth values yields truth values: nonzero is true.
             match op {
                 BinOp::Add | BinOp::Sub => self.truth(dtype, r),
                 _ => r,
@@ -389,8 +388,8 @@ impl Scalars<'_, '_, '_> {
         self.b.ins().sshr(a, count)
     }
 
-    /// Integer division and remainder, never trapping: by zero gives 0, and the least integer by -1
-    /// wraps.
+    /// Integer division and remainder, never trapping: division by zero gives 0, and the least
+    /// integer by -1 wraps.
     fn divide(&mut self, op: BinOp, dtype: DType, a: Value, b: Value) -> Value {
         let ty = register(dtype);
         let wide = if ty.bits() < 32 { types::I32 } else { ty };
@@ -417,8 +416,8 @@ impl Scalars<'_, '_, '_> {
                 BinOp::Div => q,
                 BinOp::Rem => rem,
                 _ => {
-                    // Where the remainder is not 0 and its sign is not the divisor's, one step
-                    // down.
+                    // Where the remainder is nonzero and its sign differs from the divisor's,
+                    // adjust by one.
                     let crossed = self.b.ins().bxor(rem, safe);
                     let crossed = self.b.ins().icmp_imm_s(IntCC::SignedLessThan, crossed, 0);
                     let rest = self.b.ins().icmp_imm_s(IntCC::NotEqual, rem, 0);

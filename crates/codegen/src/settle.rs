@@ -116,7 +116,7 @@ fn masked(n: i64, ty: Type) -> i64 {
     }
 }
 
-/// The number that the low bits are, with a sign.
+/// The number with these low bits, sign-extended.
 fn extended(n: i64, ty: Type) -> i64 {
     let unused = 64 - ty.bits().min(64);
     n << unused >> unused
@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// A function of one number, settled, as text.
+    /// A function of one number after folding, as text.
     fn settled(build: impl FnOnce(&mut FunctionBuilder<'_>, Value) -> Value) -> String {
         let mut f = Function::new();
         f.signature.call_conv = CallConv::SystemV;

@@ -54,10 +54,10 @@ impl Target {
         }
     }
 
-    /// Checks that code can be generated for it.
+    /// Checks that code can be generated for the target.
     ///
     /// # Errors
-    /// [`Error::Target`]: what is wrong, and what there is.
+    /// [`Error::Target`]: the unknown name, and the known ones.
     pub fn check(&self) -> Result<(), Error> {
         self.isa(true).map(drop)
     }
@@ -81,7 +81,7 @@ impl Target {
             ))
         };
         if architecture == text {
-            // As rustc and clang complete it on the most common systems.
+            // Completed as rustc and clang do on the most common systems.
             let whole = format!("{text}-unknown-linux-gnu");
             return Triple::from_str(&whole).map_err(|_| unknown("no such architecture"));
         }

@@ -104,7 +104,7 @@ impl Owned {
         regs.iter().for_each(|&r| self.take(r));
     }
 
-    /// One more reference.
+    /// Adds a reference.
     pub fn take(&mut self, r: Reg) {
         if self.is_uncounted(r) {
             return;
@@ -119,7 +119,7 @@ impl Owned {
         self.chains.truncate(at);
     }
 
-    /// One reference less.
+    /// Removes a reference.
     pub fn give(&mut self, r: Reg) {
         if let Some(at) = self.regs.iter().rposition(|x| x.1 == r) {
             self.regs.remove(at);
@@ -178,7 +178,7 @@ pub(crate) fn step(owned: &mut Owned, inst: &Inst) {
     match inst {
         Inst::Retain(r) => owned.take(*r),
         Inst::Release(r) => owned.give(*r),
-        // Owned from the start on.
+        // Owned from the start.
         Inst::Capture { .. } | Inst::This { .. } => {}
         _ => {
             inst.consumes().into_iter().for_each(|r| owned.give(r));

@@ -32,7 +32,7 @@ struct Draft {
     own: Option<Slot>,
 }
 
-/// What happens to the value of a scope.
+/// The continuation of a scope's value.
 #[derive(Clone, Copy, PartialEq)]
 enum Then {
     Return,

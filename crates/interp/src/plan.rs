@@ -1,4 +1,4 @@
-//! Operator calls as tensor programs, kept by the forms of their arguments.
+//! Operator calls as tensor programs, cached by the forms of their arguments.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use crate::codes;
 use crate::types::{Dims, eval, lookup};
 use crate::value::Value;
 
-/// How a value is built from tensors, in postfix order.
+/// A step of building a value from tensors, in postfix order.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Step {
     /// The next tensor.
     Tensor,
-    /// A tuple of the last so many.
+    /// A tuple of this many of the last values.
     Tuple(usize),
 }
 
-/// What runs for a call of an operator.
+/// The program to run for a call of an operator.
 pub(crate) struct Plan {
     pub program: Arc<Program>,
     pub form: Vec<Step>,
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub outs: Option<Vec<Vec<i64>>>,
 }
 
-/// The value that the tensors make up.
+/// Builds a value from tensors.
 pub(crate) fn build(form: &[Step], tensors: Vec<Tensor>) -> Value {
     let mut tensors = tensors.into_iter();
     let mut stack: Vec<Value> = Vec::new();
@@ -53,8 +53,8 @@ pub(crate) fn build(form: &[Step], tensors: Vec<Tensor>) -> Value {
     stack.pop().unwrap_or_else(|| Value::tuple(vec![]))
 }
 
-/// The tensors of a type and how they make it up; `None` when a part is no tensor of known rank
-/// and element type.
+/// The tensors of a type, and the steps that build its value from them; `None` when a component is
+/// not a tensor of known rank and element type.
 fn form_of(types: &TypeArena, ty: TypeId, dims: &Dims) -> Option<(Vec<TensorInfo>, Vec<Step>)> {
     let infos = flatten_with(types, ty, |d| eval(dims, d))?;
     let mut form = Vec::new();
@@ -72,23 +72,23 @@ fn form_of(types: &TypeArena, ty: TypeId, dims: &Dims) -> Option<(Vec<TensorInfo
     Some((infos, form))
 }
 
-/// A call whose program is wanted.
+/// A call to be instantiated.
 pub(crate) struct Request<'a> {
     pub m: &'a Module,
     pub typing: &'a Typing,
     pub at: ExprId,
     pub op: OpId,
     pub attrs: &'a Attrs,
-    /// Arguments and the tensors of each.
+    /// The arguments, and the tensors of each.
     pub args: &'a [Value],
     pub tensors: &'a [Vec<Tensor>],
-    /// Which arguments are constants.
+    /// For each argument, whether it is a constant.
     pub consts: &'a [bool],
     pub dims: &'a Dims,
     pub span: Span,
 }
 
-/// Attributes with the dimensions' values in the place of variables.
+/// Attributes with the dimensions' values substituted for variables.
 pub(crate) fn concrete(attrs: &Attrs, dims: &Dims) -> Option<Attrs> {
     fn value(v: &AttrValue, dims: &Dims, changed: &mut bool) -> AttrValue {
         match v {
@@ -102,8 +102,8 @@ pub(crate) fn concrete(attrs: &Attrs, dims: &Dims) -> Option<Attrs> {
             // Lists of dimensions are flat.
             AttrValue::Array(items) if items.iter().any(|i| matches!(i, AttrValue::Dim(_))) => {
                 AttrValue::array(items.iter().map(|i| match value(i, dims, changed) {
-                    // An extent stays one: among extents that are written, 0 and less stand for
-                    // something else.
+                    // An extent stays a dimension: as plain numbers in attributes, 0 and less have
+                    // special meanings.
                     AttrValue::Int(n) if n <= 0 && is_symbolic(i) => AttrValue::Dim(Dim::from(n)),
                     other => other,
                 }))
@@ -212,7 +212,7 @@ fn no_program(r: &Request<'_>, why: &NoProgram) -> Diagnostic {
     Diagnostic::error(codes::NO_COMPUTATION, r.span, why.to_string())
 }
 
-/// Refuses extents that do not fit each other, as far as typing has not seen to it.
+/// Rejects incompatible extents, where typing has not proven them compatible.
 fn require(r: &Request<'_>, def: &OpDef, consts: &[Option<Tensor>]) -> Result<(), Diagnostic> {
     let Expr::Call { args, .. } = r.m.exprs[r.at] else {
         return Ok(());
@@ -224,7 +224,7 @@ fn require(r: &Request<'_>, def: &OpDef, consts: &[Option<Tensor>]) -> Result<()
     let needs = if types.len() == r.args.len() && types.iter().all(known) {
         call_requirements::requirements(def, &r.m.types, &r.m.dims, &types, consts, r.attrs)
     } else {
-        // The call's own types say too little (it stands in a generic function, or calls a value).
+        // The call's own types are too imprecise (it is in a generic function, or calls a value).
         let mut own = TypeArena::new();
         let types: Vec<TypeId> = (r.args.iter())
             .map(|v| type_of(&mut own, v, &|_| Dim::ANY))
@@ -243,7 +243,7 @@ fn require(r: &Request<'_>, def: &OpDef, consts: &[Option<Tensor>]) -> Result<()
 
 /// The program of an `op` item, with its attributes' values.
 fn user_program(r: &Request<'_>, op: &relax_ir::UserOp) -> Result<Arc<Program>, Diagnostic> {
-    // Every argument is one tensor; only the ranks make a difference.
+    // Each argument is one tensor; only the ranks matter.
     let ranks: Vec<Vec<Option<i64>>> = (r.tensors.iter())
         .map(|all| vec![None; all.first().map_or(0, |t| t.shape().len())])
         .collect();
@@ -251,8 +251,8 @@ fn user_program(r: &Request<'_>, op: &relax_ir::UserOp) -> Result<Arc<Program>, 
     Ok(Arc::new(program))
 }
 
-/// Returns what a call gives for just these arguments, where the types of the program leave it
-/// open: the operator's relation is asked, in a module of one call.
+/// Infers the result of a call for these arguments, where the program's types leave it open: runs
+/// the operator's relation, in a module of one call.
 fn infer_form(r: &Request<'_>) -> Result<(Vec<TensorInfo>, Vec<Step>), Diagnostic> {
     let mut m = if r.op.user_index().is_some() {
         r.m.clone()
@@ -300,8 +300,8 @@ fn infer_form(r: &Request<'_>) -> Result<(Vec<TensorInfo>, Vec<Step>), Diagnosti
     })
 }
 
-/// The type of a value of tensors, tuples and shapes, with extents by `extent`; anything else is
-/// `Object`.
+/// The type of a value of tensors, tuples and shapes, with extents by `extent`; `Object` for
+/// anything else.
 fn type_of(types: &mut TypeArena, value: &Value, extent: &dyn Fn(i64) -> Dim) -> TypeId {
     let leaf = |types: &mut TypeArena, value: &Value| {
         let dims = |s: &[i64]| s.iter().map(|d| extent(*d)).collect::<Vec<_>>();

@@ -29,7 +29,7 @@ pub struct Attention {
     pub mask: Option<Mask>,
 }
 
-/// How a mask is applied to a score.
+/// The application of a mask to a score.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Masking {
     /// The mask is added.
@@ -45,13 +45,13 @@ pub enum Masking {
 pub struct Mask {
     /// The operand.
     pub buf: Buf,
-    /// How it is applied.
+    /// The way it is applied.
     pub how: Masking,
     /// Its axis for batch, row and key; `None` where it does not vary along them.
     pub axes: [Option<usize>; 3],
 }
 
-/// Finds all of them in a program.
+/// Finds all attentions in a program.
 pub fn find(program: &Program) -> Vec<Attention> {
     let outs = program.stages.iter().filter_map(|s| match s {
         Stage::Compute(c) => Some(c.out),

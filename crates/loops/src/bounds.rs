@@ -23,7 +23,7 @@ impl Interval {
         hi: i64::MAX,
         exact: false,
     };
-    /// One value.
+    /// The interval of a single value.
     pub fn point(v: i64) -> Interval {
         Interval {
             lo: v,
@@ -180,7 +180,7 @@ fn of_binary(op: BinOp, a: Interval, b: Interval, constant: Option<i64>) -> Inte
                 hi: a.hi.div_euclid(c),
                 exact,
             },
-            // A positive divisor of unknown size only brings values nearer to 0 (or to -1).
+            // A positive divisor of unknown size only moves values towards 0 (or -1).
             None if b.lo > 0 => Interval {
                 lo: a.lo.min(if a.lo < 0 { -1 } else { 0 }),
                 hi: a.hi.max(if a.hi < 0 { -1 } else { 0 }),

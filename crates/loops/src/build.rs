@@ -277,7 +277,7 @@ impl Nest<'_> {
         self.body.push(Stmt::Let { var, value });
         ex
     }
-    /// Creates a local mutable scalar with an initial value; read it with `scalar()`, write with
+    /// Creates a local mutable scalar with an initial value; read it with `scalar()`, write it with
     /// [`Nest::set`].
     pub fn cell(&mut self, value: Ex) -> TensorRef {
         let cell = self.local("cell", value.dtype(), &[]);

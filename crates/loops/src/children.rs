@@ -1,5 +1,5 @@
-//! The sub-expressions of a node, without a list of them: most questions to an expression walk over
-//! all of it.
+//! The sub-expressions of a node, iterated without allocating a list, since most analyses walk
+//! whole expressions.
 
 use crate::Ex;
 

@@ -1,4 +1,4 @@
-//! Programs made of programs: one beside others over shared buffers, and one after another.
+//! Composition of programs: side by side over shared buffers, and in sequence.
 
 use rustc_hash::FxHashMap;
 
@@ -15,10 +15,10 @@ pub fn append(
     inputs: &[TensorRef],
     given: FxHashMap<Var, Ex>,
 ) -> Vec<TensorRef> {
-    // Programs that are chained are no parts of a group.
+    // Chained programs are not parts of a group.
     let number = (program.parts.len() as u32).saturating_sub(1);
     let mut vars: FxHashMap<Var, Ex> = FxHashMap::default();
-    // Dimension variables are the inputs' extents.
+    // The inputs' extents replace dimension variables.
     for (&buf, t) in part.inputs.iter().zip(inputs) {
         for (e, extent) in part.bufs[buf].shape.iter().zip(&t.shape) {
             if let ExKind::Var(v) = e.kind() {
@@ -35,7 +35,7 @@ pub fn append(
         }
         let (new, e) = program.fresh(info.name.as_str(), info.dtype);
         if part.dims.contains(&v) {
-            // No input says it (`newshape=[n, 4]`): an extent of the output may.
+            // No input binds it (`newshape=[n, 4]`); an extent of the output may.
             program.dims.push(new);
         }
         vars.insert(v, e);
@@ -93,7 +93,8 @@ pub fn append(
                     .collect(),
             ),
         };
-        // Checks of extents come first: nothing is computed in vain, and stages stay side by side.
+        // Checks of extents come first: they fail before anything is computed, and keep stages
+        // adjacent.
         if stage.is_guard() {
             let at = program.stages.iter().take_while(|s| s.is_guard()).count();
             program.stages.insert(at, stage);
@@ -118,8 +119,8 @@ pub fn append(
 }
 
 /// One program that runs `first` and then `next`, whose input `at` is the only output of `first`.
-/// It reads what `first` reads, and then the other inputs of `next` in their order. `None` where
-/// the extents of an input of `next` cannot be said beforehand.
+/// It reads what `first` reads, followed by the other inputs of `next` in their order. `None` where
+/// the extents of an input of `next` are not known beforehand.
 pub fn chain(first: &Program, next: &Program, at: usize) -> Option<Program> {
     let [out] = first.outputs[..] else {
         return None;
@@ -177,8 +178,8 @@ pub fn chain(first: &Program, next: &Program, at: usize) -> Option<Program> {
     Some(program)
 }
 
-/// A statement over other variables and buffers. Statements nest as deep as the operator's own
-/// computation writes them.
+/// A statement with its variables and buffers replaced. Statements nest only as deep as the
+/// operator's own computation writes them.
 fn statement(
     s: &Stmt,
     map: &dyn Fn(&Ex) -> Ex,

@@ -78,7 +78,7 @@ impl BinOp {
     }
 }
 
-/// What an expression is made of.
+/// The kind of an expression.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExKind {
     /// An integer or `bool` constant, already wrapped to its type (`uint64` by bit pattern).
@@ -188,7 +188,7 @@ impl Ex {
     pub fn new(kind: ExKind, dtype: DType) -> Ex {
         Ex(Arc::new(Node { kind, dtype }))
     }
-    /// Returns what it is made of.
+    /// Returns the kind of the node.
     pub fn kind(&self) -> &ExKind {
         &self.0.kind
     }
@@ -246,8 +246,8 @@ impl Ex {
         }
     }
 
-    /// A unary function of this. A function of real numbers takes an integer as `float64`, and its
-    /// result is cut off toward zero.
+    /// A unary function of this expression. A function of real numbers takes an integer as
+    /// `float64`, and its result is truncated toward zero.
     pub fn unary(&self, op: UnOp) -> Ex {
         if op.is_real() && (self.dtype().is_integral() || self.dtype().is_bool()) {
             return self.cast(DType::F64).unary(op).cast(self.dtype());
@@ -259,10 +259,10 @@ impl Ex {
         Ex::new(ExKind::Unary(op, self.clone()), dtype)
     }
 
-    /// A binary function of this and `other`.
+    /// A binary function of this expression and `other`.
     ///
     /// # Panics
-    /// Element types differ: the operators' relations have made sure that they don't.
+    /// Element types differ: the operators' relations guarantee that they are equal.
     pub fn binary(&self, op: BinOp, other: &Ex) -> Ex {
         assert_eq!(
             self.dtype(),
@@ -312,7 +312,7 @@ impl Ex {
         }
     }
 
-    /// Conversion to `dtype`; nothing when it is that already.
+    /// Conversion to `dtype`; the expression itself when it has that type.
     pub fn cast(&self, dtype: DType) -> Ex {
         if self.dtype() == dtype {
             return self.clone();
@@ -345,12 +345,13 @@ impl Ex {
             ExKind::Select(c, a, b) => Children::of(&[], [c, a, b], 3),
         }
     }
-    /// Returns whether somebody else refers to the node, too. One that only its parent has is
-    /// reached once from there.
+    /// Returns whether the node has other owners. One with a single owner is reached once, from its
+    /// parent.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }
-    /// The same node over other sub-expressions (as many as [`Ex::children`] gave), folded anew.
+    /// The same node over other sub-expressions (as many as [`Ex::children`] returns), with
+    /// constants folded again.
     pub fn with_children(&self, mut new: Vec<Ex>) -> Ex {
         match &self.0.kind {
             ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) => self.clone(),
@@ -385,7 +386,7 @@ pub(crate) fn wrap(dtype: DType, v: i64) -> i64 {
     }
 }
 
-/// The value of an integer operation, before wrapping; `None` where folding would need care.
+/// The value of an integer operation, before wrapping; `None` where it is not folded.
 fn fold_int(op: BinOp, dtype: DType, a: i64, b: i64) -> Option<i64> {
     if dtype == DType::U64 {
         return None;

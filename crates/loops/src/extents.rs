@@ -1,10 +1,9 @@
 //! Facts about extents: which are equal, and what they imply for indices.
 //!
-//! An operator's computation is written for extents of which nothing is known: where it broadcasts
-//! it reads `x[select(n == 1, 0, i)]`, and its result has `select(n == 1, m, n)` rows. Where types
-//! say that `n` and `m` are equal, or where `i` runs over exactly `n`, the selects fold, and the
-//! matchers that look for plain reads (kernels' epilogues, attention, vector expressions) find
-//! them.
+//! An operator's computation is written for unknown extents: where it broadcasts it reads
+//! `x[select(n == 1, 0, i)]`, and its result has `select(n == 1, m, n)` rows. Where types say that
+//! `n` and `m` are equal, or where `i` runs over exactly `n`, the selects fold, and the matchers
+//! that look for plain reads (kernels' epilogues, attention, vector expressions) find them.
 
 use rustc_hash::FxHashMap;
 use std::hash::Hash;
@@ -86,12 +85,12 @@ pub fn simplify_indices(program: &mut Program) {
     }
 }
 
-/// `extents` of the variables that run over all of one.
+/// Rewrites an expression; `extents` are those of the variables that run over a whole axis.
 fn rewrite(e: &Ex, same: &FxHashMap<Var, Var>, extents: &FxHashMap<Var, Ex>) -> Ex {
     map_expr(e, |x| match x.kind() {
         ExKind::Var(v) => same.get(v).map(|v| Ex::var(*v, x.dtype())),
         ExKind::Select(_, a, b) if a == b => Some(a.clone()),
-        // In an axis of one element the first is the only one.
+        // In an axis of one element, index 0 is the only one.
         ExKind::Select(cond, a, b) if a.as_int() == Some(0) => {
             let (ExKind::Binary(BinOp::Eq, extent, one), ExKind::Var(v)) = (cond.kind(), b.kind())
             else {

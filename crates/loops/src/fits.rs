@@ -5,7 +5,7 @@
 //! one, its assumptions are stated here, and the emitter of the call proves them or has them
 //! checked before it.
 //!
-//! Invariant: a kernel whose fits hold reads and writes inside its operands, whatever types said.
+//! Invariant: a kernel whose fits hold accesses only its operands, whatever the types are.
 
 use crate::attention::Attention;
 use crate::outside::same_number;

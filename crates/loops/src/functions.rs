@@ -1,15 +1,14 @@
-//! The scalar functions of one number: one table, of which everybody who knows them takes what
-//! concerns them.
+//! The scalar functions of one number: one table, from which all users generate their parts.
 //!
 //! A new function is an entry at the end of the table: the virtual machine's files number functions
-//! by their places.
+//! by their positions.
 
 use crate::BinOp;
 
-/// Hands all entries to the macro `$then`: a function's name here and in texts; for whom it is
-/// (`real`: real numbers, which integers are converted for; `float`: floats, though integers have a
-/// value too; `any`: all types); and the functions of C that compute it on doubles and on floats,
-/// for those that are neither an instruction nor made of others.
+/// Passes all entries to the macro `$then`: a function's name here and in texts; its domain
+/// (`real`: real numbers, to which integers are converted; `float`: floats, with a defined value
+/// for integers too; `any`: all types); and the C functions that compute it on doubles and on
+/// floats, for those that are neither an instruction nor composed of others.
 #[macro_export]
 macro_rules! unary_functions {
     ($then:path) => {
@@ -84,8 +83,7 @@ macro_rules! unary_functions {
     };
 }
 
-/// Hands the functions of two numbers that C has to the macro `$then`, as [`unary_functions!`] does
-/// it.
+/// Passes the functions of two numbers that C has to the macro `$then`, like [`unary_functions!`].
 #[macro_export]
 macro_rules! binary_functions {
     ($then:path) => {
@@ -97,7 +95,7 @@ macro_rules! binary_functions {
     };
 }
 
-/// A function of C on doubles, and the same on floats.
+/// A C function on doubles, and its counterpart on floats.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Libm {
     /// Its symbol for doubles.
@@ -126,17 +124,17 @@ macro_rules! unary {
             /// All of them.
             pub const ALL: &'static [UnOp] = &[$(UnOp::$op),*];
 
-            /// Returns what texts call it.
+            /// Returns its name in texts.
             pub fn name(self) -> &'static str {
                 match self { $(UnOp::$op => $text),* }
             }
 
-            /// Returns what these sources call it, and those of the runtime.
+            /// Returns its name in these sources, and in the runtime's.
             pub fn source_name(self) -> &'static str {
                 match self { $(UnOp::$op => stringify!($op)),* }
             }
 
-            /// The function of C that computes it; `None` where there is none, or none is needed.
+            /// The C function that computes it; `None` where there is none, or none is needed.
             pub fn libm(self) -> Option<Libm> {
                 match self {
                     $($(UnOp::$op => Some(Libm {
@@ -158,7 +156,7 @@ unary_functions!(unary);
 macro_rules! binary {
     ($($op:ident $double:ident $single:ident;)*) => {
         impl BinOp {
-            /// The function of C that computes it on floats; `None` where there is none.
+            /// The C function that computes it; `None` where there is none.
             pub fn libm(self) -> Option<Libm> {
                 match self {
                     $(BinOp::$op => Some(Libm {
@@ -174,17 +172,17 @@ macro_rules! binary {
 binary_functions!(binary);
 
 impl UnOp {
-    /// The function of a text.
+    /// The function with a name in texts.
     pub fn named(name: &str) -> Option<UnOp> {
         UnOp::ALL.iter().copied().find(|op| op.name() == name)
     }
 
-    /// Returns whether it is a function of real numbers, which integers are converted for.
+    /// Returns whether it is a function of real numbers, to which integers are converted.
     pub fn is_real(self) -> bool {
         self.takes() == Takes::real
     }
 
-    /// Returns whether a number without a type is a float as its argument.
+    /// Returns whether an untyped number as its argument is a float.
     pub fn asks_for_float(self) -> bool {
         self.takes() != Takes::any
     }

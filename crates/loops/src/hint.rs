@@ -126,7 +126,7 @@ pub enum Hint {
     },
 }
 
-/// The operation of a nest along lines; the hint says which buffer it writes.
+/// The operation of a nest along lines; the hint names the buffer that it writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Lines {
     /// The elements in order, stable, as many as the result has along the axis (0 where there are

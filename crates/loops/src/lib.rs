@@ -7,7 +7,7 @@
 //! explicit loop nest. Extents are scalar expressions too: constants, dimension variables bound
 //! by the inputs' shapes, or numbers that an earlier stage computed.
 //!
-//! This room knows neither Relay types nor operators.
+//! This crate knows neither Relay types nor operators.
 
 pub mod attention;
 mod bounds;

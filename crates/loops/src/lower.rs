@@ -147,7 +147,7 @@ pub fn reads_buffer(stage: &Stage, buf: Buf) -> bool {
 pub struct Readers(Vec<FxHashSet<Buf>>);
 
 impl Readers {
-    /// Those of a program.
+    /// The readers of a program's buffers.
     pub fn of(program: &Program) -> Readers {
         Readers(program.stages.iter().map(|s| accesses(s).1).collect())
     }

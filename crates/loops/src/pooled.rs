@@ -21,8 +21,8 @@ pub struct Pooled {
     pub between: Buf,
 }
 
-/// Returns all of them in a program with channels first, whose products and convolutions have the
-/// epilogues `fused`.
+/// Returns all such pairs in a program with channels first, whose products and convolutions have
+/// the epilogues `fused`.
 pub fn find(program: &Program, fused: &[Fused]) -> Vec<Pooled> {
     let stages = program.stages.iter().enumerate();
     stages

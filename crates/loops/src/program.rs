@@ -51,7 +51,7 @@ pub struct VarInfo {
     pub dtype: DType,
 }
 
-/// How the iterations of a loop may be executed.
+/// The permitted execution of a loop's iterations.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mark {
     /// In order.
@@ -59,34 +59,34 @@ pub enum Mark {
     Serial,
     /// In any order, on several threads.
     Parallel,
-    /// In groups of so many lanes.
+    /// In groups of this many lanes.
     Vectorize(u32),
-    /// Written out.
+    /// Unrolled.
     Unroll,
 }
 
 /// A statement of a loop nest.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Stmt {
-    /// `var` from 0 to `extent` (exclusive).
+    /// A loop of `var` from 0 to `extent` (exclusive).
     For {
         /// The index, `int64`.
         var: Var,
         /// Number of iterations; negative counts as 0.
         extent: Ex,
-        /// How the iterations may be executed.
+        /// The permitted execution of the iterations.
         mark: Mark,
         /// The body.
         body: Vec<Stmt>,
     },
-    /// As long as `cond` holds.
+    /// Repeats as long as `cond` holds.
     While {
         /// A `bool`.
         cond: Ex,
         /// The body.
         body: Vec<Stmt>,
     },
-    /// Two ways.
+    /// A branch.
     If {
         /// A `bool`.
         cond: Ex,
@@ -137,7 +137,7 @@ pub enum Stmt {
     },
 }
 
-/// How a reduction combines values; each has its identity element.
+/// The operation of a reduction; each has its identity element.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Combiner {
     /// Sum, from 0.
@@ -194,7 +194,7 @@ impl Combiner {
 pub struct Reduce {
     /// The reduction variables with their extents.
     pub axes: Vec<(Var, Ex)>,
-    /// How values combine.
+    /// The operation that combines values.
     pub combiner: Combiner,
 }
 
@@ -202,13 +202,13 @@ pub struct Reduce {
 /// `out[axes…] = combine over reduce.axes of value`. The axes run over `out`'s extents.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Compute {
-    /// The buffer that is written, whole.
+    /// The buffer that is written, entirely.
     pub out: Buf,
     /// One variable per axis of `out`.
     pub axes: Vec<Var>,
     /// The reduction, if any.
     pub reduce: Option<Reduce>,
-    /// The element (or what is combined).
+    /// The element (or the value to be combined).
     pub value: Ex,
 }
 
@@ -236,8 +236,8 @@ pub struct Program {
     pub bufs: Arena<Buf, Buffer>,
     /// All scalar variables.
     pub vars: Arena<Var, VarInfo>,
-    /// Dimension variables: each is bound by the first input extent that is just the variable,
-    /// and checked against every other extent in which it occurs.
+    /// Dimension variables: each is bound by the first input extent that consists of the variable
+    /// alone, and checked against every other extent in which it occurs.
     pub dims: Vec<Var>,
     /// Inputs, in order.
     pub inputs: Vec<Buf>,

@@ -12,7 +12,7 @@ use relax_tensor::DType;
 /// The maximum number of casts and bounds around a number that are looked through.
 const DEPTH: usize = 16;
 
-/// A buffer of 32-bit integers that are another buffer's elements less a uniform zero point.
+/// A buffer of 32-bit integers that are another buffer's elements minus a uniform zero point.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Shifted {
     /// The elements, of the same shape.

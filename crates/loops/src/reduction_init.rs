@@ -1,4 +1,4 @@
-//! Start values of reductions over nothing.
+//! Initial values of reductions over empty domains.
 //!
 //! `init { … }` runs in the first iteration of the loops that it reduces over. Where these have no
 //! iterations at all, the value is the initial value too: an empty reduction yields its identity

@@ -1,18 +1,18 @@
 //! Rewriting of scalar expressions: maps over shared expressions, substitution, simplification.
 //!
-//! Everything here works on the shared graph: a part that occurs twice is rewritten once, and
-//! depth is on work lists.
+//! Everything here works on the shared graph: a shared node is rewritten once, and work lists
+//! replace recursion.
 
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use crate::{BinOp, Ex, ExKind, Stmt, Var};
 
-/// Rebuilds `root` bottom-up. `leave` sees every node after its children were rewritten, and gives
-/// what stands in its place (`None` keeps it).
+/// Rebuilds `root` bottom-up. `leave` visits every node after its children were rewritten, and
+/// returns its replacement (`None` keeps it).
 pub fn map_expr(root: &Ex, mut leave: impl FnMut(&Ex) -> Option<Ex>) -> Ex {
-    // What several refer to is rewritten once; nodes made on the way stand in the order in which
-    // their parents want them.
+    // Nodes with several parents are rewritten once; results are on a stack in the order in which
+    // their parents take them.
     let mut done: FxHashMap<usize, Ex> = FxHashMap::default();
     let mut made: Vec<Ex> = Vec::new();
     let mut work = vec![(root, false)];
@@ -49,7 +49,7 @@ pub fn map_expr(root: &Ex, mut leave: impl FnMut(&Ex) -> Option<Ex>) -> Ex {
     made.pop().unwrap_or_else(|| root.clone())
 }
 
-/// Puts expressions in the place of variables.
+/// Substitutes expressions for variables.
 pub fn substitute(root: &Ex, of: &dyn Fn(Var) -> Option<Ex>) -> Ex {
     map_expr(root, |e| match e.kind() {
         ExKind::Var(v) => of(*v),
@@ -79,7 +79,7 @@ pub fn visit_expr<'e>(root: &'e Ex, mut see: impl FnMut(&'e Ex)) {
     }
 }
 
-/// Rewrites every expression of a block, in place; the blocks inside come after.
+/// Rewrites every expression of a block in place, before those of nested blocks.
 pub fn map_stmts(block: &mut [Stmt], f: &mut dyn FnMut(&Ex) -> Ex) {
     let mut work = vec![block];
     while let Some(block) = work.pop() {
@@ -103,12 +103,12 @@ pub fn map_stmts(block: &mut [Stmt], f: &mut dyn FnMut(&Ex) -> Ex) {
 
 /// Simplifies index arithmetic (`int64`) and conditions over it.
 ///
-/// `range` gives the inclusive bounds of variables where they are known. Constants gather at the
-/// end of sums, multiples cancel in `//` and `%`, a comparison that the bounds decide becomes a
-/// constant, and so does a `min`, a `max` or a select.
+/// `range` gives the inclusive bounds of variables where they are known. Constants are collected at
+/// the end of sums, multiples cancel in `//` and `%`, a comparison that the bounds decide becomes a
+/// constant, and a `min`, `max` or select that they decide is replaced.
 pub fn simplify(root: &Ex, range: &dyn Fn(Var) -> Option<(i64, i64)>) -> Ex {
     let mut bounds: FxHashMap<usize, crate::Interval> = FxHashMap::default();
-    // Nodes made on the way stay alive, so that their addresses stay theirs.
+    // Created nodes stay alive, so that their addresses are not reused.
     let mut alive: Vec<Ex> = Vec::new();
     map_expr(root, |e| {
         let mut e = e.clone();
@@ -172,7 +172,7 @@ fn step(
     }
 }
 
-/// Algebra of `int64`; `fuel` bounds the terms of one sum that it looks at.
+/// Algebra of `int64`; `fuel` bounds the number of terms of one sum that are examined.
 fn index_step(
     op: BinOp,
     a: &Ex,
@@ -182,7 +182,7 @@ fn index_step(
 ) -> Option<Ex> {
     let constant = b.as_int();
     match op {
-        // A constant moves to the right, and constants meet.
+        // A constant moves to the right, and constants are combined.
         BinOp::Add if a.as_int().is_some() && constant.is_none() => Some(b + a),
         BinOp::Mul if a.as_int().is_some() && constant.is_none() => Some(b * a),
         BinOp::Add | BinOp::Sub if constant.is_some() => {

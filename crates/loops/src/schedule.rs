@@ -1,5 +1,5 @@
-//! Schedules: rewrites of loop nests that change the order and the way in which a program computes
-//! its elements, never what they are.
+//! Schedules: rewrites of loop nests that change the order and manner in which a program computes
+//! its elements, never their values.
 //!
 //! Every rewrite works on a program whose stages are loop nests ([`as_nests`]), names loops by
 //! their variables' names, and refuses with a reason where it could change a value. Loops that run
@@ -23,13 +23,13 @@ pub use independent::{Dependence, independent};
 use crate::rewrite::{map_stmts, substitute, visit_expr};
 use crate::{Buf, Ex, ExKind, Mark, Program, Stage, Stmt, Var, VarInfo, lower_stage};
 
-/// A loop that is written out has at most so many iterations.
+/// The maximum number of iterations of an unrolled loop.
 pub const MOST_UNROLLED: i64 = 64;
-/// A vector has at most so many lanes.
+/// The maximum number of lanes of a vector.
 pub const MOST_LANES: u32 = 64;
 
-/// One rewrite. Loops are named by their variables' names as the program's text shows them; a name
-/// stands for every loop of that name.
+/// One rewrite. Loops are named by their variables' names in the program's text; a name denotes
+/// every loop of that name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Step {
     /// `split(i, 8)`: `i` becomes `i_o` over blocks of 8 and `i_i` inside.
@@ -39,15 +39,14 @@ pub enum Step {
         /// Iterations of the inner loop.
         factor: i64,
     },
-    /// `tile(i, j, 8, 16)`: `i` and `j`, one right inside the other, become
-    /// `i_o`, `j_o`, `i_i`, `j_i`.
+    /// `tile(i, j, 8, 16)`: `i` and `j`, perfectly nested, become `i_o`, `j_o`, `i_i`, `j_i`.
     Tile {
         /// The loops, outermost first.
         vars: Vec<Symbol>,
         /// The extents of a tile, one per loop.
         factors: Vec<i64>,
     },
-    /// `reorder(j, i)`: loops that stand right inside each other, in the order wanted.
+    /// `reorder(j, i)`: perfectly nested loops, in the new order.
     Reorder {
         /// The loops, outermost first.
         vars: Vec<Symbol>,
@@ -76,13 +75,13 @@ pub enum Step {
 pub enum NoSchedule {
     /// There is no loop of that name.
     NoLoop(Symbol),
-    /// A number of the step is not allowed.
+    /// A number in the step is not allowed.
     Number(&'static str),
-    /// The loops do not stand right inside each other.
+    /// The loops are not perfectly nested.
     NotNested(Symbol, Symbol),
     /// Iterations depend on each other.
     Dependent(Symbol, Dependence),
-    /// Two loops over the elements of one reduction would change places.
+    /// Two loops over the elements of one reduction would be interchanged.
     Reduction(Symbol, Symbol),
     /// The extent is not a small constant.
     Extent(Symbol),
@@ -117,8 +116,8 @@ impl std::fmt::Display for NoSchedule {
     }
 }
 
-/// Makes every stage an explicit loop nest, which fixes the order of sums. Hints stay with the
-/// stages that they speak of no longer: a scheduled program says itself how it computes.
+/// Makes every stage an explicit loop nest, which fixes the order of sums. Hints are removed: a
+/// scheduled program determines itself how it computes.
 pub fn as_nests(program: &mut Program) {
     let nests: Vec<Stage> = (program.stages.iter())
         .map(|s| Stage::Nest(lower_stage(program, s)))
@@ -127,8 +126,8 @@ pub fn as_nests(program: &mut Program) {
     program.hints.clear();
 }
 
-/// Applies the steps in order to a program; its stages become loop nests. Where a step fails the
-/// program is as it was after the step before.
+/// Applies the steps in order to a program; its stages become loop nests. If a step fails, the
+/// program is left as after the step before.
 ///
 /// # Errors
 /// A step names no loop of the program, or would change what it computes.
@@ -138,9 +137,9 @@ pub fn schedule(program: &mut Program, steps: &[Step]) -> Result<(), NoSchedule>
 }
 
 /// The schedule that is right for most programs without knowing the machine: of each nest the
-/// outermost loop runs in parallel where its iterations are independent and there are at least
-/// `grain` of them (or nobody knows), and the innermost loop whose iterations are independent is
-/// vectorised by as many lanes as 16 bytes hold. Returns the number of loops marked.
+/// outermost loop runs in parallel where its iterations are independent and at least `grain` in
+/// number (or of unknown number), and the innermost loop whose iterations are independent is
+/// vectorised with as many lanes as fit 16 bytes. Returns the number of loops marked.
 pub fn auto(program: &mut Program, grain: i64) -> usize {
     as_nests(program);
     let mut marked = 0;
@@ -168,7 +167,7 @@ pub fn auto(program: &mut Program, grain: i64) -> usize {
     marked
 }
 
-/// The iterations of a loop with the loops right inside it, where all are constants.
+/// The iterations of a loop and the loops directly inside it, where all are constants.
 fn work(extent: &Ex, mut body: &[Stmt]) -> Option<i64> {
     let mut n = extent.as_int()?;
     while let [
@@ -317,7 +316,7 @@ fn apply(program: &mut Program, step: &Step) -> Result<(), NoSchedule> {
     }
 }
 
-/// What a rewrite does at a statement; `true` means that it is done with what stands inside, too.
+/// The action of a rewrite at a statement; `true` means that nested statements are handled too.
 type Visit<'a> = dyn FnMut(&mut Program, &mut Stmt) -> Result<bool, NoSchedule> + 'a;
 
 /// Visits the statements of all nests, outer ones first. A failing visit leaves the program as it
@@ -421,7 +420,7 @@ fn split(program: &mut Program, s: &mut Stmt, factor: i64) -> Result<(), NoSched
     Ok(())
 }
 
-/// A reduction's start that waited for `old` to be at 0 waits for all of `new`.
+/// Makes an initial value that was set where `old` is 0 depend on all of `new` being 0.
 fn over(body: &mut [Stmt], old: Var, new: &[Var]) {
     let mut work: Vec<&mut Stmt> = body.iter_mut().collect();
     while let Some(s) = work.pop() {
@@ -444,7 +443,7 @@ fn over(body: &mut [Stmt], old: Var, new: &[Var]) {
     }
 }
 
-/// Loops with what stands between them on the way in: the guards of splits.
+/// Reorders loops, with the guards of splits between them.
 fn reorder(program: &Program, s: &mut Stmt, wanted: &[Symbol]) -> Result<(), NoSchedule> {
     let name = |v: Var| program.vars[v].name;
     let (mut loops, mut guards) = (Vec::new(), Vec::new());
@@ -512,8 +511,8 @@ fn reorder(program: &Program, s: &mut Stmt, wanted: &[Symbol]) -> Result<(), NoS
                 }
                 let free = |v: Var| independent(program, v, &body);
                 if let (Err(_), Err(_)) = (free(*a), free(*b)) {
-                    // A loop that came from splitting one loop keeps its place among its parts,
-                    // and a reduction keeps its order.
+                    // Loops that came from splitting one loop keep their relative order, and so do
+                    // those of a reduction.
                     return Err(NoSchedule::Reduction(name(*a), name(*b)));
                 }
             }

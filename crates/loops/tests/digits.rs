@@ -13,7 +13,7 @@ fn extent(v: Var) -> Option<i64> {
     [6, 4, 8].get(v.index()).copied()
 }
 
-/// Indices with equal digits are equal everywhere; and these are recognised.
+/// Indices with equal digits are equal for all values, and these are recognised.
 #[test]
 fn equal_digits_are_equal_numbers() {
     let [i, j, k] = vars();

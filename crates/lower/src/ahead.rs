@@ -1,7 +1,7 @@
-//! Programs of fused groups, made side by side before functions are lowered.
+//! Programs of fused groups, built in parallel before functions are lowered.
 //!
-//! A group's program depends on nothing but the group, and to make them takes most of the time of
-//! lowering a network. What is lowered is the same whoever made them.
+//! A group's program depends only on the group, and building them takes most of the time of
+//! lowering a network. The lowered module is the same with any number of threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -12,23 +12,23 @@ use relax_loops::Program;
 use relax_programs::group;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-/// Groups that one more thread is worth starting for.
+/// Groups for which one more thread pays.
 const SHARE: usize = 8;
 
-/// What becomes of a group; `None` where it is none.
+/// The program and label of a group; `None` where the function is not a group.
 type Made = Option<(Program, String)>;
 
-/// What is known of groups before they are lowered, by function.
+/// The precomputed facts about groups, by function.
 #[derive(Default)]
 pub(crate) struct Ahead {
-    /// What decides their programs.
+    /// The keys that determine their programs.
     keys: FxHashMap<FuncId, String>,
     programs: FxHashMap<FuncId, Made>,
 }
 
 impl Ahead {
-    /// Of the groups in the functions `roots`. Their programs are made where there are enough of
-    /// them for several threads.
+    /// Computes the keys of the groups in the functions `roots`, and builds their programs where
+    /// there are enough of them for several threads.
     pub fn of(m: &Module, typing: &Typing, roots: &[GlobalId]) -> Ahead {
         let mut out = Ahead::default();
         let (mut seen, mut groups) = (FxHashSet::default(), Vec::new());
@@ -61,13 +61,13 @@ impl Ahead {
         out
     }
 
-    /// Returns what decides the program of a group; asked for once.
+    /// Returns the key that determines a group's program; may be called once per group.
     pub fn key(&mut self, m: &Module, typing: &Typing, f: FuncId) -> Option<String> {
         let known = self.keys.remove(&f);
         known.or_else(|| group::key(m, typing, f))
     }
 
-    /// The program of a group; asked for once.
+    /// The program of a group; may be called once per group.
     pub fn program(&mut self, m: &Module, typing: &Typing, f: FuncId) -> Made {
         let made = self.programs.remove(&f);
         made.unwrap_or_else(|| group::program(m, typing, f).ok())

@@ -13,10 +13,10 @@ use crate::lir::{BlockId, DataId, FnId, Inst, LFunc, Lowered, Reg, Term};
 /// The lattice value of a parameter or captured variable.
 #[derive(Clone, Copy, PartialEq, Default)]
 enum Known {
-    /// No call was seen yet.
+    /// No call has been seen yet.
     #[default]
     Nothing,
-    /// All calls seen so far give this.
+    /// All calls seen so far pass this constant.
     Always(DataId),
     Varies,
 }

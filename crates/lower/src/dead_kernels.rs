@@ -1,4 +1,4 @@
-//! Kernels and constants that nothing uses any more.
+//! Removal of unused kernels and constants.
 
 use relax_base::Arena;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -6,7 +6,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::lir::{DataId, Inst, KernelId, Lowered, Reg};
 
 impl Lowered {
-    /// Drops unused kernels and constants, and renumbers the others. Returns the new numbers of
+    /// Removes unused kernels and constants, and renumbers the others. Returns the new numbers of
     /// kernels.
     pub fn remove_dead_kernels(&mut self) -> FxHashMap<KernelId, KernelId> {
         let (mut kernels, mut data) = (FxHashSet::default(), FxHashSet::default());

@@ -23,7 +23,7 @@ pub enum Part {
     Tuple(Vec<u32>),
     /// An instance of a data type: the fields of each constructor.
     Adt(Vec<Vec<u32>>),
-    /// A function of so many parameters.
+    /// A function with this number of parameters.
     Closure(u32),
     /// A reference cell.
     Cell(u32),
@@ -33,8 +33,8 @@ pub enum Part {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Described(pub Vec<Part>);
 
-/// A data type may contain ever larger instances of itself: beyond so many parts, anything is
-/// accepted.
+/// A data type may contain ever larger instances of itself: beyond this number of parts, anything
+/// is accepted.
 const MOST: usize = 1 << 12;
 
 /// The parts that type parameters are instantiated with.

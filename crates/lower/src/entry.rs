@@ -1,6 +1,6 @@
 //! Checks of arguments from outside against the signature, before anything runs.
 //!
-//! Inside a program types hold by inference; a caller from C, Rust or Python has only read them. An
+//! Inside a program types hold by inference; a caller from C, Rust or Python may violate them. An
 //! entry therefore starts with a function that checks kinds, ranks, element types and extents of
 //! all arguments, and fails with the parameter's location and both values.
 

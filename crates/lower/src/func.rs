@@ -36,9 +36,9 @@ pub(crate) struct FnLower<'a, 'm> {
     cur: BlockId,
     vars: FxHashMap<VarId, Reg>,
     nodes: FxHashMap<ExprId, Reg>,
-    /// Where a dimension can be read: a tensor or shape value, and the axis.
+    /// The tensor or shape value, and its axis, that a dimension is read from.
     dims: FxHashMap<DimVar, (Reg, u32)>,
-    /// Blocks of memory that this function made, and tensors that it placed in them.
+    /// Blocks of memory that this function allocated, and tensors that it placed in them.
     storages: FxHashSet<Reg>,
     placed: FxHashSet<Reg>,
     branching: FxHashMap<ExprId, Branching>,
@@ -47,12 +47,12 @@ pub(crate) struct FnLower<'a, 'm> {
     name: Symbol,
 }
 
-/// A function that waits to be lowered.
+/// A function to be lowered.
 pub(crate) struct Job {
     pub id: FnId,
     pub func: FuncId,
     pub name: Symbol,
-    /// For closures: the node and what it captures.
+    /// For closures: the node and its captures.
     pub closure: Option<(ExprId, Vec<Captured>, Rc<Info>)>,
 }
 
@@ -164,7 +164,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
         self.f.blocks[cur].term = term;
     }
 
-    /// Returns where an expression stands, for messages.
+    /// Returns an expression's source location, for messages.
     fn place(&self, e: ExprId) -> Symbol {
         (self.lw.place)(self.m().span(e))
     }
@@ -178,7 +178,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
         )))
     }
 
-    /// Binds a variable, and the dimensions that its type names first.
+    /// Binds the dimensions that a variable's type names first, then the variable.
     fn bind(&mut self, v: VarId, r: Reg) {
         self.vars.insert(v, r);
         self.name_dims(self.lw.typing.vars[v], r);
@@ -198,7 +198,7 @@ impl<'a, 'm> FnLower<'a, 'm> {
         }
     }
 
-    /// Notes what the type of a register says about how it may be handed over.
+    /// Records what the type of a register implies about its possible representations.
     fn note_form(&mut self, ty: TypeId, r: Reg) {
         if let Some(dtype) = self.scalar_type(ty) {
             self.f.forms.scalars.insert(r, dtype);
@@ -226,8 +226,8 @@ impl<'a, 'm> FnLower<'a, 'm> {
         }
     }
 
-    /// The register that holds an expression's value; leaves are made (and checked) where they are
-    /// used.
+    /// The register that holds an expression's value; leaves are emitted (and checked) at their
+    /// uses.
     fn value(&mut self, e: ExprId) -> Result<Reg> {
         if let Some(&r) = self.nodes.get(&e) {
             return Ok(r);

@@ -1,10 +1,11 @@
-//! Kernels in a row that the runtime does as one, without what is between them in memory.
+//! Fusion of consecutive kernels into one that the runtime has, without the intermediates in
+//! memory.
 //!
 //! A product, a softmax of its result and another product become one kernel where
-//! `relax_loops::attention` finds in the joined program what the runtime's kernel computes: the
-//! matrix of scores is never written then. So do a convolution and the pooling of its output
-//! (`relax_loops::pooled`). In both nothing else may look at what is between. How the parts were
-//! written does not matter, their programs' hints say what they are.
+//! `relax_loops::attention` finds the runtime kernel's computation in the joined program: the
+//! matrix of scores is then never stored. So do a convolution and the pooling of its output
+//! (`relax_loops::pooled`). In both, the intermediates must have no other uses. The kernels are
+//! recognised by their programs' hints, however they were written.
 
 use relax_base::Arena;
 use relax_loops::{Ex, ExKind, Hint, Program, Var, compose, epilogue, pooled, substitute};
@@ -12,15 +13,15 @@ use rustc_hash::FxHashMap;
 
 use crate::lir::{BlockId, Inst, KernelDef, KernelId, LFunc, Lowered, Reg};
 
-/// Kernels in a row: each one's only result is an argument of the next.
+/// Consecutive kernels: each one's only result is an argument of the next.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Chain {
     kernels: Vec<KernelId>,
-    /// Which input the result of the one before is, for all but the first.
+    /// The input that receives the previous kernel's result, for all but the first.
     inputs: Vec<usize>,
 }
 
-/// What kernels may become as one.
+/// The fused kernels.
 #[derive(Clone, Copy, PartialEq)]
 enum Whole {
     Attention,
@@ -28,8 +29,8 @@ enum Whole {
 }
 
 impl Whole {
-    /// Returns what a kernel may be the last one of, and the input that comes from the kernel
-    /// before.
+    /// Returns the fusion that a kernel may be the last part of, and the input from the previous
+    /// kernel.
     fn ending_with(p: &Program) -> Option<(Whole, usize)> {
         p.hints.iter().find_map(|(_, h)| {
             let (whole, buf) = match h {
@@ -50,7 +51,7 @@ impl Whole {
         })
     }
 
-    /// Kernels that it has.
+    /// The number of kernels that are fused.
     fn parts(self) -> usize {
         match self {
             Whole::Attention => 3,
@@ -58,7 +59,7 @@ impl Whole {
         }
     }
 
-    /// The input of a kernel in the middle that comes from the one before.
+    /// The input of a middle kernel from the previous one.
     fn middle(self, p: &Program) -> Option<usize> {
         (self == Whole::Attention && softmax(p)).then_some(0)
     }
@@ -124,7 +125,7 @@ fn uses(f: &LFunc) -> FxHashMap<Reg, usize> {
     found
 }
 
-/// The kernel of a block that has a register as its only result.
+/// The kernel of a block whose only result is a register.
 fn maker(insts: &[Inst], r: Reg) -> Option<(usize, KernelId)> {
     insts.iter().enumerate().rev().find_map(|(k, i)| match i {
         Inst::Kernel { dsts, kernel, .. } if dsts[..] == [r] => Some((k, *kernel)),
@@ -132,8 +133,8 @@ fn maker(insts: &[Inst], r: Reg) -> Option<(usize, KernelId)> {
     })
 }
 
-/// Joins the kernels that end with instruction `k` of a block; everything before the result stands
-/// as it was.
+/// Joins the kernels that end with instruction `k` of a block; the instructions before the result
+/// are unchanged.
 fn join(
     f: &mut LFunc,
     b: BlockId,
@@ -149,7 +150,7 @@ fn join(
     };
     let (last, mut args) = parts(k)?;
     let (whole, mut input) = Whole::ending_with(&kernels[last].program)?;
-    // From the last one to the first: the kernels, where they stand, and what is between them.
+    // From the last to the first: the kernels, their positions, and the registers between them.
     let (mut chain, mut inputs) = (vec![last], vec![input]);
     let (mut places, mut between) = (vec![k], Vec::new());
     while chain.len() < whole.parts() {
@@ -167,7 +168,7 @@ fn join(
             inputs.push(input);
         }
     }
-    // The arguments of all are read where the last one stands.
+    // All arguments are read at the position of the last one.
     if insts[places[places.len() - 1]..k]
         .iter()
         .any(Inst::may_overwrite)
@@ -237,14 +238,15 @@ fn program(kernels: &Arena<KernelId, KernelDef>, chain: &Chain, whole: Whole) ->
         program,
         label,
         by_hand: false,
-        // Its caller makes its output as the last part's, whose extents are its own.
+        // The caller allocates the output as it did the last kernel's, with the program's own
+        // extents.
         holds_outputs: false,
         parts: Vec::new(),
         accesses: Vec::new(),
     })
 }
 
-/// Reads the extents of tensors that are no more from what they would have been allocated with.
+/// Replaces the extents of removed tensors by those that they would have been allocated with.
 fn forget(f: &mut LFunc, gone: &[(Reg, Vec<Ex>)]) {
     let mut known: FxHashMap<Var, Ex> = FxHashMap::default();
     for block in f.blocks.values_mut() {
@@ -262,7 +264,7 @@ fn forget(f: &mut LFunc, gone: &[(Reg, Vec<Ex>)]) {
     if known.is_empty() {
         return;
     }
-    // The extents of one may be said by those of the one before.
+    // The extents of one may refer to those of the one before.
     let whole = |e: &Ex| -> Ex {
         let mut e = e.clone();
         for _ in 0..gone.len() {

@@ -1,8 +1,7 @@
 //! Typed modules to control flow over registers, with kernels and constants.
 //!
 //! [`lower`] takes a module and its types and returns a [`lir::Lowered`] program, or diagnostics
-//! about what native code does not support. It starts at the functions asked for and takes along
-//! what they use.
+//! about what native code does not support. It lowers the requested functions and what they use.
 //!
 //! Invariant: lowering does not recurse over expressions, patterns or types.
 
@@ -47,7 +46,7 @@ use crate::lir::{
 /// A kernel of an operator, by everything but the values of constant arguments.
 enum Cached {
     Kernel(KernelId),
-    /// The program depends on the values: by those.
+    /// The program depends on the values, which are the key.
     ByValue(FxHashMap<Vec<Option<Tensor>>, KernelId>),
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct Lowering<'m> {
     pub m: &'m Module,
     pub typing: &'m Typing,
     pub out: Lowered,
-    /// How places are named in run-time errors.
+    /// The name of a source location in run-time errors.
     pub place: &'m dyn Fn(Span) -> Symbol,
     globals: FxHashMap<GlobalId, FnId>,
     closures: FxHashMap<GlobalId, FnId>,
@@ -65,18 +64,18 @@ pub(crate) struct Lowering<'m> {
     op_kernels: FxHashMap<String, Cached>,
     prims: FxHashMap<GlobalId, KernelId>,
     fused: FxHashMap<FuncId, Option<KernelId>>,
-    /// The kernels of fused groups in which nothing can fail, by what decides their programs.
+    /// The kernels of fused groups in which nothing can fail, by the keys of their programs.
     alike: FxHashMap<String, KernelId>,
     ahead: Ahead,
     queue: Vec<Job>,
     closure_count: usize,
 }
 
-/// Lowers the functions `roots` of a module and what they use. `place` names a place in the text
-/// for run-time errors ("model.relay:3:5").
+/// Lowers the functions `roots` of a module and what they use. `place` names a source location for
+/// run-time errors ("model.relay:3:5").
 ///
 /// # Errors
-/// Something in the functions has no native code; with its place.
+/// A construct in the functions has no native code; with its source location.
 pub fn lower(
     m: &Module,
     typing: &Typing,
@@ -153,12 +152,12 @@ pub fn lower(
 }
 
 impl Lowering<'_> {
-    /// A place for a function that is lowered later.
+    /// Reserves a function to be lowered later.
     fn reserve(&mut self, name: Symbol) -> FnId {
         self.out.funcs.push(LFunc::new(name, None, Span::NONE))
     }
 
-    /// The function of a global.
+    /// The function of a global, lowered on first use.
     fn global(&mut self, g: GlobalId, at: Span) -> Result<FnId, Box<Diagnostic>> {
         if let Some(&id) = self.globals.get(&g) {
             return Ok(id);
@@ -200,7 +199,7 @@ impl Lowering<'_> {
         id
     }
 
-    /// A function that is called through a closure without captures and does just `body`.
+    /// A function that is called through a closure without captures and consists of `body`.
     fn wrapper(
         &mut self,
         name: String,
@@ -335,7 +334,7 @@ impl Lowering<'_> {
             program,
             label: label.to_owned(),
             by_hand: by_hand && !span.is_none(),
-            // What calls a tensor program of the module says itself how large its outputs are.
+            // Callers of a hand-written tensor program determine the extents of its outputs.
             holds_outputs: by_hand,
             parts,
             accesses,
@@ -385,8 +384,8 @@ impl Lowering<'_> {
 
     /// The kernel of a function that is marked as a fused group of operators (`Primitive=1`).
     /// `None` where its body is no such group (a constant tensor, a variable from outside, a call
-    /// of a function): then it is a function like any other, and a mistake in it is reported at its
-    /// place.
+    /// of a function): then it is lowered like any other function, and errors are reported at their
+    /// locations.
     fn fused_kernel(&mut self, f: FuncId) -> Option<KernelId> {
         if let Some(&k) = self.fused.get(&f) {
             return k;
@@ -397,15 +396,14 @@ impl Lowering<'_> {
         kernel
     }
 
-    /// The kernel of a function that is marked; that of one like it, where nothing in them can
-    /// fail.
+    /// The kernel of a marked function; that of an equal one, where nothing in them can fail.
     fn marked_kernel(&mut self, f: FuncId) -> Option<KernelId> {
         let key = self.ahead.key(self.m, self.typing, f);
         if let Some(&kernel) = key.as_ref().and_then(|key| self.alike.get(key)) {
             return Some(kernel);
         }
         let (program, label) = self.ahead.program(self.m, self.typing, f)?;
-        // What fails names a call in this group.
+        // Failures name a call in this group.
         let fails = |s: &Stmt| matches!(s, Stmt::Assert { .. });
         let quiet = program.readers.is_empty() && !program.statements().any(fails);
         let kernel = self.add_kernel(program, &label, false);

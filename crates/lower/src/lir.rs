@@ -117,7 +117,7 @@ pub enum Inst {
         args: Vec<Reg>,
         given: Vec<Alloc>,
     },
-    /// A block of memory of so many bytes: a tensor of bytes.
+    /// A block of memory of this size: a tensor of bytes.
     Storage { dst: Reg, bytes: Ex },
     /// A tensor in a block, at this byte offset; borrows the block. Fails where it does not fit.
     Place {
@@ -163,9 +163,9 @@ pub enum Inst {
         /// The error message; the first `{}` is replaced by `a`, the second by `b`.
         message: Symbol,
     },
-    /// One more reference.
+    /// Increments a reference count.
     Retain(Reg),
-    /// One reference less.
+    /// Decrements a reference count.
     Release(Reg),
 }
 
@@ -191,7 +191,7 @@ pub struct Alloc {
 pub enum Kind {
     /// A tensor.
     Tensor,
-    /// A tuple of so many fields.
+    /// A tuple with this number of fields.
     Tuple(u32),
     /// An instance of a data type.
     Adt,
@@ -215,7 +215,7 @@ pub enum Term {
         /// The target where it is false.
         otherwise: BlockId,
     },
-    /// By the constructor of an ADT instance; borrows it.
+    /// A branch by the constructor of an ADT instance; borrows it.
     Switch {
         /// The instance.
         src: Reg,
@@ -229,7 +229,7 @@ pub enum Term {
     TailCall {
         /// The callee.
         func: FnId,
-        /// With what.
+        /// The arguments.
         args: Vec<Reg>,
         /// Whether each argument is lent; empty where none is.
         lent: Vec<bool>,
@@ -238,7 +238,7 @@ pub enum Term {
     TailClosure {
         /// The closure.
         callee: Reg,
-        /// With what.
+        /// The arguments.
         args: Vec<Reg>,
     },
     /// No clause of a `match` applies.
@@ -278,7 +278,7 @@ pub struct LFunc {
     pub blocks: Arena<BlockId, Block>,
     /// Its source location.
     pub span: Span,
-    /// The same for run-time errors.
+    /// Its source location as text, for run-time errors.
     pub place: Symbol,
 }
 
@@ -291,7 +291,7 @@ pub struct Forms {
     pub data: FxHashSet<Reg>,
     /// The element type of a result that is a tensor of rank 0.
     pub result: Option<DType>,
-    /// Whether this function only checks values from outside and continues at another one.
+    /// Whether this function only checks values from outside and tail-calls another one.
     pub is_entry: bool,
     /// For a closure: the requirements on each parameter from callers outside.
     pub given: Vec<Arc<Described>>,
@@ -345,8 +345,8 @@ pub struct Lowered {
     pub data: Arena<DataId, Tensor>,
     /// Functions that can be called from outside.
     pub entries: Vec<Entry>,
-    /// Whether code also checks what is proven: extents, indices, and the memory that each call of
-    /// a kernel of the runtime may touch.
+    /// Whether code also checks what is already proven: extents, indices, and the memory that each
+    /// call of a kernel of the runtime may touch.
     pub checks: bool,
 }
 
@@ -393,8 +393,8 @@ impl LFunc {
 }
 
 impl Inst {
-    /// Returns whether existing memory of a tensor may get another content or owner: in
-    /// hand-written memory plans, and in code that is opaque. No read of a tensor moves across it.
+    /// Returns whether a tensor's existing memory may be overwritten or change owners: in
+    /// hand-written memory plans, and in opaque code. No read of a tensor moves across it.
     pub fn may_overwrite(&self) -> bool {
         match self {
             Inst::Kernel { given, .. } => given.iter().flatten().any(|out| out.place.is_some()),

@@ -4,10 +4,10 @@
 //! into that argument's memory if it is dead afterwards. So may one whose result begins with the
 //! argument and extends it along the first axis (a cache that grows by a row), where the argument's
 //! block is large enough. So may a convolution whose epilogue adds the argument, where its kernel
-//! writes each element once: the back end knows which do. Whether it is the last use is known here;
-//! whether the tensor has other owners is checked at run time, by its reference count. Everything
-//! else is left to the heap: dead values are released at once, and their blocks serve the next
-//! tensors of that size.
+//! writes each element once: the back end decides which do. That it is the last use is determined
+//! here; that the tensor has no other owners is checked at run time, by its reference count.
+//! Everything else is left to the heap: dead values are released at once, and their blocks serve
+//! the next tensors of that size.
 
 use relax_loops::epilogue::{self, Fused};
 use relax_loops::{Buf, Ex, ExKind, Hint, Program, Stage, visit_expr};

@@ -133,8 +133,8 @@ impl World<'_> {
         }
     }
 
-    /// Returns the registers of a function that hold numbers, when functions take and return what
-    /// `sigs` says.
+    /// Returns the registers of a function that hold numbers, given the functions' signatures
+    /// `sigs`.
     fn numbers(&self, id: FnId, f: &LFunc) -> FxHashMap<Reg, DType> {
         let sig = &self.sigs[id.0 as usize];
         let mut found: FxHashMap<Reg, DType> = FxHashMap::default();
@@ -294,7 +294,7 @@ fn literal(t: &Tensor) -> Option<Ex> {
     (dtype.size() <= 8).then(|| Ex::int(dtype, t.get_i64(0)))
 }
 
-/// Writes one block anew.
+/// Rewrites one block.
 struct Writer<'a, 'w> {
     world: &'a World<'w>,
     f: &'a mut LFunc,

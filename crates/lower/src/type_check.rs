@@ -141,7 +141,7 @@ impl<'a> TypeCheck<'a> {
     pub fn finish(mut self) -> Vec<Inst> {
         for (d, found, place, axis) in std::mem::take(&mut self.later) {
             let Some(expected) = relax_ir::dim_to_ex(&d, |v| self.dims.get(&v).cloned()) else {
-                // A variable that is no extent by itself: the body fails where it needs it.
+                // A variable that occurs only in expressions: the body fails where it needs it.
                 continue;
             };
             self.insts.push(Inst::CheckDims {

@@ -1,5 +1,5 @@
-//! Fuzzes the importer with random mutations of models, one after the other in one process: each
-//! must give a text or errors, without a panic and within time and memory limits.
+//! Fuzzes the importer with random mutations of models, sequentially in one process: each must
+//! yield a text or errors, without a panic and within time and memory limits.
 //!
 //!     cargo run --release -p relax-onnx --example mutate -- 10000000 FOLDER…
 //!

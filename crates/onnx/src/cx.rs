@@ -316,7 +316,7 @@ impl Cx {
         self.val(text, elem, dims)
     }
 
-    /// Infers the type of a call, and returns it with its text. `tuple` says that the arguments are
+    /// Infers the type of a call, and returns it with its text. With `tuple`, the arguments are
     /// passed as one tuple.
     fn call(
         &mut self,

@@ -4,11 +4,11 @@ use relax_ir::{AttrValue, Module};
 use relax_ops::registry;
 use relax_tensor::Tensor;
 
-/// Bytes that a value may have: larger ones are left to who runs the model.
+/// The maximum size of a value in bytes: larger ones are computed when the model runs.
 const MOST: usize = 1 << 16;
 
-/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no
-/// computation, or its extents depend on values, or it fails.
+/// Returns the value of a call of a built-in operator whose result is one tensor; `None` where it
+/// has no computation, its extents depend on values, or it fails.
 pub fn call(
     module: &mut Module,
     name: &str,

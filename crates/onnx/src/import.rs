@@ -369,7 +369,7 @@ fn finish(
     }
 }
 
-/// Returns a comment that says where the text comes from.
+/// Returns a comment that states the origin of the text.
 fn header(model: &ModelProto, graph: &GraphProto) -> String {
     let plain = |s: &str| s.chars().filter(|c| !c.is_control()).collect::<String>();
     let mut out = format!("// The ONNX graph `{}`", plain(&graph.name));

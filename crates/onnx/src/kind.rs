@@ -10,8 +10,8 @@ use crate::proto::{DimensionValue, TypeProto, TypeValue};
 use crate::tensor::MOST_EXTENT;
 use crate::value::{Elem, Source, Val, Value};
 
-/// What is known about a value's type. Functions here recurse over it: the protobuf reader limits
-/// the nesting of types to 100.
+/// The known part of a value's type. Functions here recurse over it: the protobuf reader limits the
+/// nesting of types to 100.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kind {
     /// The bottom type: the element of an empty sequence.

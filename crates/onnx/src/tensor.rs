@@ -113,7 +113,7 @@ fn from_fields(t: &TensorProto, elem: Elem, dtype: DType, need: usize) -> R<Byte
         11 => in_bytes(&t.double_data, |v| v.to_le_bytes()),
         12 => in_bytes(&t.uint64_data, |v| (v as u32).to_le_bytes()),
         13 => in_bytes(&t.uint64_data, |v| v.to_le_bytes()),
-        // In the others each number is an element, or the byte that several share.
+        // In the others each number is an element, or a byte that several elements share.
         _ => {
             let size = match packed_bits(elem) {
                 Some(_) => 1,
@@ -129,7 +129,7 @@ fn from_fields(t: &TensorProto, elem: Elem, dtype: DType, need: usize) -> R<Byte
     Ok(out.into())
 }
 
-/// Numbers as bytes, one beside the other.
+/// Numbers as consecutive bytes.
 fn in_bytes<T: Copy, const N: usize>(numbers: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
     let mut out = vec![0; N * numbers.len()];
     for (to, &v) in out.chunks_exact_mut(N).zip(numbers) {

@@ -1,4 +1,4 @@
-//! What is known about a value during translation.
+//! The facts about a value that are known during translation.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Malicious models: each gives a text or errors, within time and memory limits.
+//! Malicious models: each yields a text or errors, within time and memory limits.
 
 mod build;
 

@@ -1,10 +1,10 @@
 //! The type relation of a single call: its result type for given argument types, and the
 //! requirements on extents that are known only at run time.
 //!
-//! The relation runs as it does in type inference, over types that are all known; nothing around
-//! the call is consulted. Rewrites ask for the types of the nodes that they create ([`call_type`]):
-//! facts that inference would have to prove are assumed there, because the pass manager infers (and
-//! verifies) types after each pass. Both engines ask for what type inference could not prove
+//! The relation runs as it does in type inference, over known types; the context of the call is
+//! ignored. Rewrites use it to type the nodes that they create ([`call_type`]): facts that
+//! inference would have to prove are assumed there, because the pass manager infers (and verifies)
+//! types after each pass. Both engines use it for what type inference could not prove
 //! ([`requirements`]): in inference `?` is compatible with everything, so here each `?` is an
 //! extent of its own, and what the relation then requires of it is checked when the call is made.
 
@@ -55,10 +55,10 @@ pub fn call_type_or_why(
 }
 
 /// Returns whether Relax accepts a call that Relay accepts: its requirements are stricter for some
-/// operators. True where that is not known.
+/// operators. Returns true where that is unknown.
 pub fn fits_relax(def: &OpDef, types: &TypeArena, args: &[TypeId], attrs: &Attrs) -> bool {
     let (mut own, mut all) = (TypeArena::new(), Requirements::default());
-    // Only the equality of extents matters here: the module's variables stand for themselves.
+    // Only the equality of extents matters here: the module's variables are used as they are.
     all.first = u32::MAX / 2;
     let mut given = Vec::with_capacity(args.len());
     for (i, &ty) in args.iter().enumerate() {
@@ -101,11 +101,11 @@ pub enum Extent {
     Axis(usize, usize, usize),
 }
 
-/// The requirements of one call, and the extents that its `?`s stand for.
+/// The requirements of one call, and the extents that its `?`s denote.
 #[derive(Default, Debug)]
 pub struct Requirements {
     all: Vec<Requirement>,
-    /// The number of the first variable that stands for a `?`, and the extent that each stands for.
+    /// The number of the first variable that denotes a `?`, and the extent of each.
     first: u32,
     unknown: Vec<Extent>,
 }
@@ -294,7 +294,7 @@ struct Host<'a> {
     types: &'a mut TypeArena,
     args: &'a [Arg<'a>],
     name: &'a dyn Fn(DimVar) -> String,
-    /// The number of the first unknown: lower ones stand for the text's `_`.
+    /// The number of the first unknown: lower ones denote the text's `_`.
     first: u32,
     /// The types that the unknowns were resolved to.
     found: Vec<Option<TypeId>>,

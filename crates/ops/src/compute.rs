@@ -7,12 +7,12 @@ use relax_tensor::{DType, Tensor};
 
 use crate::call_requirements::{Extent, Requirements};
 
-/// What is known of a tensor when a computation is built.
+/// The facts about a tensor that are known when a computation is built.
 #[derive(Clone, PartialEq, Debug)]
 pub struct TensorInfo {
     /// Its element type.
     pub dtype: DType,
-    /// Its extents as far as they are constants; `None` where symbolic or found only by computing.
+    /// Its constant extents; `None` where symbolic or known only at run time.
     pub shape: Vec<Option<i64>>,
 }
 
@@ -35,15 +35,15 @@ impl<T: Into<String>> From<T> for ComputeError {
     }
 }
 
-/// What a computation works with: inputs, attributes, the expected outputs, and (through
-/// `Deref`) the [`Builder`] that collects stages.
+/// The context of a computation: inputs, attributes, the expected outputs, and (through `Deref`)
+/// the [`Builder`] that collects stages.
 pub struct Te<'a> {
     builder: Builder,
     /// The tensors of each argument: one, or those of a (nested) tuple, flattened in order.
     args: Vec<Vec<TensorRef>>,
     /// The values of arguments that are constants.
     consts: Vec<Option<Tensor>>,
-    /// Whether the computation has looked at a constant argument's value.
+    /// Whether the computation has used a constant argument's value.
     asked: std::cell::Cell<bool>,
     attrs: &'a Attrs,
     outs: &'a [TensorInfo],
@@ -62,9 +62,8 @@ impl std::ops::DerefMut for Te<'_> {
 }
 
 impl<'a> Te<'a> {
-    /// Sets the stage. `args` gives, for each argument, what is known of its
-    /// tensors (unknown extents become dimension variables), `consts` the values of constant
-    /// arguments.
+    /// Creates the context. `args` gives the known facts about each argument's tensors (unknown
+    /// extents become dimension variables), `consts` the values of constant arguments.
     pub fn new(
         name: &str,
         args: &[Vec<TensorInfo>],
@@ -96,7 +95,7 @@ impl<'a> Te<'a> {
     pub fn finish(self) -> relax_loops::Program {
         self.builder.program
     }
-    /// Puts what must hold of the arguments' extents in front of everything else. `types` are those
+    /// Inserts the requirements on the arguments' extents before everything else. `types` are those
     /// of the arguments in their arena.
     pub fn require(&mut self, needs: &Requirements, types: &TypeArena, args: &[TypeId]) {
         let extent = |e: Extent| match e {
@@ -148,7 +147,7 @@ impl<'a> Te<'a> {
         self.asked.set(true);
         self.consts.get(i)?.as_ref()
     }
-    /// Returns what is known of output `k` (tuples flattened).
+    /// Returns the known facts about output `k` (tuples flattened).
     pub fn out(&self, k: usize) -> &TensorInfo {
         &self.outs[k]
     }
@@ -201,7 +200,7 @@ impl<'a> Te<'a> {
     pub fn str(&self, name: &str) -> &'a str {
         self.attr(name).as_str().unwrap_or("")
     }
-    /// An axis attribute brought to `0..rank`.
+    /// An axis attribute, normalised to `0..rank`.
     ///
     /// # Errors
     /// There is no such axis.

@@ -97,7 +97,7 @@ pub struct Input {
     pub doc: &'static str,
 }
 
-/// How many arguments a call takes.
+/// The number of arguments of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Arity {
     /// Exactly the declared inputs.
@@ -106,7 +106,7 @@ pub enum Arity {
     AtLeast,
 }
 
-/// TVM's `TOpPattern`: how an operator takes part in fusion.
+/// TVM's `TOpPattern`: the role of an operator in fusion.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Fusion {
     /// One output element from the input elements at the same index.
@@ -136,7 +136,7 @@ pub enum Effects {
     Effect,
 }
 
-/// How the compiler implements a call.
+/// The implementation of a call in the compiler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, std::default::Default)]
 pub enum Lowering {
     /// By the operator's computation.
@@ -150,7 +150,7 @@ pub enum Lowering {
     /// `call_tir_inplace`: runs the tensor program on the tensors of the second argument; those
     /// that `inplace_indices` names are overwritten and are the results.
     CallTirInplace,
-    /// `memory.alloc_storage`: allocates a block of as many bytes as the first argument says.
+    /// `memory.alloc_storage`: allocates a block, of the size in bytes given by the first argument.
     AllocStorage,
     /// `memory.alloc_tensor`: a tensor in the block of the first argument, at the byte offset given
     /// by the second, of the extents given by the third.
@@ -176,7 +176,7 @@ pub enum Precision {
     Full,
 }
 
-/// How an operator interacts with a scale of its operand along an axis.
+/// The interaction of an operator with a scale of its operand along an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ScaleRole {
     /// It is the scaling itself: a product.
@@ -218,7 +218,7 @@ pub struct Hooks {
     pub rounds_once: bool,
     /// The attribute that gives the result's element type, which changes with the precision.
     pub result_dtype: Option<&'static str>,
-    /// How it interacts with a scale along an axis, for folding scales into weights.
+    /// Its interaction with a scale along an axis, for folding scales into weights.
     pub scale: Option<ScaleRole>,
     /// A faster and less precise operator with the same operands and attributes.
     pub fast_form: Option<&'static str>,
@@ -235,24 +235,24 @@ pub struct Hooks {
     /// For an operator whose value depends only on the operand's extents: computes the value from
     /// these and the element type of the result.
     pub of_shape: Option<fn(&[i64], relax_tensor::DType) -> relax_tensor::Tensor>,
-    /// Whether it is about the placement of values on devices, and never folded.
+    /// Whether it concerns the placement of values on devices, and is never folded.
     pub device_bound: bool,
     /// Whether the result holds the operand's elements in the same order, under another shape.
     pub reshape: bool,
     /// Whether it is only a barrier in fusion, between what precedes and what follows it.
     pub fusion_barrier: bool,
-    /// Whether it only marks what other stages do: no kernel is generated for it.
+    /// Whether it only annotates other stages: no kernel is generated for it.
     pub not_computed: bool,
     /// Whether the type of a call is given by its type arguments, and unconstrained without them.
     pub told: bool,
-    /// How the compiler implements a call.
+    /// The implementation of a call in the compiler.
     pub lowering: Lowering,
     /// For an operator that has neither a computation nor a lowering of its own: the reason, one
     /// sentence without a full stop; empty for others.
     pub uncomputed: &'static str,
     /// Whether its first operand is a kernel, which the text may omit.
     pub calls_kernel: bool,
-    /// How it works on operands with permuted axes; see [`OpDef::layout_rule`].
+    /// The rule for operands with permuted axes; see [`OpDef::layout_rule`].
     pub layout: Option<LayoutFn>,
     /// The additional requirements of TVM's Relax beyond the relation, which programs in TVMScript
     /// are checked against.
@@ -278,7 +278,7 @@ pub struct OpDef {
     pub doc: &'static str,
     /// Its inputs.
     pub inputs: &'static [Input],
-    /// How many arguments a call takes.
+    /// The number of arguments of a call.
     pub arity: Arity,
     /// Its attributes, in the order TVM prints them.
     pub attrs: &'static [AttrDef],
@@ -293,9 +293,9 @@ pub struct OpDef {
     /// Its type relation.
     pub relation: RelFn,
     /// Its computation; `None` only for operators that the compiler itself implements (`call_tir`),
-    /// and for those that say why they have none ([`Hooks::uncomputed`]).
+    /// and for those that state why they have none ([`Hooks::uncomputed`]).
     pub compute: Option<ComputeFn>,
-    /// How it takes part in fusion.
+    /// Its role in fusion.
     pub fusion: Fusion,
     /// The side effects of evaluating it.
     pub effects: Effects,
@@ -379,17 +379,17 @@ impl OpDef {
         self.meta_attrs = Some(key);
         self
     }
-    /// Gives the computation.
+    /// Sets the computation.
     pub const fn compute(mut self, f: ComputeFn) -> OpDef {
         self.compute = Some(f);
         self
     }
-    /// Gives the fusion kind.
+    /// Sets the fusion kind.
     pub const fn fusion(mut self, fusion: Fusion) -> OpDef {
         self.fusion = fusion;
         self
     }
-    /// Gives the effects.
+    /// Sets the effects.
     pub const fn effects(mut self, effects: Effects) -> OpDef {
         self.effects = effects;
         self
@@ -404,7 +404,7 @@ impl OpDef {
         self.hooks.uncomputed = why;
         self
     }
-    /// Says that the first operand is a kernel.
+    /// Declares that the first operand is a kernel.
     pub const fn calls_kernel(mut self) -> OpDef {
         self.hooks.calls_kernel = true;
         self
@@ -554,13 +554,13 @@ impl OpDef {
             _ => None,
         }
     }
-    /// Returns whether an attribute of calls selects the layout, so that users can ask for another
+    /// Returns whether an attribute of calls selects the layout, so that users can request another
     /// one.
     pub fn has_layout_choice(&self) -> bool {
         let chooses = |a: &AttrDef| ["data_layout", "layout"].contains(&a.name);
         self.hooks.layout.is_some() && self.attrs.iter().any(chooses)
     }
-    /// Returns the attributes of a call that gives none.
+    /// Returns the default attributes, those of a call without any.
     pub fn default_attrs(&self) -> Attrs {
         (self.attrs.iter())
             .map(|a| (a.name.into(), a.default.value().unwrap_or(AttrValue::None)))

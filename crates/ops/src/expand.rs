@@ -24,7 +24,7 @@ pub trait Build {
     fn field_extents(&self, e: ExprId) -> Option<Vec<Vec<i64>>>;
 }
 
-/// A call that is to be rewritten.
+/// A call to be rewritten.
 #[derive(Clone, Debug)]
 pub struct Site {
     /// The call itself.

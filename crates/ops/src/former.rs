@@ -5,7 +5,7 @@ use relax_ir::AttrValue;
 
 use crate::Release;
 
-/// A form that calls of an operator had.
+/// An earlier form of an operator's calls.
 #[derive(Clone, Copy, Debug)]
 pub struct Former {
     /// The operator's name in that release; its current one where only attributes changed.
@@ -13,9 +13,9 @@ pub struct Former {
     /// The last release with this spelling; [`Release::LAST`] for forms newer than the one that is
     /// printed.
     pub until: Release,
-    /// Whether the old spelling can look valid today with another meaning: then the form is looked
-    /// for in every call. Others are recognised by a name, an unknown attribute, a missing operand,
-    /// or the release.
+    /// Whether the old spelling may be valid today with another meaning: then every call is checked
+    /// for the form. Others are recognised by a name, an unknown attribute, a missing operand, or
+    /// the release.
     pub hidden: bool,
     /// Converts a call to the current form.
     pub rewrite: fn(&mut OldCall),
@@ -40,7 +40,7 @@ impl Former {
             rewrite,
         }
     }
-    /// A form that cannot be recognised from outside.
+    /// Marks a form that cannot be recognised by its spelling.
     pub const fn hidden(mut self) -> Former {
         self.hidden = true;
         self

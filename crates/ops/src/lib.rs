@@ -1,4 +1,4 @@
-//! Every operator, its whole truth in one place.
+//! All operators, each defined entirely in one place.
 //!
 //! An [`OpDef`] holds an operator's name, inputs, attributes, type relation, computation over
 //! indices, effects, fusion kind and the hooks that passes query. Families of operators are in one

@@ -191,7 +191,7 @@ impl Operand {
     }
 }
 
-/// A call that is to be made on reordered operands, or to be converted to a layout.
+/// A call to be made on reordered operands, or to be converted to a layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Relayout<'a> {
     /// The attributes, complete.
@@ -204,7 +204,7 @@ pub struct Relayout<'a> {
     pub wanted: Option<&'a [Layout]>,
 }
 
-/// How a call is made on reordered operands.
+/// The form of a call on reordered operands.
 #[derive(Clone, Debug)]
 pub enum Relaid {
     /// With these attributes, on operands in these orders (an order with more axes than the operand
@@ -217,8 +217,7 @@ pub enum Relaid {
         /// The order of each result.
         results: Vec<Option<Order>>,
     },
-    /// Not at all: the call only permutes axes, and the first operand itself is the result in this
-    /// order.
+    /// No call: it only permutes axes, and the first operand itself is the result in this order.
     Operand(Order),
 }
 

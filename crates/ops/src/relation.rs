@@ -89,8 +89,9 @@ pub trait RelHost {
     fn in_tvmscript(&self) -> bool {
         false
     }
-    /// Returns whether it is, and nothing has been lowered yet: TVM requires more of it than of
-    /// Relay's operators, and relies on types that say more than what is computed.
+    /// Returns whether it is, and nothing has been lowered yet: TVM's requirements are stricter
+    /// there than for Relay's operators, and it relies on types that are more precise than the
+    /// computation.
     fn as_written(&self) -> bool {
         false
     }

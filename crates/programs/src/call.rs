@@ -9,17 +9,17 @@ use relax_tensor::Tensor;
 
 use crate::{Made, NoProgram, Request, codes, flatten, item_program, known_extents};
 
-/// An operator that can be called.
+/// An operator in a module.
 #[derive(Clone, Copy)]
 pub enum Operator<'a> {
-    /// One that is built in.
+    /// A built-in operator.
     BuiltIn(&'static OpDef),
     /// An `op` item of the text.
     Item(&'a UserOp),
 }
 
 impl<'a> Operator<'a> {
-    /// The operator of an id.
+    /// Returns the operator with an id.
     pub fn find(m: &'a Module, op: OpId) -> Option<Operator<'a>> {
         let built_in = registry().get(op).map(Operator::BuiltIn);
         built_in.or_else(|| m.user_op(op).map(Operator::Item))
@@ -46,15 +46,15 @@ pub struct Call<'a> {
     pub out: TypeId,
     /// The attributes.
     pub attrs: &'a Attrs,
-    /// The values of arguments that are constants, where the computation may look at them.
+    /// The values of constant arguments, where the computation may use them.
     pub consts: Vec<Option<Tensor>>,
-    /// Where the call is, for what is wrong with it.
+    /// The source location of the call, for errors.
     pub span: Span,
 }
 
 impl<'a> Call<'a> {
-    /// The call at `e`, whose computation may look at constants of at most `most` elements. `None`
-    /// for what is no call of an operator.
+    /// The call at `e`, whose computation may use constants of at most `most` elements. `None`
+    /// where `e` is not a call of an operator.
     pub fn find(m: &'a Module, typing: &Typing, e: ExprId, most: usize) -> Option<Call<'a>> {
         let Expr::Call {
             callee,
@@ -84,12 +84,12 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Returns what decides the program, but for the values of constant arguments: calls with the
-    /// same key are calls of one kernel.
+    /// Returns the key that determines the program, except for the values of constant arguments:
+    /// calls with the same key are calls of one kernel.
     pub fn key(&self) -> String {
         let m = self.m;
         let shown: Vec<String> = self.args.iter().map(|&t| m.show_type(t)).collect();
-        // Two dimensions may have one name.
+        // Dimensions are numbered, since two may have the same name.
         let extents = known_extents(m, self.args.iter().copied());
         let flat: Vec<_> = extents.iter().flatten().collect();
         let first = |d| flat.iter().position(|x| *x == d);
@@ -146,7 +146,7 @@ impl<'a> Call<'a> {
     fn item(&self, op: &UserOp) -> Result<Program, Diagnostic> {
         let mut extents = Vec::with_capacity(self.args.len());
         for (i, &ty) in self.args.iter().enumerate() {
-            // Every argument is one tensor.
+            // Each argument is one tensor.
             let tensor = flatten(self.m, ty).and_then(|all| all.into_iter().next());
             extents.push(tensor.ok_or_else(|| self.unknown(&argument(i), ty))?.shape);
         }
@@ -171,7 +171,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Returns how messages name an argument.
+/// Returns the name of an argument in messages.
 fn argument(i: usize) -> String {
     format!("argument {}", i + 1)
 }

@@ -1,8 +1,8 @@
-//! The codes of this room's diagnostics.
+//! Codes of this crate's diagnostics.
 
 use relax_base::Code;
 
-/// A tensor whose rank or element type is unknown where a tensor program is made.
+/// A tensor whose rank or element type is unknown where a tensor program is built.
 pub const UNKNOWN_RANK: Code = Code(1001);
 /// An operator without a computation for this form.
 pub const NO_COMPUTATION: Code = Code(1002);

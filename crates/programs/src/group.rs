@@ -1,7 +1,7 @@
 //! A fused group of operators as one tensor program.
 //!
-//! The operators' programs are strung together over shared buffers; element-wise and injective
-//! stages then move into the stage that reads them, where that repeats no work.
+//! The operators' programs are composed over shared buffers; element-wise and injective stages are
+//! then fused into the stages that read them, where that repeats no work.
 
 use std::fmt::Write as _;
 
@@ -19,8 +19,8 @@ mod inline;
 
 use inline::inline;
 
-/// The program of a function whose body is operator calls, tuples and projections, and what it is
-/// called: the operators' names.
+/// The program of a function whose body consists of operator calls, tuples and projections, and its
+/// label: the operators' names.
 ///
 /// # Errors
 /// An operator in the group has no computation for these types.
@@ -127,8 +127,8 @@ pub fn program(
     Ok((program, names.join("+")))
 }
 
-/// Returns what decides the program of a function: those with the same key have the same one, but
-/// for places in text. `None` for what is no group of operators.
+/// Returns the key that determines the program of a function: functions with equal keys have equal
+/// programs, except for source locations. `None` for functions that are not groups of operators.
 pub fn key(m: &Module, typing: &Typing, f: FuncId) -> Option<String> {
     let func = &m.funcs[f];
     let mut out = String::new();
@@ -188,11 +188,11 @@ fn width(m: &Module, typing: &Typing, tuple: ExprId, from: u32, to: u32) -> usiz
         .sum()
 }
 
-/// What dimensions of types are in a program: variables, and what is computed of them
+/// The extents of types' dimensions in a program: variables, and expressions of them
 /// (`(h + 15) // 48`).
 type Extents = FxHashMap<Dim, Ex>;
 
-/// Learns dimensions from tensors of a type.
+/// Records dimensions from the tensors of a type.
 fn note(m: &Module, ty: TypeId, tensors: &[TensorRef], known: &mut Extents) {
     for (dims, t) in dims(m, ty).zip(tensors) {
         for (d, extent) in dims.unwrap_or_default().iter().zip(&t.shape) {
@@ -203,7 +203,7 @@ fn note(m: &Module, ty: TypeId, tensors: &[TensorRef], known: &mut Extents) {
     }
 }
 
-/// Extents of a part's outputs that its inputs do not say, by the type of its result:
+/// The extents of a part's outputs that its inputs do not determine, by its result type:
 /// `newshape=[n, n]` where another operand of the group has the extent `n`.
 fn given(m: &Module, ty: TypeId, part: &Program, known: &Extents) -> FxHashMap<Var, Ex> {
     let mut out = FxHashMap::default();

@@ -1,8 +1,8 @@
-//! Operators as tensor programs, for everyone who needs one.
+//! Operators as tensor programs, for all users.
 //!
-//! [`Request`] is a call as an operator's computation sees it: the evaluator makes one from values.
-//! [`Call`] is a call in a typed module: passes and the lowering ask for its program, and for the
-//! key by which equal calls share it. [`group::program`] makes one program of a fused group,
+//! [`Request`] is a call from the view of an operator's computation: the evaluator creates one from
+//! values. [`Call`] is a call in a typed module: passes and the lowering query its program, and the
+//! key by which equal calls share it. [`group::program`] builds the program of a fused group,
 //! [`value`] computes a call on constants.
 //!
 //! Invariant: the evaluator and native code get an operator's program from [`Request::program`],

@@ -1,4 +1,4 @@
-//! The program of a call, from what its computation may look at.
+//! The program of a call, determined by the facts that its computation may use.
 
 use std::fmt;
 
@@ -7,24 +7,24 @@ use relax_loops::Program;
 use relax_ops::{OpDef, Te, TensorInfo};
 use relax_tensor::Tensor;
 
-/// Constant arguments of more elements than this are not looked at by computations.
+/// The maximum number of elements of constant arguments that computations use.
 pub const CONST_LIMIT: usize = 4096;
 
-/// A call of a built-in operator, as far as its program depends on it.
+/// The facts about a call of a built-in operator that its program depends on.
 pub struct Request<'a> {
     /// The operator.
     pub op: &'a OpDef,
-    /// What is known of the tensors of each argument.
+    /// The known facts about the tensors of each argument.
     pub args: &'a [Vec<TensorInfo>],
     /// The values of arguments that are constants.
     pub consts: Vec<Option<Tensor>>,
-    /// The attributes, all of them.
+    /// The attributes, complete.
     pub attrs: &'a Attrs,
-    /// What is known of the results, tuples flattened.
+    /// The known facts about the results, tuples flattened.
     pub outs: &'a [TensorInfo],
 }
 
-/// A program that was asked for.
+/// The program of a request.
 pub struct Made {
     /// The program.
     pub program: Program,
@@ -32,12 +32,12 @@ pub struct Made {
     pub by_value: bool,
 }
 
-/// Why a call has no program.
+/// The reason why a call has no program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoProgram {
     /// The operator has none for any call.
     NoComputation(String),
-    /// It has none for this one; with the reason.
+    /// It has none for this call, with the reason.
     Unsupported(String),
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for NoProgram {
 impl std::error::Error for NoProgram {}
 
 impl Request<'_> {
-    /// The program. `check` may put assertions in front of it.
+    /// Builds the program. `check` may insert assertions before everything else.
     ///
     /// # Errors
     /// The operator has no computation, or none for such arguments.
@@ -73,8 +73,8 @@ impl Request<'_> {
     }
 }
 
-/// The program of an operator that the text defines, for arguments of these extents (`None`: known
-/// only when it runs). `types` are those of the module.
+/// Builds the program of an operator that the text defines, for arguments of these extents (`None`:
+/// known only at run time). `types` are those of the module.
 ///
 /// # Errors
 /// The operator has no computation for these attributes.

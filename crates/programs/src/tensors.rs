@@ -4,13 +4,13 @@ use relax_ir::{DTy, Module, Shape, Type, TypeArena, TypeId};
 use relax_ops::TensorInfo;
 use relax_sym::Dim;
 
-/// The tensors that a value of a type consists of, tuples flattened in order. `None` when a part is
-/// no tensor of known rank and element type.
+/// The tensors that a value of a type consists of, tuples flattened in order. `None` when a
+/// component is not a tensor of known rank and element type.
 pub fn flatten(m: &Module, ty: TypeId) -> Option<Vec<TensorInfo>> {
     flatten_with(&m.types, ty, Dim::as_const)
 }
 
-/// As [`flatten`], with the extents that `extent` knows.
+/// Like [`flatten`], with the extents that `extent` knows.
 pub fn flatten_with(
     types: &TypeArena,
     ty: TypeId,
@@ -35,14 +35,14 @@ pub fn flatten_with(
 }
 
 /// The extents of the tensors that a value of a type consists of, in the order of [`flatten`];
-/// nothing for what is no tensor of known rank.
+/// `None` for components other than tensors of known rank.
 pub fn dims(m: &Module, ty: TypeId) -> impl Iterator<Item = Option<&[Dim]>> {
     let of = |ty| m.types.as_tensor(ty).and_then(|t| t.shape.dims());
     m.types.leaves(ty).into_iter().map(of)
 }
 
-/// Returns what the extents of the tensors of some values are, where types say it: equal ones are
-/// equal in every call.
+/// Returns the known extents of the tensors of some values, as far as types give them: equal keys
+/// are equal in every call.
 pub fn known_extents(m: &Module, types: impl IntoIterator<Item = TypeId>) -> Vec<Vec<Option<Dim>>> {
     let symbolic = |d: &Dim| (d.is_known() && d.as_const().is_none()).then(|| d.clone());
     let of = |dims: Option<&[Dim]>| dims.unwrap_or_default().iter().map(symbolic).collect();

@@ -8,8 +8,8 @@ use relax_tensor::Tensor;
 
 use crate::{Request, flatten};
 
-/// The value of a call of a built-in operator with one tensor as its result; `None` where it has no
-/// computation, its extents depend on values, it has more bytes than `most`, or the computation
+/// Returns the value of a call of a built-in operator whose result is one tensor; `None` where it
+/// has no computation, its extents depend on values, it exceeds `most` bytes, or the computation
 /// fails.
 pub fn value(
     m: &mut Module,

@@ -1,4 +1,4 @@
-//! Prints the GFLOP/s of matrix products, beside the processor's measured peak.
+//! Prints the GFLOP/s of matrix products, and the processor's measured peak.
 //!
 //! `cargo run --release -p relax-runtime --example bench_gemm [THREADS]`
 

@@ -1,5 +1,5 @@
-//! Prints the shortest time of every layer of a network's convolutions, run one after the other as
-//! in the network: each finds its weights where the layers before it left them in the caches.
+//! Prints the shortest time of every layer of a network's convolutions, run in sequence as in the
+//! network: each finds its weights where the previous layers left them in the caches.
 //!
 //! `cargo run --release -p relax-runtime --example bench_network [THREADS] [mobilenet|resnet]`
 

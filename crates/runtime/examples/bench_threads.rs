@@ -23,7 +23,7 @@ const ROUNDS: usize = 101;
 /// A kind of work on elements `[begin, end)` of two arrays.
 struct Work {
     name: &'static str,
-    /// Operations on an element, as the kernels count them.
+    /// Operations per element, as the kernels count them.
     operations: usize,
     body: fn(&[f32], *mut f32, usize, usize),
 }

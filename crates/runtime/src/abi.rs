@@ -1,11 +1,10 @@
-//! The C interface as data: what its functions are called with, and where the fields of its
-//! structures stand.
+//! The C interface as data: the signatures of its functions, and the layouts of its structures.
 //!
 //! A kernel is declared by its Rust function and structures alone. The code generator takes
-//! symbols, signatures and offsets from here, so it cannot disagree with the kernel; the C headers
-//! are held equal to it by a test.
+//! symbols, signatures and offsets from here, so it cannot disagree with the kernel; a test keeps
+//! the C headers equal to it.
 //!
-//! Invariant: nothing here is written by hand that the compiler could say: offsets are
+//! Invariant: nothing here that the compiler can derive is written by hand: offsets are
 //! `offset_of!`, signatures and names of types are those of Rust's types.
 
 use std::ffi::{c_char, c_void};
@@ -14,7 +13,7 @@ use std::marker::PhantomData;
 use crate::reach::Touches;
 pub use crate::symbols::functions::*;
 
-/// How a value is passed and stored.
+/// The representation of a value that is passed or stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // The names are the types'.
 pub enum Word {
@@ -25,20 +24,21 @@ pub enum Word {
     Pointer,
 }
 
-/// A type as C has it.
+/// A type in C's terms.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Type {
-    /// Its name, `const` behind what it is about: `float const *`.
+    /// Its name, with `const` after the type that it qualifies: `float const *`.
     pub name: String,
-    /// Its fields, or those of what it points to.
+    /// Its fields, or those of the structure that it points to.
     pub structure: Option<&'static Structure>,
 }
 
 /// A type of the C interface.
 pub trait CType {
-    /// How it is passed; nothing for structures, and for elements that are only pointed to.
+    /// The representation in which it is passed; `None` for structures, and for elements that are
+    /// only pointed to.
     const WORD: Option<Word> = None;
-    /// Returns what C calls it.
+    /// Returns its description in C.
     fn describe() -> Type;
 }
 
@@ -47,7 +47,7 @@ pub trait CType {
 pub struct Structure {
     /// Its name.
     pub name: &'static str,
-    /// Its bytes.
+    /// Its size in bytes.
     pub size: usize,
     /// Its fields in the order of their offsets.
     pub members: &'static [Member],
@@ -58,7 +58,7 @@ pub struct Structure {
 pub struct Member {
     /// Its name.
     pub name: &'static str,
-    /// Where it stands.
+    /// Its offset.
     pub offset: usize,
     /// Its type.
     pub ty: fn() -> Type,
@@ -112,7 +112,7 @@ macro_rules! c_structure {
     )*};
 }
 
-/// Declares what a field of a structure is numbered by.
+/// Declares an enumeration whose numbers a field of a structure holds.
 #[macro_export]
 macro_rules! c_enumeration {
     ($($(#[$meta:meta])* pub enum $name:ident {
@@ -126,19 +126,20 @@ macro_rules! c_enumeration {
         }
 
         impl $name {
-            /// All of them, in the order of their numbers.
+            /// All values, in the order of their numbers.
             pub const ALL: &'static [Self] = &[$(Self::$value),*];
-            /// What the C header calls them, in the same order; nothing where it only counts them.
+            /// Their names in the C header, in the same order; empty where the header only counts
+            /// them.
             pub const C: &'static [&'static str] = &[$($($c,)?)*];
 
-            /// The one that these sources call so.
+            /// The value with a name in these sources.
             pub fn named(name: &str) -> Option<Self> {
                 let names = [$(stringify!($value)),*];
                 let at = names.iter().position(|n| *n == name)?;
                 Some(Self::ALL[at])
             }
 
-            /// The one of a number; `None` for other numbers.
+            /// The value of a number; `None` for other numbers.
             #[inline(always)]
             pub fn of(number: i32) -> Option<Self> {
                 Self::ALL.get(usize::try_from(number).ok()?).copied()
@@ -147,13 +148,13 @@ macro_rules! c_enumeration {
     )*};
 }
 
-/// A field of the structure `S`, which may be one of a structure in it: see
+/// A field of the structure `S`, possibly of a structure nested in it: see
 /// [`field!`](crate::field).
 #[derive(Debug)]
 pub struct Field<S> {
-    /// Where it stands.
+    /// Its offset.
     pub offset: usize,
-    /// What is stored there.
+    /// The representation in which it is stored.
     pub word: Word,
     of: PhantomData<fn(&S)>,
 }
@@ -240,7 +241,7 @@ macro_rules! part {
     };
 }
 
-/// Fields with what they are to be: `fields!(RxPick { x: data, out: result })`.
+/// Fields with their values: `fields!(RxPick { x: data, out: result })`.
 #[macro_export]
 macro_rules! fields {
     ($structure:ty { $($($path:ident).+: $value:expr),* $(,)? }) => {
@@ -253,15 +254,15 @@ macro_rules! fields {
 pub struct Function {
     /// Its symbol.
     pub name: &'static str,
-    /// Where it is in this process.
+    /// Its address in this process.
     pub address: *const u8,
-    /// What it is called with.
+    /// Its signature.
     pub signature: Signature,
-    /// For kernels that generated code calls: what a call touches, for code that is checked.
+    /// For kernels that generated code calls: the memory that a call touches, for checked code.
     pub touches: Option<Touches>,
 }
 
-/// What a function is called with.
+/// The signature of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Signature {
     /// Its parameters.
@@ -273,7 +274,7 @@ pub struct Signature {
 /// A parameter, or a result.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    /// How it is passed; nothing for a result that there is none of.
+    /// The representation in which it is passed; `None` for no result.
     pub word: Option<Word>,
     /// Its type.
     pub ty: fn() -> Type,
@@ -290,7 +291,7 @@ impl Param {
 
 /// A Rust function that C calls.
 pub trait CFunction: Copy {
-    /// What it is called with.
+    /// Its signature.
     const SIGNATURE: Signature;
 }
 
@@ -299,7 +300,7 @@ pub const fn signature<F: CFunction>(_: F) -> Signature {
     F::SIGNATURE
 }
 
-/// The one element, if there is one.
+/// Returns the first element, if there is one.
 #[doc(hidden)]
 pub const fn first(touches: &[Touches]) -> Option<Touches> {
     match touches {
@@ -308,9 +309,9 @@ pub const fn first(touches: &[Touches]) -> Option<Touches> {
     }
 }
 
-/// Makes constants of functions: `module => name(_, _)`, with a `_` for each parameter;
-/// `=> touches` behind a kernel is the [`Touches`](crate::reach::Touches) of its calls. All of them
-/// are `FUNCTIONS`.
+/// Creates constants for functions: `module => name(_, _)`, with a `_` for each parameter;
+/// `=> touches` after a kernel is the [`Touches`](crate::reach::Touches) of its calls. `FUNCTIONS`
+/// lists all of them.
 #[macro_export]
 macro_rules! c_functions {
     ($($path:path => $($name:ident($($param:tt),*) $(=> $touches:path)?)*;)*) => {
@@ -392,7 +393,7 @@ impl<T: CType, const N: usize> CType for [T; N] {
     }
 }
 
-/// The name that stands for pointers to functions.
+/// The name used for pointers to functions.
 pub const CALLBACK: &str = "(*)";
 
 macro_rules! c_functions_of {

@@ -33,20 +33,20 @@ pub enum Status {
     Arithmetic = 8,
     /// A defect of the runtime.
     Internal = 9,
-    /// A tensor program left a buffer.
+    /// A tensor program accessed a buffer out of bounds.
     Bounds = 10,
     /// An assertion of a tensor program does not hold.
     Assertion = 11,
-    /// A tensor was placed over one that is still used.
+    /// A tensor was placed over one that is still in use.
     Overlap = 12,
-    /// An extent is not the one that a tensor program needs.
+    /// An extent is not the one that a tensor program requires.
     Extent = 13,
 }
 
 /// See the module's documentation. Generated code reads the first three fields.
 #[repr(C)]
 pub struct RxContext {
-    /// Code whose stack pointer is below fails.
+    /// Stack pointers below this make code fail.
     pub stack_limit: usize,
     /// [`Status`] of the last error.
     pub status: i32,
@@ -184,7 +184,7 @@ pub extern "C" fn rx_context_create() -> *mut RxContext {
     made.map_or(null_mut(), Box::into_raw)
 }
 
-/// Stops the threads; the memory goes with the last value.
+/// Stops the threads; the memory is freed with the last value.
 ///
 /// # Safety
 /// `ctx` is null or a context that was not destroyed before.

@@ -114,13 +114,13 @@ impl DLDataType {
     }
 }
 
-/// Who owns a tensor's data; the header's `tag`.
+/// The owner of a tensor's data; the header's `tag`.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Storage {
     /// The tensor's own block.
     Own = 0,
-    /// Somebody else, who keeps it alive.
+    /// External memory, which its owner keeps alive.
     Borrowed = 1,
     /// The tensor `owner`, retained.
     View = 2,

@@ -60,7 +60,7 @@ pub unsafe extern "C" fn rx_has_packed(ctx: *const RxContext, name: *const c_cha
     }
 }
 
-/// A call on its way to the host's stack.
+/// A pending call on the host's stack.
 struct HostCall {
     function: PackedFn,
     userdata: *mut c_void,

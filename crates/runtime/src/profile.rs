@@ -80,7 +80,8 @@ pub unsafe extern "C" fn rx_profile_begin(ctx: *mut RxContext) -> u64 {
 /// Adds a call of a kernel.
 ///
 /// # Safety
-/// `ctx` is a context; `inputs` and `outputs` point at so many live values or nulls.
+/// `ctx` is a context; `inputs` and `outputs` point to `n_inputs` and `n_outputs` live values or
+/// nulls.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments)] // called by generated code only
 pub unsafe extern "C" fn rx_profile_end(
@@ -137,7 +138,7 @@ pub unsafe extern "C" fn rx_profile_end(
 /// Records individual calls of kernels from now on, up to a maximum.
 ///
 /// # Safety
-/// `ctx` is a context that nobody else uses meanwhile.
+/// `ctx` is a context that is not used concurrently.
 pub unsafe fn keep_events(ctx: *mut RxContext, most: usize) {
     // SAFETY: the caller's promise.
     let profile = unsafe { &mut (*ctx).profile };

@@ -1,11 +1,11 @@
-//! What calls of kernels touch, held against the memory that they were given (`RELAX_CHECK=1`).
+//! Checks that calls of kernels stay within the given memory (`RELAX_CHECK=1`).
 //!
-//! Code that was compiled to be checked says before each call of a kernel which arrays there are
-//! and how large they are: the sizes of tensors and of scratch memory, not what types say of them.
-//! Here the kernel's own arguments, as it will read them, are turned into the elements that it may
-//! touch. The two come from different places, so a mistake in one of them is found.
+//! Before each call of a kernel, checked code passes the existing arrays and their sizes: those of
+//! tensors and of scratch memory, independent of their types. Here the kernel's own arguments are
+//! translated to the elements that it may access. Since the two have different origins, a mistake
+//! in either is found.
 //!
-//! Invariant: looks at arguments and sizes only, never at elements.
+//! Invariant: accesses only arguments and sizes, never elements.
 
 use std::ffi::{c_char, c_void};
 
@@ -26,17 +26,18 @@ use crate::kernels::requantize::RxRequantize;
 use crate::kernels::strips::RxStrips;
 use crate::kernels::sweep::RxSweep;
 
-/// An array that a kernel may touch, as in the C header.
+/// An array that a kernel may access, as in the C header.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct RxArray {
     /// Its first byte.
     pub data: *const c_void,
-    /// Its bytes.
+    /// Its size in bytes.
     pub bytes: i64,
 }
 
-/// Bytes from a pointer on that a call may touch: the least and one behind the greatest.
+/// The range of bytes relative to a pointer that a call may access: the least one, and one past the
+/// greatest.
 struct Touched {
     what: &'static str,
     data: usize,
@@ -44,15 +45,15 @@ struct Touched {
     to: i128,
 }
 
-/// What a call touches.
+/// The memory that a call may access.
 #[derive(Default)]
 pub struct Reach(Vec<Touched>);
 
-/// Extents along which an array is walked, with the steps.
+/// Extents along which an array is traversed, with the steps.
 type Axes<'a> = &'a [(i64, i64)];
 
 impl Reach {
-    /// Elements of `size` bytes: all that the steps lead to.
+    /// Adds elements of `size` bytes: all that the steps reach.
     fn walk<T>(&mut self, what: &'static str, data: *const T, size: usize, axes: Axes<'_>) {
         if data.is_null() || axes.iter().any(|a| a.0 <= 0) {
             return;
@@ -72,7 +73,7 @@ impl Reach {
         });
     }
 
-    /// Elements side by side.
+    /// Adds contiguous elements.
     fn all<T>(&mut self, what: &'static str, data: *const T, size: usize, extents: &[i64]) {
         if data.is_null() || extents.iter().any(|&n| n <= 0) {
             return;
@@ -81,7 +82,7 @@ impl Reach {
         self.walk(what, data, size, &[(n.unwrap_or(i64::MAX), 1)]);
     }
 
-    /// `lines` is how many numbers scale and bias have, `rows` and `columns` the residual.
+    /// `lines`: the length of scale and bias; `rows` and `columns`: the extents of the residual.
     fn epilogue(&mut self, e: &RxEpilogue, lines: i64, residual: Axes<'_>) {
         self.all("bias", e.bias, 4, &[lines]);
         self.all("scale", e.scale, 4, &[lines]);
@@ -197,7 +198,7 @@ impl Reach {
             for &n in extents {
                 let given = words(at, n.max(0) as usize).iter().filter(|&&t| t >= 0);
                 let Some((least, most)) = given.clone().min().zip(given.max()) else {
-                    // All is filled.
+                    // The whole result is filled.
                     low = 1;
                     high = 0;
                     break;
@@ -234,14 +235,14 @@ impl Reach {
     }
 }
 
-/// The arguments of a call behind the context that are words.
+/// The arguments of a call after the context that are words.
 type Args<'a> = &'a [i64];
 
-/// Says what a call of a kernel touches.
+/// Records the memory that a call of a kernel may access.
 ///
 /// # Safety
-/// The arguments are those of a call of the kernel, of which none but numbers of floats are left
-/// out; descriptors and arrays of numbers are live.
+/// The arguments are those of a call of the kernel, except for floating-point ones; descriptors and
+/// arrays of numbers are live.
 pub type Touches = unsafe fn(&mut Reach, &[i64]);
 
 /// The address among the arguments, of a structure or of elements.
@@ -249,7 +250,7 @@ fn pointer<T>(args: Args<'_>, i: usize) -> *const T {
     std::ptr::with_exposed_provenance(args[i] as usize)
 }
 
-/// Makes [`Touches`] of methods that take a descriptor.
+/// Defines [`Touches`] from methods that take a descriptor.
 macro_rules! described {
     ($($(#[$doc:meta])* $name:ident = |$reach:ident, $d:ident: $ty:ty| $body:expr;)*) => {$(
         $(#[$doc])*
@@ -366,7 +367,7 @@ pub(crate) unsafe fn softmax(reach: &mut Reach, args: Args<'_>) {
     reach.all("result", pointer::<f32>(args, 3), 4, &args[..2]);
 }
 
-/// `rx_layer_norm_f32`; the summand of the variance is no word.
+/// `rx_layer_norm_f32`; epsilon is not a word.
 ///
 /// # Safety
 /// As [`Touches`]; nothing is read.
@@ -397,7 +398,7 @@ pub(crate) unsafe fn copy(reach: &mut Reach, args: Args<'_>) {
     }
 }
 
-/// Returns what a call of a kernel touches; nothing for one of which it is not known.
+/// Returns the memory that a call of a kernel may access; `None` for kernels without a description.
 ///
 /// # Safety
 /// As [`Touches`].
@@ -414,12 +415,12 @@ unsafe fn reach_of(kernel: &str, args: Args<'_>) -> Option<Reach> {
     Some(reach)
 }
 
-/// Pairs of channels that a convolution's weight has a window for.
+/// The number of pairs of channels that have a window in a convolution's weight.
 fn weights(s: &RxConv2dSizes) -> i64 {
     s.o.saturating_mul(s.c / s.groups.max(1))
 }
 
-/// The bytes of an element by the numbers that descriptors have for types.
+/// The size in bytes of an element, by the descriptors' numbers of types.
 fn element(number: i32) -> usize {
     Kind::of(number).map_or(8, Kind::size)
 }
@@ -434,13 +435,13 @@ unsafe fn words<'a>(data: *const i64, n: usize) -> &'a [i64] {
     unsafe { std::slice::from_raw_parts(data, n) }
 }
 
-/// Returns whether an array holds all that is touched.
+/// Returns whether an array contains all accessed bytes.
 fn holds(array: &RxArray, t: &Touched) -> bool {
     let offset = t.data as i128 - array.data.addr() as i128;
     offset + t.from >= 0 && offset + t.to <= i128::from(array.bytes)
 }
 
-/// Fails unless all that a call of a kernel touches lies in one of some arrays.
+/// Fails unless each range that a call of a kernel may access is within one of the arrays.
 ///
 /// # Safety
 /// `ctx` is a context, `kernel` a C string, `args` has the `nargs` words of a call of the kernel
@@ -488,7 +489,7 @@ mod tests {
         }
     }
 
-    /// Returns whether a call of `kernel` stays in `arrays`.
+    /// Returns whether a call of `kernel` stays within `arrays`.
     fn inside(kernel: &str, args: &[i64], arrays: &[RxArray]) -> bool {
         // SAFETY: the tests' descriptors are live.
         let reach = unsafe { reach_of(kernel, args) }.expect("known");

@@ -1,4 +1,4 @@
-//! Scalar helpers of generated code that Cranelift has no instruction for.
+//! Scalar helpers of generated code for which Cranelift has no instruction.
 
 /// `base` to the power `exponent`, wrapping; a negative exponent truncates toward zero: 0, or ±1
 /// for a base of ±1.

@@ -27,7 +27,7 @@ pub struct Stack {
     mapped: usize,
     wanted: u64,
     inside: bool,
-    /// Where the next call onto this stack starts; `None` means at its end.
+    /// The start of the next call onto this stack; `None` means its end.
     top: Option<usize>,
     /// A free position on the stack of the caller that entered last.
     host: usize,

@@ -44,7 +44,8 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
     let mut bytes = dtype.size();
     let mut empty = false;
     for &extent in shape {
-        // Also beside an extent of 0: code relies on arithmetic on a few extents not overflowing.
+        // This holds beside an extent of 0 too: code relies on arithmetic on a few extents not
+        // overflowing.
         let Some(extent) = u64::try_from(extent).ok().filter(|&n| n <= MOST_EXTENT) else {
             return Err((
                 Status::Shape,
@@ -155,10 +156,10 @@ pub(crate) unsafe fn odd_booleans(dtype: DLDataType, data: *const c_void, nbytes
     bytes.iter().fold(0, |all, b| all | b) > 1
 }
 
-/// Makes the booleans of a tensor of our own bytes of 0 and 1.
+/// Normalises the booleans of a tensor with its own data to bytes of 0 and 1.
 ///
 /// # Safety
-/// `tensor` is null or a live tensor whose elements nobody else reads.
+/// `tensor` is null or a live tensor whose elements are not accessed concurrently.
 pub(crate) unsafe fn settle_booleans(tensor: *mut RxTensor) {
     // SAFETY: the caller's promise.
     unsafe {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-/// Handles a part of the range on one worker.
+/// Processes a part of the range on one worker.
 pub type RangeFn = unsafe extern "C" fn(*mut c_void, i64, i64, i32);
 
 /// The number of polls of an idle worker before it sleeps: some fifty microseconds, about the cost
@@ -39,7 +39,7 @@ struct Shared {
     /// Counts jobs; a change wakes the workers.
     generation: AtomicU32,
     /// [`OPEN`], and the number of workers inside the current job. A worker that wakes after the
-    /// work is done stays out, so nobody waits for sleepers.
+    /// work is done stays out, so that no one waits for sleeping workers.
     gate: AtomicUsize,
     sleepers: AtomicUsize,
     stop: AtomicBool,
@@ -151,8 +151,8 @@ impl Pool {
         self.workers.len() + 1
     }
 
-    /// Stops all workers and starts `threads - 1`, each on a processor of its own where the process
-    /// may use so many; returns the resulting number of threads.
+    /// Stops all workers and starts `threads - 1`, each bound to its own processor where the
+    /// process may use enough of them; returns the resulting number of threads.
     pub fn resize(&mut self, threads: usize) -> usize {
         if threads == self.threads() || self.active.load(Ordering::Relaxed) {
             return self.threads();
@@ -276,7 +276,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Creates the claims of so many parts.
+    /// Creates the claims of `parts` parts.
     pub fn new(parts: usize) -> Self {
         Self {
             parts,

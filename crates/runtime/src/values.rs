@@ -296,7 +296,7 @@ pub unsafe extern "C" fn rx_scratch_alloc(ctx: *mut RxContext, bytes: u64) -> *m
     }
 }
 
-/// Gives scratch memory back.
+/// Frees scratch memory.
 ///
 /// # Safety
 /// `pointer` is null or from [`rx_scratch_alloc`] of the same context.

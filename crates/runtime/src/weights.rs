@@ -29,7 +29,7 @@ pub struct RxWeights {
     pub tensors: [RxWeight; 0],
 }
 
-/// A tensor that waits for its elements.
+/// A tensor whose elements are in the file.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct RxWeight {

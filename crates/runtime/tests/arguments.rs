@@ -27,7 +27,7 @@ impl Context {
     fn new() -> Context {
         Context(rx_context_create())
     }
-    /// The last call was refused for an argument, with these words.
+    /// Asserts that the last call was rejected for an argument, with these words.
     fn refused(&self, why: &str) {
         // SAFETY: the context lives.
         let (status, text) = unsafe {
@@ -110,7 +110,7 @@ fn memory_between_elements_is_not_borrowed() {
         let data = floats.as_mut_ptr().cast::<u8>().add(1).cast::<c_void>();
         assert!(rx_tensor_borrow(cx.0, DLDataType::F32, 1, [2].as_ptr(), data).is_null());
         cx.refused("not aligned");
-        // A tensor of another library is copied.
+        // A tensor of another library, which is copied.
         let mut shape = [2i64];
         let mut managed = DLManagedTensor {
             dl_tensor: DLTensor {

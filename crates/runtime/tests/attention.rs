@@ -23,7 +23,7 @@ struct Case {
     mask: usize,
 }
 
-/// A matrix of `rows` by `columns` per batch as the kernel sees it: element, and strides of rows
+/// A matrix of `rows` by `columns` per batch as the kernel reads it: elements, and strides of rows
 /// and columns.
 fn strides(rows: usize, columns: usize, turned: bool) -> (usize, usize) {
     if turned { (1, rows) } else { (columns, 1) }

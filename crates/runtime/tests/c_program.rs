@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Returns the folder where Cargo put this test and the libraries.
+/// Returns the folder in which Cargo put this test and the libraries.
 fn libraries() -> PathBuf {
     let exe = std::env::current_exe().expect("a test has a path");
     exe.parent()

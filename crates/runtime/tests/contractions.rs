@@ -39,7 +39,7 @@ fn form(random: &mut Random, large: bool) -> Vec<Axis> {
     let most = if large { 40 } else { 5 };
     for _ in 0..1 + random.below(5) {
         let extent = [1, 2, 3, most, 1 + random.below(most)][random.below(5)];
-        // Which of the three move along it, and by how much.
+        // Which of the three move along it, and their strides.
         let moves = [
             [1, 0, 1],
             [0, 1, 1],
@@ -61,7 +61,7 @@ fn form(random: &mut Random, large: bool) -> Vec<Axis> {
     axes
 }
 
-/// The least offset of an operand, and how many elements it spans.
+/// The least offset of an operand, and the number of elements that it spans.
 fn span(axes: &[Axis], operand: usize) -> (i64, usize) {
     let reach = |a: &Axis| a.1[operand] * (a.0 as i64 - 1);
     let low: i64 = axes.iter().map(|a| reach(a).min(0)).sum();
@@ -173,7 +173,7 @@ fn convolutions_and_long_sums_are_what_loops_give() {
             &mut random,
         );
         check::<f64, f64, f64>(ctx, &[(50, [600, 0, 1]), (600, [1, 1, 0])], &mut random);
-        // Nothing to sum over.
+        // An empty sum.
         let none = [(5, [1, 0, 4]), (4, [0, 1, 1])];
         check::<i32, i32, i32>(ctx, &none, &mut random);
     });

@@ -35,7 +35,7 @@ fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bo
     }
     let wanted_epilogue = v.epilogue;
     if epilogue > 2 {
-        // The output takes the residual's place.
+        // The output overwrites the residual.
         y.copy_from_slice(&residual);
         v.epilogue.residual = v.y;
     }
@@ -99,8 +99,8 @@ fn convolutions_of_all_kinds() {
             [4, 6, 2, 9, 8, 3, 2, 1, 1, 1],
             [3, 8, 1, 23, 17, 7, 7, 2, 3, 1],
             [2, 3, 1, 12, 12, 3, 3, 1, 2, 2],
-            // Rows of a padded copy: wide ones in pieces, short ones joined, channel after channel
-            // and place after place.
+            // Rows of a padded copy: wide ones in pieces, short ones joined, channel by channel and
+            // position by position.
             [20, 12, 1, 1, 1500, 1, 3, 1, 1, 4],
             [20, 12, 1, 1, 1500, 1, 3, 2, 1, 1],
             [64, 32, 4, 4, 4, 3, 3, 1, 1, 1],
@@ -122,8 +122,8 @@ fn convolutions_of_all_kinds() {
             [4, 8, 4, 9, 9, 5, 3, 1, 2, 2],
             [3, 3, 3, 4, 3, 3, 3, 1, 3, 1],
             [40, 40, 40, 6, 6, 3, 3, 1, 1, 1],
-            // Images smaller than the window, which most of its places never see; and steps of
-            // three.
+            // Images smaller than the window, most of whose positions are always outside; and
+            // strides of three.
             [9, 9, 9, 2, 2, 5, 5, 1, 2, 1],
             [9, 9, 9, 3, 2, 5, 5, 1, 4, 2],
             [6, 6, 6, 12, 40, 5, 5, 1, 2, 1],
@@ -140,7 +140,7 @@ fn convolutions_of_all_kinds() {
             [35, 40, 1, 7, 7, 3, 3, 1, 1, 1],
             [150, 36, 1, 10, 12, 3, 3, 1, 1, 1],
             [64, 48, 1, 5, 6, 3, 3, 1, 2, 1],
-            // Few pixels: output channels along vectors, in one piece of the common axis and in
+            // Few pixels: vectors along output channels, in one piece of the common axis and in
             // two.
             [64, 70, 1, 7, 7, 1, 1, 1, 0, 1],
             [33, 130, 1, 3, 3, 1, 1, 1, 0, 1],
@@ -152,7 +152,7 @@ fn convolutions_of_all_kinds() {
             [2100, 20, 1, 3, 3, 1, 1, 1, 0, 1],
             [2100, 20, 1, 3, 3, 1, 1, 1, 0, 1],
             [230, 130, 1, 5, 5, 3, 3, 2, 1, 1],
-            // Too few channels for it.
+            // Too few channels for Winograd.
             [15, 40, 1, 7, 7, 3, 3, 1, 1, 1],
             [17, 40, 1, 7, 7, 3, 3, 1, 1, 1],
             [64, 16, 1, 5, 6, 3, 3, 1, 2, 1],
@@ -201,7 +201,7 @@ fn pooling() {
                     (2, 2, 2, 0, 1),
                     (3, 3, 2, 1, 1),
                     (3, 2, 1, 1, 2),
-                    // More places than are tabulated.
+                    // More window positions than are tabulated.
                     (9, 8, 1, 4, 1),
                 ]
                 .into_iter()

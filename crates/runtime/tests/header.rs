@@ -1,4 +1,4 @@
-//! The C headers say of functions, structures and numbers what the Rust sources say.
+//! The C headers declare functions, structures and numbers like the Rust sources.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn code(header: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The declarations of a header, without the semicolons behind them.
+/// The declarations of a header, without their semicolons.
 fn declarations(header: &str) -> Vec<String> {
     let code = code(header);
     let code = code.replace("extern \"C\" {", "");
@@ -70,7 +70,7 @@ fn declared(text: &str) -> (String, String) {
     let named = words.len() > 1 && !matches!(words[words.len() - 1], "*" | "const");
     let name = if named { words.pop() } else { None };
     let mut ty = words.join(" ") + &array;
-    // Names that stand for pointers to functions.
+    // Names used for pointers to functions.
     if matches!(&ty[..], "RxPackedFn" | "RxRangeFn") {
         ty = CALLBACK.to_owned();
     }
@@ -84,7 +84,7 @@ fn prototypes() -> BTreeMap<String, (String, Vec<String>)> {
     let parsed = functions.filter_map(|d| {
         let (result, params) = d.split_once('(')?;
         let params = params.strip_suffix(')').expect("a list of parameters");
-        // Commas in types of functions separate nothing.
+        // Commas in function types do not separate parameters.
         let (mut depth, mut list) = (0, vec![String::new()]);
         for c in params.chars() {
             match c {
@@ -120,7 +120,7 @@ fn structures() -> BTreeMap<String, Fields> {
         for line in body.split(';').map(str::trim).filter(|l| !l.is_empty()) {
             let mut of = String::new();
             for (k, part) in line.split(',').enumerate() {
-                // The names behind the first one have its type, but for stars of their own.
+                // Names after the first one have its type, except for their own stars.
                 let (ty, field) = match k {
                     0 => declared(part.trim()),
                     _ => declared(&format!("{of} {}", part.trim())),
@@ -136,7 +136,7 @@ fn structures() -> BTreeMap<String, Fields> {
     structures.collect()
 }
 
-/// The fields of a structure, those of parts that C does not name in their place.
+/// The fields of a structure, with those of parts that C does not name inlined.
 fn fields_of(s: &Structure, known: &BTreeMap<String, Fields>) -> Fields {
     let mut out = Vec::new();
     for member in s.members {
@@ -207,7 +207,7 @@ fn comments_state_offsets() {
         })
         .map(|s| (s.name, s))
         .collect();
-    /// Returns where a field stands, those of parts included.
+    /// Returns the offset of a field, including those of parts.
     fn offset(s: &Structure, field: &str) -> Option<usize> {
         s.members.iter().find_map(|m| match (m.ty)() {
             _ if m.name == field => Some(m.offset),

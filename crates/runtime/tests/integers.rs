@@ -14,7 +14,7 @@ use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
 use relax_runtime::kernels::requantize::{RxRequantize, rx_requantize_i32};
 use std::ptr::null;
 
-/// Numbers of an element type as bytes, and as what they mean.
+/// Numbers of an element type as bytes, and their values.
 fn numbers(random: &mut Random, code: i32, n: usize, large: bool) -> (Vec<u8>, Vec<i32>) {
     let (mut bytes, mut values) = (Vec::new(), Vec::new());
     for _ in 0..n {
@@ -171,7 +171,7 @@ fn convolutions_of_integers_are_exact() {
                 groups: 2,
                 ..case([2, 6, 8, 7], [4, 3, 2])
             },
-            // Depthwise, with one and with two filters for each channel.
+            // Depthwise, with one and with two filters per channel.
             Case {
                 groups: 6,
                 ..case([2, 6, 9, 10], [6, 3, 3])

@@ -76,7 +76,7 @@ fn rows_are_normalised() {
                 close("layer_norm", &norm[line], &wanted, 1e-4);
             }
         }
-        // Infinite and missing numbers.
+        // Infinities.
         let x = [f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY];
         let mut y = [9.0f32; 3];
         // SAFETY: as above.

@@ -1,5 +1,5 @@
 //! The Rust structures of values have the offsets that `docs/values.md` and the headers state;
-//! `tests/program.c` asserts the same numbers in C, `tests/header.rs` holds those of kernels.
+//! `tests/program.c` asserts the same numbers in C, `tests/header.rs` checks those of kernels.
 
 use relax_runtime::context::RxContext;
 use relax_runtime::dlpack::DLManagedTensor;
@@ -78,8 +78,8 @@ fn rows(text: &str) -> Vec<Vec<&str>> {
         .collect()
 }
 
-/// Offset, bytes and name of each field that a table documents; the fields of one row follow each
-/// other.
+/// The offset, size and name of each field that a table documents; the fields of one row are
+/// consecutive.
 fn documented(text: &str) -> Vec<(usize, usize, String)> {
     let mut out = Vec::new();
     for row in rows(text) {
@@ -120,7 +120,7 @@ fn size_of_pointee<T>(_: *const T) -> usize {
     size_of::<T>()
 }
 
-/// No field is left out: one begins where the one before ends.
+/// Asserts that no field is left out: each begins where the one before ends.
 fn complete(fields: &[(usize, usize, String)], size: usize) {
     let mut end = 0;
     for (at, bytes, name) in fields {

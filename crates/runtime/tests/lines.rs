@@ -1,4 +1,4 @@
-//! What is done along lines, against plain loops.
+//! Operations along lines, against plain loops.
 
 mod common;
 
@@ -7,7 +7,7 @@ use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::lines::{RxLines, Work, rx_lines};
 use std::ptr::null_mut;
 
-/// Numbers with ties, and a NaN here and there where `lost`.
+/// Numbers with ties, and occasional NaNs where `lost`.
 fn numbers(random: &mut Random, n: usize, lost: bool) -> Vec<f32> {
     let one = |r: &mut Random| match r.below(40) {
         0 if lost => f32::NAN,
@@ -18,8 +18,8 @@ fn numbers(random: &mut Random, n: usize, lost: bool) -> Vec<f32> {
     (0..n).map(|_| one(random)).collect()
 }
 
-/// As the operators say it: indices merged from below, an element before another one where it is
-/// less.
+/// The order as the operators define it: a bottom-up merge of indices, in which an element precedes
+/// another where it is less.
 fn order(line: &[f32], ascend: bool) -> Vec<usize> {
     let before = |a: usize, b: usize| match ascend {
         true => line[a] < line[b],
@@ -114,7 +114,7 @@ fn lines_are_sorted_searched_and_summed() {
     });
 }
 
-/// Other element types than float32, against the stable sort of the standard library.
+/// Element types other than float32, against the stable sort of the standard library.
 #[test]
 fn every_type_is_sorted() {
     fn check<T: Copy + PartialOrd + std::fmt::Debug>(
@@ -173,14 +173,14 @@ fn every_type_is_sorted() {
     });
 }
 
-/// Elements as bytes, and the numbers that they are.
+/// Elements as bytes, and their values.
 struct Elements {
     kind: Kind,
     bytes: Vec<u8>,
     values: Vec<f64>,
 }
 
-/// Elements of a type, few of which differ much, so that there are equals.
+/// Elements of a type, mostly of similar values, so that there are ties.
 fn elements(random: &mut Random, kind: Kind, n: usize, lost: bool) -> Elements {
     let (mut bytes, mut values) = (Vec::new(), Vec::new());
     for _ in 0..n {
@@ -223,7 +223,7 @@ fn elements(random: &mut Random, kind: Kind, n: usize, lost: bool) -> Elements {
     }
 }
 
-/// The places of the greatest and the least elements of every type, along lines of all lengths,
+/// The indices of the greatest and the least elements of every type, along lines of all lengths,
 /// against a plain loop.
 #[test]
 fn extremes_of_every_type() {
@@ -280,8 +280,8 @@ fn extremes_of_every_type() {
     });
 }
 
-/// Bits of many forms: any, few different ones, steps of the last place around one number, in order
-/// the other way round.
+/// Bits of many distributions: arbitrary, few distinct ones, adjacent values around one number, in
+/// reverse order.
 fn bits(random: &mut Random, n: usize, form: usize) -> Vec<u64> {
     let any = |r: &mut Random| r.bits() << 33 ^ r.bits() << 11 ^ r.bits();
     let mut all: Vec<u64> = match form {
@@ -294,7 +294,7 @@ fn bits(random: &mut Random, n: usize, form: usize) -> Vec<u64> {
             .collect(),
         _ => (0..n as u64).rev().map(|k| k << 40).collect(),
     };
-    // One that is far from the others, and zeros of both signs.
+    // One far from the others, and zeros of both signs.
     for (k, x) in [
         (3, 0x7fe0_0000_0000_0000),
         (5, 1 << 63),
@@ -314,7 +314,7 @@ macro_rules! sorted_as_by_comparisons {
             for form in 0..4 {
                 for n in [1usize, 5, 300, 3000, 70_000] {
                     let x: Vec<$t> = bits(random, n, form).into_iter().map(|$b| $of).collect();
-                    // No numbers without an order here.
+                    // Without unordered numbers.
                     let x: Vec<$t> = x
                         .into_iter()
                         .filter(|x| x.partial_cmp(x).is_some())

@@ -1,11 +1,11 @@
-//! Elements chosen axis by axis, against plain loops.
+//! Elements selected axis by axis, against plain loops.
 
 mod common;
 
 use common::{Random, everywhere};
 use relax_runtime::kernels::pick::{RxPick, rx_pick};
 
-/// A table as padding, gathering or repeating makes one.
+/// A table as padding, gathering or repeating creates it.
 fn table(random: &mut Random, n: usize, step: i64, reach: i64) -> Vec<i64> {
     let at = |i: i64| i.rem_euclid(reach) * step;
     let n = n as i64;

@@ -8,7 +8,7 @@ use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::pool2d::*;
 use std::ptr::{null, null_mut};
 
-/// A square window: its size, step, padding and dilation.
+/// A square window: its size, stride, padding and dilation.
 type Window = [i64; 4];
 
 fn extent(size: i64, [window, step, pad, dilation]: Window) -> i64 {
@@ -95,8 +95,8 @@ fn strips_are_the_whole() {
         for (i, shape) in shapes.into_iter().enumerate() {
             for (j, conv) in windows.into_iter().enumerate() {
                 for (k, pool) in pools.into_iter().enumerate() {
-                    // Not all combinations, but every shape with every window and all of these with
-                    // every pooling.
+                    // Not all combinations, but every shape with every window, and all of these
+                    // with every pooling.
                     if (i + j + k) % 2 == 1 && i > 2 {
                         continue;
                     }

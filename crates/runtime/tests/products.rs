@@ -15,7 +15,7 @@ struct Product {
     m: usize,
     n: usize,
     k: usize,
-    /// A, B as stored: transposed or not.
+    /// Whether A and B are stored transposed.
     a_t: bool,
     b_t: bool,
     packed: (bool, bool),
@@ -310,7 +310,7 @@ fn products_of_other_types() {
         );
         let small = |r: u64| (r % 1000) as f64;
         check_other(ctx, rx_gemm_f64, small, |x| *x as i128, |x| x as f64);
-        // The one with two types, by hand.
+        // The entry with two different types.
         let (a, b, mut c) = ([200u8, 3], [-5i8, 7], [0i32]);
         let g = dense((1, 1, 2), true, &a, &b, &mut c);
         // SAFETY: as above.

@@ -5,7 +5,7 @@ mod common;
 use common::{Random, close, everywhere};
 use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips, rx_strips_f32};
 
-/// Extents, how many of the axes belong to the result, and two inputs' steps along every axis.
+/// Extents, the number of axes of the result, and two inputs' steps along every axis.
 struct Case {
     extents: &'static [i64],
     axes: usize,
@@ -34,7 +34,7 @@ const CASES: &[Case] = &[
         steps: [&[1, 9], &[40, 1]],
         combiner: 0,
     },
-    // Short rows, many of them: one number for each, and columns of another order.
+    // Many short rows: one number for each, and columns in another order.
     Case {
         extents: &[7, 40, 4],
         axes: 3,
@@ -85,7 +85,7 @@ const CASES: &[Case] = &[
         steps: [&[4, 1], &[1, 0]],
         combiner: 1,
     },
-    // Nothing.
+    // An empty result.
     Case {
         extents: &[0, 4],
         axes: 2,
@@ -178,7 +178,7 @@ fn strips_are_the_loops_they_stand_for() {
     });
 }
 
-/// Returns what an operation gives for numbers; those that are rounded alike everywhere.
+/// Returns an operation's result for numbers, for those that are rounded equally everywhere.
 fn scalar(code: i32, [a, b, c, d]: [f32; 4]) -> f32 {
     let is = |op: Op| op as i32 == code;
     match code {
@@ -216,8 +216,8 @@ fn scalar(code: i32, [a, b, c, d]: [f32; 4]) -> f32 {
     }
 }
 
-/// Programs of any form over a row, a number, another row and two constants: values that are read
-/// late, twice, by operations in registers and by others. Every element is the loop's, to the bit.
+/// Random programs over a row, a number, another row and two constants: values that are read late,
+/// or twice, by operations in registers and by others. Every element is bitwise that of the loop.
 #[test]
 fn random_programs_are_their_loops() {
     const CODES: [Op; 13] = [
@@ -236,7 +236,7 @@ fn random_programs_are_their_loops() {
         Op::SelectLt,
     ];
     const SLOTS: usize = 4;
-    // Many elements are written past the caches.
+    // Results of many elements are written with non-temporal stores.
     let sizes = [64, 100, 509, 700, 1300, (4 << 20) + 16];
     let mut random = Random(77);
     for round in 0..241 {
@@ -320,8 +320,8 @@ fn random_programs_are_their_loops() {
     }
 }
 
-/// Rows of one input, reduced as they are: short ones side by side, whatever lies between them, and
-/// longer ones.
+/// Rows of one input, reduced without computation: short contiguous ones, whatever is between them,
+/// and longer ones.
 #[test]
 fn plain_reductions_are_their_loops() {
     const COPY: RxStripOp = RxStripOp {
@@ -342,7 +342,7 @@ fn plain_reductions_are_their_loops() {
         ] {
             let step = n + 3;
             let mut x = Random(11 + n as u64).floats((outer * rows * step) as usize);
-            // Products that are neither huge nor nothing.
+            // Products that neither overflow nor underflow.
             x.iter_mut()
                 .for_each(|x| *x = x.signum() * (0.9 + x.abs() / 5.0));
             let wanted: Vec<f32> = (0..outer * rows)

@@ -99,7 +99,7 @@ fn errors_are_within_the_stated_bounds() {
     check("tan", numbered::<8>, libm::tan, 1.0, -1e6, 1e6);
 }
 
-/// A function by number as a strip.
+/// The function with a number, over a strip.
 unsafe extern "C" fn numbered<const F: i32>(n: i64, x: *const f32, y: *mut f32) {
     // SAFETY: the caller's promise; functions of one number read no second one.
     unsafe { rx_vmath_f32(F, n, x, x, y) };
@@ -148,7 +148,7 @@ fn special_values_are_those_of_c() {
     });
 }
 
-/// Distance of a float64 from the one that the scalar function gives, in units in the last place.
+/// The distance of a float64 from the scalar function's result, in units in the last place.
 fn double_ulps(found: f64, wanted: f64) -> f64 {
     if found == wanted || found.is_nan() && wanted.is_nan() {
         return 0.0;
@@ -286,7 +286,7 @@ fn functions_by_number_agree_with_float64() {
             );
         }
     }
-    // Spot checks, so that the numbers mean what the header says.
+    // Spot checks that the function numbers are those of the header.
     let one = |f, x, y| relax_runtime::kernels::math::rx_math_f64(f, x, y);
     assert_eq!(one(2, 8.0, 0.0), 3.0);
     assert_eq!([one(10, 1.0, 0.0), one(16, 1.0, 0.0)], [0.0, 0.0]);
@@ -328,7 +328,7 @@ fn arcs_and_powers_of_float32_are_within_their_bounds() {
         for x in special {
             pairs.extend(special.map(|y| (x, y)));
         }
-        // Whole pieces of ordinary numbers, too.
+        // Also whole pieces of ordinary numbers.
         while pairs.len() < 100_000 {
             let x = (random.float() * 20.0).exp2();
             pairs.push((x, random.float() * [1.0, 4.0, 30.0][random.below(3)]));
@@ -360,7 +360,8 @@ fn arcs_and_powers_of_float32_are_within_their_bounds() {
     });
 }
 
-/// Where all exponents are the same quarters of a whole number, powers are roots and products.
+/// Where all exponents are the same multiple of a quarter, powers are computed by roots and
+/// products.
 #[test]
 fn powers_with_one_exponent_are_within_their_bounds() {
     let special = [

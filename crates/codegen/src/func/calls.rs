@@ -11,7 +11,7 @@ use crate::profile;
 use crate::scalar::words;
 
 impl Emit<'_, '_, '_, '_> {
-    /// A call of a kernel: outputs that are given are made first, others by the kernel.
+    /// A kernel call: given outputs are allocated first, the others by the kernel.
     pub(super) fn kernel(
         &mut self,
         dsts: &[Reg],
@@ -27,7 +27,7 @@ impl Emit<'_, '_, '_, '_> {
             outs.push(match g {
                 Some(out) => {
                     let t = self.tensor(out, Some(place));
-                    // Owned from here on, if only the next allocation fails.
+                    // Owned from here on, so that it is released if only the next allocation fails.
                     self.set(dst, t);
                     self.owned.take(dst);
                     t
@@ -59,12 +59,12 @@ impl Emit<'_, '_, '_, '_> {
         self.b.set_cold_block(bad);
         self.b.ins().brif(status, bad, &[], ok, &[]);
         self.b.switch_to_block(bad);
-        // A program written by hand names its own line, and where it was called.
+        // A hand-written program reports its own line, and the location of its call.
         let by_hand = self.program.lowered.kernels[kernel].by_hand;
         let (at, also) = (self.text(place.as_str()), self.int32(by_hand.into()));
         self.call(abi::rx_fail_at, &[self.ctx, at, also]);
         for i in 0..dsts.len() {
-            // What was given, and what the kernel had allocated by then; null else.
+            // The given output, or what the kernel had allocated before it failed; else null.
             let v = self.load(outs, 8 * i as i32);
             self.call(abi::rx_release, &[self.ctx, v]);
         }
@@ -77,7 +77,7 @@ impl Emit<'_, '_, '_, '_> {
                 && out.grows
                 && !self.env.checks
             {
-                // The kernel still read the argument's extents.
+                // The kernel read the argument's old extents.
                 let extents: Vec<Value> = out.dims.iter().map(|d| self.dim(d)).collect();
                 let dims = words(self.b, &extents);
                 self.call(abi::rx_tensor_grown, &[v, dims]);
@@ -115,7 +115,7 @@ impl Emit<'_, '_, '_, '_> {
         dsts.iter().for_each(|&dst| self.owned.give(dst));
     }
 
-    /// Returns what a call of a closure needs: its signature, its code, and all arguments.
+    /// Returns the parts of a closure call: its signature, its code, and all arguments.
     pub(super) fn closure_call(
         &mut self,
         callee: Reg,

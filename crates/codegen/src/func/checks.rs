@@ -1,4 +1,4 @@
-//! Checks of values whose types say too little: kind, rank, element type, extents.
+//! Run-time checks of values whose static types are imprecise: kind, rank, element type, extents.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
@@ -122,7 +122,7 @@ impl Emit<'_, '_, '_, '_> {
         });
     }
 
-    /// Fails unless a value is what is described, part by part.
+    /// Fails unless a value matches a description, part by part.
     pub(super) fn check_value(&mut self, src: Reg, described: &Described, place: Symbol) {
         let v = self.reg(src);
         let words = described::data(self.env, described);
@@ -131,7 +131,7 @@ impl Emit<'_, '_, '_, '_> {
         self.checked_status(status);
     }
 
-    /// Fails unless two extents are the same, or, with `or_one`, one of them is 1.
+    /// Fails unless two extents are equal, or, with `or_one`, one of them is 1.
     pub(super) fn check_dims(
         &mut self,
         (a, b): (&Ex, &Ex),

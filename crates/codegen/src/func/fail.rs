@@ -1,4 +1,4 @@
-//! Where errors go: what the function owns is released, and it returns null.
+//! Error paths: release the function's owned references and return null.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Value, types};
@@ -10,7 +10,7 @@ use super::objects::at;
 use crate::unwind;
 
 impl Emit<'_, '_, '_, '_> {
-    /// Goes on only when the condition holds; `message` is emitted on the other way, which fails.
+    /// Continues only if the condition holds; `message` is emitted on the failing path.
     pub(super) fn require(&mut self, cond: Value, message: impl FnOnce(&mut Self)) {
         let (ok, bad) = (self.b.create_block(), self.b.create_block());
         self.b.set_cold_block(bad);
@@ -22,8 +22,8 @@ impl Emit<'_, '_, '_, '_> {
         self.b.switch_to_block(ok);
     }
 
-    /// Returns where an error goes: a block that releases what the function owns here, and returns
-    /// null.
+    /// Returns the block for errors at this point: it releases what the function owns here, and
+    /// returns null.
     pub(super) fn cleanup(&mut self) -> Block {
         let Emit {
             b,
@@ -46,7 +46,7 @@ impl Emit<'_, '_, '_, '_> {
         })
     }
 
-    /// The code behind the blocks that [`Self::cleanup`] handed out.
+    /// Emits the code of the blocks that [`Self::cleanup`] returned.
     pub(super) fn emit_cleanups(&mut self) {
         for (block, value, rest) in std::mem::take(&mut self.pads) {
             self.b.switch_to_block(block);
@@ -55,7 +55,7 @@ impl Emit<'_, '_, '_, '_> {
         }
     }
 
-    /// A pointer that is null when the error is recorded already.
+    /// Checks a pointer that is null if an error has been recorded.
     pub(super) fn checked(&mut self, pointer: Value) -> Value {
         let cleanup = self.cleanup();
         let ok = self.b.create_block();
@@ -64,7 +64,7 @@ impl Emit<'_, '_, '_, '_> {
         pointer
     }
 
-    /// As [`Self::checked`], after a call that has taken over what the instruction consumes.
+    /// Like [`Self::checked`], after a call that has consumed the instruction's operands.
     pub(super) fn checked_after(&mut self, inst: &Inst, pointer: Value) -> Value {
         let consumed = inst.consumes();
         consumed.iter().for_each(|&r| self.owned.give(r));
@@ -73,7 +73,7 @@ impl Emit<'_, '_, '_, '_> {
         pointer
     }
 
-    /// A status that is 0 when all is well.
+    /// Checks a status that is 0 on success.
     pub(super) fn checked_status(&mut self, status: Value) {
         let cleanup = self.cleanup();
         let ok = self.b.create_block();
@@ -95,7 +95,7 @@ impl Emit<'_, '_, '_, '_> {
         });
     }
 
-    /// Returns how errors name this function.
+    /// Returns the function's name in error messages.
     pub(super) fn place(&self) -> String {
         let name = self.f.name;
         match self.f.place.as_str() {

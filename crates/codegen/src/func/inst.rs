@@ -1,4 +1,4 @@
-//! Instructions, and how blocks end.
+//! Instructions and terminators.
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::Switch;
@@ -89,7 +89,7 @@ impl Emit<'_, '_, '_, '_> {
                 let v = self.closure(*func, captures);
                 self.set(*dst, v);
             }
-            // Read where the function starts.
+            // Read at the start of the function.
             Inst::Capture { .. } | Inst::This { .. } => {}
             Inst::Call {
                 dst, func, args, ..

@@ -1,4 +1,4 @@
-//! Runtime objects: how they are counted, made and filled.
+//! Runtime objects: reference counting, allocation, initialisation.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -31,7 +31,7 @@ pub(super) mod at {
     pub const CAPTURES: i32 = offset_of!(RxClosure, captures) as i32;
 }
 impl Emit<'_, '_, '_, '_> {
-    /// One owner more; immortal objects are not counted.
+    /// Increments the reference count; immortal objects are not counted.
     pub(super) fn retain(&mut self, v: Value) {
         if self.brief {
             self.call(abi::rx_retain, &[v]);
@@ -51,7 +51,7 @@ impl Emit<'_, '_, '_, '_> {
         self.b.switch_to_block(done);
     }
 
-    /// One owner less; the last one gives the object up.
+    /// Decrements the reference count, and frees the object at zero.
     pub(super) fn release(&mut self, v: Value) {
         if self.brief {
             self.call(abi::rx_release, &[self.ctx, v]);
@@ -85,8 +85,8 @@ impl Emit<'_, '_, '_, '_> {
         t
     }
 
-    /// A new tensor of the given extents, or a dead one in its place, for a call at `place` (the
-    /// function's where it is not known).
+    /// A new tensor of the given extents, or a dead one in its place; `place` is the location of
+    /// the call (the function's where it is unknown).
     pub(super) fn tensor(&mut self, out: &lir::Alloc, place: Option<Symbol>) -> Value {
         if let Some(place) = out.place {
             let tensor = self.reg(place);
@@ -95,8 +95,8 @@ impl Emit<'_, '_, '_, '_> {
         }
         let (rank, dims) = self.extents(&out.dims);
         let code = self.int32(dl_dtype(out.dtype));
-        // A tensor that grows has its old extents until it is written, which a kernel that checks
-        // does not take.
+        // A tensor that grows keeps its old extents until it is written, which a checked kernel
+        // rejects.
         let reuse = out.reuse.filter(|_| !(out.grows && self.env.checks));
         let t = match reuse {
             None => self.value_of(abi::rx_alloc_tensor, &[self.ctx, code, rank, dims]),
@@ -128,7 +128,7 @@ impl Emit<'_, '_, '_, '_> {
         }
     }
 
-    /// A closure over registers, which it takes over.
+    /// A closure over registers, of which it takes ownership.
     pub(super) fn closure(&mut self, func: FnId, captures: &[Reg]) -> Value {
         if captures.is_empty() {
             return self.object(self.program.closures[&func]);
@@ -149,7 +149,7 @@ impl Emit<'_, '_, '_, '_> {
         v
     }
 
-    /// Reads the captured values at the start, so that the closure can be given up before the body
+    /// Reads the captured values at the start, so that the closure can be released before the body
     /// runs: the body may end in a tail call.
     pub(super) fn unpack_closure(&mut self) {
         let Some(closure) = self.closure else { return };

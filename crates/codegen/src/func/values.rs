@@ -1,4 +1,4 @@
-//! Values: registers, expressions over them, memory, and what code refers to.
+//! Values: registers, expressions over them, memory, and references to data and functions.
 
 use cranelift_codegen::ir::{FuncRef, InstBuilder, MemFlagsData, Value, types};
 use cranelift_module::{DataId as ClifData, FuncId as ClifFunc, Module};

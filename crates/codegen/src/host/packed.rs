@@ -17,8 +17,8 @@ use crate::Error;
 
 use super::{Context, Host, Seen, dl, outside};
 
-/// The functions that `call_packed` and `call_dps_packed` reach, by name. Functions are called on
-/// the thread that called the program.
+/// The functions called by `call_packed` and `call_dps_packed`, by name. They run on the thread
+/// that called the program.
 pub trait Packed: Send + Sync {
     /// Calls a function.
     ///
@@ -36,13 +36,13 @@ pub trait Packed: Send + Sync {
 /// A tensor that a function may write, if the program owns it.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// Its type and elements, which nobody else reads while the function runs.
+    /// Its type and elements, which are not accessed elsewhere while the function runs.
     pub tensor: Tensor,
     /// Whether its elements may be written in place.
     pub own: bool,
 }
 
-/// A function of a context.
+/// A function registered with a context.
 pub(super) struct Registered {
     name: String,
     functions: Arc<dyn Packed>,
@@ -53,7 +53,7 @@ impl Host {
     /// Registers functions of these names for compiled code to call.
     ///
     /// # Errors
-    /// [`Error::Context`]: there is no memory, or a name cannot be one.
+    /// [`Error::Context`]: memory cannot be allocated, or a name is invalid.
     pub fn register(&mut self, names: &[String], functions: &Arc<dyn Packed>) -> Result<(), Error> {
         for name in names {
             let symbol = CString::new(name.as_str());
@@ -140,7 +140,7 @@ impl Registered {
     }
 }
 
-/// Converts a tensor for a function: in place, if the program owns it; a copy if the program
+/// Converts a tensor for a function: in place, if the program owns it; copied, if the program
 /// borrows it, since the function may keep it.
 ///
 /// # Safety
@@ -167,7 +167,7 @@ unsafe fn place(context: &Arc<Context>, object: *mut RxObject) -> Option<Place> 
     Some(Place { tensor, own: true })
 }
 
-/// A value that is being made.
+/// A value under construction.
 struct Made(*mut RxContext, *mut RxObject);
 
 impl Drop for Made {

@@ -11,10 +11,10 @@ use relax_runtime::{abi, field, fields};
 use super::{Kernel, Result};
 
 impl Kernel<'_, '_, '_> {
-    /// Emits the stages of an attention as a call of the kernel that does them at once.
+    /// Emits the stages of an attention as one call of the fused kernel.
     pub(super) fn attention(&mut self, a: &Attention) -> Result<()> {
         self.place(a.out)?;
-        // Axes of a key's and a value's number, and of their elements.
+        // The axes of the key and value positions, and of their elements.
         let (key, depth) = if a.keys_in_rows { (1, 2) } else { (2, 1) };
         let (value, width) = if a.values_in_rows { (1, 2) } else { (2, 1) };
         self.require_fits(fits::of_attention(self.program, a))?;
@@ -80,7 +80,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// From one batch of an operand to the next; 0 where it has one for all.
+    /// The step from one batch of an operand to the next; 0 where all batches share it.
     pub(super) fn batch_step(&mut self, buf: Buf) -> Value {
         let (_, extents) = self.of(buf);
         let size = self.product(&extents[1..]);

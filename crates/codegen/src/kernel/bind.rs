@@ -1,8 +1,8 @@
-//! The start of a kernel: dimension variables are bound, and the tensors that it is given are held
-//! against the extents that its program says.
+//! The start of a kernel: binds dimension variables and checks the given tensors against the
+//! program's extents.
 //!
-//! Invariant: behind this, every tensor that was given has the extents of its buffer. A kernel's
-//! element accesses and what it hands to the runtime's kernels rest on that.
+//! Invariant: after this, every given tensor has the extents of its buffer. A kernel's element
+//! accesses and its calls of runtime kernels rely on that.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 
 use super::{DATA, ERR_EXTENT, Kernel, Place, Result, SHAPE};
 
-/// An extent that was found, and has to be what the program says.
+/// An extent read from a tensor that must equal the program's.
 struct Check {
     buf: Buf,
     /// The number of the input, or -1 minus that of the output.
@@ -23,15 +23,15 @@ struct Check {
 
 impl Kernel<'_, '_, '_> {
     /// Binds dimension variables from the shapes of inputs, and of outputs where no input has them,
-    /// and checks all other extents: those of inputs, and of outputs that the caller made by other
-    /// numbers than the program's.
+    /// and checks all other extents: those of inputs, and of outputs that the caller allocated by
+    /// its own extents.
     pub(super) fn bind(&mut self, inputs: Value, outputs: Value) -> Result<()> {
         let program = self.program;
         let mut checks = Vec::new();
         for (i, &buf) in program.inputs.iter().enumerate() {
             let tensor = self.word(inputs, 8 * i as i32);
             let extents = if self.packed.contains(&buf) {
-                // The panels have another shape; the weight's own is constant.
+                // Packed panels have another shape; the weight's own is constant.
                 let shape = &program.bufs[buf].shape;
                 let constant = |e: &Ex| e.as_int().unwrap_or_default();
                 (shape.iter())
@@ -64,7 +64,7 @@ impl Kernel<'_, '_, '_> {
         } in others
         {
             let extent = &program.bufs[buf].shape[axis];
-            // What is known only later is checked when the output is written.
+            // Extents known only later are checked when the output is written.
             if !reads(extent) {
                 let expected = self.eval(extent)?;
                 self.require_equal((buf, axis), expected, found);
@@ -73,8 +73,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Fails unless all extents that are constants are those: one branch, behind which the runtime
-    /// finds the one that is another.
+    /// Fails unless all constant extents match: one branch, after which the runtime finds the
+    /// mismatch.
     fn require_constants(&mut self, checks: &[Check], inputs: Value, outputs: Value) {
         let (mut table, mut texts) = (Vec::new(), Vec::new());
         let mut wrong = None;
@@ -113,7 +113,7 @@ impl Kernel<'_, '_, '_> {
         )
     }
 
-    /// Holds a tensor that was given for an output against extents that came of data.
+    /// Checks a given output tensor against data-dependent extents.
     pub(super) fn check_given(&mut self, buf: Buf, tensor: Value, extents: &[Value]) {
         let shape = &self.program.bufs[buf].shape;
         let late = |e: &Ex| self.env.checks || self.def.holds_outputs && reads(e);
@@ -128,7 +128,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Fails with both values unless an extent is the one that the program needs.
+    /// Fails with both values unless an extent equals the one that the program requires.
     fn require_equal(&mut self, at: (Buf, usize), expected: Value, found: Value) {
         let same = self.b.ins().icmp(IntCC::Equal, expected, found);
         self.require_extent(same, at, expected, found);

@@ -1,9 +1,8 @@
-//! Reductions of what counts under a condition only, where it ends a loop: windows whose extents
-//! differ from place to place.
+//! Reductions under a condition that bounds a loop: windows whose extents differ by position.
 //!
-//! What is beyond the bound is the neutral number there. Loops end at the bound instead, and
-//! combine the neutral number once where they left something out, as a maximum forgets a NaN before
-//! it: results are the same to the bit.
+//! Beyond the bound, the value is the neutral number. Loops end at the bound instead, and combine
+//! the neutral number once where they left something out, since a maximum discards a NaN before it:
+//! results are identical to the bit.
 
 use cranelift_codegen::ir::InstBuilder;
 use cranelift_codegen::ir::condcodes::IntCC;
@@ -14,11 +13,11 @@ use relax_tensor::DType;
 
 use super::{Kernel, Result};
 
-/// A reduction as it runs: what is combined, and how, over which loops.
+/// A clipped reduction: the value, the combiner, and the loops.
 pub(super) struct Clipped {
-    /// What is combined inside the bounds.
+    /// The value to combine inside the bounds.
     pub(super) value: Ex,
-    /// Loops that end before their extents do, and where.
+    /// Loops that end before their extents, and their ends.
     limits: Vec<(Var, Ex)>,
     combiner: Combiner,
     dtype: DType,
@@ -37,7 +36,7 @@ fn free_of(e: &Ex, vars: &[(Var, Ex)]) -> bool {
     free
 }
 
-/// Returns where a loop of the reduction ends, by a condition: `place + r < end`.
+/// Returns the end of a reduction loop that a condition implies: `place + r < end`.
 fn limit(term: &Ex, axes: &[(Var, Ex)]) -> Option<(Var, Ex)> {
     let ExKind::Binary(BinOp::Lt, place, end) = term.kind() else {
         return None;
@@ -61,7 +60,8 @@ fn limit(term: &Ex, axes: &[(Var, Ex)]) -> Option<(Var, Ex)> {
     fits.then_some((var, end))
 }
 
-/// A reduction whose sum is kept in `acc`, with loops as short as its condition allows.
+/// The clipped form of a reduction whose sum is kept in `acc`, with loops as short as its condition
+/// allows.
 pub(super) fn clipped(reduce: &Reduce, value: &Ex, dtype: DType, acc: Variable) -> Clipped {
     let mut found = Clipped {
         value: value.clone(),

@@ -1,6 +1,6 @@
 //! Sums of products of two arrays, of any form and element type, through `rx_contract`:
-//! convolutions of any rank over padded data, transposed or grouped, `einsum`, batched products.
-//! What a stage is comes from its expression, not from the operator that it was written for.
+//! convolutions of any rank over padded data, transposed or grouped, `einsum`, batched products. A
+//! stage is recognised by its expression, not by the operator that it comes from.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var};
@@ -13,10 +13,10 @@ use super::strips::{Input, affine};
 use super::{Kernel, Result, digits};
 use crate::scalar::words;
 
-/// Multiplications below which a call costs more than it saves.
+/// Multiplications below which a call does not pay.
 const FEW: i64 = 512;
 
-/// A factor of the products: elements of a buffer, perhaps brought to a wider type.
+/// A factor of the products: elements of a buffer, perhaps converted to a wider type.
 fn factor(e: &Ex) -> Option<(Buf, &[Ex])> {
     match e.kind() {
         ExKind::Load(buf, index) => Some((*buf, index)),
@@ -28,13 +28,13 @@ fn factor(e: &Ex) -> Option<(Buf, &[Ex])> {
     }
 }
 
-/// Returns whether elements of one type may be multiplied and summed as those of another: nothing
-/// is lost that the sums would have kept.
+/// Returns whether elements of one type may be multiplied and summed as those of another: the sums
+/// lose no precision.
 fn widens(from: Kind, to: Kind) -> bool {
     let float = |k: Kind| matches!(k, Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64);
     match (float(from), float(to)) {
         (false, false) => true,
-        // Narrow integers are floats; others would be rounded to the narrow type first.
+        // Narrow integers are exact as floats; others would be rounded to the narrow type first.
         (false, true) => matches!(to, Kind::F32 | Kind::F64),
         (true, false) => false,
         (true, true) => {
@@ -44,7 +44,7 @@ fn widens(from: Kind, to: Kind) -> bool {
     }
 }
 
-/// What the kernel is told of the operands.
+/// The kernel's description of the operands.
 struct Walked {
     extents: Vec<Value>,
     /// The first element of each operand, and its steps along all axes.
@@ -81,7 +81,7 @@ impl Kernel<'_, '_, '_> {
         if known.is_some_and(|n| n < FEW) || axes.len() > AXES {
             return Ok(false);
         }
-        // Values are remembered by the address of their expression: those made here do not last.
+        // Values are memoised by the address of their expression: those created here are temporary.
         self.memo.push(Default::default());
         let done = self.emit_contraction(c, &axes, [a, b], [ka, kb, kc]);
         self.memo.pop();
@@ -131,7 +131,7 @@ impl Kernel<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Of constant sizes; divisions in indices cut axes.
+    /// For constant sizes; divisions in indices split axes.
     fn walked_by_digits(
         &mut self,
         c: &Compute,
@@ -183,7 +183,7 @@ impl Kernel<'_, '_, '_> {
         }))
     }
 
-    /// Of any sizes, with indices that are not proven to be inside checked.
+    /// For any sizes; indices that are not proven in bounds are checked.
     fn walked_by_steps(
         &mut self,
         c: &Compute,

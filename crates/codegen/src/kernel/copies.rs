@@ -1,6 +1,5 @@
 //! Stages that only move elements: transposition, slices, broadcasts, and joining along an axis,
-//! where selections by one index say which input an element comes from. Each piece is one strided
-//! copy.
+//! where selections by one index choose the input. Each piece is one strided copy.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
@@ -11,35 +10,35 @@ use super::strips::{affine, inside};
 use super::{Access, Kernel, Result, digits};
 use crate::scalar::words;
 
-/// Most pieces of a stage.
+/// The maximum number of pieces of a stage.
 const PIECES: usize = 64;
-/// Elements below which a call costs more than it saves.
+/// Elements below which a call does not pay.
 const FEW: i64 = 16;
 
 /// Part of a stage: where one index lies below a bound, the elements come from one load.
 struct Piece<'e> {
-    /// Where the piece ends along the joined axis; `None` is the axis's own end.
+    /// The piece's end along the joined axis; `None` is the axis's own end.
     end: Option<&'e Ex>,
     buf: Buf,
-    /// For each axis of the buffer, its step along every axis of the stage, and the rest.
+    /// For each axis of the buffer, its step along every axis of the stage, and the offset.
     index: Vec<(Vec<Ex>, Ex)>,
 }
 
-/// Arrays that are joined: the loops over the result, and how each array is walked.
+/// Arrays that are joined: the loops over the result, and how each array is traversed.
 struct Joined {
     loops: Vec<i64>,
     parts: Vec<(Buf, digits::Walk)>,
 }
 
-/// What a value reads where an index lies below a bound, and below no bound before.
+/// The value read where an index lies below a bound, and not below any earlier bound.
 struct Arm<'e> {
-    /// The index and its bound; none of the last one.
+    /// The index and its bound; `None` for the last arm.
     below: Option<(&'e Ex, &'e Ex)>,
     buf: Buf,
     index: &'e [Ex],
 }
 
-/// The arms of a value that reads one of some arrays, in order; `None` when it is something else.
+/// The arms of a value that selects among arrays, in order; `None` for any other value.
 fn arms(value: &Ex) -> Option<Vec<Arm<'_>>> {
     let (mut out, mut rest) = (Vec::new(), value);
     loop {
@@ -68,8 +67,7 @@ fn arms(value: &Ex) -> Option<Vec<Arm<'_>>> {
     }
 }
 
-/// The pieces of a value and the axis that they follow each other along; `None` when it is
-/// something else.
+/// The pieces of a value and the axis along which they are joined; `None` for any other value.
 fn pieces<'e>(value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
     let (mut along, mut out) = (None, Vec::new());
     for Arm { below, buf, index } in arms(value)? {
@@ -122,15 +120,15 @@ impl Kernel<'_, '_, '_> {
         if !pieces.iter().all(fits) {
             return Ok(false);
         }
-        // Values are remembered by the address of their expression: those made here do not last.
+        // Values are memoised by the address of their expression: those created here are temporary.
         self.memo.push(Default::default());
         let done = self.emit_copies(c, &shape, along, &pieces);
         self.memo.pop();
         done.map(|()| true)
     }
 
-    /// Emits a stage of constant size that reads arrays in even steps, once its loops are cut where
-    /// divisions in indices cut them, and where the arrays are joined.
+    /// Emits a stage of constant size that reads arrays with constant strides, after splitting its
+    /// loops where divisions in indices, or joined arrays, require it.
     fn walk(&mut self, c: &Compute, shape: &[Ex]) -> Result<bool> {
         let Some(Joined { loops, parts }) = self.walks(c, shape) else {
             return Ok(false);
@@ -165,7 +163,7 @@ impl Kernel<'_, '_, '_> {
         Ok(true)
     }
 
-    /// The loops of such a stage, and how each of its parts is walked.
+    /// The loops of such a stage, and how each of its parts is traversed.
     fn walks(&self, c: &Compute, shape: &[Ex]) -> Option<Joined> {
         let known = |shape: &[Ex]| -> Option<Vec<i64>> { shape.iter().map(Ex::as_int).collect() };
         let extents = known(shape)?;
@@ -239,8 +237,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns where a piece's first element lies, and its steps; indices that are not proven to be
-    /// inside are checked.
+    /// Returns the offset of a piece's first element, and its steps; indices that are not proven in
+    /// bounds are checked.
     fn source(
         &mut self,
         piece: &Piece<'_>,

@@ -8,14 +8,14 @@ use rustc_hash::FxHashMap;
 use super::strips::{Input, affine};
 use super::{Kernel, digits};
 
-/// Most loads of a stage.
+/// The maximum number of loads of a stage.
 const LOADS: usize = 16;
 
 /// The loops that replace a stage's own, and how they traverse the arrays that it reads.
 pub(super) struct Cut {
-    /// Fresh variables, with their extents; those of the result come first.
+    /// Fresh variables with their extents, those of the result first.
     pub axes: Vec<(Var, Ex)>,
-    /// The number of those that are the result's.
+    /// The number of axes of the result.
     pub result_axes: usize,
     /// Loads by the address of their expression.
     pub loads: FxHashMap<usize, Input>,

@@ -8,7 +8,7 @@
 
 use relax_loops::{BinOp, Ex, ExKind, Var};
 
-/// Most digits.
+/// The maximum number of digits.
 const MOST: usize = 12;
 /// The maximum nesting depth of index expressions.
 const DEPTH: usize = 24;
@@ -22,9 +22,9 @@ pub(super) struct Part<'e> {
     pub shape: Vec<i64>,
 }
 
-/// The traversal of a part: loops of which one runs over a range only.
+/// The traversal of a part: loops, one of which runs over a range only.
 pub(super) struct Walk {
-    /// The loop that has the range.
+    /// The loop with the range.
     pub digit: usize,
     pub range: (i64, i64),
     /// The array's step along each loop, in elements.
@@ -40,7 +40,7 @@ struct Sum {
     rest: i64,
 }
 
-/// Why an index is not such a sum.
+/// The reason why an index is not such a sum.
 #[derive(Clone, Copy)]
 enum Trouble {
     /// Digit `.0` has to be split so that its inner part has extent `.1`.
@@ -136,7 +136,7 @@ impl Digits {
         Ok(walks)
     }
 
-    /// Splits a digit in two; returns `false` where that is not the remedy.
+    /// Splits a digit in two; returns `false` where that does not help.
     fn mend(&mut self, trouble: Trouble) -> bool {
         match trouble {
             Trouble::Cut(digit, inner) if self.0.len() < MOST => {
@@ -255,7 +255,8 @@ impl Digits {
 
 /// Loops that traverse several arrays with constant strides.
 pub(super) struct Walks {
-    /// The axis and the extent of each, outermost first; together they enumerate the axes in order.
+    /// The axis and the extent of each digit, outermost first; together they enumerate the axes in
+    /// order.
     pub digits: Vec<(usize, i64)>,
     /// For each array its strides along them, in elements, and the offset of its first element.
     pub loads: Vec<(Vec<i64>, i64)>,

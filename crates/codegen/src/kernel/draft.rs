@@ -1,7 +1,7 @@
-//! C structures on the stack, by which the runtime's kernels are told what to do.
+//! C structures on the stack, the descriptors for runtime kernels.
 //!
-//! A structure is drafted field by field, and written when its address is taken: what is known is
-//! copied from read-only data at once, the rest is stored over it.
+//! A structure is drafted field by field, and written when its address is taken: constants are
+//! copied from read-only data at once, the rest is stored over them.
 
 use std::marker::PhantomData;
 
@@ -15,17 +15,17 @@ use super::Kernel;
 use crate::env::clif_type;
 use crate::settle::constant;
 
-/// Words up to which each is stored by itself.
+/// Words up to which each is stored individually.
 const FEW: usize = 6;
 
 /// A structure `S` of the runtime, whose fields are 0 until they are put.
 pub(super) struct Descriptor<S>(StackSlot, PhantomData<S>);
 
-/// What was put into a structure since its address was taken last.
+/// The fields put into a structure since its address was last taken.
 pub(super) struct Draft {
-    /// The fields that are known; none once they are written.
+    /// The constant fields; `None` once they are written.
     known: Option<Vec<u8>>,
-    /// Where a field is and what it will be.
+    /// The offsets and values of the other fields.
     others: Vec<(i32, Value)>,
 }
 
@@ -43,7 +43,7 @@ impl Kernel<'_, '_, '_> {
     /// Puts numbers and pointers, in this order.
     ///
     /// # Panics
-    /// A value has another type than its field.
+    /// A value's type differs from its field's.
     pub(super) fn put<S>(
         &mut self,
         f: &Descriptor<S>,
@@ -82,7 +82,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// The address of a structure with all that was put into it.
+    /// The address of a structure with all fields put so far.
     pub(super) fn address_of<S>(&mut self, f: &Descriptor<S>) -> Value {
         let Some(draft) = self.drafts.get_mut(&f.0) else {
             return self.b.ins().stack_addr(types::I64, f.0, 0);
@@ -97,7 +97,7 @@ impl Kernel<'_, '_, '_> {
         self.b.ins().stack_addr(types::I64, f.0, 0)
     }
 
-    /// Writes the words that are known, but for those that are written over as a whole.
+    /// Writes the constant words, except those that are overwritten entirely.
     fn write_known<S>(&mut self, f: &Descriptor<S>, known: Vec<u8>, others: &[(i32, Value)]) {
         let dfg = &self.b.func.dfg;
         let whole =
@@ -121,7 +121,7 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// The bytes of a number that is known, in the order of the targets that there are.
+/// The bytes of a constant, in the byte order of all supported targets.
 fn known_bytes(f: &Function, v: Value) -> Option<Vec<u8>> {
     let ty = f.dfg.value_type(v);
     if let Some(n) = constant(f, v) {

@@ -18,7 +18,7 @@ fn key(e: &Ex) -> usize {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Returns what is known of an index expression.
+    /// Returns the interval that an index expression is known to lie in.
     pub(super) fn interval(&self, e: &Ex) -> Interval {
         interval(e, &|v| self.ranges.get(&v).copied())
     }
@@ -38,10 +38,10 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// The value of an expression at this place. Parts that occur twice are computed once.
+    /// The value of an expression here. Common subexpressions are computed once.
     ///
     /// Work list instead of recursion; only a `select` whose sides must not both be evaluated
-    /// recurses, once per nesting of such selects.
+    /// recurses, once per nesting level.
     pub(super) fn eval(&mut self, root: &Ex) -> Result<Value> {
         let mut work = vec![Work::Visit(root)];
         while let Some(step) = work.pop() {
@@ -75,8 +75,8 @@ impl Kernel<'_, '_, '_> {
         Ok(self.known(root).expect("just evaluated"))
     }
 
-    /// Returns whether evaluating an expression needlessly does no harm: all its loads are proven
-    /// inside.
+    /// Returns whether an expression can be evaluated speculatively: all its loads are proven in
+    /// bounds.
     pub(super) fn harmless(&self, e: &Ex) -> bool {
         let mut work = vec![e];
         while let Some(e) = work.pop() {
@@ -96,7 +96,7 @@ impl Kernel<'_, '_, '_> {
         if self.env.checks {
             return false;
         }
-        // A loop over just this (perhaps symbolic) extent.
+        // A loop over exactly this (perhaps symbolic) extent.
         if let ExKind::Var(v) = index.kind()
             && self.over.get(v) == Some(extent)
         {
@@ -125,7 +125,7 @@ impl Kernel<'_, '_, '_> {
         Ok(result)
     }
 
-    /// One node; its children are known.
+    /// One node; its children have been evaluated.
     fn emit(&mut self, e: &Ex) -> Result<Value> {
         match e.kind() {
             ExKind::Var(v) => self.vars.get(v).copied().ok_or_else(|| {
@@ -152,7 +152,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// The address of an element. Indices that are not proven to be inside are checked.
+    /// The address of an element. Indices that are not proven in bounds are checked.
     pub(super) fn address(&mut self, buf: Buf, index: &[Ex]) -> Result<Value> {
         let values: Vec<Value> = index.iter().map(|i| self.eval(i)).collect::<Result<_>>()?;
         let place = self.places.get(&buf).cloned();
@@ -190,8 +190,8 @@ impl Kernel<'_, '_, '_> {
         })
     }
 
-    /// Goes on only if `index` lies in `0..extent`; else the kernel fails, or a vector loop does
-    /// the iterations of this group one after the other, of which the right one fails.
+    /// Continues only if `index` lies in `0..extent`; else the kernel fails, or a vector loop runs
+    /// the iterations of this group one by one, and the right one fails.
     pub(super) fn check(&mut self, access: Access, index: Value, extent: Value) {
         let fine = self.b.ins().icmp(IntCC::UnsignedLessThan, index, extent);
         if self.group.is_some() {

@@ -12,9 +12,9 @@ use crate::scalar::{instruction, register, takes_first};
 /// The values of all lanes.
 #[derive(Clone, Debug)]
 pub(super) enum Vector {
-    /// All the same.
+    /// The same value in all lanes.
     Same(Value),
-    /// A register each.
+    /// One register per lane.
     Each(Vec<Value>),
     /// Vectors of 16 bytes, in order.
     Parts(Vec<Value>),
@@ -128,7 +128,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Returns the values of an expression in all lanes; like [`Kernel::eval`], with a worklist.
+    /// Returns the values of an expression in all lanes; like [`Kernel::eval`], with a work list.
     pub(super) fn vector(&mut self, root: &Ex) -> Result<Vector> {
         let mut work = vec![Work::Visit(root)];
         while let Some(step) = work.pop() {
@@ -269,7 +269,7 @@ impl Kernel<'_, '_, '_> {
         Ok(Vector::Each(lanes))
     }
 
-    /// The lanes' values, a register each.
+    /// The lanes' values, one register each.
     pub(super) fn lane_values(&mut self, v: &Vector, dtype: DType) -> Vec<Value> {
         match v {
             Vector::Same(x) => vec![*x; self.group().width],
@@ -416,7 +416,7 @@ impl Kernel<'_, '_, '_> {
                 64 => return None,
                 _ if !parts.len().is_multiple_of(2) => return None,
                 _ => {
-                    // All ones and all zeros stay so.
+                    // All ones and all zeros are preserved.
                     parts = (parts.chunks(2))
                         .map(|p| self.b.ins().snarrow(p[0], p[1]))
                         .collect();

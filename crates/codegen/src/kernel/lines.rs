@@ -1,5 +1,4 @@
-//! Nests that do something along all lines of an array: sorting, the place of an extreme element,
-//! running sums.
+//! Nests over all lines of an array: sorting, the index of an extreme element, running sums.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{Buf, Hint, Lines, Stmt, fits};
@@ -10,7 +9,7 @@ use relax_runtime::{abi, fields};
 use super::encoding::kind;
 use super::{Kernel, Result, written};
 
-/// What a nest that writes one or two buffers does.
+/// The operation of a nest that writes one or two buffers.
 struct Work {
     data: Buf,
     axis: usize,
@@ -21,7 +20,7 @@ struct Work {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Returns what the hints of all buffers that a nest writes say together.
+    /// Returns the operation that the hints of all buffers written by a nest describe together.
     fn work_of(&self, stmts: &[Stmt]) -> Option<Work> {
         let mut all: Option<Work> = None;
         for buf in written(stmts) {
@@ -84,7 +83,7 @@ impl Kernel<'_, '_, '_> {
         })
     }
 
-    /// Emits a nest as a call; `false` when it is something else.
+    /// Emits a nest as a call; `false` for any other nest.
     pub(super) fn lines(&mut self, stmts: &[Stmt]) -> Result<bool> {
         let Some(w) = self.work_of(stmts) else {
             return Ok(false);
@@ -95,7 +94,7 @@ impl Kernel<'_, '_, '_> {
                 self.require_fits(fits::of_hint(self.program, buf, hint))?;
             }
         }
-        // Both results of a sorted line have as many elements.
+        // The values and the indices of a sorted line have equally many elements.
         if let (Some(values), Some(indices)) = (w.values, w.indices) {
             let extent = |b: Buf| self.program.bufs[b].shape[w.axis].clone();
             let fit = fits::Fit {

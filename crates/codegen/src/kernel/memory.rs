@@ -1,8 +1,8 @@
-//! Memory of a kernel's buffers: outputs that it was given or makes, temporaries from the heap,
+//! Memory of a kernel's buffers: outputs that are given or allocated, temporaries from the heap,
 //! local buffers on the stack.
 //!
-//! Memory comes with what was in it before. Where it is not proven that all of a buffer is written
-//! first, it is set to 0, as reference execution has it.
+//! Memory is uninitialised. Where a buffer is not proven to be entirely written first, it is set to
+//! 0, as in reference execution.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -22,7 +22,7 @@ const STACK_BYTES: i64 = 16 * 1024;
 const FRAME_BYTES: i64 = 128 * 1024;
 
 impl Kernel<'_, '_, '_> {
-    /// Makes sure that a buffer that outlives its stage has memory.
+    /// Allocates memory for a buffer that outlives its stage.
     pub(super) fn place(&mut self, buf: Buf) -> Result<()> {
         let role = self.program.bufs[buf].role;
         if self.places.contains_key(&buf) || role == Role::Local {
@@ -39,7 +39,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Makes a local buffer at this place.
+    /// Allocates a local buffer here.
     pub(super) fn alloc_local(&mut self, buf: Buf, scratch: &mut Vec<usize>) -> Result<()> {
         let shape = self.program.bufs[buf].shape.clone();
         let extents: Vec<Value> = shape.iter().map(|e| self.eval(e)).collect::<Result<_>>()?;
@@ -59,7 +59,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Memory for a buffer from the heap, and where it is kept to be given back.
+    /// Heap memory for a buffer, and the word that keeps it until it is freed.
     fn scratch(&mut self, buf: Buf, extents: &[Value]) -> (Value, usize) {
         let bytes = self.scratch_size(buf, extents);
         let data = self.scalars_call(abi::rx_scratch_alloc, &[bytes], true);
@@ -67,7 +67,7 @@ impl Kernel<'_, '_, '_> {
         (data, self.keep(Some(buf), data))
     }
 
-    /// Says where a buffer is from here on, all 0 where it may be read before it is written.
+    /// Records the address of a buffer, zeroed where it may be read before it is written.
     fn settle(&mut self, buf: Buf, data: Value, extents: Vec<Value>) {
         if self.unwritten.contains(&buf) {
             let bytes = self.byte_size(self.program.bufs[buf].dtype, &extents);
@@ -76,15 +76,14 @@ impl Kernel<'_, '_, '_> {
         self.places.insert(buf, Place { data, extents });
     }
 
-    /// Has the runtime hold what a call of one of its kernels touches against the memory that there
-    /// is.
+    /// Emits a check that a call of a runtime kernel stays within the available memory.
     pub(super) fn check_reach(&mut self, function: Function, args: &[Value]) {
         let mut words_of = Vec::with_capacity(args.len());
         for &v in args {
             words_of.push(match self.b.func.dfg.value_type(v) {
                 types::I64 => v,
                 types::I32 => self.b.ins().sextend(types::I64, v),
-                // Numbers that say nothing about memory.
+                // Numbers unrelated to memory.
                 _ => continue,
             });
         }
@@ -107,7 +106,7 @@ impl Kernel<'_, '_, '_> {
         self.fail_unless_zero(status);
     }
 
-    /// The bytes that a tensor says it has.
+    /// Records a tensor's size in bytes by its own description.
     pub(super) fn note_size(&mut self, buf: Buf, tensor: Value) {
         if self.env.checks {
             let bytes = self.word(tensor, NBYTES);
@@ -121,7 +120,7 @@ impl Kernel<'_, '_, '_> {
             .call(crate::outside::memset, &[data, zero, bytes]);
     }
 
-    /// The bytes of a buffer; all that there are where they are more than a number holds.
+    /// The size of a buffer in bytes, saturated.
     fn byte_size(&mut self, dtype: DType, extents: &[Value]) -> Value {
         let (mut known, mut others) = (dtype.size() as i64, Vec::new());
         for &e in extents {
@@ -149,7 +148,7 @@ impl Kernel<'_, '_, '_> {
         if others.len() == 1 {
             return bytes;
         }
-        // An extent of 0 makes what was carried before it meaningless.
+        // An extent of 0 makes an earlier overflow irrelevant.
         let mut empty = self.b.ins().iconst(types::I8, 0);
         for &e in &others {
             let none = self.b.ins().icmp_imm_s(IntCC::Equal, e, 0);
@@ -159,8 +158,8 @@ impl Kernel<'_, '_, '_> {
         self.b.ins().select(empty, zero, bytes)
     }
 
-    /// The same for memory that the kernel takes itself: the program fails where an extent comes
-    /// out negative.
+    /// The same for memory that the kernel allocates: the program fails where an extent is
+    /// negative.
     fn scratch_size(&mut self, buf: Buf, extents: &[Value]) -> Value {
         let info = &self.program.bufs[buf];
         let constant = (info.shape.iter())
@@ -226,8 +225,8 @@ impl Kernel<'_, '_, '_> {
         self.word(tensor, DATA)
     }
 
-    /// Keeps a buffer's memory (that of tables, where it is none) in its word of the frame, whose
-    /// number is the result.
+    /// Stores a buffer's memory (that of tables for `None`) in its word of the frame, and returns
+    /// the word's number.
     pub(super) fn keep(&mut self, buf: Option<Buf>, data: Value) -> usize {
         let slot = match self.temps.iter().position(|&t| t == buf) {
             Some(slot) => slot,
@@ -242,7 +241,7 @@ impl Kernel<'_, '_, '_> {
         slot
     }
 
-    /// Frees the memory in a word of the frame, if there is any.
+    /// Frees the memory in a word of the frame, if any.
     pub(super) fn free_slot(&mut self, slot: usize) {
         let at = 8 * slot as i32;
         let pointer = self
@@ -261,8 +260,8 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// The size of a local buffer that lives on the stack; `None` for those that are larger, or of a
-/// size that is known only when the program runs.
+/// The size of a local buffer on the stack; `None` for larger ones, and for sizes known only at run
+/// time.
 pub(super) fn local_bytes(program: &Program, buf: Buf) -> Option<i64> {
     let size = |b: Buf| {
         let b = &program.bufs[b];
@@ -273,7 +272,7 @@ pub(super) fn local_bytes(program: &Program, buf: Buf) -> Option<i64> {
             .filter(|n| b.role == Role::Local && (0..=STACK_BYTES).contains(n))
     };
     let own = size(buf)?;
-    // Small ones, which registers and lines of the cache hold, always do.
+    // Small ones, which fit registers and cache lines, always do.
     let before = || {
         program
             .bufs

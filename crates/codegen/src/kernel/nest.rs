@@ -1,11 +1,10 @@
-//! Loops of a kernel: what runs over the elements of a computation, and loop nests as written.
+//! Loops of a kernel: those over the elements of a computation, and loop nests as written.
 //!
 //! A loop runs in one of four ways: in order, several iterations at a time in vectors
-//! ([`super::vector`]), on several threads ([`super::share`]), or written out. The marks of a
-//! schedule say which; where a program has no marks, loops whose iterations are proven independent
-//! run in vectors and on threads where that pays. A mark that the iterations' dependence forbids is
-//! not followed. Each element is computed by the same operations in the same order whichever way
-//! its loop runs.
+//! ([`super::vector`]), on several threads ([`super::share`]), or unrolled. The marks of a schedule
+//! decide which; without marks, loops with provably independent iterations run in vectors and on
+//! threads where that pays. A mark that dependences between iterations forbid is ignored. Each
+//! element is computed by the same operations in the same order in all four ways.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
@@ -22,19 +21,19 @@ use super::strips::affine;
 use super::{ERR_ASSERTION, ERR_SHAPE, Kernel, Result, Unsupported};
 use crate::scalar::register;
 
-/// Loops that are written out give at most so many statements.
+/// The maximum number of statements of an unrolled loop.
 const MOST_WRITTEN: i64 = 512;
 
-/// What a loop repeats.
+/// The body of a loop.
 #[derive(Clone, Copy)]
 pub(super) enum Body<'p> {
     /// Statements.
     Stmts(&'p [Stmt]),
-    /// The elements of a computation, from this axis of its output on.
+    /// The elements of a computation, from this axis of its output inwards.
     Elements(&'p Compute, usize),
 }
 
-/// Returns whether somebody has scheduled the program.
+/// Returns whether the program has schedule marks.
 pub(super) fn has_marks(program: &Program) -> bool {
     program
         .statements()
@@ -107,13 +106,13 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// What holds of a loop's variable inside the loop.
+    /// Records what holds for a loop's variable inside the loop.
     pub(super) fn enter(&mut self, var: Var, extent: &Ex, value: Value) {
         self.runs_over(var, extent);
         self.vars.insert(var, value);
     }
 
-    /// Notes what values an axis takes.
+    /// Records the range of an axis.
     pub(super) fn runs_over(&mut self, var: Var, extent: &Ex) {
         let most = match extent.as_int() {
             Some(n) => n - 1,
@@ -123,7 +122,7 @@ impl Kernel<'_, '_, '_> {
         self.over.insert(var, extent.clone());
     }
 
-    /// The iterations one after the other, with `body` emitted inside.
+    /// Emits the iterations in order, with `body` inside.
     pub(super) fn in_order(
         &mut self,
         var: Var,
@@ -153,14 +152,13 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// All iterations one behind the other, without a loop.
+    /// Unrolls a loop.
     fn written_out(&mut self, var: Var, extent: &Ex, n: i64, body: Body<'_>) -> Result<()> {
         for k in 0..n {
             let i = self.b.ins().iconst(types::I64, k);
             self.enter(var, extent, i);
             self.ranges.insert(var, (k, k));
-            // Values of the iteration before, which may stand in any layer, are not those of this
-            // one.
+            // Memoised values of the previous iteration, in any layer, do not hold in this one.
             let outer = std::mem::replace(&mut self.memo, vec![FxHashMap::default()]);
             let done = self.body(body);
             self.memo = outer;
@@ -185,7 +183,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// A computation over indices: loops over the output, a loop over the reduction inside.
+    /// Emits a computation over indices: loops over the output, around those of the reduction.
     pub(super) fn compute(&mut self, c: &Compute) -> Result<()> {
         if self.copies(c)? || self.picks(c)? || self.contraction(c)? {
             return Ok(());
@@ -204,7 +202,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// The element of a computation at the loops' variables.
+    /// Emits the element of a computation at the loop variables.
     fn element(&mut self, c: &Compute) -> Result<()> {
         let dtype = self.program.bufs[c.out].dtype;
         let index: Vec<Ex> = c.axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
@@ -227,13 +225,13 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns what a reduction starts from.
+    /// Returns the initial value of a reduction.
     pub(super) fn neutral(&mut self, combiner: Combiner, dtype: DType) -> Value {
         let identity = combiner.identity(dtype);
         let mut s = self.scalars();
         match identity.kind() {
             ExKind::Float(v) => s.float(dtype, *v),
-            // All ones of a truth value is its one bit.
+            // The all-ones identity of a truth value is 1.
             ExKind::Int(v) if dtype.is_bool() => s.int(dtype, *v & 1),
             ExKind::Int(v) => s.int(dtype, *v),
             other => unreachable!("{other:?} as a neutral element"),
@@ -346,7 +344,7 @@ impl Kernel<'_, '_, '_> {
                 self.b.switch_to_block(bad);
                 let at = self.iteration();
                 self.only_once(at);
-                // Only this end needs them: they are not values for what follows.
+                // Only the failing path needs them: they do not dominate the code emitted next.
                 self.memo.push(FxHashMap::default());
                 let shown = values
                     .iter()
@@ -354,7 +352,7 @@ impl Kernel<'_, '_, '_> {
                     .collect::<Result<Vec<_>>>();
                 self.memo.pop();
                 let place = self.def.parts.get(*part as usize).copied();
-                // What an operator says about its operands says which operator.
+                // An operator's message about its operands starts with the operator.
                 let text = match self.def.by_hand {
                     true => format!("tensor program `{}`: {message}", self.program.name),
                     false => message.clone(),
@@ -371,13 +369,13 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// A number for a message.
+    /// A number for an error message.
     fn shown(&mut self, e: &Ex) -> Result<Value> {
         let v = self.eval(e)?;
         Ok(self.scalars().cast(e.dtype(), DType::I64, v))
     }
 
-    /// Returns whether all these loops are at their first iteration.
+    /// Returns whether all these loops are in their first iteration.
     pub(super) fn at_start(&mut self, over: &[Var]) -> Value {
         let mut first = self.b.ins().iconst(types::I8, 1);
         for v in over {
@@ -387,7 +385,7 @@ impl Kernel<'_, '_, '_> {
         first
     }
 
-    /// One of two ways, by a condition.
+    /// Emits both branches of a condition.
     pub(super) fn two_ways(
         &mut self,
         cond: Value,
@@ -407,7 +405,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// After a store, elements read before may have changed.
+    /// After a store, memoised loads are invalid.
     pub(super) fn forget_loads(&mut self) {
         for layer in &mut self.memo {
             layer.clear();
@@ -417,7 +415,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Values that are computed from here on are known up to [`Self::pop_memo`] only.
+    /// Starts a layer of memoised values, which lasts until [`Self::pop_memo`].
     pub(super) fn push_memo(&mut self) {
         self.memo.push(FxHashMap::default());
         if let Some(group) = &mut self.group {
@@ -433,8 +431,8 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// Returns whether a reduction takes elements that lie side by side, or a few steps apart, for
-/// results side by side.
+/// Returns whether a reduction reads elements that are adjacent, or a few steps apart, for adjacent
+/// results.
 pub(super) fn side_by_side(c: &Compute, dtype: DType) -> bool {
     let (ExKind::Load(_, index), Some(reduce)) = (c.value.kind(), &c.reduce) else {
         return false;
@@ -450,13 +448,13 @@ pub(super) fn side_by_side(c: &Compute, dtype: DType) -> bool {
     known && !dtype.is_bool() && matches!(step, Some(1..=WINDOW_STEP))
 }
 
-/// About how many statements and operations a loop's body is written with.
+/// The approximate number of statements and operations of a loop's body.
 fn size(body: Body<'_>) -> i64 {
     let mut n = 1;
     let mut count = |e: &Ex| visit_expr(e, |_| n += 1);
     match body {
         Body::Elements(c, _) => count(&c.value),
-        // What a loop runs over is reckoned by whoever runs it.
+        // The extents' cost is counted by the caller.
         Body::Stmts(stmts) => statements(stmts)
             .filter(|s| !matches!(s, Stmt::For { .. }))
             .flat_map(Stmt::exprs)

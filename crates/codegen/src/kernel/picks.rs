@@ -1,10 +1,10 @@
-//! Stages that choose elements of one array axis by axis: padding of all modes, gathering of rows,
+//! Stages that select elements of one array axis by axis: padding of all modes, gathering of rows,
 //! mirroring, repeating.
 //!
-//! Where each index depends on few axes, and so does each condition under which another value
-//! stands, offsets are tabulated once for every group of such axes, and `rx_pick` adds them up. An
-//! index that is not proven to be inside is compared while the tables are made; where one is
-//! outside, the stage is done element by element, which finds it.
+//! Where each index, and each condition for the fill value, depends on few axes, offsets are
+//! tabulated once for every group of such axes, and `rx_pick` adds them up. An index that is not
+//! proven in bounds is checked while the tables are made; if one is out of bounds, the stage is
+//! computed element by element, which reports it.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
@@ -15,18 +15,18 @@ use relax_runtime::{abi, field, fields};
 use super::nest::Body;
 use super::{Kernel, Result};
 
-/// Elements of the result for each number of a table below which tables do not pay.
+/// Elements of the result per table entry below which tables do not pay.
 const FEW: i64 = 4;
-/// Elements below which a call costs more than it saves.
+/// Elements below which a call does not pay.
 const SMALL: i64 = 64;
 
-/// What a stage chooses.
+/// The array that a stage selects from, and the conditions.
 struct Chosen<'e> {
-    /// All of these hold where an element of the array stands.
+    /// The conditions that all hold where an element of the array is read.
     conditions: Vec<&'e Ex>,
     buf: Buf,
     index: &'e [Ex],
-    /// What stands elsewhere.
+    /// The value elsewhere.
     fill: Option<&'e Ex>,
 }
 
@@ -74,7 +74,7 @@ fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
     found
 }
 
-/// Axes that have a table together, with what depends on them.
+/// Axes that share a table, with the indices and conditions that depend on them.
 #[derive(Default)]
 struct Group<'e> {
     axes: std::ops::Range<usize>,
@@ -83,7 +83,7 @@ struct Group<'e> {
     index: Vec<usize>,
 }
 
-/// Neighbouring axes that an expression depends on come together.
+/// Groups adjacent axes such that each expression's axes, and those between them, are in one group.
 fn groups<'e>(c: &Chosen<'e>, axes: &[Var]) -> Vec<Group<'e>> {
     let of: Vec<Vec<usize>> = (c.conditions.iter().copied().chain(c.index))
         .map(|e| axes_of(e, axes))
@@ -115,7 +115,7 @@ fn groups<'e>(c: &Chosen<'e>, axes: &[Var]) -> Vec<Group<'e>> {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a stage by tables; `false` when it computes something, or tables do not pay.
+    /// Emits a stage with tables; `false` when it computes something, or tables do not pay.
     pub(super) fn picks(&mut self, c: &Compute) -> Result<bool> {
         let dtype = self.program.bufs[c.out].dtype;
         let shape = self.program.bufs[c.out].shape.clone();
@@ -150,7 +150,7 @@ impl Kernel<'_, '_, '_> {
         for (&var, extent) in c.axes.iter().zip(&shape) {
             self.runs_over(var, extent);
         }
-        // Tables are made for indices at which nothing may be read, too.
+        // Tables are also made for indices at which nothing may be read.
         let all = (chosen.conditions.iter().copied())
             .chain(chosen.index)
             .chain(chosen.fill);
@@ -174,7 +174,7 @@ impl Kernel<'_, '_, '_> {
         let count = self.product(&extents);
         self.b.ins().brif(count, some, &[], done, &[]);
         self.b.switch_to_block(some);
-        // Values from here on are not those of what follows.
+        // Values memoised from here on do not dominate the code emitted next.
         self.push_memo();
         let emitted = self.by_tables(c, shape, chosen, groups, &extents);
         self.pop_memo();
@@ -185,7 +185,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Makes the tables and hands them over.
+    /// Emits the tables and the call.
     fn by_tables(
         &mut self,
         c: &Compute,
@@ -235,7 +235,7 @@ impl Kernel<'_, '_, '_> {
             let bytes = self.b.ins().imul_imm_s(n, 8);
             table = self.b.ins().iadd(table, bytes);
         }
-        // The loops are over: what shares work among threads takes all that have a value along.
+        // The loops are over; a shared loop would capture every variable that has a value.
         for var in &c.axes {
             self.vars.remove(var);
         }
@@ -264,8 +264,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns what a group's axes add to the offset, or -1; and whether an index is outside, where
-    /// that is not proven.
+    /// Returns the contribution of a group's axes to the offset, or -1; and whether an index is out
+    /// of bounds, where that is not proven.
     fn offset(&mut self, chosen: &Chosen<'_>, group: &Group<'_>) -> Result<(Value, Option<Value>)> {
         let place = self.places[&chosen.buf].clone();
         let shape = self.program.bufs[chosen.buf].shape.clone();

@@ -1,8 +1,8 @@
 //! Loops whose iterations are shared among the context's threads.
 //!
 //! The loop's body becomes a function of its own, `void part(data, begin, end, worker)`, that
-//! `rx_parallel_for` calls for pieces of the range. `data` points at a frame with what the body
-//! reads from around it:
+//! `rx_parallel_for` calls for pieces of the range. `data` points at a frame with the values that
+//! the body reads from the enclosing scope:
 //!
 //! | word | holds |
 //! |---|---|
@@ -12,9 +12,9 @@
 //! | 3 | the status of the failure that was recorded |
 //! | from 4 on | data and extents of buffers, scalars |
 //!
-//! Errors are recorded by the context's own thread alone: a check that fails on a worker just notes
-//! the iteration. When all pieces are done, the first of these iterations runs once more where its
-//! failure can be recorded, so that the error is the same for any number of threads.
+//! Errors are recorded by the context's own thread alone: a failing check on a worker only records
+//! its iteration. When all pieces are done, the first of these iterations runs again on the
+//! context's thread, so that the error is the same for any number of threads.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -34,12 +34,12 @@ use super::nest::Body;
 use super::{ERR_ARGUMENT, Kernel, Place, Result};
 use crate::scalar::register;
 
-/// No piece of a loop has less work than this, in elementary operations: about the time in which a
-/// sleeping worker wakes up (`cargo run --release -p relax-runtime --example bench_threads`
-/// measures both).
+/// The minimum work of a piece of a loop, in elementary operations: about the time it takes to wake
+/// a sleeping worker (`cargo run --release -p relax-runtime --example bench_threads` measures
+/// both).
 const GRAIN: i64 = 1 << 16;
 
-/// The body of a shared loop, seen from inside.
+/// The shared loop whose body is being emitted.
 pub(super) struct Shared {
     /// The frame.
     data: Value,
@@ -52,12 +52,12 @@ const REPORT: i32 = 16;
 const STATUS: i32 = 24;
 const WORDS: i32 = 32;
 
-/// What a body uses: buffers and scalars.
+/// The buffers and scalars that a body uses.
 #[derive(Default)]
 struct Uses {
     bufs: FxHashSet<Buf>,
     vars: FxHashSet<Var>,
-    /// Whether it takes memory from the heap, which belongs to one thread.
+    /// Whether it allocates from the heap, which belongs to one thread.
     heap: bool,
 }
 
@@ -75,7 +75,7 @@ impl Uses {
     }
 }
 
-/// About how many elementary operations an expression takes.
+/// The approximate number of elementary operations of an expression.
 fn weight(e: &Ex) -> i64 {
     let mut n = 0;
     visit_expr(e, |x| {
@@ -129,10 +129,10 @@ impl Kernel<'_, '_, '_> {
         uses
     }
 
-    /// About how many operations one run of a body takes, as an expression over what is known
-    /// outside it.
+    /// The approximate number of operations of one run of a body, as an expression over values
+    /// known outside it.
     fn cost(&self, body: Body<'_>) -> Ex {
-        // An extent that is known only inside stands for some iterations.
+        // An extent that is known only inside counts as some iterations.
         let times = |e: &Ex| {
             let mut known = true;
             visit_expr(e, |x| {
@@ -152,7 +152,7 @@ impl Kernel<'_, '_, '_> {
                 shape.chain(sums).fold(one, |n, e| n * &times(e))
             }
             Body::Stmts(stmts) => {
-                // Statements with what each is repeated by.
+                // Statements, each with the number of its repetitions.
                 let mut work: Vec<(&Stmt, Ex)> = stmts.iter().map(|s| (s, Ex::idx(1))).collect();
                 let mut total = Ex::idx(1);
                 while let Some((s, n)) = work.pop() {
@@ -175,8 +175,7 @@ impl Kernel<'_, '_, '_> {
         simplify(&total, &|_| None)
     }
 
-    /// Emits the loop as one that is shared among threads; `false` where that cannot be, or never
-    /// pays.
+    /// Emits the loop as one shared among threads; `false` where that is impossible, or never pays.
     pub(super) fn share(&mut self, var: Var, extent: &Ex, body: Body<'_>) -> Result<bool> {
         if self.shared.is_some() || extent.as_int().is_some_and(|n| n < 2) {
             return Ok(false);
@@ -208,7 +207,7 @@ impl Kernel<'_, '_, '_> {
         let run = self.env.import(abi::rx_parallel_for, self.b.func);
         self.b.ins().call(run, &[self.ctx, end, grain, code, frame]);
 
-        // An iteration failed: once more, and aloud.
+        // An iteration failed: it runs again, to record its error.
         let flags = MemFlagsData::trusted();
         let first = self.b.ins().load(types::I64, flags, frame, FIRST);
         let fine = self.b.ins().icmp_imm_s(IntCC::Equal, first, -1);
@@ -235,7 +234,7 @@ impl Kernel<'_, '_, '_> {
         Ok(true)
     }
 
-    /// The frame in memory, and what stands in its words.
+    /// The frame in memory, and the layout of its words.
     fn shared_frame(&mut self, uses: &Uses, var: Var) -> (Value, Words) {
         let mut words = Words::default();
         let mut bufs: Vec<Buf> = uses.bufs.iter().copied().collect();
@@ -243,7 +242,7 @@ impl Kernel<'_, '_, '_> {
         let mut values = Vec::new();
         for buf in bufs {
             let Some(place) = self.places.get(&buf).cloned() else {
-                // Made inside.
+                // Allocated inside.
                 continue;
             };
             let shape = &self.program.bufs[buf].shape;
@@ -283,7 +282,7 @@ impl Kernel<'_, '_, '_> {
         (frame, words)
     }
 
-    /// The function that does a part of the range.
+    /// The function that runs a part of the range.
     fn part(
         &mut self,
         var: Var,
@@ -377,7 +376,7 @@ impl Kernel<'_, '_, '_> {
         Ok(id)
     }
 
-    /// The iteration of the shared loop that runs here; 0 where none does.
+    /// The current iteration of the shared loop; 0 outside of one.
     pub(super) fn iteration(&mut self) -> Value {
         match &self.shared {
             Some(s) => self.vars[&s.var],
@@ -385,8 +384,9 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Where a check has failed in iteration `at`: what follows records the failure. A shared loop
-    /// comes here in its second run only; in the first it notes the iteration and leaves.
+    /// Called where a check has failed in iteration `at`; the code emitted next records the
+    /// failure. A shared loop gets here in its second run only; in the first it records the
+    /// iteration and returns.
     pub(super) fn only_once(&mut self, at: Value) {
         let Some(Shared { data, .. }) = self.shared else {
             return;
@@ -405,7 +405,7 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// What stands in a frame: buffers with their constant extents, scalars.
+/// The layout of a frame: buffers with their constant extents, scalars.
 #[derive(Default)]
 struct Words {
     bufs: Vec<(Buf, Vec<Option<i64>>)>,

@@ -15,9 +15,9 @@ use relax_runtime::kernels::kinds::Combiner as How;
 use relax_runtime::kernels::strips::{AXES, INPUTS, OPS, Op, RxStripOp, RxStrips};
 use relax_runtime::{abi, fields};
 
-/// Stages of so few elements are not worth a call.
+/// Elements below which a call does not pay.
 const FEW: i64 = 16;
-/// No memory has more elements.
+/// More elements than any memory holds.
 const FARTHEST: i64 = 1 << 56;
 
 /// An operand of an operation, before operands are numbered.
@@ -32,9 +32,9 @@ enum Operand {
 #[derive(Clone)]
 pub(super) struct Input {
     pub buf: Buf,
-    /// For each axis of the buffer, its step along every axis of the stage, and the rest.
+    /// For each axis of the buffer, its step along every axis of the stage, and the offset.
     pub index: Vec<(Vec<Ex>, Ex)>,
-    /// Whether it is proven to lie in the buffer, whatever single axes seem to say.
+    /// Whether it is proven to be in the buffer as a whole, even where single axes are not.
     pub sure: bool,
 }
 
@@ -46,8 +46,8 @@ struct Strips {
     ops: Vec<(Op, Vec<Operand>)>,
 }
 
-/// Steps of an index along axes, and what does not depend on them; `None` when it is not affine.
-/// Recursion is bounded by `depth`.
+/// The steps of an index along axes, and the part that does not depend on them; `None` when it is
+/// not affine. Recursion is bounded by `depth`.
 pub(super) fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)> {
     let none = || vec![Ex::idx(0); axes.len()];
     let mut depends = false;
@@ -81,7 +81,7 @@ pub(super) fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)
             let steps = x.0.iter().map(|s| s * factor).collect();
             Some((steps, &x.1 * factor))
         }
-        // A broadcast that is known only when the extents are.
+        // A broadcast that depends on extents known only at run time.
         ExKind::Select(c, a, b) => {
             let (cond, _) = affine(c, axes, 0).map(|x| (x.1, x.0))?;
             let (x, y) = (affine(a, axes, depth - 1)?, affine(b, axes, depth - 1)?);
@@ -93,8 +93,8 @@ pub(super) fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)
     }
 }
 
-/// Returns whether an index is proven to lie inside an extent: it runs over just that extent, or
-/// all numbers are known.
+/// Returns whether an index is proven in bounds of an extent: it runs over exactly that extent, or
+/// all numbers are constants.
 pub(super) fn inside((steps, rest): &(Vec<Ex>, Ex), extent: &Ex, axes: &[(Var, Ex)]) -> bool {
     let moving: Vec<usize> = (0..steps.len())
         .filter(|&j| steps[j].as_int() != Some(0))
@@ -135,8 +135,7 @@ fn binary(op: BinOp) -> Option<Op> {
     })
 }
 
-/// A comparison as the operation that selects by it, and whether its operands or its results change
-/// places.
+/// The selecting operation for a comparison, and whether its operands or its results are swapped.
 fn selection(op: BinOp) -> Option<(Op, bool, bool)> {
     Some(match op {
         BinOp::Lt => (Op::SelectLt, false, false),
@@ -149,7 +148,7 @@ fn selection(op: BinOp) -> Option<(Op, bool, bool)> {
     })
 }
 
-/// The operations behind an expression over `axes`; `None` when it holds something else.
+/// The operations of an expression over `axes`; `None` when one is unsupported.
 fn translate(value: &Ex, axes: &[Var], cut: Option<&Cut>) -> Option<Strips> {
     let mut out = Strips::default();
     let mut known: FxHashMap<usize, Operand> = FxHashMap::default();
@@ -233,8 +232,8 @@ fn translate(value: &Ex, axes: &[Var], cut: Option<&Cut>) -> Option<Strips> {
     Some(out)
 }
 
-/// The operands of an expression's parts; `None`, and the parts on the work list, when they are not
-/// all known yet.
+/// The operands for an expression's children; `None`, with the children pushed on the work list,
+/// when some are not known yet.
 fn operands<'e>(
     known: &FxHashMap<usize, Operand>,
     parts: &[&'e Ex],
@@ -256,8 +255,8 @@ impl Strips {
         Operand::Temp(self.ops.len() - 1)
     }
 
-    /// The operations with temporaries shared where their values do not live at the same time, and
-    /// the number of temporaries.
+    /// The operations, with temporaries shared where their live ranges are disjoint, and the number
+    /// of temporaries.
     fn program(&self) -> (Vec<RxStripOp>, usize) {
         let mut last = vec![0; self.ops.len()];
         for (k, (_, args)) in self.ops.iter().enumerate() {
@@ -281,8 +280,8 @@ impl Strips {
             for (n, a) in numbers.iter_mut().zip(args) {
                 *n = number(a) as i32;
             }
-            // Element i of a result depends on elements i of its operands, so it may take the place
-            // of one that is read here for the last time.
+            // Element i of a result depends on elements i of its operands only, so it may overwrite
+            // one that is read here for the last time.
             let mut seen = Vec::new();
             for a in args {
                 if let Operand::Temp(t) = a
@@ -308,7 +307,7 @@ impl Strips {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a stage as strips; `false` when it is not of that kind.
+    /// Emits a stage as strips; `false` when it does not fit.
     pub(super) fn strips(&mut self, c: &Compute) -> Result<bool> {
         if self.program.bufs[c.out].dtype != DType::F32 {
             return Ok(false);
@@ -332,8 +331,8 @@ impl Kernel<'_, '_, '_> {
         if known(&axes).is_some_and(|n| n < FEW) {
             return Ok(false);
         }
-        // Short windows of few elements: a strip would hold next to nothing. Axes with one value
-        // are none.
+        // Short windows of few elements: a strip would be almost empty. Axes of extent 1 do not
+        // count.
         let short = |axes: &[(Var, Ex)]| {
             let mut extents = axes.iter().rev().map(|a| a.1.as_int());
             extents.find(|n| *n != Some(1)).flatten().unwrap_or(64) < 8
@@ -355,7 +354,8 @@ impl Kernel<'_, '_, '_> {
         if !strips.inputs.iter().all(read) {
             return Ok(false);
         }
-        // What only the chosen side of a selection reads must not be read, nor checked, otherwise.
+        // Loads on only one side of a selection must be neither executed nor checked when the other
+        // side is chosen.
         let selects =
             |o: &(Op, Vec<Operand>)| matches!(o.0, Op::SelectLt | Op::SelectLe | Op::SelectEq);
         let plain = |i: &Input| {
@@ -366,7 +366,7 @@ impl Kernel<'_, '_, '_> {
         if strips.ops.iter().any(selects) && !strips.inputs.iter().all(plain) {
             return Ok(false);
         }
-        // Values are remembered by the address of their expression: those made here do not last.
+        // Values are memoised by the address of their expression: those created here are temporary.
         self.memo.push(FxHashMap::default());
         let done = self.emit_strips(c, &axes, result_axes, &strips, combiner);
         self.memo.pop();
@@ -440,7 +440,7 @@ impl Kernel<'_, '_, '_> {
     }
 
     /// The address of an input's first element and its steps along all axes, in elements; indices
-    /// that are not proven to be inside are to be checked.
+    /// that are not proven in bounds remain to be checked.
     pub(super) fn input_steps(
         &mut self,
         input: &Input,
@@ -482,7 +482,7 @@ impl Kernel<'_, '_, '_> {
         Ok((self.b.ins().iadd(place.data, bytes), along))
     }
 
-    /// The least and the greatest index when each may go on by `step` in each but the first of
+    /// The least and the greatest index after moving each by `step` in every but the first of
     /// `extent` iterations.
     pub(super) fn widened(
         &mut self,
@@ -492,8 +492,8 @@ impl Kernel<'_, '_, '_> {
     ) -> (Value, Value) {
         let last = self.b.ins().iadd_imm_s(extent, -1);
         let reach = self.b.ins().imul(step, last);
-        // What goes further than any memory is outside: sums of it might come round to numbers that
-        // are inside.
+        // Offsets beyond any memory count as out of bounds: sums of them might wrap to valid
+        // numbers.
         let high_word = self.b.ins().smulhi(step, last);
         let sign = self.b.ins().sshr_imm_s(reach, 63);
         let over = self.b.ins().icmp(IntCC::NotEqual, high_word, sign);
@@ -509,7 +509,7 @@ impl Kernel<'_, '_, '_> {
         (self.b.ins().iadd(low, down), self.b.ins().iadd(high, up))
     }
 
-    /// Checks the least and the greatest index of every axis, unless there is no iteration.
+    /// Checks the least and the greatest index of every axis, unless there are no iterations.
     pub(super) fn check_box(
         &mut self,
         extents: &[Value],

@@ -1,8 +1,8 @@
 //! Stages of any element type through `rx_sweep`: the stage's expression becomes a list of vector
 //! operations.
 //!
-//! Elements that are not read in even steps, and selections of whose sides not all may be read, are
-//! left to loops.
+//! Elements that are not read with constant strides, and selections where speculative evaluation of
+//! a side is unsafe, are left to loops.
 
 use cranelift_codegen::ir::Value;
 use relax_loops::{Combiner, Compute, Ex, Var, visit_expr};
@@ -17,20 +17,18 @@ use super::translate::{self, Read, Sweep, is_half};
 use super::{Kernel, Result};
 use crate::scalar::words;
 
-/// Elements below which a call costs more than it saves.
+/// Elements below which a call does not pay.
 const FEW: i64 = 64;
 /// Elements of a result's reduction below which folding vectors costs more than a loop.
 const SHORT: i64 = 64;
-/// The same of narrow floats, and results side by side that vectors are worth it for.
+/// The same for narrow floats, and the number of adjacent results for which vectors pay.
 const WIDE: i64 = 8;
 
-/// Elements of a reduction that it takes for a sweep to be worth it, for a result of type `out`
-/// over `axes`.
+/// The number of reduced elements from which a sweep pays, for a result of type `out` over `axes`.
 fn least(c: &Compute, out: Kind, axes: &[(Var, Ex)]) -> i64 {
     let mut halves = is_half(out);
     visit_expr(&c.value, |e| halves |= kind(e.dtype()).is_some_and(is_half));
-    // Loops convert narrow floats one by one, which takes longer than all that a sweep does
-    // besides.
+    // Loops convert narrow floats one by one, which takes longer than all overhead of a sweep.
     match halves {
         true if axes.last().and_then(|a| a.1.as_int()) >= Some(WIDE) => 0,
         true => WIDE,
@@ -39,7 +37,7 @@ fn least(c: &Compute, out: Kind, axes: &[(Var, Ex)]) -> i64 {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a stage as a sweep; `false` when it is not of that kind.
+    /// Emits a stage as a sweep; `false` when it does not fit.
     pub(super) fn sweep(&mut self, c: &Compute) -> Result<bool> {
         let Some(out) = kind(self.program.bufs[c.out].dtype) else {
             return Ok(false);
@@ -96,7 +94,7 @@ impl Kernel<'_, '_, '_> {
         if !sweep.inputs.iter().all(placed) {
             return Ok(false);
         }
-        // Values are remembered by the address of their expression: those made here do not last.
+        // Values are memoised by the address of their expression: those created here are temporary.
         self.memo.push(Default::default());
         let done = self.emit_sweep(c, &axes, result_axes, &sweep, out);
         self.memo.pop();
@@ -184,7 +182,7 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns whether all indices of a load in even steps are proven to be inside.
+    /// Returns whether all indices of a strided load are proven in bounds.
     pub(super) fn surely_inside(
         &self,
         index: &[(Vec<Ex>, Ex)],

@@ -1,6 +1,6 @@
-//! What a computation's loops make of the last axis alone (where a resized image is read, and with
-//! which weights) is the same in every row: it is computed once, before the loops, and looked up in
-//! them.
+//! Tables of loop-invariant expressions: what a computation derives from the last axis alone (where
+//! a resized image is read, and with which weights) is the same in every row. It is computed once,
+//! before the loops, and looked up in them.
 
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value};
 use relax_loops::{Compute, Ex, ExKind, Mark, Var};
@@ -11,11 +11,11 @@ use super::nest::Body;
 use super::{Kernel, Result};
 use crate::scalar::register;
 
-/// Operations of an expression below which looking it up costs as much.
+/// Operations of an expression below which a lookup costs as much.
 const FEW: usize = 3;
 /// Rows below which a table does not pay.
 const ROWS: i64 = 4;
-/// Expressions that one computation has tables for.
+/// The maximum number of expressions in the tables of one computation.
 const MOST: usize = 64;
 
 /// The tables of a computation: for each index of the last axis, a word for each expression.
@@ -30,7 +30,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// The same seen from another function, where they lie at `data`.
+    /// The same tables in another function, where they are at `data`.
     pub(super) fn at(&self, data: Value) -> Self {
         Self {
             data,
@@ -39,7 +39,7 @@ impl Tables {
     }
 }
 
-/// What an expression depends on.
+/// The dependences of an expression.
 #[derive(Clone, Copy)]
 struct Seen {
     /// The variable itself,
@@ -50,8 +50,8 @@ struct Seen {
     work: usize,
 }
 
-/// The largest expressions of `var` alone that are worth a table, and whether elements are read at
-/// one of them.
+/// The largest expressions of `var` alone that are worth a table, and whether one of them is an
+/// index of a load.
 fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
     let mut seen: FxHashMap<usize, Seen> = FxHashMap::default();
     let mut work = vec![(root, false)];
@@ -112,8 +112,8 @@ fn candidates(root: &Ex, var: Var) -> (Vec<Ex>, bool) {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Makes tables for a computation whose elements are read where the last axis says; the word of
-    /// the frame that keeps them.
+    /// Emits tables for a computation that reads elements at indices of the last axis; returns the
+    /// word of the frame that keeps them.
     pub(super) fn tabulate(&mut self, c: &Compute) -> Result<Option<usize>> {
         let shape = self.program.bufs[c.out].shape.clone();
         let (Some(&var), Some((extent, rows))) = (c.axes.last(), shape.split_last()) else {
@@ -129,7 +129,7 @@ impl Kernel<'_, '_, '_> {
         if !read || held.len() > MOST {
             return Ok(None);
         }
-        // In vectors, an index costs a fraction of what is looked up lane by lane.
+        // In vectors, computing an index costs a fraction of a lookup per lane.
         for (&axis, extent) in c.axes.iter().zip(&shape) {
             self.runs_over(axis, extent);
         }
@@ -154,7 +154,7 @@ impl Kernel<'_, '_, '_> {
             }
             Ok(())
         })?;
-        // The loop is over: what shares work among threads takes all that have a value along.
+        // The loop is over; a shared loop would capture every variable that has a value.
         self.vars.remove(&var);
         let columns = held.iter().enumerate().map(|(n, e)| (e.addr(), n));
         self.tables = Some(Tables {
@@ -166,7 +166,7 @@ impl Kernel<'_, '_, '_> {
         Ok(Some(slot))
     }
 
-    /// An expression's value where a table has it.
+    /// The value of an expression, if a table has it.
     pub(super) fn looked_up(&mut self, e: &Ex) -> Option<Value> {
         let tables = self.tables.as_ref()?;
         let n = *tables.columns.get(&e.addr())?;

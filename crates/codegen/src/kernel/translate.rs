@@ -1,4 +1,4 @@
-//! An expression as the operations of a sweep.
+//! Translates an expression to the operations of a sweep.
 
 use relax_loops::{BinOp, Buf, Ex, ExKind, UnOp, Var, visit_expr};
 use relax_runtime::kernels::kinds::Kind;
@@ -11,12 +11,12 @@ use super::cut::Cut;
 use super::encoding::kind;
 use super::strips::{Input, affine};
 
-/// Most operations.
+/// The maximum number of operations.
 const OPS: usize = 96;
-/// How deep expressions may nest.
+/// The maximum nesting depth of expressions.
 const DEPTH: usize = 48;
 
-/// What an operation reads: an operand, before operands are numbered, or a number.
+/// An operand of an operation: an unnumbered value, or a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Operand {
     Input(usize),
@@ -25,7 +25,7 @@ pub(super) enum Operand {
     Number(i32),
 }
 
-/// An input: a buffer in even steps, or an index that is a sum of axes' indices.
+/// An input: a strided buffer, or an index that is a sum of axes' indices.
 pub(super) enum Read {
     Memory(Input),
     Index(Vec<Ex>, Ex),
@@ -42,14 +42,14 @@ struct Step {
 #[derive(Default)]
 pub(super) struct Sweep {
     pub inputs: Vec<Read>,
-    /// The bits of constants, and the bytes of an element.
+    /// The bits of constants, and the size of an element in bytes.
     pub constants: Vec<(u64, usize)>,
     steps: Vec<Step>,
 }
 
-/// The operations behind an expression over `axes`; `None` when it holds something else.
+/// The operations of an expression over `axes`; `None` when one is unsupported.
 ///
-/// With `cut`, axes are its own, and so is what loads walk.
+/// With `cut`, the axes are those of the cut, and so are the traversals of loads.
 pub(super) fn sweep(
     k: &Kernel<'_, '_, '_>,
     value: &Ex,
@@ -84,7 +84,7 @@ struct Translation<'a, 'k, 'f, 'm> {
     out: Sweep,
 }
 
-/// Floats that there is no arithmetic of.
+/// Returns whether a type is a float without native arithmetic.
 pub(super) fn is_half(kind: Kind) -> bool {
     matches!(kind, Kind::F16 | Kind::BF16)
 }
@@ -100,15 +100,15 @@ fn has_loads(e: &Ex) -> bool {
 }
 
 impl Translation<'_, '_, '_, '_> {
-    /// An index in even steps along the axes.
+    /// An index that is affine in the axes.
     fn even(&self, e: &Ex) -> Option<(Vec<Ex>, Ex)> {
         affine(e, &self.vars, 16).filter(|_| !has_loads(e))
     }
 
-    /// Returns whether evaluating an expression needlessly does no harm.
+    /// Returns whether an expression can be evaluated speculatively.
     fn safe(&self, e: &Ex) -> bool {
         let mut safe = true;
-        // What a cut walks is inside.
+        // Loads traversed by a cut are in bounds.
         if self.cut.is_some() {
             return true;
         }
@@ -153,7 +153,7 @@ impl Translation<'_, '_, '_, '_> {
                 let y = self.value(b, depth - 1)?;
                 self.binary(*op, from, x, y)?
             }
-            // Both sides are computed everywhere.
+            // Both sides are computed for all elements.
             ExKind::Select(_, a, b) if !self.safe(a) || !self.safe(b) => return None,
             ExKind::Select(c, a, b) => {
                 let c = self.value(c, depth - 1)?;
@@ -204,8 +204,8 @@ impl Translation<'_, '_, '_, '_> {
         }))
     }
 
-    /// An element in even steps. Those at computed indices come one by one: generated loops, which
-    /// know where the sides of a selection begin, are quicker.
+    /// A strided element. Those at computed indices are left to generated loops, which know where
+    /// the sides of a selection begin, and are faster.
     fn load(&mut self, buf: Buf, index: &[Ex]) -> Option<Operand> {
         let index: Option<Vec<_>> = index.iter().map(|i| self.even(i)).collect();
         let index = index?;
@@ -223,7 +223,7 @@ impl Translation<'_, '_, '_, '_> {
         }))
     }
 
-    /// Returns what was computed in float32 as a narrow float holds it.
+    /// Returns a float32 result rounded to a narrow float.
     fn narrowed(&mut self, kind: Kind, x: Operand) -> Operand {
         match is_half(kind) {
             true => self.out.push(Op::Narrow, Kind::F32, kind, vec![x]),
@@ -304,7 +304,7 @@ impl Translation<'_, '_, '_, '_> {
             _ if truth => return None,
             BinOp::Div => (Op::Div, r),
             BinOp::Rem => (Op::Rem, r),
-            // Narrow floats are rounded in between.
+            // Narrow floats are rounded after each operation.
             BinOp::FloorDiv if !is_half(own) => (Op::FloorDiv, r),
             BinOp::FloorMod if !is_half(own) => (Op::FloorMod, r),
             BinOp::Shl if !float => (Op::Shl, r),
@@ -333,8 +333,9 @@ impl Sweep {
         Operand::Temp(self.steps.len() - 1)
     }
 
-    /// The operations with temporaries shared where their values do not live at the same time, and
-    /// the number of temporaries. No operation writes where it reads: elements differ in size.
+    /// The operations with temporaries shared where their live ranges are disjoint, and the number
+    /// of temporaries. No operation writes to a temporary that it reads, since element sizes
+    /// differ.
     pub fn program(&self) -> (Vec<RxSweepOp>, usize) {
         let mut last = vec![0; self.steps.len()];
         for (k, step) in self.steps.iter().enumerate() {
@@ -379,7 +380,7 @@ impl Sweep {
                     free.push(place[*t]);
                 }
             }
-            // What nobody reads is free at once.
+            // Unused results are free at once.
             if last[k] == 0 && k + 1 < self.steps.len() {
                 free.push(place[k]);
             }

@@ -1,4 +1,4 @@
-//! Stages that runtime kernels know: matrix products, convolution, rows, pooling.
+//! Stages computed by runtime kernels: matrix products, convolutions, rows, pooling.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
@@ -22,7 +22,7 @@ use super::draft::Descriptor;
 use super::encoding::kind;
 use super::{Kernel, Result};
 
-/// The hint of a stage, when a kernel takes it as it is.
+/// The hint of a stage, if a kernel supports it unchanged.
 pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
     let hint = program.hint(c.out)?;
     let of = |b: Buf| program.bufs[b].dtype;
@@ -38,8 +38,8 @@ pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint>
     fits.then_some(hint)
 }
 
-/// A hint about integers with the operands as they were before their zero points were taken off,
-/// and these; nothing changes where there were none.
+/// An integer hint with the operands before their zero points were subtracted, and the zero points;
+/// unchanged where there are none.
 fn looked_through(program: &Program, hint: &Hint) -> (Hint, Vec<Option<Ex>>) {
     let mut hint = hint.clone();
     let mut zeros = Vec::new();
@@ -55,14 +55,14 @@ fn looked_through(program: &Program, hint: &Hint) -> (Hint, Vec<Option<Ex>>) {
     (hint, zeros)
 }
 
-/// Returns how the runtime numbers an element type that its products of integers take.
+/// Returns the runtime's code for an element type of its integer products.
 fn integer_code(dtype: DType) -> Option<i64> {
     let kind = kind(dtype)?;
     Element::of(kind as i32).map(|_| kind as i64)
 }
 
-/// Returns which stages contribute to the outputs. What only a computation replaced by a kernel has
-/// read (padded data, row maxima) need not be computed.
+/// Returns the stages that contribute to the outputs. Inputs of a computation that a kernel
+/// replaces (padded data, row maxima) need not be computed if nothing else reads them.
 pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
     let mut wanted: FxHashSet<Buf> = program.outputs.iter().copied().collect();
     let see = |e: &Ex, wanted: &mut FxHashSet<Buf>| {
@@ -122,8 +122,8 @@ impl Kernel<'_, '_, '_> {
         (p.data, p.extents.clone())
     }
 
-    /// Calls a kernel of the runtime. Code that is checked says first how large the arrays are that
-    /// there are.
+    /// Calls a kernel of the runtime; in checked code after a check that the arrays are large
+    /// enough.
     pub(super) fn run(&mut self, kernel: Function, args: &[Value]) {
         if self.env.checks {
             self.check_reach(kernel, args);
@@ -137,7 +137,7 @@ impl Kernel<'_, '_, '_> {
     /// Calls a function of the runtime with a descriptor.
     ///
     /// # Panics
-    /// The function takes another structure.
+    /// The structure is not the function's.
     pub(super) fn run_with<S: CStructure>(&mut self, kernel: Function, f: Descriptor<S>) {
         let [_, param] = kernel.signature.params else {
             panic!("{} takes more than a descriptor", kernel.name)
@@ -188,8 +188,8 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Emits a stage through a kernel; `false` when none takes it. With an epilogue, the kernel
-    /// writes the output of the stage that is the epilogue.
+    /// Emits a stage through a kernel; `false` when none supports it. With an epilogue, the kernel
+    /// writes the output of the epilogue's stage.
     pub(super) fn tuned(&mut self, c: &Compute, after: Option<(Buf, &Epilogue)>) -> Result<bool> {
         let Some(hint) = hint_of(self.program, c) else {
             return Ok(false);
@@ -364,7 +364,7 @@ impl Kernel<'_, '_, '_> {
                     &[rows, cols, x, gamma, beta, epsilon, out],
                 );
             }
-            // A nest's; no computation has it.
+            // Hints of nests, not of computations.
             Hint::Lines { .. } => return Ok(false),
             Hint::Pool2d { data, .. } => {
                 let (x, d) = self.of(data);
@@ -375,15 +375,15 @@ impl Kernel<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Fails unless what a kernel trusts in holds, where it is not proven.
+    /// Fails unless a kernel's assumptions hold, where they are not proven.
     ///
-    /// Invariant: no kernel is called with operands that it would leave.
+    /// Invariant: no kernel is called with operands that it would access out of bounds.
     pub(super) fn require_fits(&mut self, fits: Vec<Fit>) -> Result<()> {
         for fit in fits {
             if fit.is_proven() && !self.env.checks {
                 continue;
             }
-            // Values are known by address.
+            // Values are memoised by address.
             self.held.extend([fit.found.clone(), fit.needed.clone()]);
             let (found, needed) = (self.eval(&fit.found)?, self.eval(&fit.needed)?);
             let mut fine = self.b.ins().icmp(IntCC::Equal, found, needed);
@@ -403,7 +403,7 @@ impl Kernel<'_, '_, '_> {
         (self.product(lead), *cols)
     }
 
-    /// Two operands whose matrices start at axis `lead`.
+    /// The matrices of two operands, which start at axis `lead`.
     fn matrices(&mut self, a: Buf, b: Buf, ta: bool, tb: bool, lead: usize) -> Matrices {
         let ((a, ae), (b, be)) = (self.of(a), self.of(b));
         let (ae, be) = (&ae[lead..], &be[lead..]);

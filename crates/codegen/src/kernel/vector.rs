@@ -1,10 +1,10 @@
 //! Loops that do several iterations at a time, in vectors of 16 bytes.
 //!
-//! A group of iterations (its lanes) is computed side by side by the operations that one iteration
-//! would do, so each element is the same to the bit. What is the same in all lanes is computed
-//! once; elements that lie side by side are read and written at once; an operation without a vector
-//! form is done lane by lane. Where a check fails for some lane, or a condition holds in some lanes
-//! only, the group's iterations run one after the other. The rest of the range does too.
+//! A group of iterations (its lanes) is computed together by the operations that one iteration
+//! would do, so each element is the same to the bit. Values uniform across lanes are computed once;
+//! adjacent elements are read and written together; an operation without a vector form is done lane
+//! by lane. Where a check fails for some lane, or a condition holds in some lanes only, the group's
+//! iterations run one by one. So does the rest of the range.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Type, Value, types};
@@ -20,29 +20,29 @@ use super::{Access, Kernel, Result, Unsupported};
 pub(super) struct Group {
     /// The loop's variable.
     pub var: Var,
-    /// How many lanes.
+    /// The number of lanes.
     pub width: usize,
     /// The variable's value in the first lane.
     pub base: Value,
-    /// Does the lanes one after the other.
+    /// The block that runs the lanes one by one.
     pub one_by_one: Block,
     /// Scalars of the body that differ from lane to lane.
     pub lets: FxHashMap<Var, Vector>,
-    /// Values of expressions by address, one layer per block that dominates what follows.
+    /// Values of expressions by address, one layer per block that dominates the code emitted next.
     pub memo: Vec<FxHashMap<usize, Vector>>,
-    /// The kernel's layers up to here hold what is the same in all lanes.
+    /// The kernel's layers up to here hold values uniform across lanes.
     floor: usize,
 }
 
-/// What a loop's body is like, for the decision whether it runs in vectors.
+/// The properties of a loop's body that decide whether it is vectorised.
 struct Look {
     /// The loop's variable.
     var: Var,
     /// Variables that differ from lane to lane.
     lanes: FxHashSet<Var>,
-    /// Sizes of the elements that are computed or moved side by side.
+    /// The least size of the elements that are computed or moved as vectors.
     least: usize,
-    /// Operations that have a vector form, and those that are done lane by lane.
+    /// The number of operations with a vector form, and of those done lane by lane.
     wide: usize,
     narrow: usize,
 }
@@ -63,7 +63,7 @@ impl Look {
     }
 }
 
-/// The step of an index per lane: 0, 1 or another number; `None` where it has no constant step.
+/// The step of an index per lane: 0, 1 or another constant; `None` where it has none.
 fn step(e: &Ex, differs: &dyn Fn(&Ex) -> bool, var: Var, depth: usize) -> Option<i64> {
     if !differs(e) {
         return Some(0);
@@ -83,7 +83,7 @@ fn step(e: &Ex, differs: &dyn Fn(&Ex) -> bool, var: Var, depth: usize) -> Option
     }
 }
 
-/// Expressions nest deeper than this only where nobody wrote them.
+/// The nesting depth beyond which expressions are not analysed; no source text has it.
 const DEPTH: usize = 32;
 
 fn side_by_side(index: &[Ex], differs: &dyn Fn(&Ex) -> bool, var: Var) -> bool {
@@ -96,7 +96,7 @@ fn side_by_side(index: &[Ex], differs: &dyn Fn(&Ex) -> bool, var: Var) -> bool {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Returns how many iterations of a loop are done at a time; `None` for one.
+    /// Returns the number of iterations of a loop per group; `None` where it is not vectorised.
     pub(super) fn vector_width(
         &self,
         var: Var,
@@ -106,7 +106,7 @@ impl Kernel<'_, '_, '_> {
     ) -> Option<usize> {
         let wish = match mark {
             Mark::Vectorize(w) => Some(w as usize),
-            // A loop that is shared among threads may be in vectors, too, if nobody said how.
+            // A loop shared among threads may be vectorised too, if it has no schedule.
             Mark::Serial | Mark::Parallel if self.auto => None,
             _ => return None,
         };
@@ -162,7 +162,7 @@ impl Kernel<'_, '_, '_> {
         let mut inside_index: FxHashSet<usize> = FxHashSet::default();
         let mut found: Vec<&Ex> = Vec::new();
         visit_expr(e, |x| found.push(x));
-        // What only computes an index is not computed per lane.
+        // Expressions used only in indices are not computed per lane.
         for x in &found {
             if let ExKind::Load(_, index) = x.kind() {
                 for i in index {
@@ -201,8 +201,7 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Returns whether statements can run in vectors; `stored` says that something was written
-    /// before.
+    /// Returns whether statements can be vectorised; `stored` tells whether a store precedes them.
     fn look_at_stmts(&self, look: &mut Look, stmts: &[Stmt], stored: &mut bool) -> bool {
         stmts.iter().all(|s| match s {
             Stmt::Store { buf, index, value } => {
@@ -235,7 +234,7 @@ impl Kernel<'_, '_, '_> {
                 then,
                 otherwise,
             } => {
-                // A condition that differs must hold in all lanes, before anything is written.
+                // A divergent condition must hold in all lanes, before any store.
                 let fine = !look.differs(cond) || otherwise.is_empty() && !*stored;
                 fine && self.look_at_stmts(look, then, stored)
                     && self.look_at_stmts(look, otherwise, stored)
@@ -287,7 +286,7 @@ impl Kernel<'_, '_, '_> {
         let group = [BlockArg::Value(i), BlockArg::Value(next)];
         self.b.ins().jump(rest, &group);
 
-        // One after the other from `at` to `stop`: a group, or what is left at the end.
+        // One by one from `at` to `stop`: a group, or the remainder.
         self.b.switch_to_block(rest);
         let at = self.b.append_block_param(rest, types::I64);
         let stop = self.b.append_block_param(rest, types::I64);
@@ -310,7 +309,7 @@ impl Kernel<'_, '_, '_> {
         self.group.as_ref().expect("in a vector loop")
     }
 
-    /// Goes on with the group where `fine` holds; else its iterations run one after the other.
+    /// Continues with the group where `fine` holds; else runs its iterations one by one.
     pub(super) fn all_or_one_by_one(&mut self, fine: Value) {
         let one_by_one = self.group().one_by_one;
         let ok = self.b.create_block();
@@ -333,7 +332,7 @@ impl Kernel<'_, '_, '_> {
         side_by_side(index, &|e| self.differs(e), self.group().var)
     }
 
-    /// The values of an expression lane by lane, computed as a single iteration does.
+    /// The values of an expression in each lane, computed as by single iterations.
     pub(super) fn each<T>(
         &mut self,
         f: &mut dyn FnMut(&mut Self, usize) -> Result<T>,
@@ -349,7 +348,7 @@ impl Kernel<'_, '_, '_> {
             scalars.push((v, self.lane_values(&x, dtype)));
         }
         scalars.sort_by_key(|s| s.0);
-        // What is known of the first lane does not hold of the others.
+        // Facts about the first lane do not hold for the others.
         let known = self.memo.split_off(floor);
         let mut values = Vec::with_capacity(width);
         for lane in 0..width {
@@ -368,7 +367,7 @@ impl Kernel<'_, '_, '_> {
         Ok(values)
     }
 
-    /// The address of the first lane's element; all lanes' lie behind it side by side.
+    /// The address of the first lane's element; the lanes' elements are adjacent.
     fn first_address(&mut self, buf: Buf, index: &[Ex]) -> Result<Value> {
         let address = self.address(buf, index)?;
         let (Some(last), Some(extent)) = (index.last(), self.program.bufs[buf].shape.last()) else {
@@ -509,12 +508,12 @@ impl Kernel<'_, '_, '_> {
                 let first = self.at_start(over);
                 self.two_ways(first, &mut |k| k.vector_nested(body), &mut |_| Ok(()))
             }
-            // What is the same in all lanes is done as in a loop without lanes.
+            // Statements uniform across lanes are emitted as in a scalar loop.
             _ => self.stmt(s, &mut Vec::new()),
         }
     }
 
-    /// Goes on only where a condition holds in all lanes.
+    /// Continues only where a condition holds in all lanes.
     fn in_all_lanes(&mut self, cond: &Ex) -> Result<()> {
         let lanes = self.each(&mut |k, _| k.eval(cond))?;
         let mut all = lanes[0];

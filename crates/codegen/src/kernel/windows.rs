@@ -1,4 +1,4 @@
-//! Convolutions and pooling through the runtime's kernels: their descriptors.
+//! The descriptors of convolutions and pooling for the runtime's kernels.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::epilogue::Epilogue;
@@ -25,7 +25,7 @@ fn conv_axes(nhwc: bool) -> ([usize; 4], [usize; 2]) {
     }
 }
 
-/// Returns how the runtime numbers the layouts that there are.
+/// Returns the runtime's code for a layout.
 pub(crate) fn layout_of(nhwc: bool) -> Layout {
     match nhwc {
         true => Layout::Nhwc,
@@ -33,8 +33,8 @@ pub(crate) fn layout_of(nhwc: bool) -> Layout {
     }
 }
 
-/// Extents of an image, or of its window, whose rows are axis `row`; a line is an image of `one`
-/// row.
+/// The extents of an image, or of its window, whose rows are axis `row`; a line becomes an image
+/// with the row extent `one`.
 fn with_row<T: Copy>(extents: &[T], row: usize, one: T) -> Vec<T> {
     let mut image = extents.to_vec();
     if image.len() == 3 {
@@ -44,8 +44,7 @@ fn with_row<T: Copy>(extents: &[T], row: usize, one: T) -> Vec<T> {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits the stages of a convolution and its pooling as a call of the kernel that does them at
-    /// once.
+    /// Emits the stages of a convolution and its pooling as one call of the fused kernel.
     pub(super) fn pooled(&mut self, p: &Pooled, epilogue: &Epilogue) -> Result<()> {
         let program = self.program;
         let hint = |stage: usize| match &program.stages[stage] {
@@ -69,8 +68,8 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// `RxConv2dF32` of a convolution, transposed or not, with an output of extents `y`; its array
-    /// may be none of memory.
+    /// The descriptor `RxConv2dF32` of a convolution, transposed or not, with an output of extents
+    /// `y`; the output may have no memory.
     pub(super) fn conv_f32(
         &mut self,
         hint: &Hint,
@@ -101,7 +100,7 @@ impl Kernel<'_, '_, '_> {
         f
     }
 
-    /// Emits a convolution of small integers, whose zero points are `zeros`.
+    /// Emits a convolution of small integers with the zero points `zeros`.
     pub(super) fn conv_i32(
         &mut self,
         hint: &Hint,
@@ -180,7 +179,8 @@ impl Kernel<'_, '_, '_> {
         self.put_ints(f, [(layout, layout_of(c.nhwc) as i64)]);
     }
 
-    /// `RxPool2dF32` of a pooling of an array `x`, which may be none of memory, of extents `from`.
+    /// The descriptor `RxPool2dF32` of a pooling of an array `x` of extents `from`; the array may
+    /// have no memory.
     pub(super) fn pool_f32(
         &mut self,
         hint: &Hint,
@@ -256,7 +256,7 @@ impl Kernel<'_, '_, '_> {
     }
 }
 
-/// What the hints of both kinds of convolutions say.
+/// The parameters shared by the hints of both kinds of convolutions.
 pub(crate) struct Conv {
     pub data: Buf,
     pub weight: Buf,
@@ -281,7 +281,7 @@ impl Conv {
         [n, c, h, w, o, kh, kw, oh, ow]
     }
 
-    /// The numbers that follow them in a descriptor: steps, padding, distances, groups.
+    /// The numbers that follow the extents in a descriptor: strides, padding, dilation, groups.
     pub fn numbers(&self) -> [i64; 7] {
         let ([sh, sw], [top, left], [dh, dw]) = (self.strides, self.corner, self.dilation);
         [sh, sw, top, left, dh, dw, self.groups]

@@ -1,4 +1,4 @@
-//! What is called from outside: the C entries of functions and closures.
+//! The entry points for external callers: C entries of functions and closures.
 
 use std::mem::offset_of;
 
@@ -38,7 +38,7 @@ impl Build<'_> {
                 );
             }
             checked_arguments(b, env, &program.lowered.funcs[id], &all);
-            // The code gives up the function that runs, which stays the caller's.
+            // The code releases the closure that it runs, which the caller keeps.
             let retain = env.import(abi::rx_retain, b.func);
             b.ins().call(retain, &[given[1]]);
             finish_entry(b, env, program, id, &all, given[4]);
@@ -46,7 +46,8 @@ impl Build<'_> {
         })
     }
 
-    /// `int32_t relax_NAME(ctx, args, nargs, out)`: arguments borrowed, run on the context's stack.
+    /// `int32_t relax_NAME(ctx, args, nargs, out)`: borrows the arguments, runs on the context's
+    /// stack.
     pub(super) fn c_entry(
         &mut self,
         program: &Program<'_>,
@@ -138,7 +139,7 @@ impl Build<'_> {
     }
 }
 
-/// Holds the arguments of a closure against what it takes; one that is not that gives them up, as
+/// Checks the arguments of a closure against its parameter types; on a mismatch releases them, as
 /// the code would have.
 fn checked_arguments(
     b: &mut FunctionBuilder<'_>,

@@ -69,10 +69,10 @@ impl Interp<'_> {
             match &check.kind {
                 CheckKind::Equal(a, b) | CheckKind::Broadcast(a, b) => {
                     let (Some(x), Some(y)) = (eval(dims, a), eval(dims, b)) else {
-                        // An extent that only the value has; checked by its program.
+                        // An extent that only the value determines; its program checks it.
                         continue;
                     };
-                    // 0 against 1 would give 0, where the type says the maximum of the two.
+                    // 0 and 1 broadcast to 0, where the type gives the maximum of both.
                     let one = matches!(check.kind, CheckKind::Broadcast(..)) && x.min(y) == 1;
                     if x != y && !one {
                         let (a, b) = (self.m.show_dim(a), self.m.show_dim(b));

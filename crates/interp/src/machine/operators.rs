@@ -95,7 +95,7 @@ impl Interp<'_> {
         Ok(plan::build(&plan.form, outs))
     }
 
-    /// Returns which arguments of a call are constants in the program.
+    /// Returns for each argument of a call whether it is a constant in the program.
     fn constants(&self, at: ExprId, n: usize) -> Vec<bool> {
         match &self.m.exprs[at] {
             Expr::Call { args, .. } if args.len() == n => (self.m.list(*args).iter())

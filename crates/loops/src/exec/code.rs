@@ -12,14 +12,14 @@ use crate::{BinOp, Buf, UnOp};
 /// cache.
 pub(super) const STRIP: usize = 256;
 
-/// A register: a number during compilation, its first word in finished code.
+/// A register: its number during compilation, its first word in finished code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Reg {
     pub(super) at: u32,
     pub(super) wide: bool,
 }
 
-/// One axis of a strip load: `wide + uniform`, either may be missing.
+/// One axis of a strip load: `wide + uniform`, either of which may be absent.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AxisIndex {
     pub(super) wide: Option<Reg>,
@@ -423,7 +423,7 @@ impl Machine {
         }
     }
 
-    /// Computes the range of the wide parts of an index per axis, and the flat offsets.
+    /// Computes the range of the wide parts of an index for each axis, and the flat offsets.
     fn span(&mut self, number: u32, axes: &[AxisIndex]) {
         let mut span = std::mem::take(&mut self.spans[number as usize]);
         let n = self.lanes;
@@ -529,7 +529,7 @@ impl Machine {
     ) -> Result<(), (usize, i64)> {
         const ALL: [i64; STRIP] = [1; STRIP];
         let n = self.width(d);
-        // A uniform mask that got here holds.
+        // A uniform mask that reaches this point is true.
         let active = match mask {
             Some(m) if m.wide => lanes!(self, m, i64),
             _ => &ALL[..n],
@@ -542,7 +542,7 @@ impl Machine {
             }
             let outside = |i: i64| i < 0 || i >= axis.extent;
             let Some(r) = axis.wide else {
-                // The same index in every lane, and some lane is active.
+                // The index is the same in every lane, and some lane is active.
                 return Err((number, u));
             };
             let wide = lanes!(self, r, i64);

@@ -1,4 +1,4 @@
-//! From expressions to bytecode.
+//! Compilation of expressions to bytecode.
 //!
 //! In *strip* code every instruction goes to the segment of its level: 0 once per stage, 1 once
 //! per iteration of the outer loops, 2 once per strip, 3 once per iteration of the reduction. Loads
@@ -17,15 +17,15 @@ use crate::{BinOp, Buf, Ex, ExKind, Program, UnOp, Var};
 
 /// Sums deeper than this stay one term of an index.
 const TERMS: usize = 16;
-/// More code than this is refused: only expressions that share parts under many nested selects
-/// grow so large.
+/// The maximum code size: only expressions that share parts under many nested selects grow so
+/// large.
 const MOST_CODE: usize = 1 << 20;
 
-/// What is known of a register while code is made.
+/// The properties of a register during compilation.
 #[derive(Clone, Copy)]
 struct RegInfo {
     level: u8,
-    /// Keeps its words to the end: loop variables, accumulators.
+    /// Whether it keeps its words to the end: loop variables, accumulators.
     pinned: bool,
 }
 
@@ -36,9 +36,9 @@ pub(super) struct Compiler<'a> {
     pub(super) segs: [Vec<Ins>; 5],
     regs: Vec<RegInfo>,
     vars: FxHashMap<Var, Reg>,
-    /// Registers of nodes made so far, with the context in which they hold.
+    /// Registers of compiled nodes, with the context in which they are valid.
     memo: FxHashMap<usize, (Reg, u32)>,
-    /// Whether a node holds a load.
+    /// Whether a node contains a load.
     loads: FxHashMap<usize, bool>,
     /// The arms entered, innermost last: number and mask.
     context: Vec<(u32, Option<Reg>)>,
@@ -49,9 +49,9 @@ pub(super) struct Compiler<'a> {
 enum Task<'e> {
     Visit(&'e Ex),
     Make(&'e Ex),
-    /// Makes a load whose axes have so many terms, with signs.
+    /// Emits a load whose axes have the given terms, with signs.
     Load(&'e Ex, Vec<Vec<bool>>),
-    /// The condition is on the stack: go into the `then` arm, or leave it for the other.
+    /// The condition is on the stack: enters the `then` arm, or leaves it for the other.
     Then(&'e Ex),
     Otherwise(&'e Ex, Arm),
     Join(&'e Ex, Arm),
@@ -93,13 +93,13 @@ impl<'a> Compiler<'a> {
         self.vars.insert(var, r);
         r
     }
-    /// A dimension.
+    /// A dimension, as a constant.
     pub(super) fn bind_const(&mut self, var: Var, value: i64) {
         let r = self.constant(DType::I64, value as u64);
         self.regs[r.at as usize].pinned = true;
         self.vars.insert(var, r);
     }
-    /// Forgets what was computed: stores may have changed it.
+    /// Forgets memoised values, which stores may have changed.
     pub(super) fn forget(&mut self) {
         self.memo.clear();
     }
@@ -125,7 +125,7 @@ impl<'a> Compiler<'a> {
         d
     }
 
-    /// Returns whether a load takes place in evaluating `e`.
+    /// Returns whether evaluating `e` executes a load.
     fn has_load(&mut self, e: &Ex) -> bool {
         let mut work = vec![(e, false)];
         while let Some((e, ready)) = work.pop() {
@@ -168,7 +168,8 @@ impl<'a> Compiler<'a> {
         self.context.last().and_then(|c| c.1)
     }
 
-    /// Code for `root`; its register. The expression must live as long as this compiler's memo.
+    /// Emits code for `root`; returns its register. The expression must live as long as this
+    /// compiler's memo.
     pub(super) fn expr(&mut self, root: &Ex) -> Result<Reg, Fault> {
         let mut work = vec![Task::Visit(root)];
         let mut values: Vec<Reg> = Vec::new();
@@ -309,8 +310,8 @@ impl<'a> Compiler<'a> {
             (ExKind::Float(v), num::Class::Double) => v.to_bits(),
             _ => return Err(Fault::Unsupported(format!("a constant of {:?}", e.dtype()))),
         };
-        // Constants are made where they are first met; scalar code may jump over that place, so
-        // they are remembered by context there.
+        // Constants are emitted at their first use; scalar code may jump over it, so they are
+        // memoised by context there.
         let r = self.constant(e.dtype(), bits);
         self.remember(e, r);
         Ok(r)
@@ -361,7 +362,7 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    /// The number of a load among the accesses whose places are known.
+    /// The number of a load among the accesses with source locations.
     fn place_of(&self, e: &Ex) -> Option<u32> {
         match e.kind() {
             ExKind::Load(buf, index) => self.program.access(*buf, index),
@@ -407,7 +408,7 @@ impl<'a> Compiler<'a> {
                 .iter()
                 .map(|minus| (terms.next().expect("counted"), *minus))
                 .collect();
-            // Terms of low level first, so that as little as possible is summed up inside.
+            // Terms of low level first, so that as little as possible is summed in inner loops.
             own.sort_by_key(|t| self.level(t.0));
             for (r, minus) in own {
                 let part = &mut parts[usize::from(r.wide)];
@@ -452,7 +453,7 @@ impl<'a> Compiler<'a> {
         let span = self.spans as u32;
         self.spans += 1;
         let axes: Box<[AxisIndex]> = axes.into();
-        // Without wide parts the offsets are all 0, as long as the strip.
+        // Without wide parts all offsets are 0, for as many lanes as the strip has.
         let load_level = operands
             .iter()
             .map(|r| self.level(*r))
@@ -466,8 +467,9 @@ impl<'a> Compiler<'a> {
         Ok(d)
     }
 
-    /// Gives registers their words; the number of words. Operands that outlive their segment, and
-    /// pinned ones, keep theirs; other wide registers are reused after their last use.
+    /// Assigns words to registers; returns the number of words. Operands that outlive their
+    /// segment, and pinned ones, keep their words; other wide registers' words are reused after
+    /// their last use.
     ///
     /// Invariant: a destination never shares words with an operand of the same instruction.
     pub(super) fn allocate(&mut self, roots: &mut [&mut Reg]) -> usize {
@@ -492,7 +494,8 @@ impl<'a> Compiler<'a> {
                 words += 1;
                 return words - 1;
             }
-            // One that is kept may be set before its segment runs: never words used earlier in it.
+            // One that is kept may be set before its segment runs, so it must not share words used
+            // earlier in the segment.
             (if keep { None } else { free.pop() }).unwrap_or_else(|| {
                 words += STRIP as u32;
                 words - STRIP as u32

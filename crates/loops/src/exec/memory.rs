@@ -93,7 +93,7 @@ pub(super) enum Lanes<'a> {
 }
 
 /// # Safety
-/// Every element that `lanes` names lies in the `T`s at `src`.
+/// Every element that `lanes` names is among the `T`s at `src`.
 #[inline(always)]
 unsafe fn gather<T: Copy, R>(src: *const T, lanes: &Lanes<'_>, d: &mut [R], f: impl Fn(T) -> R) {
     // SAFETY: the caller's promise covers every read below.

@@ -53,7 +53,7 @@ impl Dims {
     }
 }
 
-/// Runs `program` on `inputs`; its outputs, in order.
+/// Runs `program` on `inputs`; returns its outputs, in order.
 ///
 /// # Errors
 /// An access outside of a buffer, a division by zero, an assertion that does not hold.

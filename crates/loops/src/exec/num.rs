@@ -1,9 +1,10 @@
-//! How element types are held in registers, and the lane-wise meaning of every scalar function.
+//! The representation of element types in registers, and the lane-wise semantics of every scalar
+//! function.
 //!
-//! Integers and `bool` live in `i64` lanes, wrapped to their type after every operation
-//! (`uint64` by bit pattern); `float32`, `float16` and `bfloat16` in `f32` lanes, the narrow ones
-//! rounded after every operation; `float64` in `f64` lanes. `f32` has more than twice the
-//! precision of the narrow floats, so one operation rounded twice is one operation rounded once.
+//! Integers and `bool` live in `i64` lanes, wrapped to their type after every operation (`uint64`
+//! by bit pattern); `float32`, `float16` and `bfloat16` in `f32` lanes, the narrow ones rounded
+//! after every operation; `float64` in `f64` lanes. `f32` has more than twice the precision of the
+//! narrow floats, so rounding an operation twice gives the same as rounding it once.
 
 use half::{bf16, f16};
 use relax_tensor::{DType, TypeCode};
@@ -14,9 +15,9 @@ use crate::{BinOp, UnOp};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Num {
     Bool,
-    /// Signed, so many bits.
+    /// Signed, with its number of bits.
     I(u8),
-    /// Unsigned, so many bits.
+    /// Unsigned, with its number of bits.
     U(u8),
     F16,
     BF16,
@@ -66,7 +67,7 @@ impl Num {
             Num::F64 => 64,
         }
     }
-    /// `v` as this integer type holds it.
+    /// Wraps `v` to this integer type.
     #[inline(always)]
     pub(super) fn wrap(self, v: i64) -> i64 {
         match self {
@@ -78,7 +79,7 @@ impl Num {
     }
 }
 
-/// Applies `f` lane by lane; an operand of one lane is the same in all.
+/// Applies `f` lane by lane; an operand of one lane is broadcast.
 #[inline(always)]
 fn map1<A: Copy, R>(d: &mut [R], a: &[A], f: impl Fn(A) -> R) {
     if a.len() == d.len() {
@@ -136,12 +137,12 @@ pub(super) fn select<T: Copy>(d: &mut [T], c: &[i64], a: &[T], b: &[T]) {
     }
 }
 
-/// Copies, spreading one lane over all.
+/// Copies, broadcasting a single lane.
 pub(super) fn copy<T: Copy>(d: &mut [T], a: &[T]) {
     map1(d, a, |v| v);
 }
 
-/// Rounds `f32` lanes to a narrow float; nothing for the others.
+/// Rounds `f32` lanes to a narrow float; leaves other types unchanged.
 pub(super) fn round(num: Num, d: &mut [f32]) {
     match num {
         Num::F16 => d.iter_mut().for_each(|v| *v = f16::from_f32(*v).to_f32()),
@@ -207,8 +208,7 @@ fn int_pow(num: Num, mut x: i64, y: i64) -> i64 {
     r
 }
 
-/// Returns whether a function has a meaning on a type; the machine refuses programs where it has
-/// none.
+/// Returns whether a function is defined on a type; programs where it is not are rejected.
 pub(super) fn unary_exists(op: UnOp, num: Num) -> bool {
     use UnOp::*;
     match num.class() {
@@ -231,7 +231,7 @@ pub(super) fn unary_exists(op: UnOp, num: Num) -> bool {
     }
 }
 
-/// As [`unary_exists`].
+/// Like [`unary_exists`].
 pub(super) fn binary_exists(op: BinOp, num: Num) -> bool {
     use BinOp::*;
     match num.class() {
@@ -270,7 +270,7 @@ pub(super) fn int_binary(op: BinOp, num: Num, d: &mut [i64], a: &[i64], b: &[i64
         return;
     }
     let bits = i64::from(num.bits());
-    // Strides, mostly: powers of two spare the division.
+    // Mostly strides: for powers of two, division is avoided.
     if let (BinOp::FloorDiv | BinOp::FloorMod, [k]) = (op, b)
         && *k > 0
         && k & (k - 1) == 0
@@ -408,7 +408,7 @@ macro_rules! unary {
 }
 crate::unary_functions!(unary);
 
-/// `isnan` and its like, on either float width.
+/// `isnan` and similar tests, on either float width.
 pub(super) fn float_test<T: Copy + Into<f64>>(op: UnOp, d: &mut [i64], a: &[T]) {
     match op {
         UnOp::IsNan => map1(d, a, |v| i64::from(v.into().is_nan())),
@@ -482,7 +482,7 @@ pub(super) fn single_bits(from: Num, v: f32) -> u64 {
         _ => v.to_bits().into(),
     }
 }
-/// The float that the bits are.
+/// The float with these bits.
 pub(super) fn single_from_bits(to: Num, bits: u64) -> f32 {
     match to {
         Num::F16 => f16::from_bits(bits as u16).to_f32(),

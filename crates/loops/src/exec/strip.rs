@@ -16,7 +16,7 @@ use super::memory::Bufs;
 use super::num::Num;
 use crate::{Combiner, Compute, ExKind, Program, Role, Var, visit_expr};
 
-/// Fewer lanes than this are worth another axis.
+/// The number of lanes below which another axis is added.
 const FEW: i64 = 32;
 
 /// A domain of index values, enumerated in row-major order.
@@ -173,7 +173,7 @@ fn quiet_axis(c: &Compute, axes: &[Var], over: &[i64]) -> usize {
         .unwrap_or(last)
 }
 
-/// A reduction over nothing.
+/// A reduction over an empty domain.
 fn fill(
     program: &Program,
     c: &Compute,

@@ -551,7 +551,7 @@ fn expression(i: [Ex; 2], x: TensorRef, z: TensorRef) -> impl Strategy<Value = E
         (index.clone(), index.clone()).prop_map(move |(a, b)| {
             Ex::where_(&inside(&a, &b), &x2.at(&[a, b]), &Ex::int(DType::I32, -5))
         }),
-        // Unguarded: both ways of running must fail together.
+        // Unguarded: both ways of execution must fail together.
         (index.clone(),).prop_map(move |(a,)| z2.at(&[a])),
         (-3i64..50).prop_map(|v| Ex::int(DType::I32, v)),
         index.prop_map(|e| e.cast(DType::I32)),

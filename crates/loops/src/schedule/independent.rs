@@ -1,8 +1,8 @@
-//! Whether the iterations of a loop depend on each other.
+//! Dependences between the iterations of a loop.
 //!
 //! The test is the one that Allen and Kennedy call the trivial case ("Optimizing Compilers for
-//! Modern Architectures", 2001, chapter 2): iterations are independent when each writes elements of
-//! its own and reads of what is written only those.
+//! Modern Architectures", 2001, chapter 2): iterations are independent when each writes distinct
+//! elements, and reads no written elements but its own.
 
 use relax_base::Symbol;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -10,18 +10,18 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::rewrite::{map_stmts, simplify, visit_expr};
 use crate::{Buf, Ex, ExKind, Program, Role, Stmt, Var, statements};
 
-/// Why the iterations of a loop depend on each other.
+/// The reason why the iterations of a loop depend on each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dependence {
-    /// All of them write this buffer, which the loop makes inside.
+    /// All of them write this buffer, which is allocated inside the loop.
     Local(Symbol),
     /// All of them write the same elements of this buffer.
     SameElements(Symbol),
-    /// This buffer is written at more than one place.
+    /// This buffer is written at more than one index.
     Places(Symbol),
     /// They read elements of this buffer that others of them write.
     Reads(Symbol),
-    /// They sum up one reduction.
+    /// They contribute to one reduction.
     Reduction,
 }
 
@@ -41,7 +41,7 @@ impl std::fmt::Display for Dependence {
 
 impl std::error::Error for Dependence {}
 
-/// The elements that statements store to, those of buffers made inside left out.
+/// The elements that statements store to, except in buffers allocated inside.
 pub(super) fn stores(body: &[Stmt]) -> Vec<(Buf, &[Ex])> {
     let mut found = Vec::new();
     let mut made = FxHashSet::default();
@@ -58,12 +58,12 @@ pub(super) fn stores(body: &[Stmt]) -> Vec<(Buf, &[Ex])> {
     found
 }
 
-/// Returns whether the iterations of a loop over `var` may run in any order: each writes elements
-/// of its own (an index of every store is different in every iteration), and of the buffers that
-/// the body writes it reads just the elements that it writes.
+/// Returns whether the iterations of a loop over `var` may run in any order: each writes distinct
+/// elements (every store has an index that differs between iterations), and of the buffers that the
+/// body writes it reads only the elements that it writes.
 ///
 /// # Errors
-/// What stands against it.
+/// The dependence between iterations.
 pub fn independent(program: &Program, var: Var, body: &[Stmt]) -> Result<(), Dependence> {
     let stored = stores(body);
     let extents = extents_of(program, body);
@@ -118,9 +118,9 @@ fn contains_init_over(body: &[Stmt], var: Var) -> bool {
 }
 
 /// Returns whether an index takes a different value in every iteration of `var`, whatever the other
-/// variables are: it is a sum of variables, each times a step that is larger than all that the
-/// smaller ones can make up, and `var` is one of them. Only the variable with the largest step may
-/// have no known bound.
+/// variables are: it is a sum of variables, each times a step larger than the greatest sum of the
+/// terms with smaller steps, and `var` is one of them. Only the variable with the largest step may
+/// be unbounded.
 fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
     let mut terms: Vec<(i64, Var)> = Vec::new();
     let mut work = vec![(1i64, simplify(e, &|_| None))];
@@ -145,7 +145,8 @@ fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
     let mut reach = Some(0i64);
     let mut found = false;
     for (c, v) in terms {
-        // Two terms of one variable, steps that are not positive, or an overlap with what is below.
+        // Two terms of one variable, steps that are not positive, or an overlap with the smaller
+        // terms.
         if reach.is_none_or(|r| c <= r) || (v == var && found) {
             return false;
         }
@@ -159,7 +160,7 @@ fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
 }
 
 /// The constant extents of all loops, those in `body` (which may be newer than the program's
-/// stages) included; of a variable that stands in several, the largest.
+/// stages) included; for a variable of several loops, the largest.
 fn extents_of(program: &Program, body: &[Stmt]) -> FxHashMap<Var, Option<i64>> {
     let mut found: FxHashMap<Var, Option<i64>> = FxHashMap::default();
     for s in statements(body).chain(program.statements()) {

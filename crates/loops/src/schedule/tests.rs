@@ -1,4 +1,4 @@
-//! Schedules keep what a program computes, and refuse what could change it.
+//! Schedules preserve the values of a program, and reject rewrites that could change them.
 
 use super::*;
 use crate::{Builder, Combiner, execute, verify};

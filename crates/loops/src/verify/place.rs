@@ -119,7 +119,7 @@ impl Verifier<'_> {
             _ => format!("index {axis}"),
         };
         let message = format!("{which} of {} {what}", self.name(buf));
-        // A loop that runs too far makes every access wrong: one mistake, one error.
+        // A loop with too many iterations makes every access wrong: one mistake, one error.
         if self.outside.contains(&index[axis]) {
             return;
         }

@@ -201,8 +201,8 @@ impl FnLower<'_, '_> {
     }
 
     /// The outputs of a kernel with dimensions that no input binds (`zeros(shape=[n, 3])`): these
-    /// are made before it runs, with the extents of the call's type. `None` where the inputs bind
-    /// all.
+    /// are allocated before it runs, with the extents of the call's type. `None` where the inputs
+    /// bind all.
     fn outputs_by_type(
         &mut self,
         e: ExprId,
@@ -273,7 +273,7 @@ impl FnLower<'_, '_> {
     /// The allocation of a kernel's results, where the inputs' extents decide theirs.
     fn allocs(&mut self, kernel: KernelId, args: &[Reg]) -> Vec<Option<Alloc>> {
         let program = &self.lw.out.kernels[kernel].program;
-        // Which axis of which argument each dimension is.
+        // The argument and axis that each dimension is read from.
         let mut found: FxHashMap<Var, (Reg, u32)> = FxHashMap::default();
         for (&buf, &r) in program.inputs.iter().zip(args) {
             for (axis, e) in program.bufs[buf].shape.iter().enumerate() {
@@ -291,7 +291,7 @@ impl FnLower<'_, '_> {
                     .shape
                     .iter()
                     .all(|e| is_dim(e, &|v| found.contains_key(&v)));
-                // Extents that the program's checks keep from being negative are its own matter.
+                // Extents that the program itself checks for negative values may be negative here.
                 let safe = !checked || b.shape.iter().all(|e| interval(e, &range).lo >= 0);
                 (known && safe).then(|| (b.dtype, b.shape.clone()))
             })
@@ -358,7 +358,7 @@ impl FnLower<'_, '_> {
         done[0]
     }
 
-    /// The result tensors that a shape argument and `dtype` ask for: one, or a tuple of them.
+    /// The result tensors specified by a shape argument and `dtype`: one, or a tuple of them.
     pub(super) fn wanted(&mut self, e: ExprId, shape: ExprId) -> Result<Vec<Alloc>> {
         let m = self.m();
         let shapes: Vec<ExprId> = match &m.exprs[shape] {
@@ -374,7 +374,7 @@ impl FnLower<'_, '_> {
             let dims = match &m.exprs[s] {
                 Expr::Shape(dims) => dims.iter().map(|d| self.dim(e, d)).collect::<Result<_>>()?,
                 _ => {
-                    // A shape value: as many dimensions as its type has.
+                    // A shape value: its type has the number of dimensions.
                     let src = self.value(s)?;
                     let Type::Shape(Shape::Dims(dims)) = &m.types[self.type_of(s)] else {
                         return self.unsupported(e, "a shape of unknown rank");
@@ -441,7 +441,7 @@ impl FnLower<'_, '_> {
     }
 }
 
-/// Returns whether an extent is arithmetic that [`Inst`]s can do on dimensions.
+/// Returns whether an extent is arithmetic that [`Inst`]s support on dimensions.
 fn is_dim(e: &Ex, known: &dyn Fn(Var) -> bool) -> bool {
     let (mut fine, mut nodes) = (true, 0);
     visit_expr(e, |x| {

@@ -11,7 +11,7 @@ use crate::lir::{Inst, Reg};
 use crate::type_check::TypeCheck;
 
 impl FnLower<'_, '_> {
-    /// Returns whether there is a check when a node has its value.
+    /// Returns whether there is a check after a node's value is computed.
     pub(super) fn checked(&self, e: ExprId) -> bool {
         self.lw.typing.checks_of(e).next().is_some()
     }

@@ -1,4 +1,4 @@
-//! Dimensions: their values in registers, and what a value must be to match them.
+//! Dimensions: their values in registers, and the checks that a value matches them.
 
 use relax_base::Symbol;
 use relax_ir::{ExprId, Shape, Type, TypeId, dim_to_ex};

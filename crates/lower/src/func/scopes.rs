@@ -1,11 +1,11 @@
-//! Scopes: what a node opens is emitted after it, from an explicit stack.
+//! Scopes: the scopes that a node opens are emitted after it, from an explicit stack.
 
 use relax_ir::{Expr, ExprId};
 
 use super::{FnLower, Result};
 use crate::lir::{BlockId, Reg, Term};
 
-/// What comes after the nodes of a scope.
+/// The continuation after the nodes of a scope.
 pub(super) enum Then {
     /// The function ends with the scope's value.
     Return,
@@ -28,7 +28,7 @@ pub(super) struct Frame {
 
 /// A branching node whose branches are being emitted.
 pub(super) struct Branching {
-    /// Where the branches meet, unless they end the function.
+    /// The block in which the branches join, unless they end the function.
     pub join: Option<BlockId>,
     /// Block, scope and value of each branch.
     pub branches: Vec<(BlockId, relax_ir::ScopeId, ExprId)>,
@@ -81,7 +81,7 @@ impl FnLower<'_, '_> {
             Expr::Dataflow { block, .. } => {
                 let bindings = &m.blocks[*block].bindings;
                 let Some(b) = bindings.first() else {
-                    // Passes may have left nothing of it.
+                    // Passes may have removed all of it.
                     let Expr::Dataflow { body, .. } = m.exprs[e] else {
                         unreachable!("a dataflow node")
                     };
@@ -110,7 +110,7 @@ impl FnLower<'_, '_> {
             frame.next += 1;
             match node {
                 Some(e) => {
-                    // What is to be checked comes back first.
+                    // A value with checks must return to this function first.
                     let tail = tail && e == root && !self.checked(e);
                     if tail && self.tail_call(e)? {
                         self.end_frame();
@@ -188,8 +188,8 @@ impl FnLower<'_, '_> {
         true
     }
 
-    /// Sets up the branches of a node and starts the first. Clause bodies of a `match` bring their
-    /// blocks along; others get fresh ones.
+    /// Sets up the branches of a node and starts the first. Clause bodies of a `match` have blocks
+    /// already; others get fresh ones.
     pub(super) fn branches(
         &mut self,
         e: ExprId,
@@ -205,7 +205,7 @@ impl FnLower<'_, '_> {
         self.start_branch(e, 0, tail);
     }
 
-    /// Binding `k` of a dataflow block has its value; goes on with the next, or with the body.
+    /// Binding `k` of a dataflow block has its value; continues with the next, or with the body.
     pub(super) fn dataflow_bound(&mut self, e: ExprId, k: usize, r: Reg, tail: bool) {
         let m = self.m();
         let Expr::Dataflow { block, body } = m.exprs[e] else {

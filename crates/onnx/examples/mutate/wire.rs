@@ -59,7 +59,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Parses the fields of a model; what is not a message is bytes.
+/// Parses the fields of a model; what is not a message is kept as bytes.
 pub fn parse(bytes: &[u8]) -> Vec<Field> {
     fields(bytes, 0).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use super::call::Call;
 use super::entries::{dynamic, elementwise, index, matrix, movement, norm, reduce, window};
 use super::walk::{R, Val};
 
-/// How a call is exported.
+/// The export of a call.
 #[derive(Clone, Copy)]
 pub(super) enum Write {
     /// As a single node of this operator with the same arguments.

@@ -143,7 +143,7 @@ fn tensors(values: Vec<Value>) -> R<Vec<Val>> {
         .collect()
 }
 
-/// How the results of two branches are merged.
+/// The merging of two branches' results.
 enum Plan {
     /// Both have one type.
     One(Kind),
@@ -223,8 +223,8 @@ impl Plan {
     }
 }
 
-/// Returns how two corresponding results are merged; `rank` is what the model states, and variables
-/// from `bound` on are not visible outside.
+/// Returns how two corresponding results are merged; `rank` is the stated one, and variables from
+/// `bound` on are not visible outside.
 fn plan(a: &Value, b: &Value, rank: Option<usize>, bound: usize) -> R<Plan> {
     let joined = |a: &Value, b: &Value| -> R<Kind> {
         let kind = Kind::of_value(a)?.join(&Kind::of_value(b)?)?;

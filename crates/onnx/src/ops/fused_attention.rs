@@ -94,7 +94,7 @@ fn attended(tr: &mut Tr<'_>, [q, k, v]: [&Val; 3], bias: Option<&Val>, how: &Sco
     matmul(tr, &p, &v)
 }
 
-/// How logits are computed.
+/// The parameters of logits.
 #[derive(Default)]
 struct Scores {
     /// The scale; 0 for the default.

@@ -83,7 +83,7 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
     let [n, o, oh, ow] = in_order(out, &l.out, &l.canonical)?;
     let [wo, wi, kh, kw] = in_order(weight, &l.kernel, &l.canonical_kernel)?;
     let groups = int(s.attrs, "groups")? as f64;
-    // The weight is then (channels, multiplier, ...), as the relation says.
+    // The weight is then (channels, multiplier, ...), as in the relation.
     let by_channel = groups > 1.0 && c == groups && wo == groups;
     let taps = kh * kw;
     let deep = if by_channel { 1.0 } else { wi };
@@ -133,8 +133,8 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
 }
 
 /// Returns the time of Winograd relative to direct sums, with channels first; `None` where the
-/// kernel does not use it. See `crates/runtime/src/kernels/conv/winograd.rs`, whose `pays` says
-/// where the numbers come from.
+/// kernel does not use it. See `crates/runtime/src/kernels/conv/winograd.rs`, whose `pays` explains
+/// the numbers.
 fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     let (rows, columns) = ((oh / 4.0).ceil(), (ow / 4.0).ceil());
     let tiles = rows * columns;

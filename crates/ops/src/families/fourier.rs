@@ -165,7 +165,7 @@ fn stft_compute(te: &mut Te<'_>) -> Done {
         1.0
     };
     let skip = batch.len();
-    // The windowed waves are the same for all frames.
+    // The windowed waves are shared by all frames.
     let waves = [Ex::idx(rows), Ex::idx(width), Ex::idx(2)];
     let waves = te.compute("waves", &waves, |i| {
         let a = angle(&i[0], &i[1], &Ex::idx(width));
@@ -217,9 +217,9 @@ fn dft(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, cx.args[..2].to_vec())
 }
 
-/// Extents that a transform is done along one after the other, whose product is `n`: as few as do
-/// with some 32 elements each, and as even as divisors are. `None` where a prime is so large that a
-/// matrix over it would take too much memory.
+/// Factors the extent of a transform into levels, whose product is `n`: as few as possible with
+/// some 32 elements each, and as equal as the divisors allow. `None` where a prime factor is so
+/// large that its matrix would take too much memory.
 fn levels(n: i64) -> Option<Vec<i64>> {
     const SHORT: f64 = 32.0;
     const LONGEST: i64 = 1024;
@@ -235,14 +235,14 @@ fn levels(n: i64) -> Option<Vec<i64>> {
     Some(found)
 }
 
-/// The transform of `n` elements by [`levels`]: real and imaginary part stand beside each other,
-/// along the last axis. Along each level, sums over it are products with a matrix, which is the
-/// same for all that is not of the level.
+/// The transform of `n` elements by [`levels`]: real and imaginary part are adjacent along the last
+/// axis. Along each level, the sums are products with a matrix that does not depend on the other
+/// levels' indices.
 fn by_levels(te: &mut Te<'_>, levels: &[i64], inverse: bool) -> TensorRef {
     let (re, im) = (te.arg(0), te.arg(1));
     let batch = re.rank() - 1;
     let turn = if inverse { 1.0 } else { -1.0 };
-    // What a part gets of itself and of the other part, turned by `angle`.
+    // The contributions of a part itself and of the other part, rotated by `angle`.
     let own = |a: &Ex| a.unary(UnOp::Cos);
     let other = |a: &Ex, part: &Ex| {
         let sine = a.unary(UnOp::Sin) * Ex::float(DT::F64, turn);
@@ -311,7 +311,7 @@ fn dft_compute(te: &mut Te<'_>) -> Done {
         };
         if let (Some(levels), Some(parts)) = (&levels, &parts) {
             let y = te.compute("y", &re.shape, |i| {
-                // The digits of the index, the least first.
+                // The digits of the index, the least significant first.
                 let (mut at, mut rest) = (i[..axis].to_vec(), i[axis].clone());
                 for (k, &level) in levels.iter().enumerate() {
                     let last = k + 1 == levels.len();

@@ -100,7 +100,7 @@ fn take(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, out, dtype)
 }
 
-/// Brings an index inside the extent, by the mode.
+/// Maps an index into the extent, by the mode.
 fn inside(mode: &str, i: &Ex, n: &Ex) -> Ex {
     match mode {
         "clip" => clamp(i, n),

@@ -227,7 +227,7 @@ fn grid_sample(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, canonical.convert_dims(&own, &out), dtype)
 }
 
-/// How samples outside an image are treated.
+/// The treatment of samples outside an image.
 #[derive(Clone, Copy, PartialEq)]
 enum Outside {
     Zeros,
@@ -306,7 +306,7 @@ fn grid_sample_compute(te: &mut Te<'_>) -> Done {
         let bring = |v: &Ex, k: usize| bring(v, &dims[2 + k], outside, align);
         let value = match method {
             "bicubic" => bicubic(&raw, &|y, x| {
-                // Taps are brought within the image one by one.
+                // Taps are mapped into the image one by one.
                 let tap = |v: &Ex, k: usize| bring(&v.cast(t), k).cast(DType::I64);
                 pixel(&[tap(y, 0), tap(x, 1)])
             }),

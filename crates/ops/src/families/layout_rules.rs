@@ -46,8 +46,8 @@ fn common(operands: &[Operand]) -> Option<Order> {
     operands.iter().find_map(moved)
 }
 
-/// Returns how an operand under broadcasting has to be reordered; the outer `Option` says whether
-/// it can be.
+/// Returns the order into which an operand under broadcasting has to be brought, if any; the outer
+/// `None` means that it cannot be.
 fn follow(operand: &Operand, order: &Order) -> Option<Option<Order>> {
     let dims = operand.dims.as_ref()?;
     if dims.is_empty() {

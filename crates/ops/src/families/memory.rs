@@ -12,7 +12,7 @@ use crate::{
     Default, Effects, Former, Lowering, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input,
 };
 
-/// Why kernels are not called.
+/// The reason why kernels are not called.
 const KERNEL: &str = "a kernel is what TVM's lowering made of a primitive function, and the text does not hold its code";
 
 /// The family.

@@ -29,7 +29,7 @@ fn plain(text: &str) -> Layout {
 }
 
 /// The layouts of gradient, data and weight. TVM names them `data_layout`, `kernel_layout` and
-/// `out_layout` here; the defaults, which do not fit, stand for the plain layouts.
+/// `out_layout` here; the defaults, which do not fit, denote the plain layouts.
 fn backward_layouts(get: &dyn Fn(&str) -> String) -> Result<[Layout; 3], (&'static str, String)> {
     let read = |name: &'static str, unset: &str, form: &str| {
         let text = match get(name) {

@@ -87,7 +87,7 @@ pub(super) fn of_volume(b: &mut dyn Build, site: &Site) -> Option<ExprId> {
         return None;
     }
     let lines = h.plain() && v.plain();
-    // Windows of planes are of neighbours.
+    // Windows of planes need adjacent taps.
     if !lines && d.live.taps > 1 && d.dilation > 1 {
         return None;
     }

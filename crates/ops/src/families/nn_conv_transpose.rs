@@ -320,7 +320,8 @@ impl Spreading<'_> {
         (group * self.per_group() + r, o.floor_mod(&self.weight[1]))
     }
 
-    /// Reads the data at canonical indices; spatial ones may lie outside, where the value is zero.
+    /// Reads the data at canonical indices; spatial ones may be out of bounds, where the value is
+    /// zero.
     fn around(&self, at: &[Ex], mut inside: Ex) -> Ex {
         for k in self.axes() {
             inside = inside & at[2 + k].ge(0i64) & at[2 + k].lt(&self.data[2 + k]);

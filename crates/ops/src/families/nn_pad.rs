@@ -183,7 +183,8 @@ fn both(a: Ex, b: impl Into<Operand>) -> Ex {
     if a.as_int() == Some(1) { b } else { a & b }
 }
 
-/// Reflects indices into the tensor: around the border element (`skip` 1) or beside it (`skip` 0).
+/// Reflects indices into the tensor, excluding the border element (`skip` 1) or repeating it
+/// (`skip` 0).
 fn mirrored(from: &[Ex], shape: &[Ex], skip: i64) -> Vec<Ex> {
     let one = |(i, n): (&Ex, &Ex)| {
         let low = -i - (1 - skip);

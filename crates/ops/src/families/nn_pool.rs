@@ -141,7 +141,7 @@ pub static OPS: &[OpDef] = &[
         avg,
         window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
     ),
-    // Relax also says for a maximum whether padding counts, which has no effect there.
+    // Relax also has the padding flag for maximum pooling, where it has no effect.
     window!(
         "relax.nn.max_pool1d",
         1,

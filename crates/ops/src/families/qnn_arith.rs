@@ -163,7 +163,7 @@ fn binary(cx: &mut RelCx<'_>) -> RelResult {
         let Some(dims) = dims else {
             continue;
         };
-        // TVM uses the only axis of a vector, whatever the attribute says.
+        // TVM uses the only axis of a vector, regardless of the attribute.
         let extent = match dims.as_slice() {
             [n] => n.clone(),
             dims => axis_extent(cx, name, dims, !scalars)?,

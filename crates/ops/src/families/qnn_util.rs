@@ -1,4 +1,4 @@
-//! What quantised operators share: the types of scales and zero points, and requantisation.
+//! Helpers shared by quantised operators: the types of scales and zero points, and requantisation.
 //!
 //! A quantised number `q` represents `scale * (q - zero point)`. The arithmetic follows TVM's
 //! lowering of these operators for a CPU without further options: fixed-point multiplication in 64
@@ -147,7 +147,7 @@ pub(super) fn saturate(x: &Ex, dtype: DType) -> Ex {
     x.min(high as i64).max(low as i64).cast(dtype)
 }
 
-/// How halves are rounded.
+/// The rounding of halves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Rounding {
     /// Toward plus infinity.

@@ -1,7 +1,7 @@
 //! Random numbers: Threefry, a splittable generator without hidden state.
 //!
 //! A key is ten `uint64` words: key (4), path (2), counter (2), the next position in the path (2).
-//! Functions take a key and return the next one beside their numbers; the numbers are bitwise equal
+//! Functions take a key and return the next one with their numbers; the numbers are bitwise equal
 //! to TVM's. (J. K. Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011; K.
 //! Claessen and M. Pałka, Splittable pseudorandom number generators, Haskell 2013.)
 

@@ -359,7 +359,7 @@ fn variance_compute(te: &mut Te<'_>) -> Done {
 }
 
 /// Returns the position of an extreme element in row-major order over the reduced axes; -1 for no
-/// elements. `beats` says whether the best one so far is to be kept.
+/// elements. `beats` tells whether the best one so far is kept.
 fn extreme(te: &mut Te<'_>, greatest: bool, beats: impl Fn(&Ex, &Ex, bool) -> Ex) -> Done {
     let x = te.arg(0);
     let plan = Plan::new(te, &x)?;

@@ -143,8 +143,8 @@ fn conclude(cx: &mut RelCx<'_>, mut outs: Vec<TypeId>, several: bool) -> RelResu
     cx.set_out(out)
 }
 
-/// Returns the buffers of the tensor program in argument 0, as tensors, with dimension variables
-/// that each call instantiates anew.
+/// Returns the buffers of the tensor program in argument 0, as tensors, with fresh dimension
+/// variables for each call.
 fn buffers(cx: &mut RelCx<'_>) -> RelResult<Vec<TypeId>> {
     let program = cx.arg(0);
     let unit = cx.host.types_mut().unit();

@@ -1,5 +1,5 @@
-//! The operator for what TVMScript expresses and no entry here does: preserved as it is, with the
-//! types it was given.
+//! The operator for TVMScript calls without an entry here: preserved unchanged, with their given
+//! types.
 
 use relax_ir::{AttrValue, Type};
 

@@ -8,7 +8,7 @@ use relax_tensor::DType;
 
 use crate::{ComputeError, Layout, Te};
 
-/// How an output index becomes an input coordinate.
+/// The mapping of an output index to an input coordinate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Coordinates {
     HalfPixel,
@@ -33,7 +33,7 @@ impl Coordinates {
     }
 }
 
-/// How values between grid points are found.
+/// The interpolation between grid points.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Method {
     Nearest,
@@ -58,7 +58,7 @@ impl Method {
     }
 }
 
-/// Everything that a resampling depends on beside shapes.
+/// The parameters of a resampling besides shapes.
 pub(super) struct Resample<'a> {
     pub method: Method,
     pub coordinates: Coordinates,
@@ -72,8 +72,8 @@ pub(super) struct Resample<'a> {
     pub extrapolation: f64,
     /// For each spatial axis, start and end of the cropped region.
     pub roi: Vec<(f64, f64)>,
-    /// Boxes, one for each result image: the regions cropped (start of each axis, then end of
-    /// each), and the images that they are of.
+    /// Boxes, one for each result image: the cropped regions (start of each axis, then end of
+    /// each), and the images that they belong to.
     pub boxes: Option<(TensorRef, TensorRef)>,
     pub out_dtype: DType,
 }
@@ -82,7 +82,7 @@ fn f32_(v: f64) -> Ex {
     Ex::float(DType::F32, v)
 }
 
-/// One spatial axis: its extents, and where the output index falls in the input.
+/// One spatial axis: its extents, and the input coordinate of the output index.
 struct AxisAt {
     extent: Ex,
     /// The coordinate, `float32`.
@@ -108,7 +108,7 @@ impl Resample<'_> {
         };
         let half = f32_(0.5);
         let last = (extent - 1).cast(DType::F32);
-        // A result of one element is the first one: its index is 0, whatever it is multiplied with.
+        // A result of one element has index 0, whatever the factor.
         let goal_last = (target - 1).max(1i64).cast(DType::F32);
         let at = match self.coordinates {
             Coordinates::HalfPixel => (&x + &half) * &scale - &half,
@@ -135,7 +135,7 @@ impl Resample<'_> {
         }
     }
 
-    /// Start and end of the region cropped along axis `k` for image `n` of the result.
+    /// The start and end of the cropped region along axis `k` for image `n` of the result.
     fn region(&self, k: usize, n: &Ex) -> (Ex, Ex) {
         if let Some((boxes, _)) = &self.boxes {
             let at = |f: usize| boxes.at(&[n.clone(), Ex::idx(f as i64)]).cast(DType::F32);
@@ -251,7 +251,7 @@ impl Resample<'_> {
         if let Some((boxes, _)) = &self.boxes {
             shape[0] = boxes.shape[0].clone();
         }
-        // Elements that are only chosen stay what they are.
+        // Elements that are only selected keep their type.
         let chosen = self.method == Method::Nearest && self.coordinates != Coordinates::TfCrop;
         let mut from = x.clone();
         let mut now = dims.clone();
@@ -296,9 +296,9 @@ impl Resample<'_> {
         Ok(from)
     }
 
-    /// The spatial axes in groups that are resampled one after the other: taps along the last axis
-    /// are combined first anyway, once for each row that is read. Where far more rows are read than
-    /// there will be, all go at once.
+    /// Returns the spatial axes in groups that are resampled one after the other: taps along the
+    /// last axis are combined first anyway, once per row that is read. Where far more rows are read
+    /// than the result has, all axes are resampled at once.
     fn passes(&self, dims: &[Ex], target: &[Ex]) -> Vec<std::ops::Range<usize>> {
         let n = target.len();
         let mut rows = dims[2..].iter().zip(&target[..n - 1]);

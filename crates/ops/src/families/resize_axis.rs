@@ -132,7 +132,7 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let axis = te.axis("axis", x.rank())?;
     let scale = te.arg(1).scalar().cast(DType::F64);
-    // Between no elements there are none.
+    // An empty axis stays empty.
     let none = x.shape[axis].eq(0i64);
     let target = te.arg(2).scalar().cast(DType::I64);
     let target = Ex::where_(&none, &Ex::idx(0), &target);
@@ -222,7 +222,7 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
             n.store(&whole, std::slice::from_ref(j), sum.scalar());
         });
     });
-    // One tap's part of an element.
+    // The contribution of one tap to an element.
     let part = |i: &[Ex], k: &Ex| {
         let tap = [i[axis].clone(), k.clone()];
         weights.at(&tap) * x.at(&set(i, axis, places.at(&tap))).cast(DType::F64)

@@ -150,7 +150,7 @@ fn unique_compute(te: &mut Te<'_>) -> Done {
     };
     sort_lines(te, &x, (0, true), extent, &indices);
     te.nest(|n| {
-        // The group of each element, in order of size; equal elements follow each other.
+        // The group of each element, in order of size; equal elements are adjacent.
         let group = n.local("group", DT::I64, &x.shape);
         let place = n.local("place", DT::I64, &x.shape);
         let found = n.cell(Ex::idx(0));

@@ -151,7 +151,7 @@ fn dyn_topk(cx: &mut RelCx<'_>) -> RelResult {
     top(cx, Some(Dim::ANY))
 }
 
-/// What is written where.
+/// The outputs, and what is written to each.
 pub(super) struct Outputs {
     pub(super) values: Option<TensorRef>,
     pub(super) indices: Option<TensorRef>,
@@ -185,7 +185,7 @@ pub(super) fn sort_lines(
             });
             n.for_(keep.clone(), |n, k| {
                 let at = set(line, axis, k.clone());
-                // More elements than there are: nothing is said of those; they are 0.
+                // Elements beyond the input's are unspecified; they are 0.
                 n.if_else(
                     k.lt(&extent),
                     |n| {

@@ -4,7 +4,7 @@ use relax_loops::{Ex, Nest, TensorRef};
 use relax_tensor::DType;
 
 /// Returns a local vector of `capacity` indices whose first `len` are `0..len`, stably sorted:
-/// `before(a, b)` says whether index `a` must precede index `b`. Bottom-up merge sort:
+/// `before(a, b)` tells whether index `a` must precede index `b`. Bottom-up merge sort:
 /// `len * log(len)` steps.
 pub(super) fn stable_order(
     n: &mut Nest<'_>,

@@ -89,21 +89,21 @@ pub fn out_dtype(te: &Te<'_>, k: usize) -> DType {
     te.out(k).dtype
 }
 
-/// An index without some of its parts.
+/// An index without one of its components.
 pub fn without(index: &[Ex], axis: usize) -> Vec<Ex> {
     let mut v = index.to_vec();
     v.remove(axis);
     v
 }
 
-/// An index with one part put in.
+/// An index with one component inserted.
 pub fn with(index: &[Ex], axis: usize, part: Ex) -> Vec<Ex> {
     let mut v = index.to_vec();
     v.insert(axis, part);
     v
 }
 
-/// An index with one part replaced.
+/// An index with one component replaced.
 pub fn set(index: &[Ex], axis: usize, part: Ex) -> Vec<Ex> {
     let mut v = index.to_vec();
     v[axis] = part;

@@ -1,12 +1,12 @@
-//! Which computations of a fused program are computed where they are read, rather than stored.
+//! Decides which computations of a fused program are inlined into their readers rather than stored.
 
 use relax_loops::{
     BinOp, Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, inline_compute_into,
     visit_expr,
 };
 
-/// Moves injective stages into their readers: those that only pick elements anywhere, those that
-/// compute where there is one reader that reads each element about once.
+/// Moves injective stages into their readers: those that only select elements, into all readers;
+/// those that compute, if there is one reader that reads each element about once.
 pub(super) fn inline(program: &mut Program) {
     let hinted: Vec<Buf> = program
         .hints
@@ -37,7 +37,8 @@ pub(super) fn inline(program: &mut Program) {
                 }
             });
             if inline_compute_into(program, k, &mut readers).is_ok() {
-                // Who reads this buffer by data now reads those that it came from.
+                // Readers of this buffer at data-dependent indices now read the buffers that it
+                // came from.
                 let own: Vec<u32> = (program.readers.iter())
                     .filter(|r| r.0 == out)
                     .map(|r| r.1)
@@ -52,9 +53,9 @@ pub(super) fn inline(program: &mut Program) {
     }
 }
 
-/// Returns whether a stage chooses elements (padding, spreading) for one that reduces, and that no
-/// kernel is told of: windows read each of its elements many times, and only what is read in even
-/// steps is multiplied or compared in panels and strips.
+/// Returns whether a stage selects elements (padding, spreading) for a reduction whose kernel, if
+/// any, does not perform the selection itself: windows read each of its elements many times, and
+/// only strided loads are multiplied or compared in panels and strips.
 fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let extents = &program.bufs[c.out].shape;
     let known = (extents.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
@@ -68,7 +69,7 @@ fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
             sources.push(*buf);
         }
     });
-    // A kernel that takes what this stage chooses from does the choosing itself.
+    // A kernel whose hint names this stage's source performs the selection itself.
     let told = |out: Buf| {
         let float = program.bufs[out].dtype == relax_tensor::DType::F32;
         let operands = program.hint(out).map(relax_loops::Hint::operands);
@@ -80,7 +81,7 @@ fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     };
     readers.stages(c.out).any(|k| match &program.stages[k] {
         Stage::Compute(r) if r.reduce.is_some() => {
-            // The kernel may stand at the stage that ends what this one begins (a mean).
+            // The kernel may belong to the stage that completes this one (a mean).
             let mut behind = readers.stages(r.out).map(|k| &program.stages[k]);
             !told(r.out) && !behind.any(|s| computes(s).is_some_and(told))
         }
@@ -88,12 +89,12 @@ fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     })
 }
 
-/// Elements from which on a stage of its own pays beside one that reduces.
+/// Elements from which on a separate stage pays beside a reduction.
 const SMALL: i64 = 64;
 
-/// From so many elements on, a transpose is a stage of its own beside stages that compute: a
-/// strided copy goes over blocks that stay in the first cache, and the others over elements side by
-/// side, which together take less than computing in an order that is good for one side only.
+/// Elements from which on a transpose stays a stage of its own beside stages that compute: a
+/// strided copy works on blocks that fit the first-level cache, and the others on contiguous
+/// elements, which together is faster than computing in an order that suits only one side.
 const BLOCKS: i64 = 4096;
 
 /// Returns whether a stage transposes for one that computes, or computes for one that transposes.
@@ -121,7 +122,7 @@ fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
     }
 }
 
-/// The stage that makes a buffer.
+/// The stage that computes a buffer.
 fn stage_of(program: &Program, buf: Buf) -> Option<&Compute> {
     program.stages.iter().find_map(|s| match s {
         Stage::Compute(c) if c.out == buf => Some(c),
@@ -129,7 +130,8 @@ fn stage_of(program: &Program, buf: Buf) -> Option<&Compute> {
     })
 }
 
-/// Returns whether a stage joins what was itself joined (a tensor that is rolled along two axes).
+/// Returns whether a stage joins tensors that were themselves joined (a tensor rolled along two
+/// axes).
 fn nests(program: &Program, c: &Compute) -> bool {
     let mut nested = false;
     visit_expr(&c.value, |x| {
@@ -140,9 +142,9 @@ fn nests(program: &Program, c: &Compute) -> bool {
     nested && joins(c)
 }
 
-/// Returns whether a stage that only moves elements stays beside one that moves them on, because
-/// both at once are no strided copy any more: one joins what the other one joined, or takes a part
-/// of what lies uneven (the windows of an image).
+/// Returns whether a stage that only moves elements stays separate from a reader that moves them
+/// too, because the combination is no longer a strided copy: one joins what the other joined, or
+/// takes part of an unevenly strided tensor (the windows of an image).
 fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     let uneven = |index: &Ex| {
         let mut found = false;
@@ -171,11 +173,11 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
     })
 }
 
-/// From so many elements on, tensors that are joined are copied as pieces: computed where it is
-/// only known element by element which piece comes next, nothing goes in vectors.
+/// Elements from which on joined tensors are copied piece by piece: where the piece is determined
+/// per element, nothing is vectorised.
 const PIECES: i64 = 256;
 
-/// Returns whether a stage takes elements from one buffer or another, by where they stand.
+/// Returns whether a stage takes elements from one buffer or another, depending on their position.
 pub(super) fn joins(c: &Compute) -> bool {
     let loads = |e: &Ex| {
         let mut loads = 0;
@@ -190,8 +192,7 @@ pub(super) fn joins(c: &Compute) -> bool {
     loads(&c.value) > 1 && loads(place) == 0 && only_picks(&c.value)
 }
 
-/// Returns whether a stage gives the elements of a buffer in another order of the axes, with
-/// another one innermost.
+/// Returns whether a stage permutes the axes of a buffer such that another one is innermost.
 fn transposes(program: &Program, c: &Compute) -> bool {
     let ExKind::Load(from, index) = c.value.kind() else {
         return false;
@@ -210,8 +211,8 @@ fn transposes(program: &Program, c: &Compute) -> bool {
     plain && !matches!(index[read].kind(), ExKind::Var(v) if here(v))
 }
 
-/// Returns whether an element is another buffer's element (or a constant), with nothing computed
-/// but indices and conditions on them.
+/// Returns whether an element is another buffer's element (or a constant), computing only indices
+/// and conditions on them.
 fn only_picks(e: &Ex) -> bool {
     match e.kind() {
         ExKind::Int(_) | ExKind::Float(_) | ExKind::Var(_) | ExKind::Load(..) => true,
@@ -242,8 +243,8 @@ fn read_in_place(program: &Program, readers: &Readers, buf: Buf) -> bool {
     })
 }
 
-/// Returns whether a buffer is read at one place, in a stage without reduction that reads each
-/// element about once: its index moves along every axis.
+/// Returns whether a buffer is read by one load, in a stage without reduction that reads each
+/// element about once: its index varies along every axis.
 fn read_once(program: &Program, readers: &Readers, buf: Buf) -> bool {
     let mut places = 0;
     let mut plain = true;

@@ -73,7 +73,7 @@ impl Heap {
         }
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
     /// The block came from [`Heap::alloc_fenced`], and is no longer used.

@@ -9,8 +9,8 @@
 
 /// Sizes are multiples of this.
 const STEP: usize = 4096;
-/// Pieces that are this many times larger than requested are not split: whoever needs them would
-/// have to allocate new memory.
+/// The ratio of a piece's size to the requested one from which it is not split: a later request for
+/// the whole piece would have to allocate new memory.
 const RATIO: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Large {
     pieces: Vec<Piece>,
 }
 
-/// Returns the size that a request of so many bytes is rounded to.
+/// Returns the size that a request of `size` bytes is rounded to.
 pub(super) fn rounded(size: usize) -> usize {
     size.next_multiple_of(STEP)
 }

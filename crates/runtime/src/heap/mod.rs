@@ -21,7 +21,7 @@ use std::ptr::null_mut;
 pub struct RxAllocator {
     /// Returns aligned memory or null.
     pub alloc: Option<unsafe extern "C" fn(*mut c_void, usize, usize) -> *mut c_void>,
-    /// Takes it back.
+    /// Frees it.
     pub free: Option<unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize)>,
     /// First argument of both.
     pub user: *mut c_void,
@@ -48,9 +48,9 @@ const SMALL_CLASSES: usize = 65;
 /// The largest block of a class.
 const CLASSED: u64 = 64 << 10;
 const CLASSES: usize = SMALL_CLASSES + 6 * 8;
-/// Stands for the class of larger blocks.
+/// The class number of larger blocks.
 const LARGE: u16 = u16::MAX;
-/// Stands for the class of blocks between fences.
+/// The class number of fenced blocks.
 const FENCED: u16 = u16::MAX - 1;
 const LARGEST: u64 = 1 << 46;
 const SLAB_MIN: usize = 16 << 10;
@@ -324,7 +324,7 @@ impl Heap {
         }
     }
 
-    /// Takes a block back.
+    /// Frees a block.
     ///
     /// # Safety
     /// `block` and `class` came from one call of [`Heap::alloc`], and the block is no longer used.

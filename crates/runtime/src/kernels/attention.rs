@@ -1,13 +1,13 @@
 //! Attention: `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, fill)`, without the matrix
 //! of scores.
 //!
-//! A block of queries goes over the keys a piece at a time. The scores of a block against a piece
-//! stay in the second cache; what was summed before is scaled down when a later piece has a larger
-//! score, so that a row is never needed whole (Milakov and Gimelshein, "Online normalizer
-//! calculation for softmax", 2018; Dao et al., "FlashAttention", 2022). Keys and values are packed
-//! once for all queries of a batch.
+//! A block of queries traverses the keys piece by piece. The scores of a block against a piece stay
+//! in the second-level cache; the running sums are scaled down when a later piece has a larger
+//! score, so that no whole row is needed (Milakov and Gimelshein, "Online normalizer calculation
+//! for softmax", 2018; Dao et al., "FlashAttention", 2022). Keys and values are packed once for all
+//! queries of a batch.
 //!
-//! Each row's result depends on that row, the keys and the values alone, not on the number of
+//! Each row's result depends only on that row, the keys and the values, not on the number of
 //! threads.
 
 use crate::context::{RxContext, guard};
@@ -23,17 +23,17 @@ use std::ptr::{null, null_mut};
 
 /// Queries of a block.
 const ROWS: usize = 64;
-/// Keys of a piece: no longer than what products sum in one go.
+/// Keys of a piece: at most as many as products sum in one piece.
 const KEYS: usize = 512;
-/// Multiplications one thread should at least do.
+/// The minimum number of multiplications per thread.
 const GRAIN: usize = 1 << 19;
 
 c_enumeration! {
-    /// What a mask does to the scaled scores.
+    /// The effect of a mask on the scaled scores.
     pub enum Masking {
-        /// Its elements are float32, and are added.
+        /// Its float32 elements are added.
         Add = "RX_MASK_ADD",
-        /// Its elements are bytes, and where one is 0 `fill` stands for the score.
+        /// Its elements are bytes; where one is 0, `fill` replaces the score.
         Keep = "RX_MASK_KEEP",
         /// The same where one is not 0.
         Replace = "RX_MASK_REPLACE",
@@ -55,11 +55,11 @@ c_structure! {
         pub width: i64,
         /// `batch` times `rows` times `depth` elements.
         pub q: *const f32,
-        /// From one batch to the next; 0 where all read the same.
+        /// The step from one batch to the next; 0 where all share it.
         pub q_step: i64,
         /// The keys as a matrix of `depth` rows and `keys` columns.
         pub k: *const f32,
-        /// From one batch to the next.
+        /// The step from one batch to the next.
         pub k_step: i64,
         /// Its strides.
         pub k_rs: i64,
@@ -67,24 +67,24 @@ c_structure! {
         pub k_cs: i64,
         /// The values as a matrix of `keys` rows and `width` columns.
         pub v: *const f32,
-        /// From one batch to the next.
+        /// The step from one batch to the next.
         pub v_step: i64,
         /// Its strides.
         pub v_rs: i64,
         /// Its strides.
         pub v_cs: i64,
-        /// What is done to the scaled scores, by `mask_kind`; may be null. Steps and strides are
-        /// those of its elements.
+        /// The mask of the scaled scores, by `mask_kind`; may be null. Steps and strides are in its
+        /// elements.
         pub mask: *const c_void,
-        /// From one batch to the next, 0 where all read the same.
+        /// The step from one batch to the next; 0 where all share it.
         pub mask_step: i64,
-        /// From one query to the next, 0 where all read the same.
+        /// The step from one query to the next; 0 where all share it.
         pub mask_rs: i64,
-        /// From one key to the next, 0 or 1.
+        /// The step from one key to the next, 0 or 1.
         pub mask_cs: i64,
         /// `batch` times `rows` times `width` elements.
         pub out: *mut f32,
-        /// What scores are multiplied by.
+        /// The factor of the scores.
         pub scale: f32,
         /// A [`Masking`].
         pub mask_kind: i32,
@@ -95,19 +95,19 @@ c_structure! {
     }
 }
 
-/// Floats of one thread's scratch memory.
+/// The parts of one thread's scratch memory, in floats.
 struct Room {
     /// Packed keys and values of a batch.
     keys: usize,
     values: usize,
     /// Scores of a block.
     scores: usize,
-    /// What the products pack.
+    /// Memory for packing inside the products.
     packed: usize,
 }
 
 impl Masking {
-    /// Bytes of an element of the mask.
+    /// The size of an element of the mask in bytes.
     pub(crate) fn size(self) -> usize {
         match self {
             Masking::Add => 4,
@@ -117,12 +117,12 @@ impl Masking {
 }
 
 impl RxAttentionF32 {
-    /// Returns what the mask does.
+    /// Returns the effect of the mask.
     pub(crate) fn masking(&self) -> Masking {
         Masking::of(self.mask_kind).unwrap_or(Masking::Replace)
     }
 
-    /// So many elements of the mask further on.
+    /// The mask advanced by a number of elements.
     ///
     /// # Safety
     /// The mask has them.
@@ -132,7 +132,7 @@ impl RxAttentionF32 {
         unsafe { mask.byte_offset(size as isize * elements as isize) }
     }
 
-    /// Few queries read keys and values as they lie.
+    /// Returns whether keys and values are packed; with few queries they are read in place.
     fn packs(&self) -> bool {
         self.rows as usize > FEW_ROWS
     }
@@ -162,8 +162,8 @@ impl RxAttentionF32 {
         }
     }
 
-    /// The two products of `m` queries with `n` keys and values, of which the scores are in
-    /// between. Operands but for the scores are those of the first batch; none is packed.
+    /// The two products of `m` queries with `n` keys and values, with the scores in between.
+    /// Operands other than the scores are those of the first batch; none is packed.
     fn products(&self, m: usize, n: usize, scores: *mut f32) -> (RxGemmF32, RxGemmF32) {
         let ld = (self.keys.min(KEYS as i64) as usize).next_multiple_of(16) as i64;
         let of_keys = RxGemmF32 {
@@ -203,13 +203,13 @@ struct Piece {
     m: usize,
     n: usize,
     scores: *mut f32,
-    /// From one query's scores to the next.
+    /// The step from one query's scores to the next.
     ld: usize,
     /// The mask of the first query and key, or null.
     mask: *const c_void,
-    /// What is summed so far.
+    /// The sums so far.
     out: *mut f32,
-    /// Whether nothing is.
+    /// Whether there are no sums yet.
     first: bool,
 }
 
@@ -219,7 +219,7 @@ struct Sums {
     total: [f32; ROWS],
 }
 
-/// Turns the scores of a row into weights, and takes what was summed before down to their scale.
+/// Converts the scores of a row to weights, and scales the previous sums down accordingly.
 #[inline(always)]
 unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32, sum: &mut f32) {
     let Piece {
@@ -265,7 +265,7 @@ unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32,
         }
         let before = *largest_yet;
         let most = before.max(largest::<S>(n, scores));
-        // Where everything so far is masked out, nothing is taken away: all weights are 0.
+        // Where everything so far is masked out, nothing is subtracted: all weights are 0.
         let shift = if most == f32::NEG_INFINITY { 0.0 } else { most };
         let (down, zero) = (S::splat(shift), S::splat(0.0));
         let mut acc = [zero; 4];
@@ -422,7 +422,7 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
                 return 0;
             }
             if keys == 0 {
-                // No weight, no value: as the sums of nothing.
+                // Without keys, the sums are empty.
                 std::slice::from_raw_parts_mut(g.out, batch * rows * width).fill(0.0);
                 return 0;
             }
@@ -435,7 +435,8 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
             }
             let blocks = rows.div_ceil(ROWS);
             let work = rows.min(ROWS) * keys * (g.depth.max(1) as usize + width);
-            // A thread takes whole batches where there are enough, so that keys are packed once.
+            // Where there are enough batches, a thread takes whole ones, so that keys are packed
+            // once.
             let whole = if batch >= threads {
                 blocks
             } else {

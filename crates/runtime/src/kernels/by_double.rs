@@ -1,6 +1,6 @@
-//! Functions of float32 by way of float64, whose polynomials leave more than float32 keeps: within
-//! 1 unit in the last place. Plain loops without branches, which become vectors of every
-//! instruction set.
+//! Functions of float32 computed in float64, whose polynomials are more precise than float32:
+//! within 1 unit in the last place. The loops are plain and branch-free, so that compilers
+//! vectorise them for every instruction set.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, LOG10_E};
 
@@ -27,11 +27,11 @@ fn poly<S: Simd, const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
 /// `2^t` for `t` in -1000 to 1000: a polynomial whose error is 2^-34.
 #[inline(always)]
 fn exp2<S: Simd>(t: f64) -> f64 {
-    // Adding this rounds to an integer, which stands in the lower bits.
+    // Adding this rounds to an integer, which is in the low bits.
     const SHIFT: f64 = 6_755_399_441_055_744.0;
     let shifted = t + SHIFT;
     let n = shifted - SHIFT;
-    // One at 0, so that powers that are exact stay so.
+    // 1 at 0, so that exact powers stay exact.
     let p = poly::<S, 8>(
         t - n,
         [
@@ -49,14 +49,14 @@ fn exp2<S: Simd>(t: f64) -> f64 {
     p * f64::from_bits(power)
 }
 
-/// The logarithm to the base 2 of a positive normal number, to 2^-40 of it.
+/// The base-2 logarithm of a positive normal number, with a relative error of 2^-40.
 #[inline(always)]
 fn log2<S: Simd>(x: f64) -> f64 {
     let bits = x.to_bits();
-    // The mantissa is brought between the roots of 1/2 and 2.
+    // The mantissa is normalised to the range between the roots of 1/2 and 2.
     let shifted = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
     let m = f64::from_bits(bits.wrapping_sub(shifted & 0xfff0_0000_0000_0000));
-    // The exponent plus 2048 as the lower bits of 2^52, without a conversion of 64 bits.
+    // The exponent plus 2048 as the low bits of 2^52, which avoids a 64-bit conversion.
     let e = (shifted ^ (1 << 63)) >> 52 | 0x4330_0000_0000_0000;
     let e = f64::from_bits(e) - (4_503_599_627_370_496.0 + 2048.0);
     let s = (m - 1.0) / (m + 1.0);
@@ -76,8 +76,8 @@ fn log2<S: Simd>(x: f64) -> f64 {
 
 #[inline(always)]
 fn atan(x: f64) -> f64 {
-    // Beyond the tangents of a sixteenth turn and of three, the angle from an eighth turn or a
-    // quarter on.
+    // Beyond the tangents of 1/16 and 3/16 of a turn, the angle is relative to 1/8 or 1/4 of a
+    // turn.
     let a = x.abs();
     let far = a > 2.414_213_562_373_095;
     let middle = a > 0.414_213_562_373_095_03;
@@ -96,7 +96,7 @@ fn atan(x: f64) -> f64 {
     y.copysign(x)
 }
 
-/// An exponent of 2 no farther out than float32 goes; NaN stays NaN.
+/// Clamps an exponent of 2 to somewhat beyond float32's range; NaN stays NaN.
 #[inline(always)]
 fn exponent(e: f64) -> f64 {
     let e = if e > 200.0 { 200.0 } else { e };
@@ -110,8 +110,7 @@ fn plain_pow<S: Simd>(x: f32, y: f32) -> f32 {
     if y == 2.0 { x * x } else { exp2::<S>(e) as f32 }
 }
 
-/// Powers of numbers that are worked on at a time, in memory of their own: the result may lie where
-/// an operand does.
+/// Powers, computed in pieces in local memory, since the result may alias an operand.
 #[inline(always)]
 unsafe fn powers<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
     const PIECE: usize = 64;
@@ -148,7 +147,7 @@ fn pow<S: Simd>(x: f32, y: f32) -> f32 {
     let (a, t) = (f64::from(x.abs()), f64::from(y));
     let e = t * log2::<S>(if a > 0.0 && a < f64::INFINITY { a } else { 1.0 });
     let r = exp2::<S>(exponent(e));
-    // Roots and poles.
+    // Zeros and poles.
     let up = y > 0.0;
     let r = if a == 0.0 {
         if up { 0.0 } else { f64::INFINITY }
@@ -187,7 +186,7 @@ fn near_tan<S: Simd>(x: f64) -> f64 {
     const SHIFT: f64 = 6_755_399_441_055_744.0;
     let shifted = x * FRAC_2_PI + SHIFT;
     let n = shifted - SHIFT;
-    // A quarter of a turn in two parts: products with the first are exact.
+    // A quarter turn in two parts: products with the first are exact.
     let r = x - n * 1.570_796_326_734_125_6;
     let r = r - n * 6.077_100_506_506_192e-11;
     let z = r * r;
@@ -217,7 +216,7 @@ fn near_tan<S: Simd>(x: f64) -> f64 {
     (if odd { -c } else { s }) / (if odd { s } else { c })
 }
 
-/// Numbers from here on are left to the scalar function.
+/// Numbers from this on are left to the scalar function.
 const FAR: f32 = 100_000.0;
 
 #[inline(always)]
@@ -249,7 +248,7 @@ unsafe fn tangents<S: Simd>(n: usize, x: *const f32, z: *mut f32) {
     }
 }
 
-/// What a function of one number is by float64; `None` for those that have no form here.
+/// The float64 formula of a function of one number; `None` for functions without one here.
 macro_rules! forms {
     ($($math:ident: |$x:ident| $value:expr;)*) => {
         /// Returns whether a function is computed here.

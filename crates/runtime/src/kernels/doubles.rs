@@ -1,27 +1,26 @@
 //! Functions of float64 over strips: range reductions and polynomials whose error is within 2 units
-//! in the last place. Plain loops without branches, which become vectors where the instruction set
-//! multiplies and adds in one step; what rests on products without rounding (sine, power) is left
-//! to the scalar functions elsewhere.
+//! in the last place. The loops are plain and branch-free, so that compilers vectorise them where
+//! the instruction set has fused multiply-add; functions that rely on exact products (sine, power)
+//! are left to the scalar functions elsewhere.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LOG2_E, LOG10_E};
 
 use super::math::{Math, rx_math_f64};
 use super::simd::{Simd, dispatch};
 
-/// Elements that are worked on at a time, in memory of their own: the result may lie where an
-/// operand does.
+/// Elements processed at a time in local memory, since the result may alias an operand.
 const PIECE: usize = 64;
-/// Adding this rounds to an integer, which stands in the lower bits.
+/// Adding this rounds to an integer, which is in the low bits.
 const SHIFT: f64 = 6_755_399_441_055_744.0;
 /// ln 2 in two parts, the first short enough that its products with exponents are exact.
 const LN2_HI: f64 = 6.931_471_803_691_238e-1;
 const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
-/// The logarithm of 2 to the base 10, likewise.
+/// The base-10 logarithm of 2, likewise.
 const LOG10_2_HI: f64 = 3.010_299_956_636_117_7e-1;
 const LOG10_2_LO: f64 = 3.694_239_077_158_931e-13;
-/// Exponentials of numbers below this are normal numbers.
+/// Exponentials of magnitudes below this are normal numbers.
 const NORMAL: f64 = 708.0;
-/// Beyond this, sines are left to the scalar function.
+/// Sines of larger magnitudes are left to the scalar function.
 const FAR: f64 = 1_048_576.0;
 
 /// `a * b + c`, rounded once where the processor can.
@@ -95,7 +94,7 @@ fn exp<S: Simd>(x: f64) -> f64 {
     exp_of::<S>(x, 0.0)
 }
 
-/// The same of numbers below [`NORMAL`], whose results are normal numbers.
+/// The same for magnitudes below [`NORMAL`], whose results are normal numbers.
 #[inline(always)]
 fn exp_near<S: Simd>(x: f64) -> f64 {
     let (n, r) = reduced::<S>(x, 0.0);
@@ -123,13 +122,14 @@ fn split(x: f64) -> (f64, f64) {
     let bits = scaled.to_bits();
     let shifted = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
     let m = f64::from_bits(bits.wrapping_sub(shifted & 0xfff0_0000_0000_0000));
-    // The exponent plus 2048 as the lower bits of 2^52, without a conversion of 64 bits.
+    // The exponent plus 2048 as the low bits of 2^52, which avoids a 64-bit conversion.
     let e = (shifted ^ (1 << 63)) >> 52 | 0x4330_0000_0000_0000;
     let e = f64::from_bits(e) - (4_503_599_627_370_496.0 + 2048.0);
     (if tiny { e - 54.0 } else { e }, m)
 }
 
-/// Returns what follows 2 in the logarithm of `(1 + u) / (1 - u)` by `u`, as a function of `u²`.
+/// Returns the series of the logarithm of `(1 + u) / (1 - u)`, divided by `u`, after the term 2, as
+/// a function of `u²`.
 #[inline(always)]
 fn log_tail<S: Simd>(z: f64) -> f64 {
     poly::<S, 7>(
@@ -146,7 +146,7 @@ fn log_tail<S: Simd>(z: f64) -> f64 {
     ) * z
 }
 
-/// Natural logarithm of the mantissa, and the exponent.
+/// The exponent, and the natural logarithm of the mantissa as a difference of two numbers.
 #[inline(always)]
 fn log_parts<S: Simd>(x: f64) -> (f64, f64, f64) {
     let (e, m) = split(x);
@@ -156,7 +156,7 @@ fn log_parts<S: Simd>(x: f64) -> (f64, f64, f64) {
     (e, f, half - s * (half + log_tail::<S>(s * s)))
 }
 
-/// Roots and poles of logarithms around `y`.
+/// Returns `y`, a logarithm of `x`, or its special value for 0, negative numbers and infinity.
 #[inline(always)]
 fn log_ends(x: f64, y: f64) -> f64 {
     let y = if x == 0.0 { f64::NEG_INFINITY } else { y };
@@ -234,7 +234,7 @@ fn atan<S: Simd>(x: f64) -> f64 {
         ],
     );
     let y = fma::<S>(t * z, p / q, t);
-    // What a quarter and an eighth of a turn lost when they were rounded.
+    // The rounding errors of a quarter and an eighth of a turn.
     let rest = if far {
         6.123_233_995_736_766e-17
     } else {
@@ -244,8 +244,8 @@ fn atan<S: Simd>(x: f64) -> f64 {
     (if middle { base + (y + rest) } else { y }).copysign(x)
 }
 
-/// Sine and cosine of what is left of a number below [`FAR`] when quarters of a turn are taken off,
-/// and how many these are, in the lower bits.
+/// Sine and cosine of a number below [`FAR`] reduced by quarter turns, and their number, in the low
+/// bits.
 #[inline(always)]
 fn turned<S: Simd>(x: f64) -> (f64, f64, u64) {
     let shifted = x * FRAC_2_PI + SHIFT;
@@ -300,7 +300,7 @@ fn tan<S: Simd>(x: f64) -> f64 {
     (if odd { -cos } else { sin }) / (if odd { sin } else { cos })
 }
 
-/// Logarithm to another base: the exponent times `whole` (of whose parts the first is short), the
+/// The logarithm to another base: the exponent times `whole` (whose first part is short) plus the
 /// mantissa's times `part`.
 #[inline(always)]
 fn log_of_base<S: Simd>(x: f64, whole: f64, whole_low: f64, part: f64) -> f64 {
@@ -320,13 +320,13 @@ fn asin<S: Simd>(x: f64) -> f64 {
     atan::<S>(x / rest.sqrt())
 }
 
-/// By the tangent of half the angle, which is precise where the angle is small.
+/// By the tangent of half the angle, which is precise for small angles.
 #[inline(always)]
 fn acos<S: Simd>(x: f64) -> f64 {
     2.0 * atan::<S>(((1.0 - x) / (1.0 + x)).sqrt())
 }
 
-/// The logarithm of a positive number as a sum of two numbers, to some 65 bits.
+/// The logarithm of a positive number as a sum of two numbers, to about 65 bits.
 #[inline(always)]
 fn long_log<S: Simd>(x: f64) -> (f64, f64) {
     let (e, m) = split(x);
@@ -358,7 +358,7 @@ fn long_log<S: Simd>(x: f64) -> (f64, f64) {
         * z;
     let c = t * u;
     let c_low = fma::<S>(t, u, -c) + t * u_low + (t_low + more) * u;
-    // All together, the greatest first.
+    // The sum, starting with the greatest term.
     let high = e * LN2_HI;
     let sum = high + 2.0 * u;
     let sum_low = {
@@ -378,8 +378,8 @@ fn pow<S: Simd>(x: f64, y: f64) -> f64 {
     let a = x.abs();
     let inside = a > 0.0 && a < f64::INFINITY;
     let (high, low) = long_log::<S>(if inside { a } else { 1.0 });
-    // Beyond this, every power but that of 1 is 0 or infinite, and products of parts would be no
-    // numbers.
+    // Beyond this, every power except that of 1 is 0 or infinite, and products of parts would be
+    // NaN.
     let t = if y > 1e20 { 1e20 } else { y };
     let t = if t < -1e20 { -1e20 } else { t };
     let e = t * high;
@@ -414,8 +414,8 @@ fn pow<S: Simd>(x: f64, y: f64) -> f64 {
     if y == 2.0 { x * x } else { r }
 }
 
-/// Returns whether a function is computed here, where `fused` says that the instruction set
-/// multiplies and adds in one step.
+/// Returns whether a function is computed here; `fused` tells whether the instruction set has fused
+/// multiply-add.
 fn knows(math: Math, fused: bool) -> bool {
     match math {
         Math::Exp | Math::Log | Math::Tanh | Math::Sigmoid => true,

@@ -74,7 +74,7 @@ pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
             unsafe {
                 let bits = (*x.add(i)).to_bits();
                 let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-                // A NaN stays one when its lower bits are lost.
+                // Sets the quiet bit, so that a NaN remains one without its low bits.
                 let lost = bits >> 16 | 0x40;
                 let nan = bits & 0x7fff_ffff > 0x7f80_0000;
                 *y.add(i) = if nan { lost } else { rounded } as u16;
@@ -170,7 +170,7 @@ mod eights {
             let even = _mm256_and_si256(high, _mm256_set1_epi32(1));
             let half = _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff));
             let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
-            // A NaN stays one when its lower bits are lost.
+            // Sets the quiet bit, so that a NaN remains one without its low bits.
             let lost = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
             let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
             let all = _mm256_blendv_epi8(rounded, lost, nan);

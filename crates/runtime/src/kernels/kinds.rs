@@ -1,4 +1,4 @@
-//! Element types as kernels number them, and whole arrays from one to another.
+//! The kernels' numbering of element types, and conversions of whole arrays between them.
 
 use super::halves;
 use crate::c_enumeration;
@@ -24,7 +24,7 @@ c_enumeration! {
 }
 
 c_enumeration! {
-    /// What reductions combine elements with.
+    /// The operations that reductions combine elements with.
     pub enum Combiner {
         /// The sum.
         Sum = "RX_COMBINE_SUM",
@@ -34,9 +34,9 @@ c_enumeration! {
         Max = "RX_COMBINE_MAX",
         /// The least.
         Min = "RX_COMBINE_MIN",
-        /// Bit by bit.
+        /// Bitwise and.
         And = "RX_COMBINE_AND",
-        /// Bit by bit.
+        /// Bitwise or.
         Or = "RX_COMBINE_OR",
     }
 }
@@ -52,8 +52,8 @@ impl Kind {
         }
     }
 
-    /// Returns what sums of products of such elements are made in: narrow floats in float32, narrow
-    /// integers in 32 bits, whose lower bits are those of the narrow sums.
+    /// Returns the accumulator type for products of such elements: float32 for narrow floats, 32
+    /// bits for narrow integers, whose low bits are those of the narrow sums.
     pub const fn wide(self) -> Self {
         match self {
             Self::F16 | Self::BF16 | Self::F32 => Self::F32,
@@ -64,18 +64,19 @@ impl Kind {
     }
 }
 
-/// A type that sums are made in.
+/// An accumulator type.
 pub trait Sum: Copy + Default + Send + Sync {
     /// Its number.
     const KIND: Kind;
     /// `self + b`; integers wrap.
     fn plus(self, b: Self) -> Self;
-    /// Brings `n` elements of another type to this one; `false` where nobody asks for that.
+    /// Converts `n` elements of another type to this one; `false` for conversions that no kernel
+    /// needs.
     ///
     /// # Safety
     /// Both have `n` elements and do not overlap.
     unsafe fn widen(from: Kind, n: usize, x: *const u8, y: *mut Self) -> bool;
-    /// Brings `n` sums to a type that is summed in this one.
+    /// Converts `n` sums to a type that is accumulated in this one.
     ///
     /// # Safety
     /// Both have `n` elements and do not overlap.

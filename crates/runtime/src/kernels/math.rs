@@ -1,4 +1,4 @@
-//! Element-wise functions by number, for what has no vector kernel and for float64.
+//! Element-wise functions by number, for functions without a vector kernel, and for float64.
 
 use crate::c_enumeration;
 use crate::kernels::{by_double, doubles, vmath};
@@ -40,7 +40,7 @@ c_enumeration! {
 }
 
 impl Math {
-    /// Reads a second argument.
+    /// Returns whether the function has a second argument.
     pub fn binary(self) -> bool {
         self as i32 >= Self::Pow as i32
     }

@@ -84,7 +84,7 @@ impl Padded {
     #[inline(always)]
     pub fn tap(&self, ky: usize, kx: usize) -> usize {
         let column = kx * self.window.dilation.1;
-        // Divisions by variables take longer than all that is done with the position.
+        // Divisions by variables would dominate the cost of this function.
         let (phase, at) = match self.window.stride.1 {
             1 => (0, column),
             2 => (column % 2, column / 2),

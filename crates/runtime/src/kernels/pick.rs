@@ -1,8 +1,8 @@
-//! Elements chosen axis by axis: padding, gathering, mirroring, repeating.
+//! Elements selected axis by axis: padding, gathering, mirroring, repeating.
 //!
 //! `out[i, j, …] = x[t0[i] + t1[j] + …]`, where each axis has a table of offsets, or `fill` where a
-//! table has a negative number. The tables of the last axes become one, whose runs are copied as a
-//! whole.
+//! table has a negative number. The tables of the last axes are joined into one, whose runs are
+//! copied as a whole.
 
 use std::ffi::c_void;
 
@@ -11,11 +11,11 @@ use crate::context::{RxContext, Status, guard};
 use crate::kernels::scratch::Scratch;
 use crate::threads::Share;
 
-/// Most axes.
+/// The maximum number of axes.
 pub const AXES: usize = 12;
-/// Elements that the joined table of the last axes may have, unless the last one is longer.
+/// The maximum size of the joined table of the last axes, unless the last one is longer.
 const JOINED: usize = 4096;
-/// Bytes that a thread should at least write.
+/// The minimum number of bytes that a thread writes.
 const GRAIN: usize = 64 << 10;
 
 c_structure! {
@@ -25,35 +25,35 @@ c_structure! {
         pub axes: i32,
         /// Bytes of an element: 1, 2, 4 or 8.
         pub size: i32,
-        /// Their extents.
+        /// The extents of the axes.
         pub extents: *const i64,
-        /// For all axes, one behind the other, the offset that each index adds, in elements, or a
-        /// negative number.
+        /// For all axes, concatenated, the offset that each index adds, in elements, or a negative
+        /// number.
         pub tables: *const i64,
         /// The array.
         pub x: *const c_void,
-        /// The bits of what stands where a table has a negative number.
+        /// The bits of the element used where a table has a negative number.
         pub fill: u64,
         /// The result, contiguous.
         pub out: *mut c_void,
     }
 }
 
-/// Elements of a row of the result that are copied as one.
+/// Elements of a row of the result that are copied at once.
 #[derive(Clone, Copy)]
 struct Run {
-    /// The offset of the first one; negative for what is filled.
+    /// The offset of the first one; negative for fill.
     from: i64,
-    /// How many there are.
+    /// The number of elements.
     len: usize,
-    /// Whether all are the first one.
+    /// Whether all of them are the first one.
     same: bool,
 }
 
-/// What the threads share.
+/// The data that the threads share.
 struct Plan<'a> {
     pick: &'a RxPick,
-    /// Extents and tables of the axes before those that are joined.
+    /// Extents and tables of the axes before the joined ones.
     outer: &'a [(usize, &'a [i64])],
     /// The joined table, and its runs where they are long.
     table: &'a [i64],
@@ -61,7 +61,7 @@ struct Plan<'a> {
     holes: bool,
 }
 
-/// Joins a table with one behind it.
+/// Joins a table with the one after it.
 fn join(before: &[i64], behind: &[i64], to: &mut [i64]) {
     for (line, &first) in to.chunks_exact_mut(behind.len().max(1)).zip(before) {
         for (to, &t) in line.iter_mut().zip(behind) {
@@ -92,7 +92,7 @@ fn run(table: &[i64]) -> Run {
     }
 }
 
-/// The runs of a table, in memory for `most` of them; none where there are more.
+/// The runs of a table, in memory for `most` of them; empty where there are more.
 unsafe fn runs<'a>(table: &[i64], to: *mut Run, most: usize) -> &'a [Run] {
     let (mut count, mut i) = (0, 0);
     while i < table.len() {
@@ -109,7 +109,7 @@ unsafe fn runs<'a>(table: &[i64], to: *mut Run, most: usize) -> &'a [Run] {
     unsafe { std::slice::from_raw_parts(to, count) }
 }
 
-/// Rows `begin..end` of the result.
+/// Computes rows `begin..end` of the result.
 unsafe fn rows<T: Copy>(p: &Plan<'_>, fill: T, begin: usize, end: usize) {
     let n = p.table.len();
     let (x, out) = (p.pick.x.cast::<T>(), p.pick.out.cast::<T>());
@@ -179,7 +179,7 @@ unsafe fn by_runs<T: Copy>(runs: &[Run], x: *const T, to: *mut T, fill: T) {
     }
 }
 
-/// Elements chosen axis by axis.
+/// Selects elements axis by axis.
 ///
 /// # Safety
 /// Tables have as many numbers as their axes, every sum of numbers that are not negative, one of

@@ -9,21 +9,21 @@ use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 
-/// Elements one thread should at least handle; several operations each (`--example bench_threads`).
+/// The minimum number of elements per thread; several operations each (`--example bench_threads`).
 const GRAIN: usize = 16 << 10;
-/// Places of a window that are tabulated.
+/// The maximum number of tabulated window positions.
 const TAPS: usize = 64;
-/// Vectors of an output row that are made together.
+/// Vectors of an output row that are computed together.
 const WIDE: usize = 2;
 
 c_enumeration! {
-    /// What is made of a window's elements.
+    /// The reduction over a window's elements.
     pub enum Pooling {
         /// The greatest.
         Max = "RX_POOL_MAX",
-        /// The average, with the padding counted.
+        /// The average, counting the padding.
         Average = "RX_POOL_AVG",
-        /// The average of what lies in the image.
+        /// The average of the elements inside the image.
         AverageValid = "RX_POOL_AVG_VALID",
     }
 }
@@ -47,17 +47,17 @@ c_structure! {
         pub oh: i64,
         /// Output width.
         pub ow: i64,
-        /// Step of the window, down.
+        /// The vertical stride.
         pub stride_h: i64,
-        /// Step of the window, right.
+        /// The horizontal stride.
         pub stride_w: i64,
         /// Padding above.
         pub pad_t: i64,
         /// Padding to the left.
         pub pad_l: i64,
-        /// Distance of the window's rows.
+        /// The vertical dilation.
         pub dilation_h: i64,
-        /// Distance of the window's columns.
+        /// The horizontal dilation.
         pub dilation_w: i64,
         /// A [`Layout`].
         pub layout: i32,
@@ -70,7 +70,7 @@ c_structure! {
     }
 }
 
-/// Places `i` of the window, of `count`, whose input `start + i * step` lies in `[0, size)`.
+/// The positions `i` of the window, of `count`, whose input `start + i * step` lies in `[0, size)`.
 pub(super) fn inside(start: i64, step: i64, count: i64, size: i64) -> (i64, i64) {
     let first = if start < 0 {
         (-start + step - 1) / step
@@ -98,7 +98,8 @@ impl RxPool2dF32 {
         }
     }
 
-    /// Floats of a padded channel, and of the columns that windows have inside of the image.
+    /// Floats of a padded channel, and of the numbers of columns that windows have inside the
+    /// image.
     pub(super) fn room(&self) -> usize {
         let columns = (self.ow.max(0) as usize).saturating_add(64);
         self.padded()
@@ -113,7 +114,7 @@ impl RxPool2dF32 {
         floats.checked_next_multiple_of(16).unwrap_or(usize::MAX)
     }
 
-    /// Puts the padding around where channels will lie.
+    /// Fills the padding around the channels' position.
     ///
     /// # Safety
     /// `room` has [`RxPool2dF32::room`] floats.
@@ -130,7 +131,7 @@ impl RxPool2dF32 {
         }
     }
 
-    /// Returns whether the numbers are those of a pooling.
+    /// Returns whether the numbers describe a pooling.
     pub(super) fn fits(&self) -> bool {
         let steps = [
             self.stride_h,
@@ -143,20 +144,19 @@ impl RxPool2dF32 {
             && Pooling::of(self.op).is_some()
     }
 
-    /// Returns whether a window's greatest element is wanted.
+    /// Returns whether this is maximum pooling.
     #[inline(always)]
     pub(super) fn greatest(&self) -> bool {
         self.op == Pooling::Max as i32
     }
 
-    /// The neutral element: a window of nothing but padding gives the least finite number, as in
-    /// TVM.
+    /// The neutral element: a window of only padding gives the least finite number, as in TVM.
     pub(super) fn start(&self) -> f32 {
         if self.greatest() { f32::MIN } else { 0.0 }
     }
 }
 
-/// Takes one more element; NaN stays.
+/// Combines one more element; NaN is preserved.
 #[inline(always)]
 pub(super) unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
     // SAFETY: the callers' promise.
@@ -186,7 +186,7 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
             _ => padded.fill::<S>(x, room),
         }
         let (columns, one) = (room.add(p.padded()), S::splat(1.0));
-        // Where the places of a window lie is computed once, not for each vector.
+        // The offsets of window positions are computed once, not per vector.
         let mut table = [0usize; TAPS];
         let tabulated = TAPS.min(kh * kw);
         for (tap, at) in table.iter_mut().enumerate().take(tabulated) {
@@ -219,7 +219,7 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
                         let mut x = acc;
                         if !p.greatest() {
                             let taps = S::load(columns.add(column)).mul(rows);
-                            // What is divided by nothing is 0.
+                            // A sum divided by a count of 0 gives 0.
                             x = x.div(S::select(taps.lt(one), one, taps));
                         }
                         x.store_part(y.add(column), n);
@@ -232,7 +232,7 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
 }
 
 impl RxPool2dF32 {
-    /// Rows of a window that an average counts.
+    /// The number of rows of a window that an average counts.
     pub(super) fn rows(&self, oy: i64) -> i64 {
         if self.op == Pooling::Average as i32 {
             return self.kh;
@@ -246,7 +246,7 @@ impl RxPool2dF32 {
         bottom - top
     }
 
-    /// Columns of a window that an average counts.
+    /// The number of columns of a window that an average counts.
     pub(super) fn columns(&self, ox: i64) -> i64 {
         if self.op == Pooling::Average as i32 {
             return self.kw;

@@ -1,5 +1,5 @@
-//! Pooling of small images with channels along vectors: rows that are shorter than a few vectors
-//! are turned over first.
+//! Pooling of small images with channels along vectors: rows shorter than a few vectors are
+//! transposed first.
 
 use crate::context::RxContext;
 use crate::kernels::pool2d::{RxPool2dF32, inside, take};
@@ -8,14 +8,14 @@ use crate::kernels::simd::square::{Turning, dispatch_turning, gather, lanes, sca
 use crate::threads::Share;
 use std::ptr::null;
 
-/// Columns of an output up to which turning over is quicker.
+/// The maximum number of output columns for which transposing is faster.
 const NARROW: i64 = 24;
-/// Pixels of an image that the second cache has room for.
+/// The maximum number of pixels of an image that fits the second-level cache.
 const PIXELS: i64 = 64 * 64;
-/// Elements of inputs one thread should at least handle.
+/// The minimum number of input elements per thread.
 const GRAIN: usize = 32 << 10;
 
-/// Returns whether an image is so small.
+/// Returns whether an image is small enough.
 pub(super) fn pays(p: &RxPool2dF32) -> bool {
     p.ow <= NARROW
         && p.ow % 8 != 0
@@ -24,8 +24,8 @@ pub(super) fn pays(p: &RxPool2dF32) -> bool {
         && p.c > 3
 }
 
-/// Where some channels lie, at most as many as there are [`lanes`]: what is read and what is
-/// written, with the distances between channels.
+/// The input and output of some channels, at most [`lanes`] of them, with the distances between
+/// channels.
 #[derive(Clone, Copy)]
 pub(super) struct Channels {
     pub x: (*const f32, usize),
@@ -80,7 +80,7 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, of: Channels, room: *mut f32) {
                     }
                 }
                 if !p.greatest() {
-                    // What is divided by nothing is 0.
+                    // A sum divided by a count of 0 gives 0.
                     acc = acc.div(S::splat((rows * counted).max(1) as f32));
                 }
                 acc.store(to);

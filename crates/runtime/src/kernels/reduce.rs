@@ -10,11 +10,11 @@ use crate::threads::Share;
 
 /// Vectors (or rows) that are combined one after another.
 const BLOCK: usize = 64;
-/// Elements one thread should at least handle; several operations each (`--example bench_threads`).
+/// The minimum number of elements per thread; several operations each (`--example bench_threads`).
 const GRAIN: usize = 32 << 10;
 
 c_enumeration! {
-    /// What is computed.
+    /// The kind of reduction.
     pub enum Op {
         /// The sum.
         Sum = "RX_SUM",
@@ -42,7 +42,7 @@ impl Op {
         }
     }
 
-    /// Combines two partial results; NaN stays.
+    /// Combines two partial results; NaN is preserved.
     #[inline(always)]
     unsafe fn both<S: Simd>(self, a: S, b: S) -> S {
         // SAFETY: the callers' promise.
@@ -56,7 +56,7 @@ impl Op {
         }
     }
 
-    /// Takes one more element.
+    /// Combines one more element.
     #[inline(always)]
     unsafe fn one<S: Simd>(self, acc: S, x: S) -> S {
         // SAFETY: the callers' promise.
@@ -127,7 +127,7 @@ unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
         let both = |a: S, b: S| op.both(a, b);
         let mut counter = Counter::new(start);
         let mut i = 0;
-        // Four chains of additions run side by side within a block.
+        // Four independent chains of additions within a block.
         while i + 4 * S::LANES <= n {
             let mut acc = [start; 4];
             let steps = ((n - i) / (4 * S::LANES)).min(BLOCK / 4);
@@ -158,7 +158,7 @@ unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
     }
 }
 
-/// A strip of `NV` vectors of columns, of which `columns` are wanted, along the axis.
+/// Reduces a strip of `NV` vectors of columns, of which `columns` are stored, along the axis.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep accumulators out of memory.
 unsafe fn strip<S: Simd, const NV: usize>(
@@ -259,7 +259,7 @@ unsafe fn part<S: Simd>(r: Reduction, pieces: std::ops::Range<usize>, x: *const 
     }
 }
 
-/// Columns that are one piece of work.
+/// Columns per unit of work.
 const COLUMNS: usize = 64;
 
 /// Reduces the middle axis.

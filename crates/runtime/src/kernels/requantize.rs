@@ -1,4 +1,5 @@
-//! From sums of 32 bits to quantised numbers: fixed-point multiplication, rounding, saturation.
+//! Conversion of 32-bit sums to quantised numbers: fixed-point multiplication, rounding,
+//! saturation.
 
 use std::ffi::c_void;
 
@@ -8,7 +9,7 @@ use crate::kernels::integer::Element;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 
-/// Elements one thread should at least handle.
+/// The minimum number of elements per thread.
 const GRAIN: usize = 1 << 14;
 
 c_structure! {
@@ -22,17 +23,17 @@ c_structure! {
         pub inner: i64,
         /// The sums.
         pub x: *const i32,
-        /// What is added to each sum.
+        /// The number added to each sum.
         pub bias: *const i32,
-        /// Places that it is shifted left by.
+        /// The number of places of the left shift after that.
         pub left: *const i64,
-        /// What it is multiplied with then.
+        /// The factor then.
         pub factor: *const i64,
-        /// What is added to the product.
+        /// The number added to the product.
         pub half: *const i64,
-        /// Places that this is shifted right by.
+        /// The number of places of the right shift after that.
         pub right: *const i64,
-        /// What is added to the low 32 bits of that.
+        /// The number added to the low 32 bits of the result.
         pub zero: *const i32,
         /// The least result.
         pub low: i32,
@@ -63,7 +64,7 @@ macro_rules! small {
 }
 small!(i8, u8, i16, i32);
 
-/// What happens to the sums of a channel.
+/// The parameters of a channel.
 #[derive(Clone, Copy)]
 struct Channel {
     bias: i32,
@@ -122,7 +123,7 @@ unsafe fn lines<S: Simd, T: Small>(q: &RxRequantize, begin: usize, end: usize) {
             }
             let c = q.channel(line % channels);
             if c.left == 0 && i32::try_from(c.factor).is_ok() {
-                // Products of 32 bits are one instruction.
+                // A product of 32-bit numbers is one instruction.
                 let factor = c.factor as i32;
                 for i in 0..length {
                     let product = i64::from((*x.add(i)).wrapping_add(c.bias)) * i64::from(factor);

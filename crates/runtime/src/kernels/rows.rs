@@ -104,7 +104,7 @@ unsafe fn softmax_row<S: Simd>(
                 }
                 acc[v] = acc[v].add(e);
                 if stream {
-                    // The next row comes from memory while this one is computed.
+                    // Prefetches the next row while this one is computed.
                     for line in (0..S::LANES).step_by(16) {
                         S::prefetch(x.wrapping_add(n + at + line));
                     }

@@ -1,28 +1,28 @@
 //! Element-wise expressions over few elements.
 //!
-//! What [`strips`](super::strips) prepares for long arrays (axes joined, strips cut, work split)
-//! takes longer than a handful of vectors. Arrays that lie side by side, and single numbers, are
-//! read as they lie.
+//! The preparation by [`strips`](super::strips) for long arrays (axes joined, strips cut, work
+//! split) takes longer than computing a handful of vectors. Contiguous arrays and single numbers
+//! are read in place.
 
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::{RxStripOp, RxStrips, apply};
 use std::mem::MaybeUninit;
 
-/// Most elements of a result.
+/// The maximum number of elements of a result.
 const MOST: usize = 64;
-/// Most inputs, constants and temporaries together.
+/// The maximum number of inputs, constants and temporaries together.
 const OPERANDS: usize = 16;
 
-/// How an input lies.
+/// The layout of an input.
 #[derive(Clone, Copy, PartialEq)]
 enum Lies {
     /// Its elements are the result's, in order.
     Alike,
-    /// One element stands for all.
+    /// One element is broadcast.
     Once,
 }
 
-/// Runs an expression; `false` when it is for strips to run.
+/// Runs an expression; `false` when it is left to strips.
 ///
 /// # Safety
 /// As for [`rx_strips_f32`](super::strips::rx_strips_f32).

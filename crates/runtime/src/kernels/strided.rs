@@ -6,7 +6,7 @@ use crate::tensor::extents;
 use crate::threads::Share;
 use std::ffi::c_void;
 
-/// Loops deeper than this are merged or refused: most axes of a call.
+/// The maximum number of axes of a call.
 pub const MAX_RANK: usize = 16;
 /// The minimum number of bytes per thread.
 const GRAIN: usize = 128 << 10;
@@ -299,7 +299,7 @@ pub unsafe extern "C" fn rx_copy_strided(
         // SAFETY: the caller's promise.
         unsafe {
             let [shape, from, to] = [shape, src_strides, dst_strides].map(|p| extents(ndim, p));
-            // A result in its operand's memory is there already.
+            // A result that aliases its operand is in place already.
             if std::ptr::eq(src, dst) && from == to {
                 return 0;
             }

@@ -18,7 +18,7 @@ const CLOSE: usize = 16 << 10;
 
 /// # Safety
 /// `from` has `rows` rows of `columns` elements, `step_from` apart; `to` has `columns` rows of
-/// `rows` elements, `step_to` apart, and overlaps it nowhere. Elements may lie anywhere.
+/// `rows` elements, `step_to` apart, and does not overlap it. Elements need no alignment.
 pub(super) unsafe fn turn<T: Copy>(
     (rows, columns): (usize, usize),
     from: *const T,

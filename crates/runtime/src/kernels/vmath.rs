@@ -211,8 +211,7 @@ pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: boo
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, even: bool)) }
 }
 
-/// `atan x`: beyond the tangents of a sixteenth of a turn and of three sixteenths, as the angle
-/// from an eighth of a turn or a quarter.
+/// `atan x`: beyond the tangents of 1/16 and 3/16 of a turn, relative to 1/8 or 1/4 of a turn.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.

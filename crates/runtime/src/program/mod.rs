@@ -47,7 +47,7 @@ const WRONG: i32 = 2;
 /// Runs a program; the result is its exit code.
 ///
 /// # Safety
-/// `argv` has `argc` texts; what `program` points to is as it says.
+/// `argv` has `argc` texts; `program` points to a valid description.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rxprogram_main(
     argc: i32,
@@ -102,7 +102,7 @@ fn word(text: &CStr) -> OsString {
 }
 
 fn fail(what: &str, why: &str, code: i32) -> i32 {
-    // The stream was closed, so that there is nobody to report it to.
+    // The stream was closed, so the error cannot be reported.
     let _ = writeln!(std::io::stderr(), "{what}: {why}");
     code
 }

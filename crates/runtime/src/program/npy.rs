@@ -135,7 +135,7 @@ fn element(descr: &str, ty: &str) -> Option<(DLDataType, bool)> {
     Some((DLDataType { code, bits, lanes }, big))
 }
 
-/// Converts elements from column-major to row-major order. `from` has as many as `shape` says.
+/// Converts elements from column-major to row-major order. `from` has the elements of `shape`.
 fn turned(from: &[u8], shape: &[i64], size: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(from.len());
     let mut steps = Vec::with_capacity(shape.len());

@@ -1,8 +1,8 @@
-//! Why a file of arrays cannot be read.
+//! Errors of reading a file of arrays.
 
 use std::fmt;
 
-/// Why a file, or a member of one, cannot be read: a predicate of it, "is damaged".
+/// The reason why a file, or a member of one, cannot be read: a predicate, "is damaged".
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unreadable(pub String);
 

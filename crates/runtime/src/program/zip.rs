@@ -144,7 +144,7 @@ fn longer(mut extra: &[u8], numbers: [&mut usize; 3]) -> Option<()> {
 /// Returns the contents of a member.
 ///
 /// # Errors
-/// It does not lie in the file, or is not what it says.
+/// It is not within the file, or its contents do not match its entry.
 pub fn contents<'b>(bytes: &'b [u8], member: &Member) -> Result<Cow<'b, [u8]>, Unreadable> {
     let outside = "does not lie in the archive";
     let own = || {

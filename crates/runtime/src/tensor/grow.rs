@@ -44,8 +44,8 @@ pub unsafe extern "C" fn rx_reuse_tensor(
 /// still the old ones then, so that the computation of the result can read them;
 /// [`rx_tensor_grown`] follows.
 ///
-/// What grows by little will grow again: a new block has half as much spare capacity, so that a
-/// sequence of appended rows copies each row a bounded number of times.
+/// A tensor that grows by little will grow again: a new block has half as much spare capacity, so
+/// that a sequence of appended rows copies each row a bounded number of times.
 ///
 /// # Safety
 /// `ctx` is a context; `dead` is a live value; `shape` has `ndim` elements.

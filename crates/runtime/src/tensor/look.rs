@@ -32,7 +32,7 @@ pub unsafe extern "C" fn rx_tensor_ndim(object: *const RxObject) -> i32 {
     unsafe { tensor(object) }.map_or(0, |t| t.ndim)
 }
 
-/// Extents.
+/// The extents.
 ///
 /// # Safety
 /// `object` is null or a live value.
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn rx_tensor_data(object: *const RxObject) -> *mut c_void 
     unsafe { tensor(object) }.map_or(null_mut(), |t| t.data)
 }
 
-/// Bytes of the elements.
+/// The size of the elements in bytes.
 ///
 /// # Safety
 /// `object` is null or a live value.
@@ -79,7 +79,7 @@ pub unsafe extern "C" fn rx_tensor_nbytes(object: *const RxObject) -> u64 {
     unsafe { tensor(object) }.map_or(0, |t| t.nbytes)
 }
 
-/// Number of elements.
+/// The number of elements.
 ///
 /// # Safety
 /// `object` is null or a live value.

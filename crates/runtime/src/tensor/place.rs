@@ -10,15 +10,15 @@ use crate::release::rx_release;
 /// The flag of a tensor in the list of its block.
 pub(crate) const PLACED: u8 = 1;
 
-/// Like [`rx_tensor_view`], for a block of memory that a program manages itself: the bytes are not
-/// those of a tensor that was placed there before and is still alive.
+/// Like [`rx_tensor_view`], for a block of memory that a program manages itself: the bytes must not
+/// overlap those of an earlier tensor placed there that is still alive.
 ///
 /// Invariant: the `scalar` of such a block, which has one axis and so no use for it, is the first
 /// of the tensors that are placed in it, and the `scalar` of each (their `data` is in the block)
 /// the next; `flags` marks them, and `unplace` unlinks them when they are freed.
 ///
 /// # Safety
-/// Like [`rx_tensor_view`]; `block` was made for nothing else.
+/// Like [`rx_tensor_view`]; `block` was created for this purpose only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_place_tensor(
     ctx: *mut RxContext,

@@ -19,7 +19,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// Creates slots for so many workers, which run anywhere until [`bind`](Self::bind).
+    /// Creates slots for `workers` workers, which run anywhere until [`bind`](Self::bind).
     pub fn new(workers: usize) -> Self {
         let none = Self {
             caller: AtomicUsize::new(0),

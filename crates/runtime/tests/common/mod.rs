@@ -35,7 +35,7 @@ pub fn everywhere(body: impl Fn(*mut RxContext, Isa)) {
     set(Isa::Avx512);
 }
 
-/// Numbers in [-1, 1), the same on every run.
+/// Numbers in [-1, 1), the same in every run.
 pub struct Random(pub u64);
 
 impl Random {
@@ -60,8 +60,8 @@ impl Random {
     }
 }
 
-/// A product of `m` by `k` and `k` by `n` numbers without gaps between rows, which the arrays have
-/// to hold; `transposed`: B is stored as `n` by `k`.
+/// A product of `m` by `k` and `k` by `n` numbers without gaps between rows, which the arrays must
+/// hold; `transposed`: B is stored as `n` by `k`.
 pub fn dense<A, B, C>(
     (m, n, k): (usize, usize, usize),
     transposed: bool,

@@ -96,14 +96,14 @@ pub(super) unsafe fn run<T: Everywhere>(
     0
 }
 
-/// How an operand is read along a strip.
+/// The access pattern of an operand along a strip.
 #[derive(Clone, Copy, PartialEq)]
 enum Read {
-    /// The same element for all lanes.
+    /// The same element in all lanes.
     One,
-    /// Side by side.
+    /// Adjacent elements.
     Beside,
-    /// With this step.
+    /// Elements with this stride.
     Apart(isize),
 }
 

@@ -1,15 +1,14 @@
-//! Contractions of two arrays: `c[i…] = sum over r… of a[i…, r…] * b[i…, r…]`, each array walked in
-//! even steps along every axis.
+//! Contractions of two arrays: `c[i…] = sum over r… of a[i…, r…] * b[i…, r…]`, each array traversed
+//! with a constant stride along every axis.
 //!
-//! An axis along which only one operand moves is a row or a column of a matrix product, one along
-//! which both move belongs to the sum or, where the result moves too, counts products. So a
-//! convolution of any rank over padded data, transposed or grouped, an `einsum` and a batched
-//! product are the same: panels are packed by tables of offsets, which is unfolding where an
-//! operand's steps overlap. Operands that are not of the type that sums are made in are converted
-//! first, as whole arrays.
+//! An axis along which only one operand moves is a row or a column of a matrix product; one along
+//! which both operands move is summed over or, where the result moves too, enumerates products. So
+//! a convolution of any rank over padded data, transposed or grouped, an `einsum` and a batched
+//! product are all the same: panels are packed through tables of offsets, which amounts to
+//! unfolding where an operand's steps overlap. Operands of a type other than the accumulator's are
+//! converted first, as whole arrays.
 //!
-//! Each element is one chain of sums over pieces of the common axes, whatever the number of
-//! threads.
+//! Each element is one chain of sums over pieces of the common axes, with any number of threads.
 
 mod direct;
 mod packed;
@@ -26,7 +25,7 @@ use crate::kernels::simd::wide::{Vector, Wide};
 use crate::threads::Share;
 use plan::{Plan, Way};
 
-/// Most axes.
+/// The maximum number of axes.
 pub const AXES: usize = 16;
 /// Elements that a thread converts at a time.
 const PIECE: usize = 1 << 14;
@@ -56,9 +55,9 @@ c_structure! {
     }
 }
 
-/// How sums are made in an instruction set, for a type of sums.
+/// The summation of an accumulator type in an instruction set.
 pub(crate) trait Sums<S: Wide>: Sum {
-    /// Its vectors.
+    /// The type of its vectors.
     type V: Vector<Element = Self>;
 }
 macro_rules! sums {
@@ -70,7 +69,7 @@ macro_rules! sums {
 }
 sums!(f32: F32, f64: F64, i32: I32, i64: I64);
 
-/// A type of sums that every instruction set has vectors of.
+/// An accumulator type with vectors in every instruction set.
 #[cfg(target_arch = "x86_64")]
 pub(crate) trait Everywhere:
     Sums<super::simd::Portable> + Sums<super::simd::Avx2> + Sums<super::simd::Avx512> + PartialEq
@@ -83,22 +82,21 @@ impl Everywhere for f64 {}
 impl Everywhere for i32 {}
 impl Everywhere for i64 {}
 
-/// An operand with elements of the type that sums are made in: its own memory, or a converted copy.
+/// An operand with elements of the accumulator type: its own memory, or a converted copy.
 struct Operand<T> {
     data: *const T,
     _copy: Option<Scratch>,
 }
 
 impl<T: Sum> Operand<T> {
-    /// Converts all that lies between the first and the last element that are read; `None` without
-    /// memory.
+    /// Converts everything between the first and the last element read; `None` without memory.
     unsafe fn new(
         context: &mut RxContext,
         kind: Kind,
         data: *const u8,
         (low, high): (isize, isize),
     ) -> Option<Self> {
-        // Sums of nothing read nothing.
+        // An empty sum reads nothing.
         if kind == T::KIND || high < low {
             return Some(Self {
                 data: data.cast(),
@@ -130,7 +128,7 @@ impl<T: Sum> Operand<T> {
 }
 
 /// # Safety
-/// As [`rx_contract`], for sums in `T`.
+/// Like [`rx_contract`], with accumulator type `T`.
 unsafe fn run<T: Everywhere>(
     context: &mut RxContext,
     g: &RxContract,
@@ -157,7 +155,7 @@ unsafe fn run<T: Everywhere>(
     }
 }
 
-/// Products of plain matrices of float32 have kernels of their own; `None` for others.
+/// Dispatches plain float32 matrix products to their own kernels; `None` for others.
 unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Option<i32> {
     let one = |axes: &[plan::Axis]| match axes {
         [] => Some(plan::Axis {
@@ -172,7 +170,7 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
     let forward = [m, n, k, batch]
         .iter()
         .all(|axis| axis.steps.iter().all(|&s| s >= 0));
-    // Many products of one element each have strips of results that lie side by side.
+    // Many products of one element each are computed in strips of adjacent results instead.
     let single = m.extent == 1 && n.extent == 1 && batch.extent > 1;
     if n.steps[2] != 1 && n.extent != 1 || !forward || single {
         return None;
@@ -214,11 +212,11 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
     })
 }
 
-/// Returns whether a product of integers is packed, and of numbers so small that sums of float64
-/// are exact: few processors multiply 64 bits in vectors as quickly.
+/// Returns whether a product of integers is packed, and its numbers are so small that float64 sums
+/// are exact: few processors multiply 64-bit integers in vectors as fast.
 unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool {
     let extents = [&plan.rows, &plan.columns, &plan.summed].map(|axes| plan::count(axes));
-    // Each operand is looked through, and copied.
+    // Each operand is scanned and copied, which does not pay here.
     if plan.way != Way::Packed || extents.iter().any(|&n| n < 16) {
         return false;
     }
@@ -251,7 +249,7 @@ unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool
 /// A contraction. Integer sums wrap in the result's type.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its array; the result overlaps no operand, and
+/// Every element that extents and steps name is in its array; the result overlaps no operand, and
 /// each of its elements is named once.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_contract(ctx: *mut RxContext, contract: *const RxContract) -> i32 {

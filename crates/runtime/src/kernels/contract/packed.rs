@@ -47,12 +47,12 @@ struct Work<'a, T> {
     wide: usize,
 }
 
-/// Rows of tiles of an instruction set.
+/// The number of rows of an instruction set's tiles.
 fn tile_rows<S: Simd>() -> usize {
     if S::MR >= 8 { 8 } else { 4 }
 }
 
-/// Longest piece of the common axes.
+/// The longest piece of the common axes.
 const fn deepest<T>() -> usize {
     DEEP / size_of::<T>()
 }

@@ -1,8 +1,8 @@
-//! Convolutions with few pixels: output channels run along the vectors, pixels across them.
+//! Convolutions with few pixels: vectors run along output channels.
 //!
-//! Products of the weight with an image have the pixels along vectors, and 49 pixels fill three
-//! vectors and one lane of a fourth. With the sides exchanged a tile is up to eight pixels, however
-//! many there are, by three vectors of output channels, and turned over when it is stored.
+//! In products of the weight with an image, vectors run along pixels, and 49 pixels fill three
+//! vectors and one lane of a fourth. With the operands exchanged, a tile is up to eight pixels,
+//! however many there are, by three vectors of output channels; it is transposed when it is stored.
 
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::RxContext;
@@ -12,19 +12,19 @@ use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
-/// Longest piece of the common axis: so much of the weight of [`WIDE`] channels stays in the second
-/// cache.
+/// The longest piece of the common axis: the weight of [`WIDE`] channels for it stays in the
+/// second-level cache.
 pub(super) const DEEP: usize = 2048;
-/// Output channels whose weights are read by all pixels before the next ones: three vectors of the
-/// widest.
+/// Output channels whose weights are applied to all pixels before the next ones: three of the
+/// widest vectors.
 const WIDE: usize = 3 * COLS;
-/// What turning over an output costs, in multiplications of one lane.
+/// The cost of transposing an output, in multiplications of one lane.
 const TURN: usize = 8;
-/// What fetching an input from its own place costs, in the same.
+/// The cost of fetching an input from its own position, likewise.
 const FETCH: usize = 32;
 
-/// Returns whether this way is faster than with pixels along vectors, by the lanes of both and what
-/// only this one does.
+/// Returns whether this is faster than vectors along pixels, by the lanes that both fill and the
+/// additional costs of this one.
 pub(super) fn pays(s: &Sizes) -> bool {
     let pixels = s.oh * s.ow;
     if s.nhwc || s.groups != 1 || s.o < COLS || s.k == 0 {
@@ -33,7 +33,7 @@ pub(super) fn pays(s: &Sizes) -> bool {
     let fetch = if s.as_it_lies() { 0 } else { FETCH * pixels };
     let along = pixels.next_multiple_of(COLS) * s.o.next_multiple_of(ROWS) * s.k;
     let across = pixels * s.o.next_multiple_of(COLS) * s.k + TURN * s.o * pixels + fetch * s.k;
-    // Weights and pixels both come from the second cache, not only one of them.
+    // Weights and pixels both come from the second-level cache, rather than only one of them.
     11 * across < 10 * along
 }
 
@@ -42,13 +42,13 @@ pub(super) fn packed(s: &Sizes) -> usize {
     s.o.next_multiple_of(COLS) * s.k
 }
 
-/// Pixels of a panel, so that the last one is not much smaller.
+/// The number of pixels of a panel, such that the last panel is not much smaller.
 fn high(pixels: usize) -> usize {
     pixels.div_ceil(pixels.div_ceil(ROWS))
 }
 
-/// Packs the inputs of `count` pixels from `first` on: for each channel and place of the window a
-/// line of [`ROWS`] floats, of which the first `count` are written.
+/// Packs the inputs of `count` pixels from `first` on: for each channel and window position a line
+/// of [`ROWS`] floats, of which the first `count` are written.
 #[inline(always)]
 unsafe fn panel<S: Simd>(s: &Sizes, x: *const f32, first: usize, count: usize, out: *mut f32) {
     let (plane, taps) = (s.h * s.w, s.kh * s.kw);
@@ -92,7 +92,7 @@ unsafe fn panel<S: Simd>(s: &Sizes, x: *const f32, first: usize, count: usize, o
     }
 }
 
-/// Some output channels of the pixels of some panels of an image.
+/// Computes some output channels for the pixels of some panels of an image.
 unsafe fn products(
     (v, s): (&RxConv2dF32, &Sizes),
     image: usize,
@@ -140,7 +140,7 @@ unsafe fn products(
 /// The whole convolution.
 ///
 /// # Safety
-/// As `rx_conv2d_f32`; no size of the output is 0, and `weight` is packed in panels of columns.
+/// As for `rx_conv2d_f32`; no size of the output is 0, and `weight` is packed in panels of columns.
 pub(super) unsafe fn run(
     context: &mut RxContext,
     v: &RxConv2dF32,
@@ -150,7 +150,7 @@ pub(super) unsafe fn run(
     let pixels = s.oh * s.ow;
     let high = high(pixels);
     let panels = pixels.div_ceil(high);
-    // Each thread takes a part of the pixels, so that few channels are enough for all.
+    // Each thread takes a part of the pixels, so that few channels suffice for all threads.
     let parts = context.pool.threads().min(panels);
     let each = panels.div_ceil(parts);
     let work = WIDE * each * high * s.k;

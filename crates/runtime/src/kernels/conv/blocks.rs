@@ -1,5 +1,5 @@
-//! The output's pixels in blocks: what a thread takes at a time, and the memory that it needs for
-//! that.
+//! The partition of the output's pixels into blocks, the unit of work of a thread, and the scratch
+//! memory for a block.
 
 use super::rows::{self, block};
 use super::{KC, RxConv2dF32, Sizes, Way, unfolded};
@@ -8,8 +8,8 @@ use crate::kernels::simd::dispatch;
 
 /// Pixels of a block.
 const PIXELS: usize = 192;
-/// Floats of an unfolded block that may have more pixels than that, so that fewer rows of the image
-/// are read twice.
+/// Floats of an unfolded block that may exceed that number of pixels, so that fewer rows of the
+/// image are read twice.
 const BLOCK: usize = 32 << 10;
 
 /// Some pixels of one group of one image.
@@ -26,20 +26,20 @@ pub(super) struct Task {
 pub(super) struct Blocks {
     /// Pixels of a block.
     each: usize,
-    /// Pixels that are cut into blocks on their own: an image, or a row that is too long for a
+    /// Pixels that are divided into blocks separately: an image, or a row that is too long for a
     /// block.
     span: usize,
     /// Blocks of an image.
     pub count: usize,
-    /// Floats of the unfolded block, and of the padded channels that it comes from. Where nothing
-    /// is unfolded, of the runs' starts instead of the block.
+    /// Floats of the unfolded block, and of the padded channels that it is read from. Without
+    /// unfolding, the first is the number of run starts.
     room: (usize, usize),
-    /// Where the rows of a padded copy are read without unfolding, whether they are joined.
+    /// Where the rows of a padded copy are read without unfolding: whether rows are joined.
     rows: Option<bool>,
 }
 
 impl Blocks {
-    /// For `threads` that share the blocks.
+    /// The blocks for `threads` that share them.
     pub fn of(s: &Sizes, way: Way, threads: usize) -> Self {
         let pixels = s.oh * s.ow;
         if way == Way::Rows {
@@ -77,15 +77,15 @@ impl Blocks {
         }
     }
 
-    /// Floats that a thread needs.
+    /// The number of floats that a thread needs.
     pub fn floats(&self) -> usize {
         self.room.0 + self.room.1
     }
 
-    /// A block of a group; none where the blocks before it hold all pixels.
+    /// A block of a group; `None` where the blocks before it hold all pixels.
     pub fn task(&self, s: &Sizes, image: usize, group: usize, block: usize) -> Option<Task> {
         let pixels = s.oh * s.ow;
-        // A strip of a convolution that is pooled has fewer rows than the blocks were made for.
+        // A strip of a pooled convolution may have fewer rows than the blocks were planned for.
         let span = self.span.min(pixels);
         let per = self.span.div_ceil(self.each);
         let first = block / per * span;
@@ -99,11 +99,11 @@ impl Blocks {
         })
     }
 
-    /// A block's pixels.
+    /// Computes a block's pixels.
     ///
     /// # Safety
-    /// As `rx_conv2d_f32`, with the task of this convolution, a weight that is packed for its way,
-    /// and room for [`Blocks::floats`].
+    /// As for `rx_conv2d_f32`, with a task of this convolution, a weight packed for its way, and
+    /// room for [`Blocks::floats`].
     pub unsafe fn run(
         &self,
         v: &RxConv2dF32,

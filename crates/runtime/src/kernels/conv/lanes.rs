@@ -272,7 +272,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         }
         let places = std::slice::from_raw_parts(table, plane);
         for worker in 0..threads {
-            // The zeros of the padding, which stay.
+            // The zeros of the padding, which are never overwritten.
             std::ptr::write_bytes(rooms.add(worker * all), 0, room.floats()[0]);
         }
         let shared = Share::new((v, &room, places, rooms));

@@ -1,9 +1,9 @@
 //! Two-dimensional convolution of float32.
 //!
-//! The general way is a matrix product whose packed operand is made from the image on the fly, a
-//! block of pixels at a time, so that nothing as large as the unfolded image is ever written.
-//! A window of one pixel is a plain product. Depthwise convolution, where each channel has its own
-//! window, is limited by memory and goes its own way.
+//! The general algorithm is a matrix product whose packed operand is unfolded from the image on the
+//! fly, a block of pixels at a time, so that the whole unfolded image is never stored. A window of
+//! one pixel is a plain product. Depthwise convolution, where each channel has its own window, is
+//! memory-bound and has an algorithm of its own.
 
 mod across;
 mod blocks;
@@ -27,9 +27,9 @@ use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 use blocks::{Blocks, Task};
 
-/// Longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
+/// The longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
 const KC: usize = 640;
-/// Below this many multiplications a convolution stays on one thread.
+/// Below this number of multiplications a convolution stays on one thread.
 const SMALL: usize = 1 << 19;
 
 c_enumeration! {
@@ -64,17 +64,17 @@ c_structure! {
         pub oh: i64,
         /// Output width.
         pub ow: i64,
-        /// Step of the window, down.
+        /// The vertical stride.
         pub stride_h: i64,
-        /// Step of the window, right.
+        /// The horizontal stride.
         pub stride_w: i64,
         /// Zeros above the image.
         pub pad_t: i64,
         /// Zeros left of the image.
         pub pad_l: i64,
-        /// Distance of the window's rows.
+        /// The vertical dilation.
         pub dilation_h: i64,
-        /// Distance of the window's columns.
+        /// The horizontal dilation.
         pub dilation_w: i64,
         /// Groups of channels.
         pub groups: i64,
@@ -84,7 +84,7 @@ c_structure! {
 c_structure! {
     /// As in the C header.
     pub struct RxConv2dF32 {
-        /// What is convolved with what.
+        /// The sizes.
         pub sizes: RxConv2dSizes,
         /// A [`Layout`].
         pub layout: i32,
@@ -98,7 +98,7 @@ c_structure! {
         pub weight_packed: *const f32,
         /// Output.
         pub y: *mut f32,
-        /// What happens before storing.
+        /// The operations before storing.
         pub epilogue: RxEpilogue,
     }
 }
@@ -128,33 +128,34 @@ pub(crate) struct Sizes {
     pub og: usize,
     /// The common axis: `cg * kh * kw`.
     pub k: usize,
-    /// With channels first, floats from one channel of the output to the next.
+    /// With channels first, the distance in floats from one channel of the output to the next.
     pub plane: usize,
     pub nhwc: bool,
 }
 
-/// Which way a convolution goes; a function of its sizes alone, so that packing knows it too.
+/// The algorithm of a convolution; a function of its sizes alone, so that packing can determine it
+/// too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Way {
     Depthwise,
-    /// A product of matrices without unfolding.
+    /// A matrix product without unfolding.
     Pointwise,
     /// A product with the rows of a padded copy, without unfolding.
     Rows,
     Unfold,
     /// Minimal filtering.
     Winograd,
-    /// Output channels along vectors.
+    /// Vectors along output channels.
     Across,
 }
 
-/// Returns whether a convolution of float32 goes by Winograd, for models of what it costs.
+/// Returns whether a convolution of float32 uses Winograd, for cost models.
 pub fn filters_minimally(sizes: &RxConv2dSizes, layout: i32) -> bool {
     Sizes::of(sizes, layout).is_some_and(|s| s.way() == Way::Winograd)
 }
 
 impl Sizes {
-    /// `None` where the numbers are no convolution.
+    /// `None` where the numbers do not describe a convolution.
     pub fn of(v: &RxConv2dSizes, layout: i32) -> Option<Self> {
         let size = |x: i64| usize::try_from(x).ok();
         let positive = |x: i64| size(x).filter(|&x| x > 0);
@@ -210,14 +211,14 @@ impl Sizes {
         Way::Unfold
     }
 
-    /// Returns whether each output reads the one pixel at its own place.
+    /// Returns whether each output reads only the pixel at its own position.
     fn as_it_lies(&self) -> bool {
         let one = (self.kh, self.kw, self.sh, self.sw, self.pt, self.pl) == (1, 1, 1, 1, 0, 0);
         one && (self.oh, self.ow) == (self.h, self.w)
     }
 
-    /// Returns whether each element of the output is written once, not a piece of its sum after the
-    /// other.
+    /// Returns whether each element of the output is written once, rather than one piece of its sum
+    /// after the other.
     fn once(&self) -> bool {
         match self.way() {
             Way::Winograd | Way::Depthwise | Way::Rows => true,
@@ -227,7 +228,7 @@ impl Sizes {
         }
     }
 
-    /// The window's way over the image.
+    /// The window's movement over the image.
     fn window(&self) -> Window {
         Window {
             image: (self.h, self.w),
@@ -239,9 +240,8 @@ impl Sizes {
         }
     }
 
-    /// With channels first and steps to the right of more than one, unfolding reads a padded
-    /// copy, in which neighbouring outputs have neighbouring inputs: for some output rows, the
-    /// copy's form.
+    /// The padded copy that unfolding reads for some output rows, with channels first and a
+    /// horizontal stride above one: in it, adjacent outputs have adjacent inputs.
     fn padded(&self, rows: std::ops::Range<usize>) -> Option<Padded> {
         let worth = !self.nhwc && self.sw > 1 && self.kh * self.kw > 1;
         let window = self.window();
@@ -332,7 +332,7 @@ impl Sizes {
     }
 }
 
-/// Some pixels of one group of one image, on one thread.
+/// Computes some pixels of one group of one image, on one thread.
 #[inline(always)]
 unsafe fn unfolded<S: Simd>(
     v: &RxConv2dF32,
@@ -379,7 +379,7 @@ unsafe fn unfolded<S: Simd>(
             } else {
                 let mut x = x.add((image * s.c + group * s.cg) * s.h * s.w);
                 if let Some(padded) = &padded {
-                    // Only this piece's channels are there.
+                    // Only this piece's channels are in the copy.
                     let c0 = p0 / taps;
                     for c in c0..(p0 + kc) / taps {
                         padded.fill::<S>(x.add(c * s.h * s.w), copies.add((c - c0) * plane));
@@ -411,7 +411,7 @@ unsafe fn unfolded<S: Simd>(
     }
 }
 
-/// Block by block, unfolded or not.
+/// Runs block by block, with or without unfolding.
 unsafe fn in_blocks(
     context: &mut RxContext,
     v: &RxConv2dF32,
@@ -448,7 +448,7 @@ unsafe fn in_blocks(
     0
 }
 
-/// A window of one pixel: `y = W x` for each image, or `y = x W` with channels last.
+/// Computes a window of one pixel: `y = W x` for each image, or `y = x W` with channels last.
 unsafe fn pointwise(
     context: &mut RxContext,
     v: &RxConv2dF32,
@@ -486,8 +486,8 @@ unsafe fn pointwise(
     0
 }
 
-/// A convolution whose output takes the place of the residual, which it would write over too early:
-/// the residual is copied first.
+/// Runs a convolution whose output overwrites the residual, but too early: the residual is copied
+/// first.
 unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let floats = s.n * s.o * s.oh * s.ow;
     let Some(copy) = Scratch::new(context, floats * 4) else {
@@ -503,7 +503,7 @@ unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -
     }
 }
 
-/// Returns whether a convolution may write over its residual at no cost, because it writes each
+/// Returns whether a convolution can overwrite its residual at no cost, because it writes each
 /// element of its output once.
 pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
     Sizes::of(sizes, layout).is_some_and(|s| s.once())
@@ -513,7 +513,7 @@ pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and the output overlaps nothing but the residual,
-/// whose place it may take.
+/// which it may overwrite.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2dF32) -> i32 {
     guard(ctx, |context| {
@@ -560,7 +560,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
     })
 }
 
-/// Floats of the packed weight; 0 when this convolution packs nothing.
+/// The number of floats of the packed weight; 0 when this convolution packs nothing.
 ///
 /// # Safety
 /// `conv` is a descriptor; only its sizes are read.

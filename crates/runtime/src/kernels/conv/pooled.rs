@@ -1,9 +1,9 @@
-//! A convolution whose output is pooled before it leaves the cache.
+//! A convolution whose output is pooled while it is in the cache.
 //!
-//! Rows of the convolution are made for some rows of the pooling at a time, in memory of the worker
-//! that pools them. Windows that overlap need rows of the strip before, which stay: a worker that
-//! takes strips one after the other computes each row once. The output of the convolution, with a
-//! network's first layer the largest tensor of all, is never as a whole in memory.
+//! A worker computes the rows of the convolution for a few rows of the pooling at a time, in its
+//! own memory, and pools them. Overlapping windows need rows of the previous strip, which are kept:
+//! a worker that takes consecutive strips computes each row once. The convolution's output, which
+//! in a network's first layer is the largest tensor of all, is never in memory as a whole.
 
 use super::blocks::Blocks;
 use super::{RxConv2dF32, Sizes, Way, rx_conv2d_f32};
@@ -16,12 +16,13 @@ use crate::kernels::simd::square::lanes;
 use crate::threads::Share;
 use std::ops::Range;
 
-/// Floats of a strip, about: it stays in the second cache beside the unfolded block and the weight.
+/// The approximate number of floats of a strip: it stays in the second-level cache beside the
+/// unfolded block and the weight.
 const STRIP: usize = 64 << 10;
-/// Strips that a thread should have at least, so that all have work.
+/// The minimum number of strips per thread, to balance the load.
 const SHARE: usize = 4;
 
-/// Rows of the convolution that some rows of the pooling read.
+/// The rows of the convolution that some rows of the pooling read.
 fn rows_for(p: &RxPool2dF32, pooled: Range<usize>) -> Range<usize> {
     let inside = |y: i64| y.clamp(0, p.h) as usize;
     let first = pooled.start as i64 * p.stride_h - p.pad_t;
@@ -30,14 +31,14 @@ fn rows_for(p: &RxPool2dF32, pooled: Range<usize>) -> Range<usize> {
     first..inside(last + 1).max(first)
 }
 
-/// How the pooling's rows are cut.
+/// The partition of the pooling's rows into strips.
 #[derive(Clone, Copy)]
 struct Strips {
-    /// Rows of the pooling in a strip.
+    /// Rows of the pooling per strip.
     each: usize,
-    /// Strips of an image.
+    /// Strips per image.
     count: usize,
-    /// Rows of the convolution that a strip has room for.
+    /// The capacity of a strip in rows of the convolution.
     high: usize,
 }
 
@@ -59,13 +60,13 @@ impl Strips {
         }
     }
 
-    /// The pooling's rows of a strip.
+    /// The rows of the pooling in a strip.
     fn rows(&self, p: &RxPool2dF32, strip: usize) -> Range<usize> {
         strip * self.each..((strip + 1) * self.each).min(p.oh as usize)
     }
 }
 
-/// What all strips have in common.
+/// The data shared by all strips.
 struct Both<'a> {
     v: &'a RxConv2dF32,
     s: Sizes,
@@ -73,14 +74,14 @@ struct Both<'a> {
     weight: *const f32,
     strips: Strips,
     blocks: Blocks,
-    /// Floats of a worker: the strip, what is unfolded for it, and a padded channel.
+    /// The floats of a worker: the strip, the memory for unfolding, and a padded channel.
     strip: usize,
     unfolded: usize,
     channel: usize,
 }
 
 impl Both<'_> {
-    /// The pooling of one strip, which holds `rows` of the convolution.
+    /// The pooling of one strip, which holds the rows `rows` of the convolution.
     fn pooling(&self, pooled: &Range<usize>, rows: &Range<usize>) -> RxPool2dF32 {
         RxPool2dF32 {
             h: rows.len() as i64,
@@ -90,7 +91,7 @@ impl Both<'_> {
         }
     }
 
-    /// Some strips, one after the other.
+    /// Computes consecutive strips.
     unsafe fn run(&self, tasks: Range<usize>, room: *mut f32) {
         let (s, p) = (&self.s, self.p);
         let plane = self.strips.high * s.ow;
@@ -107,7 +108,7 @@ impl Both<'_> {
                 if strip == 0 || task == tasks.start {
                     held = rows.start..rows.start;
                 }
-                // What the strip before made and this one reads too.
+                // The rows of the previous strip that this one reads too.
                 let from = held.end.max(rows.start);
                 if held.start < rows.start && rows.start < from {
                     let (first, n) = (rows.start - held.start, from - rows.start);
@@ -133,8 +134,7 @@ impl Both<'_> {
         }
     }
 
-    /// The pooling of all channels of a strip, which lie `x.1` floats apart, and their results
-    /// `y.1`.
+    /// Pools all channels of a strip, which are `x.1` floats apart, with results `y.1` apart.
     unsafe fn pool(
         &self,
         p: &RxPool2dF32,
@@ -163,9 +163,9 @@ impl Both<'_> {
         }
     }
 
-    /// Some rows of the convolution of an image, from `to` on.
+    /// Computes some rows of the convolution of an image, stored from `to` on.
     unsafe fn convolve(&self, image: usize, rows: Range<usize>, to: *mut f32, scratch: *mut f32) {
-        // The image that is read is the only one of these sizes.
+        // The sizes describe the one image that is read.
         let s = &Sizes {
             n: 1,
             oh: rows.len(),
@@ -189,7 +189,7 @@ impl Both<'_> {
     }
 }
 
-/// Strip by strip; the weight is packed.
+/// Computes both strip by strip; the weight is packed.
 unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2dF32) -> i32 {
     let threads = context.pool.threads();
     let strips = Strips::of(&s, p, threads);
@@ -201,7 +201,7 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
         s.way(),
         1,
     );
-    // The first and the last strip have padding of their own, which only makes less of it.
+    // The padding of the first and the last strip only reduces the memory needed.
     let pooling = RxPool2dF32 {
         oh: strips.each as i64,
         h: strips.high as i64,
@@ -242,7 +242,7 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
     0
 }
 
-/// One after the other, through memory.
+/// Computes one after the other, through memory.
 unsafe fn whole(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i32 {
     let Some(between) = Scratch::new(context, (p.n * p.c * p.h * p.w * 4) as usize) else {
         return context.status;
@@ -259,11 +259,11 @@ unsafe fn whole(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i3
     }
 }
 
-/// A convolution and a pooling of its output. The convolution's `y` and the pooling's `x` are not
-/// read.
+/// Computes a convolution and a pooling of its output. The convolution's `y` and the pooling's `x`
+/// are not read.
 ///
-/// Strip by strip with channels first where the convolution's weight comes packed and it unfolds
-/// its image (`Way`); elsewhere one after the other.
+/// This is done strip by strip with channels first, if the convolution's weight is packed and its
+/// image is unfolded (`Way`); otherwise one after the other.
 ///
 /// # Safety
 /// As [`rx_conv2d_f32`] and [`rx_pool2d_f32`].

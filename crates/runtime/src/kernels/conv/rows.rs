@@ -1,14 +1,14 @@
-//! Convolutions whose products read the rows of a padded copy as they lie.
+//! Convolutions whose products read the rows of a padded copy in place.
 //!
-//! Unfolding writes each input as often as the window has places, and with few output channels that
-//! takes as long as the products. Here the inputs of the neighbouring outputs of a row are
-//! neighbours in a padded copy, so a tile reads them there: for each place of the window channel
-//! after channel, or, with few channels, for each row of a channel's window its places one after
-//! the other. The weight is packed in that order.
+//! Unfolding writes each input once per window position, which with few output channels takes as
+//! long as the products. In a padded copy, however, the inputs of adjacent outputs of a row are
+//! adjacent, so that a tile can read them in place: for each window position, channel after
+//! channel, or, with few channels, for each row of a channel's window, position after position. The
+//! weight is packed in that order.
 //!
-//! Rows fill vectors badly where they are short. With steps of one the rows of the copy are then
-//! read as one long row, with sums at the ends of rows that nobody wants: all go to memory first,
-//! and from there those that are wanted.
+//! Short rows fill vectors poorly. With a stride of one, the rows of the copy are then read as one
+//! long row, which also computes unwanted sums at the ends of rows: all sums are stored to memory
+//! first, and the wanted ones copied from there.
 
 use super::blocks::Task;
 use super::{RxConv2dF32, Sizes};
@@ -19,21 +19,21 @@ use crate::kernels::padded::{Padded, Window};
 use crate::kernels::simd::Simd;
 use std::ops::Range;
 
-/// What unfolding an input costs, in multiplications of one lane.
+/// The cost of unfolding an input, in multiplications of one lane.
 const UNFOLD: usize = 16;
-/// Floats of the padded channels of a block, about: half of the second cache at most.
+/// The approximate number of floats of the padded channels of a block: half of the second-level
+/// cache at most.
 const COPY: usize = 40 << 10;
-/// Floats of a weight that stays in the second cache while it is read again for every row.
+/// Floats of a weight that stays in the second-level cache while it is read again for every row.
 const WEIGHT: usize = 128 << 10;
-/// The narrowest rows that fill a tile's vectors on their own.
+/// The narrowest rows that fill a tile's vectors by themselves.
 const NARROW: usize = 9;
-/// What it costs to take a sum to its place from memory, in multiplications of one lane.
+/// The cost of moving a sum from memory to its position, in multiplications of one lane.
 const PLACE: usize = 16;
-/// Columns of a piece of a row that is too long for a block: whole tiles of all processors.
+/// Columns of a piece of a row that is too long for a block: whole tiles of every instruction set.
 const PIECE: usize = 48;
 
-/// Returns whether this way is faster than unfolding, by the lanes that stay empty at the ends of
-/// rows.
+/// Returns whether this is faster than unfolding, by the lanes that are empty at the ends of rows.
 pub(super) fn pays(s: &Sizes) -> bool {
     let taps = s.kh * s.kw;
     if s.nhwc || taps <= 1 || s.cg == 0 || s.oh * s.ow == 0 || s.og.saturating_mul(s.k) > WEIGHT {
@@ -45,7 +45,7 @@ pub(super) fn pays(s: &Sizes) -> bool {
     fits && cost(s, 8).0 <= unfolded && cost(s, COLS).0 <= unfolded * 4.0 / 3.0
 }
 
-/// Returns what the sums of a group cost with vectors of so many lanes, in multiplications of one
+/// Returns the cost of the sums of a group with vectors of `lanes` lanes, in multiplications of one
 /// lane, and whether rows are joined.
 fn cost(s: &Sizes, lanes: usize) -> (f64, bool) {
     let sum = s.og.next_multiple_of(4) as f64 * s.k as f64;
@@ -67,17 +67,17 @@ pub(super) fn joins(s: &Sizes) -> bool {
     cost(s, 8).1
 }
 
-/// Sums of joined rows: all but those behind the last row.
+/// The number of sums of joined rows, except those after the last row.
 fn joined(copy: &Padded, high: usize, wide: usize) -> usize {
     (high - 1) * copy.row + wide
 }
 
-/// Returns whether the places of a row of the window follow each other, and not channels.
+/// Returns whether consecutive steps are positions of a row of the window, rather than channels.
 fn along(s: &Sizes) -> bool {
     s.sw == 1 && s.kw > s.cg
 }
 
-/// Rows of B that follow each other, and how many such runs there are.
+/// The length of a run of consecutive rows of B, and the number of runs.
 fn runs(s: &Sizes) -> (usize, usize) {
     match along(s) {
         true => (s.kw, s.cg * s.kh),
@@ -107,7 +107,7 @@ pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
     }
 }
 
-/// The form of the copy of a channel for some rows and columns of the output.
+/// The layout of a channel's copy for some rows and columns of the output.
 fn copy(s: &Sizes, rows: Range<usize>, columns: Range<usize>) -> Padded {
     let (down, right) = (rows.start * s.sh, columns.start * s.sw);
     Padded::of(Window {
@@ -117,7 +117,8 @@ fn copy(s: &Sizes, rows: Range<usize>, columns: Range<usize>) -> Padded {
     })
 }
 
-/// Rows and columns of a block, where `threads` share them: whole rows, or a piece of one.
+/// The rows and columns of a block, where `threads` share the blocks: whole rows, or a piece of
+/// one.
 pub(super) fn block_of(s: &Sizes, threads: usize) -> (usize, usize) {
     let room = COPY / s.cg;
     let fits = |high: usize, wide: usize| copy(s, 0..high, 0..wide).floats() <= room;
@@ -138,7 +139,7 @@ pub(super) fn block_of(s: &Sizes, threads: usize) -> (usize, usize) {
     (each(s.oh, high), s.ow)
 }
 
-/// Floats of the runs' starts, and of the copies for a block with the sums of joined rows.
+/// The number of run starts, and of floats for a block's copies with the sums of joined rows.
 pub(super) fn room(s: &Sizes, high: usize, wide: usize) -> (usize, usize) {
     let starts = runs(s).1 * (size_of::<usize>() / size_of::<f32>());
     let padded = copy(s, 0..high, 0..wide);
@@ -153,7 +154,7 @@ pub(super) fn room(s: &Sizes, high: usize, wide: usize) -> (usize, usize) {
     )
 }
 
-/// A block's pixels: whole rows, or a part of one.
+/// Computes a block's pixels: whole rows, or a part of one.
 ///
 /// # Safety
 /// As for `Blocks::run`.
@@ -222,8 +223,8 @@ pub(super) unsafe fn block<S: Simd>(
     }
 }
 
-/// Takes the sums of joined rows to their places: of `channels.0` lines that lie `channels.1`
-/// floats apart, `rows.0` rows of `rows.2` that lie `rows.1` apart.
+/// Copies the sums of joined rows to their positions: for `channels.0` lines that are `channels.1`
+/// floats apart, `rows.0` rows of `rows.2` sums that are `rows.1` apart.
 #[inline(always)]
 unsafe fn place<S: Simd>(
     target: &Target,

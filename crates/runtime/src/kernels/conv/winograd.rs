@@ -1,16 +1,17 @@
-//! Windows of 3 by 3 with step 1 by Winograd: F(4×4, 3×3) of Lavin and Gray, "Fast Algorithms
-//! for Convolutional Neural Networks", 2015.
+//! 3 by 3 windows with stride 1 by Winograd's algorithm: F(4×4, 3×3) of Lavin and Gray, "Fast
+//! Algorithms for Convolutional Neural Networks", 2015.
 //!
-//! Tiles of 4 by 4 outputs, each from 6 by 6 inputs. Input and weight are transformed so that one
-//! tile takes 36 multiplications for each pair of channels instead of 144; over channels these are
-//! 36 products of matrices. The transforms' sums cost a few bits: errors are some ten times those
-//! of a plain sum of products.
+//! Each tile of 4 by 4 outputs is computed from 6 by 6 inputs. Input and weight are transformed so
+//! that one tile takes 36 multiplications for each pair of channels instead of 144; over channels
+//! these are 36 matrix products. The transforms cost a few bits of precision: errors are about ten
+//! times those of a direct sum of products.
 //!
-//! A transformed weight is four times as large as the weight. It is never kept: the weight lies
-//! packed in the order in which vectors transform it, and the few output channels that are worked
-//! on are transformed into the second cache, where all tiles of a block meet them. Reading a
-//! quarter of the memory pays for that. With many tiles, tiles are the columns of the products and
-//! output channels their rows; with few tiles it is the other way around, so that vectors are full.
+//! A transformed weight is four times as large as the weight, so it is never stored as a whole: the
+//! weight is packed in the order in which vectors transform it, and the few output channels at hand
+//! are transformed into the second-level cache, where all tiles of a block use them. Reading a
+//! quarter of the memory pays for the repeated transforms. With many tiles, tiles are the columns
+//! of the products and output channels their rows; with few tiles it is the other way around, so
+//! that vectors are full.
 #![allow(clippy::needless_range_loop)] // Indices keep vectors out of memory; closures would not be inlined.
 
 use super::{RxConv2dF32, Sizes};
@@ -28,23 +29,25 @@ use std::ops::Range;
 const OUT: usize = 4;
 /// Inputs of a tile along an axis.
 const IN: usize = 6;
-/// Matrices in the transformed form.
+/// The number of matrices in the transformed form.
 const PARTS: usize = IN * IN;
-/// Places of the window.
+/// The number of window positions.
 const TAPS: usize = 9;
-/// Floats of the weight that lie together: of one place of the window, some channels.
+/// Contiguous floats of the packed weight: some channels for one window position.
 const LINE: usize = 16;
-/// Up to this many tiles of an image, tiles are the rows of the products.
+/// The maximum number of tiles of an image for which tiles are the rows of the products.
 const FEW: usize = 12;
-/// Floats of transformed inputs of a block, about: they stay in the second cache beside the rest.
+/// The approximate number of floats of a block's transformed inputs: they stay in the second-level
+/// cache beside the rest.
 const INPUTS: usize = 160 << 10;
-/// Floats of transformed weight at a time, about.
+/// The approximate number of floats of the weight transformed at a time.
 const WEIGHTS: usize = 80 << 10;
-/// Floats of sums at a time, about.
+/// The approximate number of floats of sums at a time.
 const SUMS: usize = 16 << 10;
-/// What transforming a weight for one more block costs, in multiplications of one lane.
+/// The cost of transforming a weight for one more block, in multiplications of one lane.
 const TRANSFORM: f64 = 90.0;
-/// How much more a convolution may cost so that it takes less memory: blocks of fewer rows.
+/// The factor by which a convolution may cost more in order to use less memory, with blocks of
+/// fewer rows.
 const SPARE: f64 = 1.03;
 
 /// Rows and columns of tiles.
@@ -58,15 +61,16 @@ fn few(s: &Sizes) -> bool {
     rows * columns <= FEW
 }
 
-/// Output channels whose weights lie together.
+/// Output channels whose weights are packed together.
 fn panel(s: &Sizes) -> usize {
     if few(s) { COLS } else { ROWS }
 }
 
-/// Returns whether this way is the faster one, by what both cost for a pair of channels, in
-/// multiplications of one lane: 36 for each tile, with lanes that stay empty, and the transforms of
-/// weight, inputs and outputs, which were measured beside the nine for each output of a plain sum.
-/// From fewer than 16 channels or to fewer than 32 the gain is not sure, and plain sums round less.
+/// Returns whether this is the faster algorithm, by the costs of both for a pair of channels, in
+/// multiplications of one lane: 36 for each tile, including empty lanes, and the transforms of
+/// weight, inputs and outputs, whose cost was measured relative to the nine per output of a direct
+/// sum. From fewer than 16 channels or to fewer than 32 the gain is uncertain, and direct sums
+/// round less.
 pub(super) fn pays(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups) == (3, 3, 1, 1, 1, 1, 1);
     if !plain || s.nhwc || s.c < 16 || s.o < 32 {
@@ -92,8 +96,8 @@ pub(super) fn packed(s: &Sizes) -> usize {
     s.o.next_multiple_of(panel(s)) * s.c.next_multiple_of(together) * TAPS
 }
 
-/// The weight in panels of output channels: for each channel (or pair of channels, where a panel
-/// has 8) the nine places of the window, a line of 16 floats each. What is missing is 0.
+/// Packs the weight in panels of output channels: for each channel (or pair of channels, where a
+/// panel has 8) the nine window positions, a line of 16 floats each. Missing elements are 0.
 pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
     let panel = panel(s);
     let together = LINE / panel;
@@ -147,7 +151,7 @@ unsafe fn input<S: Simd>(d: [S; IN]) -> [S; IN] {
     // SAFETY: the callers' promise.
     unsafe {
         let (two, four, five) = (S::splat(2.0), S::splat(4.0), S::splat(-5.0));
-        // Common parts of the rows for +1, -1 and for +2, -2.
+        // Common subexpressions of the rows for +1, -1 and for +2, -2.
         let a = S::splat(-4.0).fma(d[2], d[4]);
         let b = S::splat(-4.0).fma(d[1], d[3]);
         let c = d[4].sub(d[2]);
@@ -179,13 +183,13 @@ unsafe fn output<S: Simd>(m: [S; IN]) -> [S; OUT] {
     }
 }
 
-/// Matrices of so many floats are written side by side: a line further apart, they do not fall on
-/// the same few places of the first cache.
+/// The distance between matrices of this size: one line more, so that they do not map to the same
+/// few sets of the first-level cache.
 fn apart(floats: usize) -> usize {
     floats.next_multiple_of(COLS) + COLS
 }
 
-/// How a convolution is cut up.
+/// The partition of a convolution.
 #[derive(Clone, Copy)]
 struct Plan {
     /// Tile rows of an image.
@@ -196,27 +200,27 @@ struct Plan {
     high: usize,
     /// Whether tiles are the rows of the products.
     few: bool,
-    /// Tiles of a block, up to whole panels.
+    /// Tiles of a block, rounded up to whole panels.
     wide: usize,
     /// Output channels of a panel.
     panel: usize,
     /// Output channels whose weights are transformed together.
     group: usize,
     /// Input channels whose weights are transformed together; a function of the sizes alone, so
-    /// that threads do not change sums.
+    /// that the number of threads does not change sums.
     deep: usize,
     padded: Padded,
 }
 
 impl Plan {
-    /// The most tile rows whose transformed inputs fit.
+    /// The maximum number of tile rows whose transformed inputs fit.
     fn most(s: &Sizes) -> usize {
         let (rows, columns) = tiles(s);
         (INPUTS / (PARTS * s.c * columns).max(1)).clamp(1, rows.max(1))
     }
 
-    /// Tile rows of a block: of those whose transformed inputs fit, the fewest that cost about as
-    /// little as any.
+    /// The number of tile rows of a block: of those whose transformed inputs fit, the fewest whose
+    /// cost is close to the minimum.
     fn high(s: &Sizes) -> usize {
         let most = Self::most(s);
         let costs = (1..=most).map(|high| Self::cost(s, high));
@@ -226,8 +230,8 @@ impl Plan {
             .unwrap_or(most)
     }
 
-    /// Returns what products and transforms of the weight cost for a pair of channels with blocks
-    /// of some tile rows, in multiplications of one lane.
+    /// Returns the cost of products and weight transforms for a pair of channels with blocks of
+    /// `high` tile rows, in multiplications of one lane.
     fn cost(s: &Sizes, high: usize) -> f64 {
         let (rows, columns) = tiles(s);
         let lanes = |rows: usize| match few(s) {
@@ -239,8 +243,8 @@ impl Plan {
         PARTS as f64 * lanes as f64 + TRANSFORM * blocks as f64
     }
 
-    /// `high`: tile rows of a block. `share`: how many threads work on the output channels of a
-    /// block.
+    /// `high`: tile rows of a block. `share`: the number of threads that share the output channels
+    /// of a block.
     fn of(s: &Sizes, high: usize, share: usize) -> Self {
         let (rows, columns) = tiles(s);
         let (few, panel) = (few(s), panel(s));
@@ -271,7 +275,7 @@ impl Plan {
         s.o.div_ceil(self.group)
     }
 
-    /// Floats from one matrix of the transformed inputs of a block to the next.
+    /// The distance in floats from one matrix of a block's transformed inputs to the next.
     fn matrix(&self, s: &Sizes) -> usize {
         apart(s.c * self.wide)
     }
@@ -286,24 +290,26 @@ impl Plan {
         self.padded.floats().next_multiple_of(COLS)
     }
 
-    /// Floats from one matrix of the transformed weight to the next.
+    /// The distance in floats from one matrix of the transformed weight to the next.
     fn part(&self) -> usize {
         apart(self.group * self.deep)
     }
 
-    /// Floats from one matrix of the products, of `group` output channels, to the next.
+    /// The distance in floats from one matrix of the products, of `group` output channels, to the
+    /// next.
     fn sums(&self) -> usize {
         apart(self.group * self.wide)
     }
 
-    /// Floats of a thread: transformed weights and sums (with what vectors read past the end), or a
-    /// padded channel.
+    /// The floats of a thread: transformed weights and sums (with what vectors read past the end),
+    /// or a padded channel.
     fn room(&self) -> usize {
         (PARTS * (self.part() + self.sums()) + COLS).max(self.channel())
     }
 }
 
-/// Returns what tile rows from `first` on read of the image: the padding above moves with them.
+/// Returns the window over the image for tile rows from `first` on: the padding above moves with
+/// them.
 fn window(s: &Sizes, first: usize, rows: usize) -> Window {
     Window {
         image: (s.h, s.w),
@@ -323,15 +329,15 @@ struct Block {
     rows: usize,
 }
 
-/// Memory of a worker: the transformed inputs that it reads, and room of its own.
+/// The memory of a worker: the transformed inputs that it reads, and its own scratch memory.
 #[derive(Clone, Copy)]
 struct Rooms {
     inputs: *const f32,
     room: *mut f32,
 }
 
-/// The transformed inputs of some channels. A matrix of them has, for each panel of tiles, a row
-/// for each channel.
+/// Transforms the inputs of some channels. Each matrix of them has, for each panel of tiles, a row
+/// per channel.
 #[inline(always)]
 unsafe fn inputs<S: Simd>(
     v: &RxConv2dF32,
@@ -380,8 +386,8 @@ unsafe fn inputs<S: Simd>(
                     for i in 0..IN {
                         parts[i] = input(half[i]);
                     }
-                    // Lanes behind the last tile are those of the next row's tiles, which come
-                    // after these.
+                    // Lanes after the last tile belong to the next row's tiles, which are written
+                    // later.
                     if lane + S::LANES <= unit {
                         for i in 0..IN {
                             for j in 0..IN {
@@ -390,7 +396,7 @@ unsafe fn inputs<S: Simd>(
                         }
                         continue;
                     }
-                    // What does not fit goes to the next panels of tiles.
+                    // Lanes that do not fit go to the next panels of tiles.
                     let (mut begin, mut end, mut to) = (0, fits, to);
                     while begin < lanes {
                         for i in 0..IN {
@@ -399,7 +405,7 @@ unsafe fn inputs<S: Simd>(
                                 parts[i][j].store_between(to, begin, end);
                             }
                         }
-                        // Where lane 0 would be if lane `end` began the next panel.
+                        // The position that lane 0 would have if lane `end` began the next panel.
                         let next = if begin == 0 {
                             s.c * unit - lane
                         } else {
@@ -414,8 +420,8 @@ unsafe fn inputs<S: Simd>(
     }
 }
 
-/// The transformed weights of a group of output channels from `first` on, for some input channels:
-/// matrices of panels, with a row for each channel.
+/// Transforms the weights of a group of output channels from `first` on, for some input channels:
+/// matrices of panels, with a row per channel.
 #[inline(always)]
 unsafe fn transform<S: Simd>(
     s: &Sizes,
@@ -460,7 +466,7 @@ unsafe fn transform<S: Simd>(
     }
 }
 
-/// A group of output channels of a block, from its transformed inputs.
+/// Computes a group of output channels of a block from its transformed inputs.
 #[inline(always)]
 unsafe fn outputs<S: Simd>(
     v: &RxConv2dF32,
@@ -520,7 +526,7 @@ unsafe fn outputs<S: Simd>(
                         let lines = lines::<S>(sums.add(o), plan.sums());
                         for i in 0..OUT.min(s.oh - y) {
                             let line = lines[i];
-                            // Lanes are output channels: the four outputs of each come together.
+                            // Lanes are output channels: the four outputs of each are collected.
                             let mut apart = [0.0f32; OUT * COLS + COLS];
                             let whole = S::weave(line);
                             for k in 0..OUT {
@@ -554,7 +560,7 @@ unsafe fn outputs<S: Simd>(
     }
 }
 
-/// The four rows of four outputs of a vector's tiles, from their sums in matrices that lie `step`
+/// The four rows of four outputs of a vector's tiles, from their sums in matrices that are `step`
 /// apart.
 #[inline(always)]
 unsafe fn lines<S: Simd>(from: *const f32, step: usize) -> [[S; OUT]; OUT] {
@@ -579,8 +585,9 @@ unsafe fn lines<S: Simd>(from: *const f32, step: usize) -> [[S; OUT]; OUT] {
     }
 }
 
-/// A convolution whose weight was packed by [`pack`]. With many blocks each thread takes whole
-/// ones; with few, all threads transform a block's inputs, and then each takes output channels.
+/// Computes a convolution whose weight was packed by [`pack`]. With many blocks each thread takes
+/// whole ones; with few, all threads transform a block's inputs together, and then share the output
+/// channels.
 pub(super) unsafe fn run(
     context: &mut RxContext,
     v: &RxConv2dF32,

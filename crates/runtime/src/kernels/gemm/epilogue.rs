@@ -1,4 +1,4 @@
-//! What happens to a result before it is stored.
+//! The operations on a result before it is stored.
 
 use super::tile::{COLS, ROWS};
 use crate::kernels::simd::{Simd, dispatch};
@@ -6,21 +6,21 @@ use crate::{c_enumeration, c_structure};
 use std::ptr::null;
 
 c_enumeration! {
-    /// What is done to every element before it is stored.
+    /// The function applied to every element before it is stored.
     pub enum Activation {
         /// Nothing.
         None = "RX_ACT_NONE",
-        /// What is negative becomes 0.
+        /// Negative numbers become 0.
         Relu = "RX_ACT_RELU",
-        /// Between two bounds.
+        /// Clamped between two bounds.
         Clip = "RX_ACT_CLIP",
     }
 
-    /// What bias and scale have a number for.
+    /// The axis along which bias and scale vary.
     pub enum BiasAxis {
-        /// Every row.
+        /// One number per row.
         Row = "RX_BIAS_ROW",
-        /// Every column.
+        /// One number per column.
         Column = "RX_BIAS_COLUMN",
     }
 }
@@ -42,7 +42,7 @@ c_structure! {
         pub lo: f32,
         /// Upper bound of clip.
         pub hi: f32,
-        /// The sum is multiplied by this first, along `bias_axis`; may be null.
+        /// A factor of the sum, applied first, along `bias_axis`; may be null.
         pub scale: *const f32,
     }
 }
@@ -69,7 +69,7 @@ impl RxEpilogue {
         self.activation != Activation::None as i32
     }
 
-    /// Returns whether bias and scale have a number for every row.
+    /// Returns whether bias and scale have one number per row.
     #[inline(always)]
     pub(crate) fn by_row(&self) -> bool {
         self.bias_axis == BiasAxis::Row as i32
@@ -84,54 +84,53 @@ impl RxEpilogue {
         }
     }
 
-    /// A number within bounds, as the vectors bound it (`a > b ? a : b`): a NaN becomes the lower
-    /// one.
+    /// Clamps a number as the vectors do (`a > b ? a : b`): NaN becomes the lower bound.
     #[inline(always)]
     pub fn bound(x: f32, (lo, hi): (f32, f32)) -> f32 {
         let x = if x > lo { x } else { lo };
         if x < hi { x } else { hi }
     }
 
-    /// Nothing is to be done.
+    /// Returns whether there is nothing to do.
     pub fn none(&self) -> bool {
         self.bias.is_null() && self.scale.is_null() && self.residual.is_null() && !self.activates()
     }
 }
 
-/// What is added to a tile's sums.
+/// The bias added to a tile's sums.
 #[derive(Clone, Copy)]
 pub enum Bias {
     /// Nothing.
     None,
-    /// A number for each row.
+    /// One number per row.
     Rows(*const f32),
-    /// A number for each column.
+    /// One number per column.
     Columns(*const f32),
 }
 
-/// Where a tile goes, and what happens to it on the way.
+/// The destination of a tile, and the operations before it is stored.
 #[derive(Clone, Copy)]
 pub struct Target {
     /// The tile's first element.
     pub c: *mut f32,
     /// Row stride.
     pub ld: usize,
-    /// Adds to the old contents.
+    /// Whether to add to the old contents.
     pub accumulate: bool,
     /// The tile's rows are the result's columns: an element of tile row `i` and column `j` goes to
     /// `c[j * ld + i]`, its residual comes from `residual[j * residual_ld + i]`, and `bias_axis` is
     /// 1.
     pub across: bool,
-    /// What else happens; with `bias` and `residual` at the tile's first element. `None` while
-    /// sums are not complete.
+    /// The other operations, with `bias` and `residual` at the tile's first element; `None` while
+    /// sums are incomplete.
     pub epilogue: Option<RxEpilogue>,
 }
 
 impl Target {
-    /// A place further down and to the right.
+    /// The target at a position further down and to the right.
     ///
     /// # Safety
-    /// The place lies in the result.
+    /// The position lies in the result.
     #[inline(always)]
     pub unsafe fn shift(&self, rows: usize, columns: usize) -> Self {
         let mut to = *self;
@@ -158,14 +157,14 @@ impl Target {
         to
     }
 
-    /// Only stores, or adds to what is there.
+    /// Returns whether the tile is only stored, or added to the old contents.
     #[inline(always)]
     pub fn plain(&self) -> bool {
         self.epilogue.is_none()
     }
 
-    /// The bias and the bounds, where nothing else is to be done than to add the one and to keep
-    /// within the others: what sums in registers can have done to them before they are stored.
+    /// The bias and the bounds, where they are the only operations: these can be applied to sums in
+    /// registers before they are stored.
     #[inline(always)]
     pub fn bias_only(&self) -> Option<(Bias, Option<(f32, f32)>)> {
         let e = self.epilogue.as_ref()?;
@@ -180,7 +179,8 @@ impl Target {
         Some((bias, e.activates().then(|| e.bounds())))
     }
 
-    /// Applies everything to a tile of `rows` by `vectors` and stores its first `columns`.
+    /// Applies all operations to a tile of `rows` by `vectors`, and stores its first `columns`
+    /// columns.
     ///
     /// # Safety
     /// `tile` has `rows * vectors` vectors; the target has the rows and columns.
@@ -234,11 +234,11 @@ impl Target {
         }
     }
 
-    /// As [`Target::finish`] for a target whose rows and columns are exchanged.
+    /// Like [`Target::finish`], for a target whose rows and columns are exchanged.
     ///
     /// # Safety
-    /// As [`Target::finish`], with at most [`ROWS`] rows and eight vectors of the instruction set
-    /// in use.
+    /// As for [`Target::finish`], with at most [`ROWS`] rows and eight vectors of the instruction
+    /// set in use.
     pub unsafe fn finish_across(
         &self,
         tile: *const f32,
@@ -260,12 +260,12 @@ impl Target {
     }
 }
 
-/// Lanes that are turned over together.
+/// Lanes that are transposed together.
 const SQUARE: usize = 4;
 /// Floats of the widest tile.
 const TILE: usize = ROWS * 8 * COLS;
 
-/// Applies what goes along columns, turns the tile over, and does the rest line by line.
+/// Applies the operations along columns, transposes the tile, and applies the rest line by line.
 #[inline(always)]
 unsafe fn turn<S: Simd>(
     to: &Target,
@@ -277,11 +277,11 @@ unsafe fn turn<S: Simd>(
     let e = to.epilogue.unwrap_or_default();
     let (lo, hi) = e.bounds();
     let late = to.accumulate || !e.residual.is_null();
-    // Scale and bias come after what is accumulated: only complete sums have an epilogue.
+    // Scale and bias apply to the accumulated sum: only complete sums have an epilogue.
     let early = !to.accumulate;
     let mut turned = std::mem::MaybeUninit::<[f32; TILE]>::uninit();
     let turned = turned.as_mut_ptr().cast::<f32>();
-    // Every four rows have a block of their own, with four floats for each column.
+    // Every four rows have their own block, with four floats per column.
     let step = vectors * S::LANES * SQUARE;
     // SAFETY: the callers' promise.
     unsafe {

@@ -1,9 +1,9 @@
 //! Matrix products of float32.
 //!
-//! A block of A is packed into panels of 8 rows and a block of B into panels of 16 columns, so
-//! that tiles read both in order; a panel of A stays in the first cache while the block of B
+//! A block of A is packed into panels of 8 rows and a block of B into panels of 16 columns, so that
+//! tiles read both sequentially; a panel of A stays in the first-level cache while the block of B
 //! comes from the second. Each element of the result is one chain of sums over the common axis,
-//! whatever the number of threads.
+//! with any number of threads.
 
 pub mod epilogue;
 mod narrow;
@@ -22,18 +22,19 @@ use narrow::column;
 use std::ptr::{null, null_mut};
 use tile::{COLS, Columns, ROWS};
 
-/// Longest piece of the common axis: a panel of A of this length takes a third of the first cache.
+/// The longest piece of the common axis: a panel of A of this length takes a third of the
+/// first-level cache.
 const KC: usize = 512;
-/// Columns of a block of B, which is to stay in the second cache.
+/// Columns of a block of B, which should stay in the second-level cache.
 const NC: usize = 480;
 /// Rows of a block of A.
 const MC: usize = 2048;
-/// Below this many multiplications a product stays on one thread.
+/// Below this number of multiplications a product stays on one thread.
 const SMALL: usize = 1 << 19;
-/// The same for few rows: memory is the limit then, and every thread's part of B stays in its own
-/// cache.
+/// The same for few rows: memory is the bottleneck then, and every thread's part of B stays in its
+/// own cache.
 const SMALL_FEW: usize = 1 << 17;
-/// Up to this many rows, products with a B that is not packed read it as it lies.
+/// The maximum number of rows for which a B that is not packed is read in place.
 pub(crate) const FEW_ROWS: usize = 4;
 
 c_structure! {
@@ -65,11 +66,11 @@ c_structure! {
         pub c: *mut f32,
         /// Its row stride.
         pub c_ld: i64,
-        /// Add to the result's old contents.
+        /// Whether to add to the result's old contents.
         pub accumulate: i32,
         /// 0.
         pub reserved: i32,
-        /// What happens before storing.
+        /// The operations before storing.
         pub epilogue: RxEpilogue,
     }
 }
@@ -97,12 +98,13 @@ impl Default for RxGemmF32 {
     }
 }
 
-/// How the operands are read; decided for the whole product, so that threads do not matter.
+/// The access to the operands; decided for the whole product, so that the number of threads does
+/// not matter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Few rows, columns of B contiguous: sums of products along them.
     Dots,
-    /// Few rows, or small: B is read as it lies, row by row.
+    /// Few rows, or small: B is read in place, row by row.
     Direct,
     /// B is packed, here or by the caller.
     Packed,
@@ -122,8 +124,9 @@ impl RxGemmF32 {
         }
     }
 
-    /// A packed B of which only a piece of the common axis is read at a time lies scattered over
-    /// few sets of the second cache. With many rows, putting each block together pays.
+    /// Returns whether blocks of a packed B are copied to contiguous memory. A packed B of which
+    /// only a piece of the common axis is read at a time maps to few sets of the second-level
+    /// cache; with many rows, copying each block pays.
     fn gathers(&self) -> bool {
         !self.b_packed.is_null() && self.k as usize > KC && self.m >= 128
     }
@@ -186,7 +189,7 @@ impl RxGemmF32 {
     }
 }
 
-/// One product on one thread.
+/// Computes one product on one thread.
 pub(crate) unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
     // SAFETY: the callers' promise.
     unsafe {
@@ -256,7 +259,8 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
     }
 }
 
-/// A piece of `rest` of at most about `limit`, so that the last one is not tiny.
+/// Returns the size of the next piece of `rest`, about `limit` at most, so that the last one is not
+/// tiny.
 pub(crate) fn even_piece(rest: usize, limit: usize, unit: usize) -> usize {
     if rest <= limit {
         return rest;
@@ -264,8 +268,8 @@ pub(crate) fn even_piece(rest: usize, limit: usize, unit: usize) -> usize {
     rest.div_ceil(rest.div_ceil(limit)).next_multiple_of(unit)
 }
 
-/// All tiles of a block. Tiles are most of the kernels' code: they are there once for each
-/// instruction set, not once for each kernel that multiplies matrices.
+/// Computes all tiles of a block. Tiles are most of the kernels' code, so they are instantiated
+/// once per instruction set rather than once per kernel that multiplies matrices.
 #[inline(never)]
 pub(crate) unsafe fn block(
     m: usize,
@@ -323,7 +327,7 @@ unsafe fn tiles<S: Simd>(
             return;
         }
         let wide = S::NV * S::LANES;
-        // One vector of columns: more rows at once, so that sums need not wait for each other.
+        // One vector of columns: more rows at once, so that the sums' latencies overlap.
         let high = if n <= S::LANES { ROWS } else { S::MR };
         let mut i = 0;
         while i < m {
@@ -346,9 +350,10 @@ unsafe fn tiles<S: Simd>(
     }
 }
 
-/// One row: A and B are read as they lie, in the order of sums of [`blocks`]. Where products with
-/// the same weight follow each other, every other one goes `backwards`: it begins with what the
-/// last one left in the caches, of which a weight that does not fit would otherwise find nothing.
+/// One row: A and B are read in place, in the order of sums of [`blocks`]. Where products with the
+/// same weight follow each other, every other one runs `backwards`: it starts with what the
+/// previous one left in the caches, which would otherwise be evicted before use when the weight
+/// does not fit.
 #[inline(always)]
 unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
     let (n, k) = (g.n as usize, g.k as usize);
@@ -358,7 +363,7 @@ unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
     } else {
         Columns::of(g.b, COLS, g.b_rs as usize)
     };
-    // Panels are whole, rows that lie side by side end where they end.
+    // Panels are whole; rows in place end where they end.
     let whole = if packed { n } else { n / COLS * COLS };
     let a = (g.a, g.a_cs as usize);
     let target = g.target(true);
@@ -378,7 +383,7 @@ unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
     }
 }
 
-/// Few rows against columns that are contiguous: each element is a sum of products.
+/// Few rows by contiguous columns: each element is a dot product.
 #[inline(always)]
 unsafe fn dots<S: Simd>(g: &RxGemmF32) {
     let (m, n, k) = (g.m as usize, g.n as usize, g.k as usize);
@@ -409,7 +414,7 @@ unsafe fn dots<S: Simd>(g: &RxGemmF32) {
     }
 }
 
-/// The products of one vector with four others that lie `step` apart.
+/// The dot products of one vector with four others that are `step` apart.
 #[inline(always)]
 unsafe fn dot4<S: Simd>(k: usize, a: *const f32, b: *const f32, step: isize) -> [f32; 4] {
     // SAFETY: the callers' promise.
@@ -439,7 +444,8 @@ unsafe fn dot4<S: Simd>(k: usize, a: *const f32, b: *const f32, step: isize) -> 
     }
 }
 
-/// Returns how many parts along rows and columns a product is cut into for `threads`.
+/// Returns the numbers of parts along rows and columns that a product is divided into for
+/// `threads`.
 fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
     let (m, n) = (g.m as usize, g.n as usize);
     let (row_units, column_units) = (m.div_ceil(ROWS), n.div_ceil(3 * COLS));
@@ -449,7 +455,7 @@ fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
             continue;
         }
         let columns = threads / rows;
-        // The largest part's work, and what packing adds to it.
+        // The largest part's work, including packing.
         let (h, w) = (
             row_units.div_ceil(rows) * ROWS,
             column_units.div_ceil(columns) * 3 * COLS,
@@ -472,7 +478,7 @@ fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
     (best.0, best.1)
 }
 
-/// A product on as many threads as it deserves.
+/// Computes a product on as many threads as pay.
 pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     let (m, n, k) = (
         g.m.max(0) as usize,
@@ -486,7 +492,7 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     let threads = context.pool.threads();
     let way = g.way();
     let small = if m <= FEW_ROWS { SMALL_FEW } else { SMALL };
-    // Rows of B lie side by side, or in panels.
+    // Rows of B are contiguous, or in panels.
     let in_rows = way == Way::Direct || !g.b_packed.is_null();
     let row = m == 1 && k <= KC && in_rows && g.a_packed.is_null();
     context.backwards ^= row;

@@ -1,17 +1,17 @@
-//! Products with one column: rows run along the vectors.
+//! Products with one column: vectors run along rows.
 //!
-//! A panel of A has eight rows side by side, so a vector of them times a number of B are eight sums
-//! at once, where a tile of one column would leave all lanes but one empty.
+//! A panel of A has eight adjacent rows, so that a vector of them times an element of B contributes
+//! to eight sums at once, where a tile of one column would use a single lane.
 
 use super::epilogue::Target;
 use super::tile::{Columns, ROWS};
 use crate::kernels::simd::square::Turning;
 
-/// Panels that are read together, so that sums need not wait for each other.
+/// Panels that are read together, so that the sums' latencies overlap.
 const PANELS: usize = 8;
 
-/// The whole column: `m` rows in panels that lie `panel` floats apart, each sum a chain over `k`
-/// steps of each run.
+/// Computes the whole column: `m` rows in panels that are `panel` floats apart, each sum a chain
+/// over `k` steps of each run.
 ///
 /// # Safety
 /// As for `block`, with one column.
@@ -47,7 +47,7 @@ pub(super) unsafe fn column<S: Turning>(
     }
 }
 
-/// Some panels, of which `rows` rows are there.
+/// Computes some panels, of which `rows` rows exist.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn some<S: Turning, const N: usize>(

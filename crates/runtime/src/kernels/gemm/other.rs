@@ -1,7 +1,6 @@
-//! Matrix products of the other element types, by one simple scheme: rows of B are added, scaled,
-//! to rows of a block of sums, which compilers turn into vector code for each instruction set.
-//! Products of small integers go their own way (`kernels::integer`) where their operands fit 16
-//! bits.
+//! Matrix products of the other element types, by one simple scheme: scaled rows of B are added to
+//! rows of a block of sums, which compilers vectorise for each instruction set. Products of small
+//! integers have kernels of their own (`kernels::integer`) where their operands fit 16 bits.
 
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
@@ -37,7 +36,7 @@ c_structure! {
         pub c: *mut c_void,
         /// Its row stride.
         pub c_ld: i64,
-        /// Add to the result's old contents.
+        /// Whether to add to the result's old contents.
         pub accumulate: i32,
         /// 0.
         pub reserved: i32,
@@ -45,7 +44,7 @@ c_structure! {
 }
 
 impl RxGemm {
-    /// The product with sizes and strides as indices, where none is negative.
+    /// The product with sizes and strides as indices; `None` where one is negative.
     fn matrices(&self) -> Option<Matrices> {
         let size = |x: i64| usize::try_from(x).ok();
         Some(Matrices {
@@ -69,20 +68,20 @@ c_structure! {
     pub struct RxGemmI32 {
         /// The product.
         pub gemm: RxGemm,
-        /// The left operand's elements, a [`Kind`] of at most 32 bits with a sign, or uint8.
+        /// The left operand's elements, a [`Kind`] of signed integers of at most 32 bits, or uint8.
         pub a_type: i32,
         /// The right operand's elements.
         pub b_type: i32,
-        /// What is taken off every element of the left operand.
+        /// The zero point subtracted from every element of the left operand.
         pub a_zero: i32,
-        /// What is taken off every element of the right operand.
+        /// The zero point subtracted from every element of the right operand.
         pub b_zero: i32,
     }
 }
 
 impl RxGemmI32 {
-    /// The product of operands without zero points as a contraction, which takes elements of all 32
-    /// bits.
+    /// Computes the product of operands without zero points as a contraction, which supports
+    /// elements of up to 32 bits.
     unsafe fn contracted(&self, context: &mut RxContext) -> i32 {
         let g = &self.gemm;
         let extents = [g.m, g.n, g.k];
@@ -103,7 +102,7 @@ impl RxGemmI32 {
     }
 }
 
-/// A product of integers without their zero points, with sums of 32 bits, which wrap.
+/// A product of integers minus their zero points, with 32-bit sums, which wrap.
 ///
 /// # Safety
 /// The operands are as large as the sizes and strides say, and do not overlap the result.
@@ -122,7 +121,7 @@ pub unsafe extern "C" fn rx_gemm_i32(ctx: *mut RxContext, g: *const RxGemmI32) -
                 zeros: (g.a_zero, g.b_zero),
                 ..product
             };
-            // What is read once is not brought to 16 bits before.
+            // Operands that are read once are not converted to 16 bits first.
             let few = product.m < 4 || product.n < 4;
             let whole = a == Element::I32 || b == Element::I32;
             let plain = product.zeros == (0, 0) && !product.accumulate;

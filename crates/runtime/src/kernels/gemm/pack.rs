@@ -64,7 +64,7 @@ unsafe fn panel_of<const W: usize>(
         if across == 1 {
             for p in 0..k {
                 let (from, to) = (x.offset(p as isize * along), out.add(p * W));
-                // A length that the compiler knows is a few moves, not a call.
+                // Lengths known at compile time become a few moves instead of a call.
                 match width == W {
                     true => std::ptr::copy_nonoverlapping(from, to, W),
                     false => std::ptr::copy_nonoverlapping(from, to, width),

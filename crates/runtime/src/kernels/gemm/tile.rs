@@ -1,5 +1,5 @@
 //! The innermost part of matrix products and convolutions: one tile of the result, kept in
-//! registers while the common axis is summed.
+//! registers during the summation over the common axis.
 
 use super::epilogue::{Bias, Target};
 use crate::kernels::simd::Simd;
@@ -9,32 +9,32 @@ pub const ROWS: usize = 8;
 /// Columns of a panel of B.
 pub const COLS: usize = 16;
 
-/// Sums from which on a tile leaves few registers of sixteen.
+/// The number of sums from which on a tile leaves few of sixteen registers.
 pub(crate) const CROWDED: usize = 8;
 
-/// Columns of B as the tile reads them: column group `g` (16 columns) of row `p` starts at
-/// `ptr + g * group + p * row`, and in each run so much further on.
+/// The layout of B's columns as the tile reads them: column group `g` (16 columns) of row `p`
+/// starts at `ptr + g * group + p * row`, plus the start of each run.
 #[derive(Clone, Copy)]
 pub struct Columns {
     /// First element of a group.
     pub ptr: *const f32,
-    /// Column in that group to start with.
+    /// The first column in that group.
     pub lane: usize,
-    /// From one group of 16 columns to the next.
+    /// The distance from one group of 16 columns to the next.
     pub group: usize,
-    /// From one row to the next.
+    /// The distance from one row to the next.
     pub row: usize,
-    /// Where each run of rows starts; the runs follow each other along the common axis.
+    /// The start of each run of rows; the runs are consecutive along the common axis.
     pub starts: *const usize,
-    /// How many runs there are.
+    /// The number of runs.
     pub runs: usize,
 }
 
-/// Rows that all follow each other.
+/// The start of the only run, where all rows are consecutive.
 static AT_ONCE: usize = 0;
 
 impl Columns {
-    /// Columns whose rows all follow each other.
+    /// Columns whose rows are all consecutive.
     pub fn of(ptr: *const f32, group: usize, row: usize) -> Self {
         Self {
             ptr,
@@ -49,7 +49,7 @@ impl Columns {
     /// The same from a later column on.
     ///
     /// # Safety
-    /// There are so many columns.
+    /// There are at least `column` columns.
     #[inline(always)]
     pub unsafe fn from(self, column: usize) -> Self {
         let column = self.lane + column;
@@ -63,10 +63,11 @@ impl Columns {
     }
 }
 
-/// Sums `k` steps, of each run of B's rows, of `MR` rows by `NV` vectors.
+/// Sums `k` steps of each run of B's rows, for `MR` rows by `NV` vectors.
 ///
-/// `a` is a place in a panel of A, `step` floats from one step to the next (8, or a row's own).
-/// `columns` of the target's columns are wanted, at most `NV * LANES`; all of the vectors are read.
+/// `a` points into a panel of A, with `step` floats from one step to the next (8, or a row's own
+/// stride). `columns` of the target's columns are stored, at most `NV * LANES`; all of the vectors
+/// are read.
 ///
 /// # Safety
 /// The operands have `k` steps of the tile's size, the target its rows and columns, and the
@@ -129,7 +130,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
         } else if let Some((bias, bounds)) = target.bias_only()
             && columns == NV * S::LANES
         {
-            // Along columns the biases of all rows are these; along rows each has its own.
+            // Along columns all rows have these biases; along rows each has its own.
             let mut biases = [S::splat(0.0); NV];
             if let Bias::Columns(bias) = bias {
                 for v in 0..NV {
@@ -150,7 +151,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                 }
             }
         } else {
-            // Through memory, in a copy, so that the sums themselves can stay in registers.
+            // The sums are copied to memory here, so that the original ones can stay in registers.
             let mut spill = [[S::splat(0.0); NV]; MR];
             for i in 0..MR {
                 for v in 0..NV {
@@ -206,7 +207,7 @@ pub unsafe fn tall<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns,
     unsafe { tile::<S, ROWS, 1>(k, (a, ROWS), b, columns, target) };
 }
 
-/// A tile of one row and many columns, at most eight vectors: memory is the limit here.
+/// A tile of one row and many columns, at most eight vectors: this is memory-bound.
 ///
 /// # Safety
 /// As for `tile`.
@@ -259,8 +260,7 @@ unsafe fn row_tail<S: Simd>(
     }
 }
 
-/// The last columns of one row against a B that is read as it lies, fewer than 16: nothing behind
-/// them is read.
+/// The last columns of one row by a B read in place, fewer than 16: nothing after them is read.
 ///
 /// # Safety
 /// As for [`row`], with a B whose rows have just `columns` columns here.

@@ -1,4 +1,4 @@
-//! Two-dimensional convolution of small integers with sums of 32 bits.
+//! Two-dimensional convolution of small integers with 32-bit sums.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use crate::threads::Share;
 c_structure! {
     /// As in the C header.
     pub struct RxConv2dI32 {
-        /// What is convolved with what.
+        /// The sizes.
         pub sizes: RxConv2dSizes,
         /// A [`Layout`](crate::kernels::conv::Layout).
         pub layout: i32,
@@ -34,14 +34,14 @@ c_structure! {
         pub weight: *const c_void,
         /// Output.
         pub y: *mut i32,
-        /// What is taken off every element of the input; padding is 0 after that.
+        /// The zero point subtracted from every element of the input; padding is 0 after that.
         pub x_zero: i32,
-        /// What is taken off every element of the weight.
+        /// The zero point subtracted from every element of the weight.
         pub weight_zero: i32,
     }
 }
 
-/// A convolution whose sizes were looked at.
+/// A convolution with validated sizes.
 pub(super) struct Conv<'v> {
     pub(super) v: &'v RxConv2dI32,
     pub(super) s: Sizes,
@@ -49,23 +49,23 @@ pub(super) struct Conv<'v> {
     weight: Element,
 }
 
-/// What the padded copy of an image has of it.
+/// The part of an image that its padded copy contains.
 #[derive(Clone, Copy)]
 pub(super) struct Inside {
-    /// Rows of padding above it; the image's rows that are cut off there, if negative.
+    /// The rows of padding above it; if negative, the number of image rows cropped there.
     top: isize,
     /// The image's rows.
     high: usize,
-    /// Columns of padding on its left.
+    /// The columns of padding to its left.
     pub left: usize,
-    /// The image's columns that are cut off there.
+    /// The image columns cropped there.
     pub cut: usize,
-    /// The image's columns that the copy has.
+    /// The image columns in the copy.
     pub count: usize,
 }
 
 impl Inside {
-    /// The image's row of which line `y` of the copy has anything.
+    /// The row of the image in line `y` of the copy, if any.
     pub(super) fn row(&self, y: usize) -> Option<usize> {
         let row = y as isize - self.top;
         (row >= 0 && (row as usize) < self.high && self.count > 0).then_some(row as usize)
@@ -82,7 +82,7 @@ impl<'v> Conv<'v> {
         })
     }
 
-    /// Height and width of what the window reads.
+    /// The height and width that the window reads.
     pub(super) fn read(&self) -> (usize, usize) {
         let s = &self.s;
         let reach = |out: usize, step: usize, window: usize, apart: usize| {
@@ -91,7 +91,7 @@ impl<'v> Conv<'v> {
         (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw))
     }
 
-    /// Returns what a padded copy has of its image.
+    /// Returns the part of its image that a padded copy contains.
     pub(super) fn inside(&self) -> Inside {
         let (s, (_, wide)) = (&self.s, self.read());
         let left = s.pl.max(0) as usize;
@@ -106,14 +106,14 @@ impl<'v> Conv<'v> {
         }
     }
 
-    /// Units of a padded image, with groups of `deep` units.
+    /// The number of units of a padded image, with groups of `deep` units.
     pub(super) fn image(&self, deep: usize) -> usize {
         let (high, wide) = self.read();
         self.s.groups * deep * high * wide
     }
 
-    /// The unit of the channels and the place of the window at `p` of the common axis, with groups
-    /// of `deep` units.
+    /// The channel unit and the window position at index `p` of the common axis, with groups of
+    /// `deep` units.
     pub(super) fn unit(&self, deep: usize, p: usize) -> (usize, usize) {
         let taps = self.s.kh * self.s.kw;
         if self.s.nhwc {
@@ -149,7 +149,7 @@ impl<'v> Conv<'v> {
         fits
     }
 
-    /// Padded copies of all images. `None` where an element does not fit 16 bits.
+    /// Writes padded copies of all images; `false` where an element does not fit 16 bits.
     unsafe fn pad_all(&self, context: &mut RxContext, to: *mut i16) -> bool {
         let (s, (high, wide)) = (&self.s, self.read());
         let (parts, each) = if s.nhwc { (s.n, s.c) } else { (s.n * s.c, 1) };
@@ -173,7 +173,7 @@ impl<'v> Conv<'v> {
         fits.into_inner()
     }
 
-    /// All of it as products of 16 bits; `Ok(false)` where an element does not fit.
+    /// Computes everything as 16-bit products; `Ok(false)` where an element does not fit.
     unsafe fn products(&self, context: &mut RxContext) -> Result<bool, i32> {
         let s = &self.s;
         let (image, pixels, weights) = (self.image(s.cg), s.oh * s.ow, s.o * s.k);
@@ -217,7 +217,7 @@ impl<'v> Conv<'v> {
         Ok(true)
     }
 
-    /// One input channel per group, channels first: rows of sums, tap after tap.
+    /// One input channel per group, channels first: rows of sums, tap by tap.
     unsafe fn depthwise(&self, context: &mut RxContext, data: *const i16, weight: *const i16) {
         #[inline(always)]
         #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
@@ -271,8 +271,8 @@ impl<'v> Conv<'v> {
         });
     }
 
-    /// As bytes, with the kernel for them, where the operands are; depthwise windows have too few
-    /// to sum.
+    /// The operands as bytes with their kernel, if they are bytes; depthwise windows have too few
+    /// elements to sum.
     fn bytes(&self) -> Option<(Kernel, ByteConv<'_>)> {
         let s = &self.s;
         if s.k == 0 || (s.cg == 1 && s.groups > 1) {
@@ -286,7 +286,7 @@ impl<'v> Conv<'v> {
         Some((Kernel::chosen()?, bytes))
     }
 
-    /// The sums one by one, for elements beyond 16 bits.
+    /// Computes the sums one by one, for elements beyond 16 bits.
     unsafe fn plain(&self, context: &mut RxContext) {
         let s = &self.s;
         // SAFETY: the callers' promise; elements of the output are disjoint.
@@ -302,7 +302,7 @@ impl<'v> Conv<'v> {
         });
     }
 
-    /// One element of the output.
+    /// Computes one element of the output.
     unsafe fn element(&self, p: usize, o: usize) {
         let (s, v) = (&self.s, self.v);
         let (n, oy, ox) = (p / (s.oh * s.ow), p / s.ow % s.oh, p % s.ow);

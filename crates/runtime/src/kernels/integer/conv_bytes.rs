@@ -70,7 +70,7 @@ impl ByteConv<'_> {
                 };
                 fill(to, left);
                 fill(to.add(left + count), wide - left - count);
-                // Missing channels have weight 0: any data will do.
+                // Missing channels have weight 0, so their data is arbitrary.
                 let line = |i: usize| {
                     let channel = plane * s.cg + (4 * quad + i).min(s.cg - 1);
                     self.x.from.add((channel * s.h + row) * s.w + cut)

@@ -1,11 +1,11 @@
-//! Products of small integers with sums of 32 bits: matrix products and convolutions of quantised
+//! Products of small integers with 32-bit sums: matrix products and convolutions of quantised
 //! tensors.
 //!
 //! Bytes are multiplied as quads where the processor has instructions for that (`quads`).
-//! Elsewhere, and for wider elements, they are brought to 16 bits and multiplied as pairs
-//! (`pairs`); `share` divides the work of both. Both wrap as sums of 32 bits do, so results are
-//! those of the plain loop to the bit. Operands of 32 bits (zero points taken off) are looked
-//! through first; where one does not fit 16 bits the plain loop computes the product.
+//! Elsewhere, and for wider elements, they are converted to 16 bits and multiplied as pairs
+//! (`pairs`); `share` divides the work of both. Both wrap like 32-bit sums, so results are bitwise
+//! those of the plain loop. 32-bit operands (zero points subtracted) are scanned first; where an
+//! element does not fit 16 bits, the plain loop computes the product.
 //!
 //! An operand is an array and two tables of offsets, one along its own axis and one along the
 //! common axis: a matrix with any strides and the unfolded image of a convolution are the same to
@@ -42,7 +42,7 @@ pub enum Element {
 }
 
 impl Element {
-    /// The type of a number of the C header.
+    /// The type with a number of the C header.
     pub fn of(code: i32) -> Option<Element> {
         match Kind::of(code)? {
             Kind::I8 => Some(Element::I8),
@@ -53,7 +53,7 @@ impl Element {
         }
     }
 
-    /// Brings `n` elements, less a zero point, to 16 bits; `false` where one does not fit.
+    /// Converts `n` elements minus a zero point to 16 bits; `false` where one does not fit.
     ///
     /// # Safety
     /// `from` has `n` elements, `to` room for them.
@@ -102,7 +102,7 @@ impl Element {
     }
 }
 
-/// Elements less a number in 16 bits; `false` where one does not fit.
+/// Elements minus a number in 16 bits; `false` where one does not fit.
 fn less<T: Copy + Into<i32>>(from: &[T], zero: i32, to: &mut [i16]) -> bool {
     let mut lost = 0;
     for (to, &x) in to.iter_mut().zip(from) {
@@ -113,7 +113,7 @@ fn less<T: Copy + Into<i32>>(from: &[T], zero: i32, to: &mut [i16]) -> bool {
     lost == 0
 }
 
-/// A matrix product of any strides.
+/// A matrix product with any strides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrices {
     pub m: usize,
@@ -126,12 +126,12 @@ pub(crate) struct Matrices {
     pub c: *mut i32,
     pub ld: usize,
     pub accumulate: bool,
-    /// What is taken off every element of A and of B.
+    /// The zero points subtracted from every element of A and of B.
     pub zeros: (i32, i32),
 }
 
 impl Matrices {
-    /// As bytes, with the kernel for them, where the operands are.
+    /// The operands as bytes with their kernel, if they are bytes.
     fn bytes(&self, a: Element, b: Element) -> Option<(quads::Kernel, bytes::Dense)> {
         let lines = self.a_strides.1 == 1 && (self.b_strides.0 == 1 || self.b_strides.1 == 1);
         if !lines || self.k == 0 {
@@ -226,7 +226,7 @@ impl Matrices {
 }
 
 impl Matrices {
-    /// The sums one by one, for elements beyond 16 bits.
+    /// Computes the sums one by one, for elements beyond 16 bits.
     ///
     /// # Safety
     /// As [`Matrices::run`].
@@ -248,7 +248,7 @@ impl Matrices {
     }
 }
 
-/// Strides the other way round.
+/// Swaps strides.
 trait Reversed {
     fn reversed(self) -> Self;
 }

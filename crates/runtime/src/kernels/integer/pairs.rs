@@ -1,4 +1,4 @@
-//! Products of 16-bit numbers, two neighbours along the common axis in one instruction (`pmaddwd`,
+//! Products of 16-bit numbers, two adjacent steps of the common axis per instruction (`pmaddwd`,
 //! with AVX-512 VNNI `vpdpwssd`).
 
 use super::share::{COLS, Extents, Operand, Panels, Piece, Place, ROWS, share_out};
@@ -22,7 +22,7 @@ pub(super) struct Product {
 // SAFETY: tables, panels and tiles are those of the product, whose maker promises the rest.
 unsafe impl Panels for (Product, Kernel) {
     const PIECE: usize = 256;
-    /// With pairs in vectors, the time of 2^16 operations on elements at most
+    /// With pairs in vectors, these take at most as long as 2^16 element operations
     /// (`--example bench_threads`).
     const SMALL: usize = 1 << 18;
 
@@ -86,7 +86,7 @@ impl Product {
         }
     }
 
-    /// Sums of nothing.
+    /// Stores empty sums.
     unsafe fn clear(&self) {
         if self.accumulate {
             return;

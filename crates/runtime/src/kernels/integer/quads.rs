@@ -1,4 +1,4 @@
-//! Products of unsigned by signed bytes, four neighbours along the common axis in one instruction
+//! Products of unsigned by signed bytes, four adjacent steps of the common axis per instruction
 //! (`vpdpbusd`).
 //!
 //! Nothing saturates: four products of 8 bits are added to a sum of 32 bits, which wraps. Signed
@@ -176,19 +176,19 @@ pub(super) struct Product {
     pub accumulate: bool,
 }
 
-/// A tile's operands and where it goes.
+/// A tile's operands and destination.
 #[derive(Clone, Copy)]
 struct Tile {
     a: *const u32,
     b: *const u32,
     quads: usize,
-    /// Quads from one panel of B to the next.
+    /// The distance in quads from one panel of B to the next.
     step: usize,
     high: usize,
     wide: usize,
     c: *mut i32,
     ld: usize,
-    /// Add to what is there.
+    /// Whether to add to the old contents.
     keep: bool,
     row_start: *const i32,
     column_start: *const i32,

@@ -1,10 +1,10 @@
 //! Parallelisation of products of small integers, for any kind of words.
 //!
-//! A word is what one lane multiplies and adds to its sum in one step: a pair of 16 bits
-//! ([`pairs`](super::pairs)) or a quad of bytes ([`quads`](super::quads)). Panels of rows of A are
-//! packed once, piece after piece of the common axis; then workers take blocks of columns of B,
-//! pack a piece of one in scratch memory of their own, and multiply it with all panels of A (with a
-//! part of them, where there are fewer blocks than workers).
+//! A word is the unit that one lane multiplies and adds to its sum in one step: a pair of 16-bit
+//! numbers ([`pairs`](super::pairs)) or a quad of bytes ([`quads`](super::quads)). Panels of rows
+//! of A are packed once, piece after piece of the common axis; then workers take blocks of columns
+//! of B, pack a piece of one in scratch memory of their own, and multiply it with all panels of A
+//! (with a part of them, where there are fewer blocks than workers).
 
 use super::Scratch;
 use crate::context::RxContext;
@@ -14,7 +14,7 @@ use crate::threads::Share;
 pub(super) const ROWS: usize = 8;
 /// Columns of a panel of B.
 pub(super) const COLS: usize = 16;
-/// Most columns of a tile.
+/// The maximum number of columns of a tile.
 pub(super) const MOST: usize = 2 * COLS;
 /// The maximum number of columns that are packed together: a piece of them stays in the
 /// second-level cache.
@@ -74,7 +74,7 @@ pub(super) struct Place {
 pub(super) unsafe trait Panels: Copy {
     /// The words of the longest piece: two panels of B and one of A stay in the first-level cache.
     const PIECE: usize;
-    /// Below this many multiplications a product stays on one thread.
+    /// Below this number of multiplications a product stays on one thread.
     const SMALL: usize;
 
     fn extents(&self) -> Extents;
@@ -82,7 +82,8 @@ pub(super) unsafe trait Panels: Copy {
     /// Columns of a tile: [`COLS`] or [`MOST`].
     fn tile_columns(&self) -> usize;
 
-    /// Packs a piece of the panel of A from row `first` on: word by word, in each the rows'.
+    /// Packs a piece of the panel of A from row `first` on: word by word, with the rows' words
+    /// adjacent.
     ///
     /// # Safety
     /// `out` has room for [`ROWS`] rows of the piece.
@@ -157,7 +158,7 @@ unsafe fn block<P: Panels>(
 /// Computes a product of at least one word. Errors are statuses that the context has recorded.
 ///
 /// # Safety
-/// What [`Panels`] promises holds.
+/// The contract of [`Panels`] holds.
 pub(super) unsafe fn share_out<P: Panels>(context: &mut RxContext, product: P) -> Result<(), i32> {
     let Extents {
         rows: m,

@@ -29,7 +29,7 @@ pub(super) struct Task<T> {
     pub filter: usize,
     /// The output of the sums: with channels last a row for each pixel, otherwise for each filter.
     pub y: *mut i32,
-    /// From one row to the next.
+    /// The distance from one row to the next.
     pub ld: usize,
 }
 

@@ -162,19 +162,19 @@ mod x86 {
     }
 }
 
-/// A tile's operands and where it goes.
+/// A tile's operands and destination.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
     pub a: *const i16,
     pub b: *const i16,
     pub pairs: usize,
-    /// Elements from one panel of B to the next.
+    /// The distance in elements from one panel of B to the next.
     pub step: usize,
     pub high: usize,
     pub wide: usize,
     pub c: *mut i32,
     pub ld: usize,
-    /// Add to what is there.
+    /// Whether to add to the old contents.
     pub keep: bool,
 }
 

@@ -1,7 +1,7 @@
 //! The index of the greatest or the least element of each line.
 //!
-//! Elements are compared in the four types that every instruction set has vectors of. Beside each
-//! best one so far stands its index, a number of the same type.
+//! Elements are compared in the four types that every instruction set has vectors for. Each best
+//! element so far has its index beside it, as a number of the same type.
 
 use super::{RxLines, Work};
 use crate::context::RxContext;
@@ -12,29 +12,28 @@ use crate::kernels::simd::wide::{Vector, Wide};
 use crate::threads::Share;
 use std::mem::MaybeUninit;
 
-/// Lines side by side that are looked through together.
+/// Adjacent lines that are scanned together.
 const STRIP: usize = 256;
-/// Elements of a line that are looked through before the best of them is held against the best so
-/// far.
+/// Elements of a line that are scanned before their best is compared with the best so far.
 const PIECE: usize = 1024;
-/// Elements below which nobody is woken.
+/// Elements below which no thread is woken.
 const SMALL: usize = 1 << 15;
 
 /// A type that elements are compared in.
 pub(super) trait Compared: Sum + PartialOrd {
-    /// Whether there are numbers without an order.
+    /// Whether there are unordered numbers (NaN).
     const FLOAT: bool;
-    /// So many indices are numbers of their own.
+    /// The number of indices that are exactly representable.
     const INDICES: usize;
     /// An index.
     fn of(index: usize) -> Self;
-    /// The index that a number is.
+    /// The index that a number represents.
     fn index(self) -> i64;
-    /// The number whose place in the order is that of the unsigned one with the same bits.
+    /// The number that is ordered like the unsigned one with the same bits.
     fn unsigned(self) -> Self;
 }
 
-/// One that there are vectors of.
+/// A compared type with vectors.
 pub(super) trait Ordered: Everywhere + Compared {}
 
 macro_rules! ordered {
@@ -68,7 +67,7 @@ ordered! {
 }
 
 /// # Safety
-/// As `rx_lines`, for elements of a kind that are compared as `T`.
+/// Like `rx_lines`, for elements of a kind that are compared as `T`.
 pub(super) unsafe fn run<T: Ordered>(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let strips = inner.div_ceil(STRIP);
@@ -139,7 +138,7 @@ struct Line {
 }
 
 impl Line {
-    /// `n` elements from one on as those of `T`, where they lie or in `room`.
+    /// Returns `n` elements from `first` on as elements of `T`, in place or in `room`.
     #[inline(always)]
     unsafe fn read<T: Compared>(&self, first: usize, n: usize, room: &mut [T]) -> *const T {
         // SAFETY: the callers' promise; there is room.
@@ -159,7 +158,7 @@ impl Line {
     }
 }
 
-/// Returns whether the best one so far is kept.
+/// Returns whether the best element so far is kept.
 #[inline(always)]
 fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
     match (greatest, last) {
@@ -170,14 +169,14 @@ fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
     }
 }
 
-/// A line whose elements lie side by side; -1 of nothing. The best of each piece is found first,
-/// then its place in the piece that has the best of all.
+/// Scans a line of contiguous elements; -1 for an empty one. The best of each piece is found first,
+/// then its index in the piece that has the best of all.
 #[inline(always)]
 unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     line: Line,
     last: bool,
 ) -> i64 {
-    // Elements that are read where they lie need no room, which would have to be cleared.
+    // Elements that are read in place need no room, which would have to be cleared.
     let mut held = MaybeUninit::<[T; PIECE]>::uninit();
     let room = if line.kind == T::KIND {
         &mut [][..]
@@ -207,7 +206,7 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     }
 }
 
-/// The best of some elements; `None` where one has no order.
+/// Returns the best of some elements; `None` where one is unordered.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
@@ -222,7 +221,7 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
         let mut i = 0;
         if n >= 4 * lanes {
             let mut most = [<T as Sums<S>>::V::splat(best); 4];
-            // An element that is not itself puts another number here.
+            // An element that is not equal to itself (NaN) changes this to another number.
             let (zero, one) = (
                 <T as Sums<S>>::V::splat(T::of(0)),
                 <T as Sums<S>>::V::splat(T::of(1)),
@@ -281,7 +280,7 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     }
 }
 
-/// Returns where the first or the last of some elements that equal one is.
+/// Returns the index of the first or the last of some elements that equals one.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn place<S: Wide, T: Sums<S> + Compared>(
@@ -296,7 +295,7 @@ unsafe fn place<S: Wide, T: Sums<S> + Compared>(
     unsafe {
         let all = <T as Sums<S>>::V::splat(wanted);
         let mut i = 0;
-        // Several vectors at a time up to the first that has one.
+        // Several vectors at a time, up to the first with a match.
         let (zero, one) = (
             <T as Sums<S>>::V::splat(T::of(0)),
             <T as Sums<S>>::V::splat(T::of(1)),
@@ -331,7 +330,7 @@ unsafe fn place<S: Wide, T: Sums<S> + Compared>(
     found
 }
 
-/// One after the other, `step` elements apart, as comparisons with NaN need it.
+/// Scans elements `step` apart in order, as comparisons with NaN require.
 unsafe fn in_order<T: Compared>(line: Line, step: usize, greatest: bool, last: bool) -> i64 {
     let (mut best, mut place) = (T::default(), -1);
     let mut room = [T::default(); 1];
@@ -345,7 +344,7 @@ unsafe fn in_order<T: Compared>(line: Line, step: usize, greatest: bool, last: b
     place
 }
 
-/// Lines that lie side by side, element by element.
+/// Scans adjacent lines together, element by element.
 #[inline(always)]
 unsafe fn beside<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     lines: &RxLines,

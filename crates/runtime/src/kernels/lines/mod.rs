@@ -1,4 +1,4 @@
-//! What is done along the lines of an array: sorting, the place of the greatest element, running
+//! Operations along the lines of an array: sorting, the index of the greatest element, running
 //! sums.
 
 mod extreme;
@@ -14,7 +14,7 @@ use crate::kernels::kinds::Kind;
 use crate::{c_enumeration, c_structure};
 
 c_enumeration! {
-    /// What is done along each line.
+    /// The operation along each line.
     pub enum Work {
         /// The elements, or their indices, in order; the first `keep` of them.
         Sort = "RX_LINES_SORT",
@@ -32,13 +32,13 @@ c_enumeration! {
 c_structure! {
     /// As in the C header.
     pub struct RxLines {
-        /// Extents before the axis.
+        /// The product of the extents before the axis.
         pub outer: i64,
-        /// The axis.
+        /// The extent of the axis.
         pub extent: i64,
-        /// Extents behind it.
+        /// The product of the extents after it.
         pub inner: i64,
-        /// How many elements of a sorted line are kept.
+        /// The number of elements of a sorted line that are kept.
         pub keep: i64,
         /// The elements, a [`Kind`]. Running sums have the same.
         pub kind: i32,
@@ -47,11 +47,11 @@ c_structure! {
         /// A [`Work`].
         pub work: i32,
         /// Sorting: in ascending order. Greatest and least: the last one of equals. Running:
-        /// without the element itself.
+        /// excludes the element itself.
         pub flag: i32,
         /// The array.
         pub x: *const c_void,
-        /// The elements that are kept, or what ran up; or null.
+        /// The kept elements, or the running results; or null.
         pub values: *mut c_void,
         /// Indices; or null.
         pub indices: *mut c_void,
@@ -62,7 +62,7 @@ impl RxLines {
     fn count(&self) -> usize {
         (self.outer.max(0) as usize).saturating_mul(self.inner.max(0) as usize)
     }
-    /// Returns where a line begins, in elements, when lines have `extent` elements.
+    /// Returns the offset of a line in elements, when lines have `extent` elements.
     fn begin(&self, line: usize, extent: i64) -> usize {
         let inner = self.inner as usize;
         line / inner * extent as usize * inner + line % inner
@@ -79,23 +79,23 @@ impl RxLines {
     }
 }
 
-/// An element that has an order.
+/// An ordered element.
 trait Element: Copy + PartialOrd + Default + Send + Sync {
-    /// The bits of a number whose order is that of elements; equal elements have equal ones.
+    /// The bits of a number that is ordered like the elements; equal elements have equal keys.
     fn key(self) -> u64;
-    /// An element with these bits: of zeros the one without a sign.
+    /// An element with this key: of the zeros, the one without a sign.
     fn of_key(key: u64) -> Self;
-    /// Returns whether it is a zero that is not the one that its bits give.
+    /// Returns whether it is a zero other than the one that its key gives.
     fn is_minus_zero(self) -> bool {
         false
     }
-    /// Returns whether it has no place in any order.
+    /// Returns whether it is unordered (NaN).
     fn lost(self) -> bool;
     /// The sum; integers wrap.
     fn plus(self, b: Self) -> Self;
     /// The product; integers wrap.
     fn times(self, b: Self) -> Self;
-    /// Returns what products start from.
+    /// Returns the initial value of products.
     fn one() -> Self;
 }
 
@@ -139,7 +139,7 @@ macro_rules! floats {
         impl Element for $t {
             #[inline(always)]
             fn key(self) -> u64 {
-                // Both zeros are one.
+                // Both zeros have the same key.
                 let bits = if self.is_minus_zero() { 0 } else { self.to_bits() };
                 let turned = if bits >> $shift != 0 { !bits } else { bits | (1 << $shift) };
                 u64::from(turned)
@@ -183,7 +183,7 @@ floats! {
     bf16, u16, 15, |a, b| bf16::from_f32(a.to_f32() + b.to_f32()), bf16::from_f32(a.to_f32() * b.to_f32());
 }
 
-/// Returns whether there is a kernel for something done along lines of elements of a type.
+/// Returns whether there is a kernel for an operation along lines of elements of a type.
 pub fn knows(kind: Kind, work: Work) -> bool {
     matches!(work, Work::Greatest | Work::Least) || kind != Kind::Bool
 }
@@ -210,7 +210,7 @@ unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines, work: Work) -
     }
 }
 
-/// Does something along all lines of an array.
+/// Runs an operation along all lines of an array.
 ///
 /// # Safety
 /// The array has as many elements as the extents say; values and indices, where they are not null,

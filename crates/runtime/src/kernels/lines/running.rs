@@ -6,11 +6,11 @@ use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::{Simd, dispatch_of};
 use crate::threads::Share;
 
-/// Lines side by side that run together.
+/// Adjacent lines that are computed together.
 const STRIP: usize = 256;
-/// Lines one behind the other that run together.
+/// Consecutive lines that are computed together.
 const TOGETHER: usize = 4;
-/// Elements below which nobody is woken.
+/// Elements below which no thread is woken.
 const SMALL: usize = 1 << 15;
 
 pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
@@ -59,7 +59,7 @@ fn next<T: Element, const PRODUCT: bool>(sum: T, x: T) -> T {
     if PRODUCT { sum.times(x) } else { sum.plus(x) }
 }
 
-/// `OUTSIDE`: an element is not part of what stands in its place.
+/// `OUTSIDE`: results exclude the element at their own position.
 #[inline(always)]
 unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
     lines: &RxLines,
@@ -111,11 +111,11 @@ unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
     }
 }
 
-/// Lines one behind the other that are turned over together, and elements of them.
+/// The number of consecutive lines that are transposed together, and of their elements.
 const SQUARE: usize = 64;
 
-/// Running sums and products of narrow floats, which are rounded at every step: whole vectors of
-/// lines at a time.
+/// Running sums and products of narrow floats, which are rounded at every step: vectors run across
+/// lines.
 pub(super) unsafe fn narrow(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let together = if inner == 1 { SQUARE } else { STRIP };
@@ -157,7 +157,7 @@ pub(super) unsafe fn narrow(context: &mut RxContext, lines: &RxLines, kind: Kind
     0
 }
 
-/// Lines whose elements lie one behind the other: squares of them are turned over.
+/// Lines of contiguous elements: squares of them are transposed.
 unsafe fn turned_over(lines: &RxLines, kind: Kind, first: usize, wide: usize) {
     let n = lines.extent.max(0) as usize;
     let (x, y) = (lines.x.cast::<u16>(), lines.values.cast::<u16>());
@@ -186,7 +186,7 @@ unsafe fn turned_over(lines: &RxLines, kind: Kind, first: usize, wide: usize) {
     }
 }
 
-/// What lines side by side have come to: as it is written, and in float32.
+/// The running results of adjacent lines: as they are stored, and in float32.
 struct Sums {
     kind: Kind,
     product: bool,
@@ -211,7 +211,7 @@ impl Sums {
         }
     }
 
-    /// Takes on an element of each line, and writes what has come of it, or had before.
+    /// Adds an element of each line, and stores the result including or excluding it.
     unsafe fn step(&mut self, x: *const u16, y: *mut u16, wide: usize) {
         // SAFETY: the callers' promise: both have `wide` elements.
         unsafe {

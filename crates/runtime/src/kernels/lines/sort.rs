@@ -1,6 +1,6 @@
-//! Sorting, stable: elements become keys, with their indices where these are wanted. Many are
-//! sorted by the upper digits of their distance from the least, and what that leaves in disorder is
-//! mended; where few are kept they are chosen first.
+//! Stable sorting: elements become keys, with their indices where these are requested. Long lines
+//! are sorted by the upper digits of the distance from the least key, and the remaining disorder is
+//! repaired by insertion; where few elements are kept, they are selected first.
 
 use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
@@ -8,18 +8,17 @@ use crate::kernels::kinds::Kind;
 use crate::kernels::scratch::Scratch;
 use crate::threads::Share;
 
-/// Elements from which on digits beat comparisons.
+/// Elements from which on radix sort beats comparisons.
 const MANY: usize = 96;
-/// Most bits of a digit,
+/// The maximum number of bits of a digit,
 const DIGIT: u32 = 11;
-/// and where there are so few elements that counting digits would take longer than placing
-/// elements.
+/// and the one for so few elements that counting digits would take longer than placing elements.
 const SHORT: (usize, u32) = (1024, 8);
-/// Elements up to which two digits leave little to mend.
+/// Elements up to which two digits leave little disorder.
 const TWO: usize = 1 << 16;
-/// Steps of mending for each element after which comparisons are quicker.
+/// Repair steps per element after which comparisons are faster.
 const STEPS: usize = 4;
-/// Elements that are held against the last one kept together.
+/// Elements that are compared with the last one kept at a time.
 const BLOCK: usize = 64;
 
 pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
@@ -50,8 +49,8 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
     0
 }
 
-/// One line. A comparison that knows no order (with NaN) is followed as merging would: that is what
-/// the operator says.
+/// Sorts one line. A comparison without a total order (with NaN) gives what merge sort would, which
+/// is how the operator is defined.
 unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
     let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
     let inner = lines.inner as usize;
@@ -102,11 +101,11 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
     }
 }
 
-/// What is sorted: a key, with an index, which is the lesser digit, or alone.
+/// A sorted item: a key, with its index as the less significant part, or alone.
 trait Sorted: Ord + Copy {
     /// The key's bits.
     fn bits(self) -> u64;
-    /// A key with an index.
+    /// The item of a key and an index.
     fn of(key: u64, index: usize) -> Self;
     /// The index.
     fn index(self) -> u32;
@@ -164,7 +163,7 @@ macro_rules! alone {
 }
 alone!(u32, u64);
 
-/// The bits that turn the order of an element's keys.
+/// The bits to flip for the order of an element's keys.
 fn turned<T>(ascend: bool) -> u64 {
     match (ascend, size_of::<T>()) {
         (true, _) => 0,
@@ -173,7 +172,7 @@ fn turned<T>(ascend: bool) -> u64 {
     }
 }
 
-/// The indices of the first elements in order, `room` for twice as many keys.
+/// The indices of the first elements in order; `room` is for twice as many keys.
 unsafe fn indexed<T: Element, K: Sorted>(
     x: &[T],
     ascend: bool,
@@ -192,8 +191,7 @@ unsafe fn indexed<T: Element, K: Sorted>(
     let sorted = if keep < n / 4 {
         let chosen = chosen(x, ascend, keep, keys);
         let keys = &mut keys[..chosen];
-        // What was chosen lies in any order: equal keys are brought into the order of their
-        // indices, too.
+        // The selected keys are in any order: equal keys are also sorted by their indices.
         keys.sort_unstable();
         &*keys
     } else {
@@ -208,7 +206,7 @@ unsafe fn indexed<T: Element, K: Sorted>(
     }
 }
 
-/// All elements in order, without their indices; `room` for twice as many keys.
+/// All elements in order, without their indices; `room` is for twice as many keys.
 unsafe fn values<T: Element, K>(lines: &RxLines, line: usize, x: &[T], room: *mut Alone<K>)
 where
     Alone<K>: Sorted,
@@ -237,7 +235,7 @@ where
             *to(k) = value.unwrap_or_default();
         }
         if minus {
-            // Zeros are equal, and stay in the order in which they came.
+            // Zeros are equal, and keep their original order.
             let zero = T::default().key() ^ turn;
             let first = sorted.partition_point(|key| key.bits() < zero);
             let zeros = x.iter().filter(|x| x.key() ^ turn == zero);
@@ -248,7 +246,7 @@ where
     }
 }
 
-/// The keys and indices of the `keep` first elements, in any order, at the front of `keys`.
+/// Selects the keys and indices of the `keep` first elements, in any order, at the front of `keys`.
 fn chosen<T: Element, K: Sorted>(x: &[T], ascend: bool, keep: usize, keys: &mut [K]) -> usize {
     if keep == 0 {
         return 0;
@@ -256,7 +254,7 @@ fn chosen<T: Element, K: Sorted>(x: &[T], ascend: bool, keep: usize, keys: &mut 
     let turn = turned::<T>(ascend);
     let most = (4 * keep).max(2 * BLOCK).min(keys.len());
     let mut n = 0;
-    // What is not before this one is not kept.
+    // Elements that are not before this one are not kept.
     let mut last: Option<T> = None;
     for (k, block) in x.chunks(BLOCK).enumerate() {
         if let Some(last) = last {
@@ -290,14 +288,14 @@ fn chosen<T: Element, K: Sorted>(x: &[T], ascend: bool, keep: usize, keys: &mut 
     n.min(keep)
 }
 
-/// Sorts keys, which come in the order of their indices.
+/// Sorts keys that are given in the order of their indices.
 fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
     if keys.len() < MANY {
         keys.sort_unstable();
         return keys;
     }
-    // Digits of the distance from the least: small numbers of either sign differ in their uppermost
-    // bit already.
+    // Digits of the distance from the least key, since small numbers of opposite signs differ in
+    // the topmost bit.
     let (mut least, mut most) = (u64::MAX, 0);
     for key in &*keys {
         least = least.min(key.bits());
@@ -336,7 +334,7 @@ fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
     from
 }
 
-/// Brings keys that are nearly in order into it; false where that takes long.
+/// Sorts keys that are nearly in order; `false` where that takes long.
 fn mended<K: Sorted>(keys: &mut [K]) -> bool {
     let mut left = STEPS * keys.len();
     for i in 1..keys.len() {
@@ -355,7 +353,7 @@ fn mended<K: Sorted>(keys: &mut [K]) -> bool {
     true
 }
 
-/// Stable merging from below.
+/// Bottom-up stable merge sort.
 fn merge(order: &mut [u32], spare: &mut [u32], before: impl Fn(usize, usize) -> bool) {
     let n = order.len();
     for (i, to) in order.iter_mut().enumerate() {

@@ -8,7 +8,7 @@ use std::arch::x86_64::*;
 #[derive(Clone, Copy)]
 pub struct Avx2(__m256);
 
-/// Eight ones, then eight zeros: a window into it is a mask of the first lanes.
+/// Eight ones, then eight zeros: a load from it is a mask of the first lanes.
 static LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 #[inline(always)]
@@ -17,7 +17,7 @@ unsafe fn mask(n: usize) -> __m256i {
     _mm256_loadu_si256(LANES.as_ptr().add(8 - n).cast())
 }
 
-/// No instruction at all, which computes a place from itself and a register.
+/// Emits no instruction, but makes an address depend on a register.
 #[inline]
 #[target_feature(enable = "avx2")]
 #[allow(clippy::pointers_in_nomem_asm_block)] // Nothing is read there.
@@ -118,8 +118,7 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
-        // The lanes from the first on, each from where it lies: no masked store, as in
-        // `store_part`.
+        // The lanes from the first on, each from its position: no masked store, as in `store_part`.
         let from = _mm256_add_epi32(
             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
             _mm256_set1_epi32(first as i32),
@@ -241,7 +240,7 @@ unsafe impl Simd for Avx2 {
 }
 
 impl Avx2 {
-    /// Turns a square of eight vectors over: vector `i` becomes lane `i` of all.
+    /// Transposes a square of eight vectors: vector `i` becomes lane `i` of all.
     ///
     /// # Safety
     /// The instruction set is enabled.
@@ -262,7 +261,7 @@ impl Avx2 {
     }
 }
 
-/// Turns the square of four lanes by four vectors in either half.
+/// Transposes the square of four lanes by four vectors in either half.
 #[inline(always)]
 unsafe fn turned(v: [Avx2; 4]) -> [Avx2; 4] {
     // SAFETY: the callers' promise: the instruction set is enabled.

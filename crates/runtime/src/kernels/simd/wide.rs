@@ -266,7 +266,7 @@ macro_rules! vectors {
             }
             #[inline(always)]
             unsafe fn pick(mask: $mask, yes: Self, no: Self) -> Self {
-                // As masks are passed: the other one first.
+                // In the operand order of blends: the alternative first.
                 Self($pick(no.0, yes.0, mask))
             }
             #[inline(always)]

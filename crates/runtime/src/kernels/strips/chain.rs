@@ -1,9 +1,9 @@
 //! Element-wise expressions in registers.
 //!
-//! A chain of operations over strips reads and writes every value in between. Here most of them
-//! stay in two banks of vector registers, which work as a stack of two places: a block of elements
-//! runs through all steps at once, and only its inputs are read and its result is written. What is
-//! needed later than that allows, and operations that are not arithmetic, use the strips of
+//! Executing a chain of operations over strips reads and writes every intermediate value. Here most
+//! of them stay in two banks of vector registers, which act as a stack of two slots: a block of
+//! elements passes through all steps at once, and only inputs are loaded and the result stored.
+//! Values needed later than that allows, and operations that are not arithmetic, use the strips of
 //! temporaries.
 
 use super::{OPS, Op, RxStripOp, apply, whole};
@@ -11,13 +11,13 @@ use crate::kernels::simd::Simd;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
 
-/// Most steps: an operation may load and store beside what it does.
+/// The maximum number of steps: an operation may need a load and a store besides its own step.
 const STEPS: usize = 3 * OPS;
-/// What wrote an input or a constant.
+/// The writer of an input or a constant: none.
 const NOBODY: u8 = u8::MAX;
 
-/// What a step does. `a` is the upper bank, `b` the lower one, `x` and `y` are operands: strips, or
-/// (with `s`) one number.
+/// The operation of a step. `a` is the upper bank, `b` the lower one; `x` and `y` are strip
+/// operands, `s` is a single number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 enum Form {
@@ -49,8 +49,8 @@ enum Form {
     Two,
     /// `a = x op s`.
     TwoNumber,
-    /// Any operation of the program (`x`: which one), through memory; the banks are empty before
-    /// and after.
+    /// Any operation of the program (number `x`), through memory; the banks are empty before and
+    /// after.
     Other,
 }
 
@@ -62,14 +62,14 @@ struct Step {
     y: u8,
 }
 
-/// A program as steps; none where registers would not help.
+/// A program as steps; empty where registers would not help.
 pub(super) struct Chain {
     /// Invariant: the first `count` are initialised.
     steps: [MaybeUninit<Step>; STEPS],
     count: usize,
 }
 
-/// Where an operand is when an operation needs it.
+/// The location of an operand when an operation needs it.
 #[derive(Clone, Copy, PartialEq)]
 enum Place {
     Upper,
@@ -78,7 +78,7 @@ enum Place {
     Number,
 }
 
-/// Returns whether the operation is done in registers, and of how many operands.
+/// Returns the number of operands of an operation that is done in registers; `None` for others.
 fn quick(op: Op) -> Option<usize> {
     match op {
         Op::Neg | Op::Abs | Op::Sqrt | Op::RoundEven => Some(1),
@@ -87,18 +87,18 @@ fn quick(op: Op) -> Option<usize> {
     }
 }
 
-/// What is known while steps are made.
+/// The state of generating steps.
 struct Maker<'a> {
     ops: &'a [RxStripOp],
     /// The first operand that is a temporary.
     first: usize,
-    /// Whether an operand is one number.
+    /// Whether an operand is a single number.
     number: &'a dyn Fn(usize) -> bool,
-    /// Which operation wrote each operand of each operation, or [`NOBODY`].
+    /// The operation that wrote each operand of each operation, or [`NOBODY`].
     from: &'a [[u8; 4]; OPS],
-    /// How often each operation's value is still read.
+    /// The number of remaining reads of each operation's value.
     left: [u8; OPS],
-    /// A bit for each operation: its value is kept in its strip.
+    /// A bit per operation: its value is kept in its strip.
     kept: u64,
     upper: Option<usize>,
     lower: Option<usize>,
@@ -135,13 +135,13 @@ impl Chain {
         self.count > 0
     }
 
-    /// Returns whether whole blocks go through registers alone: of a constant, one number is read.
+    /// Returns whether whole blocks use registers only: of a constant, one number is read.
     pub(super) fn alone(&self) -> bool {
         self.helps() && !self.steps().iter().any(|s| s.form == Form::Other)
     }
 
-    /// Makes the steps of a program, for operands of which `number` says whether they are one
-    /// number; none where registers would not help.
+    /// Makes the steps of a program, where `number` tells whether an operand is a single number;
+    /// empty where registers would not help.
     pub(super) fn make(&mut self, ops: &[RxStripOp], first: usize, number: &dyn Fn(usize) -> bool) {
         if ops.len() > OPS || ops.iter().filter(|op| quick(op.op()).is_some()).count() < 2 {
             return;
@@ -195,13 +195,13 @@ impl Maker<'_> {
         self.kept & 1 << value != 0
     }
 
-    /// Returns which operation wrote an argument of an operation.
+    /// Returns the operation that wrote an argument of an operation.
     fn writer(&self, k: usize, arg: usize) -> Option<usize> {
         let value = self.from[k][arg];
         (value != NOBODY).then_some(usize::from(value))
     }
 
-    /// Returns whether a bank's value is read again and is nowhere else.
+    /// Returns whether a bank's value is read again and is not in memory.
     fn live(&self, bank: Option<usize>) -> bool {
         bank.is_some_and(|v| self.left[v] > 0 && !self.is_kept(v))
     }
@@ -218,7 +218,7 @@ impl Maker<'_> {
         Ok(())
     }
 
-    /// Returns where an argument of an operation is.
+    /// Returns the location of an argument of an operation.
     fn place(&self, k: usize, arg: usize) -> Result<Place, usize> {
         let Some(value) = self.writer(k, arg) else {
             let number = (self.number)(self.ops[k].args[arg] as usize);
@@ -237,7 +237,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Takes note that the arguments of an operation were read.
+    /// Records that the arguments of an operation were read.
     fn read(&mut self, k: usize, count: usize) {
         for arg in 0..count {
             if let Some(value) = self.writer(k, arg) {
@@ -278,7 +278,7 @@ impl Maker<'_> {
             self.place(k, 0)?,
             if count == 2 { self.place(k, 1)? } else { Strip },
         ];
-        // The same value twice: the second one comes from memory.
+        // The same value twice: the second operand comes from memory.
         if let Some(value) = self.writer(k, 0)
             && count == 2
             && self.writer(k, 1) == Some(value)
@@ -289,7 +289,7 @@ impl Maker<'_> {
             at[1] = Strip;
         }
         let inside = |p: Place| matches!(p, Upper | Lower);
-        // What is in the lower bank alone comes up.
+        // A value that is only in the lower bank moves up.
         if inside(at[0]) != (count == 2 && inside(at[1])) {
             let one = usize::from(!inside(at[0]));
             if at[one] == Lower {
@@ -306,7 +306,7 @@ impl Maker<'_> {
         if fresh {
             self.free()?;
         } else if self.live(self.upper) {
-            // The operand in the upper bank is read again later.
+            // The operand in the upper bank is needed again later.
             let value = self.upper.unwrap_or_default();
             if self.live(self.lower) || at.contains(&Lower) {
                 return Err(value);
@@ -353,7 +353,7 @@ impl Maker<'_> {
     }
 }
 
-/// Does something for every vector of a block: the index is a constant, so that banks stay in
+/// Repeats code for every vector of a block, with a constant index, so that banks stay in
 /// registers.
 macro_rules! unrolled {
     ($u:ident, $i:ident => $body:expr) => {
@@ -371,10 +371,10 @@ macro_rules! unrolled {
 }
 
 /// Runs the steps over a strip of `n` elements, in blocks of `U` vectors (at most 8) and the rest
-/// in blocks of `P`, and stores the result, whole blocks past the caches with `stream`.
+/// in blocks of `P`, and stores the result; with `stream`, whole blocks are stored non-temporally.
 ///
 /// # Safety
-/// Operands are strips of at least `n` elements, what a number's operand points to is one;
+/// Operands are strips of at least `n` elements, or point to one element for single numbers;
 /// temporaries are strips of `room` from operand `first` on, and `out` has `n` elements.
 #[inline(always)]
 pub(super) unsafe fn run<S: Simd, const U: usize, const P: usize>(
@@ -416,9 +416,9 @@ pub(super) unsafe fn run<S: Simd, const U: usize, const P: usize>(
     }
 }
 
-/// Runs steps in registers over the elements from `at` up to `end`; what is in the upper bank at
-/// the end goes to `out`, unless that is null. These are whole blocks, or with `PART` any number:
-/// lanes beyond the last element are neither read nor written.
+/// Runs steps in registers over the elements from `at` up to `end`; the upper bank is stored to
+/// `out` at the end, unless that is null. These are whole blocks, or with `PART` any number: lanes
+/// beyond the last element are neither read nor written.
 #[inline(always)]
 unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
     steps: &[Step],
@@ -453,7 +453,7 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
             for step in steps {
                 let x = operands.get_unchecked(step.x as usize).add(at);
                 let y = operands.get_unchecked(step.y as usize).add(at);
-                // Closures would not be inlined into code for the instruction set.
+                // Closures would not be inlined with the instruction set enabled.
                 macro_rules! number {
                     ($p:expr) => {
                         S::splat(*$p.sub(at))

@@ -11,7 +11,7 @@ const SLACK: usize = 16;
 /// The number of elements of a result below which gathering does not pay.
 const FEW: usize = 128;
 
-/// Returns whether rows are so short, and so many, that they are combined.
+/// Returns whether rows are so short, and so numerous, that they are combined.
 pub(super) fn pays(out: &Space) -> bool {
     out.inner() < SHORT && out.rows() > 1 && out.count() >= FEW
 }
@@ -70,8 +70,8 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
     }
 }
 
-/// Gathers rows of an input, from one on. Rows are written as whole vectors: what exceeds the end
-/// of one is overwritten by the next, or is in the slack.
+/// Gathers rows of an input, from one on. Rows are written as whole vectors: lanes beyond the end
+/// of one are overwritten by the next, or fall into the slack.
 #[inline(always)]
 unsafe fn gather<S: Simd>(
     space: &Space,

@@ -1,8 +1,8 @@
 //! Element-wise expressions over float32, a strip at a time.
 //!
-//! Generated code hands over what a stage computes as a list of vector operations. They run over
-//! strips that stay in the first cache, each operation with the widest vectors of the processor;
-//! operands with contiguous elements are read where they lie. Rows are split among threads.
+//! Generated code passes a stage's computation as a list of vector operations. They run over strips
+//! that stay in the first-level cache, each operation with the widest vectors of the processor;
+//! contiguous operands are read in place. Rows are distributed among threads.
 
 mod chain;
 mod flat;
@@ -20,26 +20,26 @@ use crate::{c_enumeration, c_structure};
 use flat::plain as rows_together;
 use short::short as short_rows;
 
-/// Elements of a strip: a dozen operands of it fit in the first cache.
+/// Elements of a strip: a dozen such operands fit in the first-level cache.
 const STRIP: usize = 512;
-/// Most axes, before and after those that lie alike are joined.
+/// The maximum number of axes, before and after merging.
 pub const AXES: usize = 12;
-/// Most inputs.
+/// The maximum number of inputs.
 pub const INPUTS: usize = 16;
-/// Most operations that stay in registers; generated code has no more.
+/// The maximum number of operations in registers; generated code has no more.
 pub const OPS: usize = 64;
-/// Most inputs, constants and temporaries together.
+/// The maximum number of inputs, constants and temporaries together.
 const OPERANDS: usize = 96;
-/// Bytes of a result from which on it is written past the caches: little of it would still be there
-/// when it is read.
+/// The size in bytes from which a result is written with non-temporal stores: little of it would
+/// still be cached when it is read.
 pub(crate) const STREAM: usize = 16 << 20;
-/// Operations on elements below which nobody is woken:
-/// `cargo run --release -p relax-runtime --example bench_threads` shows from how many on sharing
-/// pays.
+/// Operations on elements below which no thread is woken:
+/// `cargo run --release -p relax-runtime --example bench_threads` shows where sharing starts to
+/// pay.
 const SMALL: usize = 1 << 16;
 
 c_enumeration! {
-    /// What an operation does with its arguments `a`, `b`, `c`, `d`.
+    /// The operation on the arguments `a`, `b`, `c`, `d`.
     pub enum Op {
         /// `a`.
         Copy,
@@ -65,9 +65,9 @@ c_enumeration! {
         Neg,
         /// `|a|`.
         Abs,
-        /// The root of `a`.
+        /// The square root of `a`.
         Sqrt,
-        /// One by the root of `a`.
+        /// The reciprocal square root of `a`.
         Rsqrt,
         /// To the nearest integer, ties to even.
         RoundEven,
@@ -145,14 +145,14 @@ c_structure! {
 }
 
 impl RxStripOp {
-    /// Returns what it does; a copy where its number is none.
+    /// Returns the operation; a copy for an unknown number.
     #[inline(always)]
     pub(crate) fn op(&self) -> Op {
         Op::of(self.code).unwrap_or(Op::Copy)
     }
 }
 
-/// Axes with the steps of all inputs, neighbours that lie alike joined.
+/// Axes with the steps of all inputs, adjacent ones merged where possible.
 struct Space {
     rank: usize,
     extent: [usize; AXES],
@@ -174,8 +174,8 @@ impl Space {
         }
     }
 
-    /// Takes on the axes from `skip` on; `strides` has, for each input, a step for every one of
-    /// `axes` axes.
+    /// Sets the axes from `skip` on; `strides` has, for each input, a step for every one of `axes`
+    /// axes.
     fn set(&mut self, extents: &[i64], strides: &[i64], axes: usize, skip: usize) {
         let inputs = strides.len() / axes.max(1);
         for (k, &n) in extents.iter().enumerate() {
@@ -219,7 +219,7 @@ impl Space {
     fn rows(&self) -> usize {
         self.extent[..self.rank.saturating_sub(1)].iter().product()
     }
-    /// Where the inputs' elements of a row begin.
+    /// Computes the offsets at which the inputs' elements of a row begin.
     fn row(&self, mut row: usize, base: &Offsets, out: &mut Offsets) {
         *out = *base;
         for k in (0..self.rank.saturating_sub(1)).rev() {
@@ -242,11 +242,11 @@ impl Space {
     }
 }
 
-/// What the threads share.
+/// The data that the threads share.
 struct Plan<'a> {
     v: &'a RxStrips,
     combiner: Combiner,
-    /// What is done once for each row, and what for each element.
+    /// The operations executed once per row, and those executed per element.
     lead: &'a [RxStripOp],
     ops: &'a [RxStripOp],
     data: &'a [*const f32],
@@ -256,29 +256,30 @@ struct Plan<'a> {
     along_reduced: bool,
     /// Whether strips are many short rows.
     flat: bool,
-    /// Whether short rows are reduced side by side.
+    /// Whether short rows are reduced in parallel lanes.
     short: bool,
-    /// Whether the result is written past the caches.
+    /// Whether the result is written with non-temporal stores.
     stream: bool,
     /// The operations in registers, where that helps.
     chain: chain::Chain,
 }
 
-/// The operands of one strip, and where temporaries and copies lie.
+/// The operands of one strip, and the memory of temporaries and copies.
 struct Strip {
     operands: [*const f32; OPERANDS],
-    /// Room for gathered inputs, constants and temporaries, a strip each.
+    /// Memory for gathered inputs, constants and temporaries, a strip each.
     room: *mut f32,
 }
 
 impl Plan<'_> {
-    /// Strips of room that a thread needs: inputs, constants, temporaries, and the sums.
+    /// The number of strips of memory that a thread needs: inputs, constants, temporaries, and the
+    /// sums.
     fn room(&self) -> usize {
         let operands = self.v.inputs + self.v.constants + self.v.temps;
         (operands as usize + self.lead.len() + 2) * STRIP
     }
 
-    /// `fill`: the elements of a constant's strip that are read.
+    /// `fill`: the number of elements of a constant's strip that are read.
     unsafe fn strip(&self, room: *mut f32, fill: usize) -> Strip {
         let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
         let n = inputs + constants + self.v.temps as usize + self.lead.len();
@@ -300,7 +301,7 @@ impl Plan<'_> {
     }
 
     /// Sets the operands to `n` elements of every input from an offset on; with `one`, an input
-    /// that is one number for all of them stands for itself.
+    /// that is a single number for all of them is not expanded.
     #[inline(always)]
     unsafe fn read<S: Simd>(
         &self,
@@ -319,7 +320,7 @@ impl Plan<'_> {
                     1 => from,
                     0 if one => from,
                     0 => {
-                        // A strip is whole vectors: what is written beyond its end nobody reads.
+                        // A strip is whole vectors: elements beyond its end are never read.
                         let x = S::splat(*from);
                         for i in (0..n).step_by(S::LANES) {
                             x.store(to.add(i));
@@ -337,8 +338,8 @@ impl Plan<'_> {
         }
     }
 
-    /// As [`Plan::run`], in registers where that is possible; with `stream`, `out` is aligned and
-    /// written past the caches.
+    /// Like [`Plan::run`], in registers where possible; with `stream`, `out` is aligned and written
+    /// with non-temporal stores.
     #[inline(always)]
     unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
         let first = (self.v.inputs + self.v.constants) as usize;
@@ -446,7 +447,7 @@ pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *
     }
 }
 
-/// To the nearest integer; numbers from 2^23 on are integers already.
+/// Rounds to the nearest integer; numbers from 2^23 on are integers already.
 #[inline(always)]
 unsafe fn whole<S: Simd>(x: S) -> S {
     // SAFETY: the callers' promise.
@@ -492,7 +493,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                 uniform::once(p, &mut s, if alone { 1 } else { len });
             }
             if p.stream {
-                // The next strip comes from memory while this one is computed.
+                // Prefetches the next strip while this one is computed.
                 for k in (0..p.v.inputs as usize).filter(|&k| steps[k] == 1) {
                     let next = p.data[k].wrapping_offset(here[k]).wrapping_add(len);
                     for line in (0..STRIP).step_by(16) {
@@ -508,7 +509,8 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
     }
 }
 
-/// Copies `n` floats past the caches; `to` is aligned to the vectors of every instruction set.
+/// Copies `n` floats with non-temporal stores; `to` is aligned to the vectors of every instruction
+/// set.
 #[inline(always)]
 unsafe fn stream<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
     // SAFETY: the callers' promise.
@@ -584,7 +586,7 @@ unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) 
                 while first < n {
                     let len = (n - first).min(STRIP);
                     p.read::<S>(&mut s, &at, &steps, len, false);
-                    // Elements that are reduced as they are need no copy.
+                    // Elements that are reduced without computation need no copy.
                     let result = match p.ops {
                         [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
                         _ => {
@@ -680,7 +682,7 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
 /// An element-wise expression, perhaps reduced.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its input, the result has the extents of its
+/// Every element that extents and steps name is in its input, the result has the extents of its
 /// axes and overlaps no input, and operations name operands that exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStrips) -> i32 {
@@ -716,7 +718,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                 std::slice::from_raw_parts(v.data, inputs)
             };
             let ops = std::slice::from_raw_parts(v.program, v.ops as usize);
-            // Made in place: it is as large as a short array's result.
+            // Created in place: it is as large as a short array's result.
             let mut split = uniform::Split::new();
             let mut plan = Plan {
                 v,

@@ -1,14 +1,14 @@
-//! Reductions of short rows: as many rows as a vector has lanes are turned over and reduced side by
-//! side.
+//! Reductions of short rows: as many rows as a vector has lanes are transposed and reduced in
+//! parallel lanes.
 
 use super::{INPUTS, Offsets, Op, Plan, combine, neutral};
 use crate::kernels::kinds::Combiner;
 use crate::kernels::simd::square::{MOST, Turning, columns};
 
-/// Elements of a row up to which turning over is quicker than reducing a row at a time.
+/// The maximum row length for which transposing is faster than reducing row by row.
 const SHORT: usize = 64;
 
-/// Returns whether rows of one input, which lie side by side, are reduced as they are.
+/// Returns whether contiguous rows of one input are reduced without computation.
 pub(super) fn pays(p: &Plan<'_>) -> bool {
     let plain = p.ops.len() == 1 && p.ops[0].op() == Op::Copy && p.ops[0].args[0] == 0;
     let line = p.over.rank == 1 && p.over.inner_steps()[0] == 1;
@@ -36,7 +36,7 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
                 let square = columns::<S>(x.add(i), step, lines, part);
                 for (k, &column) in square.iter().enumerate().take(S::LANES) {
                     if k < part {
-                        // Sums of several chains overlap; what is greater is found in order.
+                        // Sums use several independent chains; extremes are found in order.
                         let chain = if sums { k % 4 } else { 0 };
                         acc[chain] = combine(p.combiner, acc[chain], column);
                     }

@@ -1,11 +1,11 @@
-//! Operations whose operands are one number for a whole row (the root of a row's variance, say):
-//! done once for each row.
+//! Row-invariant operations: those whose operands are a single number for a whole row (the root of
+//! a row's variance, say) are executed once per row.
 
 use super::chain::arity;
 use super::{OPERANDS, OPS, Op, Plan, RxStripOp, STRIP, Strip, apply};
 use crate::kernels::simd::{Simd, dispatch};
 
-/// Most of them that are done once for each row.
+/// The maximum number of operations executed once per row.
 const MOST: usize = 8;
 
 const NONE: RxStripOp = RxStripOp {
@@ -14,7 +14,7 @@ const NONE: RxStripOp = RxStripOp {
     args: [0; 4],
 };
 
-/// A program in two parts. Results of the first part are temporaries behind those of the program.
+/// A program in two parts. Results of the first part are temporaries after those of the program.
 pub(super) struct Split {
     lead: [RxStripOp; MOST],
     leads: usize,
@@ -23,7 +23,7 @@ pub(super) struct Split {
 }
 
 impl Split {
-    /// Nothing.
+    /// The empty split.
     pub(super) const fn new() -> Self {
         Self {
             lead: [NONE; MOST],
@@ -33,8 +33,9 @@ impl Split {
         }
     }
 
-    /// Splits a program with so many temporaries, the first of which is operand `first`; `number`
-    /// says of inputs and constants whether they are one number. `None` where nothing is done once.
+    /// Splits a program with `temps` temporaries, the first of which is operand `first`; `number`
+    /// tells whether an input or constant is a single number. `None` where no operation is
+    /// row-invariant.
     pub(super) fn make(
         &mut self,
         ops: &[RxStripOp],
@@ -44,7 +45,7 @@ impl Split {
         if ops.len() > OPS || first + temps + MOST > OPERANDS {
             return None;
         }
-        // Which of the first part's results each temporary holds.
+        // The first part's result that each temporary holds.
         let mut held = [None; OPERANDS];
         for (k, op) in ops.iter().enumerate() {
             let mut op = *op;
@@ -79,8 +80,8 @@ impl Split {
     }
 }
 
-/// Does what is done once for a row, whose operands have been read, and fills as many elements with
-/// each result.
+/// Executes the row-invariant operations, whose operands have been read, and fills `fill` elements
+/// with each result.
 pub(super) unsafe fn once(p: &Plan<'_>, s: &mut Strip, fill: usize) {
     // SAFETY: the callers' promise: operands are there, results have strips of their own.
     unsafe { dispatch!(each(p: &Plan<'_>, s: &mut Strip, fill: usize)) };

@@ -28,7 +28,7 @@ macro_rules! each {
     }};
 }
 
-/// An expression over a type of integers, by its number.
+/// An expression over an integer type, by its number.
 macro_rules! integers {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind {
@@ -69,7 +69,7 @@ macro_rules! integers {
     };
 }
 
-/// The same where the sign does not matter.
+/// The same where signedness does not matter.
 macro_rules! widths {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind.size() {
@@ -93,7 +93,7 @@ macro_rules! widths {
     };
 }
 
-/// Over all types but truth, which is a byte.
+/// Over all types but booleans, which are bytes.
 macro_rules! numbers {
     ($kind:expr, $t:ident => $body:expr) => {
         match $kind {
@@ -157,7 +157,7 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
             Op::Lt => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a < b))),
             Op::Le => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a <= b))),
             Op::Select => {
-                // Without a branch, which truth values at random would mislead.
+                // Branch-free, since random truth values would be mispredicted.
                 widths!(kind, T => each!(n, to: T, a: u8, b: T, c: T => {
                     let mask = T::from(a != 0).wrapping_neg();
                     b & mask | c & !mask
@@ -244,7 +244,7 @@ unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
                 Op::Ceil => each!(n, to: $t, a: $t => a.ceil()),
                 Op::Trunc => each!(n, to: $t, a: $t => a.trunc()),
                 Op::Round => each!(n, to: $t, a: $t => {
-                    // Half is added where that does not round up what is just below half.
+                    // Half is added in a way that does not round up numbers just below half.
                     let whole = a.trunc();
                     let up = if (a - whole).abs() >= 0.5 { (1.0 as $t).copysign(a) } else { 0.0 };
                     if up == 0.0 { whole } else { whole + up }
@@ -260,13 +260,13 @@ unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
         match kind {
             Kind::F32 => of!(f32),
             Kind::F64 => of!(f64),
-            // Integers are whole.
+            // Integers are unchanged.
             kind => std::ptr::copy(a, to, n * kind.size()),
         }
     }
 }
 
-/// Float32 as a narrow float holds it.
+/// Rounds float32 to a narrow float.
 #[inline(always)]
 unsafe fn narrow(to_kind: Kind, a: *const f32, to: *mut f32, n: usize) {
     // SAFETY: the callers' promise.
@@ -325,7 +325,7 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             }
         };
     }
-    // Floats saturate, NaN is 0; what fits into 32 bits goes by conversions that processors have in
+    // Floats saturate, NaN is 0; types of at most 32 bits use conversions that processors have for
     // vectors.
     macro_rules! narrow {
         ($t:ty, $wide:ty, $r:ty) => {
@@ -368,7 +368,7 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-/// Fills `n` sums of a type with what a reduction starts from.
+/// Fills `n` sums of a type with the initial value of a reduction.
 pub(super) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: usize) {
     macro_rules! fill {
         ($t:ty, $least:expr, $most:expr, $ones:expr) => {{
@@ -443,7 +443,7 @@ pub(super) unsafe fn combine<const FOLD: bool>(
     }
 }
 
-/// Elements of types that there are vectors of, one line onto the other: `a + b`, `a > b ? a : b`,
+/// Combines one line into the other, for element types with vectors: `a + b`, `a > b ? a : b`,
 /// `a < b ? a : b`.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
@@ -454,7 +454,7 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
 ) {
     let (sums, x) = (sums.cast::<V::Element>(), x.cast::<V::Element>());
     let across = FOLDED / size_of::<V::Element>();
-    // What is left is no longer than the sums.
+    // The remainder is no longer than the sums.
     let whole = if FOLD { n / across * across } else { 0 };
     macro_rules! onto {
         ($a:expr, $b:expr) => {
@@ -468,7 +468,7 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
     // SAFETY: the callers' promise.
     unsafe {
         if FOLD {
-            // As many vectors as there are in the smallest registers.
+            // As many vectors as [`FOLDED`] bytes are with the smallest registers.
             let mut acc = [V::splat(V::Element::default()); 16];
             let vectors = across / V::LANES;
             for k in 0..vectors {
@@ -499,7 +499,7 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
     }
 }
 
-/// The lanes that a line was folded onto among each other, halves onto halves.
+/// Folds the lanes of folded sums onto each other, halves onto halves.
 pub(super) unsafe fn together(combiner: Combiner, kind: Kind, sums: *mut u8) {
     #[inline(always)]
     unsafe fn halves<S: Wide>(combiner: Combiner, kind: Kind, sums: *mut u8) {
@@ -517,15 +517,14 @@ pub(super) unsafe fn together(combiner: Combiner, kind: Kind, sums: *mut u8) {
     unsafe { dispatch!(halves(combiner: Combiner, kind: Kind, sums: *mut u8)) }
 }
 
-/// Two lines of one type, one onto the other.
+/// Combines one line of a type into another.
 macro_rules! pairs {
     ($fold:ident, $sums:ident, $x:ident, $n:ident: $t:ty, |$a:ident, $v:ident| $value:expr) => {{
         const LANES: usize = FOLDED / size_of::<$t>();
         let (sums, x) = ($sums.cast::<$t>(), $x.cast::<$t>());
         let whole = $n / LANES * LANES;
         let at = |i: usize| if $fold { sums } else { sums.add(i) }.cast::<[$t; LANES]>();
-        // Lanes are stored whether they changed or not: a store under a condition is none in
-        // vectors.
+        // All lanes are stored, changed or not: compilers do not vectorise conditional stores.
         let mut lanes = [<$t>::default(); LANES];
         if $fold {
             lanes = at(0).read_unaligned();

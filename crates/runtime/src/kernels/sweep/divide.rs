@@ -1,9 +1,9 @@
 //! Division of integers through floats: the quotient of numbers that a float represents exactly,
-//! with as many bits again to spare, is rounded to no other integer than the true one, and
-//! processors divide floats in vectors. Adding a number whose last bit is 1 brings a float to an
-//! integer in its lower bits, because not all processors convert 64-bit integers in vectors.
+//! with as many bits again to spare, always rounds to the correct integer, and processors divide
+//! floats in vectors. Adding a number whose last bit has the value 1 puts a float's integer value
+//! in its low bits, since not all processors convert 64-bit integers in vectors.
 
-/// How a quotient is rounded to an integer.
+/// The rounding of a quotient to an integer.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Round {
     Trunc,

@@ -1,10 +1,10 @@
 //! Expressions over elements of any type, a strip at a time.
 //!
-//! Generated code hands over what a stage computes as a list of vector operations, each of one
-//! element type; what `rx_strips_f32` is to float32, this is to all others, to truth values, and to
-//! conversions. A strip is a piece of the flattened result, however short its last axis is:
-//! operands are brought together row by row, and every operation runs over a whole strip. Narrow
-//! floats are float32 in strips and rounded where the expression says so.
+//! Generated code passes a stage's computation as a list of vector operations, each on one element
+//! type: what `rx_strips_f32` is for float32, this is for all other types, including booleans, and
+//! for conversions. A strip is a piece of the flattened result, however short its last axis is:
+//! operands are gathered row by row, and every operation runs over a whole strip. Narrow floats are
+//! held as float32 in strips and rounded where the expression says so.
 
 pub mod apply;
 mod divide;
@@ -26,30 +26,31 @@ pub use op::{Op, RxSweepOp};
 use space::{Cursor, Space};
 use windows::Windows;
 
-/// Most axes of a result, and most that are reduced.
+/// The maximum number of axes of a result, and of reduced axes.
 pub const AXES: usize = 12;
-/// Most inputs.
+/// The maximum number of inputs.
 pub const INPUTS: usize = 32;
-/// Most inputs, constants and temporaries together.
+/// The maximum number of inputs, constants and temporaries together.
 pub const OPERANDS: usize = 128;
-/// Bytes of a strip's memory.
+/// The size of a strip in bytes.
 const STRIP: usize = 8192;
-/// Most operands whose strips stay in the first cache together; with more, strips are half as long.
+/// The maximum number of operands whose strips fit in the first-level cache together; with more,
+/// strips are half as long.
 const FEW: usize = 5;
-/// Elements of a row from which on strips end where rows do.
+/// The row length from which strips end where rows do.
 const ROW: usize = 256;
-/// Elements of a strip that takes no memory.
+/// Elements of a strip that needs no memory.
 const BARE: usize = 1 << 14;
-/// The longest step from the elements of one result to those of the next one with which few
-/// elements are reduced side by side.
+/// The longest step from the elements of one result to those of the next for which short reductions
+/// run in parallel lanes.
 pub const WINDOW_STEP: i64 = 8;
-/// Combiners as parameters of functions.
+/// Combiners as const parameters of functions.
 const SUM: i32 = Combiner::Sum as i32;
 const MAX: i32 = Combiner::Max as i32;
 const MIN: i32 = Combiner::Min as i32;
-/// The kind of an input that is an index: its first element is the number itself.
+/// The kind of an input that is an index, whose data pointer is the number itself.
 pub const INDEX: i32 = -1;
-/// Operations on elements below which nobody is woken.
+/// Operations on elements below which no thread is woken.
 const SMALL: usize = 1 << 15;
 
 c_structure! {
@@ -73,13 +74,13 @@ c_structure! {
         pub out_type: i32,
         /// The extents of all axes.
         pub extents: *const i64,
-        /// The inputs' first elements; of an index the number.
+        /// The inputs' first elements; for an index, the number.
         pub data: *const *const c_void,
         /// The inputs' elements, [`INDEX`] for indices.
         pub kinds: *const i32,
         /// For each input, the step along every axis, in elements.
         pub strides: *const i64,
-        /// The constants, eight bytes each, of which an element takes the first ones.
+        /// The constants, eight bytes each, of which an element uses the first ones.
         pub values: *const u64,
         /// The operations.
         pub program: *const RxSweepOp,
@@ -88,7 +89,7 @@ c_structure! {
     }
 }
 
-/// What the threads share.
+/// The data that the threads share.
 struct Plan<'a> {
     v: &'a RxSweep,
     ops: &'a [RxSweepOp],
@@ -100,17 +101,17 @@ struct Plan<'a> {
     over: Space,
     /// Elements of a strip.
     strip: usize,
-    /// Elements that strips do not go beyond: a row, or all.
+    /// The number of elements whose boundaries strips do not cross: a row, or all.
     unit: usize,
-    /// Inputs that are read where they lie, whatever rows a strip has.
+    /// Inputs that are read in place, whatever rows a strip has.
     dense: [bool; INPUTS],
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
-    /// One operation on narrow floats.
+    /// The single operation on narrow floats, if that is the program.
     narrow: Option<narrow::Narrow>,
 }
 
-/// The type in which elements of a type lie in strips.
+/// The type in which elements of a type are held in strips.
 pub fn register(kind: Kind) -> Kind {
     match kind {
         Kind::F16 | Kind::BF16 => Kind::F32,
@@ -122,7 +123,8 @@ pub fn register(kind: Kind) -> Kind {
 struct Strip {
     operands: [*const u8; OPERANDS],
     room: *mut u8,
-    /// Inputs that are one number for a strip and have been spread: where they were read.
+    /// For inputs that are a single number for a strip and have been expanded: the address they
+    /// were read from.
     spread: [*const u8; INPUTS],
 }
 
@@ -130,7 +132,7 @@ impl Plan<'_> {
     fn operands(&self) -> usize {
         (self.v.inputs + self.v.constants + self.v.temps) as usize
     }
-    /// Bytes of room that a thread needs: all operands, sums and a strip to convert in.
+    /// The bytes of memory that a thread needs: all operands, sums and a strip for conversions.
     fn room(&self) -> usize {
         (self.operands() + 2) * STRIP
     }
@@ -146,7 +148,7 @@ impl Plan<'_> {
             for k in 0..constants {
                 let to = room.add((inputs + k) * STRIP);
                 let from = self.v.values.add(k).cast::<u8>();
-                // Which width a constant has is said by those that use it.
+                // The width of a constant is determined by its users.
                 let size = self.constant_size(inputs + k);
                 spread(size, from, to, self.strip);
             }
@@ -158,7 +160,7 @@ impl Plan<'_> {
         }
     }
 
-    /// The bytes of a constant's elements.
+    /// The size of a constant's elements in bytes.
     fn constant_size(&self, operand: usize) -> usize {
         for op in self.ops {
             for (place, &arg) in op.args.iter().enumerate() {
@@ -172,7 +174,7 @@ impl Plan<'_> {
         8
     }
 
-    /// Brings `n` elements from a place of the spaces on into strips.
+    /// Reads `n` elements from a position of the spaces on into strips.
     unsafe fn read(&self, s: &mut Strip, cursor: &Cursor, space: &Space, n: usize) {
         let inputs = self.v.inputs as usize;
         let whole = n <= space.inner() - cursor.inner;
@@ -239,8 +241,8 @@ impl Plan<'_> {
         }
     }
 
-    /// The values of `n` elements: an operand, where nothing is computed, or what is written to
-    /// `out`.
+    /// Returns `n` elements' values: an operand, where nothing is computed, or the values written
+    /// to `out`.
     unsafe fn value(&self, s: &mut Strip, n: usize, out: *mut u8) -> *const u8 {
         match self.ops {
             [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
@@ -273,14 +275,15 @@ impl Plan<'_> {
                     b: at(1),
                     c: at(2),
                 };
-                // Once for each instruction set, not once for each way over the axes.
+                // Instantiated once per instruction set, rather than once per traversal of the
+                // axes.
                 let args = &args;
                 dispatch!(apply(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize));
             }
         }
     }
 
-    /// Writes `n` elements that lie in a strip to the result.
+    /// Writes `n` elements of a strip to the result.
     #[inline(always)]
     unsafe fn finish(&self, from: *const u8, first: usize, n: usize) {
         // SAFETY: the caller's promise.
@@ -298,7 +301,7 @@ impl Plan<'_> {
         self.out.count() / self.unit.max(1) * self.unit.div_ceil(self.strip)
     }
 
-    /// Returns where a strip begins, and how many elements it has.
+    /// Returns the start and the length of a strip.
     fn strip_at(&self, task: usize) -> (usize, usize) {
         let pieces = self.unit.div_ceil(self.strip);
         let (row, inside) = (task / pieces, task % pieces * self.strip);
@@ -313,7 +316,7 @@ impl Plan<'_> {
     }
 }
 
-/// One element `n` times.
+/// Writes one element `n` times.
 #[inline(always)]
 unsafe fn spread(size: usize, from: *const u8, to: *mut u8, n: usize) {
     macro_rules! fill {
@@ -335,7 +338,7 @@ unsafe fn spread(size: usize, from: *const u8, to: *mut u8, n: usize) {
     }
 }
 
-/// Elements of an array, each `step` behind the last, as they are held in strips.
+/// Gathers elements of an array, `step` apart, in the form that strips hold.
 #[inline(always)]
 unsafe fn gathered(kind: Kind, from: *const u8, step: isize, n: usize, to: *mut u8) {
     macro_rules! each {
@@ -397,7 +400,7 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         for task in begin..end {
             let (first, n) = p.strip_at(task);
             if task > begin {
-                // From row to row is less than a place anew.
+                // Moving from row to row is cheaper than computing a position.
                 if rows {
                     p.out.next_row(&mut cursor);
                 } else {
@@ -450,7 +453,7 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let count = p.over.count();
         let kind = register(p.out_kind);
         if p.as_they_lie() {
-            // Nothing is computed, and nothing brought together.
+            // Nothing is computed or gathered.
             let (from, sums) = (p.data[0].cast::<u8>(), room);
             for element in begin..end {
                 let from = from.offset(p.out.offset(element, 0) * kind.size() as isize);
@@ -485,7 +488,7 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 /// An expression over elements of any type, perhaps reduced.
 ///
 /// # Safety
-/// Every element that extents and steps name lies in its input, the result has the extents of its
+/// Every element that extents and steps name is in its input, the result has the extents of its
 /// axes and overlaps no input, and operations name operands that exist.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) -> i32 {
@@ -523,7 +526,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             let bytes = if operands <= FEW { STRIP } else { STRIP / 2 };
             plan.strip = bytes / widest;
             for (k, dense) in plan.dense.iter_mut().enumerate().take(inputs) {
-                // An input that moves along reduced axes has rows of its own.
+                // An input that moves along reduced axes has different rows.
                 *dense = reduced == 0 && plan.out.dense(k);
             }
             if plan.bare() {
@@ -574,8 +577,8 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
 }
 
 impl Plan<'_> {
-    /// Returns whether one operation goes from inputs where they lie to the result, so that strips
-    /// take no memory.
+    /// Returns whether the program is one operation from inputs in place to the result, so that
+    /// strips need no memory.
     fn bare(&self) -> bool {
         let plain = |k: usize| {
             let kind = Kind::of(self.kinds[k]);
@@ -585,7 +588,7 @@ impl Plan<'_> {
         whole && self.direct() && (0..self.v.inputs as usize).all(plain)
     }
 
-    /// Returns whether the elements of one input that lie side by side are reduced as they are.
+    /// Returns whether contiguous elements of one input are reduced without computation.
     fn as_they_lie(&self) -> bool {
         let copied = matches!(self.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
         let kind = self.kinds.first().and_then(|&k| Kind::of(k));
@@ -597,7 +600,7 @@ impl Plan<'_> {
             && self.over.inner_step(0) == 1
     }
 
-    /// The bytes of the widest elements in strips.
+    /// The size in bytes of the widest elements in strips.
     fn widest(&self) -> usize {
         let inputs = self
             .kinds
@@ -615,8 +618,7 @@ impl Plan<'_> {
     }
 }
 
-/// The operations without the rounding of the last one's results to the elements that are written:
-/// writing does that.
+/// The operations without a final rounding to the element type of the result, which writing does.
 fn rounded_when_written<'a>(v: &RxSweep, ops: &'a [RxSweepOp], out: Kind) -> &'a [RxSweepOp] {
     match ops {
         [rest @ .., before, last]

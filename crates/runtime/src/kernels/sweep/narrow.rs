@@ -20,7 +20,7 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// `None` where a sweep is something else.
+    /// `None` where a sweep is anything else.
     pub(super) fn of(p: &Plan<'_>) -> Option<Self> {
         let [op] = p.ops else {
             return None;

@@ -4,8 +4,7 @@ use crate::kernels::kinds::Kind;
 use crate::{c_enumeration, c_structure};
 
 c_enumeration! {
-    /// What an operation does with its arguments `a`, `b`, `c`, elements of one type where nothing
-    /// else is said.
+    /// The operation on the arguments `a`, `b`, `c`, which have one type unless stated otherwise.
     pub enum Op {
         /// `a`.
         Copy,
@@ -17,45 +16,45 @@ c_enumeration! {
         Mul,
         /// `a / b`; integers truncate, by zero gives 0.
         Div,
-        /// Toward minus infinity.
+        /// Rounds toward minus infinity.
         FloorDiv,
-        /// With the sign of `b`.
+        /// The remainder with the sign of `b`.
         FloorMod,
-        /// With the sign of `a`.
+        /// The remainder with the sign of `a`.
         Rem,
         /// `a < b ? a : b`.
         Min,
         /// `a > b ? a : b`.
         Max,
-        /// Bit by bit.
+        /// Bitwise.
         And,
-        /// Bit by bit.
+        /// Bitwise.
         Or,
-        /// Bit by bit.
+        /// Bitwise.
         Xor,
         /// A count outside the width gives 0.
         Shl,
         /// A count outside the width gives the sign.
         Shr,
-        /// Gives truth.
+        /// Yields a boolean.
         Eq,
-        /// Gives truth.
+        /// Yields a boolean.
         Ne,
-        /// Gives truth.
+        /// Yields a boolean.
         Lt,
-        /// Gives truth.
+        /// Yields a boolean.
         Le,
-        /// `a ? b : c`, where `a` is truth.
+        /// `a ? b : c`, where `a` is a boolean.
         Select,
         /// `-a`.
         Neg,
         /// `|a|`.
         Abs,
-        /// All bits turned; of truth the other one.
+        /// Bitwise complement; logical not for booleans.
         Not,
         /// `a` as another type: floats saturate, NaN is 0, integers wrap.
         Cast,
-        /// Float32 rounded to the narrow float that is named.
+        /// Float32 rounded to the given narrow float.
         Narrow,
         /// The next integer below.
         Floor,
@@ -67,19 +66,19 @@ c_enumeration! {
         Round,
         /// To the nearest, halves to even.
         RoundEven,
-        /// Gives truth.
+        /// Yields a boolean.
         IsNan,
-        /// Gives truth.
+        /// Yields a boolean.
         IsInf,
-        /// Gives truth.
+        /// Yields a boolean.
         IsFinite,
-        /// The root.
+        /// The square root.
         Sqrt,
-        /// One by the root.
+        /// The reciprocal square root.
         Rsqrt,
-        /// The function whose number is the second argument.
+        /// The function with the number given by the second argument.
         Math,
-        /// The function of two numbers whose number is the third argument.
+        /// The function of two numbers with the number given by the third argument.
         Math2,
     }
 }
@@ -95,13 +94,14 @@ c_structure! {
         pub to: i32,
         /// The temporary that is written, from 0.
         pub dst: i32,
-        /// Operands: inputs, then constants, then temporaries; or numbers, as the operation says.
+        /// Operands: inputs, then constants, then temporaries; or numbers, depending on the
+        /// operation.
         pub args: [i32; 4],
     }
 }
 
 impl RxSweepOp {
-    /// Returns what it does; a copy where its number is none.
+    /// Returns the operation; a copy for an unknown number.
     #[inline(always)]
     pub fn op(&self) -> Op {
         Op::of(self.code).unwrap_or(Op::Copy)

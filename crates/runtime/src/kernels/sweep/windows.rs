@@ -1,10 +1,10 @@
-//! Reductions of the elements of one input by few steps from where an element of the result stands:
+//! Reductions of one input's elements at small steps around the position of the result's element:
 //! windows, and whole rows onto each other.
 //!
-//! The elements of a row of the result are reduced side by side, in vectors that stay in registers,
-//! each in the order in which the expression says. Rows that are read with a longer step, or of
-//! narrow floats, are first brought to where their elements lie side by side: sorted by what
-//! remains when their places are divided by the step.
+//! The elements of a row of the result are reduced in parallel lanes, in vectors that stay in
+//! registers, each in the order of the expression. Rows that are read with a longer step, or that
+//! hold narrow floats, are first copied to contiguous memory: sorted by the remainder of their
+//! positions modulo the step.
 
 use super::space::Space;
 use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, apply, gathered, register};
@@ -15,46 +15,46 @@ use crate::kernels::simd::dispatch;
 use crate::kernels::simd::wide::{Vector, Wide};
 use crate::threads::Share;
 
-/// Most places that an element is reduced from.
+/// The maximum number of positions that an element is reduced from.
 const MOST: usize = 1 << 12;
-/// Places that are read in one go.
+/// Positions that are read together.
 const CHUNK: usize = 32;
-/// The same of places that lie in rows of their own: as many streams as processors read ahead.
+/// The same for positions in different rows: as many streams as processors prefetch.
 const STREAMS: usize = 8;
-/// Elements between the places of one line.
+/// The maximum distance of positions on one line, in elements.
 const NEAR: isize = 64;
-/// Bytes of a piece of a row.
+/// The size of a piece of a row in bytes.
 const PIECE: usize = 8 << 10;
-/// Bytes of lines that are brought together.
+/// The size in bytes of lines that are copied.
 const ROOM: usize = 24 << 10;
-/// Operations on elements below which nobody is woken.
+/// Operations on elements below which no thread is woken.
 const SMALL: usize = 1 << 15;
 
-/// Places that are read in one go.
+/// Positions that are read together.
 struct Chunk {
-    /// For each line that is brought together, its first place and how far its last one is from
+    /// For each line that is copied, its first position and the distance of its last one from
     /// there.
     lines: Vec<(isize, usize)>,
-    /// Where the elements for the first element of a piece lie: from the input's own, or from the
-    /// lines'.
+    /// The offsets of the elements for the first element of a piece: relative to the input, or to
+    /// the lines.
     taps: Vec<isize>,
 }
 
-/// A reduction that is done so.
+/// A reduction in this form.
 pub(super) struct Windows {
     chunks: Vec<Chunk>,
     /// The step along a row of the result.
     step: usize,
     /// Elements of a piece of a row.
     piece: usize,
-    /// Whether lines are brought together.
+    /// Whether lines are copied.
     brought: bool,
-    /// Elements of a line, and of those that leave one remainder.
+    /// The elements of a line, and of those with one remainder.
     line: usize,
     part: usize,
 }
 
-/// The offsets of all places of a space, in order.
+/// The offsets of all positions of a space, in order.
 fn offsets(space: &Space, count: usize) -> Vec<isize> {
     (0..count)
         .map(|place| space.cursor(place, None).offset[0])
@@ -62,7 +62,7 @@ fn offsets(space: &Space, count: usize) -> Vec<isize> {
 }
 
 impl Windows {
-    /// `None` where a reduction is none of these.
+    /// `None` where a reduction has another form.
     pub fn of(p: &Plan<'_>, threads: usize) -> Option<Windows> {
         let kind = Kind::of(*p.kinds.first()?)?;
         let plain = matches!(p.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
@@ -103,7 +103,7 @@ impl Windows {
         Some(windows)
     }
 
-    /// Cuts the places into chunks, those of a chunk into lines.
+    /// Divides the positions into chunks, and those of a chunk into lines.
     fn divide(&mut self, places: &[isize]) {
         let mut at = 0;
         while at < places.len() {
@@ -129,14 +129,15 @@ impl Windows {
         }
     }
 
-    /// Most lines of a chunk, and most elements from a line's first place to its last one.
+    /// The maximum number of lines of a chunk, and the maximum distance from a line's first
+    /// position to its last.
     fn widest(&self) -> (usize, usize) {
         let lines = self.chunks.iter().map(|c| c.lines.len()).max();
         let spans = self.chunks.iter().flat_map(|c| &c.lines).map(|l| l.1).max();
         (lines.unwrap_or(0), spans.unwrap_or(0))
     }
 
-    /// From places in the input to those in lines that are brought together.
+    /// Maps positions in the input to those in copied lines.
     fn place(&mut self) {
         let (step, line, part) = (self.step, self.line, self.part);
         for chunk in &mut self.chunks {
@@ -153,15 +154,15 @@ impl Windows {
         }
     }
 
-    /// Bytes that a thread needs: lines, one more in which a line is converted, and the sums of a
-    /// piece.
+    /// The bytes that a thread needs: lines, one more in which a line is converted, and the sums of
+    /// a piece.
     fn room(&self, kind: Kind) -> usize {
         let size = register(kind).size();
         let lines = if self.brought { self.widest().0 + 1 } else { 0 };
         ((lines * self.line + self.piece) * size + 64).next_multiple_of(64)
     }
 
-    /// Brings the lines of a chunk together for `n` elements of a row that begins at `from`.
+    /// Copies the lines of a chunk for `n` elements of a row that begins at `from`.
     #[inline(always)]
     unsafe fn bring(&self, chunk: &Chunk, kind: Kind, from: *const u8, n: usize, room: *mut u8) {
         let wide = register(kind);
@@ -193,8 +194,8 @@ impl Windows {
     }
 }
 
-/// Sorts elements by what remains when their places are divided by `step`: those that leave `r`
-/// from `r * part` on.
+/// Sorts elements by the remainder of their positions modulo `step`: those with remainder `r` from
+/// `r * part` on.
 #[inline(always)]
 unsafe fn apart_by<T: Copy>(step: usize, part: usize, from: *const T, n: usize, to: *mut T) {
     // SAFETY: the callers' promise.
@@ -228,7 +229,7 @@ unsafe fn apart<T: Copy, const STEP: usize>(part: usize, from: *const T, n: usiz
     }
 }
 
-/// Elements side by side that are reduced together.
+/// Adjacent elements that are reduced together.
 trait Lanes: Copy {
     /// An element.
     type Element: Copy;
@@ -236,7 +237,7 @@ trait Lanes: Copy {
     unsafe fn all(x: Self::Element) -> Self;
     unsafe fn read(from: *const Self::Element) -> Self;
     unsafe fn write(self, to: *mut Self::Element);
-    /// Takes on further elements: `COMBINER` as in the descriptor.
+    /// Combines further elements: `COMBINER` as in the descriptor.
     unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self;
 }
 
@@ -267,7 +268,7 @@ impl<V: Vector> Lanes for V {
     }
 }
 
-/// 32 bytes of a type that there are no vectors of.
+/// 32 bytes of a type without vectors.
 #[derive(Clone, Copy)]
 struct Row<T, const N: usize>([T; N]);
 
@@ -307,7 +308,7 @@ macro_rules! rows {
 }
 rows!(i8, u8, i16, u16, u32, u64);
 
-/// `NV` vectors of sums.
+/// Computes `NV` vectors of sums.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn block<L: Lanes, const COMBINER: i32, const NV: usize>(
@@ -340,7 +341,7 @@ unsafe fn block<L: Lanes, const COMBINER: i32, const NV: usize>(
     }
 }
 
-/// Reduces `n` elements onto sums, which begin as `start`, or go on.
+/// Reduces `n` elements into sums, which are initialised with `start`, or continued.
 #[inline(always)]
 unsafe fn reduced<L: Lanes, const COMBINER: i32>(
     from: *const L::Element,
@@ -364,11 +365,11 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
             return;
         }
         if start.is_some() && n >= L::LANES {
-            // Some once more.
+            // The last vector overlaps the one before.
             let i = n - L::LANES;
             return block::<L, COMBINER, 1>(from.add(i), taps, start, sums.add(i));
         }
-        // Of fewer than a vector has, nothing beyond is read.
+        // With fewer elements than a vector's, nothing beyond is read.
         while i < n {
             let old = start.unwrap_or(*sums.add(i));
             let mut acc = L::all(old);
@@ -383,7 +384,7 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
     }
 }
 
-/// The same for a type by its number.
+/// The same for a type given by its number.
 #[inline(always)]
 unsafe fn typed<S: Wide>(
     (combiner, kind): (Combiner, Kind),
@@ -426,7 +427,7 @@ unsafe fn typed<S: Wide>(
     }
 }
 
-/// Pieces of rows `begin..end`.
+/// Computes pieces `begin..end` of rows.
 #[inline(always)]
 unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     let (inner, kind) = (p.out.inner(), p.out_kind);
@@ -466,7 +467,7 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
 }
 
 /// # Safety
-/// As `rx_sweep`.
+/// Like `rx_sweep`.
 pub(super) unsafe fn run(context: &mut RxContext, plan: &Plan<'_>, w: &Windows) -> i32 {
     let threads = context.pool.threads();
     let room = w.room(plan.out_kind);

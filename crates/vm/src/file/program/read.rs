@@ -74,7 +74,7 @@ pub(in super::super) fn read(r: &mut Reader<'_>) -> Read<Program> {
     Ok(p)
 }
 
-/// What has been read so far.
+/// The parts read so far.
 struct Known {
     vars: usize,
     bufs: usize,
