@@ -464,8 +464,7 @@ fn usage(m: &Module, e: ExprId) -> Use {
             GlobalKind::Func(_) => Use::Keeps,
         },
         _ => match called_op(m, e) {
-            // Reshaping moves nothing, nor does looking at the bytes in another way.
-            Some(def) if def.hooks.reshape || def.name == "relax.memory.view" => first(Use::Keeps),
+            Some(def) if def.hooks.same_memory => first(Use::Keeps),
             _ => Use::Keeps,
         },
     }
