@@ -388,35 +388,7 @@ fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes
             .collect()
     };
     let c = Conv::of(hint);
-    let extents = c.extents(&images(c.data)?, &constant(c.weight)?, &images(out)?, 1);
-    let [n, channels, h, w, o, kh, kw, oh, ow] = extents;
-    let [
-        stride_h,
-        stride_w,
-        pad_t,
-        pad_l,
-        dilation_h,
-        dilation_w,
-        groups,
-    ] = c.numbers();
-    let sizes = RxConv2dSizes {
-        n,
-        c: channels,
-        h,
-        w,
-        o,
-        kh,
-        kw,
-        oh,
-        ow,
-        stride_h,
-        stride_w,
-        pad_t,
-        pad_l,
-        dilation_h,
-        dilation_w,
-        groups,
-    };
+    let sizes = c.sizes(&images(c.data)?, &constant(c.weight)?, &images(out)?);
     Some((sizes, layout_of(c.nhwc) as i32))
 }
 

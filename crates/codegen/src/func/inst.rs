@@ -2,13 +2,12 @@
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::Switch;
-use relax_lower::lir::{self, Hold, Inst, Term};
+use relax_lower::lir::{Hold, Inst, Term};
 use relax_runtime::abi;
-use relax_tensor::DType;
 
 use super::Emit;
 use super::objects::at;
-use crate::kernel::{Unsupported, dl_dtype};
+use crate::kernel::Unsupported;
 
 impl Emit<'_, '_, '_, '_> {
     pub(super) fn inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
@@ -17,21 +16,9 @@ impl Emit<'_, '_, '_, '_> {
                 let v = self.scalar(value)?;
                 self.set(*dst, v);
             }
-            Inst::Unbox { dst, src } => {
-                let tensor = self.reg(*src);
-                let data = self.load(tensor, at::DATA);
-                let Hold::Scalar(dtype) = self.f.hold(*dst) else {
-                    unreachable!("an element is a scalar")
-                };
-                let v = self.scalars().load(dtype, data);
-                self.set(*dst, v);
-            }
+            Inst::Unbox { dst, src } => self.unbox(*dst, *src),
             Inst::Box { dst, src } => {
-                let Hold::Scalar(dtype) = self.f.hold(*src) else {
-                    unreachable!("tensors of rank 0 are made of scalars")
-                };
-                let v = self.reg(*src);
-                let t = self.boxed(dtype, v);
+                let t = self.boxed(*src);
                 self.set(*dst, t);
             }
             Inst::Const { dst, data } => {
@@ -46,25 +33,11 @@ impl Emit<'_, '_, '_, '_> {
                 place,
             } => self.kernel(dsts, *kernel, args, given, *place),
             Inst::Tuple { dst, fields } => {
-                let v = if fields.is_empty() {
-                    self.value_of(abi::rx_unit, &[])
-                } else {
-                    let n = self.int32(fields.len() as i64);
-                    let v = self.value_of(abi::rx_alloc_tuple, &[self.ctx, n]);
-                    self.checked(v)
-                };
-                self.fill(v, at::FIELDS, fields);
+                let v = self.tuple(fields);
                 self.set(*dst, v);
             }
             Inst::Adt { dst, tag, fields } => {
-                let v = if fields.is_empty() {
-                    self.object(self.program.ctors[tag])
-                } else {
-                    let (t, n) = (self.int32(i64::from(*tag)), self.int32(fields.len() as i64));
-                    let v = self.value_of(abi::rx_alloc_adt, &[self.ctx, t, n]);
-                    self.checked(v)
-                };
-                self.fill(v, at::FIELDS, fields);
+                let v = self.adt(*tag, fields);
                 self.set(*dst, v);
             }
             Inst::Field { dst, src, index } => {
@@ -94,19 +67,11 @@ impl Emit<'_, '_, '_, '_> {
             Inst::Call {
                 dst, func, args, ..
             } => {
-                let mut all = vec![self.ctx];
-                all.extend(args.iter().map(|&r| self.reg(r)));
-                let f = self.func(self.program.funcs[func]);
-                let call = self.b.ins().call(f, &all);
-                let results = self.b.inst_results(call).to_vec();
-                self.checked_after(inst, results[0]);
-                self.set(*dst, results[results.len() - 1]);
+                let v = self.call_function(*func, args, inst);
+                self.set(*dst, v);
             }
             Inst::CallClosure { dst, callee, args } => {
-                let (sig, code, all) = self.closure_call(*callee, args);
-                let call = self.b.ins().call_indirect(sig, code, &all);
-                let v = self.b.inst_results(call)[0];
-                let v = self.checked_after(inst, v);
+                let v = self.call_closure(*callee, args, inst);
                 self.set(*dst, v);
             }
             Inst::CallPacked { dst, name, args } => self.call_packed(*dst, *name, args),
@@ -117,14 +82,7 @@ impl Emit<'_, '_, '_, '_> {
                 given,
             } => self.call_dps(dsts, *name, args, given),
             Inst::Storage { dst, bytes } => {
-                let block = lir::Alloc {
-                    dtype: DType::U8,
-                    dims: vec![bytes.clone()],
-                    reuse: None,
-                    grows: false,
-                    place: None,
-                };
-                let v = self.tensor(&block, None);
+                let v = self.storage(bytes);
                 self.set(*dst, v);
             }
             Inst::Place {
@@ -133,12 +91,7 @@ impl Emit<'_, '_, '_, '_> {
                 offset,
                 tensor,
             } => {
-                let ((rank, dims), offset) = (self.extents(&tensor.dims), self.dim(offset));
-                let code = self.int32(dl_dtype(tensor.dtype));
-                let storage = self.reg(*storage);
-                let args = [self.ctx, storage, offset, code, rank, dims];
-                let v = self.value_of(abi::rx_place_tensor, &args);
-                let v = self.checked(v);
+                let v = self.place_tensor(*storage, offset, tensor);
                 self.set(*dst, v);
             }
             Inst::Kill { .. } => {}
@@ -153,13 +106,7 @@ impl Emit<'_, '_, '_, '_> {
                 self.call(abi::rx_ref_set, &[self.ctx, cell, value]);
             }
             Inst::Shape { dst, dims } => {
-                let n = self.int32(dims.len() as i64);
-                let v = self.value_of(abi::rx_alloc_shape, &[self.ctx, n]);
-                let v = self.checked(v);
-                for (i, d) in dims.iter().enumerate() {
-                    let d = self.dim(d);
-                    self.store(d, v, at::FIELDS + 8 * i as i32);
-                }
+                let v = self.shape(dims);
                 self.set(*dst, v);
             }
             Inst::Text { dst, text } => {
