@@ -17,10 +17,7 @@ impl Emit<'_, '_, '_, '_> {
                 self.set(*dst, v);
             }
             Inst::Unbox { dst, src } => self.unbox(*dst, *src),
-            Inst::Box { dst, src } => {
-                let t = self.boxed(*src);
-                self.set(*dst, t);
-            }
+            Inst::Box { dst, src } => self.boxed(*dst, *src),
             Inst::Const { dst, data } => {
                 let v = self.object(self.program.tensors[data]);
                 self.set(*dst, v);
@@ -32,14 +29,8 @@ impl Emit<'_, '_, '_, '_> {
                 given,
                 place,
             } => self.kernel(dsts, *kernel, args, given, *place),
-            Inst::Tuple { dst, fields } => {
-                let v = self.tuple(fields);
-                self.set(*dst, v);
-            }
-            Inst::Adt { dst, tag, fields } => {
-                let v = self.adt(*tag, fields);
-                self.set(*dst, v);
-            }
+            Inst::Tuple { dst, fields } => self.tuple(*dst, fields),
+            Inst::Adt { dst, tag, fields } => self.adt(*dst, *tag, fields),
             Inst::Field { dst, src, index } => {
                 let whole = self.reg(*src);
                 let v = self.load(whole, at::FIELDS + 8 * *index as i32);
@@ -58,22 +49,13 @@ impl Emit<'_, '_, '_, '_> {
                 dst,
                 func,
                 captures,
-            } => {
-                let v = self.closure(*func, captures);
-                self.set(*dst, v);
-            }
+            } => self.closure(*dst, *func, captures),
             // Read where the function starts.
             Inst::Capture { .. } | Inst::This { .. } => {}
             Inst::Call {
                 dst, func, args, ..
-            } => {
-                let v = self.call_function(*func, args, inst);
-                self.set(*dst, v);
-            }
-            Inst::CallClosure { dst, callee, args } => {
-                let v = self.call_closure(*callee, args, inst);
-                self.set(*dst, v);
-            }
+            } => self.call_function(*dst, *func, args, inst),
+            Inst::CallClosure { dst, callee, args } => self.call_closure(*dst, *callee, args, inst),
             Inst::CallPacked { dst, name, args } => self.call_packed(*dst, *name, args),
             Inst::CallDps {
                 dsts,
@@ -81,19 +63,13 @@ impl Emit<'_, '_, '_, '_> {
                 args,
                 given,
             } => self.call_dps(dsts, *name, args, given),
-            Inst::Storage { dst, bytes } => {
-                let v = self.storage(bytes);
-                self.set(*dst, v);
-            }
+            Inst::Storage { dst, bytes } => self.storage(*dst, bytes),
             Inst::Place {
                 dst,
                 storage,
                 offset,
                 tensor,
-            } => {
-                let v = self.place_tensor(*storage, offset, tensor);
-                self.set(*dst, v);
-            }
+            } => self.place_tensor(*dst, *storage, offset, tensor),
             Inst::Kill { .. } => {}
             Inst::RefNew { dst, value } => {
                 let value = self.reg(*value);
@@ -105,10 +81,7 @@ impl Emit<'_, '_, '_, '_> {
                 let (cell, value) = (self.reg(*cell), self.reg(*value));
                 self.call(abi::rx_ref_set, &[self.ctx, cell, value]);
             }
-            Inst::Shape { dst, dims } => {
-                let v = self.shape(dims);
-                self.set(*dst, v);
-            }
+            Inst::Shape { dst, dims } => self.shape(*dst, dims),
             Inst::Text { dst, text } => {
                 let v = self.object(self.program.texts[text]);
                 self.set(*dst, v);

@@ -87,7 +87,7 @@ impl Emit<'_, '_, '_, '_> {
     }
 
     /// A new tensor of rank 0 of a scalar.
-    pub(super) fn boxed(&mut self, src: Reg) -> Value {
+    pub(super) fn boxed(&mut self, dst: Reg, src: Reg) {
         let Hold::Scalar(dtype) = self.f.hold(src) else {
             unreachable!("tensors of rank 0 are made of scalars")
         };
@@ -98,7 +98,7 @@ impl Emit<'_, '_, '_, '_> {
         let t = self.checked(t);
         let data = self.load(t, at::DATA);
         self.scalars().store(dtype, v, data);
-        t
+        self.set(dst, t);
     }
 
     /// A new tensor of the given extents, or a dead one in its place, for a call at `place` (the
@@ -137,7 +137,7 @@ impl Emit<'_, '_, '_, '_> {
     }
 
     /// A new block of memory: a tensor of bytes.
-    pub(super) fn storage(&mut self, bytes: &Ex) -> Value {
+    pub(super) fn storage(&mut self, dst: Reg, bytes: &Ex) {
         let block = Alloc {
             dtype: DType::U8,
             dims: vec![bytes.clone()],
@@ -145,21 +145,23 @@ impl Emit<'_, '_, '_, '_> {
             grows: false,
             place: None,
         };
-        self.tensor(&block, None)
+        let v = self.tensor(&block, None);
+        self.set(dst, v);
     }
 
     /// A new tensor whose elements lie in a block of memory.
-    pub(super) fn place_tensor(&mut self, storage: Reg, offset: &Ex, tensor: &Alloc) -> Value {
+    pub(super) fn place_tensor(&mut self, dst: Reg, storage: Reg, offset: &Ex, tensor: &Alloc) {
         let ((rank, dims), offset) = (self.extents(&tensor.dims), self.dim(offset));
         let code = self.int32(dl_dtype(tensor.dtype));
         let storage = self.reg(storage);
         let args = [self.ctx, storage, offset, code, rank, dims];
         let v = self.value_of(abi::rx_place_tensor, &args);
-        self.checked(v)
+        let v = self.checked(v);
+        self.set(dst, v);
     }
 
     /// A new shape value.
-    pub(super) fn shape(&mut self, dims: &[Ex]) -> Value {
+    pub(super) fn shape(&mut self, dst: Reg, dims: &[Ex]) {
         let n = self.int32(dims.len() as i64);
         let v = self.value_of(abi::rx_alloc_shape, &[self.ctx, n]);
         let v = self.checked(v);
@@ -167,11 +169,11 @@ impl Emit<'_, '_, '_, '_> {
             let d = self.dim(d);
             self.store(d, v, at::FIELDS + 8 * i as i32);
         }
-        v
+        self.set(dst, v);
     }
 
     /// A tuple of registers, which it takes over.
-    pub(super) fn tuple(&mut self, fields: &[Reg]) -> Value {
+    pub(super) fn tuple(&mut self, dst: Reg, fields: &[Reg]) {
         let v = if fields.is_empty() {
             self.value_of(abi::rx_unit, &[])
         } else {
@@ -180,11 +182,11 @@ impl Emit<'_, '_, '_, '_> {
             self.checked(v)
         };
         self.fill(v, at::FIELDS, fields);
-        v
+        self.set(dst, v);
     }
 
     /// An ADT instance of registers, which it takes over.
-    pub(super) fn adt(&mut self, tag: u32, fields: &[Reg]) -> Value {
+    pub(super) fn adt(&mut self, dst: Reg, tag: u32, fields: &[Reg]) {
         let v = if fields.is_empty() {
             self.object(self.program.ctors[&tag])
         } else {
@@ -193,7 +195,7 @@ impl Emit<'_, '_, '_, '_> {
             self.checked(v)
         };
         self.fill(v, at::FIELDS, fields);
-        v
+        self.set(dst, v);
     }
 
     /// Moves registers into the fields of a new object.
@@ -205,9 +207,10 @@ impl Emit<'_, '_, '_, '_> {
     }
 
     /// A closure over registers, which it takes over.
-    pub(super) fn closure(&mut self, func: FnId, captures: &[Reg]) -> Value {
+    pub(super) fn closure(&mut self, dst: Reg, func: FnId, captures: &[Reg]) {
         if captures.is_empty() {
-            return self.object(self.program.closures[&func]);
+            let v = self.object(self.program.closures[&func]);
+            return self.set(dst, v);
         }
         let arity = self.program.lowered.funcs[func].params.len() as i64;
         let (arity, n) = (self.int32(arity), self.int32(captures.len() as i64));
@@ -222,7 +225,7 @@ impl Emit<'_, '_, '_, '_> {
             self.store(address, v, offset);
         }
         self.fill(v, at::CAPTURES, captures);
-        v
+        self.set(dst, v);
     }
 
     /// Reads the captured values at the start, so that the closure can be given up before the body

@@ -25,6 +25,12 @@ impl Translation<'_> {
         self.call(plain, args, Some(dst));
     }
 
+    /// Assigns the result of an instruction of one operand.
+    fn assign_of(&mut self, dst: lir::Reg, plain: Plain, src: lir::Reg) {
+        let args = vec![self.seen(src)];
+        self.assign(dst, plain, args);
+    }
+
     /// Assigns the results of a call: a single one directly, several as the fields of a tuple.
     fn results(&mut self, callee: Callee, args: Vec<Arg>, dsts: &[lir::Reg]) {
         if let [dst] = dsts {
@@ -46,14 +52,8 @@ impl Translation<'_> {
             // values.
             Inst::Const { .. } | Inst::Retain(_) | Inst::Release(_) => {}
             Inst::Scalar { dst, value } => self.scalar_into(*dst, value)?,
-            Inst::Unbox { dst, src } => {
-                let args = vec![self.seen(*src)];
-                self.assign(*dst, Plain::Element, args);
-            }
-            Inst::Box { dst, src } => {
-                let args = vec![self.seen(*src)];
-                self.assign(*dst, Plain::Copy, args);
-            }
+            Inst::Unbox { dst, src } => self.assign_of(*dst, Plain::Element, *src),
+            Inst::Box { dst, src } => self.assign_of(*dst, Plain::Copy, *src),
             Inst::Tuple { dst, fields } => {
                 let fields = self.all_seen(fields);
                 self.assign(*dst, Plain::MakeTuple, fields);
@@ -79,14 +79,8 @@ impl Translation<'_> {
                 self.assign(*dst, Plain::GetItem, args);
             }
             Inst::This { dst } => self.assign(*dst, Plain::Copy, vec![Arg::Reg(0)]),
-            Inst::RefNew { dst, value } => {
-                let args = vec![self.seen(*value)];
-                self.assign(*dst, Plain::RefNew, args);
-            }
-            Inst::RefRead { dst, cell } => {
-                let args = vec![self.seen(*cell)];
-                self.assign(*dst, Plain::RefRead, args);
-            }
+            Inst::RefNew { dst, value } => self.assign_of(*dst, Plain::RefNew, *value),
+            Inst::RefRead { dst, cell } => self.assign_of(*dst, Plain::RefRead, *cell),
             Inst::RefWrite { cell, value } => {
                 let args = vec![self.seen(*cell), self.seen(*value)];
                 self.call(Plain::RefWrite, args, None);

@@ -218,8 +218,8 @@ impl Sizes {
 
     /// Returns whether each element of the output is written once, not a piece of its sum after the
     /// other.
-    fn once(&self) -> bool {
-        match self.way() {
+    fn once(&self, way: Way) -> bool {
+        match way {
             Way::Winograd | Way::Depthwise | Way::Rows => true,
             Way::Across => self.k <= across::DEEP,
             Way::Unfold => self.k <= KC,
@@ -506,7 +506,7 @@ unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -
 /// Returns whether a convolution may write over its residual at no cost, because it writes each
 /// element of its output once.
 pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
-    Sizes::of(sizes, layout).is_some_and(|s| s.once())
+    Sizes::of(sizes, layout).is_some_and(|s| s.once(s.way()))
 }
 
 /// A convolution.
@@ -529,7 +529,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
             }
             let way = s.way();
             let residual = v.epilogue.residual;
-            if std::ptr::eq(residual, v.y) && !s.once() {
+            if std::ptr::eq(residual, v.y) && !s.once(way) {
                 return beside_residual(context, v, &s);
             }
             if way == Way::Depthwise {
@@ -580,8 +580,12 @@ pub unsafe extern "C" fn rx_conv2d_f32_pack(conv: *const RxConv2dF32, out: *mut 
     // SAFETY: the caller's promise.
     unsafe {
         let v = &*conv;
-        if let Some(s) = Sizes::of(&v.sizes, v.layout).filter(|s| s.packed(s.way()) > 0) {
-            s.pack(s.way(), v.weight, out);
+        let Some(s) = Sizes::of(&v.sizes, v.layout) else {
+            return;
+        };
+        let way = s.way();
+        if s.packed(way) > 0 {
+            s.pack(way, v.weight, out);
         }
     }
 }

@@ -189,8 +189,13 @@ impl Both<'_> {
     }
 }
 
-/// Strip by strip; the weight is packed.
-unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2dF32) -> i32 {
+/// Strip by strip; the weight is packed for a way that unfolds.
+unsafe fn strips(
+    context: &mut RxContext,
+    v: &RxConv2dF32,
+    (s, way): (Sizes, Way),
+    p: &RxPool2dF32,
+) -> i32 {
     let threads = context.pool.threads();
     let strips = Strips::of(&s, p, threads);
     let blocks = Blocks::of(
@@ -198,7 +203,7 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
             oh: strips.high,
             ..s
         },
-        s.way(),
+        way,
         1,
     );
     // The first and the last strip have padding of their own, which only makes less of it.
@@ -289,12 +294,13 @@ pub unsafe extern "C" fn rx_conv2d_pool2d_f32(
             }
             let plain = v.epilogue.residual.is_null() && !v.weight_packed.is_null();
             let some = s.oh * s.ow > 0 && p.kh > 0;
-            let unfolds = || matches!(s.way(), Way::Unfold | Way::Pointwise | Way::Rows);
-            if !s.nhwc && plain && some && unfolds() {
-                strips(context, v, s, p)
-            } else {
-                whole(context, v, p)
+            if !s.nhwc && plain && some {
+                let way = s.way();
+                if matches!(way, Way::Unfold | Way::Pointwise | Way::Rows) {
+                    return strips(context, v, (s, way), p);
+                }
             }
+            whole(context, v, p)
         }
     })
 }

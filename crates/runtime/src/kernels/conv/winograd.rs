@@ -13,78 +13,22 @@
 //! output channels their rows; with few tiles it is the other way around, so that vectors are full.
 #![allow(clippy::needless_range_loop)] // Indices keep vectors out of memory; closures would not be inlined.
 
+mod plan;
+mod transform;
+
 use super::{RxConv2dF32, Sizes};
 use crate::context::RxContext;
+use crate::kernels::gemm::block;
 use crate::kernels::gemm::epilogue::Target;
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
-use crate::kernels::gemm::{block, even_piece};
-use crate::kernels::padded::{Padded, Window};
+use crate::kernels::padded::Padded;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+pub(super) use plan::pays;
+use plan::{IN, LINE, OUT, PARTS, Plan, TAPS, panel, tiles, window};
 use std::ops::Range;
-
-/// Outputs of a tile along an axis.
-const OUT: usize = 4;
-/// Inputs of a tile along an axis.
-const IN: usize = 6;
-/// Matrices in the transformed form.
-const PARTS: usize = IN * IN;
-/// Places of the window.
-const TAPS: usize = 9;
-/// Floats of the weight that lie together: of one place of the window, some channels.
-const LINE: usize = 16;
-/// Up to this many tiles of an image, tiles are the rows of the products.
-const FEW: usize = 12;
-/// Floats of transformed inputs of a block, about: they stay in the second cache beside the rest.
-const INPUTS: usize = 160 << 10;
-/// Floats of transformed weight at a time, about.
-const WEIGHTS: usize = 80 << 10;
-/// Floats of sums at a time, about.
-const SUMS: usize = 16 << 10;
-/// What transforming a weight for one more block costs, in multiplications of one lane.
-const TRANSFORM: f64 = 90.0;
-/// How much more a convolution may cost so that it takes less memory: blocks of fewer rows.
-const SPARE: f64 = 1.03;
-
-/// Rows and columns of tiles.
-fn tiles(s: &Sizes) -> (usize, usize) {
-    (s.oh.div_ceil(OUT), s.ow.div_ceil(OUT))
-}
-
-/// Returns whether tiles are the rows of the products.
-fn few(s: &Sizes) -> bool {
-    let (rows, columns) = tiles(s);
-    rows * columns <= FEW
-}
-
-/// Output channels whose weights lie together.
-fn panel(s: &Sizes) -> usize {
-    if few(s) { COLS } else { ROWS }
-}
-
-/// Returns whether this way is the faster one, by what both cost for a pair of channels, in
-/// multiplications of one lane: 36 for each tile, with lanes that stay empty, and the transforms of
-/// weight, inputs and outputs, which were measured beside the nine for each output of a plain sum.
-/// From fewer than 16 channels or to fewer than 32 the gain is not sure, and plain sums round less.
-pub(super) fn pays(s: &Sizes) -> bool {
-    let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups) == (3, 3, 1, 1, 1, 1, 1);
-    if !plain || s.nhwc || s.c < 16 || s.o < 32 {
-        return false;
-    }
-    let (rows, columns) = tiles(s);
-    let count = (rows * columns) as f64;
-    let lanes = if few(s) {
-        count
-    } else {
-        (count / 16.0).ceil() * 16.0
-    };
-    let blocks = rows.div_ceil(Plan::most(s)) as f64;
-    let minimal = PARTS as f64 * lanes
-        + TRANSFORM * blocks
-        + count * (200.0 / s.o as f64 + 150.0 / s.c as f64);
-    1.3 * minimal < (TAPS * s.oh * s.ow) as f64
-}
+use transform::{input, lines, weights};
 
 /// Floats of the packed weight.
 pub(super) fn packed(s: &Sizes) -> usize {
@@ -118,200 +62,6 @@ pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
                 }
             }
         }
-    }
-}
-
-/// The transform of three weights.
-#[inline(always)]
-unsafe fn weights<S: Simd>(g: [S; 3]) -> [S; IN] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let sixth = S::splat(1.0 / 6.0);
-        let near = g[0].add(g[2]).mul(S::splat(-1.0 / 6.0));
-        let far = g[2].fma(sixth, g[0].mul(S::splat(1.0 / 24.0)));
-        let (one, two) = (g[1].mul(sixth), g[1].mul(S::splat(1.0 / 12.0)));
-        [
-            g[0].mul(S::splat(0.25)),
-            near.sub(one),
-            near.add(one),
-            far.add(two),
-            far.sub(two),
-            g[2],
-        ]
-    }
-}
-
-/// The transform of six inputs.
-#[inline(always)]
-unsafe fn input<S: Simd>(d: [S; IN]) -> [S; IN] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let (two, four, five) = (S::splat(2.0), S::splat(4.0), S::splat(-5.0));
-        // Common parts of the rows for +1, -1 and for +2, -2.
-        let a = S::splat(-4.0).fma(d[2], d[4]);
-        let b = S::splat(-4.0).fma(d[1], d[3]);
-        let c = d[4].sub(d[2]);
-        let e = two.mul(d[3].sub(d[1]));
-        [
-            four.fma(d[0], five.fma(d[2], d[4])),
-            a.add(b),
-            a.sub(b),
-            c.add(e),
-            c.sub(e),
-            four.fma(d[1], five.fma(d[3], d[5])),
-        ]
-    }
-}
-
-/// The transform of six sums to four outputs.
-#[inline(always)]
-unsafe fn output<S: Simd>(m: [S; IN]) -> [S; OUT] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let (a, b) = (m[1].add(m[2]), m[1].sub(m[2]));
-        let (c, d) = (m[3].add(m[4]), m[3].sub(m[4]));
-        [
-            m[0].add(a).add(c),
-            S::splat(2.0).fma(d, b),
-            S::splat(4.0).fma(c, a),
-            S::splat(8.0).fma(d, b).add(m[5]),
-        ]
-    }
-}
-
-/// Matrices of so many floats are written side by side: a line further apart, they do not fall on
-/// the same few places of the first cache.
-fn apart(floats: usize) -> usize {
-    floats.next_multiple_of(COLS) + COLS
-}
-
-/// How a convolution is cut up.
-#[derive(Clone, Copy)]
-struct Plan {
-    /// Tile rows of an image.
-    rows: usize,
-    /// Tiles in a row.
-    columns: usize,
-    /// Tile rows of a block.
-    high: usize,
-    /// Whether tiles are the rows of the products.
-    few: bool,
-    /// Tiles of a block, up to whole panels.
-    wide: usize,
-    /// Output channels of a panel.
-    panel: usize,
-    /// Output channels whose weights are transformed together.
-    group: usize,
-    /// Input channels whose weights are transformed together; a function of the sizes alone, so
-    /// that threads do not change sums.
-    deep: usize,
-    padded: Padded,
-}
-
-impl Plan {
-    /// The most tile rows whose transformed inputs fit.
-    fn most(s: &Sizes) -> usize {
-        let (rows, columns) = tiles(s);
-        (INPUTS / (PARTS * s.c * columns).max(1)).clamp(1, rows.max(1))
-    }
-
-    /// Tile rows of a block: of those whose transformed inputs fit, the fewest that cost about as
-    /// little as any.
-    fn high(s: &Sizes) -> usize {
-        let most = Self::most(s);
-        let costs = (1..=most).map(|high| Self::cost(s, high));
-        let least = costs.fold(f64::INFINITY, f64::min);
-        (1..=most)
-            .find(|&high| Self::cost(s, high) <= SPARE * least)
-            .unwrap_or(most)
-    }
-
-    /// Returns what products and transforms of the weight cost for a pair of channels with blocks
-    /// of some tile rows, in multiplications of one lane.
-    fn cost(s: &Sizes, high: usize) -> f64 {
-        let (rows, columns) = tiles(s);
-        let lanes = |rows: usize| match few(s) {
-            true => rows * columns,
-            false => (rows * columns).next_multiple_of(COLS),
-        };
-        let lanes = rows / high * lanes(high) + lanes(rows % high);
-        let blocks = rows.div_ceil(high);
-        PARTS as f64 * lanes as f64 + TRANSFORM * blocks as f64
-    }
-
-    /// `high`: tile rows of a block. `share`: how many threads work on the output channels of a
-    /// block.
-    fn of(s: &Sizes, high: usize, share: usize) -> Self {
-        let (rows, columns) = tiles(s);
-        let (few, panel) = (few(s), panel(s));
-        let together = LINE / panel;
-        let deep = even_piece(s.c, WEIGHTS / PARTS / panel, together).next_multiple_of(together);
-        let wide = (high * columns).next_multiple_of(if few { ROWS } else { COLS });
-        let panels = s.o.div_ceil(panel);
-        let group = (WEIGHTS / PARTS / panel / deep)
-            .min(SUMS / PARTS / panel / wide)
-            .min(panels.div_ceil(share))
-            .max(1)
-            * panel;
-        Self {
-            rows,
-            columns,
-            high,
-            few,
-            wide,
-            panel,
-            group,
-            deep,
-            padded: Padded::of(window(s, 0, high)),
-        }
-    }
-
-    /// Groups of output channels.
-    fn groups(&self, s: &Sizes) -> usize {
-        s.o.div_ceil(self.group)
-    }
-
-    /// Floats from one matrix of the transformed inputs of a block to the next.
-    fn matrix(&self, s: &Sizes) -> usize {
-        apart(s.c * self.wide)
-    }
-
-    /// Floats of the transformed inputs of a block.
-    fn inputs(&self, s: &Sizes) -> usize {
-        PARTS * self.matrix(s)
-    }
-
-    /// Floats of a padded channel.
-    fn channel(&self) -> usize {
-        self.padded.floats().next_multiple_of(COLS)
-    }
-
-    /// Floats from one matrix of the transformed weight to the next.
-    fn part(&self) -> usize {
-        apart(self.group * self.deep)
-    }
-
-    /// Floats from one matrix of the products, of `group` output channels, to the next.
-    fn sums(&self) -> usize {
-        apart(self.group * self.wide)
-    }
-
-    /// Floats of a thread: transformed weights and sums (with what vectors read past the end), or a
-    /// padded channel.
-    fn room(&self) -> usize {
-        (PARTS * (self.part() + self.sums()) + COLS).max(self.channel())
-    }
-}
-
-/// Returns what tile rows from `first` on read of the image: the padding above moves with them.
-fn window(s: &Sizes, first: usize, rows: usize) -> Window {
-    Window {
-        image: (s.h, s.w),
-        output: (rows, tiles(s).1),
-        window: (IN, IN),
-        stride: (OUT, OUT),
-        dilation: (1, 1),
-        pad: (s.pt - (first * OUT) as isize, s.pl),
     }
 }
 
@@ -551,31 +301,6 @@ unsafe fn outputs<S: Simd>(
                 }
             }
         }
-    }
-}
-
-/// The four rows of four outputs of a vector's tiles, from their sums in matrices that lie `step`
-/// apart.
-#[inline(always)]
-unsafe fn lines<S: Simd>(from: *const f32, step: usize) -> [[S; OUT]; OUT] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let mut half = [[S::splat(0.0); IN]; OUT];
-        for j in 0..IN {
-            let mut column = [S::splat(0.0); IN];
-            for i in 0..IN {
-                column[i] = S::load(from.add((i * IN + j) * step));
-            }
-            let column = output(column);
-            for i in 0..OUT {
-                half[i][j] = column[i];
-            }
-        }
-        let mut lines = [[S::splat(0.0); OUT]; OUT];
-        for i in 0..OUT {
-            lines[i] = output(half[i]);
-        }
-        lines
     }
 }
 

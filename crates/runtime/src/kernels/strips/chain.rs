@@ -6,7 +6,8 @@
 //! needed later than that allows, and operations that are not arithmetic, use the strips of
 //! temporaries.
 
-use super::{OPS, Op, RxStripOp, apply, whole};
+use super::op::whole;
+use super::{OPS, Op, RxStripOp, apply};
 use crate::kernels::simd::Simd;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};

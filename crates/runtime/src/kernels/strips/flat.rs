@@ -1,7 +1,8 @@
 //! Short rows: many of them form one strip, for which operands with another layout are gathered
 //! first.
 
-use super::{INPUTS, Offsets, Plan, STRIP, Space};
+use super::space::{Offsets, Space};
+use super::{INPUTS, Plan, STRIP};
 use crate::kernels::simd::Simd;
 
 /// Elements of a row from which on rows are strips of their own.

@@ -1,7 +1,9 @@
 //! Reductions of short rows: as many rows as a vector has lanes are turned over and reduced side by
 //! side.
 
-use super::{INPUTS, Offsets, Op, Plan, combine, neutral};
+use super::reduce::{combine, neutral};
+use super::space::Offsets;
+use super::{INPUTS, Op, Plan};
 use crate::kernels::kinds::Combiner;
 use crate::kernels::simd::square::{MOST, Turning, columns};
 

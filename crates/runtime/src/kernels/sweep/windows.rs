@@ -6,8 +6,9 @@
 //! narrow floats, are first brought to where their elements lie side by side: sorted by what
 //! remains when their places are divided by the step.
 
+use super::read::gathered;
 use super::space::Space;
-use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, apply, gathered, register};
+use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, apply, register};
 use crate::context::RxContext;
 use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::scratch::Scratch;
