@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "loops",
         "",
-        "children expr functions hint program",
+        "children expr hint program",
         "expressions name buffers of programs, which are made of expressions",
     ),
     (
