@@ -446,7 +446,7 @@ fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
 unsafe fn fill(weight: &Tensor, form: Form, to: *mut f32) {
     let from = weight.slice::<f32>().as_ptr();
     // SAFETY: the weight has as many elements as its form says at these strides, which the size was
-    // asked for; the result's room is the caller's promise.
+    // asked for; `to` has room for as many numbers as `packed_size` says.
     unsafe {
         match form {
             Form::Columns([k, n, rs, cs]) => {

@@ -42,7 +42,8 @@ pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
     let panel = panel(s);
     let together = LINE / panel;
     let deep = s.c.next_multiple_of(together);
-    // SAFETY: the callers' promise.
+    // SAFETY: `weight` has nine floats for each pair of channels, and `out` room for `packed`
+    // floats.
     unsafe {
         for at in 0..packed(s) / (LINE * TAPS) {
             let (o0, c0) = (
@@ -95,7 +96,8 @@ unsafe fn inputs<S: Simd>(
     let padded = Padded::of(window(s, at.first, at.rows));
     let matrix = plan.matrix(s);
     let unit = if plan.few { ROWS } else { COLS };
-    // SAFETY: the callers' promise.
+    // SAFETY: the input has the image's channels, `channel` room for a padded one, and `out` for
+    // the transformed inputs of a block.
     unsafe {
         std::ptr::write_bytes(channel, 0, padded.floats());
         let mut taps = [[0; IN]; IN];
@@ -178,7 +180,8 @@ unsafe fn transform<S: Simd>(
     let (together, part) = (LINE / plan.panel, plan.part());
     let all = s.c.div_ceil(together);
     let lines = channels.start / together..channels.end.div_ceil(together);
-    // SAFETY: the callers' promise.
+    // SAFETY: `weight` is packed, and `out` has room for the matrices of a group of output
+    // channels.
     unsafe {
         for (k, panel) in (outputs.start / plan.panel..outputs.end.div_ceil(plan.panel)).enumerate()
         {
@@ -225,7 +228,7 @@ unsafe fn outputs<S: Simd>(
     let channels = first..(first + plan.group).min(s.o);
     let count = at.rows * plan.columns;
     let matrix = plan.matrix(s);
-    // SAFETY: the callers' promise.
+    // SAFETY: the weight is packed, and `room` has what `Plan::room` says.
     unsafe {
         let sums = room.add(PARTS * plan.part());
         for c0 in (0..s.c).step_by(plan.deep) {
@@ -328,7 +331,8 @@ pub(super) unsafe fn run(
             rows: plan.high.min(plan.rows - first),
         }
     };
-    // SAFETY: the callers' promise; tasks write disjoint places.
+    // SAFETY: the arrays have the sizes of the convolution, and the weight is packed; tasks write
+    // disjoint places.
     unsafe {
         let floats = kept * copies + room * threads;
         let scratch = rx_scratch_alloc(context, (floats * 4) as u64).cast::<f32>();

@@ -4,9 +4,10 @@ use super::RxGemmF32;
 use super::tile::{self, COLS, Columns};
 use crate::kernels::simd::Simd;
 
-/// One row: A and B are read as they lie, in the order of sums of [`blocks`](super::blocks). Where products with
-/// the same weight follow each other, every other one goes `backwards`: it begins with what the
-/// last one left in the caches, of which a weight that does not fit would otherwise find nothing.
+/// One row: A and B are read as they lie, in the order of sums of [`blocks`](super::blocks). Where
+/// products with the same weight follow each other, every other one goes `backwards`: it begins with
+/// what the last one left in the caches, of which a weight that does not fit would otherwise find
+/// nothing.
 #[inline(always)]
 pub(super) unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
     let (n, k) = (g.n as usize, g.k as usize);
@@ -20,7 +21,7 @@ pub(super) unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
     let whole = if packed { n } else { n / COLS * COLS };
     let a = (g.a, g.a_cs as usize);
     let target = g.target(true);
-    // SAFETY: the callers' promise.
+    // SAFETY: the operands and the result have the sizes of the product.
     unsafe {
         let wide = 8 * S::LANES;
         let blocks = whole.div_ceil(wide);
@@ -41,7 +42,7 @@ pub(super) unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
 pub(super) unsafe fn dots<S: Simd>(g: &RxGemmF32) {
     let (m, n, k) = (g.m as usize, g.n as usize, g.k as usize);
     let target = g.target(true);
-    // SAFETY: the callers' promise.
+    // SAFETY: the operands and the result have the sizes of the product.
     unsafe {
         for i in 0..m {
             let a = g.a.offset(i as isize * g.a_rs as isize);
@@ -70,7 +71,7 @@ pub(super) unsafe fn dots<S: Simd>(g: &RxGemmF32) {
 /// The products of one vector with four others that lie `step` apart.
 #[inline(always)]
 unsafe fn dot4<S: Simd>(k: usize, a: *const f32, b: *const f32, step: isize) -> [f32; 4] {
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` and the four others have `k` floats.
     unsafe {
         let mut acc = [[S::splat(0.0); 2]; 4];
         let at = [b, b.offset(step), b.offset(2 * step), b.offset(3 * step)];

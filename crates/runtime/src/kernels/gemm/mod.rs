@@ -190,7 +190,7 @@ impl RxGemmF32 {
 
 /// One product on one thread.
 pub(crate) unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the operands have the product's sizes, and `scratch` what `RxGemmF32::scratch` says.
     unsafe {
         if way == Way::Dots {
             dispatch!(dots(g: &RxGemmF32));
@@ -202,7 +202,8 @@ pub(crate) unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
 
 unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
     let (m, n, k) = (g.m as usize, g.n as usize, g.k as usize);
-    // SAFETY: the callers' promise; `scratch` is as large as `RxGemmF32::scratch` says.
+    // SAFETY: the operands have the product's sizes, and `scratch` is as large as
+    // `RxGemmF32::scratch` says.
     unsafe {
         let (a_room, b_room) = (scratch, scratch.add(g.scratch(way).0));
         let mut p0 = 0;
@@ -278,7 +279,8 @@ pub(crate) unsafe fn block(
     b: Columns,
     target: &Target,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` has panels of `m` rows, `b` of `n` columns, each `k` long, and the target `m` by
+    // `n` places.
     unsafe {
         if n == 1 && m > 1 && !target.across {
             dispatch_turning!(column(
@@ -313,7 +315,8 @@ unsafe fn tiles<S: Simd>(
     b: Columns,
     target: &Target,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` has panels of `m` rows, `b` of `n` columns, each `k` long, and the target `m` by
+    // `n` places.
     unsafe {
         if m == 1 {
             let wide = 8 * S::LANES;
@@ -401,7 +404,7 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     context.backwards ^= row;
     let backwards = context.backwards;
     if row && (threads == 1 || work < small) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands and the result have the product's sizes.
         unsafe { dispatch!(one_row(g: &RxGemmF32, backwards: bool)) };
         return 0;
     }
@@ -420,7 +423,8 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     .scratch(way);
     let each = if row { 0 } else { sizes.0 + sizes.1 };
     let parts = rows * columns;
-    // SAFETY: the caller's promise; every part writes its own rectangle of the result.
+    // SAFETY: the operands and the result have the product's sizes; every part writes its own
+    // rectangle of the result.
     unsafe {
         let mut scratch = null_mut();
         if each > 0 {
@@ -462,7 +466,7 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
 /// The operands are as large as the sizes and strides say, and do not overlap the result.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_gemm_f32(ctx: *mut RxContext, g: *const RxGemmF32) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `g` is a live descriptor, whose operands have the sizes that it says.
     guard(ctx, |context| unsafe { gemm(context, &*g) })
 }
 
@@ -480,7 +484,8 @@ pub unsafe extern "C" fn rx_batch_gemm_f32(
     c_step: i64,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise; every product writes its own result.
+        // SAFETY: `g` is a live descriptor, and each operand has what its step reaches; every
+        // product writes its own result.
         unsafe {
             let g = &*g;
             let of = |i: i64| {

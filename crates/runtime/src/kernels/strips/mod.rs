@@ -182,7 +182,8 @@ impl<'a> Plan<'a> {
         one: bool,
     ) {
         for k in 0..self.v.inputs as usize {
-            // SAFETY: the elements lie in the input, by the caller's promise.
+            // SAFETY: the offsets lie in the inputs, and a strip has room for `n` elements up to
+            // whole vectors.
             unsafe {
                 let from = self.data[k].offset(at[k]);
                 let to = s.room.add(k * STRIP);
@@ -213,7 +214,7 @@ impl<'a> Plan<'a> {
     #[inline(always)]
     unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
         let first = (self.v.inputs + self.v.constants) as usize;
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands have `n` elements, and `out` has room for as many.
         unsafe {
             if self.chain.helps() {
                 let chain = &self.chain;
@@ -256,7 +257,7 @@ impl<'a> Plan<'a> {
 /// Rows `begin..end` of a plan without reduction.
 #[inline(always)]
 unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, and `room` has what the plan says.
     unsafe {
         let n = p.out.inner();
         let alone = p.chain.alone();
@@ -302,7 +303,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
 /// Copies `n` floats past the caches; `to` is aligned to the vectors of every instruction set.
 #[inline(always)]
 unsafe fn stream<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` and `to` have `n` floats.
     unsafe {
         let mut i = 0;
         while i + S::LANES <= n {
@@ -323,7 +324,8 @@ unsafe fn stream<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStrips) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the structure is live, and its lists are as long as it says; every element that
+        // extents and steps name lies in its input, and operations name operands that exist.
         unsafe {
             let v = &*strips;
             if super::small::run(v) {

@@ -102,7 +102,8 @@ pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *
             }
         }};
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: the operands that the operation reads have `n` elements, and `to` has room for as
+    // many.
     unsafe {
         match op {
             Op::Copy => each!(l, i => l(a)),
@@ -151,13 +152,13 @@ pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *
 /// To the nearest integer; numbers from 2^23 on are integers already.
 #[inline(always)]
 pub(super) unsafe fn whole<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe { S::select(x.abs().lt(S::splat(8_388_608.0)), x.round().copysign(x), x) }
 }
 
 #[inline(always)]
 unsafe fn floor<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let r = whole(x);
         S::select(x.lt(r), r.sub(S::splat(1.0)), r)

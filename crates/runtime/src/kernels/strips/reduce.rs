@@ -8,7 +8,7 @@ use crate::kernels::simd::Simd;
 /// One step of a reduction, lane by lane.
 #[inline(always)]
 pub(super) unsafe fn combine<S: Simd>(combiner: Combiner, acc: S, x: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         match combiner {
             Combiner::Sum => acc.add(x),
@@ -42,7 +42,8 @@ fn combine_f64(combiner: Combiner, a: f64, b: f64) -> f64 {
 /// reduced in eight chains of vectors, their results in float64.
 #[inline(always)]
 pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
-    // SAFETY: the callers' promise.
+    // SAFETY: elements are those of the result, inputs have what the axes name, and `room` has what
+    // the plan says.
     unsafe {
         let mut s = p.strip(room, STRIP);
         let result = room.add(p.room() - STRIP);
@@ -114,7 +115,8 @@ pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room:
 /// Strips `begin..end` of a result, each accumulated over all reduced axes.
 #[inline(always)]
 pub(super) unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, inputs have what the axes name, and `room` has what
+    // the plan says.
     unsafe {
         let mut s = p.strip(room, STRIP);
         let result = room.add(p.room() - STRIP);

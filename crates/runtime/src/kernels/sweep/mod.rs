@@ -135,7 +135,7 @@ impl Plan<'_> {
         match self.ops {
             [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
             _ => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the operands have `n` elements, and `out` has room for as many.
                 unsafe { self.run(s, n, out) };
                 out
             }
@@ -173,7 +173,7 @@ impl Plan<'_> {
     /// Writes `n` elements that lie in a strip to the result.
     #[inline(always)]
     unsafe fn finish(&self, from: *const u8, first: usize, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` has `n` elements, and the result as many from `first` on.
         unsafe {
             let to = self.v.out.cast::<u8>().add(first * self.out_kind.size());
             match self.out_kind {
@@ -205,7 +205,7 @@ impl Plan<'_> {
 
 /// Strips `begin..end` of a result that is not reduced.
 unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, and `room` has what the plan says.
     unsafe {
         let mut s = p.begin(room);
         let result = room.add(p.room() - STRIP);
@@ -240,7 +240,8 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 
 /// Strips `begin..end` of a result, each accumulated over all reduced axes.
 unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, inputs have what the axes name, and `room` has what
+    // the plan says.
     unsafe {
         let mut s = p.begin(room);
         let kind = register(p.out_kind);
@@ -262,7 +263,8 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 
 /// Elements `begin..end` of a result, each from strips along the reduced axes.
 unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
-    // SAFETY: the callers' promise.
+    // SAFETY: elements are those of the result, inputs have what the axes name, and `room` has what
+    // the plan says.
     unsafe {
         let count = p.over.count();
         let kind = register(p.out_kind);
@@ -307,7 +309,8 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the structure is live, and its lists are as long as it says; every element that
+        // extents and steps name lies in its input, and operations name operands that exist.
         unsafe {
             let v = &*sweep;
             let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
@@ -454,6 +457,6 @@ unsafe fn slice<'a, T>(data: *const T, n: usize) -> &'a [T] {
     if n == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` has `n` elements.
     unsafe { std::slice::from_raw_parts(data, n) }
 }

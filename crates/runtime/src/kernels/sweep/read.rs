@@ -55,7 +55,7 @@ impl Plan<'_> {
         let inputs = self.v.inputs as usize;
         let whole = n <= space.inner() - cursor.inner;
         for k in 0..inputs {
-            // SAFETY: elements lie in the input, by the caller's promise.
+            // SAFETY: the elements lie in the input, and a strip has room for `n` of them.
             unsafe {
                 let to = s.room.add(k * STRIP);
                 let step = space.inner_step(k);
@@ -129,7 +129,7 @@ unsafe fn spread(size: usize, from: *const u8, to: *mut u8, n: usize) {
             }
         }};
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has one element, and `to` room for `n`.
     unsafe {
         match size {
             1 => fill!(u8),
@@ -156,7 +156,7 @@ pub(super) unsafe fn gathered(kind: Kind, from: *const u8, step: isize, n: usize
             }
         }};
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has `n` elements, `step` apart, and `to` room for as many.
     unsafe {
         match kind {
             Kind::F16 | Kind::BF16 if step == 1 => {

@@ -7,7 +7,7 @@ use crate::kernels::simd::Simd;
 /// The transform of three weights.
 #[inline(always)]
 pub(super) unsafe fn weights<S: Simd>(g: [S; 3]) -> [S; IN] {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let sixth = S::splat(1.0 / 6.0);
         let near = g[0].add(g[2]).mul(S::splat(-1.0 / 6.0));
@@ -27,7 +27,7 @@ pub(super) unsafe fn weights<S: Simd>(g: [S; 3]) -> [S; IN] {
 /// The transform of six inputs.
 #[inline(always)]
 pub(super) unsafe fn input<S: Simd>(d: [S; IN]) -> [S; IN] {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let (two, four, five) = (S::splat(2.0), S::splat(4.0), S::splat(-5.0));
         // Common parts of the rows for +1, -1 and for +2, -2.
@@ -49,7 +49,7 @@ pub(super) unsafe fn input<S: Simd>(d: [S; IN]) -> [S; IN] {
 /// The transform of six sums to four outputs.
 #[inline(always)]
 unsafe fn output<S: Simd>(m: [S; IN]) -> [S; OUT] {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let (a, b) = (m[1].add(m[2]), m[1].sub(m[2]));
         let (c, d) = (m[3].add(m[4]), m[3].sub(m[4]));
@@ -66,7 +66,7 @@ unsafe fn output<S: Simd>(m: [S; IN]) -> [S; OUT] {
 /// apart.
 #[inline(always)]
 pub(super) unsafe fn lines<S: Simd>(from: *const f32, step: usize) -> [[S; OUT]; OUT] {
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has a vector of sums in each of the matrices that lie `step` apart.
     unsafe {
         let mut half = [[S::splat(0.0); IN]; OUT];
         for j in 0..IN {
