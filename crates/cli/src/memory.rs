@@ -153,21 +153,21 @@ fn ended(most: usize) -> ! {
 unsafe impl GlobalAlloc for Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         match take(layout.size()) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the layout is not of zero bytes.
             true => unsafe { System.alloc(layout) },
             false => std::ptr::null_mut(),
         }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         match take(layout.size()) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the layout is not of zero bytes.
             true => unsafe { System.alloc_zeroed(layout) },
             false => std::ptr::null_mut(),
         }
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         give(layout.size());
-        // SAFETY: the caller's promise.
+        // SAFETY: `block` was handed out by `System` with this layout.
         unsafe { System.dealloc(block, layout) }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
@@ -175,7 +175,7 @@ unsafe impl GlobalAlloc for Limited {
             return std::ptr::null_mut();
         }
         give(layout.size().saturating_sub(size));
-        // SAFETY: the caller's promise.
+        // SAFETY: `block` was handed out by `System` with this layout, and `size` is not zero.
         unsafe { System.realloc(block, layout, size) }
     }
 }

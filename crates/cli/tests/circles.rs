@@ -21,7 +21,7 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "loops",
         "",
-        "children expr functions hint program",
+        "children expr hint program",
         "expressions name buffers of programs, which are made of expressions",
     ),
     (
@@ -259,14 +259,9 @@ const BELOW: &[(&str, &str, &str)] = &[(
     "solver relations scheme generalise mistakes report walk",
 )];
 
-/// Files of more than 600 lines.
-const LONG: &[&str] = &[
-    "runtime/src/kernels/conv/winograd.rs",
-    "runtime/src/kernels/gemm/mod.rs",
-    "runtime/src/kernels/strips/mod.rs",
-    "runtime/src/kernels/sweep/mod.rs",
-];
-const LONGEST: usize = 600;
+/// The most lines of a file, and of a function outside of tests.
+const LONGEST_FILE: usize = 600;
+const LONGEST_FUNCTION: usize = 120;
 
 fn crates() -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/..")).to_owned()
@@ -578,19 +573,94 @@ fn what_is_below_does_not_know_what_is_above() {
     }
 }
 
+/// The sources of all crates, tests left out: each with its name below `crates`.
+fn sources() -> Vec<(String, PathBuf)> {
+    let of = |name: String| {
+        let all = modules(&name).into_values();
+        let inside = |p: PathBuf| {
+            let inside = p.strip_prefix(crates()).expect("below it");
+            (inside.display().to_string(), p)
+        };
+        all.map(inside).collect::<Vec<_>>()
+    };
+    names().into_iter().flat_map(of).collect()
+}
+
 #[test]
 fn files_are_short() {
-    let long = |(name, path): (&String, PathBuf)| {
-        let text = std::fs::read_to_string(&path).expect("a text");
-        let root = crates().join(name);
-        let inside = path.strip_prefix(root).expect("below it");
-        (text.lines().count() > LONGEST).then(|| format!("{name}/{}", inside.display()))
+    let lines = |path: &Path| {
+        std::fs::read_to_string(path)
+            .expect("a text")
+            .lines()
+            .count()
     };
-    let names = names();
-    let all = names
-        .iter()
-        .flat_map(|n| modules(n).into_values().map(move |p| (n, p)));
-    let found: BTreeSet<String> = all.filter_map(long).collect();
-    let known: BTreeSet<String> = LONG.iter().map(|l| (*l).to_owned()).collect();
-    assert_eq!(found, known, "files of more than {LONGEST} lines");
+    let long = |(name, path): (String, PathBuf)| (lines(&path) > LONGEST_FILE).then_some(name);
+    let found: Vec<String> = sources().into_iter().filter_map(long).collect();
+    assert!(
+        found.is_empty(),
+        "files of more than {LONGEST_FILE} lines: {found:#?}"
+    );
+}
+
+/// The functions of a text as it is formatted: their names and lengths.
+fn functions(text: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let begins = line.trim_start();
+        let words: Vec<&str> = begins.split_whitespace().collect();
+        let Some(word) = words.iter().position(|w| *w == "fn") else {
+            continue;
+        };
+        let before = |w: &&str| {
+            let known = ["const", "async", "unsafe", "extern", "default", "\"\""];
+            known.contains(w) || w.starts_with("pub") || w.ends_with(')')
+        };
+        let Some(name) = words
+            .get(word + 1)
+            .filter(|_| words[..word].iter().all(before))
+        else {
+            continue;
+        };
+        // A body ends with a line of one brace below the function's first letter, a declaration
+        // with that of its parameters.
+        let inner = &line[..line.len() - begins.len()];
+        let ends = |l: &&str| {
+            let own = l.strip_prefix(inner).unwrap_or_default();
+            own == "}" || own.starts_with(')') && own.ends_with(';')
+        };
+        let length = match line.ends_with(['}', ';']) {
+            true => 1,
+            false => 1 + lines[at..].iter().take_while(|l| !ends(l)).count(),
+        };
+        let named = name.split(|c| !is_word(c)).next().unwrap_or_default();
+        found.push((named.to_owned(), length));
+    }
+    found
+}
+
+#[test]
+fn functions_are_short() {
+    let (mut all, mut long) = (0, Vec::new());
+    for (file, path) in sources() {
+        for (name, length) in functions(&code(&path)) {
+            all += 1;
+            if length > LONGEST_FUNCTION {
+                long.push(format!("{file}: {name}, {length} lines"));
+            }
+        }
+    }
+    assert!(all > 8000, "only {all} functions were found");
+    assert!(
+        long.is_empty(),
+        "functions of more than {LONGEST_FUNCTION} lines: {long:#?}"
+    );
+}
+
+#[test]
+fn lengths_of_functions_are_those_of_their_text() {
+    let text = "fn a() {}\nimpl B {\n    pub const unsafe fn b<T>(\n        x: T,\n    ) -> T {\n        {\n            x\n        }\n    }\n}\ntrait C {\n    fn c(&self);\n    fn d(\n    );\n    fn e();\n}\n";
+    let of = |name: &str, length| (name.to_owned(), length);
+    let all = [of("a", 1), of("b", 7), of("c", 1), of("d", 2), of("e", 1)];
+    assert_eq!(functions(text), all);
 }

@@ -112,43 +112,28 @@ fn store(f: &mut Function, v: Value, place: u32, slot: StackSlot) {
 
 #[cfg(test)]
 mod tests {
-    use cranelift_codegen::ir::{AbiParam, Type};
-    use cranelift_codegen::isa::CallConv;
     use cranelift_codegen::{settings, verify_function};
-    use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 
     use super::*;
+    use crate::testing::function;
 
     #[test]
     fn nothing_lives_across_a_block() {
-        let mut f = Function::new();
-        f.signature.call_conv = CallConv::SystemV;
-        let params: [Type; 3] = [types::I64, types::F32, types::I8];
-        f.signature.params.extend(params.map(AbiParam::new));
-        f.signature.returns.push(AbiParam::new(types::F32));
-        let mut context = FunctionBuilderContext::new();
-        let mut b = FunctionBuilder::new(&mut f, &mut context);
-        let [entry, yes, no, end] = [(); 4].map(|()| b.create_block());
-        b.append_block_params_for_function_params(entry);
-        let joined = b.append_block_param(end, types::F32);
-        b.switch_to_block(entry);
-        let [n, x, c] = [0, 1, 2].map(|k| b.block_params(entry)[k]);
-        let m = b.ins().iadd(n, n);
-        b.ins().brif(c, yes, &[], no, &[]);
-        b.switch_to_block(yes);
-        let y = b.ins().fcvt_from_sint(types::F32, m);
-        let z = b.ins().fadd(y, x);
-        b.ins().jump(end, &[z.into()]);
-        b.switch_to_block(no);
-        b.ins().jump(end, &[x.into()]);
-        b.switch_to_block(end);
-        let result = b.ins().fmul(joined, x);
-        b.ins().return_(&[result]);
-        b.seal_all_blocks();
-        b.finalize(cranelift_codegen::isa::TargetFrontendConfig {
-            default_call_conv: CallConv::SystemV,
-            pointer_width: target_lexicon::PointerWidth::U64,
-            page_size_align_log2: 12,
+        let params = [types::I64, types::F32, types::I8];
+        let mut f = function(&params, types::F32, |b, params| {
+            let [yes, no, end] = [(); 3].map(|()| b.create_block());
+            let joined = b.append_block_param(end, types::F32);
+            let [n, x, c] = [0, 1, 2].map(|k| params[k]);
+            let m = b.ins().iadd(n, n);
+            b.ins().brif(c, yes, &[], no, &[]);
+            b.switch_to_block(yes);
+            let y = b.ins().fcvt_from_sint(types::F32, m);
+            let z = b.ins().fadd(y, x);
+            b.ins().jump(end, &[z.into()]);
+            b.switch_to_block(no);
+            b.ins().jump(end, &[x.into()]);
+            b.switch_to_block(end);
+            b.ins().fmul(joined, x)
         });
         demote(&mut f);
         let flags = settings::Flags::new(settings::builder());

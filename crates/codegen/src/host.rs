@@ -148,7 +148,7 @@ impl Host {
     /// As for [`Host::new`].
     pub unsafe fn with_allocator(threads: usize, hooks: &RxAllocator) -> Result<Host, Error> {
         let host = Host::new(threads)?;
-        // SAFETY: the context has not allocated yet; the rest is the caller's promise.
+        // SAFETY: the context has not allocated yet, and the hooks are an allocator's functions.
         match unsafe { rx_set_allocator(host.ctx, hooks) } {
             0 => Ok(host),
             _ => Err(Error::Context(host.error())),
@@ -232,7 +232,8 @@ impl Host {
         let inputs = inputs.collect::<Result<Vec<Owned<'_>>, Error>>()?;
         let args: Vec<*mut RxObject> = inputs.iter().map(|o| o.object).collect();
         let start = std::time::Instant::now();
-        // SAFETY: the caller's promise; arguments are live objects of this context.
+        // SAFETY: `code` is the entry of a function of this program; arguments are live objects of
+        // this context.
         let out = unsafe { self.enter(code, &args) };
         let took = start.elapsed();
         out.map(|out| (look(out.object), took))
@@ -452,7 +453,7 @@ impl<'o> Seen<'o> {
     /// # Safety
     /// `object` is a live tensor that is not written as long as the result is used.
     unsafe fn of(object: *const RxObject) -> Seen<'o> {
-        // SAFETY: the caller's promise; a tensor has so many extents and bytes.
+        // SAFETY: `object` is null or live; a tensor has as many extents and bytes as it says.
         unsafe {
             let rank = usize::try_from(rx_tensor_ndim(object)).unwrap_or(0);
             let len = usize::try_from(rx_tensor_nbytes(object)).unwrap_or(0);
@@ -478,7 +479,7 @@ impl<'o> Seen<'o> {
     /// # Safety
     /// `object` is the live tensor of the context that this was created from.
     unsafe fn lent(self, context: &Arc<Context>, object: *mut RxObject) -> Option<Tensor> {
-        // SAFETY: the caller's promise; `Lent` gives it back.
+        // SAFETY: `object` is a live tensor of this context; `Lent` gives the reference back.
         unsafe { rx_retain(object) };
         let lent = Lent {
             context: Arc::clone(context),

@@ -169,7 +169,8 @@ impl Image {
             });
         }
         let memory = Memory::Image(Loaded(memory));
-        // SAFETY: the caller's promise; the code lies in the memory that goes along.
+        // SAFETY: the image was made of these kernels for this processor; the code lies in the
+        // memory that goes along.
         Ok(unsafe { Kernels::of(kernels, &variants, packed, &code, memory) })
     }
 }

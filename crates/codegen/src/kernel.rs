@@ -38,6 +38,7 @@ mod lines;
 mod memory;
 mod nest;
 mod picks;
+mod products;
 mod share;
 mod strips;
 mod sweep;

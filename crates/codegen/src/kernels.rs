@@ -248,7 +248,7 @@ impl Kernels {
             })
             .collect();
         for (v, &code) in variants.iter().zip(code) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `code` is the beginning of a kernel's code, of that signature.
             let code = unsafe { std::mem::transmute::<*const u8, Code>(code) };
             out[v.kernel as usize].variants.push((v.mask, code));
         }

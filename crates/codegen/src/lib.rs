@@ -27,6 +27,8 @@ mod profile;
 mod scalar;
 mod settle;
 mod target;
+#[cfg(test)]
+mod testing;
 mod unwind;
 
 pub use error::Error;

@@ -41,7 +41,8 @@ impl Library {
         let refused = |why: &str| Error::Load(why.to_owned());
         let name = path.as_os_str().as_encoded_bytes();
         let name = CString::new(name).map_err(|_| refused("a path has no zero byte"))?;
-        // SAFETY: a text that ends; the rest is the caller's promise.
+        // SAFETY: the name ends with a zero, and what the library runs when it is loaded may run
+        // here.
         let handle = unsafe { sys::open(&name) };
         if handle.is_null() {
             return Err(Error::Load(sys::error()));
@@ -84,12 +85,13 @@ mod sys {
     use std::ffi::{CStr, c_void};
 
     pub unsafe fn open(name: &CStr) -> *mut c_void {
-        // SAFETY: the caller's promise.
+        // SAFETY: the name ends with a zero, and what the library runs when it is loaded may run
+        // here.
         unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) }
     }
 
     pub unsafe fn symbol(handle: *mut c_void, name: &CStr) -> *mut c_void {
-        // SAFETY: the caller's promise.
+        // SAFETY: `handle` is that of an open library, and the name ends with a zero.
         unsafe { libc::dlsym(handle, name.as_ptr()) }
     }
 

@@ -40,20 +40,23 @@ macro_rules! unary {
 relax_loops::unary_functions!(unary);
 
 macro_rules! binary {
-    ($($op:ident $double:ident $single:ident;)*) => {
+    ($(
+        $(#[$meta:meta])* $op:ident $name:literal $(call $call:literal)?
+        $(libm $double:ident $single:ident)?;
+    )*) => {
         /// Scalar functions of two numbers.
         #[allow(non_upper_case_globals)]
         mod binary {
             mod c {
                 unsafe extern "C" {
-                    $(
+                    $($(
                         pub fn $double(x: f64, y: f64) -> f64;
                         pub fn $single(x: f32, y: f32) -> f32;
-                    )*
+                    )?)*
                 }
             }
             relax_runtime::c_functions! {
-                self::c => $($double(_, _) $single(_, _))*;
+                self::c => $($($double(_, _) $single(_, _))?)*;
             }
         }
     };

@@ -388,35 +388,7 @@ fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes
             .collect()
     };
     let c = Conv::of(hint);
-    let extents = c.extents(&images(c.data)?, &constant(c.weight)?, &images(out)?, 1);
-    let [n, channels, h, w, o, kh, kw, oh, ow] = extents;
-    let [
-        stride_h,
-        stride_w,
-        pad_t,
-        pad_l,
-        dilation_h,
-        dilation_w,
-        groups,
-    ] = c.numbers();
-    let sizes = RxConv2dSizes {
-        n,
-        c: channels,
-        h,
-        w,
-        o,
-        kh,
-        kw,
-        oh,
-        ow,
-        stride_h,
-        stride_w,
-        pad_t,
-        pad_l,
-        dilation_h,
-        dilation_w,
-        groups,
-    };
+    let sizes = c.sizes(&images(c.data)?, &constant(c.weight)?, &images(out)?);
     Some((sizes, layout_of(c.nhwc) as i32))
 }
 
@@ -474,7 +446,7 @@ fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
 unsafe fn fill(weight: &Tensor, form: Form, to: *mut f32) {
     let from = weight.slice::<f32>().as_ptr();
     // SAFETY: the weight has as many elements as its form says at these strides, which the size was
-    // asked for; the result's room is the caller's promise.
+    // asked for; `to` has room for as many numbers as `packed_size` says.
     unsafe {
         match form {
             Form::Columns([k, n, rs, cs]) => {

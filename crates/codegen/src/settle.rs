@@ -249,32 +249,16 @@ fn compare(cond: IntCC, a: i64, b: i64, ty: Type) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use cranelift_codegen::ir::{AbiParam, InstBuilder};
-    use cranelift_codegen::isa::CallConv;
-    use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+    use cranelift_codegen::ir::InstBuilder;
+    use cranelift_frontend::FunctionBuilder;
 
     use super::*;
+    use crate::testing::function;
 
     /// A function of one number after folding, as text.
     fn settled(build: impl FnOnce(&mut FunctionBuilder<'_>, Value) -> Value) -> String {
-        let mut f = Function::new();
-        f.signature.call_conv = CallConv::SystemV;
-        f.signature.params.push(AbiParam::new(types::I64));
-        f.signature.returns.push(AbiParam::new(types::I64));
-        let mut context = FunctionBuilderContext::new();
-        let mut b = FunctionBuilder::new(&mut f, &mut context);
-        let entry = b.create_block();
-        b.append_block_params_for_function_params(entry);
-        b.switch_to_block(entry);
-        let x = b.block_params(entry)[0];
-        let result = build(&mut b, x);
-        b.ins().return_(&[result]);
-        b.seal_all_blocks();
-        b.finalize(cranelift_codegen::isa::TargetFrontendConfig {
-            default_call_conv: CallConv::SystemV,
-            pointer_width: target_lexicon::PointerWidth::U64,
-            page_size_align_log2: 12,
-        });
+        let int = types::I64;
+        let mut f = function(&[int], int, |b, params| build(b, params[0]));
         settle(&mut f);
         let text = f.display().to_string();
         let lines = text.lines().filter(|l| l.starts_with("    "));

@@ -38,6 +38,22 @@ struct Run {
     values: Vec<Value>,
 }
 
+impl Run {
+    /// Continues elsewhere in the running code.
+    fn jump_to(&mut self, pc: usize) {
+        if let Some(frame) = self.frames.last_mut() {
+            frame.pc = pc;
+        }
+    }
+
+    /// The dimensions that are known in the running frame.
+    fn dims(&self) -> Dims {
+        (self.frames.last())
+            .map(|f| f.dims.clone())
+            .unwrap_or_default()
+    }
+}
+
 /// The cache key of an operator call's program: the call, the operator, shapes and dimensions.
 pub(crate) type PlanKey = (ExprId, OpId, Vec<i64>);
 
@@ -214,26 +230,14 @@ impl Interp<'_> {
                 }
                 Ins::Field(d, src, index) => {
                     let value = self.read(run, base, *src);
-                    let field = value.fields().and_then(|f| f.get(*index as usize)).cloned();
-                    run.values[slot(d)] = match field {
-                        Some(f) => f,
-                        None => {
-                            return self
-                                .broken(&code, format!("{} has no field {index}", value.kind()));
-                        }
-                    };
+                    run.values[slot(d)] = self.field(&code, &value, *index)?;
                 }
                 Ins::Closure(d, child, srcs) => {
                     let captured = self.read_all(run, base, srcs);
-                    let dims = run
-                        .frames
-                        .last()
-                        .map(|f| f.dims.clone())
-                        .unwrap_or_default();
                     run.values[slot(d)] = Value::Node(Rc::new(Node::Closure(Closure {
                         code: self.codes[*child].clone(),
                         captured,
-                        dims,
+                        dims: run.dims(),
                     })));
                 }
                 Ins::Call {
@@ -258,38 +262,20 @@ impl Interp<'_> {
                 }
                 Ins::Branch(src, otherwise) => {
                     let cond = self.read(run, base, *src);
-                    let holds = match cond.as_tensor() {
-                        Some(t) if t.len() == 1 => t.get_i64(0) != 0,
-                        _ => return self.broken(&code, "a condition is no scalar".into()),
-                    };
-                    if !holds && let Some(f) = run.frames.last_mut() {
-                        f.pc = *otherwise;
+                    if !self.holds(&code, &cond)? {
+                        run.jump_to(*otherwise);
                     }
                 }
-                Ins::Jump(to) => {
-                    if let Some(f) = run.frames.last_mut() {
-                        f.pc = *to;
-                    }
-                }
+                Ins::Jump(to) => run.jump_to(*to),
                 Ins::IfCtor(src, ctor, otherwise) => {
                     let value = self.read(run, base, *src);
-                    if value.ctor() != Some(*ctor)
-                        && let Some(f) = run.frames.last_mut()
-                    {
-                        f.pc = *otherwise;
+                    if value.ctor() != Some(*ctor) {
+                        run.jump_to(*otherwise);
                     }
                 }
                 Ins::NoMatch(e, src) => {
                     let value = self.read(run, base, *src);
-                    let what = match value.ctor() {
-                        Some(c) => format!("a value made by {}", self.m.ctors[c].name),
-                        None => value.kind().into(),
-                    };
-                    return self.error(
-                        codes::NO_MATCH,
-                        *e,
-                        format!("no clause of this match fits {what}"),
-                    );
+                    return self.no_match(*e, &value);
                 }
                 Ins::RefNew(d, src) => {
                     let value = self.read(run, base, *src);
@@ -297,37 +283,24 @@ impl Interp<'_> {
                 }
                 Ins::RefRead(d, src) => {
                     let cell = self.read(run, base, *src);
-                    run.values[slot(d)] = match &cell {
-                        Value::Node(n) => match &**n {
-                            Node::Ref(c) => c.borrow().clone(),
-                            _ => return self.broken(&code, "a read of no reference".into()),
-                        },
-                        _ => return self.broken(&code, "a read of no reference".into()),
+                    run.values[slot(d)] = match cell.cell() {
+                        Some(c) => c.borrow().clone(),
+                        None => return self.broken(&code, "a read of no reference".into()),
                     };
                 }
                 Ins::RefWrite(d, cell, src) => {
                     let value = self.read(run, base, *src);
                     let cell = self.read(run, base, *cell);
-                    match &cell {
-                        Value::Node(n) => match &**n {
-                            // The old value is dropped after the borrow has ended.
-                            Node::Ref(c) => drop(c.replace(value)),
-                            _ => return self.broken(&code, "a write to no reference".into()),
-                        },
-                        _ => return self.broken(&code, "a write to no reference".into()),
+                    match cell.cell() {
+                        // The old value is dropped after the borrow has ended.
+                        Some(c) => drop(c.replace(value)),
+                        None => return self.broken(&code, "a write to no reference".into()),
                     }
                     run.values[slot(d)] = self.unit.clone();
                 }
                 Ins::Shape(d, e) => {
-                    let Expr::Shape(dims) = &self.m.exprs[*e] else {
-                        unreachable!("made from a shape")
-                    };
                     let frame = run.frames.last().expect("running");
-                    let mut shape = Vec::with_capacity(dims.len());
-                    for dim in dims {
-                        shape.push(self.dim(&frame.dims, *e, dim)?);
-                    }
-                    run.values[slot(d)] = Value::Shape(shape.into());
+                    run.values[slot(d)] = self.shape(&frame.dims, *e)?;
                 }
                 Ins::Match(e, src) => {
                     let value = self.read(run, base, *src);
@@ -350,6 +323,42 @@ impl Interp<'_> {
                 }
             }
         }
+    }
+
+    fn holds(&self, code: &Code, cond: &Value) -> Result<bool> {
+        match cond.as_tensor() {
+            Some(t) if t.len() == 1 => Ok(t.get_i64(0) != 0),
+            _ => self.broken(code, "a condition is no scalar".into()),
+        }
+    }
+
+    fn field(&self, code: &Code, value: &Value, index: u32) -> Result<Value> {
+        let field = value.fields().and_then(|f| f.get(index as usize)).cloned();
+        field.map_or_else(
+            || self.broken(code, format!("{} has no field {index}", value.kind())),
+            Ok,
+        )
+    }
+
+    fn no_match<T>(&self, e: ExprId, value: &Value) -> Result<T> {
+        let what = match value.ctor() {
+            Some(c) => format!("a value made by {}", self.m.ctors[c].name),
+            None => value.kind().into(),
+        };
+        let text = format!("no clause of this match fits {what}");
+        self.error(codes::NO_MATCH, e, text)
+    }
+
+    /// Evaluates a shape expression.
+    fn shape(&self, known: &Dims, e: ExprId) -> Result<Value> {
+        let Expr::Shape(dims) = &self.m.exprs[e] else {
+            unreachable!("made from a shape")
+        };
+        let mut shape = Vec::with_capacity(dims.len());
+        for dim in dims {
+            shape.push(self.dim(known, e, dim)?);
+        }
+        Ok(Value::Shape(shape.into()))
     }
 
     /// Stores a value in a slot of the current frame, or returns it to its caller; the last frame's
@@ -431,11 +440,7 @@ impl Interp<'_> {
                 Ok(Some(result))
             }
             Value::Op(op) => {
-                let dims = run
-                    .frames
-                    .last()
-                    .map(|f| f.dims.clone())
-                    .unwrap_or_default();
+                let dims = run.dims();
                 let lowering = registry().get(*op).map(|d| d.hooks.lowering);
                 Ok(Some(match lowering.unwrap_or_default() {
                     Lowering::Computed => self.operator(at, *op, args, &dims)?,

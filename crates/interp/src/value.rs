@@ -96,6 +96,16 @@ impl Value {
             _ => None,
         }
     }
+    /// Returns the contents of a reference.
+    pub(crate) fn cell(&self) -> Option<&RefCell<Value>> {
+        match self {
+            Value::Node(n) => match &**n {
+                Node::Ref(cell) => Some(cell),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
     /// Returns the tensor, if it is one.
     pub fn as_tensor(&self) -> Option<&Tensor> {
         if let Value::Tensor(t) = self {

@@ -33,13 +33,7 @@ impl Module {
             | Expr::Const(_)
             | Expr::Shape(_)
             | Expr::Error => return id,
-            &Expr::Tuple(fields) => {
-                let new = self.map_list(fields, &mut g);
-                if !changed {
-                    return id;
-                }
-                Expr::Tuple(new)
-            }
+            &Expr::Tuple(fields) => Expr::Tuple(self.map_list(fields, &mut g)),
             Expr::Proj { tuple, index } => Expr::Proj {
                 tuple: g(*tuple),
                 index: *index,
@@ -61,19 +55,12 @@ impl Module {
                 args,
                 attrs,
                 type_args,
-            } => {
-                let callee = g(callee);
-                let args = self.map_list(args, &mut g);
-                if !changed {
-                    return id;
-                }
-                Expr::Call {
-                    callee,
-                    args,
-                    attrs,
-                    type_args,
-                }
-            }
+            } => Expr::Call {
+                callee: g(callee),
+                args: self.map_list(args, &mut g),
+                attrs,
+                type_args,
+            },
             Expr::Let { var, value, body } => Expr::Let {
                 var: *var,
                 value: g(*value),

@@ -60,13 +60,6 @@ pub fn find(program: &Program) -> Vec<Attention> {
     outs.filter_map(|out| of(program, out)).collect()
 }
 
-fn stage(program: &Program, buf: Buf) -> Option<&Compute> {
-    program.stages.iter().find_map(|s| match s {
-        Stage::Compute(c) if c.out == buf => Some(c),
-        _ => None,
-    })
-}
-
 fn of(program: &Program, out: Buf) -> Option<Attention> {
     let Hint::BatchGemm {
         a: weights,
@@ -86,7 +79,7 @@ fn of(program: &Program, out: Buf) -> Option<Attention> {
         if program.hint(scores).is_some() {
             break;
         }
-        let c = stage(program, scores).filter(|c| c.reduce.is_none())?;
+        let c = program.stage_of(scores).filter(|c| c.reduce.is_none())?;
         let same = program.bufs[c.out].shape == program.bufs[data].shape;
         scores = Scores {
             program,

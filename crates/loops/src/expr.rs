@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::Children;
 use relax_tensor::DType;
 
-use crate::{Buf, UnOp};
+use crate::{BinOp, Buf, UnOp};
 
 mod operand;
 
@@ -19,66 +19,7 @@ relax_base::define_id! {
     pub struct Var("v");
 }
 
-/// Binary scalar functions. Both operands have the same element type.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
-pub enum BinOp {
-    /// Wraps on integers.
-    Add,
-    /// Wraps on integers.
-    Sub,
-    /// Wraps on integers.
-    Mul,
-    /// IEEE on floats, truncating on integers; an integer division by zero gives 0.
-    Div,
-    /// Rounds toward minus infinity; by zero gives 0 on integers.
-    FloorDiv,
-    /// Remainder with the divisor's sign; by zero gives 0 on integers.
-    FloorMod,
-    /// Remainder with the dividend's sign (C `%`, `fmod`); by zero gives 0 on integers.
-    Rem,
-    /// `a < b ? a : b`, so that a NaN on either side gives `b`.
-    Min,
-    /// `a > b ? a : b`, so that a NaN on either side gives `b`.
-    Max,
-    /// C `pow`; integers by repeated multiplication.
-    Pow,
-    /// C `atan2`.
-    Atan2,
-    /// Bitwise (logical on `bool`).
-    And,
-    /// Bitwise (logical on `bool`).
-    Or,
-    /// Bitwise (logical on `bool`).
-    Xor,
-    /// Shift left; a count outside the width gives 0.
-    Shl,
-    /// Arithmetic on signed, logical on unsigned; a count outside the width gives the sign fill.
-    Shr,
-    /// Result `bool`.
-    Eq,
-    /// Result `bool`; true when either is NaN.
-    Ne,
-    /// Result `bool`.
-    Lt,
-    /// Result `bool`.
-    Le,
-    /// Result `bool`.
-    Gt,
-    /// Result `bool`.
-    Ge,
-}
-
-impl BinOp {
-    /// Returns whether the result is `bool` whatever the operands are.
-    pub fn is_comparison(self) -> bool {
-        matches!(
-            self,
-            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge
-        )
-    }
-}
-
-/// The kind of an expression.
+/// What an expression is made of.
 #[derive(Clone, PartialEq, Debug)]
 pub enum ExKind {
     /// An integer or `bool` constant, already wrapped to its type (`uint64` by bit pattern).

@@ -1,14 +1,13 @@
-//! The scalar functions of one number: one table, from which all users generate their parts.
+//! The scalar functions of one number and of two: a table of each, of which everybody who knows them
+//! takes what concerns them.
 //!
-//! A new function is an entry at the end of the table: the virtual machine's files number functions
-//! by their positions.
+//! A new function is an entry at the end of its table: the virtual machine's files number functions
+//! by their places.
 
-use crate::BinOp;
-
-/// Passes all entries to the macro `$then`: a function's name here and in texts; its domain
-/// (`real`: real numbers, to which integers are converted; `float`: floats, with a defined value
-/// for integers too; `any`: all types); and the C functions that compute it on doubles and on
-/// floats, for those that are neither an instruction nor composed of others.
+/// Hands all entries to the macro `$then`: a function's name here and in texts; for whom it is
+/// (`real`: real numbers, which integers are converted for; `float`: floats, though integers have a
+/// value too; `any`: all types); and the functions of C that compute it on doubles and on floats,
+/// for those that are neither an instruction nor made of others.
 #[macro_export]
 macro_rules! unary_functions {
     ($then:path) => {
@@ -83,14 +82,57 @@ macro_rules! unary_functions {
     };
 }
 
-/// Passes the functions of two numbers that C has to the macro `$then`, like [`unary_functions!`].
+/// As [`unary_functions!`], for functions of two numbers: the name here, what a call of it is in
+/// texts (for those with an infix spelling too, where that does not parse: arithmetic on truth values,
+/// and `//` outside of brackets, which starts a comment), and the functions of C.
 #[macro_export]
 macro_rules! binary_functions {
     ($then:path) => {
         $then! {
-            Pow pow powf;
-            Atan2 atan2 atan2f;
-            Rem fmod fmodf;
+            /// Wraps on integers.
+            Add "add" call "add";
+            /// Wraps on integers.
+            Sub "sub" call "sub";
+            /// Wraps on integers.
+            Mul "mul" call "mul";
+            /// IEEE on floats, truncating on integers; an integer division by zero gives 0.
+            Div "div" call "div";
+            /// Rounds toward minus infinity; by zero gives 0 on integers.
+            FloorDiv "floor_div" call "floor_div";
+            /// Remainder with the divisor's sign; by zero gives 0 on integers.
+            FloorMod "floor_mod" call "mod";
+            /// Remainder with the dividend's sign (C `%`, `fmod`); by zero gives 0 on integers.
+            Rem "rem" call "rem" libm fmod fmodf;
+            /// `a < b ? a : b`, so that a NaN on either side gives `b`.
+            Min "min" call "min";
+            /// `a > b ? a : b`, so that a NaN on either side gives `b`.
+            Max "max" call "max";
+            /// C `pow`; integers by repeated multiplication.
+            Pow "pow" call "pow" libm pow powf;
+            /// C `atan2`.
+            Atan2 "atan2" call "atan2" libm atan2 atan2f;
+            /// Bitwise (logical on `bool`).
+            And "and" call "bit_and";
+            /// Bitwise (logical on `bool`).
+            Or "or" call "bit_or";
+            /// Bitwise (logical on `bool`).
+            Xor "xor" call "bit_xor";
+            /// Shift left; a count outside the width gives 0.
+            Shl "shl" call "shift_left";
+            /// Arithmetic on signed, logical on unsigned; a count outside the width gives the sign fill.
+            Shr "shr" call "shift_right";
+            /// Result `bool`.
+            Eq "eq";
+            /// Result `bool`; true when either is NaN.
+            Ne "ne";
+            /// Result `bool`.
+            Lt "lt";
+            /// Result `bool`.
+            Le "le";
+            /// Result `bool`.
+            Gt "gt";
+            /// Result `bool`.
+            Ge "ge";
         }
     };
 }
@@ -154,15 +196,40 @@ macro_rules! unary {
 unary_functions!(unary);
 
 macro_rules! binary {
-    ($($op:ident $double:ident $single:ident;)*) => {
+    ($(
+        $(#[$meta:meta])* $op:ident $name:literal $(call $call:literal)?
+        $(libm $double:ident $single:ident)?;
+    )*) => {
+        /// Binary scalar functions. Both operands have the same element type.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+        pub enum BinOp {
+            $($(#[$meta])* $op,)*
+        }
+
         impl BinOp {
-            /// The C function that computes it; `None` where there is none.
+            /// All of them.
+            pub const ALL: &'static [BinOp] = &[$(BinOp::$op),*];
+
+            /// Returns its name.
+            pub fn name(self) -> &'static str {
+                match self { $(BinOp::$op => $name),* }
+            }
+
+            /// Returns what a call of it is in texts; `None` where only an infix spelling is.
+            pub fn call(self) -> Option<&'static str> {
+                match self {
+                    $($(BinOp::$op => Some($call),)?)*
+                    _ => None,
+                }
+            }
+
+            /// The function of C that computes it on floats; `None` where there is none.
             pub fn libm(self) -> Option<Libm> {
                 match self {
-                    $(BinOp::$op => Some(Libm {
+                    $($(BinOp::$op => Some(Libm {
                         double: stringify!($double),
                         single: stringify!($single),
-                    }),)*
+                    }),)?)*
                     _ => None,
                 }
             }
@@ -170,6 +237,22 @@ macro_rules! binary {
     };
 }
 binary_functions!(binary);
+
+impl BinOp {
+    /// The function of a text.
+    pub fn called(call: &str) -> Option<BinOp> {
+        let mut all = BinOp::ALL.iter().copied();
+        all.find(|op| op.call() == Some(call))
+    }
+
+    /// Returns whether the result is `bool` whatever the operands are.
+    pub fn is_comparison(self) -> bool {
+        matches!(
+            self,
+            BinOp::Eq | BinOp::Ne | BinOp::Lt | BinOp::Le | BinOp::Gt | BinOp::Ge
+        )
+    }
+}
 
 impl UnOp {
     /// The function with a name in texts.

@@ -41,8 +41,8 @@ pub use build::{Builder, Nest, TensorRef};
 pub use children::Children;
 pub use digits::Digits;
 pub use exec::{ExecError, ExecFault, execute, execute_for, scalar};
-pub use expr::{BinOp, Ex, ExKind, Operand, Var};
-pub use functions::{Libm, UnOp};
+pub use expr::{Ex, ExKind, Operand, Var};
+pub use functions::{BinOp, Libm, UnOp};
 pub use hint::{Hint, Lines};
 pub use lower::{
     NoInline, Readers, drop_unused, inline_compute, inline_compute_into, lower_stage, reads_buffer,

@@ -291,6 +291,13 @@ impl Program {
             readers: Vec::new(),
         }
     }
+    /// Returns the computation that writes a buffer.
+    pub fn stage_of(&self, buf: Buf) -> Option<&Compute> {
+        self.stages.iter().find_map(|s| match s {
+            Stage::Compute(c) if c.out == buf => Some(c),
+            _ => None,
+        })
+    }
     /// Returns the number of an access among those with source locations.
     pub fn access(&self, buf: Buf, index: &[Ex]) -> Option<u32> {
         let same = |a: &Access| a.buf == buf && a.index == index;

@@ -23,10 +23,7 @@ pub struct Shifted {
 
 /// Looks through the stage that subtracts a zero point, if that computes `buf`.
 pub fn shifted(program: &Program, buf: Buf) -> Option<Shifted> {
-    let c = (program.stages.iter()).find_map(|s| match s {
-        Stage::Compute(c) if c.out == buf => Some(c),
-        _ => None,
-    })?;
+    let c = program.stage_of(buf)?;
     if c.reduce.is_some() || program.bufs[buf].dtype != DType::I32 {
         return None;
     }

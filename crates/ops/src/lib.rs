@@ -15,6 +15,7 @@ mod expand;
 pub mod families;
 mod foreign;
 mod former;
+mod hooks;
 mod layout;
 mod order;
 mod registry;
@@ -24,15 +25,15 @@ mod release;
 pub use compute::{ComputeError, Te, TensorInfo};
 pub use cost::{CostFn, Known, Priced};
 pub use def::{
-    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Hooks, Input, Lowering, OpDef,
-    Precision, RelFn, ScaleRole, StaticForm, attr, input,
+    Arity, AttrDef, AttrTy, ComputeFn, Default, Effects, Fusion, Input, OpDef, attr, input,
 };
 pub use expand::{Build, GradientFn, InferenceFn, Site};
 pub use foreign::is_foreign;
 pub use former::{Former, OldCall};
+pub use hooks::{Hooks, Lowering, Precision, ScaleRole, StaticForm};
 pub use layout::{Axis, Layout};
 pub use order::{LayoutFn, Operand, Order, Part, Relaid, Relayout};
 pub use registry::{Registry, registry};
-pub use relation::{Fit, Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject};
+pub use relation::{Fit, Mismatch, Refusal, RelCx, RelFn, RelHost, RelResult, Stop, Subject};
 pub use relax_ir::{AttrValue, DTy};
 pub use release::{NoRelease, Release};

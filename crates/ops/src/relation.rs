@@ -61,6 +61,8 @@ impl From<Refusal> for Stop {
 
 /// The conclusion of a relation.
 pub type RelResult<T = ()> = Result<T, Stop>;
+/// A type relation: see [`RelCx`].
+pub type RelFn = fn(&mut RelCx<'_>) -> RelResult;
 
 /// Two types or dimensions that could not be unified, as text: `3` and `4`, `float32` and `int8`.
 #[derive(Clone, PartialEq, Eq, Debug)]

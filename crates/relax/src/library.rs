@@ -61,7 +61,7 @@ impl Program {
     pub unsafe fn load(path: &Path, threads: usize) -> Result<Program, Error> {
         let name = path.display().to_string();
         let file = |why: &str| Error::File(format!("cannot load {name}: {why}"));
-        // SAFETY: the caller's promise.
+        // SAFETY: the file is a library that this compiler made.
         let code =
             unsafe { relax_codegen::Library::open(path) }.map_err(|e| file(&e.to_string()))?;
         let text = code.description();

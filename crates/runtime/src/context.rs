@@ -115,7 +115,7 @@ impl RxContext {
     /// `ctx` is a context; it may be gone afterwards.
     #[inline]
     pub(crate) unsafe fn settle(ctx: *mut Self) {
-        // SAFETY: the caller's promise; the box was made by `rx_context_create`.
+        // SAFETY: `ctx` is live; the box was made by `rx_context_create`.
         unsafe {
             if (*ctx).closed && (*ctx).heap.stats.live_objects == 0 {
                 drop(Box::from_raw(ctx));
@@ -152,7 +152,7 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> std::borrow::Cow<'a, str> 
     if text.is_null() {
         return "".into();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `text` ends with a zero: it is not null here.
     unsafe { CStr::from_ptr(text) }.to_string_lossy()
 }
 
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn rx_context_destroy(ctx: *mut RxContext) {
     if ctx.is_null() {
         return;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live, and not used any more.
     unsafe {
         guard(ctx, |context| {
             context.pool.resize(1);
@@ -215,7 +215,7 @@ pub unsafe extern "C" fn rx_set_allocator(
     allocator: *const RxAllocator,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `allocator` is null or has an allocator's functions.
         let replaced =
             unsafe { allocator.as_ref() }.is_some_and(|a| context.heap.set_allocator(*a));
         if replaced {
@@ -256,7 +256,7 @@ pub extern "C" fn rx_set_threads(ctx: *mut RxContext, threads: i32) -> i32 {
 /// `ctx` is a context and `out` is writable.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_heap_stats(ctx: *const RxContext, out: *mut RxHeapStats) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` and `out` are null or live.
     if let (Some(ctx), Some(out)) = unsafe { (ctx.as_ref(), out.as_mut()) } {
         *out = ctx.heap.stats;
     }
@@ -277,7 +277,7 @@ pub extern "C" fn rx_trim(ctx: *mut RxContext) {
 /// `ctx` is null or a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_last_error(ctx: *const RxContext) -> *const c_char {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live.
     match unsafe { ctx.as_ref() } {
         None => c"there is no context".as_ptr(),
         Some(context) if context.message.is_empty() => {
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn rx_last_error(ctx: *const RxContext) -> *const c_char {
 /// `ctx` is null or a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_last_status(ctx: *const RxContext) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live.
     unsafe { ctx.as_ref() }.map_or(Status::Argument as i32, |context| context.status)
 }
 
@@ -322,7 +322,7 @@ pub unsafe extern "C" fn rx_set_error(
     message: *const c_char,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `message` is null or ends with a zero.
         let message = unsafe { text(message) };
         context.fail_code(
             if status == 0 {
@@ -348,7 +348,7 @@ pub unsafe extern "C" fn rx_fail_dim(
     found: i64,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `what` is null or ends with a zero.
         let what = unsafe { text(what) };
         let what = if what.is_empty() {
             "a dimension".into()
@@ -369,7 +369,7 @@ pub unsafe extern "C" fn rx_fail_dim(
 pub unsafe extern "C" fn rx_fail_match(ctx: *mut RxContext, place: *const c_char) -> i32 {
     guard(ctx, |context| {
         let message = "no clause of the match applies to the value";
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` is null or ends with a zero.
         context.fail_at(Status::Match as i32, &unsafe { text(place) }, message)
     })
 }
@@ -385,7 +385,7 @@ pub unsafe extern "C" fn rx_fail_stack(ctx: *mut RxContext, place: *const c_char
             "calls nest deeper than the stack of {} bytes allows (rx_set_stack_size)",
             context.stack.size()
         );
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` is null or ends with a zero.
         context.fail_at(Status::Stack as i32, &unsafe { text(place) }, &what)
     })
 }
@@ -402,7 +402,7 @@ pub unsafe extern "C" fn rx_fail(
     what: *const c_char,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` and `what` are null or end with a zero.
         let (place, what) = unsafe { (text(place), text(what)) };
         context.fail_at(status, &place, &what)
     })
@@ -421,7 +421,7 @@ pub unsafe extern "C" fn rx_fail_int(
     value: i64,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` and `what` are null or end with a zero.
         let (place, what) = unsafe { (text(place), text(what)) };
         context.fail_at(status, &place, &format!("{what}: {value}"))
     })
@@ -442,7 +442,7 @@ pub unsafe extern "C" fn rx_check_call(
     wanted: i32,
     out: *mut *mut RxObject,
 ) -> i32 {
-    // SAFETY: the caller's promise; the number is checked before.
+    // SAFETY: `args` has `nargs` references, and `i` is below `nargs`, which is checked before.
     let null = |i: i32| args.is_null() || unsafe { (*args.add(i as usize)).is_null() };
     let what = if nargs != wanted {
         format!("takes {wanted} arguments; given: {nargs}")
@@ -456,7 +456,7 @@ pub unsafe extern "C" fn rx_check_call(
         return 0;
     };
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` is null or ends with a zero.
         let place = unsafe { text(place) };
         context.fail_at(Status::Argument as i32, &place, &what)
     })
@@ -476,7 +476,7 @@ pub unsafe extern "C" fn rx_fail_values(
     count: i32,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` and `what` are null or end with a zero.
         let (place, what) = unsafe { (text(place), text(what)) };
         let mut message = String::new();
         for (i, part) in what.split("{}").enumerate() {
@@ -505,7 +505,7 @@ pub unsafe extern "C" fn rx_fail_at(ctx: *mut RxContext, place: *const c_char, a
         if had_place && also == 0 {
             return context.status;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: `place` is null or ends with a zero.
         let place = unsafe { text(place) };
         if place.is_empty() {
             return context.status;

@@ -56,7 +56,7 @@ pub struct DLManagedTensor {
 /// # Safety
 /// `managed` is null or live, and not used any more.
 pub(crate) unsafe fn delete(managed: *mut DLManagedTensor) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `managed` is null or live, and not used any more.
     unsafe {
         if let Some(deleter) = managed.as_ref().and_then(|m| m.deleter) {
             deleter(managed);
@@ -86,7 +86,8 @@ pub unsafe extern "C" fn rx_from_dlpack(
     ctx: *mut RxContext,
     managed: *mut DLManagedTensor,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live, and `managed` null or a live tensor with as many extents as it
+    // says.
     unsafe {
         if ctx.is_null() {
             return null_mut();
@@ -184,7 +185,7 @@ pub unsafe extern "C" fn rx_to_dlpack(
     ctx: *mut RxContext,
     tensor: *mut RxObject,
 ) -> *mut DLManagedTensor {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live, and the tensor is live.
     unsafe {
         if ctx.is_null() {
             return null_mut();

@@ -154,7 +154,7 @@ impl Walk {
 
 /// Rank and element type of a live tensor.
 unsafe fn tensor(tensor: *const RxTensor, rank: i64, dtype: i64) -> Result<(), Wrong> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `tensor` is live.
     let (ndim, found) = unsafe { ((*tensor).ndim, (*tensor).dtype) };
     if rank >= 0 && i64::from(ndim) != rank {
         let text = format!("the rank should be {rank}, but is {ndim}");
@@ -191,9 +191,9 @@ pub unsafe extern "C" fn rx_check_value(
             seen: HashSet::new(),
         };
         while let Some((value, part)) = walk.work.pop() {
-            // SAFETY: the caller's promise; parts of live values live.
+            // SAFETY: `value` is null or live; parts of live values live.
             if let Err((status, what)) = unsafe { walk.look(value, part) } {
-                // SAFETY: the caller's promise.
+                // SAFETY: `place` ends with a zero.
                 let place = unsafe { text(place) };
                 return context.fail_at(status as i32, &place, &what);
             }

@@ -33,7 +33,7 @@ pub unsafe extern "C" fn rx_register_packed(
     userdata: *mut c_void,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `name` ends with a zero.
         let name = unsafe { text(name) };
         let Some(function) = function.filter(|_| !name.is_empty()) else {
             let message = "rx_register_packed: a name and a function are needed";
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn rx_register_packed(
 /// `ctx` is a context; `name` is null or NUL-terminated.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_has_packed(ctx: *const RxContext, name: *const c_char) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live, and `name` ends with a zero.
     unsafe {
         ctx.as_ref()
             .is_some_and(|c| c.packed.contains_key(text(name).as_ref()))
@@ -87,7 +87,7 @@ unsafe fn call(
 ) -> i32 {
     let mut found = None;
     let status = guard(ctx, |context| {
-        // SAFETY: the callers' promise.
+        // SAFETY: `name` ends with a zero.
         let name = unsafe { text(name) };
         found = context.packed.get(name.as_ref()).copied();
         if found.is_some() {
@@ -113,7 +113,7 @@ unsafe fn call(
         return 0;
     }
     guard(ctx, |context| {
-        // SAFETY: the callers' promise.
+        // SAFETY: `name` ends with a zero.
         let name = unsafe { text(name) };
         let reason = if context.status == 0 {
             format!("status {status}")
@@ -145,7 +145,7 @@ pub unsafe extern "C" fn rx_call_packed(
     nargs: i32,
     ret: *mut *mut RxObject,
 ) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, `args` has `nargs` live values, and `ret` is null or has room for one.
     unsafe {
         if !given(ctx, "rx_call_packed: `args`", args, nargs.max(0) as u64) {
             return Status::Argument as i32;
@@ -177,7 +177,7 @@ pub unsafe extern "C" fn rx_call_dps_packed(
     args: *const *mut RxObject,
     nargs: i32,
 ) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and `args` has `nargs` live tensors.
     unsafe {
         if !given(ctx, "rx_call_dps_packed: `args`", args, nargs.max(0) as u64) {
             return Status::Argument as i32;

@@ -73,7 +73,7 @@ impl Profile {
 /// `ctx` is a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_profile_begin(ctx: *mut RxContext) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live.
     unsafe { (*ctx).profile.now() }
 }
 
@@ -94,7 +94,7 @@ pub unsafe extern "C" fn rx_profile_end(
     n_outputs: i32,
     flops: i64,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and the lists have so many live tensors, or null.
     unsafe {
         let now = (*ctx).profile.now();
         let mut bytes = 0;
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn rx_profile_end(
 /// # Safety
 /// `ctx` is a context that is not used concurrently.
 pub unsafe fn keep_events(ctx: *mut RxContext, most: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and nobody else uses its profile.
     let profile = unsafe { &mut (*ctx).profile };
     (profile.events, profile.most) = (Vec::new(), most);
     profile.since = profile.now();
@@ -151,7 +151,7 @@ pub unsafe fn keep_events(ctx: *mut RxContext, most: usize) {
 /// # Safety
 /// As for [`keep_events`].
 pub unsafe fn take_events(ctx: *mut RxContext) -> Vec<Event> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and nobody else uses its profile.
     unsafe { std::mem::take(&mut (*ctx).profile.events) }
 }
 
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn rx_profile_row(
     kernel: i32,
     out: *mut RxProfileRow,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and `out` has room for a row.
     unsafe {
         let rows = &(*ctx).profile.rows;
         *out = rows
@@ -181,6 +181,6 @@ pub unsafe extern "C" fn rx_profile_row(
 /// `ctx` is a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_profile_clear(ctx: *mut RxContext) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live.
     unsafe { (*ctx).profile.rows.clear() }
 }

@@ -258,8 +258,7 @@ macro_rules! described {
         /// # Safety
         /// As [`Touches`].
         pub(crate) unsafe fn $name($reach: &mut Reach, args: Args<'_>) {
-            // SAFETY: the caller's promise: the first argument is the kernel's descriptor, which is
-            // live.
+            // SAFETY: the first argument is the kernel's descriptor, which is live.
             unsafe {
                 let $d = &*pointer::<$ty>(args, 0);
                 $body
@@ -342,7 +341,7 @@ described! {
 /// # Safety
 /// As [`Touches`].
 pub(crate) unsafe fn batch_gemm(reach: &mut Reach, args: Args<'_>) {
-    // SAFETY: the caller's promise: the first argument is a descriptor, which is live.
+    // SAFETY: the first argument is a descriptor, which is live.
     let g = unsafe { &*pointer::<RxGemmF32>(args, 0) };
     reach.gemm(g, [args[1], args[2], args[3], args[4]]);
 }
@@ -352,7 +351,7 @@ pub(crate) unsafe fn batch_gemm(reach: &mut Reach, args: Args<'_>) {
 /// # Safety
 /// As [`Touches`].
 pub(crate) unsafe fn pooled(reach: &mut Reach, args: Args<'_>) {
-    // SAFETY: the caller's promise: both arguments are descriptors, which are live.
+    // SAFETY: both arguments are descriptors, which are live.
     let (v, p) = unsafe { (&*pointer(args, 0), &*pointer::<RxPool2dF32>(args, 1)) };
     reach.conv(v);
     reach.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
@@ -384,7 +383,7 @@ pub(crate) unsafe fn layer_norm(reach: &mut Reach, args: Args<'_>) {
 /// As [`Touches`].
 pub(crate) unsafe fn copy(reach: &mut Reach, args: Args<'_>) {
     let (size, rank) = (args[0] as i32 as usize, (args[1] as i32).max(0) as usize);
-    // SAFETY: the caller's promise: extents and steps have as many numbers as the rank says.
+    // SAFETY: extents and steps have as many numbers as the rank says.
     let numbers = |i: usize| unsafe { words(pointer(args, i), rank) };
     let extents = numbers(2);
     for (what, data, steps) in [("operand", 3, 4), ("result", 5, 6)] {
@@ -410,7 +409,7 @@ unsafe fn reach_of(kernel: &str, args: Args<'_>) -> Option<Reach> {
     });
     let touches = function.touches.filter(|_| words.count() == args.len())?;
     let mut reach = Reach::default();
-    // SAFETY: the caller's promise.
+    // SAFETY: the arguments are those of the kernel, whose descriptors are live.
     unsafe { touches(&mut reach, args) };
     Some(reach)
 }
@@ -431,7 +430,7 @@ unsafe fn words<'a>(data: *const i64, n: usize) -> &'a [i64] {
     if data.is_null() {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` has `n` numbers.
     unsafe { std::slice::from_raw_parts(data, n) }
 }
 
@@ -456,7 +455,8 @@ pub unsafe extern "C" fn rx_check_reach(
     n: i32,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `kernel` ends with a zero, `args` has `nargs` numbers, and they are the kernel's
+        // arguments.
         unsafe {
             let kernel = text(kernel);
             let Some(reach) = reach_of(&kernel, words(args, nargs.max(0) as usize)) else {

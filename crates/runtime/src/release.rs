@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_retain(object: *mut RxObject) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe {
         if !object.is_null() && (*object).refs < IMMORTAL {
             (*object).refs += 1;
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn rx_retain(object: *mut RxObject) {
 /// `object` is null or a live value of `ctx`, and the caller owns a reference.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_release(ctx: *mut RxContext, object: *mut RxObject) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and `object` null or an owned reference.
     unsafe {
         if object.is_null() {
             return;
@@ -60,8 +60,8 @@ unsafe fn next(object: *mut RxObject) -> *mut RxObject {
 /// `object` is a live value of `ctx` with `refs == 1`, and the caller owns that reference.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_drop(ctx: *mut RxContext, object: *mut RxObject) {
-    // SAFETY: by the caller's promise everything reachable is live, and what is put on the list
-    // has lost its last reference.
+    // SAFETY: `object` was the last reference to a live object, so that everything reachable is
+    // live, and what is put on the list has lost its last reference.
     unsafe {
         if (*object).kind == Kind::Tensor as u8 && (*object).tag == Storage::Own as u32 {
             // The most frequent case keeps nothing else alive.
@@ -139,7 +139,7 @@ unsafe fn bury(ctx: *mut RxContext, object: *mut RxObject, dead: &mut *mut RxObj
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_is_unique(object: *const RxObject) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe {
         if object.is_null() || (*object).refs != 1 {
             return 0;

@@ -215,7 +215,8 @@ pub unsafe extern "C" fn rx_call_on_stack(
     body: Body,
     data: *mut c_void,
 ) -> i32 {
-    // SAFETY: the caller's promise; no reference into the context is held across the call.
+    // SAFETY: `ctx` is live, and `body` may be called with `data`; no reference into the context is
+    // held across the call.
     unsafe {
         if (*ctx).stack.inside {
             return body(ctx, data);
@@ -257,8 +258,8 @@ unsafe fn run(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
 /// # Safety
 /// See [`rx_call_on_stack`].
 pub(crate) unsafe fn on_host(ctx: *mut RxContext, body: Body, data: *mut c_void) -> i32 {
-    // SAFETY: the caller's promise; `host` lies below all that is in use on the host's stack,
-    // since its frames wait for this call.
+    // SAFETY: `ctx` is live, and `body` may be called with `data`; `host` lies below all that is in
+    // use on the host's stack, since its frames wait for this call.
     unsafe {
         #[cfg(all(unix, any(target_arch = "x86_64", target_arch = "aarch64")))]
         if (*ctx).stack.inside && (*ctx).stack.mapped > 0 {

@@ -23,7 +23,7 @@ pub(crate) unsafe fn extents<'a>(ndim: i32, shape: *const i64) -> &'a [i64] {
     if ndim <= 0 || shape.is_null() {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `shape` has `ndim` numbers.
     unsafe { std::slice::from_raw_parts(shape, ndim as usize) }
 }
 
@@ -71,7 +71,7 @@ fn byte_size(dtype: DLDataType, ndim: i32, shape: &[i64]) -> Result<u64, (Status
 /// computations.
 #[inline]
 unsafe fn rank0(ctx: *mut RxContext, dtype: DLDataType) -> *mut RxTensor {
-    // SAFETY: the callers' promise.
+    // SAFETY: `ctx` is live; the block of 64 bytes holds a tensor of rank 0.
     unsafe {
         let tensor = alloc(ctx, Kind::Tensor, Storage::Own as u32, 0, 64).cast::<RxTensor>();
         if tensor.is_null() {
@@ -101,7 +101,7 @@ unsafe fn block(
     if ctx.is_null() {
         return null_mut();
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `ctx` is live, and `shape` has `ndim` numbers.
     unsafe {
         if ndim == 0 && (1..=8).contains(&dtype.size()) {
             return rank0(ctx, dtype);
@@ -151,7 +151,7 @@ pub(crate) unsafe fn odd_booleans(dtype: DLDataType, data: *const c_void, nbytes
     if dtype.canonical() != DLDataType::BOOL || data.is_null() {
         return false;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` has `nbytes` bytes.
     let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), nbytes as usize) };
     bytes.iter().fold(0, |all, b| all | b) > 1
 }
@@ -161,7 +161,7 @@ pub(crate) unsafe fn odd_booleans(dtype: DLDataType, data: *const c_void, nbytes
 /// # Safety
 /// `tensor` is null or a live tensor whose elements are not accessed concurrently.
 pub(crate) unsafe fn settle_booleans(tensor: *mut RxTensor) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `tensor` is null or live, with `nbytes` bytes that nobody else uses.
     unsafe {
         if !tensor.is_null() && odd_booleans((*tensor).dtype, (*tensor).data, (*tensor).nbytes) {
             let data = (*tensor).data.cast::<u8>();
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn rx_alloc_tensor(
     ndim: i32,
     shape: *const i64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and `shape` has `ndim` numbers.
     unsafe { block(ctx, dtype, ndim, shape, Some(0)).cast() }
 }
 
@@ -199,7 +199,8 @@ pub unsafe extern "C" fn rx_tensor_copy(
     shape: *const i64,
     data: *const c_void,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, `shape` has `ndim` numbers, and `data` as many bytes as the new
+    // tensor.
     unsafe {
         let tensor = block(ctx, dtype, ndim, shape, Some(0));
         if tensor.is_null() {
@@ -237,7 +238,8 @@ pub unsafe extern "C" fn rx_tensor_borrow(
     shape: *const i64,
     data: *mut c_void,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, `shape` has `ndim` numbers, and `data` as many elements until it is
+    // deleted.
     unsafe {
         let tensor = block(ctx, dtype, ndim, shape, None);
         if tensor.is_null() {
@@ -276,7 +278,7 @@ pub unsafe extern "C" fn rx_tensor_unique(
     ctx: *mut RxContext,
     tensor: *mut RxObject,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` and `tensor` are live, and the reference is the caller's own.
     unsafe {
         if rx_is_unique(tensor) == 1 || !is(tensor, Kind::Tensor) {
             return tensor;

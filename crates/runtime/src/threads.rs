@@ -192,7 +192,7 @@ impl Pool {
         let threads = self.threads() as i64;
         let inline = threads == 1 || n <= grain || self.active.swap(true, Ordering::Acquire);
         if inline {
-            // SAFETY: the caller's promise.
+            // SAFETY: `function` may be called with `data` for every part of `0..n`.
             unsafe { function(data, 0, n, 0) };
             return;
         }
@@ -334,7 +334,8 @@ pub unsafe extern "C" fn rx_parallel_for(
     function: Option<RangeFn>,
     data: *mut c_void,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live, and `function` may be called with `data` for every part of
+    // `0..n`.
     unsafe {
         if let (Some(function), Some(context)) = (function, ctx.as_ref()) {
             context.pool.run(n, grain, function, data);

@@ -24,7 +24,7 @@ pub(crate) unsafe fn given<T>(
         return true;
     }
     let how = if aligned { "null" } else { "not aligned" };
-    // SAFETY: the callers' promise.
+    // SAFETY: `ctx` is null or a live context.
     if let Some(context) = unsafe { ctx.as_mut() } {
         context.fail(Status::Argument, &format!("{what} is {how}"));
     }
@@ -46,7 +46,7 @@ pub(crate) unsafe fn alloc(
     if ctx.is_null() {
         return null_mut();
     }
-    // SAFETY: the caller's promise; the block is at least as large as a header.
+    // SAFETY: `ctx` is live; the block is at least as large as a header.
     unsafe {
         let (block, cls) = (*ctx).heap.alloc(bytes);
         if block.is_null() {
@@ -74,7 +74,7 @@ pub unsafe extern "C" fn rx_alloc_tuple(ctx: *mut RxContext, fields: u32) -> *mu
     if fields == 0 {
         return rx_unit();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live; the block holds the header and 8 bytes a field.
     unsafe { alloc(ctx, Kind::Tuple, 0, fields, 16 + 8 * u64::from(fields)) }
 }
 
@@ -84,7 +84,7 @@ pub unsafe extern "C" fn rx_alloc_tuple(ctx: *mut RxContext, fields: u32) -> *mu
 /// `ctx` is a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_alloc_adt(ctx: *mut RxContext, tag: u32, fields: u32) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live; the block holds the header and 8 bytes a field.
     unsafe { alloc(ctx, Kind::Adt, tag, fields, 16 + 8 * u64::from(fields)) }
 }
 
@@ -98,7 +98,8 @@ pub unsafe extern "C" fn rx_alloc_closure(
     arity: u32,
     captures: u32,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live; the block holds the header, the code's addresses and 8 bytes a
+    // capture.
     unsafe {
         let object = alloc(
             ctx,
@@ -121,7 +122,8 @@ pub unsafe extern "C" fn rx_alloc_closure(
 /// `ctx` is a context, `value` an owned value or null.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_alloc_ref(ctx: *mut RxContext, value: *mut RxObject) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, `value` an owned reference, and the block holds the header and one
+    // value.
     unsafe {
         let object = alloc(ctx, Kind::Ref, 0, 1, 24);
         if object.is_null() {
@@ -139,7 +141,7 @@ pub unsafe extern "C" fn rx_alloc_ref(ctx: *mut RxContext, value: *mut RxObject)
 /// `ctx` is a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_alloc_shape(ctx: *mut RxContext, ndim: u32) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live; the block holds the header and 8 bytes a dimension.
     unsafe { alloc(ctx, Kind::Shape, 0, ndim, 16 + 8 * u64::from(ndim)) }
 }
 
@@ -153,7 +155,7 @@ pub unsafe extern "C" fn rx_make_shape(
     ndim: u32,
     dims: *const i64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and `dims` has `ndim` numbers.
     unsafe {
         if !given(ctx, "rx_make_shape: `dims`", dims, ndim.into()) {
             return null_mut();
@@ -174,7 +176,7 @@ unsafe fn fill(
     fields: u32,
     values: *const *mut RxObject,
 ) -> *mut RxObject {
-    // SAFETY: the callers' promise.
+    // SAFETY: `object` is null or has `fields` fields, and `values` as many owned references.
     unsafe {
         if object.is_null() {
             for i in 0..fields as usize {
@@ -198,7 +200,7 @@ pub unsafe extern "C" fn rx_make_tuple(
     fields: u32,
     values: *const *mut RxObject,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and `values` has `fields` owned references.
     unsafe {
         if !given(ctx, "rx_make_tuple: `values`", values, fields.into()) {
             return null_mut();
@@ -218,7 +220,7 @@ pub unsafe extern "C" fn rx_make_adt(
     fields: u32,
     values: *const *mut RxObject,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, and `values` has `fields` owned references.
     unsafe {
         if !given(ctx, "rx_make_adt: `values`", values, fields.into()) {
             return null_mut();
@@ -237,7 +239,7 @@ pub unsafe extern "C" fn rx_make_string(
     bytes: *const c_char,
     length: u64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live, and `bytes` has `length` bytes.
     unsafe {
         if ctx.is_null() || !given(ctx, "rx_make_string: `bytes`", bytes, length) {
             return null_mut();
@@ -267,7 +269,7 @@ pub unsafe extern "C" fn rx_make_foreign(
     pointer: *mut c_void,
     destroy: Option<unsafe extern "C" fn(*mut c_void)>,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live; the block of 32 bytes holds an `RxForeign`.
     unsafe {
         let object = alloc(ctx, Kind::Foreign, 0, 0, 32);
         if let Some(foreign) = object.cast::<RxForeign>().as_mut() {
@@ -284,7 +286,7 @@ pub unsafe extern "C" fn rx_make_foreign(
 /// `ctx` is a context.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_scratch_alloc(ctx: *mut RxContext, bytes: u64) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live; the block holds 64 bytes more than what is handed out.
     unsafe {
         let size = bytes.saturating_add(127) & !63;
         let object = alloc(ctx, Kind::Raw, 0, 0, size);
@@ -336,7 +338,7 @@ pub unsafe extern "C" fn rx_scratch_free_all(
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_kind(object: *const RxObject) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { object.as_ref() }.map_or(0, |o| i32::from(o.kind))
 }
 
@@ -346,7 +348,7 @@ pub unsafe extern "C" fn rx_kind(object: *const RxObject) -> i32 {
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_tag(object: *const RxObject) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { object.as_ref() }.map_or(0, |o| o.tag)
 }
 
@@ -356,7 +358,7 @@ pub unsafe extern "C" fn rx_tag(object: *const RxObject) -> u32 {
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_field_count(object: *const RxObject) -> u32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { object.as_ref() }.map_or(0, |o| o.count)
 }
 
@@ -369,7 +371,7 @@ pub unsafe extern "C" fn rx_field(object: *const RxObject, index: u32) -> *mut R
     if object.is_null() {
         return null_mut();
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object, with as many children as its header says.
     unsafe { children(object) }
         .get(index as usize)
         .copied()
@@ -378,7 +380,7 @@ pub unsafe extern "C" fn rx_field(object: *const RxObject, index: u32) -> *mut R
 
 /// Returns true for a live value of this kind.
 pub(crate) unsafe fn is(object: *const RxObject, kind: Kind) -> bool {
-    // SAFETY: the callers' promise: null or live.
+    // SAFETY: `object` is null or a live object.
     unsafe { object.as_ref() }.is_some_and(|o| o.kind == kind as u8)
 }
 
@@ -388,7 +390,7 @@ pub(crate) unsafe fn is(object: *const RxObject, kind: Kind) -> bool {
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_shape_dims(object: *const RxObject) -> *const i64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object; a shape's dimensions follow its header.
     unsafe {
         if !is(object, Kind::Shape) {
             return null();
@@ -403,7 +405,7 @@ pub unsafe extern "C" fn rx_shape_dims(object: *const RxObject) -> *const i64 {
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_string_bytes(object: *const RxObject) -> *const c_char {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object; a string's bytes follow its header.
     unsafe {
         if !is(object, Kind::String) {
             return null();
@@ -418,7 +420,7 @@ pub unsafe extern "C" fn rx_string_bytes(object: *const RxObject) -> *const c_ch
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_foreign_pointer(object: *const RxObject) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object; a foreign one is an `RxForeign`.
     unsafe {
         if !is(object, Kind::Foreign) {
             return null_mut();
@@ -437,8 +439,8 @@ pub unsafe extern "C" fn rx_ref_set(
     cell: *mut RxObject,
     value: *mut RxObject,
 ) {
-    // SAFETY: the caller's promise. The new value is in place before the old one goes, whose
-    // destructor may look at the cell.
+    // SAFETY: `ctx` and `cell` are live, `value` is an owned reference. The new value is in place
+    // before the old one goes, whose destructor may look at the cell.
     unsafe {
         if !is(cell, Kind::Ref) {
             rx_release(ctx, value);
@@ -464,7 +466,8 @@ pub unsafe extern "C" fn rx_call_closure(
     nargs: i32,
     out: *mut *mut RxObject,
 ) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, `closure` null or live, `args` has `nargs` owned values, and `out`
+    // room for one.
     unsafe {
         if !given(ctx, "rx_call_closure: `args`", args, nargs.max(0) as u64) {
             return Status::Argument as i32;

@@ -144,7 +144,7 @@ const SMALL: u64 = 16 << 20;
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_weights_map(ctx: *mut RxContext, weights: *const RxWeights) -> i32 {
     static ONE: Mutex<()> = Mutex::new(());
-    // SAFETY: the caller's promise.
+    // SAFETY: `weights` is a live table.
     let table = unsafe { &*weights };
     if table.ready.load(Ordering::Acquire) == 1 {
         return 0;
@@ -154,7 +154,7 @@ pub unsafe extern "C" fn rx_weights_map(ctx: *mut RxContext, weights: *const RxW
         if table.ready.load(Ordering::Acquire) == 1 {
             return 0;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the table's texts end with a zero.
         let name = unsafe { text(table.file) };
         let bytes = match find(&name, weights.cast()).and_then(|path| open(&path, table)) {
             Ok(bytes) => bytes,

@@ -101,7 +101,7 @@ fn errors_are_within_the_stated_bounds() {
 
 /// The function with a number, over a strip.
 unsafe extern "C" fn numbered<const F: i32>(n: i64, x: *const f32, y: *mut f32) {
-    // SAFETY: the caller's promise; functions of one number read no second one.
+    // SAFETY: all that are read have `n` elements; functions of one number read no second one.
     unsafe { rx_vmath_f32(F, n, x, x, y) };
 }
 

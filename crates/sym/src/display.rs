@@ -67,17 +67,13 @@ impl DimBuilder for Text<'_> {
 
     /// Appends to the left operand, so that a long sum costs linear time.
     fn op(&mut self, op: DimOp, mut lhs: String, rhs: String) -> String {
-        let between = match op {
-            DimOp::Add => " + ",
-            DimOp::Sub => " - ",
-            DimOp::Mul => " * ",
-            DimOp::FloorDiv => " // ",
-            DimOp::Mod => " % ",
-            DimOp::Min => return format!("min({lhs}, {rhs})"),
-            DimOp::Max => return format!("max({lhs}, {rhs})"),
+        let Some(infix) = op.infix() else {
+            let name = if op == DimOp::Min { "min" } else { "max" };
+            return format!("{name}({lhs}, {rhs})");
         };
-        lhs.push_str(between);
-        lhs.push_str(&rhs);
+        for part in [" ", infix, " ", &rhs] {
+            lhs.push_str(part);
+        }
         lhs
     }
 

@@ -22,6 +22,20 @@ pub enum DimOp {
     Max,
 }
 
+impl DimOp {
+    /// Returns the symbol between the operands; `None` for `min` and `max`.
+    pub fn infix(self) -> Option<&'static str> {
+        Some(match self {
+            DimOp::Add => "+",
+            DimOp::Sub => "-",
+            DimOp::Mul => "*",
+            DimOp::FloorDiv => "//",
+            DimOp::Mod => "%",
+            DimOp::Min | DimOp::Max => return None,
+        })
+    }
+}
+
 /// A visitor of the parts of a dimension, inner ones first.
 pub trait DimBuilder {
     /// The result for a part.

@@ -110,36 +110,6 @@ plain! {
 /// The common prefix of builtins' names, as in TVM.
 const PREFIX: &str = "vm.builtin.";
 
-macro_rules! pair_names {
-    ($($op:ident = $text:literal),*) => { &[$(($text, BinOp::$op)),*] };
-}
-
-/// Binary scalar functions; the index is the code in the file format.
-pub(crate) const BINARY: &[(&str, BinOp)] = pair_names!(
-    Add = "add",
-    Sub = "sub",
-    Mul = "mul",
-    Div = "div",
-    FloorDiv = "floor_div",
-    FloorMod = "floor_mod",
-    Rem = "rem",
-    Min = "min",
-    Max = "max",
-    Pow = "pow",
-    Atan2 = "atan2",
-    And = "and",
-    Or = "or",
-    Xor = "xor",
-    Shl = "shl",
-    Shr = "shr",
-    Eq = "eq",
-    Ne = "ne",
-    Lt = "lt",
-    Le = "le",
-    Gt = "gt",
-    Ge = "ge"
-);
-
 impl Builtin {
     /// Returns the number of arguments.
     pub fn arity(self) -> Arity {
@@ -154,11 +124,10 @@ impl Builtin {
 impl fmt::Display for Builtin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(PREFIX)?;
-        let binary = |op: &BinOp| BINARY.iter().find(|n| n.1 == *op).map_or("?", |n| n.0);
         match self {
             Builtin::Plain(p) => f.write_str(p.name()),
             Builtin::Unary(op, t) => write!(f, "scalar.{}.{t}", op.name()),
-            Builtin::Binary(op, t) => write!(f, "scalar.{}.{t}", binary(op)),
+            Builtin::Binary(op, t) => write!(f, "scalar.{}.{t}", op.name()),
             Builtin::Cast(from, to) => write!(f, "scalar.cast.{from}.{to}"),
             Builtin::Bits(from, to) => write!(f, "scalar.bits.{from}.{to}"),
         }
@@ -181,10 +150,10 @@ impl FromStr for Builtin {
             ("bits", 3) => Ok(Builtin::Bits(dtype(1)?, dtype(2)?)),
             (op, 2) => {
                 let unary = UnOp::named(op);
-                let binary = BINARY.iter().find(|n| n.0 == op);
+                let binary = BinOp::ALL.iter().find(|b| b.name() == op);
                 match (unary, binary) {
                     (Some(op), _) => Ok(Builtin::Unary(op, dtype(1)?)),
-                    (None, Some(b)) => Ok(Builtin::Binary(b.1, dtype(1)?)),
+                    (None, Some(&b)) => Ok(Builtin::Binary(b, dtype(1)?)),
                     (None, None) => Err(()),
                 }
             }
@@ -201,7 +170,7 @@ mod tests {
     fn every_name_reads_back() {
         let plain = Plain::ALL.iter().map(|&p| Builtin::Plain(p));
         let unary = UnOp::ALL.iter().map(|&op| Builtin::Unary(op, DType::F32));
-        let binary = BINARY.iter().map(|b| Builtin::Binary(b.1, DType::I64));
+        let binary = BinOp::ALL.iter().map(|&b| Builtin::Binary(b, DType::I64));
         let more = [
             Builtin::Cast(DType::BOOL, DType::BF16),
             Builtin::Bits(DType::F32, DType::I32),

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::{InstBuilder, SigRef, Value, types};
 use relax_base::Symbol;
-use relax_lower::lir::{Alloc, KernelId, Reg};
+use relax_lower::lir::{Alloc, FnId, Inst, KernelId, Reg};
 use relax_runtime::abi;
 
 use super::objects::at;
@@ -84,6 +84,26 @@ impl Emit<'_, '_, '_, '_> {
             }
             self.set(dst, v);
         }
+    }
+
+    /// A call of a function of the program.
+    pub(super) fn call_function(&mut self, dst: Reg, func: FnId, args: &[Reg], inst: &Inst) {
+        let mut all = vec![self.ctx];
+        all.extend(args.iter().map(|&r| self.reg(r)));
+        let f = self.func(self.program.funcs[&func]);
+        let call = self.b.ins().call(f, &all);
+        let results = self.b.inst_results(call).to_vec();
+        self.checked_after(inst, results[0]);
+        self.set(dst, results[results.len() - 1]);
+    }
+
+    /// A call of a closure.
+    pub(super) fn call_closure(&mut self, dst: Reg, callee: Reg, args: &[Reg], inst: &Inst) {
+        let (sig, code, all) = self.closure_call(callee, args);
+        let call = self.b.ins().call_indirect(sig, code, &all);
+        let v = self.b.inst_results(call)[0];
+        let v = self.checked_after(inst, v);
+        self.set(dst, v);
     }
 
     /// A call of a function of the host that returns its result.

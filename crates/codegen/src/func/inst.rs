@@ -2,13 +2,12 @@
 
 use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, types};
 use cranelift_frontend::Switch;
-use relax_lower::lir::{self, Hold, Inst, Term};
+use relax_lower::lir::{Hold, Inst, Term};
 use relax_runtime::abi;
-use relax_tensor::DType;
 
 use super::Emit;
 use super::objects::at;
-use crate::kernel::{Unsupported, dl_dtype};
+use crate::kernel::Unsupported;
 
 impl Emit<'_, '_, '_, '_> {
     pub(super) fn inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
@@ -17,23 +16,8 @@ impl Emit<'_, '_, '_, '_> {
                 let v = self.scalar(value)?;
                 self.set(*dst, v);
             }
-            Inst::Unbox { dst, src } => {
-                let tensor = self.reg(*src);
-                let data = self.load(tensor, at::DATA);
-                let Hold::Scalar(dtype) = self.f.hold(*dst) else {
-                    unreachable!("an element is a scalar")
-                };
-                let v = self.scalars().load(dtype, data);
-                self.set(*dst, v);
-            }
-            Inst::Box { dst, src } => {
-                let Hold::Scalar(dtype) = self.f.hold(*src) else {
-                    unreachable!("tensors of rank 0 are made of scalars")
-                };
-                let v = self.reg(*src);
-                let t = self.boxed(dtype, v);
-                self.set(*dst, t);
-            }
+            Inst::Unbox { dst, src } => self.unbox(*dst, *src),
+            Inst::Box { dst, src } => self.boxed(*dst, *src),
             Inst::Const { dst, data } => {
                 let v = self.object(self.program.tensors[data]);
                 self.set(*dst, v);
@@ -45,28 +29,8 @@ impl Emit<'_, '_, '_, '_> {
                 given,
                 place,
             } => self.kernel(dsts, *kernel, args, given, *place),
-            Inst::Tuple { dst, fields } => {
-                let v = if fields.is_empty() {
-                    self.value_of(abi::rx_unit, &[])
-                } else {
-                    let n = self.int32(fields.len() as i64);
-                    let v = self.value_of(abi::rx_alloc_tuple, &[self.ctx, n]);
-                    self.checked(v)
-                };
-                self.fill(v, at::FIELDS, fields);
-                self.set(*dst, v);
-            }
-            Inst::Adt { dst, tag, fields } => {
-                let v = if fields.is_empty() {
-                    self.object(self.program.ctors[tag])
-                } else {
-                    let (t, n) = (self.int32(i64::from(*tag)), self.int32(fields.len() as i64));
-                    let v = self.value_of(abi::rx_alloc_adt, &[self.ctx, t, n]);
-                    self.checked(v)
-                };
-                self.fill(v, at::FIELDS, fields);
-                self.set(*dst, v);
-            }
+            Inst::Tuple { dst, fields } => self.tuple(*dst, fields),
+            Inst::Adt { dst, tag, fields } => self.adt(*dst, *tag, fields),
             Inst::Field { dst, src, index } => {
                 let whole = self.reg(*src);
                 let v = self.load(whole, at::FIELDS + 8 * *index as i32);
@@ -85,30 +49,13 @@ impl Emit<'_, '_, '_, '_> {
                 dst,
                 func,
                 captures,
-            } => {
-                let v = self.closure(*func, captures);
-                self.set(*dst, v);
-            }
-            // Read at the start of the function.
+            } => self.closure(*dst, *func, captures),
+            // Read where the function starts.
             Inst::Capture { .. } | Inst::This { .. } => {}
             Inst::Call {
                 dst, func, args, ..
-            } => {
-                let mut all = vec![self.ctx];
-                all.extend(args.iter().map(|&r| self.reg(r)));
-                let f = self.func(self.program.funcs[func]);
-                let call = self.b.ins().call(f, &all);
-                let results = self.b.inst_results(call).to_vec();
-                self.checked_after(inst, results[0]);
-                self.set(*dst, results[results.len() - 1]);
-            }
-            Inst::CallClosure { dst, callee, args } => {
-                let (sig, code, all) = self.closure_call(*callee, args);
-                let call = self.b.ins().call_indirect(sig, code, &all);
-                let v = self.b.inst_results(call)[0];
-                let v = self.checked_after(inst, v);
-                self.set(*dst, v);
-            }
+            } => self.call_function(*dst, *func, args, inst),
+            Inst::CallClosure { dst, callee, args } => self.call_closure(*dst, *callee, args, inst),
             Inst::CallPacked { dst, name, args } => self.call_packed(*dst, *name, args),
             Inst::CallDps {
                 dsts,
@@ -116,31 +63,13 @@ impl Emit<'_, '_, '_, '_> {
                 args,
                 given,
             } => self.call_dps(dsts, *name, args, given),
-            Inst::Storage { dst, bytes } => {
-                let block = lir::Alloc {
-                    dtype: DType::U8,
-                    dims: vec![bytes.clone()],
-                    reuse: None,
-                    grows: false,
-                    place: None,
-                };
-                let v = self.tensor(&block, None);
-                self.set(*dst, v);
-            }
+            Inst::Storage { dst, bytes } => self.storage(*dst, bytes),
             Inst::Place {
                 dst,
                 storage,
                 offset,
                 tensor,
-            } => {
-                let ((rank, dims), offset) = (self.extents(&tensor.dims), self.dim(offset));
-                let code = self.int32(dl_dtype(tensor.dtype));
-                let storage = self.reg(*storage);
-                let args = [self.ctx, storage, offset, code, rank, dims];
-                let v = self.value_of(abi::rx_place_tensor, &args);
-                let v = self.checked(v);
-                self.set(*dst, v);
-            }
+            } => self.place_tensor(*dst, *storage, offset, tensor),
             Inst::Kill { .. } => {}
             Inst::RefNew { dst, value } => {
                 let value = self.reg(*value);
@@ -152,16 +81,7 @@ impl Emit<'_, '_, '_, '_> {
                 let (cell, value) = (self.reg(*cell), self.reg(*value));
                 self.call(abi::rx_ref_set, &[self.ctx, cell, value]);
             }
-            Inst::Shape { dst, dims } => {
-                let n = self.int32(dims.len() as i64);
-                let v = self.value_of(abi::rx_alloc_shape, &[self.ctx, n]);
-                let v = self.checked(v);
-                for (i, d) in dims.iter().enumerate() {
-                    let d = self.dim(d);
-                    self.store(d, v, at::FIELDS + 8 * i as i32);
-                }
-                self.set(*dst, v);
-            }
+            Inst::Shape { dst, dims } => self.shape(*dst, dims),
             Inst::Text { dst, text } => {
                 let v = self.object(self.program.texts[text]);
                 self.set(*dst, v);

@@ -3,7 +3,8 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_base::Symbol;
-use relax_lower::lir::{self, FnId, Inst, Reg};
+use relax_loops::Ex;
+use relax_lower::lir::{self, Alloc, FnId, Hold, Inst, Reg};
 use relax_runtime::abi;
 use relax_tensor::DType;
 
@@ -74,20 +75,35 @@ impl Emit<'_, '_, '_, '_> {
         self.b.switch_to_block(done);
     }
 
-    /// A new tensor of rank 0.
-    pub(super) fn boxed(&mut self, dtype: DType, v: Value) -> Value {
+    /// Reads the element of a tensor of rank 0.
+    pub(super) fn unbox(&mut self, dst: Reg, src: Reg) {
+        let tensor = self.reg(src);
+        let data = self.load(tensor, at::DATA);
+        let Hold::Scalar(dtype) = self.f.hold(dst) else {
+            unreachable!("an element is a scalar")
+        };
+        let v = self.scalars().load(dtype, data);
+        self.set(dst, v);
+    }
+
+    /// A new tensor of rank 0 of a scalar.
+    pub(super) fn boxed(&mut self, dst: Reg, src: Reg) {
+        let Hold::Scalar(dtype) = self.f.hold(src) else {
+            unreachable!("tensors of rank 0 are made of scalars")
+        };
+        let v = self.reg(src);
         let (code, rank) = (self.int32(dl_dtype(dtype)), self.int32(0));
         let none = self.b.ins().iconst(types::I64, 0);
         let t = self.value_of(abi::rx_alloc_tensor, &[self.ctx, code, rank, none]);
         let t = self.checked(t);
         let data = self.load(t, at::DATA);
         self.scalars().store(dtype, v, data);
-        t
+        self.set(dst, t);
     }
 
-    /// A new tensor of the given extents, or a dead one in its place; `place` is the location of
-    /// the call (the function's where it is unknown).
-    pub(super) fn tensor(&mut self, out: &lir::Alloc, place: Option<Symbol>) -> Value {
+    /// A new tensor of the given extents, or a dead one in its place, for a call at `place` (the
+    /// function's where it is not known).
+    pub(super) fn tensor(&mut self, out: &Alloc, place: Option<Symbol>) -> Value {
         if let Some(place) = out.place {
             let tensor = self.reg(place);
             self.retain(tensor);
@@ -120,18 +136,81 @@ impl Emit<'_, '_, '_, '_> {
         t
     }
 
+    /// A new block of memory: a tensor of bytes.
+    pub(super) fn storage(&mut self, dst: Reg, bytes: &Ex) {
+        let block = Alloc {
+            dtype: DType::U8,
+            dims: vec![bytes.clone()],
+            reuse: None,
+            grows: false,
+            place: None,
+        };
+        let v = self.tensor(&block, None);
+        self.set(dst, v);
+    }
+
+    /// A new tensor whose elements lie in a block of memory.
+    pub(super) fn place_tensor(&mut self, dst: Reg, storage: Reg, offset: &Ex, tensor: &Alloc) {
+        let ((rank, dims), offset) = (self.extents(&tensor.dims), self.dim(offset));
+        let code = self.int32(dl_dtype(tensor.dtype));
+        let storage = self.reg(storage);
+        let args = [self.ctx, storage, offset, code, rank, dims];
+        let v = self.value_of(abi::rx_place_tensor, &args);
+        let v = self.checked(v);
+        self.set(dst, v);
+    }
+
+    /// A new shape value.
+    pub(super) fn shape(&mut self, dst: Reg, dims: &[Ex]) {
+        let n = self.int32(dims.len() as i64);
+        let v = self.value_of(abi::rx_alloc_shape, &[self.ctx, n]);
+        let v = self.checked(v);
+        for (i, d) in dims.iter().enumerate() {
+            let d = self.dim(d);
+            self.store(d, v, at::FIELDS + 8 * i as i32);
+        }
+        self.set(dst, v);
+    }
+
+    /// A tuple of registers, which it takes over.
+    pub(super) fn tuple(&mut self, dst: Reg, fields: &[Reg]) {
+        let v = if fields.is_empty() {
+            self.value_of(abi::rx_unit, &[])
+        } else {
+            let n = self.int32(fields.len() as i64);
+            let v = self.value_of(abi::rx_alloc_tuple, &[self.ctx, n]);
+            self.checked(v)
+        };
+        self.fill(v, at::FIELDS, fields);
+        self.set(dst, v);
+    }
+
+    /// An ADT instance of registers, which it takes over.
+    pub(super) fn adt(&mut self, dst: Reg, tag: u32, fields: &[Reg]) {
+        let v = if fields.is_empty() {
+            self.object(self.program.ctors[&tag])
+        } else {
+            let (t, n) = (self.int32(i64::from(tag)), self.int32(fields.len() as i64));
+            let v = self.value_of(abi::rx_alloc_adt, &[self.ctx, t, n]);
+            self.checked(v)
+        };
+        self.fill(v, at::FIELDS, fields);
+        self.set(dst, v);
+    }
+
     /// Moves registers into the fields of a new object.
-    pub(super) fn fill(&mut self, object: Value, offset: i32, fields: &[Reg]) {
+    fn fill(&mut self, object: Value, offset: i32, fields: &[Reg]) {
         for (i, &r) in fields.iter().enumerate() {
             let v = self.reg(r);
             self.store(v, object, offset + 8 * i as i32);
         }
     }
 
-    /// A closure over registers, of which it takes ownership.
-    pub(super) fn closure(&mut self, func: FnId, captures: &[Reg]) -> Value {
+    /// A closure over registers, which it takes over.
+    pub(super) fn closure(&mut self, dst: Reg, func: FnId, captures: &[Reg]) {
         if captures.is_empty() {
-            return self.object(self.program.closures[&func]);
+            let v = self.object(self.program.closures[&func]);
+            return self.set(dst, v);
         }
         let arity = self.program.lowered.funcs[func].params.len() as i64;
         let (arity, n) = (self.int32(arity), self.int32(captures.len() as i64));
@@ -146,7 +225,7 @@ impl Emit<'_, '_, '_, '_> {
             self.store(address, v, offset);
         }
         self.fill(v, at::CAPTURES, captures);
-        v
+        self.set(dst, v);
     }
 
     /// Reads the captured values at the start, so that the closure can be released before the body

@@ -120,7 +120,7 @@ impl Registered {
         let context = self.context.upgrade().ok_or("its context is gone")?;
         if ret.is_null() {
             let place = |&object: &*mut RxObject| {
-                // SAFETY: the caller's promise.
+                // SAFETY: arguments are live objects of this context.
                 unsafe { place(&context, object) }.ok_or("an argument is no tensor")
             };
             let places = args.iter().map(place).collect::<Result<Vec<Place>, _>>()?;
@@ -146,7 +146,7 @@ impl Registered {
 /// # Safety
 /// `object` is a live value of the context.
 unsafe fn place(context: &Arc<Context>, object: *mut RxObject) -> Option<Place> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or live.
     if unsafe { rx_kind(object) } != Kind::Tensor as i32 {
         return None;
     }
@@ -194,7 +194,7 @@ unsafe fn object(ctx: *mut RxContext, value: &Value) -> Result<*mut RxObject, St
     let tensor = |t: &Tensor| {
         let (shape, data) = (t.shape(), t.bytes().as_ptr());
         let (rank, shape) = (shape.len() as i32, shape.as_ptr());
-        // SAFETY: the caller's promise; shape and data are there.
+        // SAFETY: `ctx` is live; shape and data have as many numbers and bytes as the tensor.
         let made = unsafe { rx_tensor_copy(ctx, dl(t.dtype()), rank, shape, data.cast()) };
         own(made)
     };

@@ -91,7 +91,8 @@ impl Host {
                 return Err(Error::Call(self.error()));
             }
         }
-        // SAFETY: the caller's promise; the arguments are live objects of this context.
+        // SAFETY: `code` is the entry of a function of this program; the arguments are live objects
+        // of this context.
         let out = unsafe { self.enter(code, arguments.objects) }?;
         Ok(look(self.given(&out)))
     }
@@ -104,7 +105,7 @@ impl Host {
     /// # Errors
     /// [`Error::Call`]: the runtime's message.
     pub unsafe fn call_code(&self, code: Entry, inputs: &[Value]) -> Result<Value, Error> {
-        // SAFETY: the caller's promise.
+        // SAFETY: `code` is the entry of a function of this program.
         let called = unsafe { self.run(code, inputs, |object| self.lending(object)) };
         called.map(|r| r.0)
     }

@@ -4,12 +4,10 @@ use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, statements, visit_expr};
 use relax_runtime::abi::{self, CStructure, Function, Part};
-use relax_runtime::kernels::gemm::RxGemmF32;
+use relax_runtime::fields;
 use relax_runtime::kernels::gemm::epilogue::{Activation, BiasAxis, RxEpilogue};
-use relax_runtime::kernels::gemm::other::RxGemmI32;
 use relax_runtime::kernels::integer::Element;
 use relax_runtime::kernels::requantize::RxRequantize;
-use relax_runtime::{field, fields, part};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
 
@@ -20,6 +18,7 @@ use relax_loops::quantised::shifted;
 
 use super::draft::Descriptor;
 use super::encoding::kind;
+use super::products::Product;
 use super::{Kernel, Result};
 
 /// The hint of a stage, if a kernel supports it unchanged.
@@ -215,50 +214,19 @@ impl Kernel<'_, '_, '_> {
                 transpose_a,
                 transpose_b,
             } => {
-                let code = |b: Buf| integer_code(self.program.bufs[b].dtype);
-                if let (Some(a_type), Some(b_type)) = (code(a), code(b)) {
-                    let f = self.structure::<RxGemmI32>();
-                    let m = self.matrices(a, b, transpose_a, transpose_b, 0);
-                    self.put(
-                        &f,
-                        fields!(RxGemmI32 {
-                            gemm.m: m.m,
-                            gemm.n: m.n,
-                            gemm.k: m.k,
-                            gemm.a: m.a,
-                            gemm.a_rs: m.a_rs,
-                            gemm.a_cs: m.a_cs,
-                            gemm.b: m.b,
-                            gemm.b_rs: m.b_rs,
-                            gemm.b_cs: m.b_cs,
-                            gemm.c: out,
-                            gemm.c_ld: shape.last().copied().unwrap_or(m.n),
-                        }),
-                    );
-                    self.put_ints(
-                        &f,
-                        fields!(RxGemmI32 {
-                            a_type: a_type,
-                            b_type: b_type,
-                        }),
-                    );
-                    self.put(
-                        &f,
-                        fields!(RxGemmI32 {
-                            a_zero: taken_off[0],
-                            b_zero: taken_off[1],
-                        }),
-                    );
-                    self.run_with(abi::rx_gemm_i32, f);
-                    return Ok(true);
+                let product = Product {
+                    a,
+                    b,
+                    transpose_a,
+                    transpose_b,
+                };
+                match [a, b].map(|b| integer_code(self.program.bufs[b].dtype)) {
+                    [Some(a_type), Some(b_type)] => {
+                        let zeros = [taken_off[0], taken_off[1]];
+                        self.gemm_i32(&product, [a_type, b_type], zeros, (out, &shape));
+                    }
+                    _ => self.gemm_f32(&product, (out, &shape), epilogue),
                 }
-                let g = self.gemm(a, b, out, transpose_a, transpose_b, 0);
-                if let Some(&ld) = shape.last() {
-                    self.put(&g, fields!(RxGemmF32 { epilogue.residual_ld: ld }));
-                }
-                let part = part!(RxGemmF32, epilogue);
-                self.put_epilogue(&g, part, BiasAxis::Column, epilogue);
-                self.run_with(abi::rx_gemm_f32, g);
             }
             Hint::BatchGemm {
                 a,
@@ -266,20 +234,13 @@ impl Kernel<'_, '_, '_> {
                 transpose_a,
                 transpose_b,
             } => {
-                let g = self.gemm(a, b, out, transpose_a, transpose_b, 1);
-                self.put(&g, fields!(RxGemmF32 { epilogue.residual_ld: shape[2] }));
-                let part = part!(RxGemmF32, epilogue);
-                self.put_epilogue(&g, part, BiasAxis::Column, epilogue);
-                let mut steps = Vec::new();
-                for x in [a, b] {
-                    steps.push(self.batch_step(x));
-                }
-                steps.push(self.product(&shape[1..]));
-                let g = self.address_of(&g);
-                self.run(
-                    abi::rx_batch_gemm_f32,
-                    &[g, shape[0], steps[0], steps[1], steps[2]],
-                );
+                let product = Product {
+                    a,
+                    b,
+                    transpose_a,
+                    transpose_b,
+                };
+                self.batch_gemm_f32(&product, (out, &shape), epilogue);
             }
             Hint::Conv2d { data, weight, .. } => {
                 let dtype = |b: Buf| integer_code(self.program.bufs[b].dtype);
@@ -301,44 +262,8 @@ impl Kernel<'_, '_, '_> {
                 axis,
                 bounds,
             } => {
-                let f = self.structure::<RxRequantize>();
-                let (x, _) = self.of(data);
-                let (before, channel, behind) = match axis {
-                    Some(axis) => (&shape[..axis], &shape[axis..=axis], &shape[axis + 1..]),
-                    None => (&shape[..0], &shape[..0], &shape[..]),
-                };
-                for (field, extents) in fields!(RxRequantize {
-                    outer: before,
-                    channels: channel,
-                    inner: behind,
-                }) {
-                    let n = self.product(extents);
-                    self.put(&f, [(field, n)]);
-                }
-                let [bias, left, factor, half, right, zero] = tables.map(|table| self.of(table).0);
-                self.put(
-                    &f,
-                    fields!(RxRequantize {
-                        x: x,
-                        bias: bias,
-                        left: left,
-                        factor: factor,
-                        half: half,
-                        right: right,
-                        zero: zero,
-                    }),
-                );
-                let dtype = self.program.bufs[c.out].dtype;
-                self.put_ints(
-                    &f,
-                    fields!(RxRequantize {
-                        low: bounds.0,
-                        high: bounds.1,
-                        y_type: integer_code(dtype).unwrap_or_default(),
-                    }),
-                );
-                self.put(&f, fields!(RxRequantize { y: out }));
-                self.run_with(abi::rx_requantize_i32, f);
+                let y_type = integer_code(self.program.bufs[c.out].dtype).unwrap_or_default();
+                self.requantize(data, tables, axis, (bounds, y_type), (out, &shape));
             }
             Hint::Softmax { data, log } => {
                 let (x, _) = self.of(data);
@@ -375,7 +300,55 @@ impl Kernel<'_, '_, '_> {
         Ok(true)
     }
 
-    /// Fails unless a kernel's assumptions hold, where they are not proven.
+    /// Emits a requantization: sums to integers of the type of this code, between bounds.
+    fn requantize(
+        &mut self,
+        data: Buf,
+        tables: [Buf; 6],
+        axis: Option<usize>,
+        (bounds, y_type): ((i64, i64), i64),
+        (out, shape): (Value, &[Value]),
+    ) {
+        let f = self.structure::<RxRequantize>();
+        let (x, _) = self.of(data);
+        let (before, channel, behind) = match axis {
+            Some(axis) => (&shape[..axis], &shape[axis..=axis], &shape[axis + 1..]),
+            None => (&shape[..0], &shape[..0], &shape[..]),
+        };
+        for (field, extents) in fields!(RxRequantize {
+            outer: before,
+            channels: channel,
+            inner: behind,
+        }) {
+            let n = self.product(extents);
+            self.put(&f, [(field, n)]);
+        }
+        let [bias, left, factor, half, right, zero] = tables.map(|table| self.of(table).0);
+        self.put(
+            &f,
+            fields!(RxRequantize {
+                x: x,
+                bias: bias,
+                left: left,
+                factor: factor,
+                half: half,
+                right: right,
+                zero: zero,
+            }),
+        );
+        self.put_ints(
+            &f,
+            fields!(RxRequantize {
+                low: bounds.0,
+                high: bounds.1,
+                y_type: y_type,
+            }),
+        );
+        self.put(&f, fields!(RxRequantize { y: out }));
+        self.run_with(abi::rx_requantize_i32, f);
+    }
+
+    /// Fails unless what a kernel trusts in holds, where it is not proven.
     ///
     /// Invariant: no kernel is called with operands that it would access out of bounds.
     pub(super) fn require_fits(&mut self, fits: Vec<Fit>) -> Result<()> {
@@ -402,86 +375,4 @@ impl Kernel<'_, '_, '_> {
             .expect("kernels over rows have a last axis");
         (self.product(lead), *cols)
     }
-
-    /// The matrices of two operands, which start at axis `lead`.
-    fn matrices(&mut self, a: Buf, b: Buf, ta: bool, tb: bool, lead: usize) -> Matrices {
-        let ((a, ae), (b, be)) = (self.of(a), self.of(b));
-        let (ae, be) = (&ae[lead..], &be[lead..]);
-        let (rows, last) = ae.split_at(ae.len() - 1);
-        let one = self.b.ins().iconst(types::I64, 1);
-        let (m, k, a_rs, a_cs) = if ta {
-            (last[0], rows[0], one, last[0])
-        } else {
-            (self.product(rows), last[0], last[0], one)
-        };
-        let (n, b_rs, b_cs) = if tb {
-            (be[0], one, be[1])
-        } else {
-            (be[1], be[1], one)
-        };
-        Matrices {
-            m,
-            n,
-            k,
-            a,
-            a_rs,
-            a_cs,
-            b,
-            b_rs,
-            b_cs,
-        }
-    }
-
-    /// The product of two operands whose matrices start at axis `lead`.
-    fn gemm(
-        &mut self,
-        a: Buf,
-        b: Buf,
-        c: Value,
-        ta: bool,
-        tb: bool,
-        lead: usize,
-    ) -> Descriptor<RxGemmF32> {
-        let f = self.structure::<RxGemmF32>();
-        let right = match self.packed.contains(&b) {
-            true => field!(RxGemmF32, b_packed),
-            false => field!(RxGemmF32, b),
-        };
-        let m = self.matrices(a, b, ta, tb, lead);
-        self.put(
-            &f,
-            fields!(RxGemmF32 {
-                m: m.m,
-                n: m.n,
-                k: m.k,
-                a: m.a,
-                a_rs: m.a_rs,
-                a_cs: m.a_cs,
-            }),
-        );
-        self.put(&f, [(right, m.b)]);
-        self.put(
-            &f,
-            fields!(RxGemmF32 {
-                b_rs: m.b_rs,
-                b_cs: m.b_cs,
-                c: c,
-                c_ld: m.n,
-            }),
-        );
-        f
-    }
-}
-
-/// Two matrices that are multiplied: sizes, and the operands with their steps.
-struct Matrices {
-    m: Value,
-    n: Value,
-    k: Value,
-    a: Value,
-    a_rs: Value,
-    a_cs: Value,
-    b: Value,
-    b_rs: Value,
-    b_cs: Value,
 }

@@ -157,23 +157,14 @@ impl Kernel<'_, '_, '_> {
             ow: ow,
         });
         self.put(f, extents.map(|(field, v)| (sizes.field(field), v)));
-        let [
-            stride_h,
-            stride_w,
-            pad_t,
-            pad_l,
-            dilation_h,
-            dilation_w,
-            groups,
-        ] = c.numbers();
         let numbers = fields!(RxConv2dSizes {
-            stride_h: stride_h,
-            stride_w: stride_w,
-            pad_t: pad_t,
-            pad_l: pad_l,
-            dilation_h: dilation_h,
-            dilation_w: dilation_w,
-            groups: groups,
+            stride_h: c.strides[0],
+            stride_w: c.strides[1],
+            pad_t: c.corner[0],
+            pad_l: c.corner[1],
+            dilation_h: c.dilation[0],
+            dilation_w: c.dilation[1],
+            groups: c.groups,
         });
         self.put_ints(f, numbers.map(|(field, n)| (sizes.field(field), n)));
         self.put_ints(f, [(layout, layout_of(c.nhwc) as i64)]);
@@ -271,7 +262,7 @@ pub(crate) struct Conv {
 impl Conv {
     /// The extents in the order of a descriptor, from those of input, weight and output: images,
     /// channels, height and width, output channels, window, output. Lines are images of `one` row.
-    pub fn extents<T: Copy>(&self, x: &[T], k: &[T], y: &[T], one: T) -> [T; 9] {
+    fn extents<T: Copy>(&self, x: &[T], k: &[T], y: &[T], one: T) -> [T; 9] {
         let (at, taps) = conv_axes(self.nhwc);
         let [x, y] = [x, y].map(|extents| with_row(extents, at[2], one));
         let k = with_row(k, taps[0], one);
@@ -281,10 +272,27 @@ impl Conv {
         [n, c, h, w, o, kh, kw, oh, ow]
     }
 
-    /// The numbers that follow the extents in a descriptor: strides, padding, dilation, groups.
-    pub fn numbers(&self) -> [i64; 7] {
-        let ([sh, sw], [top, left], [dh, dw]) = (self.strides, self.corner, self.dilation);
-        [sh, sw, top, left, dh, dw, self.groups]
+    /// Returns the sizes of a convolution whose input, weight and output have known extents.
+    pub fn sizes(&self, x: &[i64], k: &[i64], y: &[i64]) -> RxConv2dSizes {
+        let [n, c, h, w, o, kh, kw, oh, ow] = self.extents(x, k, y, 1);
+        RxConv2dSizes {
+            n,
+            c,
+            h,
+            w,
+            o,
+            kh,
+            kw,
+            oh,
+            ow,
+            stride_h: self.strides[0],
+            stride_w: self.strides[1],
+            pad_t: self.corner[0],
+            pad_l: self.corner[1],
+            dilation_h: self.dilation[0],
+            dilation_w: self.dilation[1],
+            groups: self.groups,
+        }
     }
 
     pub fn of(hint: &Hint) -> Conv {

@@ -4,7 +4,7 @@ use relax_sym::Dim;
 
 use super::report::{ROOT, Step, Trail};
 use super::{Check, Comparer, Pair};
-use crate::{Attrs, BlockId, Expr, ExprId, FuncId, Module, PatId, Pattern, VarId};
+use crate::{Attrs, BlockId, Expr, ExprId, FuncId, GlobalId, Module, PatId, Pattern, VarId};
 
 impl Comparer<'_> {
     /// Compares signatures; the bodies are pushed onto the worklist.
@@ -121,16 +121,7 @@ impl Comparer<'_> {
             (Expr::Global(g), Expr::Global(h))
                 if self.renamed_left.contains(g) && self.renamed_right.contains(h) =>
             {
-                if !self.global_pairs.there.contains_key(g) {
-                    self.renamed.push((*g, *h));
-                }
-                if self.global_pairs.pair(*g, *h) {
-                    Ok(())
-                } else {
-                    let (g, h) = (a.globals[*g].name, b.globals[*h].name);
-                    let what = format!("@{g} and @{h} are different functions");
-                    self.differ_at(&what, Some(pair))
-                }
+                self.renamed_globals(*g, *h, pair)
             }
             (Expr::Op(p), Expr::Op(q)) if self.ops(*p, *q) => Ok(()),
             (Expr::Ctor(c), Expr::Ctor(d)) if a.ctors[*c].name == b.ctors[*d].name => Ok(()),
@@ -174,6 +165,28 @@ impl Comparer<'_> {
                 }
                 Ok(())
             }
+            _ => self.scopes(pair),
+        }
+    }
+
+    /// Compares globals that may have different names, the same ones everywhere.
+    fn renamed_globals(&mut self, g: GlobalId, h: GlobalId, pair: &Pair) -> Check {
+        if !self.global_pairs.there.contains_key(&g) {
+            self.renamed.push((g, h));
+        }
+        if self.global_pairs.pair(g, h) {
+            return Ok(());
+        }
+        let (g, h) = (self.a.globals[g].name, self.b.globals[h].name);
+        let what = format!("@{g} and @{h} are different functions");
+        self.differ_at(&what, Some(pair))
+    }
+
+    /// Compares what binds, branches or asks for shapes, and reports pairs of different kinds.
+    fn scopes(&mut self, pair: &Pair) -> Check {
+        let (a, b) = (self.a, self.b);
+        let (at, trail) = (Some(pair), pair.trail);
+        match (&a.exprs[pair.a], &b.exprs[pair.b]) {
             (
                 &Expr::Let {
                     var: v,

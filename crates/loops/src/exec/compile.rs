@@ -228,78 +228,95 @@ impl<'a> Compiler<'a> {
                         unreachable!("only selects have arms")
                     };
                     let cond = values.pop().expect("the condition was visited");
-                    let (mut patch, mut result) = (0, cond);
-                    if self.scalar {
-                        result = self.reg(false, 0, false);
-                        patch = self.segs[0].len();
-                        self.segs[0].push(Ins::JumpUnless(cond, 0));
-                        self.enter(None);
-                    } else {
-                        let mask = match self.mask() {
-                            None => cond,
-                            Some(m) => self.emit(&[m, cond], |d| {
-                                Ins::Binary(BinOp::And, Num::Bool, d, m, cond)
-                            }),
-                        };
-                        self.enter(Some(mask));
-                    }
-                    work.push(Task::Otherwise(
-                        e,
-                        Arm {
-                            cond,
-                            result,
-                            patch,
-                        },
-                    ));
+                    work.push(Task::Otherwise(e, self.enter_then(cond)));
                     work.push(Task::Visit(a));
                 }
                 Task::Otherwise(e, mut arm) => {
                     let ExKind::Select(_, _, b) = e.kind() else {
                         unreachable!("only selects have arms")
                     };
-                    self.context.pop();
-                    if self.scalar {
-                        let value = values.pop().expect("the arm was visited");
-                        let num = self.num(e.dtype())?;
-                        self.segs[0].push(Ins::Copy(num, arm.result, value));
-                        let here = self.segs[0].len();
-                        self.segs[0].push(Ins::Jump(0));
-                        self.segs[0][arm.patch] = Ins::JumpUnless(arm.cond, here + 1);
-                        arm.patch = here;
-                        self.enter(None);
-                    } else {
-                        let cond = arm.cond;
-                        let not = self.emit(&[cond], |d| Ins::Unary(UnOp::Not, Num::Bool, d, cond));
-                        let mask = match self.mask() {
-                            None => not,
-                            Some(m) => self
-                                .emit(&[m, not], |d| Ins::Binary(BinOp::And, Num::Bool, d, m, not)),
-                        };
-                        self.enter(Some(mask));
-                    }
+                    self.enter_otherwise(e, &mut arm, &mut values)?;
                     work.push(Task::Join(e, arm));
                     work.push(Task::Visit(b));
                 }
                 Task::Join(e, arm) => {
-                    self.context.pop();
-                    let b = values.pop().expect("the arm was visited");
-                    let num = self.num(e.dtype())?;
-                    let r = if self.scalar {
-                        self.segs[0].push(Ins::Copy(num, arm.result, b));
-                        let here = self.segs[0].len();
-                        self.segs[0][arm.patch] = Ins::Jump(here);
-                        arm.result
-                    } else {
-                        let a = values.pop().expect("the arm was visited");
-                        let c = arm.cond;
-                        self.emit(&[c, a, b], |d| Ins::Select(num, d, c, a, b))
-                    };
+                    let r = self.join(e, &arm, &mut values)?;
                     self.remember(e, r);
                     values.push(r);
                 }
             }
         }
         Ok(values.pop().expect("every task leaves one value"))
+    }
+
+    /// Enters the arm of a select whose condition holds.
+    fn enter_then(&mut self, cond: Reg) -> Arm {
+        let (mut patch, mut result) = (0, cond);
+        if self.scalar {
+            result = self.reg(false, 0, false);
+            patch = self.segs[0].len();
+            self.segs[0].push(Ins::JumpUnless(cond, 0));
+            self.enter(None);
+        } else {
+            let mask = match self.mask() {
+                None => cond,
+                Some(m) => self.emit(&[m, cond], |d| {
+                    Ins::Binary(BinOp::And, Num::Bool, d, m, cond)
+                }),
+            };
+            self.enter(Some(mask));
+        }
+        Arm {
+            cond,
+            result,
+            patch,
+        }
+    }
+
+    /// Leaves that arm, and enters the other.
+    fn enter_otherwise(
+        &mut self,
+        e: &Ex,
+        arm: &mut Arm,
+        values: &mut Vec<Reg>,
+    ) -> Result<(), Fault> {
+        self.context.pop();
+        if self.scalar {
+            let value = values.pop().expect("the arm was visited");
+            let num = self.num(e.dtype())?;
+            self.segs[0].push(Ins::Copy(num, arm.result, value));
+            let here = self.segs[0].len();
+            self.segs[0].push(Ins::Jump(0));
+            self.segs[0][arm.patch] = Ins::JumpUnless(arm.cond, here + 1);
+            arm.patch = here;
+            self.enter(None);
+        } else {
+            let cond = arm.cond;
+            let not = self.emit(&[cond], |d| Ins::Unary(UnOp::Not, Num::Bool, d, cond));
+            let mask = match self.mask() {
+                None => not,
+                Some(m) => self.emit(&[m, not], |d| Ins::Binary(BinOp::And, Num::Bool, d, m, not)),
+            };
+            self.enter(Some(mask));
+        }
+        Ok(())
+    }
+
+    /// Leaves the other arm; the register of the select.
+    fn join(&mut self, e: &Ex, arm: &Arm, values: &mut Vec<Reg>) -> Result<Reg, Fault> {
+        self.context.pop();
+        let b = values.pop().expect("the arm was visited");
+        let num = self.num(e.dtype())?;
+        Ok(if self.scalar {
+            self.segs[0].push(Ins::Copy(num, arm.result, b));
+            let here = self.segs[0].len();
+            self.segs[0][arm.patch] = Ins::Jump(here);
+            arm.result
+        } else {
+            let a = values.pop().expect("the arm was visited");
+            let c = arm.cond;
+            self.emit(&[c, a, b], |d| Ins::Select(num, d, c, a, b))
+        })
     }
 
     fn literal(&mut self, e: &Ex) -> Result<Reg, Fault> {

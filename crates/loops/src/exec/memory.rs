@@ -96,7 +96,7 @@ pub(super) enum Lanes<'a> {
 /// Every element that `lanes` names is among the `T`s at `src`.
 #[inline(always)]
 unsafe fn gather<T: Copy, R>(src: *const T, lanes: &Lanes<'_>, d: &mut [R], f: impl Fn(T) -> R) {
-    // SAFETY: the caller's promise covers every read below.
+    // SAFETY: `src` has an element at the offset of every lane.
     unsafe {
         match *lanes {
             Lanes::Step(base, 1) => {
@@ -190,7 +190,7 @@ impl Memory {
         assert!(self.writable, "programs that write an input are refused");
         #[inline(always)]
         unsafe fn put<T, R: Copy>(p: *mut u8, at: usize, n: usize, s: &[R], f: impl Fn(R) -> T) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `p` has `n` elements from element `at` on, which nobody else uses.
             let d = unsafe { std::slice::from_raw_parts_mut(p.cast::<T>().add(at), n) };
             if s.len() == n {
                 for (d, s) in d.iter_mut().zip(s) {

@@ -51,14 +51,7 @@ impl Verifier<'_> {
                     mark,
                     body,
                 } => {
-                    if let Mark::Vectorize(w) = mark
-                        && !(1..=MOST_LANES).contains(w)
-                    {
-                        self.problem(format!("a vector has 1 to {MOST_LANES} lanes, not {w}"));
-                    }
-                    self.index_type(extent, "the extent of a loop");
-                    self.expr(extent, &facts);
-                    self.enter(*var, extent);
+                    self.loop_head(*var, extent, *mark, &facts);
                     work.push(Task::Block(rest, vars, locals));
                     work.push(Task::Block(body.iter(), vec![*var], vec![]));
                     continue;
@@ -93,14 +86,7 @@ impl Verifier<'_> {
                     continue;
                 }
                 Stmt::Init { over, body } => {
-                    for var in over {
-                        if !matches!(self.scope.get(var), Some(Some(_))) {
-                            let name = program.vars[*var].name;
-                            self.problem(format!(
-                                "`init` is over `{name}`, which is no enclosing loop"
-                            ));
-                        }
-                    }
+                    self.init_head(over);
                     work.push(Task::Block(rest, vars, locals));
                     self.guards += 1;
                     work.push(Task::Unguard);
@@ -109,18 +95,7 @@ impl Verifier<'_> {
                 }
                 Stmt::Store { buf, index, value } => self.store(*buf, index, value, &facts),
                 Stmt::Let { var, value } => {
-                    self.expr(value, &facts);
-                    if program.vars[*var].dtype != value.dtype() {
-                        let name = program.vars[*var].name;
-                        self.problem(format!(
-                            "`{name}` is {}, its value is {}",
-                            program.vars[*var].dtype,
-                            value.dtype()
-                        ));
-                    }
-                    let bounds = self.bounds(value);
-                    self.scope.insert(*var, None);
-                    self.ranges.insert(*var, (bounds.lo, bounds.hi));
+                    self.let_value(*var, value, &facts);
                     vars.push(*var);
                 }
                 Stmt::Alloc { buf } => {
@@ -153,6 +128,43 @@ impl Verifier<'_> {
             }
             work.push(Task::Block(rest, vars, locals));
         }
+    }
+
+    fn loop_head(&mut self, var: Var, extent: &Ex, mark: Mark, facts: &Facts) {
+        if let Mark::Vectorize(w) = mark
+            && !(1..=MOST_LANES).contains(&w)
+        {
+            self.problem(format!("a vector has 1 to {MOST_LANES} lanes, not {w}"));
+        }
+        self.index_type(extent, "the extent of a loop");
+        self.expr(extent, facts);
+        self.enter(var, extent);
+    }
+
+    fn init_head(&mut self, over: &[Var]) {
+        for var in over {
+            if !matches!(self.scope.get(var), Some(Some(_))) {
+                let name = self.program.vars[*var].name;
+                self.problem(format!(
+                    "`init` is over `{name}`, which is no enclosing loop"
+                ));
+            }
+        }
+    }
+
+    fn let_value(&mut self, var: Var, value: &Ex, facts: &Facts) {
+        self.expr(value, facts);
+        let info = &self.program.vars[var];
+        if info.dtype != value.dtype() {
+            let (name, dtype) = (info.name, info.dtype);
+            self.problem(format!(
+                "`{name}` is {dtype}, its value is {}",
+                value.dtype()
+            ));
+        }
+        let bounds = self.bounds(value);
+        self.scope.insert(var, None);
+        self.ranges.insert(var, (bounds.lo, bounds.hi));
     }
 
     pub(super) fn store(&mut self, buf: Buf, index: &[Ex], value: &Ex, facts: &Facts) {

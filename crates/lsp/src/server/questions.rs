@@ -47,6 +47,37 @@ impl Server {
                 let (doc, at) = self.at(&p.text_document_position_params)?;
                 json(features::signature::help(doc, at))
             }
+            ask::CodeActionRequest::METHOD => {
+                let p: CodeActionParams = params(p)?;
+                let uri = p.text_document.uri;
+                let doc = self.doc(&uri)?;
+                json(features::actions::actions(doc, &uri, p.range))
+            }
+            ask::CodeLensRequest::METHOD => {
+                let p: CodeLensParams = params(p)?;
+                if !self.settings.code_lens.enable {
+                    return json(Vec::<CodeLens>::new());
+                }
+                let uri = p.text_document.uri;
+                let doc = self.doc(&uri)?;
+                json(lens::lenses(doc, &uri))
+            }
+            ask::InlayHintRequest::METHOD => {
+                let p: InlayHintParams = params(p)?;
+                if !self.settings.inlay_hints.enable {
+                    return json(Vec::<InlayHint>::new());
+                }
+                let doc = self.doc(&p.text_document.uri)?;
+                json(features::hints::hints(doc, p.range))
+            }
+            _ => self.name_question(method, p),
+        }
+    }
+
+    /// Answers what is asked about names: where they stand, and what they are called.
+    fn name_question(&mut self, method: &str, p: Value) -> Answer {
+        use ask::Request as _;
+        match method {
             ask::GotoDefinition::METHOD => {
                 let p: GotoDefinitionParams = params(p)?;
                 json(self.definition(&p.text_document_position_params)?)
@@ -118,21 +149,14 @@ impl Server {
                 let p: WorkspaceSymbolParams = params(p)?;
                 json(self.workspace_symbols(&p.query))
             }
-            ask::CodeActionRequest::METHOD => {
-                let p: CodeActionParams = params(p)?;
-                let uri = p.text_document.uri;
-                let doc = self.doc(&uri)?;
-                json(features::actions::actions(doc, &uri, p.range))
-            }
-            ask::CodeLensRequest::METHOD => {
-                let p: CodeLensParams = params(p)?;
-                if !self.settings.code_lens.enable {
-                    return json(Vec::<CodeLens>::new());
-                }
-                let uri = p.text_document.uri;
-                let doc = self.doc(&uri)?;
-                json(lens::lenses(doc, &uri))
-            }
+            _ => self.text_question(method, p),
+        }
+    }
+
+    /// Answers what is asked about a text as it is written: its layout, parts and tokens.
+    fn text_question(&mut self, method: &str, p: Value) -> Answer {
+        use ask::Request as _;
+        match method {
             ask::Formatting::METHOD => {
                 let p: DocumentFormattingParams = params(p)?;
                 let doc = self.doc(&p.text_document.uri)?;
@@ -171,14 +195,6 @@ impl Server {
                     result_id: None,
                     data,
                 })
-            }
-            ask::InlayHintRequest::METHOD => {
-                let p: InlayHintParams = params(p)?;
-                if !self.settings.inlay_hints.enable {
-                    return json(Vec::<InlayHint>::new());
-                }
-                let doc = self.doc(&p.text_document.uri)?;
-                json(features::hints::hints(doc, p.range))
             }
             _ => Err((
                 ErrorCode::MethodNotFound,

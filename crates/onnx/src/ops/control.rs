@@ -457,42 +457,36 @@ fn appended(tr: &mut Tr<'_>, rows: &Val, row: Val, behind: bool, count: &Val) ->
     Ok(tr.line(text, rows.elem, &rows.dims.clone()))
 }
 
+/// The operands of the first version of `Scan`, which scans every part of a batch: of the only part,
+/// as others are not supported.
+fn only_batch(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Val>> {
+    let Some((Value::Nothing, inputs)) = n.inputs.split_first() else {
+        return unsupported("lengths of sequences are not supported");
+    };
+    let mut all = tensors(inputs.to_vec())?;
+    let batch = all.first().and_then(|v| v.dims.first()?.as_const());
+    if batch != Some(1) {
+        return unsupported("the first version of the operator is supported for batches of 1 only");
+    }
+    for v in &mut all {
+        *v = tr.squeeze(v, &[0])?;
+    }
+    Ok(all)
+}
+
 fn scan(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     let body = n.graph("body")?;
     let count = usize::try_from(n.int("num_scan_inputs", 0)).unwrap_or(0);
-    let mut inputs = n.inputs.clone();
     let batched = n.opset < 9;
-    if batched {
-        if !matches!(inputs.first(), Some(Value::Nothing)) {
-            return unsupported("lengths of sequences are not supported");
-        }
-        inputs.remove(0);
-    }
-    let all = tensors(inputs)?;
+    let all = match batched {
+        true => only_batch(tr, n)?,
+        false => tensors(n.inputs.clone())?,
+    };
     let states = all
         .len()
         .checked_sub(count)
         .ok_or("there are too few inputs")?;
-    let mut init = all[..states].to_vec();
-    let mut sources = all[states..].to_vec();
-    let batch = batched
-        .then(|| {
-            init.first()
-                .or(sources.first())
-                .and_then(|v| v.dims.first().cloned())
-        })
-        .flatten();
-    if batched {
-        // The first version runs a scan for each batch; only a single batch is supported.
-        if batch.as_ref().and_then(Dim::as_const) != Some(1) {
-            return unsupported(
-                "the first version of the operator is supported for batches of 1 only",
-            );
-        }
-        for v in init.iter_mut().chain(&mut sources) {
-            *v = tr.squeeze(v, &[0])?;
-        }
-    }
+    let (init, sources) = all.split_at(states);
     let axes = n.ints("scan_input_axes").unwrap_or(vec![0; count]);
     let ways = n
         .ints(if batched {

@@ -24,6 +24,7 @@ pub static OPS: &[OpDef] = &[
             "the input's axes in the output's order; `None` reverses them",
         )])
         .fusion(Fusion::Injective)
+        .same_elements()
         .compute(transpose_compute),
     OpDef::new("expand_dims", "New axes of extent 1.", expand_dims)
         .gradient(super::gradients::expand_dims)

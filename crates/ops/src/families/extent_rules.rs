@@ -172,25 +172,7 @@ pub fn new_extents<E: Extent>(
                         "-4 at place {place} must be followed by two extents"
                     ));
                 };
-                let rest = |by: &Item<E>| match by {
-                    _ if whole.is_any() => Ok(E::any()),
-                    Item::Int(v) if *v <= 0 => Err(format!("-4 cannot split an extent by {v}")),
-                    Item::Int(v) => Ok(whole.over(&E::int(*v))),
-                    Item::Sym(e) => Ok(whole.over(e)),
-                };
-                let given = |i: &Item<E>| match i {
-                    Item::Int(v) if *v < 0 => Err(format!("an extent after -4 may not be {v}")),
-                    Item::Int(v) => Ok(E::int(*v)),
-                    Item::Sym(e) => Ok(e.clone()),
-                };
-                let (left, right) = match (&a, &b) {
-                    (Item::Int(-1), Item::Int(-1)) => {
-                        return Err("-4 cannot be followed by two -1".into());
-                    }
-                    (Item::Int(-1), b) => (rest(b)?, given(b)?),
-                    (a, Item::Int(-1)) => (given(a)?, rest(a)?),
-                    (a, b) => (given(a)?, given(b)?),
-                };
+                let (left, right) = split(&whole, &a, &b)?;
                 new.extend([left, right]);
                 used_new.extend([true, true]);
             }
@@ -202,31 +184,51 @@ pub fn new_extents<E: Extent>(
         }
     }
     if let Some(open) = open {
-        let mut whole = E::int(1);
-        for (d, _) in old.iter().zip(&used_old).filter(|(_, used)| !**used) {
-            whole = if d.is_any() || whole.is_any() {
-                E::any()
-            } else {
-                whole.times(d)
-            };
-        }
-        let mut parts = E::int(1);
-        for (k, (d, used)) in new.iter().zip(&used_new).enumerate() {
-            if !used && k != open {
-                parts = if d.is_any() || parts.is_any() {
-                    E::any()
-                } else {
-                    parts.times(d)
-                };
-            }
-        }
-        new[open] = if whole.is_any() || parts.is_any() {
-            E::any()
-        } else {
-            whole.over(&parts)
-        };
+        new[open] = inferred(old.iter().zip(used_old), new.iter().zip(used_new), open);
     }
     Ok(new)
+}
+
+/// The two extents that -4 splits `whole` into, as the items behind it say.
+fn split<E: Extent>(whole: &E, a: &Item<E>, b: &Item<E>) -> Result<(E, E), String> {
+    let rest = |by: &Item<E>| match by {
+        _ if whole.is_any() => Ok(E::any()),
+        Item::Int(v) if *v <= 0 => Err(format!("-4 cannot split an extent by {v}")),
+        Item::Int(v) => Ok(whole.over(&E::int(*v))),
+        Item::Sym(e) => Ok(whole.over(e)),
+    };
+    let given = |i: &Item<E>| match i {
+        Item::Int(v) if *v < 0 => Err(format!("an extent after -4 may not be {v}")),
+        Item::Int(v) => Ok(E::int(*v)),
+        Item::Sym(e) => Ok(e.clone()),
+    };
+    match (a, b) {
+        (Item::Int(-1), Item::Int(-1)) => Err("-4 cannot be followed by two -1".into()),
+        (Item::Int(-1), b) => Ok((rest(b)?, given(b)?)),
+        (a, Item::Int(-1)) => Ok((given(a)?, rest(a)?)),
+        (a, b) => Ok((given(a)?, given(b)?)),
+    }
+}
+
+/// The extent for -1 at place `open`: what is left of the old extents beside the new ones, where
+/// both do not count those that correspond one to one.
+fn inferred<'e, E: Extent + 'e>(
+    old: impl Iterator<Item = (&'e E, bool)>,
+    new: impl Iterator<Item = (&'e E, bool)>,
+    open: usize,
+) -> E {
+    let product = |all: E, d: &E| match d.is_any() || all.is_any() {
+        true => E::any(),
+        false => all.times(d),
+    };
+    let whole = old.filter(|(_, used)| !used);
+    let whole = whole.fold(E::int(1), |all, (d, _)| product(all, d));
+    let parts = new.enumerate().filter(|(k, (_, used))| !used && *k != open);
+    let parts = parts.fold(E::int(1), |all, (_, (d, _))| product(all, d));
+    match whole.is_any() || parts.is_any() {
+        true => E::any(),
+        false => whole.over(&parts),
+    }
 }
 
 /// Normalises a bound of an index range: a constant counts from the end when negative, and is

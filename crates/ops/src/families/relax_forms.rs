@@ -166,6 +166,7 @@ pub static OPS: &[OpDef] = &[
             "where it begins",
         ),
     ])
+    .same_memory()
     .compute(view_compute),
     OpDef::new(
         "relax.dist.redistribute_replica_to_shard",

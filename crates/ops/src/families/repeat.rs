@@ -26,6 +26,7 @@ pub static OPS: &[OpDef] = &[
         attr("axis", Int, Default::None, "the axis"),
     ])
     .fusion(Fusion::Broadcast)
+    .same_elements()
     .compute(repeat_compute),
     OpDef::new(
         "tile",

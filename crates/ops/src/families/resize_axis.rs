@@ -128,6 +128,48 @@ fn weight(method: &str, alpha: f64, distance: &Ex) -> Ex {
     Ex::where_(&d.le(1.0), &near, &far)
 }
 
+/// The index that `nearest` takes for a coordinate, as a float.
+fn rounded(method: &str, at: &Ex) -> Ex {
+    match method {
+        "floor" => at.unary(UnOp::Floor),
+        "ceil" => at.unary(UnOp::Ceil),
+        "round_prefer_ceil" => (at + f(0.5)).unary(UnOp::Floor),
+        _ => (at - f(0.5)).unary(UnOp::Ceil),
+    }
+}
+
+/// The taps around a coordinate.
+struct Taps {
+    /// What distances are multiplied by before they are weighed.
+    dense: Ex,
+    /// The first one, from the index at or below the coordinate.
+    first: Ex,
+    count: Ex,
+}
+
+impl Taps {
+    /// Taps `reach` to both sides; over a smaller result they spread by the factor.
+    fn new(reach: i64, spread: Option<&Ex>) -> Taps {
+        let Some(scale) = spread else {
+            return Taps {
+                dense: f(1.0),
+                first: Ex::idx(1 - reach),
+                count: Ex::idx(2 * reach),
+            };
+        };
+        let dense = scale.min(1.0);
+        let first = ((f(-1.0) * f(reach as f64)) / &dense)
+            .unary(UnOp::Floor)
+            .cast(DType::I64);
+        let count = Ex::idx(2) - &first * 2;
+        Taps {
+            dense,
+            first,
+            count,
+        }
+    }
+}
+
 fn resize_compute(te: &mut Te<'_>) -> Done {
     let x = te.arg(0);
     let axis = te.axis("axis", x.rank())?;
@@ -166,13 +208,7 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
     if method == "nearest" {
         let y = te.compute("resize", &shape, |i| {
             let at = at(i);
-            let whole = match rounding.as_str() {
-                "floor" => at.unary(UnOp::Floor),
-                "ceil" => at.unary(UnOp::Ceil),
-                "round_prefer_ceil" => (&at + f(0.5)).unary(UnOp::Floor),
-                _ => (&at - f(0.5)).unary(UnOp::Ceil),
-            };
-            let from = clamp(&whole.cast(DType::I64), &extent);
+            let from = clamp(&rounded(&rounding, &at).cast(DType::I64), &extent);
             cropped(&at, x.at(&set(i, axis, from)))
         });
         te.output(&y);
@@ -180,17 +216,11 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
     }
     let reach = if method == "linear" { 1 } else { 2 };
     // Positions and weights do not depend on the other axes: they are computed once for each index.
-    let dense = if spread { scale.min(1.0) } else { f(1.0) };
-    let first = match spread {
-        true => ((f(-1.0) * f(reach as f64)) / &dense)
-            .unary(UnOp::Floor)
-            .cast(DType::I64),
-        false => Ex::idx(1 - reach),
-    };
-    let count = match spread {
-        true => Ex::idx(2) - &first * 2,
-        false => Ex::idx(2 * reach),
-    };
+    let Taps {
+        dense,
+        first,
+        count,
+    } = Taps::new(reach, spread.then_some(&scale));
     let table = [target.clone(), count.clone()];
     let places = te.temp("places", DType::I64, &table);
     let weights = te.temp("weights", DType::F64, &table);

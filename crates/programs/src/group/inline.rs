@@ -122,21 +122,12 @@ fn apart(program: &Program, readers: &Readers, c: &Compute) -> bool {
     }
 }
 
-/// The stage that computes a buffer.
-fn stage_of(program: &Program, buf: Buf) -> Option<&Compute> {
-    program.stages.iter().find_map(|s| match s {
-        Stage::Compute(c) if c.out == buf => Some(c),
-        _ => None,
-    })
-}
-
-/// Returns whether a stage joins tensors that were themselves joined (a tensor rolled along two
-/// axes).
+/// Returns whether a stage joins what was itself joined (a tensor that is rolled along two axes).
 fn nests(program: &Program, c: &Compute) -> bool {
     let mut nested = false;
     visit_expr(&c.value, |x| {
         if let ExKind::Load(buf, _) = x.kind() {
-            nested |= stage_of(program, *buf).is_some_and(joins);
+            nested |= program.stage_of(*buf).is_some_and(joins);
         }
     });
     nested && joins(c)

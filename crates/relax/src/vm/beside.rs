@@ -128,8 +128,7 @@ pub unsafe fn open_native(
         Some(Const::Tensor(t)) => Some(t.clone()),
         _ => None,
     };
-    // SAFETY: the caller's promise; the file is that of this program, and of a machine like this
-    // one.
+    // SAFETY: the file is that of this program, and of a machine like this one.
     let kernels = unsafe { image.load(&constant)? };
     let native = Native::with(kernels, threads);
     native.map(Some).map_err(|d| {

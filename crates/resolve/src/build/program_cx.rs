@@ -5,25 +5,22 @@ use relax_loops::{BinOp, Buf, Ex, Program, Var};
 use relax_syntax::ast;
 use rustc_hash::FxHashMap;
 
-/// Binary functions by name. Those that also have an infix spelling are for positions where that
-/// does not parse: arithmetic on booleans, and `//` outside of brackets, where it starts a comment.
-pub const BINARY: &[(&str, BinOp)] = &[
-    ("add", BinOp::Add),
-    ("sub", BinOp::Sub),
-    ("mul", BinOp::Mul),
-    ("div", BinOp::Div),
-    ("floor_div", BinOp::FloorDiv),
-    ("mod", BinOp::FloorMod),
-    ("min", BinOp::Min),
-    ("max", BinOp::Max),
-    ("pow", BinOp::Pow),
-    ("atan2", BinOp::Atan2),
-    ("rem", BinOp::Rem),
-    ("bit_and", BinOp::And),
-    ("bit_or", BinOp::Or),
-    ("bit_xor", BinOp::Xor),
-    ("shift_left", BinOp::Shl),
-    ("shift_right", BinOp::Shr),
+/// The functions that have an infix spelling; for `&&` and `||` on truth values.
+pub(crate) const INFIX: &[(ast::BinOp, BinOp)] = &[
+    (ast::BinOp::Add, BinOp::Add),
+    (ast::BinOp::Sub, BinOp::Sub),
+    (ast::BinOp::Mul, BinOp::Mul),
+    (ast::BinOp::Div, BinOp::Div),
+    (ast::BinOp::FloorDiv, BinOp::FloorDiv),
+    (ast::BinOp::Mod, BinOp::FloorMod),
+    (ast::BinOp::Lt, BinOp::Lt),
+    (ast::BinOp::Le, BinOp::Le),
+    (ast::BinOp::Gt, BinOp::Gt),
+    (ast::BinOp::Ge, BinOp::Ge),
+    (ast::BinOp::Eq, BinOp::Eq),
+    (ast::BinOp::Ne, BinOp::Ne),
+    (ast::BinOp::And, BinOp::And),
+    (ast::BinOp::Or, BinOp::Or),
 ];
 
 /// `select(c, a, b)`: `a` where `c` holds, else `b`.

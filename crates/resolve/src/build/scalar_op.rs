@@ -87,22 +87,7 @@ impl Resolver<'_> {
             (Val::Weak(_), Val::Weak(_) | Val::Int(_) | Val::Float(_))
         ) || matches!((&a, &b), (Val::Int(_) | Val::Float(_), Val::Weak(_)));
         let (a, b) = self.same_type(a, b, spans, whole)?;
-        let op = match op {
-            ast::BinOp::Add => BinOp::Add,
-            ast::BinOp::Sub => BinOp::Sub,
-            ast::BinOp::Mul => BinOp::Mul,
-            ast::BinOp::Div => BinOp::Div,
-            ast::BinOp::FloorDiv => BinOp::FloorDiv,
-            ast::BinOp::Mod => BinOp::FloorMod,
-            ast::BinOp::Lt => BinOp::Lt,
-            ast::BinOp::Le => BinOp::Le,
-            ast::BinOp::Gt => BinOp::Gt,
-            ast::BinOp::Ge => BinOp::Ge,
-            ast::BinOp::Eq => BinOp::Eq,
-            ast::BinOp::Ne => BinOp::Ne,
-            ast::BinOp::And => BinOp::And,
-            ast::BinOp::Or => BinOp::Or,
-        };
+        let &(_, op) = INFIX.iter().find(|i| i.0 == op)?;
         if matches!(op, BinOp::And | BinOp::Or) && !a.dtype().is_bool() {
             let message = format!(
                 "`&&` and `||` combine truth values, these are {}",
@@ -156,7 +141,7 @@ impl Resolver<'_> {
         whole: Span,
     ) -> Option<Val> {
         let unary = UnOp::named(name.as_str());
-        let binary = BINARY.iter().find(|b| name == b.0);
+        let binary = BinOp::called(name.as_str());
         let cast = self.dtype(name).filter(|d| d.lanes == 1);
         let bits = name.as_str().strip_prefix(REINTERPRET);
         let bits = bits.and_then(|n| self.dtype(n.into()));
@@ -169,7 +154,7 @@ impl Resolver<'_> {
             3
         } else {
             let names = UnOp::ALL.iter().map(|op| op.name());
-            let names = names.chain(BINARY.iter().map(|b| b.0));
+            let names = names.chain(BinOp::ALL.iter().filter_map(|op| op.call()));
             let near = self.near(name, names.chain([SELECT]));
             let message = format!("tensor programs know no function `{name}`");
             let d = Diagnostic::error(codes::PROGRAM_NAME, place, message);
@@ -228,7 +213,7 @@ impl Resolver<'_> {
             }
             return Some(Val::Ex(arg.unary(op)));
         }
-        if let Some(&(_, op)) = binary {
+        if let Some(op) = binary {
             let (a, b) =
                 self.same_type(parts.next()?, parts.next()?, (spans[0], spans[1]), whole)?;
             let bits = matches!(

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::names::Names;
 use super::{NO, Printer};
-use crate::build::program_cx::{BINARY, REINTERPRET, SELECT};
+use crate::build::program_cx::{INFIX, REINTERPRET, SELECT};
 use crate::build::user_op::REDUCTIONS;
 
 /// The names in a program.
@@ -464,8 +464,7 @@ impl Printer<'_> {
                 if let Some(op) = infix {
                     return self.scalar_binary(op, parts[0], parts[1]);
                 }
-                let known = BINARY.iter().find(|b| b.1 == *op);
-                return call(self, known.map_or("unknown", |b| b.0), parts);
+                return call(self, op.call().unwrap_or("unknown"), parts);
             }
             ExKind::Select(..) => return call(self, SELECT, parts),
             ExKind::Cast(_) => return call(self, &dtype.to_string(), parts),
@@ -542,23 +541,10 @@ fn infix(op: BinOp, dtype: DType) -> Option<ast::BinOp> {
     if dtype.is_bool() && !logical {
         return None;
     }
-    Some(match op {
-        BinOp::Add => ast::BinOp::Add,
-        BinOp::Sub => ast::BinOp::Sub,
-        BinOp::Mul => ast::BinOp::Mul,
-        BinOp::Div => ast::BinOp::Div,
-        BinOp::FloorDiv => ast::BinOp::FloorDiv,
-        BinOp::FloorMod => ast::BinOp::Mod,
-        BinOp::Eq => ast::BinOp::Eq,
-        BinOp::Ne => ast::BinOp::Ne,
-        BinOp::Lt => ast::BinOp::Lt,
-        BinOp::Le => ast::BinOp::Le,
-        BinOp::Gt => ast::BinOp::Gt,
-        BinOp::Ge => ast::BinOp::Ge,
-        BinOp::And if dtype.is_bool() => ast::BinOp::And,
-        BinOp::Or if dtype.is_bool() => ast::BinOp::Or,
-        _ => return None,
-    })
+    if matches!(op, BinOp::And | BinOp::Or) && !dtype.is_bool() {
+        return None;
+    }
+    INFIX.iter().find(|i| i.1 == op).map(|i| i.0)
 }
 
 /// Returns the suffix that gives a number this type, if there is one.

@@ -86,7 +86,7 @@ impl Heap {
         self.stats.live_objects -= 1;
         self.stats.live_bytes -= size;
         let bytes = size as usize;
-        // SAFETY: the caller's promise.
+        // SAFETY: `block` was handed out with fences of `FENCE` bytes around its `bytes`.
         unsafe {
             block.write_bytes(OLD, bytes);
             self.give_back(block.sub(FENCE), bytes + 2 * FENCE, FENCE);

@@ -331,7 +331,7 @@ impl Heap {
     #[inline]
     pub unsafe fn release(&mut self, block: *mut u8, class: u16) {
         if class == FENCED {
-            // SAFETY: the caller's promise.
+            // SAFETY: `block` was handed out by this heap and is not used any more.
             return unsafe { self.release_fenced(block) };
         }
         if class == LARGE {

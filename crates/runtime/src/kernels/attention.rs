@@ -128,7 +128,7 @@ impl RxAttentionF32 {
     /// The mask has them.
     unsafe fn mask_at(&self, mask: *const c_void, elements: i64) -> *const c_void {
         let size = self.masking().size();
-        // SAFETY: the caller's promise.
+        // SAFETY: the mask has so many elements.
         unsafe { mask.byte_offset(size as isize * elements as isize) }
     }
 
@@ -231,7 +231,7 @@ unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32,
     } = *row;
     let width = g.width as usize;
     let masking = g.masking();
-    // SAFETY: the callers' promise.
+    // SAFETY: scores and mask have the piece's keys.
     unsafe {
         let factor = S::splat(g.scale);
         let mut i = 0;
@@ -301,7 +301,7 @@ unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32,
 unsafe fn weigh_rows<S: Simd>(g: &RxAttentionF32, piece: Piece, sums: &mut Sums) {
     for i in 0..piece.m {
         let mut row = piece;
-        // SAFETY: the callers' promise.
+        // SAFETY: scores, mask and result have the piece's rows.
         unsafe {
             row.scores = piece.scores.add(i * piece.ld);
             row.out = piece.out.add(i * g.width as usize);
@@ -317,7 +317,7 @@ unsafe fn weigh_rows<S: Simd>(g: &RxAttentionF32, piece: Piece, sums: &mut Sums)
 #[inline(always)]
 unsafe fn divide<S: Simd>(m: usize, width: usize, sums: &Sums, out: *mut f32) {
     for i in 0..m {
-        // SAFETY: the callers' promise.
+        // SAFETY: `out` has `m` rows of `width` floats.
         unsafe {
             let by = S::splat(1.0 / sums.total[i]);
             let out = out.add(i * width);
@@ -334,7 +334,7 @@ unsafe fn divide<S: Simd>(m: usize, width: usize, sums: &Sums, out: *mut f32) {
 /// Packs the keys and values of a batch. Each piece of the values is packed by itself.
 unsafe fn pack_batch(g: &RxAttentionF32, batch: usize, to: *mut f32, room: &Room) {
     let (keys, depth, width) = (g.keys as usize, g.depth as usize, g.width as usize);
-    // SAFETY: the callers' promise.
+    // SAFETY: keys and values have the batch, and `to` what `room` says.
     unsafe {
         let k = g.k.add(batch * g.k_step as usize);
         pack::columns(depth, keys, k, g.k_rs as isize, g.k_cs as isize, to);
@@ -357,7 +357,7 @@ unsafe fn block(g: &RxAttentionF32, batch: usize, row: usize, scratch: *mut f32,
         largest: [f32::NEG_INFINITY; ROWS],
         total: [0.0; ROWS],
     };
-    // SAFETY: the callers' promise; the scratch memory is as large as `room` says.
+    // SAFETY: batch and row are the descriptor's; the scratch memory is as large as `room` says.
     unsafe {
         let (packed_k, packed_v) = (scratch, scratch.add(room.keys));
         let scores = packed_v.add(room.values);
@@ -402,7 +402,7 @@ unsafe fn block(g: &RxAttentionF32, batch: usize, row: usize, scratch: *mut f32,
 }
 
 unsafe fn run(g: &RxGemmF32, scratch: *mut f32) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the operands have the product's sizes, and `scratch` what it asks for.
     unsafe { serial(g, g.way(), scratch) };
 }
 
@@ -413,7 +413,8 @@ unsafe fn run(g: &RxGemmF32, scratch: *mut f32) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAttentionF32) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise; blocks write their own rows of the result.
+        // SAFETY: `g` is a live descriptor, whose arrays have the sizes that it says; blocks write
+        // their own rows of the result.
         unsafe {
             let g = &*g;
             let [batch, rows, keys, width] =

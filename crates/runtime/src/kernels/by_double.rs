@@ -118,7 +118,7 @@ unsafe fn powers<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
     let mut at = 0;
     while at < n {
         let part = (n - at).min(PIECE);
-        // SAFETY: the callers' promise: all have `n` elements.
+        // SAFETY: all have `n` elements, and `part` is at most what is left.
         unsafe {
             std::ptr::copy_nonoverlapping(x.add(at), a.as_mut_ptr(), part);
             std::ptr::copy_nonoverlapping(y.add(at), b.as_mut_ptr(), part);
@@ -226,7 +226,7 @@ unsafe fn tangents<S: Simd>(n: usize, x: *const f32, z: *mut f32) {
     let mut at = 0;
     while at < n {
         let part = (n - at).min(PIECE);
-        // SAFETY: the callers' promise: both have `n` elements.
+        // SAFETY: both have `n` elements, and `part` is at most what is left.
         unsafe { std::ptr::copy_nonoverlapping(x.add(at), a.as_mut_ptr(), part) };
         let mut near = true;
         for a in &a {
@@ -257,7 +257,7 @@ macro_rules! forms {
         }
         #[inline(always)]
         unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
-            // SAFETY: the callers' promise: all have `n` elements.
+            // SAFETY: all that are read have `n` elements.
             unsafe {
                 match math {
                     $(Math::$math => {
@@ -318,7 +318,7 @@ forms! {
 /// # Safety
 /// All have `n` elements; `z` is `x`, `y` or overlaps neither.
 pub(super) unsafe fn run(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: all that are read have `n` elements.
     unsafe {
         dispatch!(strip(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32));
     }

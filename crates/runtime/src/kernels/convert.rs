@@ -11,7 +11,7 @@ macro_rules! conversions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $to(n: i64, x: *const u16, y: *mut f32) {
             if n > 0 {
-                // SAFETY: the caller's promise.
+                // SAFETY: both have `n` elements.
                 unsafe { halves::$widen(n as usize, x, y) };
             }
         }
@@ -23,7 +23,7 @@ macro_rules! conversions {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $from(n: i64, x: *const f32, y: *mut u16) {
             if n > 0 {
-                // SAFETY: the caller's promise.
+                // SAFETY: both have `n` elements.
                 unsafe { halves::$narrow(n as usize, x, y) };
             }
         }

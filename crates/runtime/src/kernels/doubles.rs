@@ -430,7 +430,7 @@ fn knows(math: Math, fused: bool) -> bool {
 #[inline(always)]
 unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f64, y: *const f64, z: *mut f64) {
     let binary = math.binary();
-    // SAFETY: the callers' promise: all that are read have `n` elements.
+    // SAFETY: all that are read have `n` elements.
     unsafe {
         if !knows(math, S::FUSED) {
             for i in 0..n {
@@ -520,7 +520,7 @@ fn piece<S: Simd>(math: Math, n: usize, a: &[f64; PIECE], b: &[f64; PIECE], c: &
 /// `x` and `z`, and for functions of two arguments `y`, have `n` elements; `z` is one of the others
 /// or overlaps none.
 pub(super) unsafe fn run(math: Math, n: usize, x: *const f64, y: *const f64, z: *mut f64) {
-    // SAFETY: the caller's promise.
+    // SAFETY: all that are read have `n` elements.
     unsafe {
         dispatch!(strip(math: Math, n: usize, x: *const f64, y: *const f64, z: *mut f64));
     }

@@ -13,7 +13,7 @@ use super::simd::{Simd, dispatch};
 /// # Safety
 /// Both have `n` elements and do not overlap.
 pub(super) unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
-    // SAFETY: the caller's promise; vectors touch whole groups of the elements.
+    // SAFETY: both have `n` elements; vectors touch whole groups of them.
     unsafe {
         let mut done = 0;
         #[cfg(target_arch = "x86_64")]
@@ -53,11 +53,11 @@ pub(super) unsafe fn from_bf16(n: usize, x: *const u16, y: *mut f32) {
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
     unsafe fn all<S: Simd>(n: usize, x: *const u16, y: *mut f32) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: both have `n` elements, and `i` is below `n`.
             unsafe { *y.add(i) = f32::from_bits(u32::from(*x.add(i)) << 16) };
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: both have `n` elements.
     unsafe { dispatch!(all(n: usize, x: *const u16, y: *mut f32)) };
 }
 
@@ -70,7 +70,7 @@ pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
     unsafe fn all<S: Simd>(n: usize, x: *const f32, y: *mut u16) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: both have `n` elements, and `i` is below `n`.
             unsafe {
                 let bits = (*x.add(i)).to_bits();
                 let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
@@ -81,7 +81,7 @@ pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
             }
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: both have `n` elements.
     unsafe { dispatch!(all(n: usize, x: *const f32, y: *mut u16)) };
 }
 
@@ -127,7 +127,7 @@ pub(super) unsafe fn pairs(
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if isa() >= Isa::Avx2 {
-        // SAFETY: the caller's promise.
+        // SAFETY: all have `n` elements.
         unsafe {
             match brain {
                 true => eights::pairs::<true>(pair, n, a, b, to),
@@ -148,7 +148,7 @@ mod eights {
 
     #[inline(always)]
     unsafe fn widened<const BRAIN: bool>(x: __m128i) -> __m256 {
-        // SAFETY: the callers' promise: the instruction set is enabled.
+        // SAFETY: the processor has AVX2 and F16C.
         unsafe {
             if BRAIN {
                 _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(x)))
@@ -160,7 +160,7 @@ mod eights {
 
     #[inline(always)]
     unsafe fn narrowed<const BRAIN: bool>(x: __m256) -> __m128i {
-        // SAFETY: the callers' promise: the instruction set is enabled.
+        // SAFETY: the processor has AVX2 and F16C.
         unsafe {
             if !BRAIN {
                 return _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
@@ -229,7 +229,7 @@ mod eights {
                 }
             }};
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: all have `n` elements, and a vector at `i` ends at most there.
         unsafe {
             match pair {
                 Pair::Add => each!(_mm256_add_ps),
@@ -245,7 +245,7 @@ mod eights {
     #[target_feature(enable = "avx,f16c")]
     pub unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
         for i in (0..n).step_by(8) {
-            // SAFETY: the caller's promise: `n` elements, a multiple of 8.
+            // SAFETY: both have `n` elements, a multiple of 8.
             unsafe {
                 let v = widened::<false>(_mm_loadu_si128(x.add(i).cast()));
                 _mm256_storeu_ps(y.add(i), v);

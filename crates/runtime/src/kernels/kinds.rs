@@ -85,7 +85,7 @@ pub trait Sum: Copy + Default + Send + Sync {
 
 #[inline(always)]
 unsafe fn each<A: Copy, B>(n: usize, x: *const u8, y: *mut B, f: impl Fn(A) -> B) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` and `y` have `n` elements, and `i` is below `n`.
     unsafe {
         let x = x.cast::<A>();
         for i in 0..n {
@@ -103,7 +103,7 @@ macro_rules! sums {
                 $plus(self, b)
             }
             unsafe fn widen(from: Kind, n: usize, x: *const u8, y: *mut Self) -> bool {
-                // SAFETY: the caller's promise.
+                // SAFETY: `x` and `y` have `n` elements.
                 unsafe {
                     match from {
                         $(Kind::$from => each(n, x, y, |v: $a| v as $t),)*
@@ -114,7 +114,7 @@ macro_rules! sums {
                 true
             }
             unsafe fn narrow(to: Kind, n: usize, x: *const Self, y: *mut u8) {
-                // SAFETY: the caller's promise.
+                // SAFETY: `x` and `y` have `n` elements.
                 unsafe {
                     match to {
                         $(Kind::$to => each(n, x.cast(), y.cast::<$b>(), |v: $t| v as $b),)*

@@ -110,7 +110,7 @@ pub unsafe extern "C" fn rx_vmath_f32(
     let Some(math) = Math::of(function) else {
         return;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `x` and `z` have `n` elements, and `y` too where a function of two numbers reads it.
     unsafe {
         match math {
             Math::Exp => vmath::rx_vexp_f32(n, x, z),
@@ -153,6 +153,6 @@ pub unsafe extern "C" fn rx_vmath_f64(
     let Some(math) = Math::of(function) else {
         return;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: `x` and `z` have `n` elements, and `y` too where a function of two numbers reads it.
     unsafe { doubles::run(math, n.max(0) as usize, x, y, z) };
 }

@@ -99,7 +99,7 @@ impl Padded {
         let (sw, column) = (self.window.stride.1, self.first + columns.start);
         let (mut phase, mut at) = (column % sw, column / sw);
         for j in columns {
-            // SAFETY: the callers' promise.
+            // SAFETY: `from` has the columns, and `to` room for a padded row.
             unsafe { *to.add(phase * self.phase + at) = *from.add(j) };
             phase += 1;
             if phase == sw {
@@ -117,7 +117,7 @@ impl Padded {
         let (h, w) = self.window.image;
         let (pt, sw) = (self.window.pad.0, self.window.stride.1);
         let (left, first, count) = (self.left, self.first, self.count);
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` has the image's floats, and `out` room for the padded copy.
         unsafe {
             for i in 0..self.rows {
                 let y = i as isize - pt;
@@ -166,7 +166,7 @@ impl Padded {
     pub unsafe fn fill_fours<S: Simd>(&self, x: *const f32, out: *mut f32) {
         let (h, w) = self.window.image;
         let (first, count) = (self.first, self.count);
-        // SAFETY: the caller's promise.
+        // SAFETY: `x` has the image's floats, and `out` room for the padded copy.
         unsafe {
             for i in 0..self.rows {
                 let y = i as isize - self.window.pad.0;
@@ -206,7 +206,7 @@ impl Padded {
 /// Both have `n` floats and do not overlap.
 #[inline(always)]
 pub unsafe fn copy<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: both have `n` floats.
     unsafe {
         let mut i = 0;
         while i + S::LANES <= n {

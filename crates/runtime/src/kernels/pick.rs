@@ -100,7 +100,7 @@ unsafe fn runs<'a>(table: &[i64], to: *mut Run, most: usize) -> &'a [Run] {
             return &[];
         }
         let run = run(&table[i..]);
-        // SAFETY: the caller's promise.
+        // SAFETY: `to` has room for `most` runs.
         unsafe { to.add(count).write(run) };
         count += 1;
         i += run.len;
@@ -124,7 +124,7 @@ unsafe fn rows<T: Copy>(p: &Plan<'_>, fill: T, begin: usize, end: usize) {
             hole |= table[index[k]] < 0;
             first += table[index[k]];
         }
-        // SAFETY: the caller's promise: offsets that are not negative lie in the array.
+        // SAFETY: rows are those of the result; offsets that are not negative lie in the array.
         unsafe {
             let to = out.add(row * n);
             if hole {
@@ -159,7 +159,7 @@ unsafe fn rows<T: Copy>(p: &Plan<'_>, fill: T, begin: usize, end: usize) {
 #[inline(always)]
 unsafe fn filled<T: Copy>(to: *mut T, value: T, n: usize) {
     for j in 0..n {
-        // SAFETY: the callers' promise.
+        // SAFETY: `to` has room for `n` elements, and `j` is below `n`.
         unsafe { *to.add(j) = value };
     }
 }
@@ -167,7 +167,7 @@ unsafe fn filled<T: Copy>(to: *mut T, value: T, n: usize) {
 unsafe fn by_runs<T: Copy>(runs: &[Run], x: *const T, to: *mut T, fill: T) {
     let mut to = to;
     for run in runs {
-        // SAFETY: the callers' promise.
+        // SAFETY: runs that do not begin below zero lie in `x`, and `to` has room for all.
         unsafe {
             match (run.from < 0, run.same) {
                 (true, _) => filled(to, fill, run.len),
@@ -188,7 +188,7 @@ unsafe fn by_runs<T: Copy>(runs: &[Run], x: *const T, to: *mut T, fill: T) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_pick(ctx: *mut RxContext, pick: *const RxPick) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `pick` is a live descriptor, whose tables and arrays are as long as it says.
         unsafe {
             let p = &*pick;
             let rank = p.axes.max(0) as usize;

@@ -120,7 +120,7 @@ impl RxPool2dF32 {
     /// `room` has [`RxPool2dF32::room`] floats.
     pub(super) unsafe fn prepare(&self, room: *mut f32) {
         let padded = self.padded();
-        // SAFETY: the caller's promise.
+        // SAFETY: `room` has the padded channel's size.
         unsafe {
             for i in 0..padded {
                 *room.add(i) = self.start();
@@ -159,7 +159,7 @@ impl RxPool2dF32 {
 /// Combines one more element; NaN is preserved.
 #[inline(always)]
 pub(super) unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         if max {
             S::select(x.eq(x), x.max(acc), x)
@@ -179,7 +179,8 @@ pub(super) unsafe fn channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f3
     let padded = Padded::of(p.window());
     let (oh, ow) = (p.oh as usize, p.ow as usize);
     let (kh, kw) = (p.kh.max(0) as usize, p.kw.max(0) as usize);
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` is a channel of the image, `y` of the output, and `room` has what
+    // `RxPool2dF32::room` says.
     unsafe {
         match p.stride_w {
             4 => padded.fill_fours::<S>(x, room),
@@ -267,7 +268,8 @@ unsafe fn row<S: Simd>(p: &RxPool2dF32, image: i64, oy: i64) {
     let width = p.c as usize;
     let y0 = oy * p.stride_h - p.pad_t;
     let (top, bottom) = inside(y0, p.dilation_h, p.kh, p.h);
-    // SAFETY: the callers' promise; the window is cut to the image.
+    // SAFETY: image and row are the pooling's, whose arrays have its sizes; the window is cut to
+    // the image.
     unsafe {
         let x = p.x.add(image as usize * (p.h * p.w) as usize * width);
         let y =
@@ -301,7 +303,7 @@ unsafe fn row<S: Simd>(p: &RxPool2dF32, image: i64, oy: i64) {
 unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
     let room = p.room();
     let threads = context.pool.threads();
-    // SAFETY: the callers' promise; channels of the output are disjoint.
+    // SAFETY: the arrays have the pooling's sizes; channels of the output are disjoint.
     unsafe {
         let scratch =
             rx_scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
@@ -337,7 +339,8 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_pool2d_f32(ctx: *mut RxContext, pool: *const RxPool2dF32) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise; rows of the output are disjoint.
+        // SAFETY: `pool` is a live descriptor, whose arrays have the sizes that it says; rows of
+        // the output are disjoint.
         unsafe {
             let p = &*pool;
             if !p.fits() {

@@ -44,7 +44,7 @@ pub(super) fn room(p: &RxPool2dF32) -> usize {
 /// # Safety
 /// The channels have the sizes of `p`, for which this pays, and `memory` has its [`room`].
 pub(super) unsafe fn some(p: &RxPool2dF32, of: Channels, memory: *mut f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the channels lie in image and output, and `memory` has what `room` says.
     unsafe { dispatch_turning!(channels(p: &RxPool2dF32, of: Channels, memory: *mut f32)) };
 }
 
@@ -57,7 +57,8 @@ unsafe fn channels<S: Turning>(p: &RxPool2dF32, of: Channels, room: *mut f32) {
         let (begin, end) = inside(left, p.dilation_w, p.kw, p.w);
         *part = (begin, end, p.columns(ox as i64));
     }
-    // SAFETY: the callers' promise; `room` has a vector for each pixel of both images.
+    // SAFETY: the channels lie in image and output; `room` has a vector for each pixel of both
+    // images.
     unsafe {
         let sums = room.add(plane * S::LANES);
         gather::<S>(of.x.0, of.x.1, of.count, plane, |pixel| {
@@ -103,7 +104,7 @@ pub(super) unsafe fn run(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
         return context.status;
     };
     let tasks = ((p.n * p.c) as usize).div_ceil(lanes);
-    // SAFETY: the caller's promise; tasks write their own channels.
+    // SAFETY: the arrays have the pooling's sizes; tasks write their own channels.
     unsafe {
         let shared = Share::new((p, scratch.memory.cast::<f32>()));
         let grain = (GRAIN / room.max(1)).max(1);

@@ -45,7 +45,7 @@ impl Op {
     /// Combines two partial results; NaN is preserved.
     #[inline(always)]
     unsafe fn both<S: Simd>(self, a: S, b: S) -> S {
-        // SAFETY: the callers' promise.
+        // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
         unsafe {
             match self {
                 Self::Sum | Self::Mean | Self::SumSq => a.add(b),
@@ -59,7 +59,7 @@ impl Op {
     /// Combines one more element.
     #[inline(always)]
     unsafe fn one<S: Simd>(self, acc: S, x: S) -> S {
-        // SAFETY: the callers' promise.
+        // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
         unsafe {
             if self == Self::SumSq {
                 x.fma(x, acc)
@@ -121,7 +121,7 @@ impl<T: Copy> Counter<T> {
 /// A whole contiguous line.
 #[inline(always)]
 unsafe fn line<S: Simd>(op: Op, n: usize, x: *const f32) -> f32 {
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` has `n` floats.
     unsafe {
         let start = S::splat(op.start());
         let both = |a: S, b: S| op.both(a, b);
@@ -168,7 +168,7 @@ unsafe fn strip<S: Simd, const NV: usize>(
     x: *const f32,
     columns: usize,
 ) -> [S; NV] {
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` has `NV` vectors in each row of the axis.
     unsafe {
         let start = [S::splat(op.start()); NV];
         let both = |a: [S; NV], b: [S; NV]| {
@@ -218,7 +218,7 @@ unsafe fn part<S: Simd>(r: Reduction, pieces: std::ops::Range<usize>, x: *const 
     } else {
         1.0
     };
-    // SAFETY: the callers' promise.
+    // SAFETY: the pieces are the reduction's, whose arrays have its sizes.
     unsafe {
         if inner == 1 {
             for i in pieces {
@@ -294,7 +294,7 @@ pub unsafe extern "C" fn rx_reduce_f32(
             (outer * inner.div_ceil(COLUMNS), COLUMNS)
         };
         let grain = (GRAIN / (axis * columns).max(1)).max(1);
-        // SAFETY: the caller's promise; pieces write different elements.
+        // SAFETY: the arrays have the reduction's sizes; pieces write different elements.
         let shared = unsafe { Share::new((x, y, r)) };
         context.pool.each(pieces, grain, |begin, end, _| {
             let &(x, y, r) = shared.get();

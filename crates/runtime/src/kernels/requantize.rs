@@ -78,7 +78,7 @@ struct Channel {
 impl RxRequantize {
     #[inline(always)]
     unsafe fn channel(&self, c: usize) -> Channel {
-        // SAFETY: the callers' promise.
+        // SAFETY: the tables have a number for each channel.
         unsafe {
             Channel {
                 bias: *self.bias.add(c),
@@ -110,7 +110,7 @@ impl RxRequantize {
 #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
 unsafe fn lines<S: Simd, T: Small>(q: &RxRequantize, begin: usize, end: usize) {
     let (channels, inner) = (q.channels as usize, q.inner as usize);
-    // SAFETY: the callers' promise.
+    // SAFETY: lines are those of the arrays, whose tables have a number for each channel.
     unsafe {
         for line in begin..end {
             let length = if inner == 1 { channels } else { inner };
@@ -140,7 +140,7 @@ unsafe fn lines<S: Simd, T: Small>(q: &RxRequantize, begin: usize, end: usize) {
 
 #[inline(always)]
 unsafe fn any<S: Simd>(q: &RxRequantize, to: Element, begin: usize, end: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: lines are those of the arrays, whose tables have a number for each channel.
     unsafe {
         match to {
             Element::I8 => lines::<S, i8>(q, begin, end),
@@ -160,7 +160,7 @@ unsafe fn any<S: Simd>(q: &RxRequantize, to: Element, begin: usize, end: usize) 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_requantize_i32(ctx: *mut RxContext, q: *const RxRequantize) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `q` is a live descriptor, whose arrays have the sizes that it says.
         let q = unsafe { &*q };
         if q.outer <= 0 || q.channels <= 0 || q.inner <= 0 {
             return 0;

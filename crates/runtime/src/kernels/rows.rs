@@ -12,7 +12,7 @@ const GRAIN: usize = 16 << 10;
 
 #[inline(always)]
 pub(crate) unsafe fn load<S: Simd>(x: *const f32, i: usize, n: usize) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` has `n` floats from `i` on.
     unsafe {
         if n == S::LANES {
             S::load(x.add(i))
@@ -24,7 +24,7 @@ pub(crate) unsafe fn load<S: Simd>(x: *const f32, i: usize, n: usize) -> S {
 
 #[inline(always)]
 pub(crate) unsafe fn store<S: Simd>(v: S, y: *mut f32, i: usize, n: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `y` has room for `n` floats from `i` on.
     unsafe {
         if n == S::LANES {
             v.store(y.add(i))
@@ -37,14 +37,15 @@ pub(crate) unsafe fn store<S: Simd>(v: S, y: *mut f32, i: usize, n: usize) {
 /// Adds four accumulators.
 #[inline(always)]
 pub(crate) unsafe fn total<S: Simd>(acc: [S; 4]) -> f32 {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe { acc[0].add(acc[1]).add(acc[2].add(acc[3])).sum() }
 }
 
 /// The first `n` lanes of a vector, the others 0.
 #[inline(always)]
 pub(crate) unsafe fn only<S: Simd>(v: S, n: usize) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled, and
+    // `n` is at most its lanes.
     unsafe {
         if n == S::LANES {
             return v;
@@ -58,7 +59,7 @@ pub(crate) unsafe fn only<S: Simd>(v: S, n: usize) -> S {
 
 #[inline(always)]
 pub(crate) unsafe fn largest<S: Simd>(n: usize, x: *const f32) -> f32 {
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` has `n` floats.
     unsafe {
         let mut acc = [S::splat(f32::NEG_INFINITY); 4];
         let mut i = 0;
@@ -89,7 +90,7 @@ unsafe fn softmax_row<S: Simd>(
     log: bool,
     stream: bool,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` and `y` have `n` floats.
     unsafe {
         let max = S::splat(largest::<S>(n, x));
         let zero = S::splat(0.0);
@@ -172,7 +173,8 @@ unsafe fn softmax_rows<S: Simd>(
 ) {
     let mut apart = std::mem::MaybeUninit::<Row>::uninit();
     let apart = apart.as_mut_ptr().cast::<f32>();
-    // SAFETY: the callers' promise; with `stream` a row has at most `ROW` elements.
+    // SAFETY: `x` and `y` have the rows, of `n` floats each; with `stream` a row has at most `ROW`
+    // elements.
     unsafe {
         for row in rows {
             let (x, y) = (x.add(row * n), y.add(row * n));
@@ -208,7 +210,7 @@ unsafe fn softmax(
             return 0;
         }
         let stream = past_caches(rows, n, y) && n <= ROW;
-        // SAFETY: the callers' promise; rows are disjoint.
+        // SAFETY: `x` and `y` have `rows` rows of `cols` floats, which are disjoint.
         let shared = unsafe { Share::new((x, y)) };
         context
             .pool
@@ -243,7 +245,7 @@ pub unsafe extern "C" fn rx_softmax_f32(
     x: *const f32,
     y: *mut f32,
 ) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `x` and `y` have `rows` rows of `cols` floats.
     unsafe { softmax(ctx, rows, cols, x, y, false) }
 }
 
@@ -259,7 +261,7 @@ pub unsafe extern "C" fn rx_log_softmax_f32(
     x: *const f32,
     y: *mut f32,
 ) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `x` and `y` have `rows` rows of `cols` floats.
     unsafe { softmax(ctx, rows, cols, x, y, true) }
 }
 
@@ -277,7 +279,8 @@ struct Norm {
 #[inline(always)]
 unsafe fn norm_rows<S: Simd>(rows: std::ops::Range<usize>, x: *const f32, y: *mut f32, norm: Norm) {
     let n = norm.n;
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` and `y` have the rows, of `n` floats each, and the factors `n` floats, where
+    // there are any.
     unsafe {
         for row in rows {
             let (x, y) = (x.add(row * n), y.add(row * n));
@@ -357,7 +360,8 @@ pub unsafe extern "C" fn rx_layer_norm_f32(
         if rows == 0 || n == 0 {
             return 0;
         }
-        // SAFETY: the caller's promise; rows are disjoint.
+        // SAFETY: `x` and `y` have `rows` rows of `cols` floats, and the factors `cols` floats,
+        // where there are any; rows are disjoint.
         let shared = unsafe {
             Share::new((
                 x,

@@ -32,7 +32,7 @@ pub(crate) unsafe fn run(v: &RxStrips) -> bool {
         return false;
     }
     let (axes, inputs) = (v.axes as usize, v.inputs as usize);
-    // SAFETY: the caller's promise.
+    // SAFETY: the structure is live, and its lists are as long as it says.
     unsafe {
         let mut n = 1usize;
         for axis in 0..axes {
@@ -70,8 +70,8 @@ unsafe fn expression<S: Simd>(v: &RxStrips, n: usize, lies: [Lies; OPERANDS]) {
     let (inputs, constants) = (v.inputs as usize, v.constants as usize);
     let mut room = MaybeUninit::<[[f32; MOST]; OPERANDS]>::uninit();
     let room: *mut f32 = room.as_mut_ptr().cast();
-    // SAFETY: the caller's promise; a vector is stored as long as there are elements, in rows of
-    // 64.
+    // SAFETY: inputs have the elements that they lie in, and the result `n`; a vector is stored as
+    // long as there are elements, in rows of 64.
     unsafe {
         let fill = |k: usize, x: f32| {
             let (at, x) = (room.add(k * MOST), S::splat(x));

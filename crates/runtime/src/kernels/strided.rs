@@ -89,12 +89,13 @@ pub unsafe fn copy(
     let Some(nest) = Nest::new(shape, src_strides, dst_strides) else {
         return;
     };
-    // SAFETY: the caller's promise.
+    // SAFETY: every element that the nest names lies in source and destination.
     unsafe { run(size, nest, src, dst) };
 }
 
 unsafe fn run(size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
-    // SAFETY: the callers' promise; unaligned accesses are used throughout.
+    // SAFETY: every element that the nest names lies in source and destination; unaligned accesses
+    // are used throughout.
     unsafe {
         match size {
             1 => walk::<u8>(nest, src.cast(), dst.cast()),
@@ -120,7 +121,7 @@ unsafe fn walk<T: Copy>(nest: Nest, mut src: *const T, mut dst: *mut T) {
     let outer = &nest.loops[..rank.saturating_sub(2)];
     let mut index = [0i64; MAX_RANK];
     loop {
-        // SAFETY: the callers' promise.
+        // SAFETY: every element that the nest names lies in source and destination.
         unsafe { plane(middle, inner, src, dst) };
         let mut axis = outer.len();
         loop {
@@ -149,7 +150,7 @@ const SIDE: i64 = 4;
 
 /// Copies two loops: contiguous rows, transposed matrices, repeated elements, or any strides.
 unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
-    // SAFETY: the callers' promise.
+    // SAFETY: every element that both loops name lies in source and destination.
     unsafe {
         if inner.src == 1 && inner.dst == 1 {
             return rows(outer, inner.n as usize, src, dst);
@@ -180,7 +181,7 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
 
 /// Copies rows whose elements are contiguous on both sides.
 unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
-    // SAFETY: the callers' promise.
+    // SAFETY: every element that the loop and `n` name lies in source and destination.
     unsafe {
         for i in 0..outer.n {
             let from = src.offset((i * outer.src) as isize);
@@ -202,7 +203,7 @@ unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
 #[inline(always)]
 unsafe fn pieces<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
     let mut at = 0;
-    // SAFETY: the callers' promise.
+    // SAFETY: both have `bytes` bytes, and `at + N` is at most that.
     unsafe {
         while at + N <= bytes {
             to.add(at)
@@ -220,7 +221,7 @@ unsafe fn pieces<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
 /// One loop.
 #[inline(always)]
 unsafe fn line<T: Copy>(l: Loop, src: *const T, dst: *mut T) {
-    // SAFETY: the callers' promise.
+    // SAFETY: every element that the loop names lies in source and destination.
     unsafe {
         if l.src == 0 && l.dst == 1 {
             let value = src.read_unaligned();
@@ -238,7 +239,7 @@ unsafe fn line<T: Copy>(l: Loop, src: *const T, dst: *mut T) {
 
 /// Splits the outermost loop among the context's threads.
 unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, dst: *mut u8) {
-    // SAFETY: the callers' promise.
+    // SAFETY: every element that the nest names lies in source and destination.
     unsafe {
         let total: i64 = nest.loops[..nest.rank].iter().map(|l| l.n).product();
         let bytes = total as usize * size;
@@ -296,7 +297,8 @@ pub unsafe extern "C" fn rx_copy_strided(
             let text = format!("rx_copy_strided: rank {ndim} is not between 0 and {MAX_RANK}");
             return context.fail(crate::context::Status::Argument, &text);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the lists have `ndim` numbers, and every element that they name lies in source
+        // and destination.
         unsafe {
             let [shape, from, to] = [shape, src_strides, dst_strides].map(|p| extents(ndim, p));
             // A result that aliases its operand is in place already.
@@ -342,7 +344,8 @@ pub unsafe extern "C" fn rx_transpose(
             let text = format!("rx_transpose: rank {rank} is more than {MAX_RANK}");
             return context.fail(crate::context::Status::Argument, &text);
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the lists have `ndim` numbers, and source and destination as many elements as the
+        // shape.
         unsafe {
             let from = extents(ndim, src_shape);
             let [mut compact, mut shape, mut strides, mut to] = [[1i64; MAX_RANK]; 4];
@@ -377,7 +380,7 @@ pub unsafe extern "C" fn rx_transpose(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_fill(elem_size: i32, n: i64, element: *const c_void, dst: *mut c_void) {
     unsafe fn fill<T: Copy>(n: i64, element: *const c_void, dst: *mut c_void) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `element` has one element, and `dst` room for `n`.
         unsafe {
             let value = element.cast::<T>().read_unaligned();
             for i in 0..n.max(0) as usize {
@@ -385,7 +388,7 @@ pub unsafe extern "C" fn rx_fill(elem_size: i32, n: i64, element: *const c_void,
             }
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `element` has one element, and `dst` room for `n`.
     unsafe {
         match elem_size {
             1 => fill::<u8>(n, element, dst),
@@ -404,6 +407,6 @@ pub unsafe extern "C" fn rx_fill(elem_size: i32, n: i64, element: *const c_void,
 /// Both have `bytes` bytes and do not overlap.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_copy(bytes: i64, src: *const c_void, dst: *mut c_void) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `src` and `dst` have `bytes` bytes, and do not overlap.
     unsafe { std::ptr::copy_nonoverlapping(src.cast::<u8>(), dst.cast(), bytes.max(0) as usize) };
 }

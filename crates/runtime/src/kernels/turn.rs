@@ -29,7 +29,7 @@ pub(super) unsafe fn turn<T: Copy>(
     let size = size_of::<T>();
     let side = side(size, rows.min(columns));
     let block = (128 / size).min(ROW);
-    // SAFETY: the caller's promise.
+    // SAFETY: there are so many rows and columns at both steps.
     unsafe {
         let close = CLOSE / (step_to.unsigned_abs() * size).max(1);
         if close >= side.max(block / 2) {
@@ -100,7 +100,7 @@ impl<const SIZE: usize> Square for One<SIZE> {
     const SIDE: usize = 1;
     #[inline(always)]
     unsafe fn turn(from: *const u8, _: isize, to: *mut u8, _: isize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: both have an element of `SIZE` bytes.
         unsafe {
             to.cast::<[u8; SIZE]>()
                 .write(from.cast::<[u8; SIZE]>().read())
@@ -118,7 +118,7 @@ unsafe fn each<Q: Square>(
 ) {
     for i in (0..rows).step_by(Q::SIDE) {
         let i = i.min(rows - Q::SIDE);
-        // SAFETY: the callers' promise.
+        // SAFETY: there are so many rows and columns at both steps.
         unsafe {
             let from = from.offset(i as isize * step_from);
             let to = to.add(i * Q::SIZE);
@@ -144,7 +144,8 @@ unsafe fn squares<T: Copy>(
     let size = size_of::<T>() as isize;
     let from = (from.cast::<u8>(), step_from * size);
     let to = (to.cast::<u8>(), step_to * size);
-    // SAFETY: the callers' promise; sides are those that there are instructions for.
+    // SAFETY: there are so many rows and columns at both steps; sides are those that there are
+    // instructions for.
     unsafe {
         match (size, side) {
             #[cfg(target_arch = "x86_64")]
@@ -182,7 +183,7 @@ mod x86 {
         from: (*const u8, isize),
         to: (*mut u8, isize),
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: there are so many rows and columns at both steps.
         unsafe { each::<Q>(extents, from, to) };
     }
 
@@ -196,7 +197,7 @@ mod x86 {
                 const SIDE: usize = $side;
                 #[inline(always)]
                 unsafe fn turn($from: *const u8, $down: isize, $to: *mut u8, $right: isize) {
-                    // SAFETY: the caller's promise.
+                    // SAFETY: both have a square of the type, at their steps.
                     unsafe { $body }
                 }
             }

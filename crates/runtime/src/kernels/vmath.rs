@@ -9,7 +9,7 @@ use crate::kernels::simd::{Simd, dispatch};
 
 #[inline(always)]
 unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
-    // SAFETY: the callers' promise: the instruction set is enabled.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let mut sum = S::splat(coefficients[0]);
         for &c in &coefficients[1..] {
@@ -27,7 +27,7 @@ const LN2_LO: f32 = -2.121_944_4e-4;
 /// so that dependency chains are short.
 #[inline(always)]
 unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let high = poly(r, &[1.985_276_2e-4, 1.393_043_6e-3]);
         let middle = poly(r, &[8.333_361e-3, 4.166_648_5e-2]);
@@ -39,7 +39,7 @@ unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
 /// `e^x` where the result is a normal number, elsewhere undefined; NaN is propagated.
 #[inline(always)]
 unsafe fn exp_normal<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let n = x.mul(S::splat(std::f32::consts::LOG2_E)).round();
         let r = n.fma(S::splat(-LN2_HI), x);
@@ -56,7 +56,7 @@ unsafe fn exp_normal<S: Simd>(x: S) -> S {
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn exp<S: Simd>(x: S) -> S {
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let y = exp_normal(x);
         // The greatest argument with a finite result, and the least whose result is a normal
@@ -75,7 +75,7 @@ pub unsafe fn exp<S: Simd>(x: S) -> S {
 #[inline(always)]
 pub unsafe fn exp_below<S: Simd>(x: S) -> S {
     const LN2: f32 = std::f32::consts::LN_2;
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let n = x.mul(S::splat(std::f32::consts::LOG2_E)).round();
         let r = if S::FUSED {
@@ -100,7 +100,7 @@ pub unsafe fn exp_below<S: Simd>(x: S) -> S {
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn log<S: Simd>(x: S) -> S {
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let tiny = x.lt(S::splat(f32::MIN_POSITIVE));
         let scaled = S::select(tiny, x.mul(S::splat(8_388_608.0)), x);
@@ -141,7 +141,7 @@ pub unsafe fn log<S: Simd>(x: S) -> S {
 #[inline(always)]
 pub unsafe fn tanh<S: Simd>(x: S) -> S {
     const LN2: f32 = std::f32::consts::LN_2;
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         // From here on the result is 1; the operand order propagates NaN.
         let a = S::splat(9.1).min(x.abs());
@@ -165,7 +165,7 @@ pub unsafe fn tanh<S: Simd>(x: S) -> S {
 /// overflows first.
 #[inline(always)]
 unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let one = S::splat(1.0);
         // From here on the result is infinite; the operand order propagates NaN.
@@ -198,7 +198,7 @@ pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: boo
     #[inline(always)]
     unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, even: bool) {
         let mut i = 0;
-        // SAFETY: the caller's promise: `i + part` is at most `n`.
+        // SAFETY: both have `n` elements, and `i + part` is at most `n`.
         unsafe {
             while i < n {
                 let part = (n - i).min(S::LANES);
@@ -207,7 +207,7 @@ pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: boo
             }
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: both have `n` elements.
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, even: bool)) }
 }
 
@@ -217,7 +217,7 @@ pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: boo
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn atan<S: Simd>(x: S) -> S {
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let (zero, one) = (S::splat(0.0), S::splat(1.0));
         let a = x.abs();
@@ -260,7 +260,7 @@ pub unsafe fn atan<S: Simd>(x: S) -> S {
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn sigmoid<S: Simd>(x: S) -> S {
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let zero = S::splat(0.0);
         let below = zero.sub(x.abs());
@@ -277,7 +277,7 @@ pub unsafe fn sigmoid<S: Simd>(x: S) -> S {
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn erf<S: Simd>(x: S) -> S {
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let a = x.abs();
         let z = x.mul(x);
@@ -322,7 +322,7 @@ pub unsafe fn erf<S: Simd>(x: S) -> S {
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn gelu<S: Simd>(x: S) -> S {
-    // SAFETY: the caller's promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let e = erf(x.mul(S::splat(std::f32::consts::FRAC_1_SQRT_2)));
         x.mul(S::splat(0.5)).mul(e.add(S::splat(1.0)))
@@ -331,13 +331,13 @@ pub unsafe fn gelu<S: Simd>(x: S) -> S {
 
 #[inline(always)]
 unsafe fn sqrt<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe { x.sqrt() }
 }
 
 #[inline(always)]
 unsafe fn rsqrt<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe { S::splat(1.0).div(x.sqrt()) }
 }
 
@@ -346,7 +346,8 @@ unsafe fn rsqrt<S: Simd>(x: S) -> S {
 /// needs, the scalar function computes it.
 #[inline(always)]
 unsafe fn sine<S: Simd>(x: S, quarter: f32, scalar: fn(f32) -> f32) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled;
+    // `lanes` has room for a vector.
     unsafe {
         if !S::FUSED || !x.abs().all_lt(S::splat(65_536.0)) {
             let mut lanes = [0.0f32; 16];
@@ -379,13 +380,14 @@ unsafe fn sine<S: Simd>(x: S, quarter: f32, scalar: fn(f32) -> f32) -> S {
 
 #[inline(always)]
 unsafe fn sin<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise. Zero keeps its sign.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled. Zero
+    // keeps its sign.
     unsafe { S::select(x.eq(S::splat(0.0)), x, sine(x, 0.0, libm::sinf)) }
 }
 
 #[inline(always)]
 unsafe fn cos<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe { sine(x, 1.0, libm::cosf) }
 }
 
@@ -399,7 +401,8 @@ macro_rules! strips {
         pub unsafe extern "C" fn $name(n: i64, x: *const f32, y: *mut f32) {
             #[inline(always)]
             unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32) {
-                // SAFETY: the caller's promise.
+                // SAFETY: both have `n` elements, and `i + S::LANES` is at most `n`, or what is
+                // left.
                 unsafe {
                     let mut i = 0;
                     while i + S::LANES <= n {
@@ -412,7 +415,7 @@ macro_rules! strips {
                 }
             }
             let n = n.max(0) as usize;
-            // SAFETY: the caller's promise.
+            // SAFETY: both have `n` elements.
             unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32)) }
         }
     )*};
@@ -450,7 +453,7 @@ strips! {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *mut f32) {
     let n = n.max(0) as usize;
-    // SAFETY: the caller's promise; an exponent was read before its place is written.
+    // SAFETY: all have `n` elements; an exponent was read before its place is written.
     unsafe {
         if let Some(quarters) = quarters(n, y) {
             return dispatch!(roots(n: usize, x: *const f32, z: *mut f32, quarters: i32));
@@ -462,7 +465,7 @@ pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *m
 /// Returns four times the exponent, where all exponents are the same and such that roots and
 /// products compute the power.
 unsafe fn quarters(n: usize, y: *const f32) -> Option<i32> {
-    // SAFETY: the callers' promise.
+    // SAFETY: `y` has `n` elements.
     unsafe {
         let first = if n >= 16 { *y } else { return None };
         let four = [0.25, 0.5, 0.75, 1.5, 2.0, 3.0]
@@ -479,7 +482,7 @@ unsafe fn quarters(n: usize, y: *const f32) -> Option<i32> {
 #[inline(always)]
 unsafe fn roots<S: Simd>(n: usize, x: *const f32, z: *mut f32, quarters: i32) {
     let mut i = 0;
-    // SAFETY: the callers' promise.
+    // SAFETY: both have `n` elements, of which a part ends at most there.
     unsafe {
         let infinity = S::splat(f32::INFINITY);
         while i < n {

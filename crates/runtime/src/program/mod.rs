@@ -54,10 +54,10 @@ pub unsafe extern "C" fn rxprogram_main(
     argv: *const *const c_char,
     program: *const RxProgram,
 ) -> i32 {
-    // SAFETY: the caller's promise: it is a program's description.
+    // SAFETY: `program` is a live description.
     let program = unsafe { &*program };
     let words: Vec<OsString> = (0..argc.max(0) as usize)
-        // SAFETY: the caller's promise: there are `argc` texts.
+        // SAFETY: `argv` has `argc` texts, each of which ends with a zero.
         .map(|i| word(unsafe { CStr::from_ptr(*argv.add(i)) }))
         .collect();
     // SAFETY: the description's texts end with a zero.

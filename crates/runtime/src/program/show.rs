@@ -42,7 +42,7 @@ pub unsafe fn value(value: *mut RxObject, out: &mut dyn Write) -> Result<()> {
 /// # Safety
 /// `t` is a live tensor.
 unsafe fn tensor(t: *mut RxObject, out: &mut dyn Write) -> Result<()> {
-    // SAFETY: the caller's promise; a tensor has as many extents and bytes as it says.
+    // SAFETY: `t` is a live tensor, which has as many extents and bytes as it says.
     let (shape, bytes, dtype) = unsafe {
         let (rank, len) = (rx_tensor_ndim(t), rx_tensor_nbytes(t));
         let shape = match rank {

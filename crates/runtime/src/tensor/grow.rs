@@ -22,7 +22,7 @@ pub unsafe extern "C" fn rx_reuse_tensor(
     ndim: i32,
     shape: *const i64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live, `dead` null or an owned reference, and `shape` has `ndim` numbers.
     unsafe {
         if is(dead, Kind::Tensor) && rx_is_unique(dead) == 1 {
             let t = dead.cast::<RxTensor>();
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn rx_grow_tensor(
     ndim: i32,
     shape: *const i64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` and `dead` are live, and `shape` has `ndim` numbers.
     unsafe {
         let t = dead.cast::<RxTensor>();
         let grows = is(dead, Kind::Tensor)
@@ -101,7 +101,8 @@ pub unsafe extern "C" fn rx_grow_tensor(
 /// `object` is a tensor that [`rx_grow_tensor`] returned for these extents.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_tensor_grown(object: *mut RxObject, shape: *const i64) {
-    // SAFETY: the caller's promise; the block has room for the elements.
+    // SAFETY: `object` is a live tensor, and `shape` has a number for each of its axes; the block
+    // has room for the elements.
     unsafe {
         let t = object.cast::<RxTensor>();
         let dims = extents((*t).ndim, shape);

@@ -12,7 +12,7 @@ use crate::values::is;
 
 /// Returns the tensor of a value, if it is one.
 unsafe fn tensor<'a>(object: *const RxObject) -> Option<&'a RxTensor> {
-    // SAFETY: the callers' promise: null or live.
+    // SAFETY: `object` is null or a live object.
     unsafe {
         if is(object, Kind::Tensor) {
             object.cast::<RxTensor>().as_ref()
@@ -28,7 +28,7 @@ unsafe fn tensor<'a>(object: *const RxObject) -> Option<&'a RxTensor> {
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_tensor_ndim(object: *const RxObject) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { tensor(object) }.map_or(0, |t| t.ndim)
 }
 
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn rx_tensor_ndim(object: *const RxObject) -> i32 {
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_tensor_shape(object: *const RxObject) -> *const i64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { tensor(object) }.map_or(null(), |t| t.shape.cast_const())
 }
 
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn rx_tensor_shape(object: *const RxObject) -> *const i64 
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_tensor_dtype(object: *const RxObject) -> DLDataType {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { tensor(object) }.map_or(
         DLDataType {
             code: 0,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn rx_tensor_dtype(object: *const RxObject) -> DLDataType 
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_tensor_data(object: *const RxObject) -> *mut c_void {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { tensor(object) }.map_or(null_mut(), |t| t.data)
 }
 
@@ -75,7 +75,7 @@ pub unsafe extern "C" fn rx_tensor_data(object: *const RxObject) -> *mut c_void 
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_tensor_nbytes(object: *const RxObject) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { tensor(object) }.map_or(0, |t| t.nbytes)
 }
 
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn rx_tensor_nbytes(object: *const RxObject) -> u64 {
 /// `object` is null or a live value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_tensor_elements(object: *const RxObject) -> i64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `object` is null or a live object.
     unsafe { tensor(object) }.map_or(0, |t| (t.nbytes / t.dtype.size()) as i64)
 }
 
@@ -126,7 +126,8 @@ pub unsafe extern "C" fn rx_check_tensor(
     shape: *const i64,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `object` is null or live, `what` ends with a zero, and `shape` has `ndim`
+        // numbers.
         let (found, what, wanted) = unsafe { (tensor(object), text(what), extents(ndim, shape)) };
         let Some(found) = found else {
             return context.fail(Status::Argument, &format!("{what} should be a tensor"));

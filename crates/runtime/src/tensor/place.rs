@@ -28,7 +28,7 @@ pub unsafe extern "C" fn rx_place_tensor(
     ndim: i32,
     shape: *const i64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` and `block` are live, and `shape` has `ndim` numbers.
     unsafe {
         let placed = rx_tensor_view(ctx, block, byte_offset, dtype, ndim, shape);
         if placed.is_null() {
@@ -79,7 +79,8 @@ pub(super) unsafe fn list(tensor: *mut RxTensor) {
 /// # Safety
 /// `tensor` is marked as placed, and its owner lives.
 pub(crate) unsafe fn unplace(tensor: *mut RxTensor) {
-    // SAFETY: the caller's promise, and the invariant at `rx_place_tensor`.
+    // SAFETY: `tensor` is live and placed in its owner, whose list ends with 0, by the invariant at
+    // `rx_place_tensor`.
     unsafe {
         let mut at = &raw mut (*(*tensor).owner.cast::<RxTensor>()).scalar;
         while *at != 0 {

@@ -13,7 +13,7 @@ use crate::release::rx_release;
 /// # Safety
 /// `to` has room for an element.
 unsafe fn write_number(dtype: DLDataType, to: *mut c_void, int: i64, float: f64) -> bool {
-    // SAFETY: the caller's promise.
+    // SAFETY: `to` has room for one element of the type.
     unsafe {
         match (dtype.code, dtype.bits) {
             (DL_INT | DL_UINT, 8) => to.cast::<u8>().write_unaligned(int as u8),
@@ -38,7 +38,7 @@ unsafe fn write_number(dtype: DLDataType, to: *mut c_void, int: i64, float: f64)
 }
 
 unsafe fn scalar(ctx: *mut RxContext, dtype: DLDataType, int: i64, float: f64) -> *mut RxObject {
-    // SAFETY: the callers' promise.
+    // SAFETY: `ctx` is live; a tensor of rank 0 has one element.
     unsafe {
         let tensor = block(ctx, dtype, 0, null(), Some(0));
         if !tensor.is_null() && !write_number((*tensor).dtype, (*tensor).data, int, float) {
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn rx_scalar_i64(
     dtype: DLDataType,
     value: i64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live.
     unsafe { scalar(ctx, dtype, value, value as f64) }
 }
 
@@ -77,6 +77,6 @@ pub unsafe extern "C" fn rx_scalar_f64(
     dtype: DLDataType,
     value: f64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is live.
     unsafe { scalar(ctx, dtype, value as i64, value) }
 }

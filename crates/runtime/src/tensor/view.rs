@@ -22,7 +22,7 @@ pub unsafe extern "C" fn rx_tensor_view(
     ndim: i32,
     shape: *const i64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live, the tensor is live, and `shape` has `ndim` numbers.
     unsafe {
         if ctx.is_null() {
             return null_mut();
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn rx_tensor_reshape(
     ndim: i32,
     shape: *const i64,
 ) -> *mut RxObject {
-    // SAFETY: the caller's promise.
+    // SAFETY: `ctx` is null or live, the tensor is live, and `shape` has `ndim` numbers.
     unsafe {
         if ctx.is_null() {
             return null_mut();

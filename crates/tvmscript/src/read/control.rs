@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 
 use super::Reader;
 use super::value::{Decorator, Val};
-use crate::ast::{NodeId, Stmt, StmtKind};
+use crate::ast::{List, NodeId, Stmt, StmtKind};
 use crate::codes;
 
 /// A step of a block.
@@ -135,106 +135,22 @@ impl Reader<'_> {
                 self.binding(target, None, val, self.ast.span(value), frames);
             }
             StmtKind::Annotated(target, ty, value) => {
-                self.eval_from(stmt, target.0 + 1);
-                let (annotation, at) = (self.take(ty), self.ast.span(ty));
-                if let (Val::Type(t), true) = (&annotation, self.ast.is_shared(ty)) {
-                    self.types.insert(ty, *t);
-                }
-                let scalar = self.scalar_annotation(&annotation);
-                let ty = scalar.or_else(|| self.annotation(annotation, at));
-                match value {
-                    Some(value) => {
-                        let val = self.take(value);
-                        self.binding(target, ty, val, self.ast.span(value), frames);
-                        let bound = frames.last().and_then(|f| f.steps.last());
-                        if let (Some(_), Some(&Step::Bind(var, _))) = (scalar, bound) {
-                            self.mark_scalar(var);
-                        }
-                    }
-                    None => {
-                        self.error(codes::STRUCTURE, stmt.span, "a binding needs a value");
-                    }
-                }
+                self.annotated(stmt, (target, ty, value), frames);
             }
             StmtKind::Return(value) => self.return_value(stmt, value, frames),
-            StmtKind::Decorator(e) => {
-                self.eval_from(stmt, 0);
-                let val = self.take(e);
-                let mut attrs = Attrs::new();
-                match val {
-                    Val::Decorator(Decorator::Relax { private, pure }) => {
-                        if private {
-                            attrs.set("private", AttrValue::Bool(true));
-                        }
-                        if !pure {
-                            attrs.set("pure", AttrValue::Bool(false));
-                        }
-                    }
-                    Val::Path(p) if p == "R.function" => {}
-                    _ => {
-                        self.keep("a nested function that is not Relax", stmt.span);
-                    }
-                }
-                *decorator = Some(attrs);
-            }
+            StmtKind::Decorator(e) => *decorator = Some(self.nested_decorator(stmt, e)),
             StmtKind::Def { .. } => {
-                let Some(attrs) = decorator.take() else {
-                    self.error(
-                        codes::STRUCTURE,
-                        stmt.span,
-                        "a nested function stands under `@R.function`",
-                    );
-                    return stmt.end;
-                };
-                let Some(head) = self.head(stmt, attrs, true) else {
-                    return stmt.end;
-                };
-                // A function may be recursive.
-                let (var, e) = self.m.fresh_var(head.name, None, VarStyle::Binding);
-                self.m.vars[var].span = stmt.span;
-                self.bind(head.name, Val::Expr(e));
-                let frame = Frame::new(Kind::Function(head), stmt, self.hidden.len());
-                self.bind_params(&frame);
-                frames.push(frame);
-                return i + 1;
+                if self.open_function(stmt, decorator.take(), frames) {
+                    return i + 1;
+                }
             }
             StmtKind::With(list) => {
-                self.eval_from(stmt, 0);
-                let items = self.ast.list(list).to_vec();
-                match (&items[..], items.first().map(|&e| self.take(e))) {
-                    ([_], Some(Val::Dataflow)) => {
-                        if matches!(frame_kind(frames), Some(Kind::Flow(_))) {
-                            self.error(codes::STRUCTURE, stmt.span, "dataflow blocks do not nest");
-                        }
-                        frames.push(Frame::new(Kind::Flow(None), stmt, self.hidden.len()));
-                        return i + 1;
-                    }
-                    (_, Some(Val::Path(_))) => {
-                        self.error(
-                            codes::KIND,
-                            stmt.span,
-                            "`R.dataflow()` is called to open a block",
-                        );
-                    }
-                    _ => {
-                        self.keep("a block that is no dataflow block", stmt.span);
-                    }
+                if self.open_flow(stmt, list, frames) {
+                    return i + 1;
                 }
             }
             StmtKind::If(test) => {
-                self.eval_from(stmt, 0);
-                let (val, at) = (self.take(test), self.ast.span(test));
-                let cond = self
-                    .value(val, at)
-                    .unwrap_or_else(|| self.m.add(Expr::Error, at));
-                if matches!(frame_kind(frames), Some(Kind::Flow(_))) {
-                    self.error(
-                        codes::STRUCTURE,
-                        stmt.span,
-                        "a dataflow block has no branches",
-                    );
-                }
-                frames.push(Frame::new(Kind::Then(cond), stmt, self.hidden.len()));
+                self.open_branch(stmt, test, frames);
                 return i + 1;
             }
             StmtKind::Else => {
@@ -274,7 +190,129 @@ impl Reader<'_> {
         stmt.end
     }
 
-    /// Reads a statement that is an expression.
+    /// `target: annotation = value`.
+    fn annotated(
+        &mut self,
+        stmt: &Stmt,
+        (target, ty, value): (NodeId, NodeId, Option<NodeId>),
+        frames: &mut [Frame],
+    ) {
+        self.eval_from(stmt, target.0 + 1);
+        let (annotation, at) = (self.take(ty), self.ast.span(ty));
+        if let (Val::Type(t), true) = (&annotation, self.ast.is_shared(ty)) {
+            self.types.insert(ty, *t);
+        }
+        let scalar = self.scalar_annotation(&annotation);
+        let ty = scalar.or_else(|| self.annotation(annotation, at));
+        match value {
+            Some(value) => {
+                let val = self.take(value);
+                self.binding(target, ty, val, self.ast.span(value), frames);
+                let bound = frames.last().and_then(|f| f.steps.last());
+                if let (Some(_), Some(&Step::Bind(var, _))) = (scalar, bound) {
+                    self.mark_scalar(var);
+                }
+            }
+            None => {
+                self.error(codes::STRUCTURE, stmt.span, "a binding needs a value");
+            }
+        }
+    }
+
+    /// Reads what stands above a nested function.
+    fn nested_decorator(&mut self, stmt: &Stmt, e: NodeId) -> Attrs {
+        self.eval_from(stmt, 0);
+        let val = self.take(e);
+        let mut attrs = Attrs::new();
+        match val {
+            Val::Decorator(Decorator::Relax { private, pure }) => {
+                if private {
+                    attrs.set("private", AttrValue::Bool(true));
+                }
+                if !pure {
+                    attrs.set("pure", AttrValue::Bool(false));
+                }
+            }
+            Val::Path(p) if p == "R.function" => {}
+            _ => {
+                self.keep("a nested function that is not Relax", stmt.span);
+            }
+        }
+        attrs
+    }
+
+    /// Opens a nested function; `false` where its head is wrong.
+    fn open_function(
+        &mut self,
+        stmt: &Stmt,
+        attrs: Option<Attrs>,
+        frames: &mut Vec<Frame>,
+    ) -> bool {
+        let Some(attrs) = attrs else {
+            self.error(
+                codes::STRUCTURE,
+                stmt.span,
+                "a nested function stands under `@R.function`",
+            );
+            return false;
+        };
+        let Some(head) = self.head(stmt, attrs, true) else {
+            return false;
+        };
+        // A function may call itself.
+        let (var, e) = self.m.fresh_var(head.name, None, VarStyle::Binding);
+        self.m.vars[var].span = stmt.span;
+        self.bind(head.name, Val::Expr(e));
+        let frame = Frame::new(Kind::Function(head), stmt, self.hidden.len());
+        self.bind_params(&frame);
+        frames.push(frame);
+        true
+    }
+
+    /// Opens a dataflow block; `false` where it is something else.
+    fn open_flow(&mut self, stmt: &Stmt, list: List, frames: &mut Vec<Frame>) -> bool {
+        self.eval_from(stmt, 0);
+        let items = self.ast.list(list).to_vec();
+        match (&items[..], items.first().map(|&e| self.take(e))) {
+            ([_], Some(Val::Dataflow)) => {
+                if matches!(frame_kind(frames), Some(Kind::Flow(_))) {
+                    self.error(codes::STRUCTURE, stmt.span, "dataflow blocks do not nest");
+                }
+                frames.push(Frame::new(Kind::Flow(None), stmt, self.hidden.len()));
+                return true;
+            }
+            (_, Some(Val::Path(_))) => {
+                self.error(
+                    codes::KIND,
+                    stmt.span,
+                    "`R.dataflow()` is called to open a block",
+                );
+            }
+            _ => {
+                self.keep("a block that is no dataflow block", stmt.span);
+            }
+        }
+        false
+    }
+
+    /// Opens the first branch of an `if`.
+    fn open_branch(&mut self, stmt: &Stmt, test: NodeId, frames: &mut Vec<Frame>) {
+        self.eval_from(stmt, 0);
+        let (val, at) = (self.take(test), self.ast.span(test));
+        let cond = self
+            .value(val, at)
+            .unwrap_or_else(|| self.m.add(Expr::Error, at));
+        if matches!(frame_kind(frames), Some(Kind::Flow(_))) {
+            self.error(
+                codes::STRUCTURE,
+                stmt.span,
+                "a dataflow block has no branches",
+            );
+        }
+        frames.push(Frame::new(Kind::Then(cond), stmt, self.hidden.len()));
+    }
+
+    /// A statement that is an expression.
     fn effect(&mut self, val: Val, span: Span, frames: &mut [Frame]) {
         let Some(frame) = frames.last_mut() else {
             return;

@@ -4,13 +4,12 @@
 //! stack. Variables and buffers are indices; all are bounds-checked when they are read.
 
 use relax_loops::{
-    Buffer, Combiner, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Role, Stage, Stmt, UnOp,
-    VarInfo, visit_expr,
+    BinOp, Buffer, Combiner, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Role, Stage, Stmt,
+    UnOp, VarInfo, visit_expr,
 };
 use rustc_hash::FxHashMap;
 
 use super::bytes::Writer;
-use crate::builtin::BINARY;
 
 mod read;
 
@@ -156,7 +155,7 @@ impl<'p> Nodes<'p> {
                 self.number(w, a);
             }
             ExKind::Binary(op, a, b) => {
-                w.byte(place(BINARY.iter().position(|u| u.1 == *op)));
+                w.byte(place(BinOp::ALL.iter().position(|u| u == op)));
                 self.number(w, a);
                 self.number(w, b);
             }

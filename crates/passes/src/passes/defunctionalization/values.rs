@@ -38,7 +38,14 @@ impl Defunctionalize<'_, '_> {
         Ok(ctor)
     }
 
-    /// Converts a global, operator or constructor that is used as a value.
+    /// Adds the clause of a constructor to the `apply` of a type.
+    fn clause(&mut self, ty: TypeId, pattern: Pattern, body: ExprId) {
+        let pattern = self.m.patterns.push(pattern);
+        let kind = self.kinds.get_mut(&ty).expect("it was made");
+        kind.clauses.push(Clause { pattern, body });
+    }
+
+    /// A global, operator or constructor as a value.
     pub(super) fn named(&mut self, e: ExprId, ty: TypeId, name: String) -> Result<ExprId, Failure> {
         let span = self.m.span(e);
         let ctor = match self.names.get(&(name.clone(), ty)) {
@@ -50,13 +57,7 @@ impl Defunctionalize<'_, '_> {
                 let args = params[1..].iter().map(|&p| self.m.add(Expr::Var(p), span));
                 let args: Vec<ExprId> = args.collect();
                 let body = self.m.call(e, &args, span);
-                let pattern = self.m.patterns.push(Pattern::Ctor(ctor, Box::default()));
-                let clause = Clause { pattern, body };
-                self.kinds
-                    .get_mut(&ty)
-                    .expect("it was made")
-                    .clauses
-                    .push(clause);
+                self.clause(ty, Pattern::Ctor(ctor, Box::default()), body);
                 ctor
             }
         };
@@ -119,13 +120,7 @@ impl Defunctionalize<'_, '_> {
             let body = self.part(old.body)?;
             copy.expr(self.m, body)
         };
-        let pattern = self.m.patterns.push(Pattern::Ctor(ctor, patterns.into()));
-        let clause = Clause { pattern, body };
-        self.kinds
-            .get_mut(&ty)
-            .expect("it was made")
-            .clauses
-            .push(clause);
+        self.clause(ty, Pattern::Ctor(ctor, patterns.into()), body);
         let callee = self.m.add(Expr::Ctor(ctor), span);
         Ok(self.m.call(callee, &values, span))
     }

@@ -77,15 +77,12 @@ fn role(e: &Edit<'_>, node: ExprId) -> Option<(OpCall, ScaleRole)> {
 
 /// Returns a constant, looking through reshapes and repetitions.
 fn constant_behind(e: &Edit<'_>, mut node: ExprId) -> Option<ExprId> {
-    const SAME_ELEMENTS: &[&str] = &["expand_dims", "reshape", "transpose", "squeeze", "repeat"];
     loop {
         if e.constant_value(node).is_some() {
             return Some(node);
         }
-        let call = e
-            .op_call(node)
-            .filter(|c| SAME_ELEMENTS.contains(&c.def.name))?;
-        node = call.args[0];
+        let call = e.op_call(node).filter(|c| c.def.hooks.same_elements)?;
+        node = *call.args.first()?;
     }
 }
 

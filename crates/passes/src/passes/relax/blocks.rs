@@ -463,8 +463,7 @@ fn usage(m: &Module, e: ExprId) -> Use {
             GlobalKind::Func(_) => Use::Keeps,
         },
         _ => match called_op(m, e) {
-            // Reshapes and views move no data.
-            Some(def) if def.hooks.reshape || def.name == "relax.memory.view" => first(Use::Keeps),
+            Some(def) if def.hooks.same_memory => first(Use::Keeps),
             _ => Use::Keeps,
         },
     }

@@ -308,16 +308,11 @@ impl DimBuilder for Text<'_> {
         self.none()
     }
     fn op(&mut self, op: DimOp, lhs: String, rhs: String) -> String {
-        let between = match op {
-            DimOp::Add => "+",
-            DimOp::Sub => "-",
-            DimOp::Mul => "*",
-            DimOp::FloorDiv => "//",
-            DimOp::Mod => "%",
-            DimOp::Min => return format!("T.min({lhs}, {rhs})"),
-            DimOp::Max => return format!("T.max({lhs}, {rhs})"),
-        };
-        format!("{lhs} {between} {rhs}")
+        match op.infix() {
+            Some(infix) => format!("{lhs} {infix} {rhs}"),
+            None if op == DimOp::Min => format!("T.min({lhs}, {rhs})"),
+            None => format!("T.max({lhs}, {rhs})"),
+        }
     }
     fn group(&mut self, inner: String) -> String {
         format!("({inner})")

@@ -122,7 +122,7 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
     let (ra, rb) = (read(w.inner.steps[0]), read(w.inner.steps[1]));
     let mut line = [T::default(); STRIP + 64];
     let to = line.as_mut_ptr();
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, and operands have what the offsets name.
     unsafe {
         for task in begin..end {
             let (row, first) = (task / strips, task % strips * STRIP);
@@ -180,7 +180,7 @@ unsafe fn sum<S: Wide, T: Sums<S>, const NV: usize, const ONE: bool>(
     to: *mut T,
 ) {
     let lanes = <T as Sums<S>>::V::LANES;
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` and `b` have what the offsets name, and a vector at each.
     unsafe {
         let mut acc = [<T as Sums<S>>::V::splat(T::default()); NV];
         for (p, q) in w.along[0].iter().zip(w.along[1]) {
@@ -208,7 +208,7 @@ unsafe fn sum_turned<S: Wide, T: Sums<S>, const NV: usize>(
     to: *mut T,
 ) {
     let lanes = <T as Sums<S>>::V::LANES;
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` and `b` have what the offsets name, and a vector at each.
     unsafe {
         let mut acc = [<T as Sums<S>>::V::splat(T::default()); NV];
         for (p, q) in w.along[0].iter().zip(w.along[1]) {
@@ -234,7 +234,7 @@ unsafe fn gathered<S: Wide, T: Sums<S>>(
     to: *mut T,
 ) {
     let lanes = <T as Sums<S>>::V::LANES;
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` and `b` have what the offsets name, and the columns at each.
     unsafe {
         let mut acc = [<T as Sums<S>>::V::splat(T::default()); VECTORS];
         let (mut xs, mut ys) = ([T::default(); 64], [T::default(); 64]);
@@ -259,7 +259,7 @@ unsafe fn gathered<S: Wide, T: Sums<S>>(
 
 #[inline(always)]
 unsafe fn gather<T: Copy>(from: *const T, read: Read, j: usize, n: usize, to: *mut T) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has what the columns name, and `to` room for `n`.
     unsafe {
         match read {
             Read::One => {
@@ -286,7 +286,7 @@ unsafe fn gather<T: Copy>(from: *const T, read: Read, j: usize, n: usize, to: *m
 #[inline(always)]
 unsafe fn sums_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usize) {
     let lanes = <T as Sums<S>>::V::LANES;
-    // SAFETY: the callers' promise.
+    // SAFETY: elements are those of the result, and operands have what the offsets name.
     unsafe {
         for element in begin..end {
             let at = [0, 1, 2].map(|x| offset(w.outer, x, element));

@@ -135,7 +135,7 @@ unsafe fn run<T: Everywhere>(
     kinds: [Kind; 3],
     plan: &Plan,
 ) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: operands and result have what the plan's axes name.
     unsafe {
         let Some(a) = Operand::<T>::new(context, kinds[0], g.a.cast(), plan.reach(0)) else {
             return context.status;
@@ -195,11 +195,11 @@ unsafe fn matrices(context: &mut RxContext, g: &RxContract, plan: &Plan) -> Opti
         ..Default::default()
     };
     if batch.extent == 1 {
-        // SAFETY: the caller's promise.
+        // SAFETY: operands and result have what the plan's axes name.
         return Some(unsafe { rx_gemm_f32(context, &product) });
     }
     let steps = batch.steps.map(|s| s as i64);
-    // SAFETY: the caller's promise.
+    // SAFETY: operands and result have what the plan's axes name.
     Some(unsafe {
         rx_batch_gemm_f32(
             context,
@@ -226,7 +226,7 @@ unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool
         let (low, high) = plan.reach(k);
         let n = (high - low + 1).max(0) as usize;
         let mut found = 0u64;
-        // SAFETY: the caller's promise: all between lies in the operand.
+        // SAFETY: all between the least and the greatest offset lies in the operand.
         unsafe {
             match kinds[k] {
                 Kind::I64 => {
@@ -254,7 +254,7 @@ unsafe fn exact_in_floats(g: &RxContract, kinds: [Kind; 3], plan: &Plan) -> bool
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_contract(ctx: *mut RxContext, contract: *const RxContract) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `contract` is a live descriptor, whose lists and arrays are as long as it says.
         unsafe {
             let g = &*contract;
             let axes = g.axes.max(0) as usize;

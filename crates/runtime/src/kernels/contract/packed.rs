@@ -155,7 +155,7 @@ unsafe fn blocks_of<S: Wide, T: Sums<S> + PartialEq>(
     let vectors = |nv: usize| w.n.min(w.wide).div_ceil(nv * lanes) * nv;
     let nv = if vectors(2) < vectors(3) { 2 } else { 3 };
     let nv = if vectors(1) < vectors(nv) { 1 } else { nv };
-    // SAFETY: the callers' promise.
+    // SAFETY: blocks are those of the result, and operands have what the offsets name.
     unsafe {
         for block in begin..end {
             match nv {
@@ -268,7 +268,7 @@ unsafe fn put<T: crate::kernels::kinds::Sum>(
         while end < n && columns[end] == columns[end - 1] + 1 {
             end += 1;
         }
-        // SAFETY: the callers' promise.
+        // SAFETY: `line` has elements up to `end`, and the result a place for each column.
         unsafe {
             let to = c.offset((row + columns[j]) * size);
             if kind == T::KIND {
@@ -290,7 +290,7 @@ unsafe fn pack<T: Copy + Default, const W: usize>(
     along: &[isize],
     out: *mut T,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: each line has what `along` names, and `to` room for a panel.
     unsafe {
         if lines.len() == W {
             let mut at = [0isize; W];
@@ -333,7 +333,7 @@ unsafe fn pack_wide<T: Copy + Default>(
     out: *mut T,
     width: usize,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: each line has what `along` names, and `to` room for a panel.
     unsafe {
         if lines.len() < width {
             for p in 0..along.len() {
@@ -406,7 +406,7 @@ unsafe fn turned<T: Copy + Default, const W: usize>(
     width: usize,
 ) {
     let mut square = [[T::default(); SQUARE]; W];
-    // SAFETY: the callers' promise.
+    // SAFETY: each line has `SQUARE` elements at `x`, and `to` room for the square.
     unsafe {
         for (i, line) in square.iter_mut().enumerate() {
             *line = x.offset(lines[i]).cast::<[T; SQUARE]>().read_unaligned();
@@ -422,7 +422,7 @@ unsafe fn turned<T: Copy + Default, const W: usize>(
 /// Copies a few elements without a function call.
 #[inline(always)]
 unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: both have `n` elements.
     unsafe {
         let mut i = 0;
         while i + 8 <= n {
@@ -448,7 +448,7 @@ unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
     sums: *mut T,
 ) {
     let width = NV * <T as Sums<S>>::V::LANES;
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` has `MR` rows and `b` the vectors' columns, each `k` long.
     unsafe {
         let mut acc = [[<T as Sums<S>>::V::splat(T::default()); NV]; MR];
         let (mut a, mut b) = (a, b);

@@ -52,7 +52,7 @@ fn high(pixels: usize) -> usize {
 #[inline(always)]
 unsafe fn panel<S: Simd>(s: &Sizes, x: *const f32, first: usize, count: usize, out: *mut f32) {
     let (plane, taps) = (s.h * s.w, s.kh * s.kw);
-    // SAFETY: the callers' promise: pixels lie in the image, `out` has a panel's room.
+    // SAFETY: pixels lie in the image, and `out` has a panel's room.
     unsafe {
         if s.as_it_lies() {
             for c in 0..s.c {
@@ -102,7 +102,7 @@ unsafe fn products(
 ) {
     let pixels = s.oh * s.ow;
     let (high, wide) = (high(pixels), WIDE.min(s.o - channel));
-    // SAFETY: the callers' promise: all of them exist.
+    // SAFETY: panels, weight and output have the convolution's sizes.
     unsafe {
         let mut full = s.target(v, image, 0, 0);
         full.across = true;
@@ -154,7 +154,8 @@ pub(super) unsafe fn run(
     let parts = context.pool.threads().min(panels);
     let each = panels.div_ceil(parts);
     let work = WIDE * each * high * s.k;
-    // SAFETY: the caller's promise; tasks write disjoint panels, then disjoint outputs.
+    // SAFETY: the arrays have the convolution's sizes, and the weight is packed; tasks write
+    // disjoint panels, then disjoint outputs.
     unsafe {
         let room = (panels * ROWS * s.k * 4) as u64;
         let packed = rx_scratch_alloc(context, room).cast::<f32>();

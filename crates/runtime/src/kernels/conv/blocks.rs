@@ -114,7 +114,8 @@ impl Blocks {
         scratch: *mut f32,
     ) {
         let room = self.room;
-        // SAFETY: the caller's promise.
+        // SAFETY: the task is one of this convolution, whose arrays have its sizes, the weight is
+        // packed for its way, and `scratch` has `Blocks::floats`.
         unsafe {
             if let Some(joins) = self.rows {
                 let room = (room.0, joins);

@@ -16,7 +16,8 @@ const WIDE: usize = 4;
 unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize, room: *mut f32) {
     let padded = Padded::of(s.window());
     let within = taps(s.kw, s.dw, s.pl, (s.ow - 1) * s.sw, s.w);
-    // SAFETY: the callers' promise; `room` has the padded channel's size.
+    // SAFETY: image and channel are the convolution's, whose arrays have its sizes; `room` has the
+    // padded channel's size.
     unsafe {
         padded.fill::<S>(v.x.add((image * s.c + channel) * s.h * s.w), room);
         for m in 0..s.og {
@@ -95,7 +96,7 @@ fn as_it_lies(s: &Sizes) -> bool {
 /// Like [`plane`], without a copy of the channel.
 #[inline(always)]
 unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: image and channel are the convolution's, whose arrays have its sizes.
     unsafe {
         let x = v.x.add((image * s.c + channel) * s.h * s.w);
         for m in 0..s.og {
@@ -130,7 +131,7 @@ unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usi
 #[inline(always)]
 unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
     let end = (s.w as isize - column).clamp(0, S::LANES as isize);
-    // SAFETY: the callers' promise.
+    // SAFETY: `end` is at most a vector's lanes.
     unsafe { S::lanes((-column).clamp(0, end) as usize, end as usize) }
 }
 
@@ -138,7 +139,7 @@ unsafe fn within<S: Simd>(s: &Sizes, column: isize) -> S::Lanes {
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the weights out of memory.
 unsafe fn spread3<S: Simd>(weight: *const f32) -> [[S; 3]; 3] {
-    // SAFETY: the callers' promise.
+    // SAFETY: `weight` has nine floats.
     unsafe {
         let mut w = [[S::splat(0.0); 3]; 3];
         for ky in 0..3 {
@@ -162,7 +163,7 @@ unsafe fn rows3<S: Simd, const R: usize>(
     oy: usize,
     target: &Target,
 ) -> usize {
-    // SAFETY: the callers' promise; lanes beyond the image are not read.
+    // SAFETY: the rows lie in the image and the output; lanes beyond the image are not read.
     unsafe {
         let mut acc = [[S::splat(bias(target)); 1]; R];
         let w = spread3::<S>(weight);
@@ -202,7 +203,7 @@ unsafe fn down3<S: Simd, const NV: usize>(
     ox: usize,
     target: &Target,
 ) {
-    // SAFETY: the callers' promise; lanes beyond the image are not read.
+    // SAFETY: the columns lie in the image and the output; lanes beyond the image are not read.
     unsafe {
         let columns = (s.ow - ox).min(NV * S::LANES);
         let start = S::splat(bias(target));
@@ -255,7 +256,7 @@ unsafe fn down3<S: Simd, const NV: usize>(
 #[inline(always)]
 unsafe fn shift(target: &Target, columns: usize) -> Target {
     let mut to = *target;
-    // SAFETY: the callers' promise.
+    // SAFETY: there are so many columns more in the output.
     unsafe {
         to.c = to.c.add(columns);
         if let Some(e) = &mut to.epilogue
@@ -278,7 +279,8 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     columns: usize,
     target: &Target,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: rows and places of the window lie in the padded channel, and the output has the
+    // vectors' columns.
     unsafe {
         let mut acc = [[S::splat(bias(target)); NV]; R];
         for ky in rows.clone() {
@@ -301,7 +303,7 @@ unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
 #[inline(always)]
 unsafe fn bias(target: &Target) -> f32 {
     match &target.epilogue {
-        // SAFETY: the callers' promise.
+        // SAFETY: a bias has a number for the target's channel.
         Some(e) if !e.bias.is_null() && e.scale.is_null() => unsafe { *e.bias },
         _ => 0.0,
     }
@@ -318,7 +320,7 @@ unsafe fn put<S: Simd, const NV: usize, const R: usize>(
 ) {
     let e = target.epilogue.unwrap_or_default();
     let (lo, hi) = e.bounds();
-    // SAFETY: the callers' promise.
+    // SAFETY: the output has `R` rows of the columns that are written.
     unsafe {
         let bias = if e.bias.is_null() { 0.0 } else { *e.bias };
         for r in 0..R {
@@ -349,7 +351,7 @@ unsafe fn put<S: Simd, const NV: usize, const R: usize>(
 /// Computes one output row of an image with channels last: vectors run over channels.
 #[inline(always)]
 unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, oy: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: image and row are the convolution's, whose arrays have its sizes.
     unsafe {
         let x = v.x.add(image * s.h * s.w * s.c);
         for ox in 0..s.ow {
@@ -397,7 +399,7 @@ unsafe fn channels_last<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, oy: u
 pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let shared_v = v;
     let row_work = s.ow * s.kh * s.kw;
-    // SAFETY: the caller's promise; tasks write disjoint rows or channels.
+    // SAFETY: the arrays have the convolution's sizes; tasks write disjoint rows or channels.
     unsafe {
         if s.nhwc {
             let shared = Share::new((shared_v, s));

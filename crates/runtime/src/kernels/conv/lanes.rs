@@ -87,7 +87,7 @@ unsafe fn factors(
     let mut lanes = [other; MOST];
     if !from.is_null() {
         for (k, lane) in lanes.iter_mut().enumerate().take(lines) {
-            // SAFETY: the callers' promise.
+            // SAFETY: `from` has a number for each channel from `first` on, `step` apart.
             *lane = unsafe { *from.add(first + k * step) };
         }
     }
@@ -115,7 +115,7 @@ unsafe fn channels<S: Turning>(
     let lines = S::LANES.min(s.c - first);
     let [copy, weights, _] = room.floats();
     let (pixels, plane) = (s.oh * s.ow, s.h * s.w);
-    // SAFETY: the callers' promise; `scratch` has the room's sizes.
+    // SAFETY: the channels lie in image, weight and output; `scratch` has the room's sizes.
     unsafe {
         let (weight, sums) = (scratch.add(copy), scratch.add(copy + weights));
         let x = v.x.add((image * s.c + first) * plane);
@@ -177,7 +177,8 @@ unsafe fn windows<S: Turning>(
             let columns = wide.min(s.ow - ox);
             let before = s.pl - (ox * s.sw) as isize;
             let within = taps(s.kw, s.dw, before, (columns - 1) * s.sw, s.w);
-            // SAFETY: the callers' promise: the copy holds what all windows read.
+            // SAFETY: the copy holds what all windows read, and `sums` has a vector for each
+            // output.
             unsafe {
                 let x = x.add((oy * s.sh * room.row + ox * s.sw) * S::LANES);
                 let to = sums.add((oy * s.ow + ox) * S::LANES);
@@ -214,7 +215,7 @@ unsafe fn block<S: Turning, const R: usize, const C: usize>(
 ) {
     let s = room.s;
     let (right, down) = (s.sw * S::LANES, s.sh * room.row * S::LANES);
-    // SAFETY: the callers' promise.
+    // SAFETY: the copy holds what the block's windows read, and `to` has a vector for each output.
     unsafe {
         let mut acc = [[S::splat(0.0); C]; R];
         for ky in rows.clone() {

@@ -217,10 +217,10 @@ impl Sizes {
         one && (self.oh, self.ow) == (self.h, self.w)
     }
 
-    /// Returns whether each element of the output is written once, rather than one piece of its sum
-    /// after the other.
-    fn once(&self) -> bool {
-        match self.way() {
+    /// Returns whether each element of the output is written once, not a piece of its sum after the
+    /// other.
+    fn once(&self, way: Way) -> bool {
+        match way {
             Way::Winograd | Way::Depthwise | Way::Rows => true,
             Way::Across => self.k <= across::DEEP,
             Way::Unfold => self.k <= KC,
@@ -273,16 +273,16 @@ impl Sizes {
     /// Packs the weight of all groups.
     unsafe fn pack(&self, way: Way, weight: *const f32, out: *mut f32) {
         if way == Way::Winograd {
-            // SAFETY: the callers' promise.
+            // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
             return unsafe { winograd::pack(self, weight, out) };
         }
         let (k, o, og) = (self.k, self.o as isize, self.og);
         if way == Way::Across {
-            // SAFETY: the callers' promise.
+            // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
             return unsafe { pack::columns(k, self.o, weight, 1, k as isize, out) };
         }
         for g in 0..self.groups {
-            // SAFETY: the callers' promise.
+            // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
             unsafe {
                 let out = out.add(g * self.packed_group());
                 if way == Way::Rows {
@@ -353,7 +353,8 @@ unsafe fn unfolded<S: Simd>(
     let top = begin / s.ow;
     let padded = s.padded(top..(end - 1) / s.ow + 1);
     let plane = padded.as_ref().map_or(s.h * s.w, Padded::floats);
-    // SAFETY: the callers' promise.
+    // SAFETY: the task is the convolution's, whose arrays have its sizes, and `scratch` has the
+    // room's.
     unsafe {
         let weight = weight.add(group * s.packed_group());
         let full = s.target(v, image, group, begin);
@@ -427,7 +428,8 @@ unsafe fn in_blocks(
         return context.status;
     };
     let scratch = rooms.memory.cast::<f32>();
-    // SAFETY: the callers' promise; tasks write disjoint pixels.
+    // SAFETY: the arrays have the convolution's sizes, and the weight is packed for its way; tasks
+    // write disjoint pixels.
     unsafe {
         let x = v.x;
         let shared = Share::new((v, s, x, weight, scratch));
@@ -458,7 +460,7 @@ unsafe fn pointwise(
     let pixels = s.h * s.w;
     let images = if s.nhwc { 1 } else { s.n };
     for image in 0..images {
-        // SAFETY: the callers' promise.
+        // SAFETY: the arrays have the convolution's sizes, and the weight is packed for its way.
         let status = unsafe {
             let target = s.target(v, image, 0, 0);
             let mut g = RxGemmF32 {
@@ -494,7 +496,7 @@ unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -
         return context.status;
     };
     let residual = copy.memory.cast::<f32>();
-    // SAFETY: the callers' promise.
+    // SAFETY: the residual has the output's size, and so has its copy.
     unsafe {
         std::ptr::copy_nonoverlapping(v.epilogue.residual, residual, floats);
         let mut v = *v;
@@ -506,7 +508,7 @@ unsafe fn beside_residual(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -
 /// Returns whether a convolution can overwrite its residual at no cost, because it writes each
 /// element of its output once.
 pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
-    Sizes::of(sizes, layout).is_some_and(|s| s.once())
+    Sizes::of(sizes, layout).is_some_and(|s| s.once(s.way()))
 }
 
 /// A convolution.
@@ -517,7 +519,7 @@ pub fn writes_once(sizes: &RxConv2dSizes, layout: i32) -> bool {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2dF32) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `conv` is a live descriptor, whose arrays have the sizes that it says.
         unsafe {
             let v = &*conv;
             let Some(s) = Sizes::of(&v.sizes, v.layout) else {
@@ -529,7 +531,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
             }
             let way = s.way();
             let residual = v.epilogue.residual;
-            if std::ptr::eq(residual, v.y) && !s.once() {
+            if std::ptr::eq(residual, v.y) && !s.once(way) {
                 return beside_residual(context, v, &s);
             }
             if way == Way::Depthwise {
@@ -566,7 +568,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
 /// `conv` is a descriptor; only its sizes are read.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_f32_pack_size(conv: *const RxConv2dF32) -> i64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `conv` is a live descriptor.
     let v = unsafe { &*conv };
     Sizes::of(&v.sizes, v.layout).map_or(0, |s| s.packed(s.way()) as i64)
 }
@@ -577,11 +579,16 @@ pub unsafe extern "C" fn rx_conv2d_f32_pack_size(conv: *const RxConv2dF32) -> i6
 /// `conv`'s weight has the sizes it says, `out` has room for what [`rx_conv2d_f32_pack_size`] says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_f32_pack(conv: *const RxConv2dF32, out: *mut f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `conv` is a live descriptor, whose weight has the sizes that it says; `out` has what
+    // `Sizes::packed` says.
     unsafe {
         let v = &*conv;
-        if let Some(s) = Sizes::of(&v.sizes, v.layout).filter(|s| s.packed(s.way()) > 0) {
-            s.pack(s.way(), v.weight, out);
+        let Some(s) = Sizes::of(&v.sizes, v.layout) else {
+            return;
+        };
+        let way = s.way();
+        if s.packed(way) > 0 {
+            s.pack(way, v.weight, out);
         }
     }
 }

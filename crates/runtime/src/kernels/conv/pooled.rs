@@ -96,8 +96,8 @@ impl Both<'_> {
         let (s, p) = (&self.s, self.p);
         let plane = self.strips.high * s.ow;
         let mut held = 0..0;
-        // SAFETY: the callers' promise; a strip has room for the rows that its part of the pooling
-        // reads.
+        // SAFETY: the tasks are strips of the output, and `room` has what each needs; a strip has
+        // room for the rows that its part of the pooling reads.
         unsafe {
             let unfold_room = room.add(self.strip);
             let channel = unfold_room.add(self.unfolded);
@@ -142,7 +142,8 @@ impl Both<'_> {
         y: (*mut f32, usize),
         room: *mut f32,
     ) {
-        // SAFETY: the callers' promise.
+        // SAFETY: the strip has the rows that the pooling reads, and the output those that it
+        // writes.
         unsafe {
             if pool_lanes::pays(self.p) {
                 for c in (0..self.s.o).step_by(lanes()) {
@@ -173,7 +174,7 @@ impl Both<'_> {
             plane: self.strips.high * self.s.ow,
             ..self.s
         };
-        // SAFETY: the callers' promise.
+        // SAFETY: the rows are the convolution's, and `to` has room for them.
         unsafe {
             let v = &RxConv2dF32 { y: to, ..*self.v };
             let x = self.v.x.add(image * s.c * s.h * s.w);
@@ -189,8 +190,13 @@ impl Both<'_> {
     }
 }
 
-/// Computes both strip by strip; the weight is packed.
-unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2dF32) -> i32 {
+/// Strip by strip; the weight is packed for a way that unfolds.
+unsafe fn strips(
+    context: &mut RxContext,
+    v: &RxConv2dF32,
+    (s, way): (Sizes, Way),
+    p: &RxPool2dF32,
+) -> i32 {
     let threads = context.pool.threads();
     let strips = Strips::of(&s, p, threads);
     let blocks = Blocks::of(
@@ -198,7 +204,7 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
             oh: strips.high,
             ..s
         },
-        s.way(),
+        way,
         1,
     );
     // The padding of the first and the last strip only reduces the memory needed.
@@ -231,7 +237,8 @@ unsafe fn strips(context: &mut RxContext, v: &RxConv2dF32, s: Sizes, p: &RxPool2
     };
     let scratch = rooms.memory.cast::<f32>();
     let grain = (super::SMALL * tasks / work.max(1)).max(1);
-    // SAFETY: the callers' promise; strips of the output are disjoint.
+    // SAFETY: the arrays have the sizes of convolution and pooling, and the weight is packed;
+    // strips of the output are disjoint.
     unsafe {
         let shared = Share::new((&both, scratch));
         context.pool.each(tasks, grain, |first, last, worker| {
@@ -250,7 +257,8 @@ unsafe fn whole(context: &mut RxContext, v: &RxConv2dF32, p: &RxPool2dF32) -> i3
     let y = between.memory.cast::<f32>();
     let conv = RxConv2dF32 { y, ..*v };
     let pool = RxPool2dF32 { x: y, ..*p };
-    // SAFETY: the callers' promise.
+    // SAFETY: the arrays have the sizes of convolution and pooling, and the scratch memory those
+    // between.
     unsafe {
         match rx_conv2d_f32(context, &conv) {
             0 => rx_pool2d_f32(context, &pool),
@@ -274,7 +282,7 @@ pub unsafe extern "C" fn rx_conv2d_pool2d_f32(
     pool: *const RxPool2dF32,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: both are live descriptors, whose arrays have the sizes that they say.
         unsafe {
             let (v, p) = (&*conv, &*pool);
             let same = (p.n, p.c, p.h, p.w, p.layout)
@@ -289,12 +297,13 @@ pub unsafe extern "C" fn rx_conv2d_pool2d_f32(
             }
             let plain = v.epilogue.residual.is_null() && !v.weight_packed.is_null();
             let some = s.oh * s.ow > 0 && p.kh > 0;
-            let unfolds = || matches!(s.way(), Way::Unfold | Way::Pointwise | Way::Rows);
-            if !s.nhwc && plain && some && unfolds() {
-                strips(context, v, s, p)
-            } else {
-                whole(context, v, p)
+            if !s.nhwc && plain && some {
+                let way = s.way();
+                if matches!(way, Way::Unfold | Way::Pointwise | Way::Rows) {
+                    return strips(context, v, (s, way), p);
+                }
             }
+            whole(context, v, p)
         }
     })
 }

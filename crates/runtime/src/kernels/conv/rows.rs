@@ -91,7 +91,7 @@ fn runs(s: &Sizes) -> (usize, usize) {
 /// `weight` has the group's numbers, `out` room for its panels.
 pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
     let (k, taps) = (s.k, s.kh * s.kw);
-    // SAFETY: the caller's promise.
+    // SAFETY: `weight` has the group's numbers, `out` room for its panels.
     unsafe {
         if along(s) {
             return pack::rows(s.og, k, weight, k as isize, 1, out);
@@ -178,8 +178,8 @@ pub(super) unsafe fn block<S: Simd>(
     let padded = copy(s, rows, columns);
     let plane = padded.floats();
     let (deep, count) = runs(s);
-    // SAFETY: the caller's promise: a block's copies have room, and vectors end within a copy's
-    // slack.
+    // SAFETY: the task is the convolution's, whose arrays have its sizes; a block's copies have
+    // room, and vectors end within a copy's slack.
     unsafe {
         let (starts, copies) = (scratch.cast::<usize>(), scratch.add(room));
         std::ptr::write_bytes(copies, 0, s.cg * plane);
@@ -232,7 +232,7 @@ unsafe fn place<S: Simd>(
     channels: (usize, usize),
     rows: (usize, usize, usize),
 ) {
-    // SAFETY: the callers' promise: all sums are there, and all of the target's places.
+    // SAFETY: all sums are there, and all of the target's places.
     unsafe {
         for channel in 0..channels.0 {
             let line = sums.add(channel * channels.1);

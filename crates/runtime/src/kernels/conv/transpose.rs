@@ -45,7 +45,8 @@ impl Sizes {
                 if oy < 0 || oy >= oh || first >= end {
                     continue;
                 }
-                // SAFETY: the callers' promise; places outside of the output are left out.
+                // SAFETY: the piece has the sums of the rows that are read; places outside of the
+                // output are left out.
                 unsafe {
                     let line = (o * taps + tap) * pixels + (iy - piece.from) * self.w;
                     let from = piece.spread.add(line + first as usize);
@@ -72,8 +73,7 @@ impl Sizes {
 unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
     let e = &v.epilogue;
     let bounds = e.bounds();
-    // SAFETY: the callers' promise: scale and bias have a number for each channel, the residual the
-    // output's form.
+    // SAFETY: scale and bias have a number for each channel, the residual the output's form.
     unsafe {
         let scale = if e.scale.is_null() {
             1.0
@@ -109,7 +109,7 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
     let (taps, pixels) = (s.kh * s.kw, s.oh * s.ow);
     let filters = s.og * taps;
     let rows = (ROOM / (s.w * filters).max(1)).clamp(1, s.h.max(1));
-    // SAFETY: the caller's promise; planes of the output are disjoint.
+    // SAFETY: the arrays have the convolution's sizes; planes of the output are disjoint.
     unsafe {
         std::ptr::write_bytes(v.y, 0, s.n * s.o * pixels);
         let bytes = (rows * s.w * filters * 4).max(1);
@@ -183,7 +183,7 @@ pub unsafe extern "C" fn rx_conv2d_transpose_f32(
     conv: *const RxConv2dF32,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `conv` is a live descriptor, whose arrays have the sizes that it says.
         unsafe {
             let v = &*conv;
             let fits = |s: &Sizes| !s.nhwc && (s.groups == 1 || v.weight_packed.is_null());

@@ -110,7 +110,7 @@ pub unsafe fn columns<S: Simd>(
         return;
     }
     let (c0, c1) = (common.start / taps, common.end / taps);
-    // SAFETY: the callers' promise; runs lie in the image and in the panel.
+    // SAFETY: the image has the pixels' channels; runs lie in the image and in the panel.
     unsafe {
         let mut lines = [Pixels::default(); COLS];
         let mut runs = [Run::default(); COLS];
@@ -165,14 +165,14 @@ pub unsafe fn columns<S: Simd>(
 #[inline(always)]
 unsafe fn copy_line<S: Simd>(from: *const f32, to: *mut f32) {
     for lane in (0..COLS).step_by(S::LANES) {
-        // SAFETY: the callers' promise.
+        // SAFETY: both have a line of `COLS` floats.
         unsafe { S::load(from.add(lane)).store(to.add(lane)) };
     }
 }
 
 #[inline(always)]
 unsafe fn copy_run<S: Simd>(from: *const f32, to: *mut f32, len: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: both have `len` floats.
     unsafe {
         if len == 1 {
             *to = *from;
@@ -202,7 +202,7 @@ pub unsafe fn rows(
     if s.cg == 0 {
         return;
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: the image has the pixels' channels, and `out` room for the panels.
     unsafe {
         for (panel, first) in pixels.clone().step_by(ROWS).enumerate() {
             let out = out.add(panel * ROWS * deep);

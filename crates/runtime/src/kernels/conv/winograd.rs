@@ -14,81 +14,22 @@
 //! that vectors are full.
 #![allow(clippy::needless_range_loop)] // Indices keep vectors out of memory; closures would not be inlined.
 
+mod plan;
+mod transform;
+
 use super::{RxConv2dF32, Sizes};
 use crate::context::RxContext;
+use crate::kernels::gemm::block;
 use crate::kernels::gemm::epilogue::Target;
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
-use crate::kernels::gemm::{block, even_piece};
-use crate::kernels::padded::{Padded, Window};
+use crate::kernels::padded::Padded;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+pub(super) use plan::pays;
+use plan::{IN, LINE, OUT, PARTS, Plan, TAPS, panel, tiles, window};
 use std::ops::Range;
-
-/// Outputs of a tile along an axis.
-const OUT: usize = 4;
-/// Inputs of a tile along an axis.
-const IN: usize = 6;
-/// The number of matrices in the transformed form.
-const PARTS: usize = IN * IN;
-/// The number of window positions.
-const TAPS: usize = 9;
-/// Contiguous floats of the packed weight: some channels for one window position.
-const LINE: usize = 16;
-/// The maximum number of tiles of an image for which tiles are the rows of the products.
-const FEW: usize = 12;
-/// The approximate number of floats of a block's transformed inputs: they stay in the second-level
-/// cache beside the rest.
-const INPUTS: usize = 160 << 10;
-/// The approximate number of floats of the weight transformed at a time.
-const WEIGHTS: usize = 80 << 10;
-/// The approximate number of floats of sums at a time.
-const SUMS: usize = 16 << 10;
-/// The cost of transforming a weight for one more block, in multiplications of one lane.
-const TRANSFORM: f64 = 90.0;
-/// The factor by which a convolution may cost more in order to use less memory, with blocks of
-/// fewer rows.
-const SPARE: f64 = 1.03;
-
-/// Rows and columns of tiles.
-fn tiles(s: &Sizes) -> (usize, usize) {
-    (s.oh.div_ceil(OUT), s.ow.div_ceil(OUT))
-}
-
-/// Returns whether tiles are the rows of the products.
-fn few(s: &Sizes) -> bool {
-    let (rows, columns) = tiles(s);
-    rows * columns <= FEW
-}
-
-/// Output channels whose weights are packed together.
-fn panel(s: &Sizes) -> usize {
-    if few(s) { COLS } else { ROWS }
-}
-
-/// Returns whether this is the faster algorithm, by the costs of both for a pair of channels, in
-/// multiplications of one lane: 36 for each tile, including empty lanes, and the transforms of
-/// weight, inputs and outputs, whose cost was measured relative to the nine per output of a direct
-/// sum. From fewer than 16 channels or to fewer than 32 the gain is uncertain, and direct sums
-/// round less.
-pub(super) fn pays(s: &Sizes) -> bool {
-    let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups) == (3, 3, 1, 1, 1, 1, 1);
-    if !plain || s.nhwc || s.c < 16 || s.o < 32 {
-        return false;
-    }
-    let (rows, columns) = tiles(s);
-    let count = (rows * columns) as f64;
-    let lanes = if few(s) {
-        count
-    } else {
-        (count / 16.0).ceil() * 16.0
-    };
-    let blocks = rows.div_ceil(Plan::most(s)) as f64;
-    let minimal = PARTS as f64 * lanes
-        + TRANSFORM * blocks
-        + count * (200.0 / s.o as f64 + 150.0 / s.c as f64);
-    1.3 * minimal < (TAPS * s.oh * s.ow) as f64
-}
+use transform::{input, lines, weights};
 
 /// Floats of the packed weight.
 pub(super) fn packed(s: &Sizes) -> usize {
@@ -102,7 +43,8 @@ pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
     let panel = panel(s);
     let together = LINE / panel;
     let deep = s.c.next_multiple_of(together);
-    // SAFETY: the callers' promise.
+    // SAFETY: `weight` has nine floats for each pair of channels, and `out` room for `packed`
+    // floats.
     unsafe {
         for at in 0..packed(s) / (LINE * TAPS) {
             let (o0, c0) = (
@@ -122,202 +64,6 @@ pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
                 }
             }
         }
-    }
-}
-
-/// The transform of three weights.
-#[inline(always)]
-unsafe fn weights<S: Simd>(g: [S; 3]) -> [S; IN] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let sixth = S::splat(1.0 / 6.0);
-        let near = g[0].add(g[2]).mul(S::splat(-1.0 / 6.0));
-        let far = g[2].fma(sixth, g[0].mul(S::splat(1.0 / 24.0)));
-        let (one, two) = (g[1].mul(sixth), g[1].mul(S::splat(1.0 / 12.0)));
-        [
-            g[0].mul(S::splat(0.25)),
-            near.sub(one),
-            near.add(one),
-            far.add(two),
-            far.sub(two),
-            g[2],
-        ]
-    }
-}
-
-/// The transform of six inputs.
-#[inline(always)]
-unsafe fn input<S: Simd>(d: [S; IN]) -> [S; IN] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let (two, four, five) = (S::splat(2.0), S::splat(4.0), S::splat(-5.0));
-        // Common subexpressions of the rows for +1, -1 and for +2, -2.
-        let a = S::splat(-4.0).fma(d[2], d[4]);
-        let b = S::splat(-4.0).fma(d[1], d[3]);
-        let c = d[4].sub(d[2]);
-        let e = two.mul(d[3].sub(d[1]));
-        [
-            four.fma(d[0], five.fma(d[2], d[4])),
-            a.add(b),
-            a.sub(b),
-            c.add(e),
-            c.sub(e),
-            four.fma(d[1], five.fma(d[3], d[5])),
-        ]
-    }
-}
-
-/// The transform of six sums to four outputs.
-#[inline(always)]
-unsafe fn output<S: Simd>(m: [S; IN]) -> [S; OUT] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let (a, b) = (m[1].add(m[2]), m[1].sub(m[2]));
-        let (c, d) = (m[3].add(m[4]), m[3].sub(m[4]));
-        [
-            m[0].add(a).add(c),
-            S::splat(2.0).fma(d, b),
-            S::splat(4.0).fma(c, a),
-            S::splat(8.0).fma(d, b).add(m[5]),
-        ]
-    }
-}
-
-/// The distance between matrices of this size: one line more, so that they do not map to the same
-/// few sets of the first-level cache.
-fn apart(floats: usize) -> usize {
-    floats.next_multiple_of(COLS) + COLS
-}
-
-/// The partition of a convolution.
-#[derive(Clone, Copy)]
-struct Plan {
-    /// Tile rows of an image.
-    rows: usize,
-    /// Tiles in a row.
-    columns: usize,
-    /// Tile rows of a block.
-    high: usize,
-    /// Whether tiles are the rows of the products.
-    few: bool,
-    /// Tiles of a block, rounded up to whole panels.
-    wide: usize,
-    /// Output channels of a panel.
-    panel: usize,
-    /// Output channels whose weights are transformed together.
-    group: usize,
-    /// Input channels whose weights are transformed together; a function of the sizes alone, so
-    /// that the number of threads does not change sums.
-    deep: usize,
-    padded: Padded,
-}
-
-impl Plan {
-    /// The maximum number of tile rows whose transformed inputs fit.
-    fn most(s: &Sizes) -> usize {
-        let (rows, columns) = tiles(s);
-        (INPUTS / (PARTS * s.c * columns).max(1)).clamp(1, rows.max(1))
-    }
-
-    /// The number of tile rows of a block: of those whose transformed inputs fit, the fewest whose
-    /// cost is close to the minimum.
-    fn high(s: &Sizes) -> usize {
-        let most = Self::most(s);
-        let costs = (1..=most).map(|high| Self::cost(s, high));
-        let least = costs.fold(f64::INFINITY, f64::min);
-        (1..=most)
-            .find(|&high| Self::cost(s, high) <= SPARE * least)
-            .unwrap_or(most)
-    }
-
-    /// Returns the cost of products and weight transforms for a pair of channels with blocks of
-    /// `high` tile rows, in multiplications of one lane.
-    fn cost(s: &Sizes, high: usize) -> f64 {
-        let (rows, columns) = tiles(s);
-        let lanes = |rows: usize| match few(s) {
-            true => rows * columns,
-            false => (rows * columns).next_multiple_of(COLS),
-        };
-        let lanes = rows / high * lanes(high) + lanes(rows % high);
-        let blocks = rows.div_ceil(high);
-        PARTS as f64 * lanes as f64 + TRANSFORM * blocks as f64
-    }
-
-    /// `high`: tile rows of a block. `share`: the number of threads that share the output channels
-    /// of a block.
-    fn of(s: &Sizes, high: usize, share: usize) -> Self {
-        let (rows, columns) = tiles(s);
-        let (few, panel) = (few(s), panel(s));
-        let together = LINE / panel;
-        let deep = even_piece(s.c, WEIGHTS / PARTS / panel, together).next_multiple_of(together);
-        let wide = (high * columns).next_multiple_of(if few { ROWS } else { COLS });
-        let panels = s.o.div_ceil(panel);
-        let group = (WEIGHTS / PARTS / panel / deep)
-            .min(SUMS / PARTS / panel / wide)
-            .min(panels.div_ceil(share))
-            .max(1)
-            * panel;
-        Self {
-            rows,
-            columns,
-            high,
-            few,
-            wide,
-            panel,
-            group,
-            deep,
-            padded: Padded::of(window(s, 0, high)),
-        }
-    }
-
-    /// Groups of output channels.
-    fn groups(&self, s: &Sizes) -> usize {
-        s.o.div_ceil(self.group)
-    }
-
-    /// The distance in floats from one matrix of a block's transformed inputs to the next.
-    fn matrix(&self, s: &Sizes) -> usize {
-        apart(s.c * self.wide)
-    }
-
-    /// Floats of the transformed inputs of a block.
-    fn inputs(&self, s: &Sizes) -> usize {
-        PARTS * self.matrix(s)
-    }
-
-    /// Floats of a padded channel.
-    fn channel(&self) -> usize {
-        self.padded.floats().next_multiple_of(COLS)
-    }
-
-    /// The distance in floats from one matrix of the transformed weight to the next.
-    fn part(&self) -> usize {
-        apart(self.group * self.deep)
-    }
-
-    /// The distance in floats from one matrix of the products, of `group` output channels, to the
-    /// next.
-    fn sums(&self) -> usize {
-        apart(self.group * self.wide)
-    }
-
-    /// The floats of a thread: transformed weights and sums (with what vectors read past the end),
-    /// or a padded channel.
-    fn room(&self) -> usize {
-        (PARTS * (self.part() + self.sums()) + COLS).max(self.channel())
-    }
-}
-
-/// Returns the window over the image for tile rows from `first` on: the padding above moves with
-/// them.
-fn window(s: &Sizes, first: usize, rows: usize) -> Window {
-    Window {
-        image: (s.h, s.w),
-        output: (rows, tiles(s).1),
-        window: (IN, IN),
-        stride: (OUT, OUT),
-        dilation: (1, 1),
-        pad: (s.pt - (first * OUT) as isize, s.pl),
     }
 }
 
@@ -351,7 +97,8 @@ unsafe fn inputs<S: Simd>(
     let padded = Padded::of(window(s, at.first, at.rows));
     let matrix = plan.matrix(s);
     let unit = if plan.few { ROWS } else { COLS };
-    // SAFETY: the callers' promise.
+    // SAFETY: the input has the image's channels, `channel` room for a padded one, and `out` for
+    // the transformed inputs of a block.
     unsafe {
         std::ptr::write_bytes(channel, 0, padded.floats());
         let mut taps = [[0; IN]; IN];
@@ -434,7 +181,8 @@ unsafe fn transform<S: Simd>(
     let (together, part) = (LINE / plan.panel, plan.part());
     let all = s.c.div_ceil(together);
     let lines = channels.start / together..channels.end.div_ceil(together);
-    // SAFETY: the callers' promise.
+    // SAFETY: `weight` is packed, and `out` has room for the matrices of a group of output
+    // channels.
     unsafe {
         for (k, panel) in (outputs.start / plan.panel..outputs.end.div_ceil(plan.panel)).enumerate()
         {
@@ -481,7 +229,7 @@ unsafe fn outputs<S: Simd>(
     let channels = first..(first + plan.group).min(s.o);
     let count = at.rows * plan.columns;
     let matrix = plan.matrix(s);
-    // SAFETY: the callers' promise.
+    // SAFETY: the weight is packed, and `room` has what `Plan::room` says.
     unsafe {
         let sums = room.add(PARTS * plan.part());
         for c0 in (0..s.c).step_by(plan.deep) {
@@ -560,34 +308,8 @@ unsafe fn outputs<S: Simd>(
     }
 }
 
-/// The four rows of four outputs of a vector's tiles, from their sums in matrices that are `step`
-/// apart.
-#[inline(always)]
-unsafe fn lines<S: Simd>(from: *const f32, step: usize) -> [[S; OUT]; OUT] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let mut half = [[S::splat(0.0); IN]; OUT];
-        for j in 0..IN {
-            let mut column = [S::splat(0.0); IN];
-            for i in 0..IN {
-                column[i] = S::load(from.add((i * IN + j) * step));
-            }
-            let column = output(column);
-            for i in 0..OUT {
-                half[i][j] = column[i];
-            }
-        }
-        let mut lines = [[S::splat(0.0); OUT]; OUT];
-        for i in 0..OUT {
-            lines[i] = output(half[i]);
-        }
-        lines
-    }
-}
-
-/// Computes a convolution whose weight was packed by [`pack`]. With many blocks each thread takes
-/// whole ones; with few, all threads transform a block's inputs together, and then share the output
-/// channels.
+/// A convolution whose weight was packed by [`pack`]. With many blocks each thread takes whole
+/// ones; with few, all threads transform a block's inputs, and then each takes output channels.
 pub(super) unsafe fn run(
     context: &mut RxContext,
     v: &RxConv2dF32,
@@ -610,7 +332,8 @@ pub(super) unsafe fn run(
             rows: plan.high.min(plan.rows - first),
         }
     };
-    // SAFETY: the callers' promise; tasks write disjoint places.
+    // SAFETY: the arrays have the sizes of the convolution, and the weight is packed; tasks write
+    // disjoint places.
     unsafe {
         let floats = kept * copies + room * threads;
         let scratch = rx_scratch_alloc(context, (floats * 4) as u64).cast::<f32>();

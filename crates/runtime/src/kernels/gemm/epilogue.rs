@@ -139,7 +139,7 @@ impl Target {
         } else {
             (rows, columns)
         };
-        // SAFETY: the caller's promise; bias and residual have the result's sizes.
+        // SAFETY: the place lies in the result; bias and residual have the result's sizes.
         unsafe {
             to.c = to.c.add(down * self.ld + right);
             if let Some(e) = &mut to.epilogue {
@@ -194,7 +194,7 @@ impl Target {
     ) {
         let e = self.epilogue.unwrap_or_default();
         let (lo, hi) = e.bounds();
-        // SAFETY: the caller's promise.
+        // SAFETY: the result has the rows and columns that are finished, and `tile` the vectors.
         unsafe {
             let (lo, hi) = (S::splat(lo), S::splat(hi));
             for i in 0..rows {
@@ -246,7 +246,7 @@ impl Target {
         vectors: usize,
         columns: usize,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the result has the rows and columns that are finished, and `tile` the vectors.
         unsafe {
             let to = self;
             dispatch!(turn(
@@ -283,7 +283,7 @@ unsafe fn turn<S: Simd>(
     let turned = turned.as_mut_ptr().cast::<f32>();
     // Every four rows have their own block, with four floats per column.
     let step = vectors * S::LANES * SQUARE;
-    // SAFETY: the callers' promise.
+    // SAFETY: the result has the rows and columns that are finished, and `tile` the vectors.
     unsafe {
         for v in 0..vectors {
             let column = v * S::LANES;

@@ -6,6 +6,7 @@
 //! with any number of threads.
 
 pub mod epilogue;
+mod few;
 mod narrow;
 pub mod other;
 pub mod pack;
@@ -18,6 +19,7 @@ use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Claims, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use epilogue::{RxEpilogue, Target};
+use few::{dots, one_row};
 use narrow::column;
 use std::ptr::{null, null_mut};
 use tile::{COLS, Columns, ROWS};
@@ -191,7 +193,7 @@ impl RxGemmF32 {
 
 /// Computes one product on one thread.
 pub(crate) unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the operands have the product's sizes, and `scratch` what `RxGemmF32::scratch` says.
     unsafe {
         if way == Way::Dots {
             dispatch!(dots(g: &RxGemmF32));
@@ -203,7 +205,8 @@ pub(crate) unsafe fn serial(g: &RxGemmF32, way: Way, scratch: *mut f32) {
 
 unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
     let (m, n, k) = (g.m as usize, g.n as usize, g.k as usize);
-    // SAFETY: the callers' promise; `scratch` is as large as `RxGemmF32::scratch` says.
+    // SAFETY: the operands have the product's sizes, and `scratch` is as large as
+    // `RxGemmF32::scratch` says.
     unsafe {
         let (a_room, b_room) = (scratch, scratch.add(g.scratch(way).0));
         let mut p0 = 0;
@@ -280,7 +283,8 @@ pub(crate) unsafe fn block(
     b: Columns,
     target: &Target,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` has panels of `m` rows, `b` of `n` columns, each `k` long, and the target `m` by
+    // `n` places.
     unsafe {
         if n == 1 && m > 1 && !target.across {
             dispatch_turning!(column(
@@ -315,7 +319,8 @@ unsafe fn tiles<S: Simd>(
     b: Columns,
     target: &Target,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` has panels of `m` rows, `b` of `n` columns, each `k` long, and the target `m` by
+    // `n` places.
     unsafe {
         if m == 1 {
             let wide = 8 * S::LANES;
@@ -350,102 +355,7 @@ unsafe fn tiles<S: Simd>(
     }
 }
 
-/// One row: A and B are read in place, in the order of sums of [`blocks`]. Where products with the
-/// same weight follow each other, every other one runs `backwards`: it starts with what the
-/// previous one left in the caches, which would otherwise be evicted before use when the weight
-/// does not fit.
-#[inline(always)]
-unsafe fn one_row<S: Simd>(g: &RxGemmF32, backwards: bool) {
-    let (n, k) = (g.n as usize, g.k as usize);
-    let packed = !g.b_packed.is_null();
-    let b = if packed {
-        Columns::of(g.b_packed, k * COLS, COLS)
-    } else {
-        Columns::of(g.b, COLS, g.b_rs as usize)
-    };
-    // Panels are whole; rows in place end where they end.
-    let whole = if packed { n } else { n / COLS * COLS };
-    let a = (g.a, g.a_cs as usize);
-    let target = g.target(true);
-    // SAFETY: the callers' promise.
-    unsafe {
-        let wide = 8 * S::LANES;
-        let blocks = whole.div_ceil(wide);
-        for block in 0..blocks {
-            let j = wide * if backwards { blocks - 1 - block } else { block };
-            let columns = (whole - j).min(wide);
-            tile::row::<S>(columns, k, a, b.from(j), &target.shift(0, j));
-        }
-        if whole < n {
-            let rest = target.shift(0, whole);
-            tile::row_rest::<S>(n - whole, k, a, b.from(whole), &rest);
-        }
-    }
-}
-
-/// Few rows by contiguous columns: each element is a dot product.
-#[inline(always)]
-unsafe fn dots<S: Simd>(g: &RxGemmF32) {
-    let (m, n, k) = (g.m as usize, g.n as usize, g.k as usize);
-    let target = g.target(true);
-    // SAFETY: the callers' promise.
-    unsafe {
-        for i in 0..m {
-            let a = g.a.offset(i as isize * g.a_rs as isize);
-            let mut j = 0;
-            while j < n {
-                let columns = (n - j).min(4);
-                let mut sums = [0.0f32; 16];
-                let b = g.b.offset(j as isize * g.b_cs as isize);
-                if columns == 4 {
-                    let dot = dot4::<S>(k, a, b, g.b_cs as isize);
-                    sums[..4].copy_from_slice(&dot);
-                } else {
-                    for (c, sum) in sums.iter_mut().enumerate().take(columns) {
-                        let b = b.offset(c as isize * g.b_cs as isize);
-                        *sum = dot4::<S>(k, a, b, 0)[0];
-                    }
-                }
-                let part = S::load(sums.as_ptr());
-                target.shift(i, j).finish::<S>(&part, 1, 1, columns);
-                j += columns;
-            }
-        }
-    }
-}
-
-/// The dot products of one vector with four others that are `step` apart.
-#[inline(always)]
-unsafe fn dot4<S: Simd>(k: usize, a: *const f32, b: *const f32, step: isize) -> [f32; 4] {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let mut acc = [[S::splat(0.0); 2]; 4];
-        let at = [b, b.offset(step), b.offset(2 * step), b.offset(3 * step)];
-        let mut p = 0;
-        while p + 2 * S::LANES <= k {
-            for half in 0..2 {
-                let q = p + half * S::LANES;
-                let x = S::load(a.add(q));
-                for (acc, at) in acc.iter_mut().zip(at) {
-                    acc[half] = x.fma(S::load(at.add(q)), acc[half]);
-                }
-            }
-            p += 2 * S::LANES;
-        }
-        while p < k {
-            let part = (k - p).min(S::LANES);
-            let x = S::load_part(a.add(p), part);
-            for (acc, at) in acc.iter_mut().zip(at) {
-                acc[0] = x.fma(S::load_part(at.add(p), part), acc[0]);
-            }
-            p += part;
-        }
-        acc.map(|[x, y]| x.add(y).sum())
-    }
-}
-
-/// Returns the numbers of parts along rows and columns that a product is divided into for
-/// `threads`.
+/// Returns how many parts along rows and columns a product is cut into for `threads`.
 fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
     let (m, n) = (g.m as usize, g.n as usize);
     let (row_units, column_units) = (m.div_ceil(ROWS), n.div_ceil(3 * COLS));
@@ -498,7 +408,7 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     context.backwards ^= row;
     let backwards = context.backwards;
     if row && (threads == 1 || work < small) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands and the result have the product's sizes.
         unsafe { dispatch!(one_row(g: &RxGemmF32, backwards: bool)) };
         return 0;
     }
@@ -517,7 +427,8 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
     .scratch(way);
     let each = if row { 0 } else { sizes.0 + sizes.1 };
     let parts = rows * columns;
-    // SAFETY: the caller's promise; every part writes its own rectangle of the result.
+    // SAFETY: the operands and the result have the product's sizes; every part writes its own
+    // rectangle of the result.
     unsafe {
         let mut scratch = null_mut();
         if each > 0 {
@@ -559,7 +470,7 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
 /// The operands are as large as the sizes and strides say, and do not overlap the result.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_gemm_f32(ctx: *mut RxContext, g: *const RxGemmF32) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: `g` is a live descriptor, whose operands have the sizes that it says.
     guard(ctx, |context| unsafe { gemm(context, &*g) })
 }
 
@@ -577,7 +488,8 @@ pub unsafe extern "C" fn rx_batch_gemm_f32(
     c_step: i64,
 ) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise; every product writes its own result.
+        // SAFETY: `g` is a live descriptor, and each operand has what its step reaches; every
+        // product writes its own result.
         unsafe {
             let g = &*g;
             let of = |i: i64| {

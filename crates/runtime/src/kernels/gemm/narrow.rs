@@ -24,7 +24,8 @@ pub(super) unsafe fn column<S: Turning>(
     b: Columns,
     target: &Target,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `a` has panels of `m` rows, each `k` long, `b` a column of `k`, and the target `m`
+    // places.
     unsafe {
         let mut first = 0;
         while first < m {
@@ -59,7 +60,7 @@ unsafe fn some<S: Turning, const N: usize>(
     target: &Target,
 ) {
     let mut sums = [[0.0f32; ROWS]; N];
-    // SAFETY: the callers' promise: panels are whole.
+    // SAFETY: panels are whole, and the target has a place for each row.
     unsafe {
         for lane in (0..ROWS).step_by(S::LANES) {
             let mut acc = [S::splat(0.0); N];

@@ -97,7 +97,7 @@ impl RxGemmI32 {
             b: g.b,
             c: g.c,
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands have the product's sizes.
         unsafe { rx_contract(context, &contract) }
     }
 }
@@ -109,7 +109,7 @@ impl RxGemmI32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_gemm_i32(ctx: *mut RxContext, g: *const RxGemmI32) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `g` is a live descriptor, whose operands have the sizes that it says.
         unsafe {
             let g = &*g;
             let types = Element::of(g.a_type).zip(Element::of(g.b_type));
@@ -185,7 +185,7 @@ impl Sum for f64 {
 unsafe fn rows<A: Copy + Into<C>, B: Copy + Into<C>, C: Sum>(g: &RxGemm, begin: usize, end: usize) {
     let (n, k) = (g.n as usize, g.k.max(0) as usize);
     let (a, b, c) = (g.a.cast::<A>(), g.b.cast::<B>(), g.c.cast::<C>());
-    // SAFETY: the callers' promise.
+    // SAFETY: rows `begin..end` are the product's, and the operands have its sizes.
     unsafe {
         for j0 in (0..n).step_by(WIDE) {
             let wide = (n - j0).min(WIDE);
@@ -244,11 +244,12 @@ macro_rules! products {
             #[inline(always)]
             #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
             unsafe fn kernel<S: Simd>(g: &RxGemm, begin: usize, end: usize) {
-                // SAFETY: the caller's promise.
+                // SAFETY: rows `begin..end` are the product's, and the operands have its sizes.
                 unsafe { rows::<$a, $b, $c>(g, begin, end) };
             }
             guard(ctx, |context| {
-                // SAFETY: the caller's promise; rows of the result are disjoint.
+                // SAFETY: `g` is a live descriptor, whose operands have the sizes that it says;
+                // rows of the result are disjoint.
                 unsafe {
                     if (*g).m <= 0 || (*g).n <= 0 {
                         return 0;

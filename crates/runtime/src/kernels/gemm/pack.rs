@@ -9,7 +9,7 @@ use crate::kernels::turn::turn;
 /// # Safety
 /// `a` is readable at all `i * rs + p * cs`, `out` has room for `ceil(m/8) * 8 * k` floats.
 pub unsafe fn rows(m: usize, k: usize, a: *const f32, rs: isize, cs: isize, out: *mut f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `a` has `m` by `k` floats at its strides, and `out` room for whole panels.
     unsafe {
         for panel in 0..m.div_ceil(ROWS) {
             let a = a.offset((panel * ROWS) as isize * rs);
@@ -30,7 +30,7 @@ pub unsafe fn rows(m: usize, k: usize, a: *const f32, rs: isize, cs: isize, out:
 /// # Safety
 /// `b` is readable at all `p * rs + j * cs`, `out` has room for `ceil(n/16) * 16 * k` floats.
 pub unsafe fn columns(k: usize, n: usize, b: *const f32, rs: isize, cs: isize, out: *mut f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `b` has `k` by `n` floats at its strides, and `out` room for whole panels.
     unsafe {
         for panel in 0..n.div_ceil(COLS) {
             let b = b.offset((panel * COLS) as isize * cs);
@@ -56,7 +56,7 @@ unsafe fn panel_of<const W: usize>(
     along: isize,
     out: *mut f32,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the matrix has `width` by `k` floats at its strides, and `out` room for a panel.
     unsafe {
         if width < W {
             std::ptr::write_bytes(out, 0, k * W);
@@ -103,7 +103,7 @@ pub unsafe extern "C" fn rx_pack_b_f32(
     b_cs: i64,
     out: *mut f32,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `b` has `k` by `n` floats at its strides, and `out` what `rx_pack_b_f32_size` says.
     unsafe { columns(count(k), count(n), b, b_rs as isize, b_cs as isize, out) };
 }
 
@@ -126,6 +126,6 @@ pub unsafe extern "C" fn rx_pack_a_f32(
     a_cs: i64,
     out: *mut f32,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `a` has `m` by `k` floats at its strides, and `out` what `rx_pack_a_f32_size` says.
     unsafe { rows(count(m), count(k), a, a_rs as isize, a_cs as isize, out) };
 }

@@ -53,7 +53,7 @@ impl Columns {
     #[inline(always)]
     pub unsafe fn from(self, column: usize) -> Self {
         let column = self.lane + column;
-        // SAFETY: the caller's promise.
+        // SAFETY: there is such a column in the panels.
         let ptr = unsafe { self.ptr.add(column / COLS * self.group) };
         Self {
             ptr,
@@ -81,7 +81,8 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     columns: usize,
     target: &Target,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `a` has `MR` rows and `b` the vectors' columns, each `k` long, and the target has a
+    // place for each.
     unsafe {
         let mut acc = [[S::splat(0.0); NV]; MR];
         let mut base = [b.ptr; NV];
@@ -188,7 +189,8 @@ pub unsafe fn run<S: Simd>(
         };
         (# $mr:literal [$($nv:literal)*]) => {
             match vectors {
-                // SAFETY: the caller's promise.
+                // SAFETY: `a` has the tile's rows and `b` its columns, each `k` long, and the
+                // target has a place for each.
                 $($nv if $nv <= S::NV => unsafe { tile::<S, $mr, $nv>(k, (a, ROWS), b, columns, target) },)*
                 _ => {}
             }
@@ -203,7 +205,8 @@ pub unsafe fn run<S: Simd>(
 /// As for `tile`.
 #[inline(always)]
 pub unsafe fn tall<S: Simd>(columns: usize, k: usize, a: *const f32, b: Columns, target: &Target) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `a` has a panel's rows and `b` a vector of columns, each `k` long, and the target has
+    // a place for each.
     unsafe { tile::<S, ROWS, 1>(k, (a, ROWS), b, columns, target) };
 }
 
@@ -219,7 +222,8 @@ pub unsafe fn row<S: Simd>(
     b: Columns,
     target: &Target,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `a` has a row and `b` the columns, each `k` long, and the target has a place for
+    // each.
     unsafe {
         match columns.div_ceil(S::LANES) {
             1 => tile::<S, 1, 1>(k, a, b, columns, target),
@@ -249,7 +253,8 @@ unsafe fn row_tail<S: Simd>(
     b: Columns,
     target: &Target,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `a` has a row and `b` the columns, each `k` long, and the target has a place for
+    // each.
     unsafe {
         match columns.div_ceil(S::LANES) {
             1 => tile::<S, 1, 1>(k, a, b, columns, target),
@@ -272,7 +277,8 @@ pub unsafe fn row_rest<S: Simd>(
     b: Columns,
     target: &Target,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: `a` has a row and `b` the columns, each `k` long, and the target has a place for
+    // each.
     unsafe {
         let mut j = 0;
         while j < columns {

@@ -67,7 +67,7 @@ pub(super) fn signed_sum(quad: u32) -> i32 {
 /// The sum of the signed bytes of `n` quads.
 #[inline(always)]
 unsafe fn signed_sums<S: Dots>(from: *const u32, n: usize, to: *mut i32) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has `n` quads, and `to` room for as many sums.
     unsafe {
         let (ones, mut sums, mut i) = (S::splat(0x0101_0101), S::splat(0), 0);
         while i + S::LANES <= n {
@@ -86,7 +86,7 @@ unsafe fn signed_sums<S: Dots>(from: *const u32, n: usize, to: *mut i32) {
 unsafe fn weave<S: Simd>(lines: [*const u8; 4], n: usize, mask: u32, to: *mut u32) {
     let [a, b, c, d] = lines;
     for i in 0..n {
-        // SAFETY: the callers' promise.
+        // SAFETY: each of the lines has `n` bytes, and `to` room for as many quads.
         unsafe {
             let low = u32::from(*a.add(i)) | u32::from(*b.add(i)) << 8;
             let high = u32::from(*c.add(i)) << 16 | u32::from(*d.add(i)) << 24;
@@ -100,7 +100,7 @@ unsafe fn weave<S: Simd>(lines: [*const u8; 4], n: usize, mask: u32, to: *mut u3
 /// # Safety
 /// Lines have `n` bytes, `to` room for as many quads.
 pub(super) unsafe fn woven(lines: [*const u8; 4], n: usize, mask: u32, to: *mut u32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: each of the lines has `n` bytes, and `to` room for as many quads.
     unsafe {
         dispatch!(weave(
             lines: [*const u8; 4],
@@ -121,12 +121,12 @@ pub(super) unsafe fn copied(from: *const u8, n: usize, mask: u32, to: *mut u32) 
     #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
     unsafe fn copy<S: Simd>(from: *const u8, n: usize, mask: u32, to: *mut u32) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: `from` has four bytes for each quad, and `i` is below their number.
             unsafe { *to.add(i) = from.add(4 * i).cast::<u32>().read_unaligned() ^ mask };
         }
     }
     let whole = n / 4;
-    // SAFETY: the caller's promise.
+    // SAFETY: `from` has `n` bytes, and `to` room for as many quads as hold them.
     unsafe {
         dispatch!(copy(from: *const u8, whole: usize, mask: u32, to: *mut u32));
         if !n.is_multiple_of(4) {
@@ -152,7 +152,7 @@ unsafe fn columns<S: Dots, const M: usize>(
     start: *const i32,
     columns: std::ops::Range<usize>,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the columns are the product's, whose operands have its sizes.
     unsafe {
         let (ones, mask) = (S::splat(0x0101_0101), S::splat(d.b.mask()));
         let bytes = 4 * S::LANES;
@@ -198,7 +198,7 @@ unsafe fn few<S: Dots>(
     begin: usize,
     end: usize,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the columns are the product's, whose operands have its sizes.
     unsafe {
         match d.m {
             1 => columns::<S, 1>(d, (a, deep), start, begin..end),
@@ -283,7 +283,7 @@ impl Dense {
         let mut sum = 0i32;
         if self.b.zero != 0 {
             for p in 0..quads {
-                // SAFETY: the callers' promise.
+                // SAFETY: `row` has `quads` quads.
                 let bytes = unsafe { *row.add(p) }.to_le_bytes();
                 sum = sum.wrapping_add(bytes.iter().map(|&b| i32::from(b)).sum());
             }
@@ -298,12 +298,12 @@ impl Dense {
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
         let (m, n, k) = (self.m, self.n, self.k);
         if m <= FEW && self.b_strides.0 == 1 {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands and the result have the product's sizes.
             return unsafe { self.few(kernel, context) };
         }
         let quads = k.div_ceil(4);
         // SAFETY: the scratch has room for tables and quads, and a weight that is read where it
-        // lies is aligned and only read; the rest is the caller's promise.
+        // lies is aligned and only read; the operands and the result have the product's sizes.
         unsafe {
             let tables = Scratch::new(context, (m + n + 2 * quads) * 8).ok_or(context.status)?;
             // A weight of whole quads without flipped bits is read in place.

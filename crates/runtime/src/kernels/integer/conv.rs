@@ -131,7 +131,8 @@ impl<'v> Conv<'v> {
         let inside = self.inside();
         let mut fits = true;
         for y in 0..high {
-            // SAFETY: the callers' promise; rows outside of the image stay zeros.
+            // SAFETY: `from` is a channel of the image, and `to` has room for its padded copy; rows
+            // outside of the image stay zeros.
             unsafe {
                 let to = to.add(y * wide * each);
                 std::ptr::write_bytes(to, 0, wide * each);
@@ -155,7 +156,7 @@ impl<'v> Conv<'v> {
         let (parts, each) = if s.nhwc { (s.n, s.c) } else { (s.n * s.c, 1) };
         let fits = AtomicBool::new(true);
         let grain = ((1 << 16) / (high * wide * each)).max(1);
-        // SAFETY: the callers' promise; the copies are disjoint.
+        // SAFETY: the image has all channels, and `to` room for the copies, which are disjoint.
         let shared = unsafe { Share::new((self, to, &fits)) };
         context.pool.each(parts, grain, |begin, end, _| {
             let &(conv, to, fits) = shared.get();
@@ -180,8 +181,8 @@ impl<'v> Conv<'v> {
         let offsets = Tables::offsets(self, s.cg);
         let bytes = offsets * size_of::<usize>() + (s.n * image + weights) * 2;
         let scratch = Scratch::new(context, bytes).ok_or(context.status)?;
-        // SAFETY: the scratch has room for tables and copies; the caller's promise about the
-        // arrays.
+        // SAFETY: the scratch has room for tables and copies; the arrays have the convolution's
+        // sizes.
         unsafe {
             let tables = scratch.memory.cast::<usize>();
             let data = tables.add(offsets).cast::<i16>();
@@ -222,7 +223,7 @@ impl<'v> Conv<'v> {
         #[inline(always)]
         #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
         unsafe fn row<S: Simd>(to: *mut i32, from: *const i16, n: usize, step: usize, w: i16) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `from` has the inputs of `n` outputs, `step` apart, and `to` room for them.
             unsafe {
                 let w = i32::from(w);
                 if step == 1 {
@@ -240,7 +241,7 @@ impl<'v> Conv<'v> {
         let (s, (high, wide)) = (&self.s, self.read());
         let (pixels, taps) = (s.oh * s.ow, s.kh * s.kw);
         let grain = ((1 << 16) / (pixels * taps.max(1))).max(1);
-        // SAFETY: the callers' promise; output channels are disjoint.
+        // SAFETY: image and weight have the convolution's sizes; output channels are disjoint.
         let shared = unsafe { Share::new((self, data, weight)) };
         context.pool.each(s.n * s.o, grain, |begin, end, _| {
             let &(conv, data, weight) = shared.get();
@@ -289,7 +290,7 @@ impl<'v> Conv<'v> {
     /// Computes the sums one by one, for elements beyond 16 bits.
     unsafe fn plain(&self, context: &mut RxContext) {
         let s = &self.s;
-        // SAFETY: the callers' promise; elements of the output are disjoint.
+        // SAFETY: the arrays have the convolution's sizes; elements of the output are disjoint.
         let shared = unsafe { Share::new(self) };
         context.pool.each(s.n * s.oh * s.ow, 16, |begin, end, _| {
             let &conv = shared.get();
@@ -328,7 +329,7 @@ impl<'v> Conv<'v> {
                         ((o * s.cg + channel) * s.kh + ky) * s.kw + kx,
                     )
                 };
-                // SAFETY: the callers' promise: both places are in the arrays.
+                // SAFETY: both places are in the arrays.
                 let (a, b) = unsafe { (self.x.read(v.x, from), self.weight.read(v.weight, at)) };
                 let (a, b) = (a.wrapping_sub(v.x_zero), b.wrapping_sub(v.weight_zero));
                 sum = sum.wrapping_add(a.wrapping_mul(b));
@@ -351,7 +352,7 @@ impl<'v> Conv<'v> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_conv2d_i32(ctx: *mut RxContext, conv: *const RxConv2dI32) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `conv` is a live descriptor, whose arrays have the sizes that it says.
         unsafe {
             let Some(conv) = Conv::of(&*conv) else {
                 let text = "rx_conv2d_i32: sizes that are no convolution";

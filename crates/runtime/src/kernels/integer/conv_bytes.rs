@@ -34,7 +34,7 @@ impl ByteConv<'_> {
         let Inside {
             left, cut, count, ..
         } = inside;
-        // SAFETY: the callers' promise.
+        // SAFETY: the part is one of the image's, and `to` has room for its padded copy.
         unsafe {
             let fill = |to: *mut u32, n: usize| {
                 for i in 0..n {
@@ -89,7 +89,8 @@ impl ByteConv<'_> {
     unsafe fn filters(&self, to: *mut u32, sums: *mut i32) {
         let s = &self.conv.s;
         let (deep, taps, mask) = (self.deep(), s.kh * s.kw, self.weight.mask());
-        // SAFETY: the callers' promise.
+        // SAFETY: the weight has the convolution's sizes, `to` room for its quads, and `sums` for
+        // each output channel.
         unsafe {
             std::ptr::write_bytes(sums, 0, s.o);
             for q in 0..deep {
@@ -133,7 +134,8 @@ impl ByteConv<'_> {
         let (deep, pixels) = (self.deep(), s.oh * s.ow);
         let (k, each) = (deep * s.kh * s.kw, s.groups * deep);
         let image = self.conv.image(deep);
-        // SAFETY: the scratch has room for tables and quads; the rest is the caller's promise.
+        // SAFETY: the arrays have the convolution's sizes, and the scratch has room for tables and
+        // quads.
         unsafe {
             let offsets = Tables::offsets(self.conv, deep);
             let tables = Scratch::new(context, (offsets + 1) * 8).ok_or(context.status)?;
@@ -225,7 +227,8 @@ impl ByteConv<'_> {
         let (k, pixels) = (self.deep() * s.kh * s.kw, s.oh * s.ow);
         let table = Scratch::new(context, k * 8).ok_or(context.status)?;
         let along = table.memory.cast::<usize>();
-        // SAFETY: the callers' promise; the table has `k` entries.
+        // SAFETY: the image has the pixels' quads, `along` room for `k` entries, and `to` for each
+        // pixel.
         unsafe {
             for p in 0..k {
                 *along.add(p) = p;

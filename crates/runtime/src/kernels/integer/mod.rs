@@ -58,7 +58,7 @@ impl Element {
     /// # Safety
     /// `from` has `n` elements, `to` room for them.
     unsafe fn narrow(self, from: *const c_void, n: usize, zero: i32, to: *mut i16) -> bool {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` has `n` elements, and `to` room for as many.
         unsafe {
             let to = std::slice::from_raw_parts_mut(to, n);
             macro_rules! less {
@@ -90,7 +90,7 @@ impl Element {
     /// The array has it.
     #[inline(always)]
     unsafe fn read(self, from: *const c_void, at: usize) -> i32 {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` has an element `at`.
         unsafe {
             match self {
                 Element::I8 => (*from.cast::<i8>().add(at)).into(),
@@ -168,7 +168,7 @@ impl Matrices {
             return Ok(true);
         }
         if let Some((kernel, dense)) = self.bytes(a, b) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands and the result have the product's sizes.
             return unsafe { dense.run(kernel, context) }.map(|()| true);
         }
         let length = |extent: usize, (one, along): (usize, usize)| {
@@ -232,7 +232,7 @@ impl Matrices {
     /// As [`Matrices::run`].
     pub(crate) unsafe fn plain(&self, a: Element, b: Element) {
         for (i, j) in (0..self.m).flat_map(|i| (0..self.n).map(move |j| (i, j))) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the operands and the result have the product's sizes.
             unsafe {
                 let to = self.c.add(i * self.ld + j);
                 let mut sum = if self.accumulate { *to } else { 0 };

@@ -41,19 +41,20 @@ unsafe impl Panels for (Product, Kernel) {
 
     unsafe fn pack_rows(&self, first: usize, piece: Piece, out: *mut u32) {
         let (Product { m, k, a, .. }, out) = (self.0, out.cast());
-        // SAFETY: the caller's promise.
+        // SAFETY: the rows are the operand's, and `out` has room for their panel.
         unsafe { a.panel::<ROWS>(first, m, piece, k, out) };
     }
 
     unsafe fn pack_columns(&self, first: usize, end: usize, piece: Piece, out: *mut u32) {
         let (Product { k, b, .. }, out) = (self.0, out.cast());
-        // SAFETY: the caller's promise.
+        // SAFETY: the columns are the operand's, and `out` has room for their panel.
         unsafe { b.panel::<COLS>(first, end, piece, k, out) };
     }
 
     unsafe fn tile(&self, place: &Place) {
         let (product, kernel) = self;
-        // SAFETY: the caller's promise; the kernel is one of this processor.
+        // SAFETY: both panels are packed, and the result has the tile's places; the kernel is one
+        // of this processor.
         unsafe {
             kernel.run(&Tile {
                 a: place.a.cast(),
@@ -76,7 +77,7 @@ impl Product {
     /// # Safety
     /// The operands have all elements that the tables name, and the result its rows and columns.
     pub(super) unsafe fn run(&self, context: &mut RxContext) -> Result<(), i32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands and the result have the product's sizes.
         unsafe {
             if self.k == 0 {
                 self.clear();
@@ -92,7 +93,7 @@ impl Product {
             return;
         }
         for i in 0..self.m {
-            // SAFETY: the callers' promise.
+            // SAFETY: the result has a row `i` of `n` places.
             unsafe { std::ptr::write_bytes(self.c.add(i * self.ld), 0, self.n) };
         }
     }
@@ -110,8 +111,7 @@ impl Operand<i16> {
         k: usize,
         out: *mut i16,
     ) {
-        // SAFETY: the callers' promise: the tables have `end` and `k` entries, `out` room for the
-        // panel.
+        // SAFETY: the tables have `end` and `k` entries, `out` room for the panel.
         unsafe {
             let valid = (end - first).min(N);
             let mut at = [0usize; N];

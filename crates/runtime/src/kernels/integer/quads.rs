@@ -134,7 +134,8 @@ macro_rules! with_dots {
         {
             #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2")]
             unsafe fn avx512($($arg: $ty),*) {
-                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                // SAFETY: the instruction set is enabled here; the arguments are those that the
+                // function asks for.
                 unsafe { $name::<$crate::kernels::integer::quads::Avx512>($($arg),*) }
             }
             #[target_feature(enable = "avx2,avxvnni")]
@@ -200,7 +201,8 @@ unsafe fn rows<S: Dots, const R: usize, const V: usize, const SIGNED_ROWS: bool>
     t: &Tile,
     first: usize,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the panels have the tile's rows and columns, `t.quads` long, and the result a place
+    // for each.
     unsafe {
         let mut sums = [[S::splat(0); V]; R];
         for p in 0..t.quads {
@@ -271,7 +273,8 @@ unsafe fn panel<S: Dots, const V: usize, const TWICE: usize, const R: usize, con
 ) {
     let mut first = 0;
     while first < t.high {
-        // SAFETY: the callers' promise.
+        // SAFETY: the panels have the tile's rows and columns, `t.quads` long, and the result a
+        // place for each.
         unsafe {
             match (t.high - first, t.wide > COLS) {
                 (1, false) => rows::<S, 1, V, SIGNED>(t, first),
@@ -286,7 +289,8 @@ unsafe fn panel<S: Dots, const V: usize, const TWICE: usize, const R: usize, con
 
 #[inline(always)]
 unsafe fn tile<S: Dots>(t: &Tile, signed_rows: bool) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the panels have the tile's rows and columns, `t.quads` long, and the result a place
+    // for each.
     unsafe {
         match (S::LANES, signed_rows) {
             (16, true) => panel::<S, 1, 2, 8, true>(t),
@@ -308,8 +312,7 @@ impl Operand<u32> {
         (from, count): (usize, usize),
         out: *mut u32,
     ) {
-        // SAFETY: the callers' promise: the tables have `end` and as many quads, `out` room for the
-        // panel.
+        // SAFETY: the tables have `end` and as many quads, `out` room for the panel.
         unsafe {
             let last = (end - first).min(N) - 1;
             let mut at = [0usize; N];
@@ -351,7 +354,7 @@ impl Operand<u32> {
 
 /// Returns whether the positions along the common axis are contiguous.
 unsafe fn rising(along: *const usize, count: usize) -> bool {
-    // SAFETY: the callers' promise: the table has `count` places.
+    // SAFETY: the table has `count` places.
     unsafe {
         let first = *along;
         (1..count).all(|p| *along.add(p) == first + p)
@@ -372,8 +375,8 @@ unsafe fn turned<S: Turning>(
 ) {
     for first in (0..wide).step_by(S::LANES) {
         let some = lines.saturating_sub(first).clamp(1, S::LANES);
-        // SAFETY: the callers' promise: there are lines of `count` quads, and `out` has room for
-        // `wide` of them; vectors divide `wide`.
+        // SAFETY: there are lines of `count` quads, and `out` has room for `wide` of them; vectors
+        // divide `wide`.
         unsafe {
             let from = from.add(first.min(lines - 1) * apart);
             gather::<S>(from, apart, some, count, |p| {
@@ -403,12 +406,12 @@ unsafe impl Panels for (Product, Kernel) {
 
     unsafe fn pack_rows(&self, first: usize, piece: Piece, out: *mut u32) {
         let Product { m, a, .. } = self.0;
-        // SAFETY: the caller's promise.
+        // SAFETY: the rows are the operand's, and `out` has room for their panel.
         unsafe { a.panel::<ROWS>(first, m, piece, out) };
     }
 
     unsafe fn pack_columns(&self, first: usize, end: usize, piece: Piece, out: *mut u32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the columns are the operand's, and `out` has room for their panel.
         unsafe { self.0.b.panel::<COLS>(first, end, piece, out) };
     }
 
@@ -421,7 +424,8 @@ unsafe impl Panels for (Product, Kernel) {
                 start.wrapping_add(at)
             }
         };
-        // SAFETY: the caller's promise; the kernel is one of this processor.
+        // SAFETY: both panels are packed, and the result has the tile's places; the kernel is one
+        // of this processor.
         unsafe {
             let t = &Tile {
                 a: place.a,
@@ -449,7 +453,8 @@ impl Product {
     /// The operands have all quads that the tables name, the starts and the result their rows and
     /// columns.
     pub(super) unsafe fn run(&self, kernel: Kernel, context: &mut RxContext) -> Result<(), i32> {
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands and the result have the product's sizes; the kernel is one of this
+        // processor.
         unsafe { share_out(context, (*self, kernel)) }
     }
 }

@@ -131,7 +131,8 @@ unsafe fn block<P: Panels>(
     let columns = product.tile_columns();
     for piece in pieces::<P>(k) {
         let step = piece.1 * COLS;
-        // SAFETY: the callers' promise; offsets stay in the packed blocks.
+        // SAFETY: rows and columns are the product's, and `room` has a block; offsets stay in the
+        // packed blocks.
         unsafe {
             for j in 0..(to - from).div_ceil(COLS) {
                 product.pack_columns(from + j * COLS, to, piece, room.add(j * step));

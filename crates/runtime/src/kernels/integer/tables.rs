@@ -49,7 +49,7 @@ impl<'c> Tables<'c> {
         let (s, (high, wide)) = (&conv.s, conv.read());
         let (pixels, k) = (s.oh * s.ow, deep * s.kh * s.kw);
         let each = if s.nhwc { s.groups * deep } else { 1 };
-        // SAFETY: the caller's promise.
+        // SAFETY: `memory` has as many places as `Tables::offsets` says.
         unsafe {
             let (at_pixel, at_filter) = (memory, memory.add(pixels));
             let along_x = at_filter.add(s.og);
@@ -106,7 +106,7 @@ impl<'c> Tables<'c> {
             } else {
                 ((n * s.o + filter) * pixels, pixels)
             };
-            // SAFETY: the caller's promise.
+            // SAFETY: image and weight have the convolution's sizes, which the tables' places name.
             unsafe {
                 Task {
                     x: Operand {

@@ -34,7 +34,7 @@ unsafe impl Sums for Plain {
     }
     #[inline(always)]
     unsafe fn dot(mut self, pair: *const i16, pairs: Self) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: `pair` has two numbers.
         let (x, y) = unsafe { (i32::from(*pair), i32::from(*pair.add(1))) };
         for (sum, pair) in self.0.iter_mut().zip(pairs.0) {
             let (low, high) = (i32::from(pair as i16), pair >> 16);
@@ -44,7 +44,7 @@ unsafe impl Sums for Plain {
     }
     #[inline(always)]
     unsafe fn pairs(from: *const i16) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` has two numbers for each lane.
         let lane = |l: usize| unsafe {
             let (low, high) = (*from.add(2 * l), *from.add(2 * l + 1));
             i32::from(low) & 0xffff | i32::from(high) << 16
@@ -53,7 +53,7 @@ unsafe impl Sums for Plain {
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut i32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `to` has room for a vector.
         unsafe { to.cast::<[i32; 4]>().write_unaligned(self.0) };
     }
 }
@@ -76,7 +76,7 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn dot(self, pair: *const i16, pairs: Self) -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: `pair` has two numbers.
             unsafe {
                 let x = _mm_set1_epi32(pair.cast::<i32>().read_unaligned());
                 Sse2(_mm_add_epi32(self.0, _mm_madd_epi16(x, pairs.0)))
@@ -84,12 +84,12 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn pairs(from: *const i16) -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: `from` has two numbers for each lane.
             Sse2(unsafe { _mm_loadu_si128(from.cast()) })
         }
         #[inline(always)]
         unsafe fn store(self, to: *mut i32) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `to` has room for a vector.
             unsafe { _mm_storeu_si128(to.cast(), self.0) };
         }
     }
@@ -102,12 +102,12 @@ mod x86 {
         const LANES: usize = 8;
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the processor has AVX2.
             Avx2(unsafe { _mm256_setzero_si256() })
         }
         #[inline(always)]
         unsafe fn dot(self, pair: *const i16, pairs: Self) -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the processor has AVX2, and `pair` two numbers.
             unsafe {
                 let x = _mm256_set1_epi32(pair.cast::<i32>().read_unaligned());
                 Avx2(_mm256_add_epi32(self.0, _mm256_madd_epi16(x, pairs.0)))
@@ -115,12 +115,12 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn pairs(from: *const i16) -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the processor has AVX2, and `from` two numbers for each lane.
             Avx2(unsafe { _mm256_loadu_si256(from.cast()) })
         }
         #[inline(always)]
         unsafe fn store(self, to: *mut i32) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the processor has AVX2, and `to` room for a vector.
             unsafe { _mm256_storeu_si256(to.cast(), self.0) };
         }
     }
@@ -134,12 +134,13 @@ mod x86 {
         const LANES: usize = 16;
         #[inline(always)]
         unsafe fn zero() -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the processor has AVX-512.
             Avx512(unsafe { _mm512_setzero_si512() })
         }
         #[inline(always)]
         unsafe fn dot(self, pair: *const i16, pairs: Self) -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the processor has AVX-512, with VNNI where that is asked for, and `pair` two
+            // numbers.
             unsafe {
                 let x = _mm512_set1_epi32(pair.cast::<i32>().read_unaligned());
                 Avx512(if VNNI {
@@ -151,12 +152,12 @@ mod x86 {
         }
         #[inline(always)]
         unsafe fn pairs(from: *const i16) -> Self {
-            // SAFETY: the caller's promise.
+            // SAFETY: the processor has AVX-512, and `from` two numbers for each lane.
             Avx512(unsafe { _mm512_loadu_si512(from.cast()) })
         }
         #[inline(always)]
         unsafe fn store(self, to: *mut i32) {
-            // SAFETY: the caller's promise.
+            // SAFETY: the processor has AVX-512, and `to` room for a vector.
             unsafe { _mm512_storeu_si512(to.cast(), self.0) };
         }
     }
@@ -181,7 +182,8 @@ pub(super) struct Tile {
 /// `R` rows from row `first` of the panel, `V` vectors of columns.
 #[inline(always)]
 unsafe fn rows<S: Sums, const R: usize, const V: usize>(t: &Tile, first: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: the panels have the tile's rows and columns, `t.pairs` long, and the result a place
+    // for each.
     unsafe {
         let mut sums = [[S::zero(); V]; R];
         let column = |v: usize| (v * S::LANES / COLS * t.step) + v * S::LANES % COLS * 2;
@@ -213,7 +215,8 @@ unsafe fn rows<S: Sums, const R: usize, const V: usize>(t: &Tile, first: usize) 
 unsafe fn panel<S: Sums, const R: usize, const V: usize, const TWICE: usize>(t: &Tile) {
     let mut first = 0;
     while first < t.high {
-        // SAFETY: the callers' promise.
+        // SAFETY: the panels have the tile's rows and columns, `t.pairs` long, and the result a
+        // place for each.
         unsafe {
             match (t.high - first, t.wide > COLS) {
                 (1, false) => rows::<S, 1, V>(t, first),
@@ -272,7 +275,8 @@ impl Kernel {
             use x86::{Avx2, Avx512, Sse2};
             #[target_feature(enable = "avx2")]
             unsafe fn avx2(t: &Tile) {
-                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                // SAFETY: the instruction set is enabled here; the panels and the result are those
+                // of the tile.
                 unsafe { panel::<Avx2, 4, 2, 2>(t) };
             }
             #[target_feature(enable = "avx512f,avx512bw,avx2")]
@@ -285,7 +289,8 @@ impl Kernel {
                 // SAFETY: as above.
                 unsafe { panel::<Avx512<true>, 8, 1, 2>(t) };
             }
-            // SAFETY: `chosen` found what is enabled; the rest is the caller's promise.
+            // SAFETY: `chosen` found what is enabled; the panels and the result are those of the
+            // tile.
             unsafe {
                 match self {
                     Kernel::Plain => panel::<Sse2, 2, 4, 4>(t),
@@ -296,7 +301,7 @@ impl Kernel {
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        // SAFETY: the caller's promise.
+        // SAFETY: the panels and the result are those of the tile.
         unsafe {
             panel::<Plain, 2, 4, 4>(t);
         }

@@ -79,7 +79,7 @@ pub(super) unsafe fn run<T: Ordered>(context: &mut RxContext, lines: &RxLines, k
         .pool
         .each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
             let &(lines, kind) = shared.get();
-            // SAFETY: the caller's promise; tasks write their own places.
+            // SAFETY: the arrays have the lines' sizes; tasks write their own places.
             unsafe {
                 dispatch_of!(tasks_of<T: Ordered>(lines: &RxLines, kind: Kind, begin: usize, end: usize));
             };
@@ -98,7 +98,7 @@ unsafe fn tasks_of<S: Wide, T: Sums<S> + Compared>(
     let strips = inner.div_ceil(STRIP);
     let (greatest, last) = (lines.work == Work::Greatest as i32, lines.flag != 0);
     let size = kind.size();
-    // SAFETY: the caller's promise.
+    // SAFETY: tasks are those of the lines, whose arrays have their sizes.
     unsafe {
         for task in begin..end {
             let (outer, first) = (task / strips, task % strips * STRIP);
@@ -141,7 +141,7 @@ impl Line {
     /// Returns `n` elements from `first` on as elements of `T`, in place or in `room`.
     #[inline(always)]
     unsafe fn read<T: Compared>(&self, first: usize, n: usize, room: &mut [T]) -> *const T {
-        // SAFETY: the callers' promise; there is room.
+        // SAFETY: the line has `n` elements from `first` on, and so has `room`.
         unsafe {
             let from = self.x.add(first * self.kind.size());
             if self.kind == T::KIND {
@@ -184,7 +184,7 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
         held.write([T::default(); PIECE]).as_mut_slice()
     };
     let mut found: Option<(T, usize)> = None;
-    // SAFETY: the callers' promise.
+    // SAFETY: the line has `n` elements, and `room` a piece of them.
     unsafe {
         for first in (0..line.n).step_by(PIECE) {
             let n = (line.n - first).min(PIECE);
@@ -214,7 +214,7 @@ unsafe fn best<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     n: usize,
 ) -> Option<T> {
     let lanes = <T as Sums<S>>::V::LANES;
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` has `n` elements, at least one.
     unsafe {
         let mut best = *x;
         let mut lost = false;
@@ -291,7 +291,7 @@ unsafe fn place<S: Wide, T: Sums<S> + Compared>(
 ) -> Option<usize> {
     let lanes = <T as Sums<S>>::V::LANES;
     let mut found = None;
-    // SAFETY: the callers' promise.
+    // SAFETY: `x` has `n` elements.
     unsafe {
         let all = <T as Sums<S>>::V::splat(wanted);
         let mut i = 0;
@@ -335,7 +335,7 @@ unsafe fn in_order<T: Compared>(line: Line, step: usize, greatest: bool, last: b
     let (mut best, mut place) = (T::default(), -1);
     let mut room = [T::default(); 1];
     for i in 0..line.n {
-        // SAFETY: the callers' promise.
+        // SAFETY: the line has an element at each step.
         let v = unsafe { *line.read::<T>(i * step, 1, &mut room) };
         if place < 0 || !keeps(best, v, greatest, last) {
             (best, place) = (v, i as i64);
@@ -357,7 +357,7 @@ unsafe fn beside<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     let lanes = <T as Sums<S>>::V::LANES;
     let mut room = [T::default(); STRIP];
     let (mut best, mut place) = ([T::default(); STRIP], [T::default(); STRIP]);
-    // SAFETY: the callers' promise.
+    // SAFETY: there are `line.n` rows of `wide` elements.
     unsafe {
         if line.n > 0 {
             let row = line.read::<T>(0, wide, &mut room);

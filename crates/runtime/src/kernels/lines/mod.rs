@@ -68,7 +68,7 @@ impl RxLines {
         line / inner * extent as usize * inner + line % inner
     }
     unsafe fn put_index(&self, at: usize, index: i64) {
-        // SAFETY: the callers' promise.
+        // SAFETY: the indices have a place `at`.
         unsafe {
             if self.index_kind == Kind::I64 as i32 {
                 *self.indices.cast::<i64>().add(at) = index;
@@ -189,7 +189,7 @@ pub fn knows(kind: Kind, work: Work) -> bool {
 }
 
 unsafe fn extreme(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arrays have the lines' sizes.
     unsafe {
         match kind {
             Kind::F16 | Kind::BF16 | Kind::F32 => extreme::run::<f32>(context, lines, kind),
@@ -201,7 +201,7 @@ unsafe fn extreme(context: &mut RxContext, lines: &RxLines, kind: Kind) -> i32 {
 }
 
 unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines, work: Work) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arrays have the lines' sizes.
     unsafe {
         match work {
             Work::Sort => sort::run::<T>(context, lines),
@@ -219,7 +219,7 @@ unsafe fn of<T: Element>(context: &mut RxContext, lines: &RxLines, work: Work) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_lines(ctx: *mut RxContext, lines: *const RxLines) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: `lines` is a live descriptor, whose arrays have the sizes that it says.
         unsafe {
             let lines = &*lines;
             if lines.count() == 0 {

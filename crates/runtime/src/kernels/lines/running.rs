@@ -28,7 +28,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
         .pool
         .each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
             let lines: &RxLines = shared.get();
-            // SAFETY: the caller's promise; tasks write their own lines.
+            // SAFETY: the arrays have the lines' sizes; tasks write their own lines.
             unsafe {
                 dispatch_of!(tasks_of<T: Element>(lines: &RxLines, begin: usize, end: usize))
             };
@@ -41,7 +41,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
 unsafe fn tasks_of<S: Simd, T: Element>(lines: &RxLines, begin: usize, end: usize) {
     let product = lines.work == Work::Product as i32;
     let outside = lines.flag != 0;
-    // SAFETY: the caller's promise.
+    // SAFETY: tasks are those of the lines, whose arrays have their sizes.
     unsafe {
         for task in begin..end {
             match (product, outside) {
@@ -68,7 +68,7 @@ unsafe fn task_of<T: Element, const PRODUCT: bool, const OUTSIDE: bool>(
     let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
     let start = if PRODUCT { T::one() } else { T::default() };
     let (x, y) = (lines.x.cast::<T>(), lines.values.cast::<T>());
-    // SAFETY: the callers' promise.
+    // SAFETY: the task is one of the lines, whose arrays have their sizes.
     unsafe {
         if inner == 1 {
             let first = task * TOGETHER;
@@ -136,7 +136,7 @@ pub(super) unsafe fn narrow(context: &mut RxContext, lines: &RxLines, kind: Kind
     context.pool.each(tasks, grain, |begin, end, _| {
         let lines: &RxLines = shared.get();
         for task in begin..end {
-            // SAFETY: the caller's promise; tasks write their own lines.
+            // SAFETY: the arrays have the lines' sizes; tasks write their own lines.
             unsafe {
                 let (outer, first) = (task / strips, task % strips * together);
                 let wide = (rows - first).min(together);
@@ -165,7 +165,7 @@ unsafe fn turned_over(lines: &RxLines, kind: Kind, first: usize, wide: usize) {
     let (mut given, mut made) = ([[0u16; SQUARE]; SQUARE], [[0u16; SQUARE]; SQUARE]);
     for from in (0..n).step_by(SQUARE) {
         let len = (n - from).min(SQUARE);
-        // SAFETY: the callers' promise.
+        // SAFETY: there are `wide` lines from `first` on.
         unsafe {
             for l in 0..wide {
                 let x = x.add((first + l) * n + from);
@@ -213,7 +213,7 @@ impl Sums {
 
     /// Adds an element of each line, and stores the result including or excluding it.
     unsafe fn step(&mut self, x: *const u16, y: *mut u16, wide: usize) {
-        // SAFETY: the callers' promise: both have `wide` elements.
+        // SAFETY: both have `wide` elements.
         unsafe {
             if self.outside {
                 std::ptr::copy_nonoverlapping(self.bits.as_ptr(), y, wide);

@@ -55,7 +55,7 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
     let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
     let inner = lines.inner as usize;
     let ascend = lines.flag != 0;
-    // SAFETY: the caller's promise; room is 48 bytes for each element.
+    // SAFETY: the line is one of the array's; `room` is 48 bytes for each element.
     unsafe {
         let mut room = room;
         let mut x = lines.x.cast::<T>().add(lines.begin(line, lines.extent));
@@ -181,7 +181,7 @@ unsafe fn indexed<T: Element, K: Sorted>(
     room: *mut K,
 ) {
     let n = x.len();
-    // SAFETY: the callers' promise.
+    // SAFETY: `room` has twice as many places as there are elements.
     let (keys, spare) = unsafe {
         (
             std::slice::from_raw_parts_mut(room, n),
@@ -213,7 +213,7 @@ where
 {
     let n = x.len();
     let turn = turned::<T>(lines.flag != 0);
-    // SAFETY: the callers' promise.
+    // SAFETY: `room` has twice as many places as there are elements.
     unsafe {
         let keys = std::slice::from_raw_parts_mut(room, n);
         let spare = std::slice::from_raw_parts_mut(room.add(n), n);
@@ -384,7 +384,7 @@ unsafe fn write<T: Element>(lines: &RxLines, line: usize, order: &[u32], x: &[T]
     let inner = lines.inner as usize;
     let begin = lines.begin(line, lines.keep);
     debug_assert!(lines.index_kind == Kind::I64 as i32 || lines.index_kind == Kind::I32 as i32);
-    // SAFETY: the caller's promise.
+    // SAFETY: the line is one of the results', which have `keep` places in each.
     unsafe {
         for k in 0..lines.keep.max(0) as usize {
             let to = begin + k * inner;

@@ -246,7 +246,7 @@ impl Avx2 {
     /// The instruction set is enabled.
     #[inline(always)]
     pub unsafe fn square(rows: [Self; 8]) -> [Self; 8] {
-        // SAFETY: the caller's promise.
+        // SAFETY: the processor has AVX2.
         unsafe {
             let [a, b, c, d, e, f, g, h] = rows;
             let (upper, lower) = (turned([a, b, c, d]), turned([e, f, g, h]));
@@ -264,7 +264,7 @@ impl Avx2 {
 /// Transposes the square of four lanes by four vectors in either half.
 #[inline(always)]
 unsafe fn turned(v: [Avx2; 4]) -> [Avx2; 4] {
-    // SAFETY: the callers' promise: the instruction set is enabled.
+    // SAFETY: the processor has AVX2.
     unsafe {
         let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
         let (ac, bd) = (_mm256_unpacklo_ps(a, c), _mm256_unpacklo_ps(b, d));

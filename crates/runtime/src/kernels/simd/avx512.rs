@@ -157,7 +157,7 @@ unsafe impl Simd for Avx512 {
 /// Transposes the square of four lanes by four vectors in every quarter.
 #[inline(always)]
 unsafe fn turned(v: [Avx512; 4]) -> [Avx512; 4] {
-    // SAFETY: the callers' promise: the instruction set is enabled.
+    // SAFETY: the processor has AVX-512.
     unsafe {
         let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
         let (ac, bd) = (_mm512_unpacklo_ps(a, c), _mm512_unpacklo_ps(b, d));
@@ -174,7 +174,7 @@ unsafe fn turned(v: [Avx512; 4]) -> [Avx512; 4] {
 /// Transposes the square of four quarters by four vectors.
 #[inline(always)]
 unsafe fn quarters(v: [Avx512; 4]) -> [Avx512; 4] {
-    // SAFETY: the callers' promise: the instruction set is enabled.
+    // SAFETY: the processor has AVX-512.
     unsafe {
         let [a, b, c, d] = [v[0].0, v[1].0, v[2].0, v[3].0];
         let (ab, cd) = (

@@ -214,12 +214,14 @@ macro_rules! dispatch {
         {
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
             unsafe fn avx512($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                // SAFETY: the instruction set is enabled here; the arguments are those that the
+                // function asks for.
                 unsafe { $name::<$crate::kernels::simd::Avx512>($($arg),*) }
             }
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
             unsafe fn avx2($($arg: $ty),*) $(-> $ret)? {
-                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                // SAFETY: the instruction set is enabled here; the arguments are those that the
+                // function asks for.
                 unsafe { $name::<$crate::kernels::simd::Avx2>($($arg),*) }
             }
             match $crate::kernels::simd::isa() {
@@ -245,12 +247,14 @@ macro_rules! dispatch_of {
         {
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
             unsafe fn avx512<$t: $bound>($($arg: $ty),*) {
-                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                // SAFETY: the instruction set is enabled here; the arguments are those that the
+                // function asks for.
                 unsafe { $name::<$crate::kernels::simd::Avx512, $t>($($arg),*) }
             }
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
             unsafe fn avx2<$t: $bound>($($arg: $ty),*) {
-                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                // SAFETY: the instruction set is enabled here; the arguments are those that the
+                // function asks for.
                 unsafe { $name::<$crate::kernels::simd::Avx2, $t>($($arg),*) }
             }
             match $crate::kernels::simd::isa() {

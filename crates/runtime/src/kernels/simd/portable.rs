@@ -36,17 +36,17 @@ unsafe impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` has a vector's floats.
         Self(unsafe { from.cast::<[f32; 4]>().read_unaligned() })
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `to` has room for a vector's floats.
         unsafe { to.cast::<[f32; 4]>().write_unaligned(self.0) };
     }
     #[inline(always)]
     unsafe fn stream(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `to` has room for a vector's floats.
         unsafe { self.store(to) };
     }
     #[inline(always)]
@@ -61,7 +61,7 @@ unsafe impl Simd for Portable {
     unsafe fn load_lanes(from: *const f32, (first, end): (usize, usize)) -> Self {
         let mut all = [0.0; 4];
         for (i, lane) in all.iter_mut().enumerate().take(end).skip(first) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `from` has the lanes from `first` to `end`, and `i` is one of them.
             *lane = unsafe { *from.wrapping_add(i) };
         }
         Self(all)
@@ -70,7 +70,7 @@ unsafe impl Simd for Portable {
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         let mut all = [0.0; 4];
         for (i, lane) in all.iter_mut().enumerate().take(n) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `from` has `n` floats, and `i` is below `n`.
             *lane = unsafe { *from.add(i) };
         }
         Self(all)
@@ -78,14 +78,14 @@ unsafe impl Simd for Portable {
     #[inline(always)]
     unsafe fn store_part(self, to: *mut f32, n: usize) {
         for (i, lane) in self.0.iter().enumerate().take(n) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `to` has room for `n` floats, and `i` is below `n`.
             unsafe { *to.add(i) = *lane };
         }
     }
     #[inline(always)]
     unsafe fn store_between(self, to: *mut f32, first: usize, end: usize) {
         for (i, lane) in self.0.iter().enumerate().take(end).skip(first) {
-            // SAFETY: the caller's promise.
+            // SAFETY: `to` has room for the lanes from `first` to `end`, and `i` is one of them.
             unsafe { *to.wrapping_add(i) = *lane };
         }
     }
@@ -212,7 +212,8 @@ unsafe impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn unweave(whole: [Self; 4]) -> [Self; 4] {
-        // A square transposed twice is itself. SAFETY: the caller's promise.
+        // A square transposed twice is itself. SAFETY: vectors of this type are arrays, which any
+        // processor has.
         unsafe { Self::weave(whole) }
     }
     #[inline(always)]

@@ -24,7 +24,7 @@ unsafe impl Turning for Portable {
     unsafe fn turned(square: [Self; MOST]) -> [Self; MOST] {
         const { assert!(Portable::LANES == 4) };
         let [a, b, c, d, e, f, g, h] = square;
-        // SAFETY: the callers' promise.
+        // SAFETY: the processor has the instructions of `Self`, for which the function is compiled.
         let [a, b, c, d] = unsafe { Self::weave([a, b, c, d]) };
         [a, b, c, d, e, f, g, h]
     }
@@ -35,7 +35,7 @@ unsafe impl Turning for Portable {
 unsafe impl Turning for Avx2 {
     #[inline(always)]
     unsafe fn turned(square: [Self; MOST]) -> [Self; MOST] {
-        // SAFETY: the callers' promise.
+        // SAFETY: the processor has the instructions of `Self`, for which the function is compiled.
         unsafe { Self::square(square) }
     }
 }
@@ -61,7 +61,7 @@ pub unsafe fn columns<S: Turning>(
     lines: usize,
     part: usize,
 ) -> [S; MOST] {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `lines` lines of as many floats as are read, `step` apart.
     unsafe {
         let mut square = [S::splat(0.0); MOST];
         for (k, line) in square.iter_mut().enumerate().take(S::LANES) {
@@ -89,7 +89,8 @@ pub unsafe fn gather<S: Turning>(
     count: usize,
     to: impl Fn(usize) -> Option<*mut f32>,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: there are `lines` lines of `count` floats, `step` apart, and the places that `to`
+    // gives have room for a vector.
     unsafe {
         for i in (0..count).step_by(S::LANES) {
             let n = (count - i).min(S::LANES);
@@ -118,7 +119,8 @@ pub unsafe fn scatter<S: Turning>(
     step: usize,
     (residual, bounds): (*const f32, Option<(f32, f32)>),
 ) {
-    // SAFETY: the caller's promise; a residual is read before its place is written.
+    // SAFETY: there are `lines` lines of `count` floats, and the places that are read have a
+    // vector; a residual is read before its place is written.
     unsafe {
         for i in (0..count).step_by(S::LANES) {
             let n = (count - i).min(S::LANES);
@@ -152,7 +154,8 @@ macro_rules! dispatch_turning {
         {
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
             unsafe fn avx2($($arg: $ty),*) {
-                // SAFETY: the instruction set is enabled here; the rest is the caller's promise.
+                // SAFETY: the instruction set is enabled here; the arguments are those that the
+                // function asks for.
                 unsafe { $name::<$crate::kernels::simd::Avx2>($($arg),*) }
             }
             match $crate::kernels::simd::isa() {

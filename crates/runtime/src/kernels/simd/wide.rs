@@ -48,13 +48,13 @@ pub unsafe trait Vector: Copy {
     /// `self > b ? self : b`.
     #[inline(always)]
     unsafe fn greater(self, b: Self) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the processor has the instructions of `Self`, for which the function is compiled.
         unsafe { Self::pick(self.above(b), self, b) }
     }
     /// `self < b ? self : b`.
     #[inline(always)]
     unsafe fn lesser(self, b: Self) -> Self {
-        // SAFETY: the caller's promise.
+        // SAFETY: the processor has the instructions of `Self`, for which the function is compiled.
         unsafe { Self::pick(b.above(self), self, b) }
     }
 }
@@ -293,7 +293,7 @@ macro_rules! blend {
         /// The operands in the order of AVX2's.
         #[inline(always)]
         unsafe fn $name(no: $reg, yes: $reg, mask: $mask) -> $reg {
-            // SAFETY: the callers' promise: the instruction set is enabled.
+            // SAFETY: the processor has the instructions that the function is compiled for.
             unsafe { $blend(mask, no, yes) }
         }
     };
@@ -343,7 +343,7 @@ vectors! {
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn product(a: __m256i, b: __m256i) -> __m256i {
-    // SAFETY: the callers' promise: the instruction set is enabled.
+    // SAFETY: the processor has AVX2.
     unsafe {
         let low = _mm256_mul_epu32(a, b);
         let cross = _mm256_mul_epu32(_mm256_srli_epi64::<32>(a), b);

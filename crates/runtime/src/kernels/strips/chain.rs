@@ -6,7 +6,8 @@
 //! Values needed later than that allows, and operations that are not arithmetic, use the strips of
 //! temporaries.
 
-use super::{OPS, Op, RxStripOp, apply, whole};
+use super::op::whole;
+use super::{OPS, Op, RxStripOp, apply};
 use crate::kernels::simd::Simd;
 use std::mem::MaybeUninit;
 use std::ptr::{null, null_mut};
@@ -388,7 +389,8 @@ pub(super) unsafe fn run<S: Simd, const U: usize, const P: usize>(
 ) {
     let whole = n / (U * S::LANES) * (U * S::LANES);
     let mut steps = chain.steps();
-    // SAFETY: the caller's promise.
+    // SAFETY: operands have `n` elements, steps name operations that exist, and `out` has room for
+    // `n` floats.
     unsafe {
         while let Some((step, rest)) = steps.split_first() {
             if step.form == Form::Other {
@@ -428,7 +430,7 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
     stream: bool,
 ) {
     let block = U * S::LANES;
-    // SAFETY: the caller's promise.
+    // SAFETY: operands have the elements up to `end`, and steps name registers that exist.
     unsafe {
         let mut left = [S::LANES; 8];
         let mut lanes = [S::lanes(0, S::LANES); 8];

@@ -1,7 +1,8 @@
 //! Short rows: many of them form one strip, for which operands with another layout are gathered
 //! first.
 
-use super::{INPUTS, Offsets, Plan, STRIP, Space};
+use super::space::{Offsets, Space};
+use super::{INPUTS, Plan, STRIP};
 use crate::kernels::simd::Simd;
 
 /// Elements of a row from which on rows are strips of their own.
@@ -48,7 +49,7 @@ pub(super) unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room
     let inputs = p.v.inputs as usize;
     let zero: Offsets = [0; INPUTS];
     let mut at = zero;
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, and `room` has what the plan says.
     unsafe {
         let mut s = p.strip(room, STRIP);
         for task in begin..end {
@@ -92,7 +93,7 @@ unsafe fn gather<S: Simd>(
     }
     let (mut from, mut to) = (from, to);
     let mut left = count;
-    // SAFETY: the callers' promise.
+    // SAFETY: the rows lie in the input, and a strip has room for them.
     unsafe {
         while left > 0 {
             // Rows up to the end of the axis before the last are evenly spaced.
@@ -131,7 +132,7 @@ unsafe fn lines<S: Simd>(
     (count, wide): (usize, usize),
     to: *mut f32,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: there are `count` rows of `wide` elements, and a strip has room for them.
     unsafe {
         for row in 0..count {
             let (from, to) = (from.offset(row as isize * next), to.add(row * wide));

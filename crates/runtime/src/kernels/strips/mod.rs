@@ -6,19 +6,25 @@
 
 mod chain;
 mod flat;
+mod op;
+mod reduce;
 mod short;
+mod space;
 mod uniform;
 
+use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::kinds::Combiner;
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::kernels::vmath;
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
-use crate::{c_enumeration, c_structure};
 use flat::plain as rows_together;
+pub(crate) use op::apply;
+pub use op::{Op, RxStripOp};
+use reduce::{columns, rows};
 use short::short as short_rows;
+use space::{Offsets, Space};
 
 /// Elements of a strip: a dozen such operands fit in the first-level cache.
 const STRIP: usize = 512;
@@ -37,78 +43,6 @@ pub(crate) const STREAM: usize = 16 << 20;
 /// `cargo run --release -p relax-runtime --example bench_threads` shows where sharing starts to
 /// pay.
 const SMALL: usize = 1 << 16;
-
-c_enumeration! {
-    /// The operation on the arguments `a`, `b`, `c`, `d`.
-    pub enum Op {
-        /// `a`.
-        Copy,
-        /// `a + b`.
-        Add,
-        /// `a - b`.
-        Sub,
-        /// `a * b`.
-        Mul,
-        /// `a / b`.
-        Div,
-        /// `a < b ? a : b`.
-        Min,
-        /// `a > b ? a : b`.
-        Max,
-        /// `a < b ? c : d`.
-        SelectLt,
-        /// `a <= b ? c : d`.
-        SelectLe,
-        /// `a == b ? c : d`.
-        SelectEq,
-        /// `-a`.
-        Neg,
-        /// `|a|`.
-        Abs,
-        /// The square root of `a`.
-        Sqrt,
-        /// The reciprocal square root of `a`.
-        Rsqrt,
-        /// To the nearest integer, ties to even.
-        RoundEven,
-        /// The next integer below.
-        Floor,
-        /// The next integer above.
-        Ceil,
-        /// The next integer toward 0.
-        Trunc,
-        /// As `rx_vexp_f32`.
-        Exp,
-        /// As `rx_vlog_f32`.
-        Log,
-        /// As `rx_vtanh_f32`.
-        Tanh,
-        /// As `rx_verf_f32`.
-        Erf,
-        /// As `rx_vsigmoid_f32`.
-        Sigmoid,
-        /// As `rx_vsin_f32`.
-        Sin,
-        /// As `rx_vcos_f32`.
-        Cos,
-        /// As `rx_vpow_f32`.
-        Pow,
-        /// `a * b + c`, rounded as the processor does it.
-        MulAdd,
-    }
-}
-
-c_structure! {
-    /// As in the C header.
-    pub struct RxStripOp {
-        /// An [`Op`].
-        pub code: i32,
-        /// The temporary that is written, from 0.
-        pub dst: i32,
-        /// Operands: inputs, then constants, then temporaries.
-        pub args: [i32; 4],
-    }
-}
 
 c_structure! {
     /// As in the C header.
@@ -144,105 +78,7 @@ c_structure! {
     }
 }
 
-impl RxStripOp {
-    /// Returns the operation; a copy for an unknown number.
-    #[inline(always)]
-    pub(crate) fn op(&self) -> Op {
-        Op::of(self.code).unwrap_or(Op::Copy)
-    }
-}
-
-/// Axes with the steps of all inputs, adjacent ones merged where possible.
-struct Space {
-    rank: usize,
-    extent: [usize; AXES],
-    steps: Steps,
-}
-
-/// The inputs' steps along the axes of a space.
-type Steps = [[isize; AXES]; INPUTS];
-/// An offset for every input.
-type Offsets = [isize; INPUTS];
-
-impl Space {
-    /// No axes.
-    const fn new() -> Self {
-        Self {
-            rank: 0,
-            extent: [1; AXES],
-            steps: [[0; AXES]; INPUTS],
-        }
-    }
-
-    /// Sets the axes from `skip` on; `strides` has, for each input, a step for every one of `axes`
-    /// axes.
-    fn set(&mut self, extents: &[i64], strides: &[i64], axes: usize, skip: usize) {
-        let inputs = strides.len() / axes.max(1);
-        for (k, &n) in extents.iter().enumerate() {
-            let n = n.max(0) as usize;
-            if n == 1 {
-                continue;
-            }
-            let last = self.rank.wrapping_sub(1);
-            let alike = self.rank > 0
-                && (0..inputs).all(|i| {
-                    let step = strides[i * axes + skip + k] as isize;
-                    self.steps[i][last] == step * n as isize
-                });
-            let at = if alike {
-                self.extent[last] *= n;
-                last
-            } else {
-                self.extent[self.rank] = n;
-                self.rank += 1;
-                self.rank - 1
-            };
-            for (i, to) in self.steps.iter_mut().enumerate().take(inputs) {
-                to[at] = strides[i * axes + skip + k] as isize;
-            }
-        }
-    }
-
-    /// The extent of the last axis.
-    fn inner(&self) -> usize {
-        if self.rank == 0 {
-            1
-        } else {
-            self.extent[self.rank - 1]
-        }
-    }
-    /// The number of elements.
-    fn count(&self) -> usize {
-        self.extent[..self.rank].iter().product()
-    }
-    /// The number of rows along the last axis.
-    fn rows(&self) -> usize {
-        self.extent[..self.rank.saturating_sub(1)].iter().product()
-    }
-    /// Computes the offsets at which the inputs' elements of a row begin.
-    fn row(&self, mut row: usize, base: &Offsets, out: &mut Offsets) {
-        *out = *base;
-        for k in (0..self.rank.saturating_sub(1)).rev() {
-            let i = (row % self.extent[k]) as isize;
-            row /= self.extent[k];
-            for (o, s) in out.iter_mut().zip(&self.steps) {
-                *o += i * s[k];
-            }
-        }
-    }
-    /// The inputs' steps along the last axis.
-    fn inner_steps(&self) -> Offsets {
-        let mut inner = [0; INPUTS];
-        if self.rank > 0 {
-            for (to, steps) in inner.iter_mut().zip(&self.steps) {
-                *to = steps[self.rank - 1];
-            }
-        }
-        inner
-    }
-}
-
-/// The data that the threads share.
+/// What the threads share.
 struct Plan<'a> {
     v: &'a RxStrips,
     combiner: Combiner,
@@ -271,15 +107,49 @@ struct Strip {
     room: *mut f32,
 }
 
-impl Plan<'_> {
-    /// The number of strips of memory that a thread needs: inputs, constants, temporaries, and the
-    /// sums.
+impl<'a> Plan<'a> {
+    /// Strips of room that a thread needs: inputs, constants, temporaries, and the sums.
     fn room(&self) -> usize {
         let operands = self.v.inputs + self.v.constants + self.v.temps;
         (operands as usize + self.lead.len() + 2) * STRIP
     }
 
-    /// `fill`: the number of elements of a constant's strip that are read.
+    /// Decides how strips lie in the axes, and what is done once for each row. `split`: room for the
+    /// operations in two parts.
+    #[inline]
+    fn choose(&mut self, split: &'a mut uniform::Split) {
+        let v = self.v;
+        let (reduced, inputs) = (v.reduced as usize, v.inputs as usize);
+        let operands = (v.inputs + v.constants + v.temps) as usize;
+        let ops = self.ops;
+        let (out, over) = (&self.out, &self.over);
+        let easy = |steps: Offsets| steps.iter().all(|s| (0..=1).contains(s));
+        self.along_reduced =
+            reduced > 0 && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps())));
+        self.flat = reduced == 0 && flat::pays(out);
+        let aligned = (v.out as usize).is_multiple_of(64)
+            && (out.rows() == 1 || out.inner().is_multiple_of(16));
+        self.stream = reduced == 0 && !self.flat && aligned && out.count() * 4 >= STREAM;
+        if reduced == 0 && (self.flat || out.inner() >= 64) {
+            let (steps, rows) = (out.inner_steps(), !self.flat);
+            let first = inputs + v.constants as usize;
+            let number = |k: usize| {
+                let constant = (inputs..first).contains(&k);
+                constant || k >= operands || (rows && k < inputs && steps[k] == 0)
+            };
+            let temps = v.temps as usize;
+            if rows
+                && (0..inputs).any(|k| steps[k] == 0)
+                && let Some((lead, rest)) = split.make(ops, (first, temps), &number)
+            {
+                (self.lead, self.ops) = (lead, rest);
+            }
+            self.chain.make(self.ops, first, &number);
+        }
+        self.short = reduced > 0 && short::pays(self);
+    }
+
+    /// `fill`: the elements of a constant's strip that are read.
     unsafe fn strip(&self, room: *mut f32, fill: usize) -> Strip {
         let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
         let n = inputs + constants + self.v.temps as usize + self.lead.len();
@@ -312,7 +182,8 @@ impl Plan<'_> {
         one: bool,
     ) {
         for k in 0..self.v.inputs as usize {
-            // SAFETY: the elements lie in the input, by the caller's promise.
+            // SAFETY: the offsets lie in the inputs, and a strip has room for `n` elements up to
+            // whole vectors.
             unsafe {
                 let from = self.data[k].offset(at[k]);
                 let to = s.room.add(k * STRIP);
@@ -343,7 +214,7 @@ impl Plan<'_> {
     #[inline(always)]
     unsafe fn run_whole<S: Simd>(&self, s: &mut Strip, n: usize, out: *mut f32) {
         let first = (self.v.inputs + self.v.constants) as usize;
-        // SAFETY: the caller's promise.
+        // SAFETY: the operands have `n` elements, and `out` has room for as many.
         unsafe {
             if self.chain.helps() {
                 let chain = &self.chain;
@@ -383,90 +254,10 @@ impl Plan<'_> {
     }
 }
 
-/// One operation over `n` elements.
-#[inline(always)]
-pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *mut f32, n: usize) {
-    macro_rules! each {
-        ($load:ident, $i:ident => $value:expr) => {{
-            let mut $i = 0;
-            while $i + S::LANES <= n {
-                let $load = |p: *const f32| S::load(p.add($i));
-                $value.store(to.add($i));
-                $i += S::LANES;
-            }
-            if $i < n {
-                let left = n - $i;
-                let $load = |p: *const f32| S::load_part(p.add($i), left);
-                $value.store_part(to.add($i), left);
-            }
-        }};
-    }
-    // SAFETY: the callers' promise.
-    unsafe {
-        match op {
-            Op::Copy => each!(l, i => l(a)),
-            Op::Add => each!(l, i => l(a).add(l(b))),
-            Op::Sub => each!(l, i => l(a).sub(l(b))),
-            Op::Mul => each!(l, i => l(a).mul(l(b))),
-            Op::Div => each!(l, i => l(a).div(l(b))),
-            Op::Min => each!(l, i => l(a).min(l(b))),
-            Op::Max => each!(l, i => l(a).max(l(b))),
-            Op::MulAdd => each!(l, i => l(a).fma(l(b), l(c))),
-            Op::SelectLt => {
-                each!(l, i => S::select(l(a).lt(l(b)), l(c), l(d)))
-            }
-            Op::SelectEq => {
-                each!(l, i => S::select(l(a).eq(l(b)), l(c), l(d)))
-            }
-            Op::SelectLe => each!(l, i => {
-                let (x, y, yes) = (l(a), l(b), l(c));
-                S::select(x.lt(y), yes, S::select(x.eq(y), yes, l(d)))
-            }),
-            Op::Neg => each!(l, i => S::splat(-0.0).sub(l(a))),
-            Op::Abs => each!(l, i => l(a).abs()),
-            Op::Sqrt => each!(l, i => l(a).sqrt()),
-            Op::Rsqrt => each!(l, i => S::splat(1.0).div(l(a).sqrt())),
-            Op::RoundEven => each!(l, i => whole(l(a))),
-            Op::Floor => each!(l, i => floor(l(a))),
-            Op::Ceil => each!(l, i => {
-                S::splat(-0.0).sub(floor(S::splat(-0.0).sub(l(a))))
-            }),
-            Op::Trunc => each!(l, i => {
-                let x = l(a);
-                floor(x.abs()).copysign(x)
-            }),
-            Op::Exp => each!(l, i => vmath::exp(l(a))),
-            Op::Log => each!(l, i => vmath::log(l(a))),
-            Op::Tanh => each!(l, i => vmath::tanh(l(a))),
-            Op::Erf => each!(l, i => vmath::erf(l(a))),
-            Op::Sigmoid => each!(l, i => vmath::sigmoid(l(a))),
-            Op::Sin => vmath::rx_vsin_f32(n as i64, a, to),
-            Op::Cos => vmath::rx_vcos_f32(n as i64, a, to),
-            Op::Pow => vmath::rx_vpow_f32(n as i64, a, b, to),
-        }
-    }
-}
-
-/// Rounds to the nearest integer; numbers from 2^23 on are integers already.
-#[inline(always)]
-unsafe fn whole<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise.
-    unsafe { S::select(x.abs().lt(S::splat(8_388_608.0)), x.round().copysign(x), x) }
-}
-
-#[inline(always)]
-unsafe fn floor<S: Simd>(x: S) -> S {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let r = whole(x);
-        S::select(x.lt(r), r.sub(S::splat(1.0)), r)
-    }
-}
-
 /// Rows `begin..end` of a plan without reduction.
 #[inline(always)]
 unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, and `room` has what the plan says.
     unsafe {
         let n = p.out.inner();
         let alone = p.chain.alone();
@@ -513,7 +304,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
 /// set.
 #[inline(always)]
 unsafe fn stream<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` and `to` have `n` floats.
     unsafe {
         let mut i = 0;
         while i + S::LANES <= n {
@@ -526,159 +317,6 @@ unsafe fn stream<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
     }
 }
 
-/// One step of a reduction, lane by lane.
-#[inline(always)]
-unsafe fn combine<S: Simd>(combiner: Combiner, acc: S, x: S) -> S {
-    // SAFETY: the callers' promise.
-    unsafe {
-        match combiner {
-            Combiner::Sum => acc.add(x),
-            Combiner::Product => acc.mul(x),
-            Combiner::Max => acc.max(x),
-            _ => acc.min(x),
-        }
-    }
-}
-
-fn neutral(combiner: Combiner) -> f32 {
-    match combiner {
-        Combiner::Sum => 0.0,
-        Combiner::Product => 1.0,
-        Combiner::Max => f32::MIN,
-        _ => f32::MAX,
-    }
-}
-
-fn combine_f64(combiner: Combiner, a: f64, b: f64) -> f64 {
-    match combiner {
-        Combiner::Sum => a + b,
-        Combiner::Product => a * b,
-        Combiner::Max if a > b => a,
-        Combiner::Min if a < b => a,
-        _ => b,
-    }
-}
-
-/// Elements `begin..end` of a result, each from strips along the last reduced axis. Strips are
-/// reduced in eight chains of vectors, their results in float64.
-#[inline(always)]
-unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let mut s = p.strip(room, STRIP);
-        let result = room.add(p.room() - STRIP);
-        let start = neutral(p.combiner);
-        let steps = p.over.inner_steps();
-        let (n, outer) = (p.over.inner(), p.over.rows());
-        let inner = p.out.inner();
-        let out_steps = p.out.inner_steps();
-        let zero: Offsets = [0; INPUTS];
-        let (mut base, mut at) = (zero, zero);
-        for element in begin..end {
-            p.out.row(element / inner, &zero, &mut base);
-            for (b, s) in base.iter_mut().zip(&out_steps) {
-                *b += (element % inner) as isize * s;
-            }
-            let mut total = f64::from(start);
-            for row in 0..outer {
-                p.over.row(row, &base, &mut at);
-                let mut first = 0;
-                while first < n {
-                    let len = (n - first).min(STRIP);
-                    p.read::<S>(&mut s, &at, &steps, len, false);
-                    // Elements that are reduced without computation need no copy.
-                    let result = match p.ops {
-                        [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
-                        _ => {
-                            p.run::<S>(&mut s, len, result);
-                            result.cast_const()
-                        }
-                    };
-                    let mut acc = [S::splat(start); 4];
-                    let mut i = 0;
-                    while i + 4 * S::LANES <= len {
-                        for (k, acc) in acc.iter_mut().enumerate() {
-                            let x = S::load(result.add(i + k * S::LANES));
-                            *acc = combine(p.combiner, *acc, x);
-                        }
-                        i += 4 * S::LANES;
-                    }
-                    while i + S::LANES <= len {
-                        acc[0] = combine(p.combiner, acc[0], S::load(result.add(i)));
-                        i += S::LANES;
-                    }
-                    let all = combine(
-                        p.combiner,
-                        combine(p.combiner, acc[0], acc[1]),
-                        combine(p.combiner, acc[2], acc[3]),
-                    );
-                    let mut lanes = [0.0f32; 16];
-                    all.store(lanes.as_mut_ptr());
-                    for &x in &lanes[..S::LANES] {
-                        total = combine_f64(p.combiner, total, f64::from(x));
-                    }
-                    while i < len {
-                        total = combine_f64(p.combiner, total, f64::from(*result.add(i)));
-                        i += 1;
-                    }
-                    for (a, s) in at.iter_mut().zip(&steps) {
-                        *a += len as isize * s;
-                    }
-                    first += len;
-                }
-            }
-            *p.v.out.add(element) = total as f32;
-        }
-    }
-}
-
-/// Strips `begin..end` of a result, each accumulated over all reduced axes.
-#[inline(always)]
-unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
-    // SAFETY: the callers' promise.
-    unsafe {
-        let mut s = p.strip(room, STRIP);
-        let result = room.add(p.room() - STRIP);
-        let start = neutral(p.combiner);
-        let n = p.out.inner();
-        let strips = n.div_ceil(STRIP).max(1);
-        let steps = p.out.inner_steps();
-        let over_steps = p.over.inner_steps();
-        let zero: Offsets = [0; INPUTS];
-        let (mut base, mut at) = (zero, zero);
-        for task in begin..end {
-            let (row, first) = (task / strips, task % strips * STRIP);
-            p.out.row(row, &zero, &mut base);
-            for (b, s) in base.iter_mut().zip(&steps) {
-                *b += first as isize * s;
-            }
-            let len = (n - first).min(STRIP);
-            let out = p.v.out.add(row * n + first);
-            for i in 0..len {
-                *out.add(i) = start;
-            }
-            for outer in 0..p.over.rows() {
-                p.over.row(outer, &base, &mut at);
-                for _ in 0..p.over.inner() {
-                    p.read::<S>(&mut s, &at, &steps, len, false);
-                    p.run::<S>(&mut s, len, result);
-                    let mut i = 0;
-                    while i < len {
-                        let part = (len - i).min(S::LANES);
-                        let x = S::load_part(result.add(i), part);
-                        let acc = S::load_part(out.add(i), part);
-                        combine(p.combiner, acc, x).store_part(out.add(i), part);
-                        i += part;
-                    }
-                    for (a, s) in at.iter_mut().zip(&over_steps) {
-                        *a += s;
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// An element-wise expression, perhaps reduced.
 ///
 /// # Safety
@@ -687,7 +325,8 @@ unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f3
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStrips) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the structure is live, and its lists are as long as it says; every element that
+        // extents and steps name lies in its input, and operations name operands that exist.
         unsafe {
             let v = &*strips;
             if super::small::run(v) {
@@ -738,34 +377,10 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             if reduced > 0 {
                 plan.over.set(&extents[axes..], strides, all, axes);
             }
-            let (out, over) = (&plan.out, &plan.over);
-            if out.count() == 0 {
+            if plan.out.count() == 0 {
                 return 0;
             }
-            let easy = |steps: Offsets| steps.iter().all(|s| (0..=1).contains(s));
-            plan.along_reduced = reduced > 0
-                && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps())));
-            plan.flat = reduced == 0 && flat::pays(out);
-            let aligned = (v.out as usize).is_multiple_of(64)
-                && (out.rows() == 1 || out.inner().is_multiple_of(16));
-            plan.stream = reduced == 0 && !plan.flat && aligned && out.count() * 4 >= STREAM;
-            if reduced == 0 && (plan.flat || out.inner() >= 64) {
-                let (steps, rows) = (out.inner_steps(), !plan.flat);
-                let first = inputs + v.constants as usize;
-                let number = |k: usize| {
-                    let constant = (inputs..first).contains(&k);
-                    constant || k >= operands || (rows && k < inputs && steps[k] == 0)
-                };
-                let temps = v.temps as usize;
-                if rows
-                    && (0..inputs).any(|k| steps[k] == 0)
-                    && let Some((lead, rest)) = split.make(ops, (first, temps), &number)
-                {
-                    (plan.lead, plan.ops) = (lead, rest);
-                }
-                plan.chain.make(plan.ops, first, &number);
-            }
-            plan.short = reduced > 0 && short::pays(&plan);
+            plan.choose(&mut split);
             let plan = &plan;
             let (out, over) = (&plan.out, &plan.over);
             let threads = context.pool.threads();

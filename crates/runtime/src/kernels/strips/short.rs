@@ -1,7 +1,9 @@
 //! Reductions of short rows: as many rows as a vector has lanes are transposed and reduced in
 //! parallel lanes.
 
-use super::{INPUTS, Offsets, Op, Plan, combine, neutral};
+use super::reduce::{combine, neutral};
+use super::space::Offsets;
+use super::{INPUTS, Op, Plan};
 use crate::kernels::kinds::Combiner;
 use crate::kernels::simd::square::{MOST, Turning, columns};
 
@@ -22,7 +24,7 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
     let step = p.out.inner_steps()[0];
     let (zero, mut base): (Offsets, Offsets) = ([0; INPUTS], [0; INPUTS]);
     let mut element = begin;
-    // SAFETY: the callers' promise.
+    // SAFETY: elements are those of the result, and inputs have what the axes name.
     unsafe {
         while element < end {
             p.out.row(element / inner, &zero, &mut base);

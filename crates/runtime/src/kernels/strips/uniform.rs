@@ -83,7 +83,7 @@ impl Split {
 /// Executes the row-invariant operations, whose operands have been read, and fills `fill` elements
 /// with each result.
 pub(super) unsafe fn once(p: &Plan<'_>, s: &mut Strip, fill: usize) {
-    // SAFETY: the callers' promise: operands are there, results have strips of their own.
+    // SAFETY: operands are there, and results have strips of their own.
     unsafe { dispatch!(each(p: &Plan<'_>, s: &mut Strip, fill: usize)) };
 }
 
@@ -91,7 +91,8 @@ pub(super) unsafe fn once(p: &Plan<'_>, s: &mut Strip, fill: usize) {
 unsafe fn each<S: Simd>(p: &Plan<'_>, s: &mut Strip, fill: usize) {
     let first = (p.v.inputs + p.v.constants) as usize;
     for op in p.lead {
-        // SAFETY: the callers' promise; a strip is whole vectors.
+        // SAFETY: operands are there, and results have strips of their own, which are whole
+        // vectors.
         unsafe {
             let to = s.room.add((first + op.dst as usize) * STRIP);
             let [a, b, c, d] = op.args;

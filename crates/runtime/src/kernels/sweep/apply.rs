@@ -114,7 +114,7 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
     let kind = register(kind);
     let Args { a, b, c, .. } = *args;
     let float = matches!(kind, Kind::F32 | Kind::F64);
-    // SAFETY: the callers' promise: strips of `n` elements of the types that the operation names.
+    // SAFETY: arguments and result have `n` elements of the types that the operation names.
     unsafe {
         match op.op() {
             Op::Copy => std::ptr::copy(a, to, n * kind.size()),
@@ -225,7 +225,7 @@ unsafe fn arithmetic(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut 
             }
         };
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `a`, `b` and `to` have `n` elements of the type.
     unsafe {
         if kind == Kind::F32 {
             of!(f32);
@@ -255,7 +255,7 @@ unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             }
         };
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` and `to` have `n` elements of the type.
     unsafe {
         match kind {
             Kind::F32 => of!(f32),
@@ -269,7 +269,7 @@ unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
 /// Rounds float32 to a narrow float.
 #[inline(always)]
 unsafe fn narrow(to_kind: Kind, a: *const f32, to: *mut f32, n: usize) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` and `to` have `n` floats.
     unsafe {
         let mut i = 0;
         while i < n {
@@ -291,7 +291,7 @@ unsafe fn math<S: Simd>(
     to: *mut u8,
     n: usize,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: arguments and result have `n` elements of the type.
     unsafe {
         if kind == Kind::F64 {
             rx_vmath_f64(number, n as i64, a.cast(), b.cast(), to.cast());
@@ -351,7 +351,7 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             }
         };
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `a` and `to` have `n` elements of their types.
     unsafe {
         match from {
             Kind::F32 => floats!(f32),
@@ -384,7 +384,7 @@ pub(super) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: u
             }
         }};
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `sums` has room for `n` elements of the type.
     unsafe {
         match kind {
             // The greatest finite numbers of the narrow types.
@@ -424,16 +424,16 @@ pub(super) unsafe fn combine<const FOLD: bool>(
         x: *const u8,
         n: usize,
     ) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `sums` and `x` have `n` elements of the type.
         unsafe { combined::<S, false>(combiner, kind, sums, x, n) };
     }
     #[inline(always)]
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
     unsafe fn onto<S: Wide>(combiner: Combiner, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `sums` has room for what is folded, and `x` `n` elements of the type.
         unsafe { combined::<S, true>(combiner, kind, sums, x, n) };
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `sums` and `x` have `n` elements of the type, or `sums` what is folded.
     unsafe {
         if FOLD {
             dispatch!(onto(combiner: Combiner, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
@@ -465,7 +465,7 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
             }
         };
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `sums` and `x` have `n` elements, or `sums` what is folded.
     unsafe {
         if FOLD {
             // As many vectors as [`FOLDED`] bytes are with the smallest registers.
@@ -505,7 +505,7 @@ pub(super) unsafe fn together(combiner: Combiner, kind: Kind, sums: *mut u8) {
     unsafe fn halves<S: Wide>(combiner: Combiner, kind: Kind, sums: *mut u8) {
         let mut half = FOLDED / kind.size() / 2;
         while half > 0 {
-            // SAFETY: the caller's promise: [`FOLDED`] bytes.
+            // SAFETY: `sums` has [`FOLDED`] bytes, of which both halves are elements.
             unsafe {
                 let other = sums.add(half * kind.size()).cast_const();
                 combined::<S, false>(combiner, kind, sums, other, half);
@@ -513,7 +513,7 @@ pub(super) unsafe fn together(combiner: Combiner, kind: Kind, sums: *mut u8) {
             half /= 2;
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `sums` has [`FOLDED`] bytes.
     unsafe { dispatch!(halves(combiner: Combiner, kind: Kind, sums: *mut u8)) }
 }
 
@@ -561,7 +561,7 @@ unsafe fn combined<S: Wide, const FOLD: bool>(
     x: *const u8,
     n: usize,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `sums` and `x` have `n` elements of the type, or `sums` what is folded.
     unsafe {
         match (combiner, kind) {
             (Combiner::Sum, Kind::F32) => vectors::<S::F32, SUM, FOLD>(sums, x, n),

@@ -139,7 +139,7 @@ pub(super) unsafe fn divide<T: Divides>(
     round: Round,
     quotient: bool,
 ) {
-    // SAFETY: the callers' promise: all have `n` elements.
+    // SAFETY: all have `n` elements.
     unsafe {
         match (round, quotient) {
             (Round::Trunc, true) => each::<T, false, true>(pair, to, n),
@@ -157,7 +157,7 @@ unsafe fn each<T: Divides, const FLOOR: bool, const QUOTIENT: bool>(
     n: usize,
 ) {
     let round = if FLOOR { Round::Floor } else { Round::Trunc };
-    // SAFETY: the callers' promise.
+    // SAFETY: all have `n` elements.
     unsafe {
         let mut bits = 0;
         if T::WIDE | T::LONG != 0 {

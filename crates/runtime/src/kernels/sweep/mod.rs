@@ -10,6 +10,7 @@ pub mod apply;
 mod divide;
 mod narrow;
 pub mod op;
+mod read;
 mod space;
 mod windows;
 
@@ -23,7 +24,8 @@ use crate::kernels::simd::dispatch;
 use crate::threads::Share;
 use apply::{Args, apply};
 pub use op::{Op, RxSweepOp};
-use space::{Cursor, Space};
+use read::Strip;
+use space::Space;
 use windows::Windows;
 
 /// The maximum number of axes of a result, and of reduced axes.
@@ -119,15 +121,6 @@ pub fn register(kind: Kind) -> Kind {
     }
 }
 
-/// The operands of one strip.
-struct Strip {
-    operands: [*const u8; OPERANDS],
-    room: *mut u8,
-    /// For inputs that are a single number for a strip and have been expanded: the address they
-    /// were read from.
-    spread: [*const u8; INPUTS],
-}
-
 impl Plan<'_> {
     fn operands(&self) -> usize {
         (self.v.inputs + self.v.constants + self.v.temps) as usize
@@ -137,117 +130,13 @@ impl Plan<'_> {
         (self.operands() + 2) * STRIP
     }
 
-    unsafe fn begin(&self, room: *mut u8) -> Strip {
-        let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
-        let mut operands = [std::ptr::null(); OPERANDS];
-        // SAFETY: `room` has as many strips, constants are eight bytes each.
-        unsafe {
-            for (k, at) in operands.iter_mut().enumerate().take(self.operands()) {
-                *at = room.add(k * STRIP).cast_const();
-            }
-            for k in 0..constants {
-                let to = room.add((inputs + k) * STRIP);
-                let from = self.v.values.add(k).cast::<u8>();
-                // The width of a constant is determined by its users.
-                let size = self.constant_size(inputs + k);
-                spread(size, from, to, self.strip);
-            }
-        }
-        Strip {
-            operands,
-            room,
-            spread: [std::ptr::null(); INPUTS],
-        }
-    }
-
-    /// The size of a constant's elements in bytes.
-    fn constant_size(&self, operand: usize) -> usize {
-        for op in self.ops {
-            for (place, &arg) in op.args.iter().enumerate() {
-                if arg == operand as i32
-                    && let Some(kind) = op.argument(place)
-                {
-                    return register(kind).size();
-                }
-            }
-        }
-        8
-    }
-
-    /// Reads `n` elements from a position of the spaces on into strips.
-    unsafe fn read(&self, s: &mut Strip, cursor: &Cursor, space: &Space, n: usize) {
-        let inputs = self.v.inputs as usize;
-        let whole = n <= space.inner() - cursor.inner;
-        for k in 0..inputs {
-            // SAFETY: elements lie in the input, by the caller's promise.
-            unsafe {
-                let to = s.room.add(k * STRIP);
-                let step = space.inner_step(k);
-                if self.kinds[k] == INDEX {
-                    s.operands[k] = to;
-                    let base = self.data[k].addr() as i64;
-                    let to = to.cast::<i64>();
-                    cursor.rows(space, k, n, |at, done, len| {
-                        let first = base.wrapping_add(at as i64);
-                        for i in 0..len {
-                            *to.add(done + i) = first.wrapping_add(i as i64 * step as i64);
-                        }
-                    });
-                    continue;
-                }
-                let Some(kind) = Kind::of(self.kinds[k]) else {
-                    continue;
-                };
-                let size = kind.size();
-                let data = self.data[k].cast::<u8>();
-                let plain = register(kind) == kind && kind != Kind::Bool;
-                if plain && self.dense[k] {
-                    s.operands[k] = data.offset(cursor.offset[k] * size as isize);
-                    continue;
-                }
-                if whole {
-                    let from = data.offset(cursor.offset[k] * size as isize);
-                    if plain && step == 1 {
-                        s.operands[k] = from;
-                        continue;
-                    }
-                    s.operands[k] = to;
-                    if step == 0 {
-                        if s.spread[k] == from {
-                            continue;
-                        }
-                        s.spread[k] = from;
-                        let mut one = [0u8; 8];
-                        gathered(kind, from, 0, 1, one.as_mut_ptr());
-                        spread(register(kind).size(), one.as_ptr(), to, self.strip);
-                        continue;
-                    }
-                    gathered(kind, from, step, n, to);
-                    continue;
-                }
-                s.operands[k] = to;
-                s.spread[k] = std::ptr::null();
-                let width = register(kind).size();
-                cursor.rows(space, k, n, |at, done, len| {
-                    gathered(
-                        kind,
-                        data.offset(at * size as isize),
-                        step,
-                        len,
-                        to.add(done * width),
-                    );
-                });
-            }
-        }
-    }
-
-    /// Returns `n` elements' values: an operand, where nothing is computed, or the values written
-    /// to `out`.
+    /// The values of `n` elements: an operand, where nothing is computed, or what is written to
+    /// `out`.
     unsafe fn value(&self, s: &mut Strip, n: usize, out: *mut u8) -> *const u8 {
         match self.ops {
             [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
             _ => {
-                // SAFETY: the caller's promise.
+                // SAFETY: the operands have `n` elements, and `out` has room for as many.
                 unsafe { self.run(s, n, out) };
                 out
             }
@@ -286,7 +175,7 @@ impl Plan<'_> {
     /// Writes `n` elements of a strip to the result.
     #[inline(always)]
     unsafe fn finish(&self, from: *const u8, first: usize, n: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: `from` has `n` elements, and the result as many from `first` on.
         unsafe {
             let to = self.v.out.cast::<u8>().add(first * self.out_kind.size());
             match self.out_kind {
@@ -316,82 +205,9 @@ impl Plan<'_> {
     }
 }
 
-/// Writes one element `n` times.
-#[inline(always)]
-unsafe fn spread(size: usize, from: *const u8, to: *mut u8, n: usize) {
-    macro_rules! fill {
-        ($t:ty) => {{
-            let (x, to) = (from.cast::<$t>().read_unaligned(), to.cast::<$t>());
-            for i in 0..n {
-                *to.add(i) = x;
-            }
-        }};
-    }
-    // SAFETY: the callers' promise.
-    unsafe {
-        match size {
-            1 => fill!(u8),
-            2 => fill!(u16),
-            4 => fill!(u32),
-            _ => fill!(u64),
-        }
-    }
-}
-
-/// Gathers elements of an array, `step` apart, in the form that strips hold.
-#[inline(always)]
-unsafe fn gathered(kind: Kind, from: *const u8, step: isize, n: usize, to: *mut u8) {
-    macro_rules! each {
-        ($t:ty) => {{
-            let (from, to) = (from.cast::<$t>(), to.cast::<$t>());
-            match step {
-                1 => std::ptr::copy_nonoverlapping(from, to, n),
-                step => {
-                    for i in 0..n {
-                        *to.add(i) = *from.offset(i as isize * step);
-                    }
-                }
-            }
-        }};
-    }
-    // SAFETY: the callers' promise.
-    unsafe {
-        match kind {
-            Kind::F16 | Kind::BF16 if step == 1 => {
-                f32::widen(kind, n, from, to.cast());
-            }
-            Kind::F16 | Kind::BF16 => {
-                let from = from.cast::<u16>();
-                let mut i = 0;
-                while i < n {
-                    let part = (n - i).min(64);
-                    let mut line = [0u16; 64];
-                    for (j, x) in line.iter_mut().enumerate().take(part) {
-                        *x = *from.offset((i + j) as isize * step);
-                    }
-                    let to = to.cast::<f32>().add(i);
-                    f32::widen(kind, part, line.as_ptr().cast(), to);
-                    i += part;
-                }
-            }
-            Kind::Bool => {
-                for i in 0..n {
-                    *to.add(i) = u8::from(*from.offset(i as isize * step) != 0);
-                }
-            }
-            kind => match kind.size() {
-                1 => each!(u8),
-                2 => each!(u16),
-                4 => each!(u32),
-                _ => each!(u64),
-            },
-        }
-    }
-}
-
 /// Strips `begin..end` of a result that is not reduced.
 unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, and `room` has what the plan says.
     unsafe {
         let mut s = p.begin(room);
         let result = room.add(p.room() - STRIP);
@@ -426,7 +242,8 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 
 /// Strips `begin..end` of a result, each accumulated over all reduced axes.
 unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
-    // SAFETY: the callers' promise.
+    // SAFETY: tasks are strips of the result, inputs have what the axes name, and `room` has what
+    // the plan says.
     unsafe {
         let mut s = p.begin(room);
         let kind = register(p.out_kind);
@@ -448,7 +265,8 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 
 /// Elements `begin..end` of a result, each from strips along the reduced axes.
 unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
-    // SAFETY: the callers' promise.
+    // SAFETY: elements are those of the result, inputs have what the axes name, and `room` has what
+    // the plan says.
     unsafe {
         let count = p.over.count();
         let kind = register(p.out_kind);
@@ -493,7 +311,8 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) -> i32 {
     guard(ctx, |context| {
-        // SAFETY: the caller's promise.
+        // SAFETY: the structure is live, and its lists are as long as it says; every element that
+        // extents and steps name lies in its input, and operations name operands that exist.
         unsafe {
             let v = &*sweep;
             let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
@@ -639,6 +458,6 @@ unsafe fn slice<'a, T>(data: *const T, n: usize) -> &'a [T] {
     if n == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `data` has `n` elements.
     unsafe { std::slice::from_raw_parts(data, n) }
 }

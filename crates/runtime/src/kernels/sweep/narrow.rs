@@ -67,7 +67,7 @@ impl Narrow {
         offsets: &[isize; INPUTS],
         (first, n): (usize, usize),
     ) -> bool {
-        // SAFETY: the caller's promise; constants are eight bytes each.
+        // SAFETY: the elements lie in the inputs and the result; constants are eight bytes each.
         unsafe {
             let operand = |from: From| match from {
                 From::Constant(k) => Operand::Number(p.v.values.add(k).cast::<f32>().read()),

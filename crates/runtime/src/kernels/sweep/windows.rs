@@ -6,8 +6,9 @@
 //! hold narrow floats, are first copied to contiguous memory: sorted by the remainder of their
 //! positions modulo the step.
 
+use super::read::gathered;
 use super::space::Space;
-use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, apply, gathered, register};
+use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, apply, register};
 use crate::context::RxContext;
 use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::scratch::Scratch;
@@ -198,7 +199,7 @@ impl Windows {
 /// `r * part` on.
 #[inline(always)]
 unsafe fn apart_by<T: Copy>(step: usize, part: usize, from: *const T, n: usize, to: *mut T) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has `n` elements, and `to` room for `step` parts.
     unsafe {
         match step {
             2 => apart::<T, 2>(part, from, n, to),
@@ -215,7 +216,7 @@ unsafe fn apart_by<T: Copy>(step: usize, part: usize, from: *const T, n: usize, 
 
 #[inline(always)]
 unsafe fn apart<T: Copy, const STEP: usize>(part: usize, from: *const T, n: usize, to: *mut T) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has `n` elements, and `to` room for `STEP` parts.
     unsafe {
         let whole = n / STEP;
         for i in 0..whole {
@@ -317,7 +318,7 @@ unsafe fn block<L: Lanes, const COMBINER: i32, const NV: usize>(
     start: Option<L::Element>,
     sums: *mut L::Element,
 ) {
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has the vectors' elements at every tap, and `sums` room for the vectors.
     unsafe {
         let mut acc = match start {
             Some(x) => [L::all(x); NV],
@@ -351,7 +352,7 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
     sums: *mut L::Element,
 ) {
     let mut i = 0;
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`.
     unsafe {
         while i + 4 * L::LANES <= n {
             block::<L, COMBINER, 4>(from.add(i), taps, start, sums.add(i));
@@ -408,7 +409,7 @@ unsafe fn typed<S: Wide>(
             }
         }};
     }
-    // SAFETY: the callers' promise.
+    // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`.
     unsafe {
         match kind {
             Kind::F32 => of!(S::F32, |x| f32::from_bits(x as u32)),
@@ -434,7 +435,8 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
     let (wide, given) = (register(kind), kind.size() as isize);
     let pieces = inner.div_ceil(w.piece);
     let mut start = [0u64; 1];
-    // SAFETY: the callers' promise; every task writes its own part of the result.
+    // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every task
+    // writes its own part of the result.
     unsafe {
         apply::neutral(p.combiner, kind, start.as_mut_ptr().cast(), 1);
         let sums_room = room.add(w.room(kind) - (w.piece * wide.size()).next_multiple_of(64));
@@ -482,7 +484,7 @@ pub(super) unsafe fn run(context: &mut RxContext, plan: &Plan<'_>, w: &Windows) 
     context.pool.each(tasks, grain, |begin, end, worker| {
         let &(w, plan, memory) = shared.get();
         let p = plan;
-        // SAFETY: the caller's promise.
+        // SAFETY: the plan's inputs have what its axes name, and each worker has its own room.
         unsafe {
             let room = memory.add(worker * room);
             dispatch!(pieces(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut u8));

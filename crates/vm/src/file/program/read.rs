@@ -9,7 +9,6 @@ use relax_loops::{
 use super::super::FileError;
 use super::super::bytes::{Read, Reader};
 use super::{AXES, COMBINERS, DEPTH};
-use crate::builtin::BINARY;
 
 /// Reads a program. Its parts get distinct spans that refer to no source.
 pub(in super::super) fn read(r: &mut Reader<'_>) -> Read<Program> {
@@ -140,7 +139,7 @@ impl Known {
     }
     fn binary(&self, r: &mut Reader<'_>) -> Read<BinOp> {
         let at = r.at;
-        let found = BINARY.get(usize::from(r.byte()?)).map(|u| u.1);
+        let found = BinOp::ALL.get(usize::from(r.byte()?)).copied();
         found.ok_or_else(|| FileError::damaged(at, "there is no such function"))
     }
 

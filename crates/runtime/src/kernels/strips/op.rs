@@ -1,0 +1,166 @@
+//! The operations over float32, each over elements that lie side by side.
+
+use crate::kernels::simd::Simd;
+use crate::kernels::vmath;
+use crate::{c_enumeration, c_structure};
+
+c_enumeration! {
+    /// What an operation does with its arguments `a`, `b`, `c`, `d`.
+    pub enum Op {
+        /// `a`.
+        Copy,
+        /// `a + b`.
+        Add,
+        /// `a - b`.
+        Sub,
+        /// `a * b`.
+        Mul,
+        /// `a / b`.
+        Div,
+        /// `a < b ? a : b`.
+        Min,
+        /// `a > b ? a : b`.
+        Max,
+        /// `a < b ? c : d`.
+        SelectLt,
+        /// `a <= b ? c : d`.
+        SelectLe,
+        /// `a == b ? c : d`.
+        SelectEq,
+        /// `-a`.
+        Neg,
+        /// `|a|`.
+        Abs,
+        /// The root of `a`.
+        Sqrt,
+        /// One by the root of `a`.
+        Rsqrt,
+        /// To the nearest integer, ties to even.
+        RoundEven,
+        /// The next integer below.
+        Floor,
+        /// The next integer above.
+        Ceil,
+        /// The next integer toward 0.
+        Trunc,
+        /// As `rx_vexp_f32`.
+        Exp,
+        /// As `rx_vlog_f32`.
+        Log,
+        /// As `rx_vtanh_f32`.
+        Tanh,
+        /// As `rx_verf_f32`.
+        Erf,
+        /// As `rx_vsigmoid_f32`.
+        Sigmoid,
+        /// As `rx_vsin_f32`.
+        Sin,
+        /// As `rx_vcos_f32`.
+        Cos,
+        /// As `rx_vpow_f32`.
+        Pow,
+        /// `a * b + c`, rounded as the processor does it.
+        MulAdd,
+    }
+}
+
+c_structure! {
+    /// As in the C header.
+    pub struct RxStripOp {
+        /// An [`Op`].
+        pub code: i32,
+        /// The temporary that is written, from 0.
+        pub dst: i32,
+        /// Operands: inputs, then constants, then temporaries.
+        pub args: [i32; 4],
+    }
+}
+
+impl RxStripOp {
+    /// Returns what it does; a copy where its number is none.
+    #[inline(always)]
+    pub(crate) fn op(&self) -> Op {
+        Op::of(self.code).unwrap_or(Op::Copy)
+    }
+}
+
+/// One operation over `n` elements.
+#[inline(always)]
+pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *mut f32, n: usize) {
+    macro_rules! each {
+        ($load:ident, $i:ident => $value:expr) => {{
+            let mut $i = 0;
+            while $i + S::LANES <= n {
+                let $load = |p: *const f32| S::load(p.add($i));
+                $value.store(to.add($i));
+                $i += S::LANES;
+            }
+            if $i < n {
+                let left = n - $i;
+                let $load = |p: *const f32| S::load_part(p.add($i), left);
+                $value.store_part(to.add($i), left);
+            }
+        }};
+    }
+    // SAFETY: the operands that the operation reads have `n` elements, and `to` has room for as
+    // many.
+    unsafe {
+        match op {
+            Op::Copy => each!(l, i => l(a)),
+            Op::Add => each!(l, i => l(a).add(l(b))),
+            Op::Sub => each!(l, i => l(a).sub(l(b))),
+            Op::Mul => each!(l, i => l(a).mul(l(b))),
+            Op::Div => each!(l, i => l(a).div(l(b))),
+            Op::Min => each!(l, i => l(a).min(l(b))),
+            Op::Max => each!(l, i => l(a).max(l(b))),
+            Op::MulAdd => each!(l, i => l(a).fma(l(b), l(c))),
+            Op::SelectLt => {
+                each!(l, i => S::select(l(a).lt(l(b)), l(c), l(d)))
+            }
+            Op::SelectEq => {
+                each!(l, i => S::select(l(a).eq(l(b)), l(c), l(d)))
+            }
+            Op::SelectLe => each!(l, i => {
+                let (x, y, yes) = (l(a), l(b), l(c));
+                S::select(x.lt(y), yes, S::select(x.eq(y), yes, l(d)))
+            }),
+            Op::Neg => each!(l, i => S::splat(-0.0).sub(l(a))),
+            Op::Abs => each!(l, i => l(a).abs()),
+            Op::Sqrt => each!(l, i => l(a).sqrt()),
+            Op::Rsqrt => each!(l, i => S::splat(1.0).div(l(a).sqrt())),
+            Op::RoundEven => each!(l, i => whole(l(a))),
+            Op::Floor => each!(l, i => floor(l(a))),
+            Op::Ceil => each!(l, i => {
+                S::splat(-0.0).sub(floor(S::splat(-0.0).sub(l(a))))
+            }),
+            Op::Trunc => each!(l, i => {
+                let x = l(a);
+                floor(x.abs()).copysign(x)
+            }),
+            Op::Exp => each!(l, i => vmath::exp(l(a))),
+            Op::Log => each!(l, i => vmath::log(l(a))),
+            Op::Tanh => each!(l, i => vmath::tanh(l(a))),
+            Op::Erf => each!(l, i => vmath::erf(l(a))),
+            Op::Sigmoid => each!(l, i => vmath::sigmoid(l(a))),
+            Op::Sin => vmath::rx_vsin_f32(n as i64, a, to),
+            Op::Cos => vmath::rx_vcos_f32(n as i64, a, to),
+            Op::Pow => vmath::rx_vpow_f32(n as i64, a, b, to),
+        }
+    }
+}
+
+/// To the nearest integer; numbers from 2^23 on are integers already.
+#[inline(always)]
+pub(super) unsafe fn whole<S: Simd>(x: S) -> S {
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
+    unsafe { S::select(x.abs().lt(S::splat(8_388_608.0)), x.round().copysign(x), x) }
+}
+
+#[inline(always)]
+unsafe fn floor<S: Simd>(x: S) -> S {
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
+    unsafe {
+        let r = whole(x);
+        S::select(x.lt(r), r.sub(S::splat(1.0)), r)
+    }
+}

@@ -1,0 +1,161 @@
+//! Expressions that are reduced: along rows, or rows onto each other.
+
+use super::space::Offsets;
+use super::{INPUTS, Op, Plan, STRIP};
+use crate::kernels::kinds::Combiner;
+use crate::kernels::simd::Simd;
+
+/// One step of a reduction, lane by lane.
+#[inline(always)]
+pub(super) unsafe fn combine<S: Simd>(combiner: Combiner, acc: S, x: S) -> S {
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
+    unsafe {
+        match combiner {
+            Combiner::Sum => acc.add(x),
+            Combiner::Product => acc.mul(x),
+            Combiner::Max => acc.max(x),
+            _ => acc.min(x),
+        }
+    }
+}
+
+pub(super) fn neutral(combiner: Combiner) -> f32 {
+    match combiner {
+        Combiner::Sum => 0.0,
+        Combiner::Product => 1.0,
+        Combiner::Max => f32::MIN,
+        _ => f32::MAX,
+    }
+}
+
+fn combine_f64(combiner: Combiner, a: f64, b: f64) -> f64 {
+    match combiner {
+        Combiner::Sum => a + b,
+        Combiner::Product => a * b,
+        Combiner::Max if a > b => a,
+        Combiner::Min if a < b => a,
+        _ => b,
+    }
+}
+
+/// Elements `begin..end` of a result, each from strips along the last reduced axis. Strips are
+/// reduced in eight chains of vectors, their results in float64.
+#[inline(always)]
+pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
+    // SAFETY: elements are those of the result, inputs have what the axes name, and `room` has what
+    // the plan says.
+    unsafe {
+        let mut s = p.strip(room, STRIP);
+        let result = room.add(p.room() - STRIP);
+        let start = neutral(p.combiner);
+        let steps = p.over.inner_steps();
+        let (n, outer) = (p.over.inner(), p.over.rows());
+        let inner = p.out.inner();
+        let out_steps = p.out.inner_steps();
+        let zero: Offsets = [0; INPUTS];
+        let (mut base, mut at) = (zero, zero);
+        for element in begin..end {
+            p.out.row(element / inner, &zero, &mut base);
+            for (b, s) in base.iter_mut().zip(&out_steps) {
+                *b += (element % inner) as isize * s;
+            }
+            let mut total = f64::from(start);
+            for row in 0..outer {
+                p.over.row(row, &base, &mut at);
+                let mut first = 0;
+                while first < n {
+                    let len = (n - first).min(STRIP);
+                    p.read::<S>(&mut s, &at, &steps, len, false);
+                    // Elements that are reduced as they are need no copy.
+                    let result = match p.ops {
+                        [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
+                        _ => {
+                            p.run::<S>(&mut s, len, result);
+                            result.cast_const()
+                        }
+                    };
+                    let mut acc = [S::splat(start); 4];
+                    let mut i = 0;
+                    while i + 4 * S::LANES <= len {
+                        for (k, acc) in acc.iter_mut().enumerate() {
+                            let x = S::load(result.add(i + k * S::LANES));
+                            *acc = combine(p.combiner, *acc, x);
+                        }
+                        i += 4 * S::LANES;
+                    }
+                    while i + S::LANES <= len {
+                        acc[0] = combine(p.combiner, acc[0], S::load(result.add(i)));
+                        i += S::LANES;
+                    }
+                    let all = combine(
+                        p.combiner,
+                        combine(p.combiner, acc[0], acc[1]),
+                        combine(p.combiner, acc[2], acc[3]),
+                    );
+                    let mut lanes = [0.0f32; 16];
+                    all.store(lanes.as_mut_ptr());
+                    for &x in &lanes[..S::LANES] {
+                        total = combine_f64(p.combiner, total, f64::from(x));
+                    }
+                    while i < len {
+                        total = combine_f64(p.combiner, total, f64::from(*result.add(i)));
+                        i += 1;
+                    }
+                    for (a, s) in at.iter_mut().zip(&steps) {
+                        *a += len as isize * s;
+                    }
+                    first += len;
+                }
+            }
+            *p.v.out.add(element) = total as f32;
+        }
+    }
+}
+
+/// Strips `begin..end` of a result, each accumulated over all reduced axes.
+#[inline(always)]
+pub(super) unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32) {
+    // SAFETY: tasks are strips of the result, inputs have what the axes name, and `room` has what
+    // the plan says.
+    unsafe {
+        let mut s = p.strip(room, STRIP);
+        let result = room.add(p.room() - STRIP);
+        let start = neutral(p.combiner);
+        let n = p.out.inner();
+        let strips = n.div_ceil(STRIP).max(1);
+        let steps = p.out.inner_steps();
+        let over_steps = p.over.inner_steps();
+        let zero: Offsets = [0; INPUTS];
+        let (mut base, mut at) = (zero, zero);
+        for task in begin..end {
+            let (row, first) = (task / strips, task % strips * STRIP);
+            p.out.row(row, &zero, &mut base);
+            for (b, s) in base.iter_mut().zip(&steps) {
+                *b += first as isize * s;
+            }
+            let len = (n - first).min(STRIP);
+            let out = p.v.out.add(row * n + first);
+            for i in 0..len {
+                *out.add(i) = start;
+            }
+            for outer in 0..p.over.rows() {
+                p.over.row(outer, &base, &mut at);
+                for _ in 0..p.over.inner() {
+                    p.read::<S>(&mut s, &at, &steps, len, false);
+                    p.run::<S>(&mut s, len, result);
+                    let mut i = 0;
+                    while i < len {
+                        let part = (len - i).min(S::LANES);
+                        let x = S::load_part(result.add(i), part);
+                        let acc = S::load_part(out.add(i), part);
+                        combine(p.combiner, acc, x).store_part(out.add(i), part);
+                        i += part;
+                    }
+                    for (a, s) in at.iter_mut().zip(&over_steps) {
+                        *a += s;
+                    }
+                }
+            }
+        }
+    }
+}

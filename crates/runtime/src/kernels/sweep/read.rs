@@ -1,0 +1,192 @@
+//! Elements of inputs and constants brought into strips.
+
+use super::space::{Cursor, Space};
+use super::{INDEX, INPUTS, OPERANDS, Plan, STRIP, register};
+use crate::kernels::kinds::{Kind, Sum};
+
+/// The operands of one strip.
+pub(super) struct Strip {
+    pub(super) operands: [*const u8; OPERANDS],
+    pub(super) room: *mut u8,
+    /// Inputs that are one number for a strip and have been spread: where they were read.
+    spread: [*const u8; INPUTS],
+}
+
+impl Plan<'_> {
+    pub(super) unsafe fn begin(&self, room: *mut u8) -> Strip {
+        let (inputs, constants) = (self.v.inputs as usize, self.v.constants as usize);
+        let mut operands = [std::ptr::null(); OPERANDS];
+        // SAFETY: `room` has as many strips, constants are eight bytes each.
+        unsafe {
+            for (k, at) in operands.iter_mut().enumerate().take(self.operands()) {
+                *at = room.add(k * STRIP).cast_const();
+            }
+            for k in 0..constants {
+                let to = room.add((inputs + k) * STRIP);
+                let from = self.v.values.add(k).cast::<u8>();
+                // Which width a constant has is said by those that use it.
+                let size = self.constant_size(inputs + k);
+                spread(size, from, to, self.strip);
+            }
+        }
+        Strip {
+            operands,
+            room,
+            spread: [std::ptr::null(); INPUTS],
+        }
+    }
+
+    /// The bytes of a constant's elements.
+    fn constant_size(&self, operand: usize) -> usize {
+        for op in self.ops {
+            for (place, &arg) in op.args.iter().enumerate() {
+                if arg == operand as i32
+                    && let Some(kind) = op.argument(place)
+                {
+                    return register(kind).size();
+                }
+            }
+        }
+        8
+    }
+
+    /// Brings `n` elements from a place of the spaces on into strips.
+    pub(super) unsafe fn read(&self, s: &mut Strip, cursor: &Cursor, space: &Space, n: usize) {
+        let inputs = self.v.inputs as usize;
+        let whole = n <= space.inner() - cursor.inner;
+        for k in 0..inputs {
+            // SAFETY: the elements lie in the input, and a strip has room for `n` of them.
+            unsafe {
+                let to = s.room.add(k * STRIP);
+                let step = space.inner_step(k);
+                if self.kinds[k] == INDEX {
+                    s.operands[k] = to;
+                    let base = self.data[k].addr() as i64;
+                    let to = to.cast::<i64>();
+                    cursor.rows(space, k, n, |at, done, len| {
+                        let first = base.wrapping_add(at as i64);
+                        for i in 0..len {
+                            *to.add(done + i) = first.wrapping_add(i as i64 * step as i64);
+                        }
+                    });
+                    continue;
+                }
+                let Some(kind) = Kind::of(self.kinds[k]) else {
+                    continue;
+                };
+                let size = kind.size();
+                let data = self.data[k].cast::<u8>();
+                let plain = register(kind) == kind && kind != Kind::Bool;
+                if plain && self.dense[k] {
+                    s.operands[k] = data.offset(cursor.offset[k] * size as isize);
+                    continue;
+                }
+                if whole {
+                    let from = data.offset(cursor.offset[k] * size as isize);
+                    if plain && step == 1 {
+                        s.operands[k] = from;
+                        continue;
+                    }
+                    s.operands[k] = to;
+                    if step == 0 {
+                        if s.spread[k] == from {
+                            continue;
+                        }
+                        s.spread[k] = from;
+                        let mut one = [0u8; 8];
+                        gathered(kind, from, 0, 1, one.as_mut_ptr());
+                        spread(register(kind).size(), one.as_ptr(), to, self.strip);
+                        continue;
+                    }
+                    gathered(kind, from, step, n, to);
+                    continue;
+                }
+                s.operands[k] = to;
+                s.spread[k] = std::ptr::null();
+                let width = register(kind).size();
+                cursor.rows(space, k, n, |at, done, len| {
+                    gathered(
+                        kind,
+                        data.offset(at * size as isize),
+                        step,
+                        len,
+                        to.add(done * width),
+                    );
+                });
+            }
+        }
+    }
+}
+
+/// One element `n` times.
+#[inline(always)]
+unsafe fn spread(size: usize, from: *const u8, to: *mut u8, n: usize) {
+    macro_rules! fill {
+        ($t:ty) => {{
+            let (x, to) = (from.cast::<$t>().read_unaligned(), to.cast::<$t>());
+            for i in 0..n {
+                *to.add(i) = x;
+            }
+        }};
+    }
+    // SAFETY: `from` has one element, and `to` room for `n`.
+    unsafe {
+        match size {
+            1 => fill!(u8),
+            2 => fill!(u16),
+            4 => fill!(u32),
+            _ => fill!(u64),
+        }
+    }
+}
+
+/// Elements of an array, each `step` behind the last, as they are held in strips.
+#[inline(always)]
+pub(super) unsafe fn gathered(kind: Kind, from: *const u8, step: isize, n: usize, to: *mut u8) {
+    macro_rules! each {
+        ($t:ty) => {{
+            let (from, to) = (from.cast::<$t>(), to.cast::<$t>());
+            match step {
+                1 => std::ptr::copy_nonoverlapping(from, to, n),
+                step => {
+                    for i in 0..n {
+                        *to.add(i) = *from.offset(i as isize * step);
+                    }
+                }
+            }
+        }};
+    }
+    // SAFETY: `from` has `n` elements, `step` apart, and `to` room for as many.
+    unsafe {
+        match kind {
+            Kind::F16 | Kind::BF16 if step == 1 => {
+                f32::widen(kind, n, from, to.cast());
+            }
+            Kind::F16 | Kind::BF16 => {
+                let from = from.cast::<u16>();
+                let mut i = 0;
+                while i < n {
+                    let part = (n - i).min(64);
+                    let mut line = [0u16; 64];
+                    for (j, x) in line.iter_mut().enumerate().take(part) {
+                        *x = *from.offset((i + j) as isize * step);
+                    }
+                    let to = to.cast::<f32>().add(i);
+                    f32::widen(kind, part, line.as_ptr().cast(), to);
+                    i += part;
+                }
+            }
+            Kind::Bool => {
+                for i in 0..n {
+                    *to.add(i) = u8::from(*from.offset(i as isize * step) != 0);
+                }
+            }
+            kind => match kind.size() {
+                1 => each!(u8),
+                2 => each!(u16),
+                4 => each!(u32),
+                _ => each!(u64),
+            },
+        }
+    }
+}
