@@ -75,9 +75,7 @@ impl Printer<'_> {
             let declared = user.and_then(|user| user.attrs.iter().find(|(n, ..)| n == name));
             let (omitted, ty) = match (schema, declared) {
                 (Some(schema), _) => (is_default(value, schema.default), Some(schema.ty)),
-                (None, Some((_, ty, default))) => {
-                    (default.as_ref() == Some(value), attr_type(*ty))
-                }
+                (None, Some((_, ty, default))) => (default.as_ref() == Some(value), attr_type(*ty)),
                 (None, None) => (false, None),
             };
             if !omitted {
