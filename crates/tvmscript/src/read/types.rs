@@ -96,7 +96,7 @@ impl Reader<'_> {
     }
 
     /// `R.Tensor(shape, dtype, vdevice, ndim)`.
-    pub(super) fn tensor_type(&mut self, mut given: Given, span: Span) -> Val {
+    pub(super) fn tensor_type(&mut self, given: &mut Given, span: Span) -> Val {
         let first = given.take(0, "shape");
         let (mut shape, mut dtype) = match first {
             // `R.Tensor("float32", ndim=2)`.
@@ -106,7 +106,7 @@ impl Reader<'_> {
         dtype = dtype.or_else(|| given.take(1, "dtype"));
         let vdevice = given.take(2, "vdevice");
         let ndim = given.take(3, "ndim");
-        self.leftover(&given, "R.Tensor", &["shape", "dtype", "vdevice", "ndim"]);
+        self.leftover(given, "R.Tensor", &["shape", "dtype", "vdevice", "ndim"]);
         if matches!(shape, Some((Val::None, _))) {
             shape = None;
         }
@@ -293,10 +293,10 @@ impl Reader<'_> {
     }
 
     /// `R.Shape(values, ndim)`.
-    pub(super) fn shape_type(&mut self, mut given: Given, span: Span) -> Val {
+    pub(super) fn shape_type(&mut self, given: &mut Given, span: Span) -> Val {
         let values = given.take(0, "values");
         let ndim = given.take(1, "ndim");
-        self.leftover(&given, "R.Shape", &["values", "ndim"]);
+        self.leftover(given, "R.Shape", &["values", "ndim"]);
         let shape = match (values, ndim) {
             (None | Some((Val::None, _)), None | Some((Val::Int(-1), _))) => Shape::Unknown,
             (None | Some((Val::None, _)), Some((Val::Int(n), _))) if (0..=64).contains(&n) => {
@@ -318,7 +318,7 @@ impl Reader<'_> {
     }
 
     /// `R.Tuple(A, B)`.
-    pub(super) fn tuple_type(&mut self, mut given: Given, _span: Span) -> Val {
+    pub(super) fn tuple_type(&mut self, given: &mut Given, _span: Span) -> Val {
         let mut fields = Vec::new();
         let mut whole = true;
         let mut items = given.positional();
@@ -331,7 +331,7 @@ impl Reader<'_> {
                 None => whole = false,
             }
         }
-        self.leftover(&given, "R.Tuple", &[]);
+        self.leftover(given, "R.Tuple", &[]);
         if whole {
             Val::Type(self.m.types.tuple(fields))
         } else {
@@ -340,12 +340,12 @@ impl Reader<'_> {
     }
 
     /// `R.Callable((A,), B, purity)`.
-    pub(super) fn callable_type(&mut self, mut given: Given, span: Span) -> Val {
+    pub(super) fn callable_type(&mut self, given: &mut Given, span: Span) -> Val {
         let params = given.take(0, "params");
         let ret = given.take(1, "ret");
         let pure = given.take(2, "purity");
         self.leftover(
-            &given,
+            given,
             "R.Callable",
             &["params", "ret", "purity", "derive_func"],
         );
