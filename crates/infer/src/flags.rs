@@ -26,15 +26,21 @@ pub(crate) struct Flags {
 
 impl Flags {
     /// The flags of a type.
+    #[inline]
     pub fn get(&mut self, types: &TypeArena, m: &Module, t: TypeId) -> u8 {
         if t.index() >= self.of.len() {
-            // Types that a type is made of have smaller ids, so one upward sweep is enough.
-            for i in self.of.len()..types.len() {
-                let flags = self.compute(types, m, TypeId::from_index(i));
-                self.of.push(flags);
-            }
+            self.extend(types, m);
         }
         self.of[t.index()]
+    }
+
+    #[cold]
+    fn extend(&mut self, types: &TypeArena, m: &Module) {
+        // Types that a type is made of have smaller ids, so one upward sweep is enough.
+        for i in self.of.len()..types.len() {
+            let flags = self.compute(types, m, TypeId::from_index(i));
+            self.of.push(flags);
+        }
     }
 
     /// The flags of a type that was asked about, or that is part of one.

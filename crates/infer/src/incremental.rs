@@ -30,8 +30,8 @@ pub struct Again {
 }
 
 /// Finds the types of a module that had the types `before`, when its globals are the same that they
-/// were for which `stays` holds. Globals may have been added behind the others, and none removed;
-/// nodes may only have been added.
+/// were for which `stays` holds. The types before are those of globals with the numbers that they
+/// have now ([`Typing::renumbered`]); nodes may only have been added.
 pub fn infer_again(
     module: &mut Module,
     options: &InferOptions,

@@ -9,6 +9,7 @@ use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
 use crate::flags::Flags;
+use crate::relation_cache::Answers;
 
 /// Something that inference could not prove and that the compiled program has to see to.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,6 +65,8 @@ pub(crate) struct Notes {
     pub plain: IdSet,
     /// Facts about the types of the module.
     pub flags: Flags,
+    /// What relations gave.
+    pub answers: Answers,
 }
 
 impl Typing {
@@ -72,6 +75,19 @@ impl Typing {
         match m.exprs[e] {
             Expr::Var(v) => self.vars[v],
             _ => self.exprs[e],
+        }
+    }
+
+    /// The types of the same module after its globals were numbered anew: `was` says which number
+    /// each had, if it was there.
+    #[must_use]
+    pub fn renumbered(&self, types: &mut TypeArena, was: &[Option<GlobalId>]) -> Typing {
+        let error = types.error();
+        let ty = |was: &Option<GlobalId>| was.map_or(error, |g| self.globals[g]);
+        let globals = SideTable::from_list(error, was.iter().map(ty).collect());
+        Typing {
+            globals,
+            ..self.clone()
         }
     }
 
