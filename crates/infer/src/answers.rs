@@ -11,7 +11,7 @@ pub(crate) struct Before([usize; 5]);
 impl Solver<'_> {
     fn recorded(&self) -> Before {
         Before([
-            self.unknowns.len(),
+            self.new_dims.len(),
             self.checks.len(),
             self.open_checks.len(),
             self.queue.rels.len(),
@@ -35,14 +35,13 @@ impl Solver<'_> {
         attrs: AttrsId,
         result: TypeId,
     ) {
-        let now = self.recorded();
-        // The call's argument types stay the same, and unknowns that the relation created are
-        // solved or discarded.
-        if before.0[1..] == now.0[1..] {
+        // The call's arguments stay what they are, and unknowns that it made are solved or
+        // forgotten.
+        if before == self.recorded() {
             self.plain.insert(call);
-        }
-        if before == now && !self.relation_cache.asked_value.get() {
-            self.relation_cache.keep(op, args, attrs, result);
+            if !self.relation_cache.asked_value.get() {
+                self.relation_cache.keep(op, args, attrs, result);
+            }
         }
     }
 }

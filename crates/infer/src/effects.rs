@@ -11,6 +11,8 @@ use crate::solver::Solver;
 /// The callee of a call, as far as it is known.
 enum Callee {
     Func(FuncId),
+    /// What a variable is bound to.
+    Var(VarId),
     /// An effect, with its name.
     Effect(String),
     /// Something without effects, or that is unknown.
@@ -29,7 +31,10 @@ impl Solver<'_> {
         }
         if !effects && let Some(part) = &self.part {
             // Nothing has effects, so only the blocks remain to be checked.
-            let bound = self.bound_functions(&mut part.exprs.iter().copied());
+            let mut bound = FxHashMap::default();
+            for &e in &part.exprs {
+                self.bound_functions(e, &mut bound);
+            }
             let block = |e: &ExprId| match m.exprs[*e] {
                 Expr::Dataflow { block, .. } => Some(block),
                 _ => None,
@@ -39,7 +44,9 @@ impl Solver<'_> {
             }
             return;
         }
-        let bound = self.bound_functions(&mut m.exprs.ids());
+        let mut bound = FxHashMap::default();
+        // Calls of variables, which may be bound to functions behind them.
+        let mut open: Vec<(VarId, usize)> = Vec::new();
         let mut callers: Vec<Vec<usize>> = vec![Vec::new(); n];
         let mut impure: Vec<usize> = Vec::new();
         // Only functions of the program: dead nodes left by passes share nodes with them. A node
@@ -62,7 +69,9 @@ impl Solver<'_> {
                     Expr::Dataflow { block, .. } => blocks.push(block),
                     _ => {}
                 }
-                match self.effect_of(e, &bound) {
+                self.bound_functions(e, &mut bound);
+                match self.effect_of(e) {
+                    Callee::Var(v) => open.push((v, f.index())),
                     Callee::Func(g) => callers[g.index()].push(f.index()),
                     Callee::Effect(_) if self.purity[f.index()] => {
                         self.purity[f.index()] = false;
@@ -74,6 +83,11 @@ impl Solver<'_> {
                 if !matches!(m.exprs[e], Expr::Func(_)) {
                     self.for_parts(e, &mut |part| stack.push(part));
                 }
+            }
+        }
+        for (v, f) in open {
+            if let Some(g) = bound.get(&v) {
+                callers[g.index()].push(f);
             }
         }
         while let Some(f) = impure.pop() {
@@ -107,30 +121,26 @@ impl Solver<'_> {
         registry().get(op).map_or(Effects::Pure, |d| d.effects)
     }
 
-    /// Returns the functions that variables are bound to by these expressions.
-    fn bound_functions(&self, exprs: &mut dyn Iterator<Item = ExprId>) -> FxHashMap<VarId, FuncId> {
+    /// Adds the functions that variables are bound to by an expression itself.
+    fn bound_functions(&self, e: ExprId, bound: &mut FxHashMap<VarId, FuncId>) {
         let m = self.m;
-        let mut bound = FxHashMap::default();
         let mut bind = |var: VarId, value: ExprId| {
             if let Expr::Func(f) = m.exprs[value] {
                 bound.insert(var, f);
             }
         };
-        for e in exprs {
-            match m.exprs[e] {
-                Expr::Let { var, value, .. } => bind(var, value),
-                Expr::Dataflow { block, .. } => {
-                    let bindings = m.blocks[block].bindings.iter();
-                    bindings.for_each(|b| bind(b.var, b.value));
-                }
-                _ => {}
+        match m.exprs[e] {
+            Expr::Let { var, value, .. } => bind(var, value),
+            Expr::Dataflow { block, .. } => {
+                let bindings = m.blocks[block].bindings.iter();
+                bindings.for_each(|b| bind(b.var, b.value));
             }
+            _ => {}
         }
-        bound
     }
 
     /// Returns the effect of evaluating an expression itself, excluding its children.
-    fn effect_of(&self, e: ExprId, bound: &FxHashMap<VarId, FuncId>) -> Callee {
+    fn effect_of(&self, e: ExprId) -> Callee {
         let m = self.m;
         match &m.exprs[e] {
             Expr::RefWrite(..) => Callee::Effect("writing a reference".into()),
@@ -153,7 +163,7 @@ impl Solver<'_> {
                     GlobalKind::Func(f) => Callee::Func(f),
                     GlobalKind::Prim(_) => Callee::Pure,
                 },
-                Expr::Var(v) => bound.get(v).map_or(Callee::Pure, |&f| Callee::Func(f)),
+                Expr::Var(v) => Callee::Var(*v),
                 Expr::Func(f) => Callee::Func(*f),
                 _ => Callee::Pure,
             },
@@ -164,11 +174,13 @@ impl Solver<'_> {
     fn check_block(&mut self, b: BlockId, bound: &FxHashMap<VarId, FuncId>) {
         let m = self.m;
         let block = &m.blocks[b];
+        let (mut stack, mut seen) = (Vec::new(), rustc_hash::FxHashSet::default());
         for binding in &block.bindings {
-            let mut stack = vec![binding.value];
-            let mut seen = rustc_hash::FxHashSet::default();
+            stack.clear();
+            seen.clear();
+            stack.push(binding.value);
             while let Some(e) = stack.pop() {
-                if !seen.insert(e) {
+                if m.is_leaf(e) || !seen.insert(e) {
                     continue;
                 }
                 if let Expr::If { .. } | Expr::Match { .. } = m.exprs[e] {
@@ -186,7 +198,11 @@ impl Solver<'_> {
                     self.report(d);
                     break;
                 }
-                let effect = match self.effect_of(e, bound) {
+                let callee = match self.effect_of(e) {
+                    Callee::Var(v) => bound.get(&v).map_or(Callee::Pure, |&f| Callee::Func(f)),
+                    other => other,
+                };
+                let effect = match callee {
                     Callee::Effect(text) => Some(text),
                     Callee::Func(f) if !self.purity[f.index()] => {
                         Some("calling this function, which has effects,".to_string())

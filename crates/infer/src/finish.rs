@@ -144,6 +144,7 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
             notes: Notes {
                 plain: std::mem::take(&mut s.plain),
                 flags: std::mem::take(&mut s.flags),
+                answers: std::mem::take(&mut s.relation_cache.answers),
             },
         },
         types: s.unifier.types,

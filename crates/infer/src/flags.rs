@@ -24,19 +24,25 @@ pub(crate) struct Flags {
 }
 
 impl Flags {
-    /// Returns the flags of a type.
+    /// The flags of a type.
+    #[inline]
     pub fn get(&mut self, types: &TypeArena, m: &Module, t: TypeId) -> u8 {
         if t.index() >= self.of.len() {
-            // A type's components have smaller ids, so one upward sweep is enough.
-            for i in self.of.len()..types.len() {
-                let flags = self.compute(types, m, TypeId::from_index(i));
-                self.of.push(flags);
-            }
+            self.extend(types, m);
         }
         self.of[t.index()]
     }
 
-    /// Returns the flags of a type for which `get` was called, or of a component of one.
+    #[cold]
+    fn extend(&mut self, types: &TypeArena, m: &Module) {
+        // Types that a type is made of have smaller ids, so one upward sweep is enough.
+        for i in self.of.len()..types.len() {
+            let flags = self.compute(types, m, TypeId::from_index(i));
+            self.of.push(flags);
+        }
+    }
+
+    /// The flags of a type that was asked about, or that is part of one.
     pub fn known(&self, t: TypeId) -> u8 {
         self.of.get(t.index()).copied().unwrap_or(0)
     }

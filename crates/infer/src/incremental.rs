@@ -28,8 +28,9 @@ pub struct Again {
     pub looked_at: usize,
 }
 
-/// Infers the types of a module that had the types `before`, and whose globals are unchanged where
-/// `stays` holds. Globals may have been appended, and none removed; nodes may only have been added.
+/// Finds the types of a module that had the types `before`, when its globals are the same that they
+/// were for which `stays` holds. The types before are those of globals with the numbers that they
+/// have now ([`Typing::renumbered`]); nodes may only have been added.
 pub fn infer_again(
     module: &mut Module,
     options: &InferOptions,

@@ -94,13 +94,15 @@ impl<'m> Solver<'m> {
         known: Option<&'m Typing>,
     ) -> Solver<'m> {
         let flags = known.map(|k| k.notes.flags.clone()).unwrap_or_default();
+        // What is known already is taken over.
+        let untyped = |n: usize| vec![UNTYPED; if known.is_some() { 0 } else { n }];
         Solver {
             unifier: Unifier::new(m, types, flags),
             opts,
-            expr_ty: vec![UNTYPED; m.exprs.len()],
-            var_ty: vec![UNTYPED; m.vars.len()],
-            func_ty: vec![UNTYPED; m.funcs.len()],
-            global_ty: vec![UNTYPED; m.globals.len()],
+            expr_ty: untyped(m.exprs.len()),
+            var_ty: untyped(m.vars.len()),
+            func_ty: untyped(m.funcs.len()),
+            global_ty: untyped(m.globals.len()),
             type_args: FxHashMap::default(),
             schemes: Vec::new(),
             scheme_of: FxHashMap::default(),
@@ -116,7 +118,7 @@ impl<'m> Solver<'m> {
             errors: 0,
             mistaken: Vec::new(),
             funcs: Vec::new(),
-            relation_cache: RelationCache::default(),
+            relation_cache: RelationCache::after(m, known.map(|k| &k.notes.answers)),
             plain: IdSet::new(),
             known,
             exhausted: false,

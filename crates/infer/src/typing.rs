@@ -9,6 +9,7 @@ use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
 use crate::flags::Flags;
+use crate::relation_cache::Answers;
 
 /// A property that inference could not prove, and that the compiled program must check.
 #[derive(Clone, PartialEq, Debug)]
@@ -64,6 +65,8 @@ pub(crate) struct Notes {
     pub plain: IdSet,
     /// The flags of the module's types.
     pub flags: Flags,
+    /// What relations gave.
+    pub answers: Answers,
 }
 
 impl Typing {
@@ -75,7 +78,20 @@ impl Typing {
         }
     }
 
-    /// Returns the checks at an expression.
+    /// The types of the same module after its globals were numbered anew: `was` says which number
+    /// each had, if it was there.
+    #[must_use]
+    pub fn renumbered(&self, types: &mut TypeArena, was: &[Option<GlobalId>]) -> Typing {
+        let error = types.error();
+        let ty = |was: &Option<GlobalId>| was.map_or(error, |g| self.globals[g]);
+        let globals = SideTable::from_list(error, was.iter().map(ty).collect());
+        Typing {
+            globals,
+            ..self.clone()
+        }
+    }
+
+    /// The checks at an expression.
     pub fn checks_of(&self, e: ExprId) -> impl Iterator<Item = &Check> {
         let from = self.checks.partition_point(|c| c.expr < e);
         self.checks[from..].iter().take_while(move |c| c.expr == e)

@@ -8,7 +8,7 @@ use relax_ir::{
 use relax_sym::{Atom, Dim, DimInfer, DimVar, Facts};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::flags::{Flags, INFER};
+use crate::flags::Flags;
 use crate::queue::{Queue, RelKind};
 use crate::unknown::{Lit, NO_EXPR, NO_WATCH, Site, Sol, Sort, Unknown};
 
@@ -94,7 +94,11 @@ impl<'m> Unifier<'m> {
             pairs: Vec::new(),
             fuel: 50_000_000,
         };
-        new.adopt_unknowns();
+        // Annotations may hold unknowns of the resolver's making; they keep their numbers. Those of
+        // an inference before this one stand nowhere any more.
+        for _ in 0..m.type_holes {
+            new.new_unknown(Sort::Type, Lit::No);
+        }
         new.new_scratch();
         new
     }
@@ -123,46 +127,7 @@ impl<'m> Unifier<'m> {
         }
     }
 
-    /// Adopts the unknowns that the resolver created in annotations; they keep their numbers.
-    fn adopt_unknowns(&mut self) {
-        let mut sorts: Vec<(u32, Sort)> = Vec::new();
-        for i in 0..self.types.len() {
-            let t = TypeId::from_index(i);
-            if self.flags(t) & INFER == 0 {
-                continue;
-            }
-            let mut shape = |s: &Shape| match s {
-                Shape::Infer(v) => sorts.push((v.0, Sort::Shape)),
-                Shape::Dims(dims) => {
-                    for d in dims {
-                        sorts.extend(d.infer_vars().into_iter().map(|v| (v.0, Sort::Dim)));
-                    }
-                }
-                _ => {}
-            };
-            match &self.types[t] {
-                Type::Tensor(t) => {
-                    shape(&t.shape);
-                    if let DTy::Infer(v) = t.dtype {
-                        sorts.push((v.0, Sort::DType));
-                    }
-                }
-                Type::Shape(s) => shape(s),
-                Type::Infer(v) => sorts.push((v.0, Sort::Type)),
-                _ => {}
-            }
-        }
-        if let Some(max) = sorts.iter().map(|s| s.0).max() {
-            for _ in 0..=max {
-                self.new_unknown(Sort::Type, Lit::No);
-            }
-            for (i, sort) in sorts {
-                self.unknowns[i as usize].sort = sort;
-            }
-        }
-    }
-
-    /// Returns the [`flags`](crate::flags) of a type.
+    /// The [`flags`](crate::flags) of a type.
     #[inline]
     pub fn flags(&mut self, t: TypeId) -> u8 {
         self.flags.get(&self.types, self.m, t)

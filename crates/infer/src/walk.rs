@@ -560,9 +560,9 @@ impl Solver<'_> {
         self.global_ty[g.index()]
     }
 
-    /// Returns whether one of many types is open: `closed` caches those that are not.
+    /// Returns whether one of many types is open: `closed` holds those that are known not to be.
+    #[inline]
     pub fn is_open_but(&mut self, t: TypeId, closed: &mut FxHashSet<TypeId>) -> bool {
-        let t = self.find(t);
         if self.flags(t) & INFER == 0 {
             return false;
         }

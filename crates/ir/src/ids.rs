@@ -107,6 +107,50 @@ impl IdSet {
     }
 }
 
+/// The ids that a walk came by. Most walks are over an expression of a few nodes, for which a list
+/// takes less time than a page of bits.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen<K> {
+    few: [Option<K>; 16],
+    len: usize,
+    many: Option<IdSet>,
+}
+
+impl<K: Id> Seen<K> {
+    /// Creates an empty set.
+    pub fn new() -> Self {
+        Seen {
+            few: [None; 16],
+            len: 0,
+            many: None,
+        }
+    }
+    /// Adds an id; returns whether it was new.
+    pub fn insert(&mut self, id: K) -> bool {
+        if let Some(many) = &mut self.many {
+            return many.insert(id);
+        }
+        if self.contains(id) {
+            return false;
+        }
+        if let Some(place) = self.few.get_mut(self.len) {
+            *place = Some(id);
+            self.len += 1;
+        } else {
+            let many = self.few.iter().flatten().copied().chain([id]);
+            self.many = Some(many.collect());
+        }
+        true
+    }
+    /// Returns whether the id is in the set.
+    pub fn contains(&self, id: K) -> bool {
+        match &self.many {
+            Some(many) => many.contains(id),
+            None => self.few[..self.len].contains(&Some(id)),
+        }
+    }
+}
+
 /// A map from the ids of one arena to facts; ids without an entry read as the default.
 #[derive(Clone, Debug)]
 pub struct IdTable<K, T>(Pages<T, 1024>, PhantomData<fn() -> K>);

@@ -56,7 +56,11 @@ impl Scopes {
 
     /// Computes the scope tree of `root`.
     pub fn new(m: &Module, root: ExprId) -> Scopes {
-        let mut order = m.post_order([root]);
+        Scopes::of_order(m, root, m.post_order([root]))
+    }
+
+    /// Computes the scope tree of `root`, whose nodes are `order`, in post-order.
+    pub(crate) fn of_order(m: &Module, root: ExprId, mut order: Vec<ExprId>) -> Scopes {
         order.reverse();
         let mut this = Scopes {
             scopes: relax_base::Arena::new(),

@@ -47,7 +47,7 @@ impl fmt::Display for Breach {
 
 type Check = Result<(), Breach>;
 
-fn breach(invariant: u32, message: impl Into<String>) -> Check {
+fn breach<T>(invariant: u32, message: impl Into<String>) -> Result<T, Breach> {
     Err(Breach {
         invariant,
         message: message.into(),
@@ -240,7 +240,7 @@ impl Verifier<'_> {
         name: Symbol,
         give: &mut dyn FnMut(FuncId, Scopes),
     ) -> Check {
-        self.acyclic(func)?;
+        let order = self.acyclic(func)?;
         let m = self.m;
         let Function {
             type_params: _,
@@ -257,7 +257,7 @@ impl Verifier<'_> {
             self.bound(param, Place::Params(name))?;
         }
         let visible: FxHashSet<VarId> = params.iter().copied().collect();
-        let scopes = Scopes::new(m, *body);
+        let scopes = Scopes::of_order(m, *body, order);
         for &id in scopes.order() {
             let mut fine = Ok(());
             m.for_each_bound(id, |var| {
@@ -293,26 +293,34 @@ impl Verifier<'_> {
     }
 
     /// Checks ids first, so that everything after may follow them; then cycles, by three-colour
-    /// depth-first search.
-    fn acyclic(&self, func: FuncId) -> Check {
+    /// depth-first search. Returns the body's nodes in [post-order](Module::post_order).
+    fn acyclic(&self, func: FuncId) -> Result<Vec<ExprId>, Breach> {
         let m = self.m;
         let (mut open, mut done) = (crate::IdSet::new(), crate::IdSet::new());
-        let mut stack = vec![(m.funcs[func].body, false)];
+        let mut order = Vec::with_capacity(64);
+        let mut stack = Vec::with_capacity(64);
+        stack.push((m.funcs[func].body, false));
         while let Some((id, expanded)) = stack.pop() {
             if expanded {
                 open.remove(id);
                 done.insert(id);
+                order.push(id);
                 continue;
             }
             if done.contains(id) {
                 continue;
             }
+            self.ids(id)?;
+            if m.is_leaf(id) {
+                done.insert(id);
+                order.push(id);
+                continue;
+            }
             if !open.insert(id) {
                 return breach(2, format!("{id:?} is a part of itself"));
             }
-            self.ids(id)?;
             stack.push((id, true));
-            let mut cycle = None;
+            let (first, mut cycle) = (stack.len(), None);
             m.for_each_child(id, |c| {
                 if open.contains(c) {
                     cycle = Some(c);
@@ -320,11 +328,12 @@ impl Verifier<'_> {
                     stack.push((c, false));
                 }
             });
+            stack[first..].reverse();
             if let Some(c) = cycle {
                 return breach(2, format!("{c:?} is a part of itself"));
             }
         }
-        Ok(())
+        Ok(order)
     }
 
     fn ids(&self, id: ExprId) -> Check {

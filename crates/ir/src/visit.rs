@@ -5,6 +5,7 @@
 use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::ids::Seen;
 use crate::{
     AttrValue, Expr, ExprId, GlobalId, GlobalKind, IdSet, IdTable, Module, PatId, Pattern,
     TensorType, Type, TypeId, VarId,
@@ -98,9 +99,9 @@ impl Module {
         roots: impl IntoIterator<Item = ExprId>,
         mut enter: impl FnMut(ExprId) -> bool,
     ) -> Vec<ExprId> {
-        let (mut seen, mut order) = (IdSet::new(), Vec::new());
+        let (mut seen, mut order) = (Seen::new(), Vec::with_capacity(16));
         // The flag says that the operands were already pushed.
-        let mut stack: Vec<(ExprId, bool)> = Vec::new();
+        let mut stack: Vec<(ExprId, bool)> = Vec::with_capacity(16);
         for root in roots {
             stack.push((root, false));
             while let Some((id, expanded)) = stack.pop() {
@@ -111,15 +112,17 @@ impl Module {
                 if !seen.insert(id) {
                     continue;
                 }
-                stack.push((id, true));
-                if enter(id) {
-                    let first = stack.len();
+                let first = stack.len();
+                if enter(id) && !self.is_leaf(id) {
+                    stack.push((id, true));
                     self.for_each_child(id, |c| {
                         if !seen.contains(c) {
                             stack.push((c, false));
                         }
                     });
-                    stack[first..].reverse();
+                    stack[first + 1..].reverse();
+                } else {
+                    order.push(id);
                 }
             }
         }
@@ -128,7 +131,7 @@ impl Module {
 
     /// Returns the expressions reachable from `roots`, each once, users before operands.
     pub fn pre_order(&self, roots: impl IntoIterator<Item = ExprId>) -> Vec<ExprId> {
-        let (mut seen, mut order) = (IdSet::new(), Vec::new());
+        let (mut seen, mut order) = (Seen::new(), Vec::new());
         let mut stack = Vec::new();
         for root in roots {
             stack.push(root);

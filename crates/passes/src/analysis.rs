@@ -42,6 +42,16 @@ impl fmt::Display for Analysis {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct State(Vec<(Symbol, Value)>);
 
+/// How the globals of a module relate to those of an earlier state.
+pub(crate) struct Since {
+    /// Which still refer to what they did.
+    pub stays: Vec<bool>,
+    /// Whether globals that were there are gone or have other numbers.
+    pub moved: bool,
+    /// The number that each had.
+    pub was: Vec<Option<GlobalId>>,
+}
+
 #[derive(Clone, Debug)]
 enum Value {
     Func(FuncId),
@@ -77,16 +87,26 @@ impl State {
         self.0.iter().filter_map(function).collect()
     }
 
-    /// Returns which globals still refer to what they did in an earlier state; nothing when their
-    /// ids changed.
-    pub fn stays_since(&self, before: &State) -> Option<Vec<bool>> {
-        let mut old = before.0.iter();
-        let stays = |now: &(Symbol, Value)| match old.next() {
-            Some(old) => (old.0 == now.0).then(|| old.1 == now.1),
-            None => Some(false),
-        };
-        let all: Option<Vec<bool>> = self.0.iter().map(stays).collect();
-        all.filter(|_| old.next().is_none())
+    /// Returns which globals still refer to what they did in an earlier state, and which each was
+    /// there; names are what they are known by.
+    pub fn since(&self, before: &State) -> Since {
+        let old = before.0.iter().enumerate().map(|(i, (name, _))| (*name, i));
+        let old: FxHashMap<Symbol, usize> = old.collect();
+        let was: Vec<Option<usize>> = self.0.iter().map(|g| old.get(&g.0).copied()).collect();
+        let stays = self.0.iter().zip(&was);
+        let stays = stays.map(|(now, was)| was.is_some_and(|i| before.0[i].1 == now.1));
+        Since {
+            stays: stays.collect(),
+            moved: !was
+                .iter()
+                .take(before.0.len())
+                .copied()
+                .eq((0..before.0.len()).map(Some)),
+            was: was
+                .into_iter()
+                .map(|i| i.map(GlobalId::from_index))
+                .collect(),
+        }
     }
 
     /// Returns the tensor programs that an earlier state did not have.
@@ -215,16 +235,19 @@ impl Analyses {
         assert!(!self.share, "a pass over each function needs `Form::Typed`");
         self.found.types += 1;
         let before = self.types.take().or(self.types_before.take());
-        let stays = (before.as_ref()).and_then(|k| State::of(m).stays_since(&k.state));
+        let since = before.as_ref().map(|k| State::of(m).since(&k.state));
         let bodies = m.global_bodies();
-        let before = before.filter(|_| stays.is_some());
-        let stayed = |stays: &Vec<bool>| bodies.iter().any(|(g, _)| stays[g.index()]);
-        // If all functions are inferred, all warnings are reported again.
-        let whole = !stays.as_ref().is_some_and(stayed);
-        let (mut typing, diagnostics) = match before.zip(stays) {
-            Some((before, stays)) => {
-                let stays = |g: GlobalId| stays[g.index()];
-                let again = relax_infer::infer_again(m, options, &before.value, stays);
+        let stayed = |since: &Since| bodies.iter().any(|(g, _)| since.stays[g.index()]);
+        // Where all functions are inferred, all warnings are reported again.
+        let whole = !since.as_ref().is_some_and(stayed);
+        let (mut typing, diagnostics) = match before.zip(since) {
+            Some((before, since)) => {
+                let before = match since.moved {
+                    true => Arc::new(before.value.renumbered(&mut m.types, &since.was)),
+                    false => before.value,
+                };
+                let stays = |g: GlobalId| since.stays[g.index()];
+                let again = relax_infer::infer_again(m, options, &before, stays);
                 self.found.typed += again.looked_at;
                 (again.typing, again.diagnostics)
             }

@@ -18,8 +18,9 @@ pub(crate) fn missing(m: &Module) -> bool {
 }
 
 fn unannotated(m: &Module) -> impl Iterator<Item = VarId> {
-    let open = |v: VarId| match m.vars[v].ty {
+    let open = move |v: VarId| match m.vars[v].ty {
         None => true,
+        Some(_) if m.type_holes == 0 => false,
         Some(ty) => any_type(m, ty, |t| matches!(t, Type::Infer(_))),
     };
     let params = m.funcs.values().flat_map(|f| f.params.iter().copied());

@@ -2,8 +2,9 @@
 
 use std::sync::OnceLock;
 
-use relax_ir::{AttrValue, OpId};
-use relax_ops::registry;
+use relax_base::Symbol;
+use relax_ir::{AttrValue, Attrs, OpId};
+use relax_ops::{AttrTy, OpDef, registry};
 use rustc_hash::FxHashMap;
 
 static TEXT: &str = include_str!("../data/operators.txt");
@@ -17,6 +18,40 @@ pub(crate) struct Parameter {
     /// Whether it takes all remaining arguments.
     pub rest: bool,
     pub default: Option<AttrValue>,
+    /// Whether it is the types of results.
+    pub types: bool,
+    /// Its name, and the one that it had in earlier releases.
+    pub symbols: (Symbol, Option<Symbol>),
+}
+
+/// Where the type of a result is given, under today's names and yesterday's.
+const TYPE_PARAMS: [(&str, &str); 2] = [("out_ty", "out_sinfo"), ("ty_args", "sinfo_args")];
+
+/// A parameter that is an attribute of ours.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// The parameter.
+    pub param: usize,
+    /// The attribute.
+    pub name: &'static str,
+    /// Its name as a symbol.
+    pub symbol: Symbol,
+    /// Its type.
+    pub ty: AttrTy,
+    pub way: Way,
+}
+
+impl Given {
+    fn new(def: &OpDef, param: usize, name: &str, way: Way) -> Option<Given> {
+        let attr = def.attr(name)?;
+        Some(Given {
+            param,
+            name: attr.name,
+            symbol: Symbol::new(attr.name),
+            ty: attr.ty,
+            way,
+        })
+    }
 }
 
 /// The conversion of a parameter to an attribute of the registered operator.
@@ -39,11 +74,11 @@ pub(crate) struct Form {
     pub op: OpId,
     /// The parameters that are inputs of the registered operator, in its order.
     pub inputs: Vec<usize>,
-    /// The parameters that are attributes of the registered operator: parameter, attribute,
-    /// conversion.
-    pub attrs: Vec<(usize, &'static str, Way)>,
-    /// Attributes of the registered operator that have this value when read; the flag says whether
-    /// another value prevents printing.
+    /// Parameters that are attributes of ours.
+    pub attrs: Vec<Given>,
+    /// The attributes of a call that gives none of these.
+    pub start: Attrs,
+    /// Attributes of ours and the value at which they mean nothing more; whether that is asked for.
     pub fixed: Vec<(&'static str, AttrValue, bool)>,
     /// Inputs, with the element type to which the equivalence is limited.
     pub elements: Vec<(usize, AttrValue)>,
@@ -110,6 +145,7 @@ impl Form {
             op,
             inputs: Vec::new(),
             attrs: Vec::new(),
+            start: Attrs::new(),
             fixed: Vec::new(),
             elements: Vec::new(),
             computes: Vec::new(),
@@ -169,10 +205,15 @@ fn operator(line: &'static str) -> Operator {
     let of = |text, input| {
         split(text, ',').into_iter().map(move |p: &'static str| {
             let (name, default) = p.split_once('=').map_or((p, None), |(n, d)| (n, Some(d)));
+            let rest = name.starts_with('*');
+            let name = name.trim_start_matches('*');
+            let types = TYPE_PARAMS.iter().find(|t| t.0 == name);
             Parameter {
-                name: name.trim_start_matches('*'),
-                input: input || name.starts_with('*'),
-                rest: name.starts_with('*'),
+                name,
+                types: types.is_some(),
+                symbols: (Symbol::new(name), types.map(|t| Symbol::new(t.1))),
+                input: input || rest,
+                rest,
                 default: default.map(value),
             }
         })
@@ -199,10 +240,11 @@ fn own_form(name: &str, params: &[Parameter]) -> Option<Form> {
     let mut form = Form::new(id);
     for (i, p) in params.iter().enumerate() {
         match def.attr(p.name) {
-            Some(attr) => form.attrs.push((i, attr.name, Way::Same)),
+            Some(_) => form.attrs.push(Given::new(def, i, p.name, Way::Same)?),
             None => form.inputs.push(i),
         }
     }
+    form.start = def.default_attrs();
     Some(form)
 }
 
@@ -251,7 +293,7 @@ fn form(params: &[Parameter], right: &'static str) -> Option<Form> {
             };
             let i = place(&rule[..at])?;
             ruled[i] = true;
-            form.attrs.push((i, def.attr(&rule[at + 1..])?.name, way));
+            form.attrs.push(Given::new(def, i, &rule[at + 1..], way)?);
         }
     }
     match order {
@@ -266,8 +308,12 @@ fn form(params: &[Parameter], right: &'static str) -> Option<Form> {
     }
     for (i, p) in params.iter().enumerate() {
         if !p.input && !ruled[i] {
-            form.attrs.push((i, def.attr(p.name)?.name, Way::Same));
+            form.attrs.push(Given::new(def, i, p.name, Way::Same)?);
         }
+    }
+    form.start = def.default_attrs();
+    for (name, value, _) in &form.fixed {
+        form.start.set(*name, value.clone());
     }
     Some(form)
 }

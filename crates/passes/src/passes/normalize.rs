@@ -7,7 +7,7 @@
 use relax_base::Diagnostics;
 use relax_infer::Typing;
 use relax_ir::{
-    Binding, Block, Expr, ExprId, FuncId, GlobalId, IdSet, Memo, Module, VarId, VarStyle,
+    Binding, Block, Expr, ExprId, FuncId, Function, GlobalId, IdSet, Memo, Module, VarId, VarStyle,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -28,9 +28,9 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 }];
 
 /// Binds each operation to a variable, in order of evaluation, with dataflow blocks opened.
-/// Constants, shapes and tuples with a single use are used in place. Variables from the returned
-/// one on are new.
-pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
+/// Constants, shapes and tuples that are used once stay where they are used. Functions that `leave`
+/// names stay as they are. Variables from the returned one on are new.
+pub(super) fn bind_operations(cx: &mut PassCx<'_>, leave: fn(&Function) -> bool) -> VarId {
     let m = &mut *cx.module;
     m.rewrite_globals(|m, new, _| opened_block(m, new));
     share_constants(m);
@@ -38,7 +38,7 @@ pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
     let fresh = m.vars.next_id();
     for (global, body) in m.global_bodies() {
         let func = m.global_func(global).expect("it has a body");
-        if is_external(&m.funcs[func]) {
+        if leave(&m.funcs[func]) {
             continue;
         }
         let uses = m.use_counts([body]);
@@ -74,9 +74,17 @@ pub(super) fn bind_operations(cx: &mut PassCx<'_>) -> VarId {
     fresh
 }
 
-/// Converts all functions to Relax's form.
-pub(super) fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let fresh = bind_operations(cx);
+/// Brings all functions to Relax's form that are no other compiler's.
+fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    normalize_but(cx, is_external)
+}
+
+/// Brings all functions to Relax's form but those that `leave` names.
+pub(super) fn normalize_but(
+    cx: &mut PassCx<'_>,
+    leave: fn(&Function) -> bool,
+) -> Result<(), Diagnostics> {
+    let fresh = bind_operations(cx, leave);
     let all = cx.bodies_with_purity()?;
     let typing = cx.typing()?;
     // Recorded by global, since functions get new bodies one after the other.

@@ -13,7 +13,7 @@ use relax_ir::{
 };
 use relax_sym::{Dim, DimVar};
 
-use super::normalize::normalize;
+use super::normalize::normalize_but;
 use super::specialize;
 use crate::{Contract, Form, Options, PassCx, PassDef, codes};
 
@@ -51,7 +51,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             cx.count("unknown extents named", count);
         }
     }
-    normalize(cx)
+    // What was another compiler's has to be written as Relax is too.
+    normalize_but(cx, |_| false)
 }
 
 /// Names the unknown extents of the parameters of global functions; returns how many.

@@ -238,7 +238,7 @@ impl Printer<'_> {
                                 Some(var) => self.var_annotation(var, ty, Place::Body),
                                 None => self.annotation(ty, Place::Body),
                             };
-                            line(out, depth, &bound(&name, ty, &text));
+                            bound(out, depth, &name, ty, &text);
                         }
                     }
                     return;
@@ -281,7 +281,7 @@ impl Printer<'_> {
         } else {
             self.var_annotation(var, ty, Place::Body)
         };
-        line(out, depth, &bound(&name, ty, &text));
+        bound(out, depth, &name, ty, &text);
     }
 
     /// Returns the annotation of a variable; one that is a number rather than a tensor is annotated
@@ -358,9 +358,16 @@ impl Printer<'_> {
     }
 }
 
-fn bound(name: &str, ty: Option<String>, text: &str) -> String {
-    match ty {
-        Some(ty) => format!("{name}: {ty} = {text}"),
-        None => format!("{name} = {text}"),
+fn bound(out: &mut String, depth: usize, name: &str, ty: Option<String>, text: &str) {
+    for _ in 0..depth {
+        out.push_str(INDENT);
     }
+    out.push_str(name);
+    if let Some(ty) = ty {
+        out.push_str(": ");
+        out.push_str(&ty);
+    }
+    out.push_str(" = ");
+    out.push_str(text);
+    out.push('\n');
 }

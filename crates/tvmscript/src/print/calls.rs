@@ -432,7 +432,7 @@ impl Printer<'_> {
         // Lists with one number per axis must agree in length.
         let lists = relax.params.iter().zip(0..).filter(|(p, _)| p.input);
         let lists = lists.filter_map(|(p, i)| {
-            let (_, name, _) = form.attrs.iter().find(|a| a.0 == i)?;
+            let name = form.attrs.iter().find(|a| a.param == i)?.name;
             (!SHAPES.contains(&p.name))
                 .then(|| attrs.get(name)?.as_array())
                 .flatten()
@@ -462,11 +462,12 @@ impl Printer<'_> {
                 }
                 continue;
             }
-            let Some((_, name, way)) = form.attrs.iter().find(|a| a.0 == i) else {
+            let Some(given) = form.attrs.iter().find(|a| a.param == i) else {
                 return Ok(None);
             };
-            if *way == Way::Indices {
-                let next = def.attrs.iter().skip_while(|a| a.name != *name).nth(1);
+            let (name, way) = (given.name, given.way);
+            if way == Way::Indices {
+                let next = def.attrs.iter().skip_while(|a| a.name != name).nth(1);
                 let word = |name: &str| attrs.get(name)?.as_str();
                 let layouts = word(name).zip(next.and_then(|a| word(a.name)));
                 let map = layouts.and_then(|(from, to)| indices::map(from, to));
@@ -483,8 +484,7 @@ impl Printer<'_> {
             if required && value.is_none() {
                 return Ok(None);
             }
-            let ty = def.attr(name).map_or(AttrTy::Any, |a| a.ty);
-            let Some(text) = self.attribute(p.name, p.input, *way, ty, value)? else {
+            let Some(text) = self.attribute(p.name, p.input, way, given.ty, value)? else {
                 return Ok(None);
             };
             if p.input && matches!(value, AttrValue::None) {

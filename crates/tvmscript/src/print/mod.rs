@@ -17,7 +17,7 @@ mod types;
 use relax_base::{Code, Diagnostic, Span, Symbol};
 use relax_ir::{Expr, ExprId, FuncId, GlobalKind, IdTable, Module, TypeId, TypeSource, VarId};
 use relax_sym::DimVar;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::codes;
 use names::Names;
@@ -66,6 +66,8 @@ struct Printer<'m> {
     /// The source location of the construct being printed.
     place: Span,
     not_normal: bool,
+    /// Texts of types of tensors whose extents are numbers.
+    tensors: FxHashMap<TypeId, String>,
     /// The number of uses of each expression of the function.
     uses: IdTable<ExprId, u32>,
     errors: Vec<Diagnostic>,
@@ -89,6 +91,7 @@ pub fn print(m: &Module, types: Option<&dyn TypeSource>) -> Printed {
         class: class.unwrap_or_else(|| Symbol::new("Module")),
         place: Span::NONE,
         not_normal: false,
+        tensors: FxHashMap::default(),
         uses: IdTable::default(),
         errors: Vec::new(),
         formless: Vec::new(),

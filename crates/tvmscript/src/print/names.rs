@@ -31,6 +31,11 @@ pub(super) struct Names {
 
 /// Converts a name to a Python identifier.
 pub(crate) fn python(name: &str) -> String {
+    let word = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
+    let starts = name.bytes().next().is_some_and(|c| !c.is_ascii_digit());
+    if starts && name.bytes().all(word) && !WORDS.contains(&name) {
+        return name.to_owned();
+    }
     let mut out = String::with_capacity(name.len());
     for (i, c) in name.chars().enumerate() {
         let fine = c == '_'

@@ -177,7 +177,17 @@ impl Printer<'_> {
 
     /// Formats a type. The nesting depth is bounded by that of a text's brackets.
     pub(super) fn ty(&mut self, id: TypeId, place: Place) -> Result<String, Stop> {
-        self.nested_type(id, place, 0)
+        let tensor = self.m.types.as_tensor(id).and_then(|t| t.shape.dims());
+        // Extents that are numbers are written in one way everywhere.
+        if !tensor.is_some_and(|dims| dims.iter().all(|d| d.as_const().is_some())) {
+            return self.nested_type(id, place, 0);
+        }
+        if let Some(text) = self.tensors.get(&id) {
+            return Ok(text.clone());
+        }
+        let text = self.nested_type(id, place, 0)?;
+        self.tensors.insert(id, text.clone());
+        Ok(text)
     }
 
     fn nested_type(&mut self, id: TypeId, place: Place, depth: u32) -> Result<String, Stop> {

@@ -1,7 +1,7 @@
 //! Calls: of the language's built-ins, of functions, of operators.
 
 use relax_base::{Diagnostic, Span, Symbol, did_you_mean};
-use relax_ir::{AttrValue, Attrs, Expr, ExprId, TypeId};
+use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, TypeId};
 use relax_ops::registry;
 use relax_sym::Dim;
 use relax_tensor::DType;
@@ -12,47 +12,57 @@ use crate::ast::{List, NodeId};
 use crate::codes;
 use crate::table::table;
 
+/// An argument of a call.
+pub(super) struct Argument {
+    /// The keyword, and where it stands.
+    pub name: Option<(Symbol, Span)>,
+    pub val: Val,
+    /// The place of the value.
+    pub at: Span,
+    /// Whether something took it.
+    taken: bool,
+}
+
 /// The arguments of a call.
+#[derive(Default)]
 pub(super) struct Given {
-    /// The keyword, value, and span of each argument's value.
-    pub args: Vec<(Option<Span>, Val, Span)>,
-    names: Vec<Option<Symbol>>,
-    /// The number of positional ones.
+    pub args: Vec<Argument>,
+    /// How many positional ones there were.
     pub count: usize,
 }
 
 impl Given {
     /// Takes the positional argument `i`, or the keyword argument of that name.
     pub fn take(&mut self, i: usize, name: &str) -> Option<(Val, Span)> {
-        let by_name = self.names.iter().position(|n| n.is_some_and(|n| n == name));
-        let at = by_name.or((i < self.count).then_some(i))?;
-        if !matches!(self.names[at], Some(n) if n == name) && at >= self.count {
-            return None;
-        }
-        self.names[at] = Some(Symbol::new("\0"));
-        Some((
-            std::mem::replace(&mut self.args[at].1, Val::Bad),
-            self.args[at].2,
-        ))
+        let named = self.args[self.count..].iter();
+        let mut named = named.filter_map(|a| a.name.map(|n| n.0));
+        let name = named.find(|n| *n == name);
+        self.take_symbol(i, name)
+    }
+    /// The same for a name that is a symbol already.
+    pub fn take_symbol(&mut self, i: usize, name: Option<Symbol>) -> Option<(Val, Span)> {
+        let own = |a: &Argument| !a.taken && a.name.is_some_and(|n| Some(n.0) == name);
+        let mut named = self.args.iter().skip(self.count);
+        let by_name = match name {
+            Some(_) => named.position(own).map(|i| i + self.count),
+            None => None,
+        };
+        let arg = &mut self.args[by_name.or((i < self.count).then_some(i))?];
+        arg.taken = true;
+        Some((std::mem::replace(&mut arg.val, Val::Bad), arg.at))
     }
     /// Takes all positional arguments.
     pub fn positional(&mut self) -> Vec<(Val, Span)> {
         let mut out = Vec::with_capacity(self.count);
-        for i in 0..self.count {
-            if self.names[i].is_none() {
-                self.names[i] = Some(Symbol::new("\0"));
-                out.push((
-                    std::mem::replace(&mut self.args[i].1, Val::Bad),
-                    self.args[i].2,
-                ));
-            }
+        for arg in self.args[..self.count].iter_mut().filter(|a| !a.taken) {
+            arg.taken = true;
+            out.push((std::mem::replace(&mut arg.val, Val::Bad), arg.at));
         }
         out
     }
-    /// Returns the arguments that were not taken: keyword, value, span.
-    pub fn rest(&self) -> impl Iterator<Item = &(Option<Span>, Val, Span)> {
-        let open = |i: &usize| !matches!(self.names[*i], Some(n) if n == "\0");
-        (0..self.args.len()).filter(open).map(|i| &self.args[i])
+    /// The arguments that were not taken.
+    pub fn rest(&self) -> impl Iterator<Item = &Argument> {
+        self.args.iter().filter(|a| !a.taken)
     }
 }
 
@@ -61,16 +71,17 @@ impl Reader<'_> {
         let span = self.ast.span(id);
         let callee_span = self.ast.span(func);
         let callee = self.take(func);
+        // The list is used again for the next call.
         let mut given = Given {
-            args: Vec::with_capacity(list.len as usize),
-            names: Vec::with_capacity(list.len as usize),
+            args: std::mem::take(&mut self.spare),
             count: 0,
         };
+        given.args.clear();
         for i in list.range() {
             let arg = self.ast.args[i];
             let at = self.ast.span(arg.value);
             let val = self.take(arg.value);
-            let name = arg.name.map(|n| self.symbol(n));
+            let name = arg.name.map(|n| (self.symbol(n), n));
             if name.is_none() {
                 if given.args.len() > given.count {
                     self.error(
@@ -81,15 +92,19 @@ impl Reader<'_> {
                 }
                 given.count += 1;
             }
-            given.args.push((arg.name, val, at));
-            given.names.push(name);
+            given.args.push(Argument {
+                name,
+                val,
+                at,
+                taken: false,
+            });
         }
-        match callee {
-            Val::Path(path) => self.path_call(path.as_str(), given, span, callee_span),
-            Val::Expr(f) => self.value_call(f, given, span),
+        let val = match callee {
+            Val::Path(path) => self.path_call(path.as_str(), &mut given, span, callee_span),
+            Val::Expr(f) => self.value_call(f, &mut given, span),
             Val::Function(i) => {
                 let f = self.function(i, callee_span);
-                self.value_call(f, given, span)
+                self.value_call(f, &mut given, span)
             }
             Val::Bad => Val::Bad,
             _ if self.quiet => Val::Bad,
@@ -97,7 +112,9 @@ impl Reader<'_> {
                 let message = format!("{} cannot be called", other.describe());
                 self.error(codes::KIND, callee_span, message)
             }
-        }
+        };
+        self.spare = given.args;
+        val
     }
 
     /// Returns a reference to a function of the module.
@@ -110,7 +127,7 @@ impl Reader<'_> {
         self.m.add(expr, span)
     }
 
-    fn value_call(&mut self, f: ExprId, mut given: Given, span: Span) -> Val {
+    fn value_call(&mut self, f: ExprId, given: &mut Given, span: Span) -> Val {
         let mut args = Vec::new();
         for (val, at) in given.positional() {
             match self.value(val, at) {
@@ -118,29 +135,29 @@ impl Reader<'_> {
                 None => return Val::Bad,
             }
         }
-        self.leftover(&given, "a function", &[]);
+        self.leftover(given, "a function", &[]);
         Val::Expr(self.m.call(f, &args, span))
     }
 
     /// Reports arguments that were not taken.
     pub(super) fn leftover(&mut self, given: &Given, what: &str, names: &[&str]) {
         let mut found = Vec::new();
-        for (name, val, at) in given.rest() {
-            let d = match name {
-                Some(name) => {
-                    let text = self.text(*name);
+        for arg in given.rest() {
+            let d = match arg.name {
+                Some((_, name)) => {
+                    let text = self.text(name);
                     let message = format!("`{what}` has no argument `{text}`");
                     super::types::near(
-                        Diagnostic::error(codes::ARGUMENTS, *name, message),
-                        *name,
+                        Diagnostic::error(codes::ARGUMENTS, name, message),
+                        name,
                         text,
                         names,
                     )
                 }
-                None if matches!(val, Val::Bad) && self.quiet => continue,
+                None if matches!(arg.val, Val::Bad) && self.quiet => continue,
                 None => Diagnostic::error(
                     codes::ARGUMENTS,
-                    *at,
+                    arg.at,
                     format!("`{what}` takes fewer arguments"),
                 ),
             };
@@ -151,21 +168,25 @@ impl Reader<'_> {
         }
     }
 
-    fn path_call(&mut self, path: &str, mut given: Given, span: Span, callee: Span) -> Val {
+    fn path_call(&mut self, path: &str, given: &mut Given, span: Span, callee: Span) -> Val {
+        // Most calls are those of operators.
+        if let Some(op) = path.strip_prefix("R.").and_then(|name| table().find(name)) {
+            return self.operator(op, given, span);
+        }
         match path {
             "R.Tensor" => self.tensor_type(given, span),
             "R.Shape" => self.shape_type(given, span),
             "R.Tuple" => self.tuple_type(given, span),
             "R.Callable" => self.callable_type(given, span),
             "R.Any" | "R.Object" => {
-                self.leftover(&given, path, &[]);
+                self.leftover(given, path, &[]);
                 Val::Type(self.m.types.intern(relax_ir::Type::Object))
             }
             "R.DTensor" => self.keep("a distributed tensor", span),
             "R.const" => {
                 let value = given.take(0, "value");
                 let dtype = given.take(1, "dtype");
-                self.leftover(&given, path, &["value", "dtype"]);
+                self.leftover(given, path, &["value", "dtype"]);
                 match value {
                     Some((value, _)) => self.constant(&value, dtype.as_ref().map(|d| &d.0), span),
                     None => self.error(codes::ARGUMENTS, span, "`R.const` takes a value"),
@@ -173,7 +194,7 @@ impl Reader<'_> {
             }
             "R.shape" => {
                 let values = given.take(0, "value");
-                self.leftover(&given, path, &["value"]);
+                self.leftover(given, path, &["value"]);
                 let dims = values.and_then(|(v, at)| self.dims(v, at));
                 match dims {
                     Some(dims) => Val::Expr(self.m.add(Expr::Shape(dims.into()), span)),
@@ -198,7 +219,7 @@ impl Reader<'_> {
             },
             "R.tuple" => {
                 let items = given.positional().into_iter().map(|(v, _)| v).collect();
-                self.leftover(&given, path, &[]);
+                self.leftover(given, path, &[]);
                 Val::Tuple(items)
             }
             "R.ExternFunc" => match (given.take(0, "name"), given.rest().next()) {
@@ -208,7 +229,7 @@ impl Reader<'_> {
             "R.dataflow" => Val::Dataflow,
             "R.output" => {
                 let items = given.positional();
-                self.leftover(&given, path, &[]);
+                self.leftover(given, path, &[]);
                 Val::Output(items)
             }
             "R.func_attr" => match given.take(0, "attrs") {
@@ -221,7 +242,7 @@ impl Reader<'_> {
                 let ty = given
                     .take(1, "ty")
                     .and_then(|(v, at)| self.annotation(v, at));
-                self.leftover(&given, path, &["value", "ty"]);
+                self.leftover(given, path, &["value", "ty"]);
                 match (value, ty) {
                     (Some(value), Some(ty)) => {
                         Val::Expr(self.m.add(Expr::MatchCast { value, ty }, span))
@@ -236,10 +257,10 @@ impl Reader<'_> {
                     Some((Val::Bool(b), _)) => b,
                     _ => default,
                 };
-                let private = flag(&mut given, "private", false);
-                let pure = flag(&mut given, "pure", true);
-                flag(&mut given, "check_well_formed", true);
-                self.leftover(&given, path, &["private", "pure", "check_well_formed"]);
+                let private = flag(given, "private", false);
+                let pure = flag(given, "pure", true);
+                flag(given, "check_well_formed", true);
+                self.leftover(given, path, &["private", "pure", "check_well_formed"]);
                 Val::Decorator(Decorator::Relax { private, pure })
             }
             "I.ir_module" => Val::Decorator(Decorator::Module),
@@ -253,7 +274,7 @@ impl Reader<'_> {
                 Some((v @ Val::Float(_), _)) => v,
                 _ => self.keep("a conversion", span),
             },
-            _ if path.starts_with("R.") => self.named_operator(path, given, span, callee),
+            _ if path.starts_with("R.") => self.named_operator(path, span, callee),
             _ if path.starts_with("T.") || path.starts_with("tir") => {
                 self.tensor_ir_call(path, given, span)
             }
@@ -275,8 +296,8 @@ impl Reader<'_> {
         Val::FuncAttr(attrs)
     }
 
-    /// Evaluates `T.int64()`, `T.int64(4)`, `T.max(n, 0)`.
-    fn tensor_ir_call(&mut self, path: &str, given: Given, span: Span) -> Val {
+    /// `T.int64()`, `T.int64(4)`, `T.max(n, 0)`.
+    fn tensor_ir_call(&mut self, path: &str, given: &Given, span: Span) -> Val {
         let name = path.split_once('.').map_or("", |p| p.1);
         let Ok(dtype) = name.parse::<DType>() else {
             return self.symbolic_call(name, given, span);
@@ -284,7 +305,11 @@ impl Reader<'_> {
         match &given.args[..] {
             [] if dtype == DType::I64 => Val::Symbol,
             [] => self.keep("a symbol that is no 64-bit integer", span),
-            [(None, val, _)] => match val {
+            [
+                Argument {
+                    name: None, val, ..
+                },
+            ] => match val {
                 Val::Int(i) if dtype == DType::I64 => Val::Int(*i),
                 Val::Int(i) => Val::Number(dtype, *i as f64),
                 Val::Float(x) => Val::Number(dtype, *x),
@@ -301,9 +326,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Evaluates functions of dimensions.
-    fn symbolic_call(&mut self, name: &str, given: Given, span: Span) -> Val {
-        let dims: Option<Vec<Dim>> = given.args.iter().map(|a| a.1.as_dim()).collect();
+    /// Functions of dimensions.
+    fn symbolic_call(&mut self, name: &str, given: &Given, span: Span) -> Val {
+        let dims: Option<Vec<Dim>> = given.args.iter().map(|a| a.val.as_dim()).collect();
         let dim = match (name, dims.as_deref()) {
             ("min", Some([a, b])) => a.min(b),
             ("max", Some([a, b])) => a.max(b),
@@ -322,11 +347,9 @@ impl Reader<'_> {
         Val::Dim(dim)
     }
 
-    fn named_operator(&mut self, path: &str, given: Given, span: Span, callee: Span) -> Val {
+    /// What begins as an operator does and is none.
+    fn named_operator(&mut self, path: &str, span: Span, callee: Span) -> Val {
         let name = &path[2..];
-        if let Some(op) = table().find(name) {
-            return self.operator(op, given, span);
-        }
         if ["dist.", "device", "tensor", "prim", "ccl."]
             .iter()
             .any(|p| name.starts_with(p))
@@ -422,9 +445,19 @@ impl Reader<'_> {
         type_args: &[TypeId],
         span: Span,
     ) -> ExprId {
-        let Some(op) = registry().find(op) else {
-            return self.m.add(Expr::Error, span);
-        };
+        match registry().find(op) {
+            Some(op) => self.call_of(op, args, attrs, type_args, span),
+            None => self.m.add(Expr::Error, span),
+        }
+    }
+    pub(super) fn call_of(
+        &mut self,
+        op: OpId,
+        args: &[ExprId],
+        attrs: Attrs,
+        type_args: &[TypeId],
+        span: Span,
+    ) -> ExprId {
         let callee = self.m.add(Expr::Op(op), Span::NONE);
         let (args, attrs) = (self.m.make_list(args), self.m.make_attrs(attrs));
         let type_args = self.m.make_type_args(type_args);

@@ -90,6 +90,10 @@ impl Reader<'_> {
         let Some((root, mut rest)) = text.split_once('.') else {
             return Val::Bad;
         };
+        // Nothing else can have that name.
+        if root == "R" {
+            return Val::Path(Symbol::new(text));
+        }
         let mut end = span.start + root.len() as u32;
         let mut val = self.name(root, relax_base::Span::new(span.start, end));
         if let Val::Path(_) = val {

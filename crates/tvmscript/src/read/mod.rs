@@ -80,7 +80,11 @@ struct Reader<'s> {
     metadata: meta::Section,
     /// Types with several occurrences, by the expression of the first.
     types: FxHashMap<NodeId, relax_ir::TypeId>,
-    /// The values of the current statement's expressions.
+    /// Lists for the arguments of a call: as they are given, by parameters, as values.
+    spare: Vec<calls::Argument>,
+    slots: Vec<operators::Slot>,
+    inputs: Vec<relax_ir::ExprId>,
+    /// What the expressions of the statement stand for.
     vals: Vec<Val>,
     /// The node that `vals[0]` belongs to.
     first: u32,
@@ -111,6 +115,9 @@ impl<'s> Reader<'s> {
             tuples: rustc_hash::FxHashSet::default(),
             metadata: meta::Section::default(),
             types: FxHashMap::default(),
+            spare: Vec::new(),
+            slots: Vec::new(),
+            inputs: Vec::new(),
             vals: Vec::new(),
             first: 0,
             quiet: false,

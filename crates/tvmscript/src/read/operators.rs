@@ -14,23 +14,18 @@ use super::value::Val;
 use crate::codes;
 use crate::table::{Form, Operator, Way};
 
-/// Parameters for result types, under current and former names.
-const TYPE_PARAMS: [(&str, &str); 4] = [
-    ("out_ty", "out_ty"),
-    ("ty_args", "ty_args"),
-    ("out_sinfo", "out_ty"),
-    ("sinfo_args", "ty_args"),
-];
+/// An argument at its parameter.
+pub(super) type Slot = Option<(Val, Span)>;
 
 /// The arguments of a call, by parameter.
 struct Bound {
-    slots: Vec<Option<(Val, Span)>>,
+    slots: Vec<Slot>,
     rest: Vec<(Val, Span)>,
     types: Vec<TypeId>,
 }
 
 impl Reader<'_> {
-    pub(super) fn operator(&mut self, op: &'static Operator, given: Given, span: Span) -> Val {
+    pub(super) fn operator(&mut self, op: &'static Operator, given: &mut Given, span: Span) -> Val {
         let errors = self.diagnostics.len();
         let Some(mut bound) = self.bind_arguments(op, given, span) else {
             return Val::Bad;
@@ -53,6 +48,7 @@ impl Reader<'_> {
         if bound.types.is_empty() {
             for form in op.form.iter().chain(&op.own) {
                 if let Some(e) = self.fitting(op, form, &bound, span) {
+                    self.slots = bound.slots;
                     return Val::Expr(e);
                 }
             }
@@ -82,33 +78,32 @@ impl Reader<'_> {
     fn bind_arguments(
         &mut self,
         op: &'static Operator,
-        mut given: Given,
+        given: &mut Given,
         span: Span,
     ) -> Option<Bound> {
+        // The list is used again for the next call.
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.clear();
+        slots.resize_with(op.params.len(), || None);
         let mut bound = Bound {
-            slots: op.params.iter().map(|_| None).collect(),
+            slots,
             rest: Vec::new(),
             types: Vec::new(),
         };
-        let mut whole = true;
+        let (mut whole, mut behind) = (true, false);
         for (i, p) in op.params.iter().enumerate() {
             if p.rest {
-                // Parameters after `*args` are keyword-only.
+                // What comes behind `*args` is given by name.
+                behind = true;
                 continue;
             }
-            let behind = op.params[..i].iter().any(|p| p.rest);
-            let alias = TYPE_PARAMS
-                .iter()
-                .find(|(alias, name)| alias != name && *name == p.name)
-                .map(|a| a.0);
             let at = if behind { usize::MAX } else { i };
+            let (name, former) = p.symbols;
             let found = given
-                .take(at, p.name)
-                .or_else(|| given.take(usize::MAX, alias?));
+                .take_symbol(at, Some(name))
+                .or_else(|| given.take_symbol(usize::MAX, Some(former?)));
             match found {
-                Some(found) if TYPE_PARAMS.iter().any(|t| t.1 == p.name) => {
-                    whole &= self.type_args(found, &mut bound.types)
-                }
+                Some(found) if p.types => whole &= self.type_args(found, &mut bound.types),
                 Some(found) => bound.slots[i] = Some(found),
                 None if p.default.is_none() => {
                     let what = if p.input { "argument" } else { "attribute" };
@@ -121,19 +116,22 @@ impl Reader<'_> {
                 None => {}
             }
         }
-        if op.params.iter().any(|p| p.rest) {
+        if behind {
             bound.rest = given.positional();
+        }
+        if given.rest().next().is_none() {
+            return whole.then_some(bound);
         }
         let names: Vec<_> = op.params.iter().map(|p| p.name).collect();
         // Some operators keep attributes that none of their parameters sets.
         if given
             .rest()
-            .any(|a| a.0.is_some_and(|n| self.text(n) == "attrs_type_key"))
+            .any(|a| a.name.is_some_and(|n| n.0 == "attrs_type_key"))
         {
             self.keep("a call with attributes of another operator", span);
             return None;
         }
-        self.leftover(&given, &format!("R.{}", op.name), &names);
+        self.leftover(given, &format!("R.{}", op.name), &names);
         whole.then_some(bound)
     }
 
@@ -297,20 +295,16 @@ impl Reader<'_> {
                 return None;
             }
         }
-        let mut attrs = def.default_attrs();
-        for (name, value, _) in &form.fixed {
-            attrs.set(*name, value.clone());
-        }
-        for (i, name, way) in &form.attrs {
-            let value = match slot(*i) {
-                // In calls that TVM has lowered, an absent argument is an empty tuple.
-                Some(v) if op.params[*i].default == Some(AttrValue::None) && self.empty(v) => {
-                    AttrValue::None
-                }
+        let mut attrs = form.start.clone();
+        for a in &form.attrs {
+            let default = &op.params[a.param].default;
+            let value = match slot(a.param) {
+                // What is absent is an empty tuple where TVM has lowered the call.
+                Some(v) if *default == Some(AttrValue::None) && self.empty(v) => AttrValue::None,
                 Some(v) => self.attribute_of(v)?,
-                None => op.params[*i].default.clone()?,
+                None => default.clone()?,
             };
-            attrs.set(*name, coerce(def.attr(name)?.ty, *way, value)?);
+            attrs.set(a.symbol, coerce(a.ty, a.way, value)?);
         }
         let given = self.given_inputs(op, form, bound)?;
         for &i in given {
@@ -321,7 +315,8 @@ impl Reader<'_> {
                 _ => return None,
             }
         }
-        let mut args = Vec::with_capacity(given.len());
+        let mut args = std::mem::take(&mut self.inputs);
+        args.clear();
         for &i in given {
             let (val, at) = bound.slots[i].clone()?;
             args.push(self.value(val, at)?);
@@ -330,7 +325,9 @@ impl Reader<'_> {
             let name = || Symbol::new(op.name);
             self.script.operators.entry(form.op).or_insert_with(name);
         }
-        Some(self.op_call(def.name, &args, attrs, &[], span))
+        let call = self.call_of(form.op, &args, attrs, &[], span);
+        self.inputs = args;
+        Some(call)
     }
 
     /// Returns the inputs that a call has: for variadic operators, trailing ones may be absent.

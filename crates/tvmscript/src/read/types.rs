@@ -96,8 +96,8 @@ impl Reader<'_> {
         self.m.types.intern(Type::Adt(id, Box::default()))
     }
 
-    /// Evaluates `R.Tensor(shape, dtype, vdevice, ndim)`.
-    pub(super) fn tensor_type(&mut self, mut given: Given, span: Span) -> Val {
+    /// `R.Tensor(shape, dtype, vdevice, ndim)`.
+    pub(super) fn tensor_type(&mut self, given: &mut Given, span: Span) -> Val {
         let first = given.take(0, "shape");
         let (mut shape, mut dtype) = match first {
             // `R.Tensor("float32", ndim=2)`.
@@ -107,7 +107,7 @@ impl Reader<'_> {
         dtype = dtype.or_else(|| given.take(1, "dtype"));
         let vdevice = given.take(2, "vdevice");
         let ndim = given.take(3, "ndim");
-        self.leftover(&given, "R.Tensor", &["shape", "dtype", "vdevice", "ndim"]);
+        self.leftover(given, "R.Tensor", &["shape", "dtype", "vdevice", "ndim"]);
         if matches!(shape, Some((Val::None, _))) {
             shape = None;
         }
@@ -293,11 +293,11 @@ impl Reader<'_> {
         self.dim(val, span)
     }
 
-    /// Evaluates `R.Shape(values, ndim)`.
-    pub(super) fn shape_type(&mut self, mut given: Given, span: Span) -> Val {
+    /// `R.Shape(values, ndim)`.
+    pub(super) fn shape_type(&mut self, given: &mut Given, span: Span) -> Val {
         let values = given.take(0, "values");
         let ndim = given.take(1, "ndim");
-        self.leftover(&given, "R.Shape", &["values", "ndim"]);
+        self.leftover(given, "R.Shape", &["values", "ndim"]);
         let shape = match (values, ndim) {
             (None | Some((Val::None, _)), None | Some((Val::Int(-1), _))) => Shape::Unknown,
             (None | Some((Val::None, _)), Some((Val::Int(n), _))) if (0..=64).contains(&n) => {
@@ -318,8 +318,8 @@ impl Reader<'_> {
         Val::Type(self.m.types.intern(Type::Shape(shape)))
     }
 
-    /// Evaluates `R.Tuple(A, B)`.
-    pub(super) fn tuple_type(&mut self, mut given: Given, _span: Span) -> Val {
+    /// `R.Tuple(A, B)`.
+    pub(super) fn tuple_type(&mut self, given: &mut Given, _span: Span) -> Val {
         let mut fields = Vec::new();
         let mut whole = true;
         let mut items = given.positional();
@@ -332,7 +332,7 @@ impl Reader<'_> {
                 None => whole = false,
             }
         }
-        self.leftover(&given, "R.Tuple", &[]);
+        self.leftover(given, "R.Tuple", &[]);
         if whole {
             Val::Type(self.m.types.tuple(fields))
         } else {
@@ -340,13 +340,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Evaluates `R.Callable((A,), B, purity)`.
-    pub(super) fn callable_type(&mut self, mut given: Given, span: Span) -> Val {
+    /// `R.Callable((A,), B, purity)`.
+    pub(super) fn callable_type(&mut self, given: &mut Given, span: Span) -> Val {
         let params = given.take(0, "params");
         let ret = given.take(1, "ret");
         let pure = given.take(2, "purity");
         self.leftover(
-            &given,
+            given,
             "R.Callable",
             &["params", "ret", "purity", "derive_func"],
         );

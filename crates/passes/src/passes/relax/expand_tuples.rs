@@ -17,7 +17,13 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
-pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    expand(cx)?;
+    finish(cx)
+}
+
+/// Expands the functions; how many.
+pub(super) fn expand(cx: &mut PassCx<'_>) -> Result<u64, Diagnostics> {
     let typing = cx.typing()?;
     let mut expanded: FxHashMap<GlobalId, Vec<TypeId>> = FxHashMap::default();
     let m = &mut *cx.module;
@@ -53,7 +59,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     private::replace(m, new);
     each_code(m, |m, _, code| calls(m, code, &expanded));
     cx.count("functions expanded", count);
-    finish(cx)
+    Ok(count)
 }
 
 /// Canonicalizes bindings and removes dead code.

@@ -9,7 +9,7 @@ use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::kept;
-use super::text::{Item, balanced, dim_text, lone, once_each, parts, renamed, words};
+use super::text::{Item, balanced, dim_text, each_word, lone, once_each, parts, renamed, words};
 use crate::code::Code;
 use crate::util::{called_op, dims_of};
 
@@ -63,6 +63,7 @@ pub(super) fn merged(
         m,
         typing,
         taken: FxHashSet::default(),
+        said: FxHashSet::default(),
         dims: FxHashMap::default(),
         of: FxHashMap::default(),
         params: Vec::new(),
@@ -76,10 +77,12 @@ pub(super) fn merged(
     for call in steps.iter().flatten() {
         let mut own = call.item.own_names();
         own.extend(call.symbols.iter().map(|s| s.as_str()));
-        for word in call.item.body.iter().flat_map(|l| words(l)) {
-            if !made.taken.contains(word) && !own.contains(word) {
-                made.taken.insert(word.to_owned());
-            }
+        for &line in &call.item.body {
+            each_word(line, |word| {
+                if !own.contains(word) {
+                    made.said.insert(word);
+                }
+            });
         }
     }
     for &p in params {
@@ -160,6 +163,8 @@ struct Made<'m> {
     m: &'m Module,
     typing: &'m Typing,
     taken: FxHashSet<String>,
+    /// Names inside of the texts.
+    said: FxHashSet<&'m str>,
     dims: FxHashMap<DimVar, String>,
     of: FxHashMap<VarId, Place>,
     /// The names of the parameters, each with the extents and element type of a buffer, or the type
@@ -176,7 +181,7 @@ struct Made<'m> {
 impl Made<'_> {
     fn unique(&mut self, base: &str) -> String {
         let (mut name, mut i) = (base.to_owned(), 0);
-        while !self.taken.insert(name.clone()) {
+        while self.said.contains(name.as_str()) || !self.taken.insert(name.clone()) {
             i += 1;
             name = format!("{base}_{i}");
         }

@@ -33,7 +33,9 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     if cx.module.is_script() {
-        expand_tuples::run(cx)?;
+        if expand_tuples::expand(cx)? > 0 {
+            expand_tuples::finish(cx)?;
+        }
         unused_parameters::run(cx)?;
     }
     let typing = cx.typing()?;

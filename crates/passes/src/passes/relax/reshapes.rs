@@ -7,7 +7,7 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Expr, ExprId, GlobalId, GlobalKind, TypeId};
-use relax_loops::{Digits, Ex, ExKind, Program, Stage, Stmt, Var, statements, substitute};
+use relax_loops::{Buf, Digits, Ex, ExKind, Program, Stage, Stmt, Var, statements, substitute};
 use relax_ops::Lowering;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
@@ -130,25 +130,55 @@ fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
 
 /// A program that writes each output element once: the load that it writes, over loops with known
 /// extents.
-struct Each<'p> {
+struct Each {
     loops: Vec<(Var, i64)>,
     written: Vec<Ex>,
-    read: &'p [Ex],
-    /// The values of dimension variables.
+    /// The buffer that is read, and where.
+    from: Buf,
+    read: Vec<Ex>,
+    /// What dimension variables are.
     dims: Vec<(Var, i64)>,
 }
 
-impl<'p> Each<'p> {
-    fn of(program: &'p Program, from: &Extents, to: &Extents) -> Option<Each<'p>> {
-        let input = &program.bufs[*program.inputs.first()?];
-        let dims = input.shape.iter().zip(&from.0);
+impl Each {
+    /// A program of any number of stages, each of which moves what another gave.
+    fn of(program: &Program, from: &Extents, to: &Extents) -> Option<Each> {
+        let (input, output) = (*program.inputs.first()?, *program.outputs.first()?);
+        let dims = program.bufs[input].shape.iter().zip(&from.0);
         let dims: Vec<(Var, i64)> = dims.filter_map(|(e, &n)| Some((variable(e)?, n))).collect();
-        let [stage] = &program.stages[..] else {
-            return None;
+        let (mut whole, mut at) = Each::set(program, program.stages.len(), output, &to.0, &dims)?;
+        while whole.from != input {
+            let shape = program.bufs[whole.from].shape.iter();
+            let shape: Option<Vec<i64>> = shape.map(|e| constant(e, &dims)).collect();
+            let before;
+            (before, at) = Each::set(program, at, whole.from, &shape?, &dims)?;
+            whole = whole.after(&before)?;
+        }
+        (whole.read.len() == from.0.len()).then_some(whole)
+    }
+
+    /// The last stage, and where it is, before one that sets a buffer.
+    fn set(
+        program: &Program,
+        end: usize,
+        buf: Buf,
+        extents: &[i64],
+        dims: &[(Var, i64)],
+    ) -> Option<(Each, usize)> {
+        let sets = |stage: &Stage| match stage {
+            Stage::Compute(c) => c.out == buf,
+            Stage::Nest(body) => {
+                statements(body).any(|s| matches!(s, Stmt::Store { buf: b, .. } if *b == buf))
+            }
         };
+        let mut found = program.stages[..end]
+            .iter()
+            .enumerate()
+            .filter(|s| sets(s.1));
+        let (at, stage) = found.next()?;
         let (loops, written, value) = match stage {
-            Stage::Compute(c) if c.axes.len() == to.0.len() => {
-                let loops = c.axes.iter().copied().zip(to.0.iter().copied());
+            Stage::Compute(c) if c.axes.len() == extents.len() => {
+                let loops = c.axes.iter().copied().zip(extents.iter().copied());
                 let written = c.axes.iter().map(|a| Ex::var(*a, DType::I64));
                 (loops.collect(), written.collect(), &c.value)
             }
@@ -165,12 +195,10 @@ impl<'p> Each<'p> {
                                 ..
                             },
                         ] => {
-                            loops.push((*var, constant(extent, &dims)?));
+                            loops.push((*var, constant(extent, dims)?));
                             body = inner;
                         }
-                        [Stmt::Store { buf, index, value }]
-                            if program.outputs.contains(buf) && index.len() == to.0.len() =>
-                        {
+                        [Stmt::Store { index, value, .. }] if index.len() == extents.len() => {
                             break (loops, index.clone(), value);
                         }
                         _ => return None,
@@ -178,17 +206,37 @@ impl<'p> Each<'p> {
                 }
             }
         };
-        let ExKind::Load(buf, read) = value.kind() else {
+        let ExKind::Load(from, read) = value.kind() else {
             return None;
         };
-        let fits = program.inputs.contains(buf) && read.len() == from.0.len();
         let each = Each {
             loops,
             written,
-            read,
-            dims,
+            from: *from,
+            read: read.to_vec(),
+            dims: dims.to_vec(),
         };
-        (fits && each.writes_all(&to.0)).then_some(each)
+        let alone = found.next().is_none() && each.writes_all(extents);
+        alone.then_some((each, at))
+    }
+
+    /// What it reads for each element where a stage before it set the buffer that it reads.
+    fn after(self, before: &Each) -> Option<Each> {
+        if self.read.len() != before.written.len() {
+            return None;
+        }
+        let axis = |v: Var| before.written.iter().position(|w| variable(w) == Some(v));
+        // A loop over no axis of the buffer turns once.
+        let at = |v: Var| match axis(v) {
+            Some(axis) => Some(self.read[axis].clone()),
+            None => before.loops.iter().any(|l| l.0 == v).then(|| Ex::idx(0)),
+        };
+        let read = before.read.iter().map(|e| substitute(e, &at)).collect();
+        Some(Each {
+            from: before.from,
+            read,
+            ..self
+        })
     }
 
     /// Returns whether each axis of the output has a loop that covers it.
@@ -241,7 +289,7 @@ impl<'p> Each<'p> {
                     n.checked_mul(*extent)?.checked_add(i)
                 })
             };
-            let (read, written) = (number(&from.0, self.read), number(&to.0, &self.written));
+            let (read, written) = (number(&from.0, &self.read), number(&to.0, &self.written));
             read.zip(written).is_some_and(|(a, b)| a != b)
         })
     }

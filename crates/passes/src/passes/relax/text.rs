@@ -104,24 +104,31 @@ fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
 /// Calls `f` with the offset of each bracket and comma outside of strings, the byte, and the
 /// nesting depth after it, until it returns false.
 fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
-    let (mut depth, mut at, mut on) = (0, 0, true);
-    pieces(text, |piece, string| {
-        if !string && on {
-            for (i, &c) in piece.as_bytes().iter().enumerate() {
-                depth += match c {
-                    b'(' | b'[' | b'{' => 1,
-                    b')' | b']' | b'}' => -1,
-                    b',' => 0,
-                    _ => continue,
-                };
-                if !f(at + i, c, depth) {
-                    on = false;
-                    break;
-                }
+    let (mut depth, mut quote, mut escaped) = (0, None, false);
+    for (i, &c) in text.as_bytes().iter().enumerate() {
+        if let Some(q) = quote {
+            match c {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                _ if c == q => quote = None,
+                _ => {}
             }
+            continue;
         }
-        at += piece.len();
-    });
+        depth += match c {
+            b'(' | b'[' | b'{' => 1,
+            b')' | b']' | b'}' => -1,
+            b',' => 0,
+            b'"' | b'\'' => {
+                quote = Some(c);
+                continue;
+            }
+            _ => continue,
+        };
+        if !f(i, c, depth) {
+            return;
+        }
+    }
 }
 
 /// Returns the offset of the bracket that closes the one at the start of the text.
@@ -159,30 +166,30 @@ pub(super) fn parts(text: &str) -> Vec<&str> {
     out
 }
 
-fn in_word(c: char) -> bool {
-    c.is_alphanumeric() || c == '_'
+/// Whether a byte is part of a word. Outside of strings what is not ASCII is.
+const fn in_word(c: u8) -> bool {
+    c.is_ascii_alphanumeric() || c == b'_' || !c.is_ascii()
 }
 
-/// Returns the length of the leading run of word characters, or of other characters.
-fn run(text: &str, inside: bool) -> usize {
-    let bytes = text.as_bytes();
-    let ascii = |c: u8| c.is_ascii_alphanumeric() || c == b'_';
-    let end = bytes
-        .iter()
-        .position(|&c| !c.is_ascii() || ascii(c) != inside);
-    match end {
-        None => text.len(),
-        Some(end) if bytes[end].is_ascii() => end,
-        Some(at) => {
-            let end = text[at..].find(|c| in_word(c) != inside);
-            end.map_or(text.len(), |end| at + end)
-        }
+static IN_WORD: [bool; 256] = {
+    let (mut table, mut c) = ([false; 256], 0);
+    while c < 256 {
+        table[c] = in_word(c as u8);
+        c += 1;
     }
+    table
+};
+
+/// How far a text goes on with bytes of words, or with others.
+fn run(text: &str, inside: bool) -> usize {
+    let mut bytes = text.as_bytes().iter();
+    let end = bytes.position(|&c| IN_WORD[c as usize] != inside);
+    end.unwrap_or(text.len())
 }
 
 /// Returns whether a text is a single name or call.
 pub(super) fn lone(text: &str) -> bool {
-    let head = text.find(|c: char| !in_word(c) && c != '.');
+    let head = text.bytes().position(|c| !in_word(c) && c != b'.');
     let head = head.unwrap_or(text.len());
     let call = text[head..].starts_with(['(', '[']);
     let whole = |end: usize| head + end + 1 == text.len();
@@ -212,18 +219,23 @@ fn names<'t>(piece: &'t str, before: char, mut f: impl FnMut(&'t str, bool)) {
     }
 }
 
-/// Returns the names in a text.
-pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
-    let mut out = Vec::new();
+/// The names in a text, one after another.
+pub(super) fn each_word<'t>(text: &'t str, mut f: impl FnMut(&'t str)) {
     pieces(text, |piece, string| {
         if !string {
             names(piece, ' ', |word, name| {
                 if name {
-                    out.push(word);
+                    f(word);
                 }
             });
         }
     });
+}
+
+/// The names in a text.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut out = Vec::new();
+    each_word(text, |word| out.push(word));
     out.into_iter()
 }
 

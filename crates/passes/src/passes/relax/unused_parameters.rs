@@ -8,7 +8,7 @@ use relax_ir::{Expr, ExprId, GlobalId, Module, Shape, Type, TypeId, VarId, VarSt
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{expand_tuples, private};
+use super::{expand_tuples, private, unused};
 use crate::code::{Code, Value, each_code};
 use crate::{Contract, PassCx, PassDef};
 
@@ -37,9 +37,11 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     for g in private::only_called(m) {
         let f = m.global_func(g).expect("a function");
         let mut function = m.funcs[f].clone();
-        let Some(code) = Code::of(m, function.body) else {
+        let Some(mut code) = Code::of(m, function.body) else {
             continue;
         };
+        // What only serves bindings that nothing needs is not used.
+        let gone = unused::unused_bindings(m, &typing, &mut code) > 0;
         let uses = code.uses(m);
         let used = |p: &VarId| uses.contains_key(p);
         if function.params.iter().all(used) {
@@ -65,6 +67,9 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         }
         params.extend(kept.iter().map(|&i| function.params[i]));
         function.params = params;
+        if gone {
+            function.body = code.body(m);
+        }
         new.insert(g, function);
         left.insert(
             g,
