@@ -13,6 +13,7 @@ pub mod pooled;
 mod rows;
 pub mod transpose;
 mod unfold;
+mod ways;
 mod winograd;
 
 use crate::context::{RxContext, Status, guard};
@@ -26,6 +27,7 @@ use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 use blocks::{Blocks, Task};
+pub use ways::{Way, by_way, filters_minimally, packed_for, ways_of};
 
 /// Longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
 const KC: usize = 640;
@@ -133,26 +135,6 @@ pub(crate) struct Sizes {
     pub nhwc: bool,
 }
 
-/// Which way a convolution goes; a function of its sizes alone, so that packing knows it too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    Depthwise,
-    /// A product of matrices without unfolding.
-    Pointwise,
-    /// A product with the rows of a padded copy, without unfolding.
-    Rows,
-    Unfold,
-    /// Minimal filtering.
-    Winograd,
-    /// Output channels along vectors.
-    Across,
-}
-
-/// Returns whether a convolution of float32 goes by Winograd, for models of what it costs.
-pub fn filters_minimally(sizes: &RxConv2dSizes, layout: i32) -> bool {
-    Sizes::of(sizes, layout).is_some_and(|s| s.way() == Way::Winograd)
-}
-
 impl Sizes {
     /// `None` where the numbers are no convolution.
     pub fn of(v: &RxConv2dSizes, layout: i32) -> Option<Self> {
@@ -188,26 +170,6 @@ impl Sizes {
             plane: oh * ow,
             nhwc: layout == Layout::Nhwc,
         })
-    }
-
-    fn way(&self) -> Way {
-        let multiplier_one = self.o == self.c;
-        if self.cg == 1 && self.groups > 1 && (!self.nhwc || multiplier_one) {
-            return Way::Depthwise;
-        }
-        if winograd::pays(self) {
-            return Way::Winograd;
-        }
-        if across::pays(self) {
-            return Way::Across;
-        }
-        if self.groups == 1 && self.as_it_lies() {
-            return Way::Pointwise;
-        }
-        if rows::pays(self) {
-            return Way::Rows;
-        }
-        Way::Unfold
     }
 
     /// Returns whether each output reads the one pixel at its own place.
@@ -527,37 +489,47 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
             if s.n * s.o * s.oh * s.ow == 0 {
                 return 0;
             }
-            let way = s.way();
             let residual = v.epilogue.residual;
             if std::ptr::eq(residual, v.y) && !s.once() {
                 return beside_residual(context, v, &s);
             }
-            if way == Way::Depthwise {
-                return depthwise::run(context, v, &s);
-            }
-            let mut packed = std::ptr::null_mut();
-            if v.weight_packed.is_null() {
-                packed = rx_scratch_alloc(context, (s.packed(way) * 4) as u64).cast::<f32>();
-                if packed.is_null() {
-                    return context.status;
-                }
-                s.pack(way, v.weight, packed);
-            }
-            let weight = if packed.is_null() {
-                v.weight_packed
-            } else {
-                packed
-            };
-            let status = match way {
-                Way::Pointwise => pointwise(context, v, &s, weight),
-                Way::Winograd => winograd::run(context, v, &s, weight),
-                Way::Across => across::run(context, v, &s, weight),
-                _ => in_blocks(context, v, &s, way, weight),
-            };
-            rx_scratch_free(context, packed.cast());
-            status
+            by(context, v, &s, s.way())
         }
     })
+}
+
+/// A convolution by a way that it can go.
+///
+/// # Safety
+/// As `rx_conv2d_f32`; no size of the output is 0, and a packed weight is for this way.
+unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if way == Way::Depthwise {
+            return depthwise::run(context, v, s);
+        }
+        let mut packed = std::ptr::null_mut();
+        if v.weight_packed.is_null() {
+            packed = rx_scratch_alloc(context, (s.packed(way) * 4) as u64).cast::<f32>();
+            if packed.is_null() {
+                return context.status;
+            }
+            s.pack(way, v.weight, packed);
+        }
+        let weight = if packed.is_null() {
+            v.weight_packed
+        } else {
+            packed
+        };
+        let status = match way {
+            Way::Pointwise => pointwise(context, v, s, weight),
+            Way::Winograd => winograd::run(context, v, s, weight),
+            Way::Across => across::run(context, v, s, weight),
+            _ => in_blocks(context, v, s, way, weight),
+        };
+        rx_scratch_free(context, packed.cast());
+        status
+    }
 }
 
 /// Floats of the packed weight; 0 when this convolution packs nothing.

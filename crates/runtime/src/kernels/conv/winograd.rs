@@ -63,27 +63,29 @@ fn panel(s: &Sizes) -> usize {
     if few(s) { COLS } else { ROWS }
 }
 
-/// Returns whether this way is the faster one, by what both cost for a pair of channels, in
-/// multiplications of one lane: 36 for each tile, with lanes that stay empty, and the transforms of
-/// weight, inputs and outputs, which were measured beside the nine for each output of a plain sum.
-/// From fewer than 16 channels or to fewer than 32 the gain is not sure, and plain sums round less.
-pub(super) fn pays(s: &Sizes) -> bool {
+/// Returns whether a convolution can go this way.
+pub(super) fn can(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups) == (3, 3, 1, 1, 1, 1, 1);
-    if !plain || s.nhwc || s.c < 16 || s.o < 32 {
-        return false;
+    plain && !s.nhwc
+}
+
+/// The cost of an image by this way, in multiplications of one lane: the products, and the
+/// transforms of weight, inputs and outputs (see `ways.rs`); infinite where it cannot go it. From
+/// fewer than 16 channels or to fewer than 24 the gain is not sure, and plain sums round less.
+pub(super) fn cost(s: &Sizes) -> f64 {
+    if !can(s) || s.c < 16 || s.o < 24 {
+        return f64::INFINITY;
     }
     let (rows, columns) = tiles(s);
-    let count = (rows * columns) as f64;
-    let lanes = if few(s) {
-        count
-    } else {
-        (count / 16.0).ceil() * 16.0
+    let count = rows * columns;
+    let ((lanes, product), weight, (input, output)) = match few(s) {
+        true => ((count, 17.0), 300.0, (3600.0, 1500.0)),
+        false => ((count.next_multiple_of(COLS), 40.0), 400.0, (1450.0, 750.0)),
     };
+    let (c, o) = (s.c as f64, s.o as f64);
     let blocks = rows.div_ceil(Plan::most(s)) as f64;
-    let minimal = PARTS as f64 * lanes
-        + TRANSFORM * blocks
-        + count * (200.0 / s.o as f64 + 150.0 / s.c as f64);
-    1.3 * minimal < (TAPS * s.oh * s.ow) as f64
+    let tile = input / o + output / c;
+    c * o * (product * lanes as f64 + weight * blocks + tile * count as f64)
 }
 
 /// Floats of the packed weight.
@@ -354,7 +356,7 @@ unsafe fn inputs<S: Simd>(
                 *tap = padded.tap(i, j);
             }
         }
-        for c in channels {
+        for c in channels.clone() {
             padded.fill_fours::<S>(v.x.add((at.image * s.c + c) * s.h * s.w), channel);
             for row in 0..at.rows {
                 let from = channel.add(row * OUT * padded.row);
@@ -380,9 +382,9 @@ unsafe fn inputs<S: Simd>(
                     for i in 0..IN {
                         parts[i] = input(half[i]);
                     }
-                    // Lanes behind the last tile are those of the next row's tiles, which come
-                    // after these.
-                    if lane + S::LANES <= unit {
+                    // Lanes behind the last tile are those of the next row's tiles, or of the next
+                    // channel, which come after these.
+                    if lane + S::LANES <= unit || (fits == lanes && c + 1 < channels.end) {
                         for i in 0..IN {
                             for j in 0..IN {
                                 parts[i][j].store(to.add((i * IN + j) * matrix));
@@ -510,43 +512,70 @@ unsafe fn outputs<S: Simd>(
             }
         }
         let full = s.target(v, at.image, 0, 0).shift(first, 0);
+        if plan.few {
+            return few_outputs::<S>(s, plan, &full, at, channels.len(), sums);
+        }
         for row in 0..at.rows {
             let y = (at.first + row) * OUT;
-            if plan.few {
-                for x in 0..plan.columns {
-                    let sums = sums.add((row * plan.columns + x) * plan.group);
-                    let wide = (s.ow - x * OUT).min(OUT);
-                    for o in (0..channels.len()).step_by(S::LANES) {
-                        let lines = lines::<S>(sums.add(o), plan.sums());
-                        for i in 0..OUT.min(s.oh - y) {
-                            let line = lines[i];
-                            // Lanes are output channels: the four outputs of each come together.
-                            let mut apart = [0.0f32; OUT * COLS + COLS];
-                            let whole = S::weave(line);
-                            for k in 0..OUT {
-                                whole[k].store(apart.as_mut_ptr().add(k * S::LANES));
-                            }
-                            for lane in 0..(channels.len() - o).min(S::LANES) {
-                                let part = S::load(apart.as_ptr().add(lane * OUT));
-                                let target = full.shift(o + lane, (y + i) * s.ow + x * OUT);
-                                target.finish::<S>(&part, 1, 1, wide);
+            for o in 0..channels.len() {
+                let to = full.line::<S>(o);
+                for x in (0..plan.columns).step_by(S::LANES) {
+                    let from = sums.add(o * plan.wide + row * plan.columns + x);
+                    let lines = lines::<S>(from, plan.sums());
+                    let columns = ((plan.columns - x).min(S::LANES) * OUT).min(s.ow - x * OUT);
+                    for i in 0..OUT.min(s.oh - y) {
+                        let whole = S::weave(lines[i]);
+                        let place = (y + i) * s.ow + x * OUT;
+                        for k in 0..OUT {
+                            let begin = k * S::LANES;
+                            if begin < columns {
+                                let n = (columns - begin).min(S::LANES);
+                                to.put(place + begin, whole[k], n);
                             }
                         }
                     }
                 }
-                continue;
             }
-            for o in 0..channels.len() {
-                for x in (0..plan.columns).step_by(S::LANES) {
-                    let lanes = (plan.columns - x).min(S::LANES);
-                    let from = sums.add(o * plan.wide + row * plan.columns + x);
-                    let lines = lines::<S>(from, plan.sums());
-                    for i in 0..OUT.min(s.oh - y) {
-                        let line = lines[i];
-                        let columns = (lanes * OUT).min(s.ow - x * OUT);
-                        let target = full.shift(o, (y + i) * s.ow + x * OUT);
-                        let whole = S::weave(line);
-                        target.finish::<S>(whole.as_ptr(), 1, columns.div_ceil(S::LANES), columns);
+        }
+    }
+}
+
+/// The outputs of a block of few tiles: lanes are output channels.
+#[inline(always)]
+unsafe fn few_outputs<S: Simd>(
+    s: &Sizes,
+    plan: &Plan,
+    full: &Target,
+    at: Block,
+    channels: usize,
+    sums: *const f32,
+) {
+    // Lines of a tile's outputs of a vector's channels, with what vectors read past the end.
+    let mut apart = [0.0f32; OUT * OUT * COLS + COLS];
+    let line = OUT * S::LANES;
+    // SAFETY: the callers' promise.
+    unsafe {
+        for row in 0..at.rows {
+            let y = (at.first + row) * OUT;
+            let high = OUT.min(s.oh - y);
+            for x in 0..plan.columns {
+                let sums = sums.add((row * plan.columns + x) * plan.group);
+                let wide = (s.ow - x * OUT).min(OUT);
+                for o in (0..channels).step_by(S::LANES) {
+                    let lines = lines::<S>(sums.add(o), plan.sums());
+                    for i in 0..high {
+                        // The four outputs of each channel come together.
+                        let whole = S::weave(lines[i]);
+                        for k in 0..OUT {
+                            whole[k].store(apart.as_mut_ptr().add(i * line + k * S::LANES));
+                        }
+                    }
+                    for lane in 0..(channels - o).min(S::LANES) {
+                        let to = full.line::<S>(o + lane);
+                        for i in 0..high {
+                            let part = S::load(apart.as_ptr().add(i * line + lane * OUT));
+                            to.put((y + i) * s.ow + x * OUT, part, wide);
+                        }
                     }
                 }
             }
