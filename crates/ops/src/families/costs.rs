@@ -150,7 +150,7 @@ fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
         true => 17.0 * lanes + 300.0 * blocks + (3600.0 / o + 1500.0 / c) * tiles,
         false => 40.0 * lanes + 400.0 * blocks + (1450.0 / o + 750.0 / c) * tiles,
     };
-    let runs = (pixels / 16.0).ceil() + if ow % 8.0 == 0.0 { 0.0 } else { oh };
+    let runs = (pixels / 16.0).ceil() + if ow % 16.0 == 0.0 { 0.0 } else { oh };
     let unfolded = 9.0 * (1.1 * up(pixels, 8.0) * up(o, 4.0) + 170.0 * runs) / o;
     let outputs = 1.06 * up(o, 16.0) + 32.0;
     let across = 9.0 * (pixels * outputs + o) / o + 80.0 * pixels / c;

@@ -43,7 +43,7 @@ pub(super) fn cost(s: &Sizes, lanes: usize) -> f64 {
     if copy(s, 0..1, 0..PIECE.min(s.ow)).floats() > COPY / s.cg {
         return f64::INFINITY;
     }
-    let inputs = s.c.saturating_mul(copy(s, 0..s.oh, 0..s.ow).floats());
+    let inputs = s.c.saturating_mul(copy(s, 0..s.oh, 0..s.ow).elements());
     s.groups as f64 * group(s, lanes).0 + INPUT * inputs as f64
 }
 

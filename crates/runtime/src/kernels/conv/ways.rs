@@ -131,7 +131,9 @@ impl Sizes {
 /// The cost of an image by unfolding, with vectors of so many lanes.
 fn unfolded(s: &Sizes, lanes: usize) -> f64 {
     let pixels = s.oh * s.ow;
-    let ends = if s.ow.is_multiple_of(8) { 0 } else { s.oh };
+    // Sorted columns have their padding with them, so that half a line is a whole vector there.
+    let line = if s.sw > 1 { COLS / 2 } else { COLS };
+    let ends = if s.ow.is_multiple_of(line) { 0 } else { s.oh };
     let runs = pixels.div_ceil(COLS) + ends;
     let products = (pixels.next_multiple_of(lanes) * s.og.next_multiple_of(4)) as f64;
     let sorted = s.sw > 1 && s.kh * s.kw > 1;
