@@ -81,8 +81,8 @@ pub unsafe fn packed_for(conv: &RxConv2dF32, way: Way) -> Vec<f32> {
 /// A convolution by one of its ways, for benches and tests.
 ///
 /// # Safety
-/// As `rx_conv2d_f32`, with a weight of [`packed_for`] or none that is packed, and the way is one of
-/// [`ways_of`].
+/// As `rx_conv2d_f32`, with a weight of [`packed_for`] or none that is packed, and the way is one
+/// of [`ways_of`].
 pub unsafe fn by_way(ctx: *mut RxContext, conv: &RxConv2dF32, way: Way) -> i32 {
     guard(ctx, |context| {
         let s = Sizes::of(&conv.sizes, conv.layout);
