@@ -133,24 +133,30 @@ pub fn conv2d(s: &Priced<'_>) -> Option<f64> {
 }
 
 /// Returns the time of Winograd relative to direct sums, with channels first; `None` where the
-/// kernel does not use it. See `crates/runtime/src/kernels/conv/winograd.rs`, whose `pays` explains
-/// the numbers.
+/// kernel does not use it. See `crates/runtime/src/kernels/conv/ways.rs`, which says where the
+/// numbers come from: all are multiplications of one lane for a pair of channels.
 fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     let (rows, columns) = ((oh / 4.0).ceil(), (ow / 4.0).ceil());
-    let tiles = rows * columns;
-    if c < 16.0 || o < 32.0 || tiles == 0.0 {
+    let (tiles, pixels) = (rows * columns, oh * ow);
+    if c < 16.0 || o < 24.0 || tiles == 0.0 {
         return None;
     }
-    let lanes = if tiles <= 12.0 {
-        tiles
-    } else {
-        (tiles / 16.0).ceil() * 16.0
-    };
+    let up = |n: f64, unit: f64| (n / unit).ceil() * unit;
+    let few = tiles <= 12.0;
+    let lanes = if few { tiles } else { up(tiles, 16.0) };
     let high = (f64::from(160 << 10) / (36.0 * c * columns)).floor();
     let blocks = (rows / high.clamp(1.0, rows)).ceil();
-    let minimal = 36.0 * lanes + 90.0 * blocks + tiles * (200.0 / o + 150.0 / c);
-    let part = 1.3 * minimal / (9.0 * oh * ow);
-    (part < 1.0).then_some(part)
+    let minimal = match few {
+        true => 17.0 * lanes + 300.0 * blocks + (3600.0 / o + 1500.0 / c) * tiles,
+        false => 40.0 * lanes + 400.0 * blocks + (1450.0 / o + 750.0 / c) * tiles,
+    };
+    let runs = (pixels / 16.0).ceil() + if ow % 16.0 == 0.0 { 0.0 } else { oh };
+    let unfolded = 9.0 * (1.1 * up(pixels, 8.0) * up(o, 4.0) + 170.0 * runs) / o;
+    let outputs = 1.06 * up(o, 16.0) + 32.0;
+    let across = 9.0 * (pixels * outputs + o) / o + 80.0 * pixels / c;
+    // The time is that of the machine of this file's other numbers.
+    let part = 36.0 * lanes + 90.0 * blocks + tiles * (200.0 / o + 150.0 / c);
+    (minimal < unfolded.min(across)).then_some((1.3 * part / (9.0 * pixels)).min(1.0))
 }
 
 /// A transposed convolution over two axes: a kernel exists for channels first only.

@@ -74,9 +74,14 @@ impl Padded {
         }
     }
 
+    /// Elements of a channel.
+    pub fn elements(&self) -> usize {
+        self.rows.saturating_mul(self.row)
+    }
+
     /// Floats of a channel, with what vectors may read past its end.
     pub fn floats(&self) -> usize {
-        self.rows.saturating_mul(self.row).saturating_add(SLACK)
+        self.elements().saturating_add(SLACK)
     }
 
     /// Returns the offset of the input of output column 0 for a window position, from the output

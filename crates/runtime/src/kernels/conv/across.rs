@@ -18,23 +18,35 @@ pub(super) const DEEP: usize = 2048;
 /// Output channels whose weights are applied to all pixels before the next ones: three of the
 /// widest vectors.
 const WIDE: usize = 3 * COLS;
-/// The cost of transposing an output, in multiplications of one lane.
-const TURN: usize = 8;
-/// The cost of fetching an input from its own position, likewise.
-const FETCH: usize = 32;
+/// A multiplication of a product, in those of one lane of a tile: see `ways.rs`.
+const PRODUCT: f64 = 1.06;
+/// What turning over an output costs.
+const TURN: f64 = 80.0;
+/// What fetching an input from its own place costs.
+const FETCH: f64 = 32.0;
 
-/// Returns whether this is faster than vectors along pixels, by the lanes that both fill and the
-/// additional costs of this one.
+/// Returns whether a window of one pixel is multiplied faster this way than with pixels along
+/// vectors, by the lanes of both and what only this one does: turning over an output costs as much
+/// as eight multiplications then.
 pub(super) fn pays(s: &Sizes) -> bool {
     let pixels = s.oh * s.ow;
     if s.nhwc || s.groups != 1 || s.o < COLS || s.k == 0 {
         return false;
     }
-    let fetch = if s.as_it_lies() { 0 } else { FETCH * pixels };
     let along = pixels.next_multiple_of(COLS) * s.o.next_multiple_of(ROWS) * s.k;
-    let across = pixels * s.o.next_multiple_of(COLS) * s.k + TURN * s.o * pixels + fetch * s.k;
-    // Weights and pixels both come from the second-level cache, rather than only one of them.
+    let across = pixels * s.o.next_multiple_of(COLS) * s.k + 8 * s.o * pixels;
+    // Weights and pixels both come from the second cache, not only one of them.
     11 * across < 10 * along
+}
+
+/// The cost of an image by this way; infinite where it cannot go it, or few channels fill a vector.
+pub(super) fn cost(s: &Sizes) -> f64 {
+    if s.groups != 1 || s.o < COLS {
+        return f64::INFINITY;
+    }
+    let pixels = (s.oh * s.ow) as f64;
+    let outputs = PRODUCT * s.o.next_multiple_of(COLS) as f64;
+    s.k as f64 * (pixels * (outputs + FETCH) + s.o as f64) + TURN * pixels * s.o as f64
 }
 
 /// Floats of the packed weight.

@@ -13,6 +13,7 @@ pub mod pooled;
 mod rows;
 pub mod transpose;
 mod unfold;
+mod ways;
 mod winograd;
 
 use crate::context::{RxContext, Status, guard};
@@ -26,6 +27,7 @@ use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 use blocks::{Blocks, Task};
+pub use ways::{Way, by_way, filters_minimally, packed_for, ways_of};
 
 /// The longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
 const KC: usize = 640;
@@ -133,27 +135,6 @@ pub(crate) struct Sizes {
     pub nhwc: bool,
 }
 
-/// The algorithm of a convolution; a function of its sizes alone, so that packing can determine it
-/// too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
-    Depthwise,
-    /// A matrix product without unfolding.
-    Pointwise,
-    /// A product with the rows of a padded copy, without unfolding.
-    Rows,
-    Unfold,
-    /// Minimal filtering.
-    Winograd,
-    /// Vectors along output channels.
-    Across,
-}
-
-/// Returns whether a convolution of float32 uses Winograd, for cost models.
-pub fn filters_minimally(sizes: &RxConv2dSizes, layout: i32) -> bool {
-    Sizes::of(sizes, layout).is_some_and(|s| s.way() == Way::Winograd)
-}
-
 impl Sizes {
     /// `None` where the numbers do not describe a convolution.
     pub fn of(v: &RxConv2dSizes, layout: i32) -> Option<Self> {
@@ -191,27 +172,7 @@ impl Sizes {
         })
     }
 
-    fn way(&self) -> Way {
-        let multiplier_one = self.o == self.c;
-        if self.cg == 1 && self.groups > 1 && (!self.nhwc || multiplier_one) {
-            return Way::Depthwise;
-        }
-        if winograd::pays(self) {
-            return Way::Winograd;
-        }
-        if across::pays(self) {
-            return Way::Across;
-        }
-        if self.groups == 1 && self.as_it_lies() {
-            return Way::Pointwise;
-        }
-        if rows::pays(self) {
-            return Way::Rows;
-        }
-        Way::Unfold
-    }
-
-    /// Returns whether each output reads only the pixel at its own position.
+    /// Returns whether each output reads the one pixel at its own place.
     fn as_it_lies(&self) -> bool {
         let one = (self.kh, self.kw, self.sh, self.sw, self.pt, self.pl) == (1, 1, 1, 1, 0, 0);
         one && (self.oh, self.ow) == (self.h, self.w)
@@ -529,40 +490,50 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
             if s.n * s.o * s.oh * s.ow == 0 {
                 return 0;
             }
-            let way = s.way();
-            let residual = v.epilogue.residual;
+            let (way, residual) = (s.way(), v.epilogue.residual);
             if std::ptr::eq(residual, v.y) && !s.once(way) {
                 return beside_residual(context, v, &s);
             }
-            if way == Way::Depthwise {
-                return depthwise::run(context, v, &s);
-            }
-            let mut packed = std::ptr::null_mut();
-            if v.weight_packed.is_null() {
-                packed = rx_scratch_alloc(context, (s.packed(way) * 4) as u64).cast::<f32>();
-                if packed.is_null() {
-                    return context.status;
-                }
-                s.pack(way, v.weight, packed);
-            }
-            let weight = if packed.is_null() {
-                v.weight_packed
-            } else {
-                packed
-            };
-            let status = match way {
-                Way::Pointwise => pointwise(context, v, &s, weight),
-                Way::Winograd => winograd::run(context, v, &s, weight),
-                Way::Across => across::run(context, v, &s, weight),
-                _ => in_blocks(context, v, &s, way, weight),
-            };
-            rx_scratch_free(context, packed.cast());
-            status
+            by(context, v, &s, way)
         }
     })
 }
 
-/// The number of floats of the packed weight; 0 when this convolution packs nothing.
+/// A convolution by a way that it can go.
+///
+/// # Safety
+/// As `rx_conv2d_f32`; no size of the output is 0, and a packed weight is for this way.
+unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if way == Way::Depthwise {
+            return depthwise::run(context, v, s);
+        }
+        let mut packed = std::ptr::null_mut();
+        if v.weight_packed.is_null() {
+            packed = rx_scratch_alloc(context, (s.packed(way) * 4) as u64).cast::<f32>();
+            if packed.is_null() {
+                return context.status;
+            }
+            s.pack(way, v.weight, packed);
+        }
+        let weight = if packed.is_null() {
+            v.weight_packed
+        } else {
+            packed
+        };
+        let status = match way {
+            Way::Pointwise => pointwise(context, v, s, weight),
+            Way::Winograd => winograd::run(context, v, s, weight),
+            Way::Across => across::run(context, v, s, weight),
+            _ => in_blocks(context, v, s, way, weight),
+        };
+        rx_scratch_free(context, packed.cast());
+        status
+    }
+}
+
+/// Floats of the packed weight; 0 when this convolution packs nothing.
 ///
 /// # Safety
 /// `conv` is a descriptor; only its sizes are read.

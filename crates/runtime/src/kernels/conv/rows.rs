@@ -19,52 +19,50 @@ use crate::kernels::padded::{Padded, Window};
 use crate::kernels::simd::Simd;
 use std::ops::Range;
 
-/// The cost of unfolding an input, in multiplications of one lane.
-const UNFOLD: usize = 16;
-/// The approximate number of floats of the padded channels of a block: half of the second-level
-/// cache at most.
+/// A multiplication of a product, in those of one lane of a tile: see `ways.rs`.
+const PRODUCT: f64 = 1.15;
+/// What a row of the output costs besides, for each row of B.
+const ROW: f64 = 50.0;
+/// What copying an input costs.
+const INPUT: f64 = 16.0;
+/// What it costs to take a sum to its place from memory.
+const PLACE: f64 = 60.0;
+/// Floats of the padded channels of a block, about: half of the second cache at most.
 const COPY: usize = 40 << 10;
 /// Floats of a weight that stays in the second-level cache while it is read again for every row.
 const WEIGHT: usize = 128 << 10;
-/// The narrowest rows that fill a tile's vectors by themselves.
-const NARROW: usize = 9;
-/// The cost of moving a sum from memory to its position, in multiplications of one lane.
-const PLACE: usize = 16;
-/// Columns of a piece of a row that is too long for a block: whole tiles of every instruction set.
+/// Columns of a piece of a row that is too long for a block: whole tiles of all processors.
 const PIECE: usize = 48;
 
-/// Returns whether this is faster than unfolding, by the lanes that are empty at the ends of rows.
-pub(super) fn pays(s: &Sizes) -> bool {
-    let taps = s.kh * s.kw;
-    if s.nhwc || taps <= 1 || s.cg == 0 || s.oh * s.ow == 0 || s.og.saturating_mul(s.k) > WEIGHT {
-        return false;
+/// The cost of an image by this way with vectors of so many lanes; infinite where its memory would
+/// not stay in the caches.
+pub(super) fn cost(s: &Sizes, lanes: usize) -> f64 {
+    if s.kh * s.kw <= 1 || s.og.saturating_mul(s.k) > WEIGHT {
+        return f64::INFINITY;
     }
-    let fits = copy(s, 0..1, 0..PIECE.min(s.ow)).floats() <= COPY / s.cg;
-    let products = (s.og.next_multiple_of(4) + UNFOLD) as f64 * s.k as f64;
-    let unfolded = (s.oh * s.ow) as f64 * products;
-    fits && cost(s, 8).0 <= unfolded && cost(s, COLS).0 <= unfolded * 4.0 / 3.0
+    if copy(s, 0..1, 0..PIECE.min(s.ow)).floats() > COPY / s.cg {
+        return f64::INFINITY;
+    }
+    let inputs = s.c.saturating_mul(copy(s, 0..s.oh, 0..s.ow).elements());
+    s.groups as f64 * group(s, lanes).0 + INPUT * inputs as f64
 }
 
-/// Returns the cost of the sums of a group with vectors of `lanes` lanes, in multiplications of one
-/// lane, and whether rows are joined.
-fn cost(s: &Sizes, lanes: usize) -> (f64, bool) {
-    let sum = s.og.next_multiple_of(4) as f64 * s.k as f64;
-    let each = match s.ow < NARROW {
-        true => f64::INFINITY,
-        false => (s.oh * s.ow.next_multiple_of(lanes)) as f64 * sum,
-    };
+/// Returns what the sums of a group cost, and whether rows are joined.
+fn group(s: &Sizes, lanes: usize) -> (f64, bool) {
+    let sum = PRODUCT * s.og.next_multiple_of(4) as f64 * s.k as f64;
+    let each = (s.oh * s.ow.next_multiple_of(lanes)) as f64 * sum + ROW * (s.k * s.oh) as f64;
     let whole = copy(s, 0..s.oh, 0..s.ow);
     if s.sw != 1 || s.sh != 1 || whole.floats() > COPY / s.cg {
         return (each, false);
     }
     let wide = joined(&whole, s.oh, s.ow).next_multiple_of(lanes);
-    let joined = wide as f64 * sum + (PLACE * s.og * s.oh * s.ow) as f64;
+    let joined = wide as f64 * sum + PLACE * (s.og * s.oh * s.ow) as f64;
     (each.min(joined), joined < each)
 }
 
 /// Returns whether the rows of blocks are joined.
 pub(super) fn joins(s: &Sizes) -> bool {
-    cost(s, 8).1
+    group(s, 8).1
 }
 
 /// The number of sums of joined rows, except those after the last row.
@@ -235,13 +233,13 @@ unsafe fn place<S: Simd>(
     // SAFETY: all sums are there, and all of the target's places.
     unsafe {
         for channel in 0..channels.0 {
-            let line = sums.add(channel * channels.1);
-            let to = target.shift(channel, 0);
+            let from = sums.add(channel * channels.1);
+            let line = target.line::<S>(channel);
             for row in 0..rows.0 {
                 for x in (0..rows.2).step_by(S::LANES) {
                     let n = (rows.2 - x).min(S::LANES);
-                    let part = S::load_part(line.add(row * rows.1 + x), n);
-                    to.shift(0, row * rows.2 + x).finish::<S>(&part, 1, 1, n);
+                    let part = S::load_part(from.add(row * rows.1 + x), n);
+                    line.put(row * rows.2 + x, part, n);
                 }
             }
         }

@@ -11,6 +11,7 @@ use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::{RxGemmF32, gemm};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use std::ops::Range;
 
 /// The approximate number of floats that are scattered at a time.
 const ROOM: usize = 1 << 18;
@@ -27,40 +28,47 @@ struct Piece {
 }
 
 impl Sizes {
-    /// Adds the contributions of a piece to plane `o` of the output.
-    unsafe fn gather(&self, piece: &Piece, o: usize) {
+    /// Returns the columns of the input whose place under a column of the window is in the output,
+    /// and the place of the first.
+    fn columns(&self, column: usize) -> (Range<usize>, isize) {
+        let left = (column * self.dw) as isize - self.pl;
+        let up = |n: isize| n.max(0).unsigned_abs().div_ceil(self.sw);
+        let (first, end) = (up(-left), up(self.ow as isize - left).min(self.w));
+        (first..end, left + (first * self.sw) as isize)
+    }
+
+    /// Adds the contributions of a piece to some planes of the output.
+    unsafe fn gather(&self, piece: &Piece, planes: Range<usize>) {
         let taps = self.kh * self.kw;
         let pixels = (piece.to - piece.from) * self.w;
         let (oh, ow) = (self.oh as isize, self.ow as isize);
-        for tap in 0..taps {
-            let left = (tap % self.kw * self.dw) as isize - self.pl;
-            // The columns whose position is in the output.
-            let step = self.sw as isize;
-            let first = (-left).max(0).div_euclid(step) + isize::from((-left).max(0) % step > 0);
-            let end = ((ow - left).max(0).div_euclid(step)
-                + isize::from((ow - left).max(0) % step > 0))
-            .min(self.w as isize);
-            for iy in piece.from..piece.to {
-                let oy = (iy * self.sh + tap / self.kw * self.dh) as isize - self.pt;
-                if oy < 0 || oy >= oh || first >= end {
-                    continue;
-                }
-                // SAFETY: the piece has the sums of the rows that are read; places outside of the
-                // output are left out.
-                unsafe {
-                    let line = (o * taps + tap) * pixels + (iy - piece.from) * self.w;
-                    let from = piece.spread.add(line + first as usize);
-                    let to = piece
-                        .y
-                        .offset((o as isize * oh + oy) * ow + left + first * step);
-                    let n = (end - first) as usize;
-                    if self.sw == 1 {
-                        for i in 0..n {
-                            *to.add(i) += *from.add(i);
-                        }
-                    } else {
-                        for i in 0..n {
-                            *to.add(i * self.sw) += *from.add(i);
+        for column in 0..self.kw {
+            let (columns, left) = self.columns(column);
+            if columns.is_empty() {
+                continue;
+            }
+            for (o, row) in planes
+                .clone()
+                .flat_map(|o| (0..self.kh).map(move |y| (o, y)))
+            {
+                let line = (o * taps + row * self.kw + column) * pixels + columns.start;
+                for iy in piece.from..piece.to {
+                    let oy = (iy * self.sh + row * self.dh) as isize - self.pt;
+                    if oy < 0 || oy >= oh {
+                        continue;
+                    }
+                    // SAFETY: the callers' promise; places outside of the output are left out.
+                    unsafe {
+                        let from = piece.spread.add(line + (iy - piece.from) * self.w);
+                        let to = piece.y.offset((o as isize * oh + oy) * ow + left);
+                        if self.sw == 1 {
+                            for i in 0..columns.len() {
+                                *to.add(i) += *from.add(i);
+                            }
+                        } else {
+                            for i in 0..columns.len() {
+                                *to.add(i * self.sw) += *from.add(i);
+                            }
                         }
                     }
                 }
@@ -153,7 +161,7 @@ unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
                 let grain = ((1 << 15) / ((to - from) * s.w * taps).max(1)).max(1);
                 context.pool.each(s.og, grain, |begin, end, _| {
                     let (s, piece) = shared.get();
-                    (begin..end).for_each(|o| s.gather(piece, o));
+                    s.gather(piece, begin..end);
                 });
                 from = to;
             }

@@ -26,8 +26,8 @@ use crate::kernels::padded::Padded;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
-pub(super) use plan::pays;
 use plan::{IN, LINE, OUT, PARTS, Plan, TAPS, panel, tiles, window};
+pub(super) use plan::{can, cost};
 use std::ops::Range;
 use transform::{input, lines, weights};
 
@@ -107,7 +107,7 @@ unsafe fn inputs<S: Simd>(
                 *tap = padded.tap(i, j);
             }
         }
-        for c in channels {
+        for c in channels.clone() {
             padded.fill_fours::<S>(v.x.add((at.image * s.c + c) * s.h * s.w), channel);
             for row in 0..at.rows {
                 let from = channel.add(row * OUT * padded.row);
@@ -133,9 +133,9 @@ unsafe fn inputs<S: Simd>(
                     for i in 0..IN {
                         parts[i] = input(half[i]);
                     }
-                    // Lanes after the last tile belong to the next row's tiles, which are written
-                    // later.
-                    if lane + S::LANES <= unit {
+                    // Lanes behind the last tile are those of the next row's tiles, or of the next
+                    // channel, which come after these.
+                    if lane + S::LANES <= unit || (fits == lanes && c + 1 < channels.end) {
                         for i in 0..IN {
                             for j in 0..IN {
                                 parts[i][j].store(to.add((i * IN + j) * matrix));
@@ -264,43 +264,70 @@ unsafe fn outputs<S: Simd>(
             }
         }
         let full = s.target(v, at.image, 0, 0).shift(first, 0);
+        if plan.few {
+            return few_outputs::<S>(s, plan, &full, at, channels.len(), sums);
+        }
         for row in 0..at.rows {
             let y = (at.first + row) * OUT;
-            if plan.few {
-                for x in 0..plan.columns {
-                    let sums = sums.add((row * plan.columns + x) * plan.group);
-                    let wide = (s.ow - x * OUT).min(OUT);
-                    for o in (0..channels.len()).step_by(S::LANES) {
-                        let lines = lines::<S>(sums.add(o), plan.sums());
-                        for i in 0..OUT.min(s.oh - y) {
-                            let line = lines[i];
-                            // Lanes are output channels: the four outputs of each are collected.
-                            let mut apart = [0.0f32; OUT * COLS + COLS];
-                            let whole = S::weave(line);
-                            for k in 0..OUT {
-                                whole[k].store(apart.as_mut_ptr().add(k * S::LANES));
-                            }
-                            for lane in 0..(channels.len() - o).min(S::LANES) {
-                                let part = S::load(apart.as_ptr().add(lane * OUT));
-                                let target = full.shift(o + lane, (y + i) * s.ow + x * OUT);
-                                target.finish::<S>(&part, 1, 1, wide);
+            for o in 0..channels.len() {
+                let to = full.line::<S>(o);
+                for x in (0..plan.columns).step_by(S::LANES) {
+                    let from = sums.add(o * plan.wide + row * plan.columns + x);
+                    let lines = lines::<S>(from, plan.sums());
+                    let columns = ((plan.columns - x).min(S::LANES) * OUT).min(s.ow - x * OUT);
+                    for i in 0..OUT.min(s.oh - y) {
+                        let whole = S::weave(lines[i]);
+                        let place = (y + i) * s.ow + x * OUT;
+                        for k in 0..OUT {
+                            let begin = k * S::LANES;
+                            if begin < columns {
+                                let n = (columns - begin).min(S::LANES);
+                                to.put(place + begin, whole[k], n);
                             }
                         }
                     }
                 }
-                continue;
             }
-            for o in 0..channels.len() {
-                for x in (0..plan.columns).step_by(S::LANES) {
-                    let lanes = (plan.columns - x).min(S::LANES);
-                    let from = sums.add(o * plan.wide + row * plan.columns + x);
-                    let lines = lines::<S>(from, plan.sums());
-                    for i in 0..OUT.min(s.oh - y) {
-                        let line = lines[i];
-                        let columns = (lanes * OUT).min(s.ow - x * OUT);
-                        let target = full.shift(o, (y + i) * s.ow + x * OUT);
-                        let whole = S::weave(line);
-                        target.finish::<S>(whole.as_ptr(), 1, columns.div_ceil(S::LANES), columns);
+        }
+    }
+}
+
+/// The outputs of a block of few tiles: lanes are output channels.
+#[inline(always)]
+unsafe fn few_outputs<S: Simd>(
+    s: &Sizes,
+    plan: &Plan,
+    full: &Target,
+    at: Block,
+    channels: usize,
+    sums: *const f32,
+) {
+    // Lines of a tile's outputs of a vector's channels, with what vectors read past the end.
+    let mut apart = [0.0f32; OUT * OUT * COLS + COLS];
+    let line = OUT * S::LANES;
+    // SAFETY: the callers' promise.
+    unsafe {
+        for row in 0..at.rows {
+            let y = (at.first + row) * OUT;
+            let high = OUT.min(s.oh - y);
+            for x in 0..plan.columns {
+                let sums = sums.add((row * plan.columns + x) * plan.group);
+                let wide = (s.ow - x * OUT).min(OUT);
+                for o in (0..channels).step_by(S::LANES) {
+                    let lines = lines::<S>(sums.add(o), plan.sums());
+                    for i in 0..high {
+                        // The four outputs of each channel come together.
+                        let whole = S::weave(lines[i]);
+                        for k in 0..OUT {
+                            whole[k].store(apart.as_mut_ptr().add(i * line + k * S::LANES));
+                        }
+                    }
+                    for lane in 0..(channels - o).min(S::LANES) {
+                        let to = full.line::<S>(o + lane);
+                        for i in 0..high {
+                            let part = S::load(apart.as_ptr().add(i * line + lane * OUT));
+                            to.put((y + i) * s.ow + x * OUT, part, wide);
+                        }
                     }
                 }
             }

@@ -126,8 +126,81 @@ pub struct Target {
     pub epilogue: Option<RxEpilogue>,
 }
 
+/// A row of a result whose scale and bias are a number for each row: what happens to its elements
+/// is known before the first of them.
+#[derive(Clone, Copy)]
+pub struct Line<S> {
+    c: *mut f32,
+    residual: *const f32,
+    scale: Option<S>,
+    bias: Option<S>,
+    bounds: Option<(S, S)>,
+}
+
+impl<S: Simd> Line<S> {
+    /// Applies everything to the first `n` lanes and stores them from column `at` on.
+    ///
+    /// # Safety
+    /// The row has these columns.
+    #[inline(always)]
+    pub unsafe fn put(&self, at: usize, mut x: S, n: usize) {
+        // SAFETY: the caller's promise; a residual has the result's columns.
+        unsafe {
+            if let Some(scale) = self.scale {
+                x = x.mul(scale);
+            }
+            if let Some(bias) = self.bias {
+                x = x.add(bias);
+            }
+            if !self.residual.is_null() {
+                x = x.add(S::load_part(self.residual.add(at), n));
+            }
+            if let Some((lo, hi)) = self.bounds {
+                // As `a > b ? a : b`: a NaN becomes the bound.
+                x = x.max(lo).min(hi);
+            }
+            x.store_part(self.c.add(at), n);
+        }
+    }
+}
+
 impl Target {
-    /// The target at a position further down and to the right.
+    /// A row, of a target that nothing is accumulated in, that lies as the result does, and whose
+    /// scale and bias have a number for each row.
+    ///
+    /// # Safety
+    /// There is such a row.
+    #[inline(always)]
+    pub unsafe fn line<S: Simd>(&self, row: usize) -> Line<S> {
+        debug_assert!(!self.across && !self.accumulate);
+        // SAFETY: the caller's promise; bias and residual have the result's sizes.
+        unsafe {
+            let c = self.c.add(row * self.ld);
+            let Some(e) = &self.epilogue else {
+                return Line {
+                    c,
+                    residual: null(),
+                    scale: None,
+                    bias: None,
+                    bounds: None,
+                };
+            };
+            let number = |from: *const f32| (!from.is_null()).then(|| S::splat(*from.add(row)));
+            let (lo, hi) = e.bounds();
+            Line {
+                c,
+                residual: match e.residual.is_null() {
+                    true => null(),
+                    false => e.residual.add(row * e.residual_ld as usize),
+                },
+                scale: number(e.scale),
+                bias: number(e.bias),
+                bounds: e.activates().then(|| (S::splat(lo), S::splat(hi))),
+            }
+        }
+    }
+
+    /// A place further down and to the right.
     ///
     /// # Safety
     /// The position lies in the result.

@@ -44,27 +44,29 @@ pub(super) fn panel(s: &Sizes) -> usize {
     if few(s) { COLS } else { ROWS }
 }
 
-/// Returns whether this way is the faster one, by what both cost for a pair of channels, in
-/// multiplications of one lane: 36 for each tile, with lanes that stay empty, and the transforms of
-/// weight, inputs and outputs, which were measured beside the nine for each output of a plain sum.
-/// From fewer than 16 channels or to fewer than 32 the gain is not sure, and plain sums round less.
-pub(in super::super) fn pays(s: &Sizes) -> bool {
+/// Returns whether Winograd can compute a convolution.
+pub(in super::super) fn can(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw, s.groups) == (3, 3, 1, 1, 1, 1, 1);
-    if !plain || s.nhwc || s.c < 16 || s.o < 32 {
-        return false;
+    plain && !s.nhwc
+}
+
+/// Returns the cost of an image, in multiplications of one lane: the products, and the transforms
+/// of weight, inputs and outputs (see `ways.rs`); infinite where Winograd cannot compute it. From
+/// fewer than 16 channels or to fewer than 24 the gain is uncertain, and direct sums round less.
+pub(in super::super) fn cost(s: &Sizes) -> f64 {
+    if !can(s) || s.c < 16 || s.o < 24 {
+        return f64::INFINITY;
     }
     let (rows, columns) = tiles(s);
-    let count = (rows * columns) as f64;
-    let lanes = if few(s) {
-        count
-    } else {
-        (count / 16.0).ceil() * 16.0
+    let count = rows * columns;
+    let ((lanes, product), weight, (input, output)) = match few(s) {
+        true => ((count, 17.0), 300.0, (3600.0, 1500.0)),
+        false => ((count.next_multiple_of(COLS), 40.0), 400.0, (1450.0, 750.0)),
     };
+    let (c, o) = (s.c as f64, s.o as f64);
     let blocks = rows.div_ceil(Plan::most(s)) as f64;
-    let minimal = PARTS as f64 * lanes
-        + TRANSFORM * blocks
-        + count * (200.0 / s.o as f64 + 150.0 / s.c as f64);
-    1.3 * minimal < (TAPS * s.oh * s.ow) as f64
+    let tile = input / o + output / c;
+    c * o * (product * lanes as f64 + weight * blocks + tile * count as f64)
 }
 
 /// Matrices of so many floats are written side by side: a line further apart, they do not fall on
