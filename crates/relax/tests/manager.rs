@@ -206,6 +206,24 @@ fn only_functions_that_changed_are_typed_and_verified_again() {
 }
 
 #[test]
+fn functions_stay_typed_when_others_are_removed() {
+    let text = "def @unused(%x: float32) { exp(%x) }
+                def @g(%x: float32) { (%x, exp(%x)) }
+                def @main(%x: float32) { @g(%x) }";
+    let (mut session, mut module) = read(text);
+    let pipeline = session.pipeline("remove-unused-functions");
+    let pipeline = pipeline.expect("a pipeline");
+    // Types that inference from scratch would find otherwise are a panic.
+    let config = PassConfig {
+        check_preserved: true,
+        ..PassConfig::default()
+    };
+    let outcome = run_pipeline(&pipeline, &mut module, &config, &mut Silent);
+    assert!(outcome.failure.is_none() && module.global("unused").is_none());
+    assert_eq!(outcome.found.typed, 3);
+}
+
+#[test]
 fn functions_that_refer_to_one_of_another_type_are_typed_again() {
     let text = "def @f(%x: float32) { exp(%x) }
                 def @g(%x: float32) { @f(%x) }
