@@ -36,9 +36,11 @@ mod eval;
 mod lanes;
 mod lines;
 mod memory;
+mod moved;
 mod nest;
 mod picks;
 mod share;
+mod spread;
 mod strips;
 mod sweep;
 mod tables;
@@ -226,7 +228,7 @@ pub(crate) fn emit(
                 for buf in written(stmts) {
                     k.place(buf)?;
                 }
-                k.block(stmts)?;
+                k.nests(stmts)?;
             }
         }
     }

@@ -17,6 +17,8 @@ const STRIP: usize = 256;
 /// Elements of a line that are looked through before the best of them is held against the best so
 /// far.
 const PIECE: usize = 1024;
+/// Elements of a line up to which they are looked through one after the other.
+const SHORT: usize = 24;
 /// Elements below which nobody is woken.
 const SMALL: usize = 1 << 15;
 
@@ -101,6 +103,12 @@ unsafe fn tasks_of<S: Wide, T: Sums<S> + Compared>(
     let size = kind.size();
     // SAFETY: the caller's promise.
     unsafe {
+        if inner == 1 && n > 0 && n <= SHORT {
+            return match greatest {
+                true => short::<S, T, true>(lines, kind, begin, end, last),
+                false => short::<S, T, false>(lines, kind, begin, end, last),
+            };
+        }
         for task in begin..end {
             let (outer, first) = (task / strips, task % strips * STRIP);
             let x = lines.x.cast::<u8>().add((outer * n * inner + first) * size);
@@ -167,6 +175,40 @@ fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
         (true, false) => best >= x,
         (false, true) => best < x,
         (false, false) => best <= x,
+    }
+}
+
+/// Lines of few elements: as many as there is room for are brought to the type that they are
+/// compared in at a time.
+#[inline(always)]
+unsafe fn short<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
+    lines: &RxLines,
+    kind: Kind,
+    begin: usize,
+    end: usize,
+    last: bool,
+) {
+    let n = lines.extent as usize;
+    let whole = PIECE / n;
+    let mut room = [T::default(); PIECE];
+    // SAFETY: the callers' promise; as many lines as there is room for.
+    unsafe {
+        for first in (begin..end).step_by(whole) {
+            let some = (end - first).min(whole);
+            let x = lines.x.cast::<u8>().add(first * n * kind.size());
+            let x = Line { x, kind, n }.read::<T>(0, some * n, &mut room);
+            for k in 0..some {
+                let line = x.add(k * n);
+                let (mut best, mut place) = (*line, 0);
+                for i in 1..n {
+                    let v = *line.add(i);
+                    let kept = keeps(best, v, GREATEST, last);
+                    best = if kept { best } else { v };
+                    place = if kept { place } else { i as i64 };
+                }
+                lines.put_index(first + k, place);
+            }
+        }
     }
 }
 
