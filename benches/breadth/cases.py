@@ -1,7 +1,7 @@
 """Cells of the breadth bench that were named: operators as networks have them, and what was slow once."""
 import numpy as np
 
-from values import TYPES, Case, array, narrowed, widened
+from values import TYPES, Case, array, narrowed, owned, widened
 
 
 def windows(x, k, stride, axes):
@@ -168,7 +168,7 @@ def movement():
     for shape, axes in [((1, 64, 56, 56), (0, 2, 3, 1)), ((8, 128, 12, 64), (0, 1, 3, 2)), ((2048, 2048), (1, 0))]:
         x = array("x", "float32", *shape)
         yield Case("transpose", "".join(map(str, axes)), f"transpose(%x, axes={list(axes)})", {"x": x},
-                   lambda x, a=axes: np.ascontiguousarray(x.transpose(a)), ("Transpose", {"perm": list(axes)}))
+                   lambda x, a=axes: owned(x.transpose(a)), ("Transpose", {"perm": list(axes)}))
     x, i = array("x", "float32", 10000, 256), array("i", "int32", 512, low=0, high=10000)
     yield Case("take", "rows float32", "take(%x, %i, axis=0)", {"x": x, "i": i}, lambda x, i: x[i], ("Gather", {"axis": 0}))
     x, y = array("x", "float32", 1, 256, 28, 28), array("y", "float32", 1, 32, 28, 28)

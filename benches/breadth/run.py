@@ -233,7 +233,8 @@ def measure(case, room):
     elif others:
         wanted = next(iter(others.values()))[1]()
     times, trouble = {}, None
-    guess = SLICE
+    # How many runs fill a turn is known after the first one.
+    guess = ours(OPTIONS.bin / "relax-run", room, SLICE)[0] or SLICE
     for _ in range(OPTIONS.rounds):
         for name, tool in [("relax", OPTIONS.bin), ("before", OPTIONS.before)]:
             if tool is None:

@@ -2,7 +2,7 @@
 that it has. A line of a table is an operator; what a class means for it is said once for its kind."""
 import numpy as np
 
-from values import Case, array, narrowed, widened
+from values import Case, array, narrowed, owned, widened
 
 FLOATS = ["float64", "float32", "float16", "bfloat16"]
 WHOLE = ["int64", "int32", "int16", "int8", "uint8"]
@@ -317,10 +317,10 @@ def movement():
                                lambda x, p=pads, m=mode: np.pad(x, p, m), onnx("Pad", mode=mode), extra=[("pads", np.array(flat))])
             for axes in [(0, 2, 3, 1), (0, 1, 3, 2), (2, 0, 1, 3), (3, 2, 1, 0), (1, 0, 2, 3)]:
                 yield Case("transpose", f"{''.join(map(str, axes))} {what} {dtype}", f"transpose(%x, axes={list(axes)})", {"x": x},
-                           lambda x, a=axes: np.ascontiguousarray(x.transpose(a)), onnx("Transpose", perm=list(axes)))
+                           lambda x, a=axes: owned(x.transpose(a)), onnx("Transpose", perm=list(axes)))
             for axis in (1, 3):
                 yield Case("reverse", f"{axis} {what} {dtype}", f"reverse(%x, axis={axis})", {"x": x},
-                           lambda x, a=axis: np.ascontiguousarray(np.flip(x, a)))
+                           lambda x, a=axis: owned(np.flip(x, a)))
                 yield Case("repeat", f"{axis} {what} {dtype}", f"repeat(%x, repeats=2, axis={axis})", {"x": x},
                            lambda x, a=axis: x.repeat(2, a))
                 yield Case("concatenate", f"{axis} {what} {dtype}", f"concatenate((%x, %x), axis={axis})", {"x": x},
@@ -329,15 +329,15 @@ def movement():
                            lambda x, a=axis: np.stack([x, x], a))
                 if shape[axis] % 2 == 0:
                     yield Case("split", f"{axis} {what} {dtype}", f"split(%x, indices_or_sections=2, axis={axis}).1", {"x": x},
-                               lambda x, a=axis: np.ascontiguousarray(np.split(x, 2, a)[1]))
+                               lambda x, a=axis: owned(np.split(x, 2, a)[1]))
             yield Case("tile", f"{what} {dtype}", "tile(%x, reps=[1, 2, 1, 3])", {"x": x}, lambda x: np.tile(x, (1, 2, 1, 3)),
                        onnx("Tile"), extra=[("reps", np.array([1, 2, 1, 3]))])
             yield Case("strided_slice", f"inner step 2 {what} {dtype}",
                        f"strided_slice(%x, begin=[0, 0, 1, 1], end=[{n}, {c}, {h}, {w}], strides=[1, 1, 1, 2])", {"x": x},
-                       lambda x: np.ascontiguousarray(x[:, :, 1:, 1::2]))
+                       lambda x: owned(x[:, :, 1:, 1::2]))
             yield Case("strided_slice", f"outer step 2 {what} {dtype}",
                        f"strided_slice(%x, begin=[0, 0, 1, 1], end=[{n}, {c}, {h}, {w}], strides=[1, 1, 2, 1])", {"x": x},
-                       lambda x: np.ascontiguousarray(x[:, :, 1::2, 1:]))
+                       lambda x: owned(x[:, :, 1::2, 1:]))
             if h % 2 == 0 and w % 2 == 0:
                 yield Case("nn.space_to_depth", f"{what} {dtype}", "nn.space_to_depth(%x, block_size=2)", {"x": x}, None,
                            onnx("SpaceToDepth", blocksize=2))
@@ -346,7 +346,7 @@ def movement():
                            onnx("DepthToSpace", blocksize=2))
             if c % 8 == 0:
                 yield Case("layout_transform", f"{what} {dtype}", 'layout_transform(%x, src_layout="NCHW", dst_layout="NCHW8c")', {"x": x},
-                           lambda x: np.ascontiguousarray(x.reshape(x.shape[0], -1, 8, *x.shape[2:]).transpose(0, 1, 3, 4, 2)))
+                           lambda x: owned(x.reshape(x.shape[0], -1, 8, *x.shape[2:]).transpose(0, 1, 3, 4, 2)))
             yield Case("broadcast_to", f"{what} {dtype}", f"broadcast_to(%x, shape=[{n}, {c}, {h}, {w}])", {"x": x[:, :, :1, :].copy()},
                        lambda x, s=shape: np.broadcast_to(x, s).copy())
             if dtype != "bool":

@@ -27,6 +27,11 @@ def narrowed(v):
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16).view(Narrow)
 
 
+def owned(x):
+    """An array with memory of its own, as every other system makes it: not a view of one that is contiguous as it is."""
+    return np.array(x, order="C")
+
+
 class Case:
     """`text` is the body of a function over the inputs by name; `node` is (operator, attributes) of ONNX over the same
     inputs and the constants `extra` (none, named "", where one is left out); `work` says how many additions and
@@ -38,10 +43,10 @@ class Case:
 
     def telling(self):
         """The case with operands that a narrower type cannot tell apart; `None` where no operand has 64 bits. What is
-        only looked up (`extra`) stays."""
-        if not any(v.dtype in (np.float64, np.int64) for v in self.inputs.values()):
+        only looked up (`extra`), and what says where elements are (`i`), stays."""
+        if not any(v.dtype in (np.float64, np.int64) for k, v in self.inputs.items() if k != "i"):
             return None
-        inputs = {k: beyond(v) for k, v in self.inputs.items()}
+        inputs = {k: v if k == "i" else beyond(v) for k, v in self.inputs.items()}
         return Case(self.group, self.name, self.body, inputs, self.reference, self.node, self.extra, self.work)
 
     def relay(self):

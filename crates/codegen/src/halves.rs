@@ -43,6 +43,39 @@ impl Scalars<'_, '_, '_> {
         self.b.ins().select(nan, quiet, up)
     }
 
+    /// An `f32` as a float of two bytes holds it.
+    pub(crate) fn short_rounded(&mut self, dtype: DType, v: Value) -> Value {
+        if is_f16(dtype) {
+            return self.f16_rounded(v);
+        }
+        let bits = self.short_bits(dtype, v);
+        self.of_short_bits(dtype, bits)
+    }
+
+    /// An `f32` as `float16` holds it: a sum with a power of two that is 13 bits above the number
+    /// has no more bits than that keeps; small numbers all meet the same one. What is too large
+    /// becomes infinite by way of the largest exponent.
+    fn f16_rounded(&mut self, v: Value) -> Value {
+        let flags = MemFlagsData::new();
+        let bits = self.b.ins().bitcast(types::I32, flags, v);
+        let power = |n: i64| (127 + n) << 23;
+        let own = self.b.ins().band_imm_s(bits, 0x7f80_0000);
+        let least = self.b.ins().iconst(types::I32, power(-14));
+        let most = self.b.ins().iconst(types::I32, power(16));
+        let own = self.b.ins().smax(own, least);
+        let own = self.b.ins().smin(own, most);
+        let above = self.b.ins().iadd_imm_s(own, 13 << 23);
+        let above = self.b.ins().bitcast(types::F32, flags, above);
+        let size = self.b.ins().fabs(v);
+        let sum = self.b.ins().fadd(size, above);
+        let size = self.b.ins().fsub(sum, above);
+        let up = self.b.ins().f32const(f32::from_bits(power(112) as u32));
+        let down = self.b.ins().f32const(f32::from_bits(power(-112) as u32));
+        let size = self.b.ins().fmul(size, up);
+        let size = self.b.ins().fmul(size, down);
+        self.b.ins().fcopysign(size, v)
+    }
+
     /// The nearest `float16` to an `f32`, ties to even, as i32; NaN stays NaN.
     ///
     /// Rounds by adding a power of two: its exponent is a fixed distance above the number's, so

@@ -36,10 +36,12 @@ mod eval;
 mod lanes;
 mod lines;
 mod memory;
+mod moved;
 mod nest;
 mod picks;
 mod products;
 mod share;
+mod spread;
 mod strips;
 mod sweep;
 mod tables;
@@ -227,7 +229,7 @@ pub(crate) fn emit(
                 for buf in written(stmts) {
                     k.place(buf)?;
                 }
-                k.block(stmts)?;
+                k.nests(stmts)?;
             }
         }
     }

@@ -157,8 +157,7 @@ impl Scalars<'_, '_, '_> {
     /// other values are unchanged.
     pub fn rounded(&mut self, dtype: DType, v: Value) -> Value {
         if is_f16(dtype) || is_bf16(dtype) {
-            let bits = self.short_bits(dtype, v);
-            return self.of_short_bits(dtype, bits);
+            return self.short_rounded(dtype, v);
         }
         let width = 8 * dtype.size() as i64;
         let spare = width - i64::from(dtype.bits);

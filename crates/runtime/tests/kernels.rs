@@ -217,6 +217,34 @@ fn transposition_copying_and_filling() {
             check_transpose(ctx, &shape, &axes, |i| i as f64);
             check_transpose(ctx, &shape, &axes, |i| [i as f64; 2]);
         }
+        // Two or three elements that are repeated, interleaved or taken apart.
+        for n in [2i64, 3] {
+            for (inner, outer) in [([0, 1], [1, n]), ([50, 1], [1, n]), ([1, 50], [n, 1])] {
+                let src: Vec<u8> = (0..200).collect();
+                let mut dst = [0u8; 200];
+                let (shape, from, to) = ([37, n], [outer[0], inner[0]], [outer[1], inner[1]]);
+                // SAFETY: the last element is before the 150th of both.
+                let status = unsafe {
+                    rx_copy_strided(
+                        ctx,
+                        1,
+                        2,
+                        shape.as_ptr(),
+                        src.as_ptr().cast(),
+                        from.as_ptr(),
+                        dst.as_mut_ptr().cast(),
+                        to.as_ptr(),
+                    )
+                };
+                assert_eq!(status, 0);
+                let mut wanted = [0u8; 200];
+                for (i, j) in (0..37).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                    let (k, l) = (i * from[0] + j * from[1], i * to[0] + j * to[1]);
+                    wanted[l as usize] = src[k as usize];
+                }
+                assert_eq!(dst, wanted, "{n} {inner:?} {outer:?}");
+            }
+        }
         let src = [1i32, 2, 3];
         let mut dst = [0i32; 6];
         // SAFETY: two rows of the same three numbers, backwards.

@@ -231,8 +231,11 @@ fn extremes_of_every_type() {
         let mut random = Random(5);
         for round in 0..16 {
             for &kind in Kind::ALL {
-                let (outer, inner) = (1 + random.below(3), [1, 1, 5, 300][random.below(4)]);
-                let n: usize = [0, 1, 3, 31, 64, 1024, 1025, 2500][random.below(8)];
+                let inner = [1, 1, 5, 300][random.below(4)];
+                let n: usize = [0, 1, 3, 7, 24, 25, 31, 64, 1024, 1025, 2500][random.below(11)];
+                // Many lines at a time where they are short.
+                let many = if inner == 1 && n < 32 { 200 } else { 3 };
+                let outer = [1, 2, 3, many][random.below(4)];
                 let x = elements(&mut random, kind, outer * n * inner, round % 4 == 0);
                 let (greatest, last) = (round % 2 == 0, random.below(2) == 0);
                 let mut places = vec![7i64; outer * inner];

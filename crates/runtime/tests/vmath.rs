@@ -303,6 +303,20 @@ fn functions_by_number_agree_with_float64() {
 fn arcs_and_powers_of_float32_are_within_their_bounds() {
     let inf = f32::INFINITY;
     check("atan", rx_vatan_f32, libm::atan, 2.0, -inf, inf);
+    check("asin", numbered::<9>, libm::asin, 2.5, -1.0, 1.0);
+    check("acos", numbered::<10>, libm::acos, 2.5, -1.0, 1.0);
+    for (strip, exact) in [
+        (numbered::<9> as Strip, libm::asinf as Exact),
+        (numbered::<10>, libm::acosf),
+    ] {
+        for x in [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, inf, f32::NAN] {
+            let (found, wanted) = (apply(strip, &[x])[0], exact(x));
+            let same = found == wanted && found.is_sign_negative() == wanted.is_sign_negative();
+            let near = (found - wanted).abs() <= 2.0 * f32::EPSILON * wanted.abs() && wanted != 0.0;
+            let none = found.is_nan() && wanted.is_nan();
+            assert!(same || near || none, "of {x} is {found}, not {wanted}");
+        }
+    }
     let special = [
         f32::NAN,
         inf,
@@ -360,8 +374,78 @@ fn arcs_and_powers_of_float32_are_within_their_bounds() {
     });
 }
 
-/// Where all exponents are the same multiple of a quarter, powers are computed by roots and
-/// products.
+/// Remainders are exact, of quotients of any size.
+#[test]
+fn remainders_are_exact() {
+    let special = [
+        0.0f32,
+        -0.0,
+        1.0,
+        -1.0,
+        f32::INFINITY,
+        f32::NEG_INFINITY,
+        f32::NAN,
+        1e-40,
+        -3e38,
+        0.1,
+        16_777_216.0,
+    ];
+    everywhere(|_, isa| {
+        let mut random = common::Random(11);
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for a in special {
+            x.extend([a; 11]);
+            y.extend(special);
+        }
+        // Any bits in some pieces, in others numbers whose quotients have few bits, or are whole.
+        for k in 0..200_000usize {
+            let (a, b) = (random.bits() as u32, random.bits() as u32);
+            let near = |b: u32, to: u32| f32::from_bits(b & 0x807f_ffff | (127 + b % to) << 23);
+            let (a, b) = match k / 640 % 3 {
+                0 => (f32::from_bits(a), f32::from_bits(b)),
+                1 => (near(a, 25), near(b, 5)),
+                _ => (near(b, 5) * (a % 4096) as f32, near(b, 5)),
+            };
+            x.push(a);
+            y.push(b);
+        }
+        let mut z = vec![0.0f32; x.len()];
+        // SAFETY: all have as many elements.
+        unsafe { rx_vmath_f32(27, x.len() as i64, x.as_ptr(), y.as_ptr(), z.as_mut_ptr()) };
+        for ((&x, &y), &z) in x.iter().zip(&y).zip(&z) {
+            let wanted = x % y;
+            let same = z.to_bits() == wanted.to_bits() || z.is_nan() && wanted.is_nan();
+            assert!(same, "{x:e} % {y:e} is {z:e}, not {wanted:e} ({isa:?})");
+        }
+        // Of float64: all bits of both, and multiples with the last place more or less.
+        let (mut x, mut y) = (Vec::new(), Vec::new());
+        for k in 0..200_000u64 {
+            let mut bits = || random.bits() << 33 ^ random.bits() << 11 ^ random.bits();
+            let near = |b: u64| f64::from_bits(b & 0x800f_ffff_ffff_ffff | (1023 + b % 20) << 52);
+            let (a, b) = (near(bits()), near(bits()));
+            let a = if k % 2 == 0 {
+                a
+            } else {
+                b * (bits() % 1000) as f64
+            };
+            x.push(if k % 3 == 0 { a.next_down() } else { a });
+            y.push(b);
+        }
+        let mut z = vec![0.0f64; x.len()];
+        // SAFETY: all have as many elements.
+        unsafe { rx_vmath_f64(27, x.len() as i64, x.as_ptr(), y.as_ptr(), z.as_mut_ptr()) };
+        for ((&x, &y), &z) in x.iter().zip(&y).zip(&z) {
+            let wanted = x % y;
+            assert_eq!(
+                z.to_bits(),
+                wanted.to_bits(),
+                "{x:e} % {y:e} is {z:e} ({isa:?})"
+            );
+        }
+    });
+}
+
+/// Where all exponents are the same quarters of a whole number, powers are roots and products.
 #[test]
 fn powers_with_one_exponent_are_within_their_bounds() {
     let special = [

@@ -7,10 +7,10 @@
 //! element is computed by the same operations in the same order in all four ways.
 
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{BlockArg, InstBuilder, Value, types};
+use cranelift_codegen::ir::{BlockArg, InstBuilder, MemFlagsData, Value, types};
 use cranelift_frontend::Variable;
 use relax_loops::{
-    Combiner, Compute, Ex, ExKind, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
+    Buf, Combiner, Compute, Ex, ExKind, Mark, Program, Stmt, Var, schedule, statements, visit_expr,
 };
 use relax_runtime::kernels::sweep::WINDOW_STEP;
 use relax_tensor::DType;
@@ -208,7 +208,7 @@ impl Kernel<'_, '_, '_> {
         let index: Vec<Ex> = c.axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
         self.held.extend(index.iter().cloned());
         let value = match &c.reduce {
-            None => self.eval(&c.value)?,
+            None => return self.store_element(c.out, &index, &c.value),
             Some(reduce) => {
                 let acc = self.b.declare_var(register(dtype));
                 let start = self.neutral(reduce.combiner, dtype);
@@ -225,7 +225,22 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
-    /// Returns the initial value of a reduction.
+    /// Writes an element.
+    fn store_element(&mut self, buf: Buf, index: &[Ex], value: &Ex) -> Result<()> {
+        let dtype = self.program.bufs[buf].dtype;
+        if let Some(bits) = self.moved(dtype, value)? {
+            let address = self.address(buf, index)?;
+            let flags = MemFlagsData::trusted();
+            self.b.ins().store(flags, bits, address, 0);
+            return Ok(());
+        }
+        let v = self.eval(value)?;
+        let address = self.address(buf, index)?;
+        self.scalars().store(dtype, v, address);
+        Ok(())
+    }
+
+    /// Returns what a reduction starts from.
     pub(super) fn neutral(&mut self, combiner: Combiner, dtype: DType) -> Value {
         let identity = combiner.identity(dtype);
         let mut s = self.scalars();
@@ -312,10 +327,7 @@ impl Kernel<'_, '_, '_> {
                 self.two_ways(c, &mut |k| k.nested(then), &mut |k| k.nested(otherwise))?;
             }
             Stmt::Store { buf, index, value } => {
-                let v = self.eval(value)?;
-                let address = self.address(*buf, index)?;
-                let dtype = self.program.bufs[*buf].dtype;
-                self.scalars().store(dtype, v, address);
+                self.store_element(*buf, index, value)?;
                 self.forget_loads();
             }
             Stmt::Let { var, value } => {

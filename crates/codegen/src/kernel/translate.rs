@@ -304,9 +304,21 @@ impl Translation<'_, '_, '_, '_> {
             _ if truth => return None,
             BinOp::Div => (Op::Div, r),
             BinOp::Rem => (Op::Rem, r),
-            // Narrow floats are rounded after each operation.
-            BinOp::FloorDiv if !is_half(own) => (Op::FloorDiv, r),
-            BinOp::FloorMod if !is_half(own) => (Op::FloorMod, r),
+            // Narrow floats are rounded in between.
+            BinOp::FloorDiv | BinOp::FloorMod if is_half(own) => {
+                let quotient = self.out.push(Op::Div, r, r, vec![x, y]);
+                let quotient = self.narrowed(own, quotient);
+                let whole = self.out.push(Op::Floor, r, r, vec![quotient]);
+                if op == BinOp::FloorDiv {
+                    return Some(whole);
+                }
+                let product = self.out.push(Op::Mul, r, r, vec![whole, y]);
+                let product = self.narrowed(own, product);
+                let rest = self.out.push(Op::Sub, r, r, vec![x, product]);
+                return Some(self.narrowed(own, rest));
+            }
+            BinOp::FloorDiv => (Op::FloorDiv, r),
+            BinOp::FloorMod => (Op::FloorMod, r),
             BinOp::Shl if !float => (Op::Shl, r),
             BinOp::Shr if !float => (Op::Shr, r),
             BinOp::Pow | BinOp::Atan2 if float => {

@@ -105,6 +105,13 @@ fn test(op: UnOp, x: &Ex, integers: bool) -> Ex {
 }
 
 fn sign(x: &Ex) -> Ex {
+    let dtype = x.dtype();
+    if dtype.is_int() {
+        return x.min(1i64).max(-1i64);
+    }
+    if !dtype.is_float() && !dtype.is_bool() {
+        return x.min(1i64);
+    }
     let negative = Ex::where_(&x.lt(0i64), &x.same(-1.0), &x.same(0.0));
     Ex::where_(&x.gt(0i64), &x.same(1.0), &negative)
 }

@@ -510,18 +510,39 @@ fn dilation2d_compute(te: &mut Te<'_>) -> Done {
         shape.push(room.floor_div(strides[k]) + 1);
     }
     let shape = canonical.convert_extents(&own, &shape);
+    // In the canonical layout, where a window never ends at an image's border.
+    let around = [(0, 0), (0, 0), padding[0], padding[1]];
+    let room: Vec<Ex> = (data.iter().zip(&around))
+        .map(|(n, p)| {
+            if *p == (0, 0) {
+                n.clone()
+            } else {
+                n + (p.0 + p.1)
+            }
+        })
+        .collect();
+    let padded = match own == canonical && padding.iter().all(|&p| p == (0, 0)) {
+        true => x.clone(),
+        false => te.compute("pad", &room, |i| {
+            let (mut from, mut inside) = (i.to_vec(), Ex::bool(true));
+            for (k, &(before, after)) in around.iter().enumerate() {
+                if (before, after) != (0, 0) {
+                    from[k] = &i[k] - before;
+                    inside = inside & from[k].ge(0i64) & from[k].lt(&data[k]);
+                }
+            }
+            let value = x.at(&own.index_from(&canonical, &from));
+            Ex::where_(&inside, &value, &value.same(0.0))
+        }),
+    };
     let y = te.reduce("dilation", &shape, &w[1..], Combiner::Max, |i, r| {
         let at = canonical.index_from(&own, i);
         let mut from = at.clone();
-        let mut inside = Ex::bool(true);
         for k in 0..2 {
-            let p = &at[2 + k] * strides[k] + &r[k] * dilations[k] - padding[k].0;
-            inside = inside & p.ge(0i64) & p.lt(&data[2 + k]);
-            from[2 + k] = p;
+            from[2 + k] = &at[2 + k] * strides[k] + &r[k] * dilations[k];
         }
         let read = |t: &TensorRef, index: &[Ex]| t.at(index).cast(dtype);
-        let value = read(&x, &own.index_from(&canonical, &from));
-        let value = Ex::where_(&inside, &value, &value.same(0.0));
+        let value = read(&padded, &from);
         let tap = [at[1].clone(), r[0].clone(), r[1].clone()];
         value + read(&weight, &kernel.index_from(&plain, &tap))
     });

@@ -209,7 +209,7 @@ fn stack_compute(te: &mut Te<'_>) -> Done {
         let inner = without(i, axis);
         let last = parts.len() - 1;
         (0..last).rev().fold(parts[last].at(&inner), |rest, k| {
-            Ex::where_(&i[axis].eq(k as i64), &parts[k].at(&inner), &rest)
+            Ex::where_(&i[axis].lt(k as i64 + 1), &parts[k].at(&inner), &rest)
         })
     });
     te.output(&y);

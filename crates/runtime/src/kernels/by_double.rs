@@ -2,7 +2,7 @@
 //! within 1 unit in the last place. The loops are plain and branch-free, so that compilers
 //! vectorise them for every instruction set.
 
-use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LN_2, LOG10_E};
+use std::f64::consts::{FRAC_2_PI, LN_2, LOG10_E};
 
 use super::math::Math;
 use super::simd::{Simd, dispatch};
@@ -74,29 +74,7 @@ fn log2<S: Simd>(x: f64) -> f64 {
     fma::<S>(p, s, e)
 }
 
-#[inline(always)]
-fn atan(x: f64) -> f64 {
-    // Beyond the tangents of 1/16 and 3/16 of a turn, the angle is relative to 1/8 or 1/4 of a
-    // turn.
-    let a = x.abs();
-    let far = a > 2.414_213_562_373_095;
-    let middle = a > 0.414_213_562_373_095_03;
-    let top = if far { -1.0 } else { a - 1.0 };
-    let below = if far { a } else { a + 1.0 };
-    let t = if middle { top / below } else { a };
-    let z = t * t;
-    let mut p = 1.0 / 25.0;
-    for k in [
-        -23.0, 21.0, -19.0, 17.0, -15.0, 13.0, -11.0, 9.0, -7.0, 5.0, -3.0, 1.0,
-    ] {
-        p = p * z + 1.0 / k;
-    }
-    let base = if far { FRAC_PI_2 } else { FRAC_PI_4 };
-    let y = p * t + if middle { base } else { 0.0 };
-    y.copysign(x)
-}
-
-/// Clamps an exponent of 2 to somewhat beyond float32's range; NaN stays NaN.
+/// An exponent of 2 no farther out than float32 goes; NaN stays NaN.
 #[inline(always)]
 fn exponent(e: f64) -> f64 {
     let e = if e > 200.0 { 200.0 } else { e };
@@ -110,9 +88,58 @@ fn plain_pow<S: Simd>(x: f32, y: f32) -> f32 {
     if y == 2.0 { x * x } else { exp2::<S>(e) as f32 }
 }
 
-/// Powers, computed in pieces in local memory, since the result may alias an operand.
+/// A function of two numbers with a short form for those that are usual.
+trait Pair {
+    /// Whether the short form holds of two numbers.
+    fn usual(x: f32, y: f32) -> bool;
+    /// The short form, whose loop becomes vectors.
+    fn short<S: Simd>(x: f32, y: f32) -> f32;
+    /// The function of any two numbers.
+    fn any<S: Simd>(x: f32, y: f32) -> f32;
+}
+
+struct Powers;
+
+impl Pair for Powers {
+    #[inline(always)]
+    fn usual(x: f32, y: f32) -> bool {
+        x > 0.0 && x < f32::INFINITY && y.abs() < f32::INFINITY
+    }
+    #[inline(always)]
+    fn short<S: Simd>(x: f32, y: f32) -> f32 {
+        plain_pow::<S>(x, y)
+    }
+    #[inline(always)]
+    fn any<S: Simd>(x: f32, y: f32) -> f32 {
+        pow::<S>(x, y)
+    }
+}
+
+struct Remainders;
+
+impl Pair for Remainders {
+    /// A quotient of fewer than 28 bits is farther from a whole number that it is not than float64
+    /// rounds it, and its product with the divisor has no more than 53.
+    #[inline(always)]
+    fn usual(x: f32, y: f32) -> bool {
+        x.abs() < y.abs() * 67_108_864.0 && y.abs() < f32::INFINITY
+    }
+    #[inline(always)]
+    fn short<S: Simd>(x: f32, y: f32) -> f32 {
+        let (a, b) = (f64::from(x), f64::from(y));
+        let rest = a - (a / b).trunc() * b;
+        (rest as f32).copysign(x)
+    }
+    #[inline(always)]
+    fn any<S: Simd>(x: f32, y: f32) -> f32 {
+        x % y
+    }
+}
+
+/// A function of pairs that are worked on at a time, in memory of their own: the result may lie
+/// where an operand does.
 #[inline(always)]
-unsafe fn powers<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
+unsafe fn pairs<S: Simd, P: Pair>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
     const PIECE: usize = 64;
     let (mut a, mut b, mut c) = ([1.0f32; PIECE], [1.0f32; PIECE], [0.0f32; PIECE]);
     let mut at = 0;
@@ -123,17 +150,17 @@ unsafe fn powers<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
             std::ptr::copy_nonoverlapping(x.add(at), a.as_mut_ptr(), part);
             std::ptr::copy_nonoverlapping(y.add(at), b.as_mut_ptr(), part);
         }
-        let mut plain = true;
+        let mut usual = true;
         for i in 0..PIECE {
-            plain &= a[i] > 0.0 && a[i] < f32::INFINITY && b[i].abs() < f32::INFINITY;
+            usual &= P::usual(a[i], b[i]);
         }
-        if plain {
+        if usual {
             for i in 0..PIECE {
-                c[i] = plain_pow::<S>(a[i], b[i]);
+                c[i] = P::short::<S>(a[i], b[i]);
             }
         } else {
             for i in 0..part {
-                c[i] = pow::<S>(a[i], b[i]);
+                c[i] = P::any::<S>(a[i], b[i]);
             }
         }
         // SAFETY: as above.
@@ -253,7 +280,7 @@ macro_rules! forms {
     ($($math:ident: |$x:ident| $value:expr;)*) => {
         /// Returns whether a function is computed here.
         pub(super) fn knows(math: Math) -> bool {
-            matches!(math, Math::Pow | Math::Tan $(| Math::$math)*)
+            matches!(math, Math::Pow | Math::Fmod | Math::Tan $(| Math::$math)*)
         }
         #[inline(always)]
         unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
@@ -271,7 +298,8 @@ macro_rules! forms {
                         }
                     })*
                     Math::Tan => tangents::<S>(n, x, z),
-                    _ => powers::<S>(n, x, y, z),
+                    Math::Fmod => pairs::<S, Remainders>(n, x, y, z),
+                    _ => pairs::<S, Powers>(n, x, y, z),
                 }
             }
         }
@@ -290,14 +318,6 @@ fn any_log2<S: Simd>(x: f64) -> f64 {
 forms! {
     Log2: |x| any_log2::<S>(x);
     Log10: |x| any_log2::<S>(x) * (LN_2 * LOG10_E);
-    Asin: |x| {
-        let y = atan(x / (1.0 - x * x).sqrt());
-        if x.abs() > 1.0 { f64::NAN } else { y }
-    };
-    Acos: |x| {
-        let y = FRAC_PI_2 - atan(x / (1.0 - x * x).sqrt());
-        if x.abs() > 1.0 { f64::NAN } else { y }
-    };
     Asinh: |x| {
         let a = x.abs();
         let large = any_log2::<S>(a + (a * a + 1.0).sqrt()) * LN_2;

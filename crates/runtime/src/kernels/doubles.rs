@@ -1,7 +1,7 @@
 //! Functions of float64 over strips: range reductions and polynomials whose error is within 2 units
-//! in the last place. The loops are plain and branch-free, so that compilers vectorise them where
-//! the instruction set has fused multiply-add; functions that rely on exact products (sine, power)
-//! are left to the scalar functions elsewhere.
+//! in the last place. Plain loops without branches, which become vectors where the instruction set
+//! multiplies and adds in one step; what rests on products without rounding (sine, power, remainder) is left
+//! to the scalar functions elsewhere.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LOG2_E, LOG10_E};
 
@@ -414,14 +414,31 @@ fn pow<S: Simd>(x: f64, y: f64) -> f64 {
     if y == 2.0 { x * x } else { r }
 }
 
-/// Returns whether a function is computed here; `fused` tells whether the instruction set has fused
-/// multiply-add.
+/// Whether [`fmod`] holds of two numbers: their quotient rounds to a whole number that it is not at
+/// most from below.
+#[inline(always)]
+fn divides(x: f64, y: f64) -> bool {
+    x.abs() < y.abs() * 1_125_899_906_842_624.0 && y.abs() < f64::INFINITY
+}
+
+/// The remainder of a division whose quotient has no more than 50 bits, with the sign of `x`.
+#[inline(always)]
+fn fmod<S: Simd>(x: f64, y: f64) -> f64 {
+    // One too many where the quotient was rounded up to a whole number; the rest is exact.
+    let rest = fma::<S>(-(x / y).trunc(), y, x);
+    let crossed = rest != 0.0 && (rest < 0.0) != (x < 0.0);
+    let rest = if crossed { rest + y.copysign(x) } else { rest };
+    rest.copysign(x)
+}
+
+/// Returns whether a function is computed here, where `fused` says that the instruction set
+/// multiplies and adds in one step.
 fn knows(math: Math, fused: bool) -> bool {
     match math {
         Math::Exp | Math::Log | Math::Tanh | Math::Sigmoid => true,
         Math::Sinh | Math::Cosh | Math::Atan | Math::Asin | Math::Acos => true,
         Math::Log2 | Math::Log10 => true,
-        Math::Sin | Math::Cos | Math::Tan | Math::Pow => fused,
+        Math::Sin | Math::Cos | Math::Tan | Math::Pow | Math::Fmod => fused,
         Math::Sqrt | Math::Rsqrt => true,
         _ => false,
     }
@@ -506,6 +523,15 @@ fn piece<S: Simd>(math: Math, n: usize, a: &[f64; PIECE], b: &[f64; PIECE], c: &
             } else {
                 // Zero keeps its sign.
                 each!(x => if x == 0.0 { x } else { sine::<S>(x, 0) });
+            }
+        }
+        Math::Fmod => {
+            let mut usual = true;
+            for (&x, &y) in a[..n].iter().zip(b) {
+                usual &= divides(x, y);
+            }
+            for ((&x, &y), z) in a.iter().zip(b).zip(c).take(n) {
+                *z = if usual { fmod::<S>(x, y) } else { x % y };
             }
         }
         _ => {

@@ -13,16 +13,13 @@ use super::simd::{Simd, dispatch};
 /// # Safety
 /// Both have `n` elements and do not overlap.
 pub(super) unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
-    // SAFETY: both have `n` elements; vectors touch whole groups of them.
+    // SAFETY: the caller's promise.
     unsafe {
-        let mut done = 0;
         #[cfg(target_arch = "x86_64")]
         if isa() >= Isa::Avx2 {
-            done = n / 8 * 8;
-            eights::from_f16(done, x, y);
+            return eights::from_f16(n, x, y);
         }
-        let (x, y) = (x.add(done).cast::<f16>(), y.add(done));
-        from_raw_parts(x, n - done).convert_to_f32_slice(from_raw_parts_mut(y, n - done));
+        from_raw_parts(x.cast::<f16>(), n).convert_to_f32_slice(from_raw_parts_mut(y, n));
     }
 }
 
@@ -33,15 +30,51 @@ pub(super) unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
 pub(super) unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
     // SAFETY: as above.
     unsafe {
-        let mut done = 0;
         #[cfg(target_arch = "x86_64")]
         if isa() >= Isa::Avx2 {
-            done = n / 8 * 8;
-            eights::to_f16(done, x, y);
+            return eights::to_f16(n, x, y);
         }
-        let (x, y) = (x.add(done), y.add(done).cast::<f16>());
-        from_raw_parts_mut(y, n - done).convert_from_f32_slice(from_raw_parts(x, n - done));
+        from_raw_parts_mut(y.cast::<f16>(), n).convert_from_f32_slice(from_raw_parts(x, n));
     }
+}
+
+/// float32 as float16, or with `brain` as bfloat16, holds it.
+///
+/// # Safety
+/// Both have `n` elements, and are the same or do not overlap.
+pub(super) unsafe fn rounded(brain: bool, n: usize, x: *const f32, y: *mut f32) {
+    #[inline(always)]
+    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+    unsafe fn all<S: Simd>(n: usize, x: *const f32, y: *mut f32) {
+        for i in 0..n {
+            // SAFETY: the caller's promise.
+            unsafe { *y.add(i) = f32::from_bits(u32::from(brain_bits(*x.add(i))) << 16) };
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe {
+        if brain {
+            return dispatch!(all(n: usize, x: *const f32, y: *mut f32));
+        }
+        #[cfg(target_arch = "x86_64")]
+        if isa() >= Isa::Avx2 {
+            return eights::rounded_f16(n, x, y);
+        }
+        for i in 0..n {
+            *y.add(i) = f16::from_f32(*x.add(i)).to_f32();
+        }
+    }
+}
+
+/// The nearest bfloat16, ties to even.
+#[inline(always)]
+fn brain_bits(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    // A NaN stays one when its lower bits are lost.
+    let lost = bits >> 16 | 0x40;
+    let nan = bits & 0x7fff_ffff > 0x7f80_0000;
+    (if nan { lost } else { rounded }) as u16
 }
 
 /// bfloat16 to float32.
@@ -70,15 +103,8 @@ pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
     unsafe fn all<S: Simd>(n: usize, x: *const f32, y: *mut u16) {
         for i in 0..n {
-            // SAFETY: both have `n` elements, and `i` is below `n`.
-            unsafe {
-                let bits = (*x.add(i)).to_bits();
-                let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-                // Sets the quiet bit, so that a NaN remains one without its low bits.
-                let lost = bits >> 16 | 0x40;
-                let nan = bits & 0x7fff_ffff > 0x7f80_0000;
-                *y.add(i) = if nan { lost } else { rounded } as u16;
-            }
+            // SAFETY: the caller's promise.
+            unsafe { *y.add(i) = brain_bits(*x.add(i)) };
         }
     }
     // SAFETY: both have `n` elements.
@@ -242,25 +268,56 @@ mod eights {
         }
     }
 
-    #[target_feature(enable = "avx,f16c")]
-    pub unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
-        for i in (0..n).step_by(8) {
-            // SAFETY: both have `n` elements, a multiple of 8.
-            unsafe {
-                let v = widened::<false>(_mm_loadu_si128(x.add(i).cast()));
-                _mm256_storeu_ps(y.add(i), v);
+    /// `$to[i] = $value` of `$v`, the eight elements of `$from` from `i` on: whole vectors, and
+    /// what is left in lines of their own.
+    macro_rules! all {
+        ($n:ident, $from:ident: $a:ty, $to:ident: $b:ty, |$v:ident| $value:expr => $store:expr) => {{
+            let mut i = 0;
+            while i + 8 <= $n {
+                let $v = $from.add(i);
+                $store($to.add(i), $value);
+                i += 8;
             }
+            if i < $n {
+                let (mut a, mut b) = ([<$a>::default(); 8], [<$b>::default(); 8]);
+                std::ptr::copy_nonoverlapping($from.add(i), a.as_mut_ptr(), $n - i);
+                let $v = a.as_ptr();
+                $store(b.as_mut_ptr(), $value);
+                std::ptr::copy_nonoverlapping(b.as_ptr(), $to.add(i), $n - i);
+            }
+        }};
+    }
+
+    #[inline(always)]
+    unsafe fn store_halves(to: *mut u16, v: __m128i) {
+        // SAFETY: the callers' promise: eight elements.
+        unsafe { _mm_storeu_si128(to.cast(), v) };
+    }
+
+    #[target_feature(enable = "avx2,f16c")]
+    pub unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
+        // SAFETY: the caller's promise: both have `n` elements.
+        unsafe {
+            all!(n, x: u16, y: f32, |v| widened::<false>(_mm_loadu_si128(v.cast()))
+                => _mm256_storeu_ps);
         }
     }
 
-    #[target_feature(enable = "avx,f16c")]
+    #[target_feature(enable = "avx2,f16c")]
     pub unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
-        for i in (0..n).step_by(8) {
-            // SAFETY: as above.
-            unsafe {
-                let v = narrowed::<false>(_mm256_loadu_ps(x.add(i)));
-                _mm_storeu_si128(y.add(i).cast(), v);
-            }
+        // SAFETY: as above.
+        unsafe {
+            all!(n, x: f32, y: u16, |v| narrowed::<false>(_mm256_loadu_ps(v))
+                => store_halves);
+        }
+    }
+
+    #[target_feature(enable = "avx2,f16c")]
+    pub unsafe fn rounded_f16(n: usize, x: *const f32, y: *mut f32) {
+        // SAFETY: as above.
+        unsafe {
+            all!(n, x: f32, y: f32, |v| widened::<false>(narrowed::<false>(_mm256_loadu_ps(v)))
+                => _mm256_storeu_ps);
         }
     }
 }
@@ -316,6 +373,29 @@ mod tests {
                     };
                     let nan = value.is_nan() && wide(brain, z[i]).is_nan();
                     assert!(z[i] == wanted || nan, "{brain} {pair:?} {i}");
+                }
+            }
+        }
+    }
+
+    /// In one pass, for every count of elements that are left over.
+    #[test]
+    fn numbers_are_rounded_as_conversions_do_it() {
+        let floats: Vec<f32> = (0..1u32 << 20).map(|i| f32::from_bits(i * 4093)).collect();
+        for brain in [false, true] {
+            for left in 0..9 {
+                let x = &floats[left * 1001..];
+                let x = &x[..x.len() / 8 * 8 - left];
+                let mut y = vec![0.0f32; x.len()];
+                // SAFETY: both have as many elements.
+                unsafe { rounded(brain, x.len(), x.as_ptr(), y.as_mut_ptr()) };
+                for (x, y) in x.iter().zip(&y) {
+                    let wanted = match brain {
+                        true => bf16::from_f32(*x).to_f32(),
+                        false => f16::from_f32(*x).to_f32(),
+                    };
+                    let same = y.to_bits() == wanted.to_bits();
+                    assert!(same || y.is_nan() && wanted.is_nan(), "{brain} {x:e}");
                 }
             }
         }

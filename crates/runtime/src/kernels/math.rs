@@ -1,7 +1,7 @@
 //! Element-wise functions by number, for functions without a vector kernel, and for float64.
 
 use crate::c_enumeration;
-use crate::kernels::{by_double, doubles, vmath};
+use crate::kernels::{arcs, by_double, doubles, vmath};
 
 c_enumeration! {
     /// A function of one or two numbers.
@@ -126,6 +126,7 @@ pub unsafe extern "C" fn rx_vmath_f32(
             Math::Sinh | Math::Cosh => {
                 vmath::hyperbolics(n.max(0) as usize, x, z, math == Math::Cosh);
             }
+            Math::Asin | Math::Acos => arcs::run(n.max(0) as usize, x, z, math == Math::Acos),
             Math::Pow => vmath::rx_vpow_f32(n, x, y, z),
             _ if by_double::knows(math) => by_double::run(math, n.max(0) as usize, x, y, z),
             _ => {

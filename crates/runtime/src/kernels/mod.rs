@@ -1,5 +1,6 @@
 //! Computational kernels, selected at run time by the processor's features.
 
+mod arcs;
 pub mod attention;
 mod by_double;
 pub mod contract;

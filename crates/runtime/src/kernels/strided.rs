@@ -164,6 +164,14 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
             let extents = (inner.n as usize, outer.n as usize);
             return turn(extents, src, inner.src as isize, dst, outer.dst as isize);
         }
+        let done = match inner.n {
+            2 => few::<T, 2>(outer, inner, src, dst),
+            3 => few::<T, 3>(outer, inner, src, dst),
+            _ => false,
+        };
+        if done {
+            return;
+        }
         // Writing along the rows of dst keeps its lines whole.
         let across = outer.dst == 1 && inner.dst != 1;
         let (outer, inner) = if across {
@@ -177,6 +185,42 @@ unsafe fn plane<T: Copy>(outer: Loop, inner: Loop, src: *const T, dst: *mut T) {
             line(inner, from, to);
         }
     }
+}
+
+/// Copies rows of `N` elements that lie side by side in dst and follow each other there, or in src:
+/// arrays that are interleaved, taken apart or repeated. `false` for others.
+#[inline(always)]
+unsafe fn few<T: Copy, const N: usize>(
+    outer: Loop,
+    inner: Loop,
+    src: *const T,
+    dst: *mut T,
+) -> bool {
+    let (n, rows) = (outer.n as isize, N as isize);
+    let (there, here) = (outer.src as isize, outer.dst as isize);
+    // SAFETY: the callers' promise.
+    unsafe {
+        if inner.dst == 1 && here == rows {
+            for i in 0..n {
+                for j in 0..rows {
+                    let from = src.offset(i * there + j * inner.src as isize);
+                    dst.offset(i * rows + j)
+                        .write_unaligned(from.read_unaligned());
+                }
+            }
+            return true;
+        }
+        if inner.src == 1 && there == rows {
+            for i in 0..n {
+                for j in 0..rows {
+                    let to = dst.offset(i * here + j * inner.dst as isize);
+                    to.write_unaligned(src.offset(i * rows + j).read_unaligned());
+                }
+            }
+            return true;
+        }
+    }
+    false
 }
 
 /// Copies rows whose elements are contiguous on both sides.

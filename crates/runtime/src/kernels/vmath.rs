@@ -7,9 +7,10 @@ use crate::kernels::by_double;
 use crate::kernels::math::Math;
 use crate::kernels::simd::{Simd, dispatch};
 
+/// A polynomial whose coefficients begin with that of the greatest power.
 #[inline(always)]
-unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
+pub(super) unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
+    // SAFETY: the callers' promise: the instruction set is enabled.
     unsafe {
         let mut sum = S::splat(coefficients[0]);
         for &c in &coefficients[1..] {
@@ -310,7 +311,8 @@ pub unsafe fn erf<S: Simd>(x: S) -> S {
                 -7.806_815,
             ],
         );
-        let large = S::splat(1.0).sub(exp(p)).copysign(x);
+        // Between -17 and -1, where the result is a normal number.
+        let large = S::splat(1.0).sub(exp_normal(p)).copysign(x);
         let y = S::select(a.lt(S::splat(1.0)), small, large);
         S::select(x.eq(x), y, x)
     }

@@ -16,7 +16,9 @@ use std::mem::MaybeUninit;
 const STRIP: usize = 256;
 /// Elements of a line that are scanned before their best is compared with the best so far.
 const PIECE: usize = 1024;
-/// Elements below which no thread is woken.
+/// Elements of a line up to which they are looked through one after the other.
+const SHORT: usize = 24;
+/// Elements below which nobody is woken.
 const SMALL: usize = 1 << 15;
 
 /// A type that elements are compared in.
@@ -100,6 +102,12 @@ unsafe fn tasks_of<S: Wide, T: Sums<S> + Compared>(
     let size = kind.size();
     // SAFETY: tasks are those of the lines, whose arrays have their sizes.
     unsafe {
+        if inner == 1 && n > 0 && n <= SHORT {
+            return match greatest {
+                true => short::<S, T, true>(lines, kind, begin, end, last),
+                false => short::<S, T, false>(lines, kind, begin, end, last),
+            };
+        }
         for task in begin..end {
             let (outer, first) = (task / strips, task % strips * STRIP);
             let x = lines.x.cast::<u8>().add((outer * n * inner + first) * size);
@@ -169,8 +177,42 @@ fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
     }
 }
 
-/// Scans a line of contiguous elements; -1 for an empty one. The best of each piece is found first,
-/// then its index in the piece that has the best of all.
+/// Lines of few elements: as many as there is room for are brought to the type that they are
+/// compared in at a time.
+#[inline(always)]
+unsafe fn short<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
+    lines: &RxLines,
+    kind: Kind,
+    begin: usize,
+    end: usize,
+    last: bool,
+) {
+    let n = lines.extent as usize;
+    let whole = PIECE / n;
+    let mut room = [T::default(); PIECE];
+    // SAFETY: the callers' promise; as many lines as there is room for.
+    unsafe {
+        for first in (begin..end).step_by(whole) {
+            let some = (end - first).min(whole);
+            let x = lines.x.cast::<u8>().add(first * n * kind.size());
+            let x = Line { x, kind, n }.read::<T>(0, some * n, &mut room);
+            for k in 0..some {
+                let line = x.add(k * n);
+                let (mut best, mut place) = (*line, 0);
+                for i in 1..n {
+                    let v = *line.add(i);
+                    let kept = keeps(best, v, GREATEST, last);
+                    best = if kept { best } else { v };
+                    place = if kept { place } else { i as i64 };
+                }
+                lines.put_index(first + k, place);
+            }
+        }
+    }
+}
+
+/// A line whose elements lie side by side; -1 of nothing. The best of each piece is found first,
+/// then its place in the piece that has the best of all.
 #[inline(always)]
 unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     line: Line,

@@ -3,7 +3,8 @@
 use super::divide::{Round, divide};
 use super::op::{Op, RxSweepOp};
 use super::{MAX, MIN, SUM, register};
-use crate::kernels::kinds::{Combiner, Kind, Sum};
+use crate::kernels::halves;
+use crate::kernels::kinds::{Combiner, Kind};
 use crate::kernels::math::{Math, rx_vmath_f32, rx_vmath_f64};
 use crate::kernels::simd::wide::{Vector, Wide};
 use crate::kernels::simd::{Simd, dispatch};
@@ -122,6 +123,7 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
             Op::Add => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_add(b))),
             Op::Sub => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_sub(b))),
             Op::Mul => widths!(kind, T => each!(n, to: T, a: T, b: T => a.wrapping_mul(b))),
+            Op::Rem if float => math::<S>(Math::Fmod as i32, kind, a, b, to, n),
             code @ (Op::Div | Op::FloorDiv | Op::FloorMod | Op::Rem) => match kind {
                 Kind::F32 | Kind::F64 => arithmetic(code, kind, a, b, to, n),
                 kind => {
@@ -180,7 +182,7 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
             Op::Not if kind == Kind::Bool => each!(n, to: u8, a: u8 => a ^ 1),
             Op::Not => widths!(kind, T => each!(n, to: T, a: T => !a)),
             Op::Cast => cast(kind, register(result), a, to, n),
-            Op::Narrow => narrow(result, a.cast(), to.cast(), n),
+            Op::Narrow => halves::rounded(result == Kind::BF16, n, a.cast(), to.cast()),
             code @ (Op::Floor
             | Op::Ceil
             | Op::Trunc
@@ -220,8 +222,7 @@ unsafe fn arithmetic(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut 
                 Op::Mul => each!(n, to: $t, a: $t, b: $t => a * b),
                 Op::Div => each!(n, to: $t, a: $t, b: $t => a / b),
                 Op::FloorDiv => each!(n, to: $t, a: $t, b: $t => (a / b).floor()),
-                Op::FloorMod => each!(n, to: $t, a: $t, b: $t => a - (a / b).floor() * b),
-                _ => each!(n, to: $t, a: $t, b: $t => a % b),
+                _ => each!(n, to: $t, a: $t, b: $t => a - (a / b).floor() * b),
             }
         };
     }
@@ -262,22 +263,6 @@ unsafe fn rounded(code: Op, kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             Kind::F64 => of!(f64),
             // Integers are unchanged.
             kind => std::ptr::copy(a, to, n * kind.size()),
-        }
-    }
-}
-
-/// Rounds float32 to a narrow float.
-#[inline(always)]
-unsafe fn narrow(to_kind: Kind, a: *const f32, to: *mut f32, n: usize) {
-    // SAFETY: `a` and `to` have `n` floats.
-    unsafe {
-        let mut i = 0;
-        while i < n {
-            let part = (n - i).min(256);
-            let mut line = [0u16; 256];
-            f32::narrow(to_kind, part, a.add(i), line.as_mut_ptr().cast());
-            f32::widen(to_kind, part, line.as_ptr().cast(), to.add(i));
-            i += part;
         }
     }
 }

@@ -1,0 +1,67 @@
+//! Loop nests, as people and operators write them, that compute every element of a buffer on its
+//! own: they run as computations over indices do.
+
+use relax_loops::{Compute, Ex, ExKind, Mark, Program, Stmt, Var, visit_expr};
+
+use super::{Kernel, Result};
+
+/// The computation that a statement is: loops over a whole buffer, in the order of its axes, around
+/// one store at just their variables of what does not read the buffer.
+fn computation(program: &Program, s: &Stmt) -> Option<Compute> {
+    let (mut axes, mut extents, mut inside) = (Vec::new(), Vec::new(), s);
+    while let Stmt::For {
+        var,
+        extent,
+        mark: Mark::Serial,
+        body,
+    } = inside
+    {
+        axes.push(*var);
+        extents.push(extent);
+        let [one] = &body[..] else {
+            return None;
+        };
+        inside = one;
+    }
+    let Stmt::Store { buf, index, value } = inside else {
+        return None;
+    };
+    let own = |(v, e): (&Var, &Ex)| matches!(e.kind(), ExKind::Var(w) if w == v);
+    let shape = &program.bufs[*buf].shape;
+    let whole = !axes.is_empty()
+        && axes.len() == index.len()
+        && axes.iter().zip(index).all(own)
+        && extents.into_iter().eq(shape);
+    let mut alone = true;
+    visit_expr(value, |e| {
+        alone &= !matches!(e.kind(), ExKind::Load(b, _) if b == buf);
+    });
+    (whole && alone).then(|| Compute {
+        out: *buf,
+        axes,
+        reduce: None,
+        value: value.clone(),
+    })
+}
+
+impl Kernel<'_, '_, '_> {
+    /// The statements of a stage.
+    pub(super) fn nests(&mut self, stmts: &[Stmt]) -> Result<()> {
+        let mut scratch = Vec::new();
+        for s in stmts {
+            let found = computation(self.program, s).filter(|_| self.auto);
+            match found {
+                Some(c) => {
+                    self.forget_loads();
+                    self.compute(&c)?;
+                    self.forget_loads();
+                }
+                None => self.stmt(s, &mut scratch)?,
+            }
+        }
+        for slot in scratch {
+            self.free_slot(slot);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,69 @@
+//! Arc sine and arc cosine of float32: polynomials up to a half, beyond that by the sine of half
+//! the angle that is missing, which is precise where the arc ends.
+
+use super::simd::{Simd, dispatch};
+use super::vmath::poly;
+
+/// The larger part of a quarter of a turn; the rest is what float32 loses of it.
+const QUARTER: f32 = std::f32::consts::FRAC_PI_2;
+const QUARTER_LOW: f32 = -4.371_139e-8;
+
+/// `asin x`, or `acos x` with `cosine`; NaN beyond 1.
+#[inline(always)]
+unsafe fn arc<S: Simd>(x: S, cosine: bool) -> S {
+    // SAFETY: the callers' promise.
+    unsafe {
+        let (one, half) = (S::splat(1.0), S::splat(0.5));
+        let a = x.abs();
+        let far = half.lt(a);
+        let z = S::select(far, one.sub(a).mul(half), a.mul(a));
+        let s = S::select(far, z.sqrt(), a);
+        // Minimax for `(asin s - s) / s^3`.
+        let p = poly(
+            z,
+            &[
+                0.042_166_308,
+                0.024_179_514,
+                0.045_470_376,
+                0.074_952_975,
+                0.166_667_52,
+            ],
+        );
+        let y = p.mul(z).fma(s, s);
+        let (quarter, low) = (S::splat(QUARTER), S::splat(QUARTER_LOW));
+        let twice = y.add(y);
+        if !cosine {
+            let beyond = quarter.sub(twice.sub(low));
+            // What is not a number is neither far nor near.
+            return S::select(far, beyond, y).copysign(x);
+        }
+        let near = quarter.sub(y.copysign(x).sub(low));
+        // `acos -x` is half a turn less `acos x`.
+        let back = quarter.add(quarter.sub(twice.sub(low.add(low))));
+        let beyond = S::select(x.lt(S::splat(0.0)), back, twice);
+        S::select(far, beyond, near)
+    }
+}
+
+/// Arc sine, or arc cosine with `cosine`.
+///
+/// # Safety
+/// Both have `n` elements, and are the same or do not overlap.
+pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
+    #[inline(always)]
+    unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
+        let mut i = 0;
+        // SAFETY: the caller's promise: vectors end where the elements do.
+        unsafe {
+            while i + S::LANES <= n {
+                arc(S::load(x.add(i)), cosine).store(y.add(i));
+                i += S::LANES;
+            }
+            if i < n {
+                arc(S::load_part(x.add(i), n - i), cosine).store_part(y.add(i), n - i);
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, cosine: bool)) }
+}
