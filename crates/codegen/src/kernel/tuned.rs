@@ -313,7 +313,7 @@ impl Kernel<'_, '_, '_> {
         let (x, _) = self.of(data);
         let (before, channel, behind) = match axis {
             Some(axis) => (&shape[..axis], &shape[axis..=axis], &shape[axis + 1..]),
-            None => (&shape[..0], &shape[..0], &shape[..]),
+            None => (&shape[..0], &shape[..0], shape),
         };
         for (field, extents) in fields!(RxRequantize {
             outer: before,
