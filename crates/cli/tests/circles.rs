@@ -204,7 +204,7 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "runtime",
         "kernels",
-        "by_double doubles math vmath",
+        "arcs by_double doubles math vmath",
         "one function in several widths",
     ),
     (

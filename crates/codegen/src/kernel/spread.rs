@@ -3,6 +3,8 @@
 
 use relax_loops::{Compute, Ex, ExKind, Mark, Program, Stmt, Var, visit_expr};
 
+use super::strips::{affine, inside};
+use super::translate::has_loads;
 use super::{Kernel, Result};
 
 /// The computation that a statement is: loops over a whole buffer, in the order of its axes, around
@@ -36,7 +38,8 @@ fn computation(program: &Program, s: &Stmt) -> Option<Compute> {
     visit_expr(value, |e| {
         alone &= !matches!(e.kind(), ExKind::Load(b, _) if b == buf);
     });
-    (whole && alone).then(|| Compute {
+    let over: Vec<(Var, Ex)> = axes.iter().copied().zip(shape.iter().cloned()).collect();
+    (whole && alone && reads_inside(program, value, &over)).then(|| Compute {
         out: *buf,
         axes,
         reduce: None,
@@ -44,8 +47,24 @@ fn computation(program: &Program, s: &Stmt) -> Option<Compute> {
     })
 }
 
+/// Returns whether all indices that do not depend on data are proven in bounds. The first one that
+/// is not ends a nest in order; a computation may find another one first.
+fn reads_inside(program: &Program, value: &Ex, axes: &[(Var, Ex)]) -> bool {
+    let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
+    let mut fine = true;
+    visit_expr(value, |e| {
+        if let ExKind::Load(buf, index) = e.kind() {
+            let shape = &program.bufs[*buf].shape;
+            fine &= index.iter().zip(shape).all(|(i, extent)| {
+                has_loads(i) || affine(i, &vars, 16).is_some_and(|i| inside(&i, extent, axes))
+            });
+        }
+    });
+    fine
+}
+
 impl Kernel<'_, '_, '_> {
-    /// The statements of a stage.
+    /// Emits the statements of a stage.
     pub(super) fn nests(&mut self, stmts: &[Stmt]) -> Result<()> {
         let mut scratch = Vec::new();
         for s in stmts {

@@ -93,7 +93,7 @@ fn is_float(kind: Kind) -> bool {
     matches!(kind, Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64)
 }
 
-fn has_loads(e: &Ex) -> bool {
+pub(super) fn has_loads(e: &Ex) -> bool {
     let mut found = false;
     visit_expr(e, |x| found |= matches!(x.kind(), ExKind::Load(..)));
     found

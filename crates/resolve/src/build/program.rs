@@ -43,11 +43,9 @@ impl Resolver<'_> {
         let mut loops = Vec::new();
         let body = self.program_block(&mut cx, p.body, &mut loops, 0);
         cx.program.accesses = std::mem::take(&mut self.accesses);
-        let mut written = FxHashSet::default();
-        written_buffers(&body, &mut written);
         let mut last_output: Option<Span> = None;
         for (buf, place) in params {
-            if written.contains(&buf) {
+            if cx.stored.contains(&buf) {
                 cx.program.bufs[buf].role = Role::Output;
                 cx.program.outputs.push(buf);
                 last_output = Some(place);
@@ -240,7 +238,10 @@ impl Resolver<'_> {
             },
         };
         let value = self.scalar(cx, value, want);
-        let dtype = value.as_ref().map_or(DType::I64, Ex::dtype);
+        let dtype = match &value {
+            Some(value) => value.dtype(),
+            None => want.unwrap_or(DType::I64),
+        };
         let name = b.name;
         let var = cx.program.vars.push(VarInfo { name, dtype });
         cx.bind(name, Named::Var(var));
@@ -273,6 +274,7 @@ impl Resolver<'_> {
         };
         let place = ast.exprs[target].span;
         let (buf, dtype, rank) = self.buffer(cx, base)?;
+        cx.stored.insert(buf);
         if rank != indices.len() {
             let name = cx.program.bufs[buf].name;
             let message = format!("`%{name}` has rank {rank}, {} given", indices.len());
@@ -379,15 +381,6 @@ fn scalar_buffer(cx: &ProgramCx, b: &ast::Binder) -> Option<Buf> {
             Some(*buf)
         }
         _ => None,
-    }
-}
-
-/// Collects every buffer that is stored to.
-fn written_buffers(body: &[Stmt], out: &mut FxHashSet<Buf>) {
-    for s in statements(body) {
-        if let Stmt::Store { buf, .. } = s {
-            out.insert(*buf);
-        }
     }
 }
 

@@ -50,6 +50,8 @@ pub(crate) struct ProgramCx {
     pub(crate) dims: FxHashMap<Symbol, Var>,
     /// Attributes of an operator; their element type adapts to the context.
     pub(crate) attrs: FxHashMap<Symbol, Var>,
+    /// Buffers that statements store to, those with errors included.
+    pub(crate) stored: FxHashSet<Buf>,
     /// In an elementwise computation over whole tensors: the index at which each tensor is read.
     pub(crate) element: Option<Vec<Ex>>,
     /// The values of reductions that an earlier stage computes.
@@ -66,6 +68,7 @@ impl ProgramCx {
             undo: Vec::new(),
             dims: FxHashMap::default(),
             attrs: FxHashMap::default(),
+            stored: FxHashSet::default(),
             element: None,
             reduced: FxHashMap::default(),
         }

@@ -160,6 +160,9 @@ impl Writer<'_> {
         if own.is_empty() {
             return 0;
         }
+        if own.iter().any(|(_, v)| names_dtype(v)) {
+            self.refuse(span, "an attribute of a function that is an element type");
+        }
         let items = own.into_iter();
         let items = items
             .map(|(n, v)| (n.as_str().to_owned(), self.value(v, span)))
@@ -207,5 +210,16 @@ mod tests {
             assert!(registry().find(op).is_some(), "{op}");
             assert!(Kind::new(kind).fields.is_some(), "{kind}");
         }
+    }
+}
+
+/// Returns whether an attribute without a type of its own holds an element type, which graphs could
+/// only give as a string.
+fn names_dtype(value: &AttrValue) -> bool {
+    match value {
+        AttrValue::DType(_) => true,
+        AttrValue::Array(items) => items.iter().any(names_dtype),
+        AttrValue::Dict(items) => items.iter().any(|(_, v)| names_dtype(v)),
+        _ => false,
     }
 }

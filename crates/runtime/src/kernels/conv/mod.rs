@@ -27,7 +27,7 @@ use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 use blocks::{Blocks, Task};
-pub use ways::{Way, by_way, filters_minimally, packed_for, ways_of};
+pub use ways::{by_way, filters_minimally, packed_for, ways_of};
 
 /// The longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
 const KC: usize = 640;
@@ -133,6 +133,24 @@ pub(crate) struct Sizes {
     /// With channels first, the distance in floats from one channel of the output to the next.
     pub plane: usize,
     pub nhwc: bool,
+}
+
+/// The algorithm of a convolution; a function of its sizes alone, so that packing can determine it
+/// too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// Each channel has a window of its own.
+    Depthwise,
+    /// A matrix product without unfolding.
+    Pointwise,
+    /// A product with the rows of a padded copy, without unfolding.
+    Rows,
+    /// A product with blocks of the unfolded image.
+    Unfold,
+    /// Winograd's minimal filtering.
+    Winograd,
+    /// Vectors along output channels.
+    Across,
 }
 
 impl Sizes {

@@ -6,7 +6,7 @@
 //! the way chosen took 1 % more time than the fastest one. Where vectors have 16 lanes more of them
 //! stay empty, so that a way that costs a third more than another there is not taken.
 
-use super::{RxConv2dF32, RxConv2dSizes, Sizes, across, by, rows, winograd};
+use super::{RxConv2dF32, RxConv2dSizes, Sizes, Way, across, by, rows, winograd};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::gemm::tile::COLS;
 
@@ -17,23 +17,6 @@ const UNFOLDED: f64 = 1.1;
 const RUN: f64 = 170.0;
 /// Sorting an input by the step to the right.
 const SORTED: f64 = 18.0;
-
-/// Which way a convolution goes; a function of its sizes alone, so that packing knows it too.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// Each channel has a window of its own.
-    Depthwise,
-    /// A product of matrices without unfolding.
-    Pointwise,
-    /// A product with the rows of a padded copy, without unfolding.
-    Rows,
-    /// A product with blocks of the unfolded image.
-    Unfold,
-    /// Minimal filtering.
-    Winograd,
-    /// Output channels along vectors.
-    Across,
-}
 
 /// Returns whether a convolution of float32 goes by Winograd, for models of what it costs.
 pub fn filters_minimally(sizes: &RxConv2dSizes, layout: i32) -> bool {
@@ -95,6 +78,7 @@ pub unsafe fn by_way(ctx: *mut RxContext, conv: &RxConv2dF32, way: Way) -> i32 {
 }
 
 impl Sizes {
+    /// Returns the algorithm that costs least.
     pub(super) fn way(&self) -> Way {
         let multiplier_one = self.o == self.c;
         if self.cg == 1 && self.groups > 1 && (!self.nhwc || multiplier_one) {
