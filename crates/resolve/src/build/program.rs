@@ -117,6 +117,7 @@ impl Resolver<'_> {
                 let Some(buf) = scalar_buffer(cx, b) else {
                     return self.program_let(cx, binder, value, out);
                 };
+                cx.stored.insert(buf);
                 let (place, dtype) = (b.span, cx.program.bufs[buf].dtype);
                 if let Some(value) = self.scalar(cx, value, Some(dtype)) {
                     self.access(buf, &[], place);

@@ -3,7 +3,7 @@
 use relax_base::{Span, Symbol};
 use relax_loops::{BinOp, Buf, Ex, Program, Var};
 use relax_syntax::ast;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The functions that have an infix spelling; for `&&` and `||` on truth values.
 pub(crate) const INFIX: &[(ast::BinOp, BinOp)] = &[
