@@ -11,7 +11,7 @@ const QUARTER_LOW: f32 = -4.371_139e-8;
 /// `asin x`, or `acos x` with `cosine`; NaN beyond 1.
 #[inline(always)]
 unsafe fn arc<S: Simd>(x: S, cosine: bool) -> S {
-    // SAFETY: the callers' promise.
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
         let (one, half) = (S::splat(1.0), S::splat(0.5));
         let a = x.abs();
@@ -53,7 +53,7 @@ pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
     #[inline(always)]
     unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
         let mut i = 0;
-        // SAFETY: the caller's promise: vectors end where the elements do.
+        // SAFETY: both have `n` elements; a last vector has `n - i` lanes.
         unsafe {
             while i + S::LANES <= n {
                 arc(S::load(x.add(i)), cosine).store(y.add(i));
@@ -64,6 +64,6 @@ pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
             }
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: both have `n` elements, and are the same or do not overlap.
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, cosine: bool)) }
 }

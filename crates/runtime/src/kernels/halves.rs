@@ -13,7 +13,7 @@ use super::simd::{Simd, dispatch};
 /// # Safety
 /// Both have `n` elements and do not overlap.
 pub(super) unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
-    // SAFETY: the caller's promise.
+    // SAFETY: both have `n` elements.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if isa() >= Isa::Avx2 {
@@ -47,11 +47,11 @@ pub(super) unsafe fn rounded(brain: bool, n: usize, x: *const f32, y: *mut f32) 
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
     unsafe fn all<S: Simd>(n: usize, x: *const f32, y: *mut f32) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: `i` is below `n`, and both have `n` elements.
             unsafe { *y.add(i) = f32::from_bits(u32::from(brain_bits(*x.add(i))) << 16) };
         }
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: both have `n` elements.
     unsafe {
         if brain {
             return dispatch!(all(n: usize, x: *const f32, y: *mut f32));
@@ -103,7 +103,7 @@ pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
     #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
     unsafe fn all<S: Simd>(n: usize, x: *const f32, y: *mut u16) {
         for i in 0..n {
-            // SAFETY: the caller's promise.
+            // SAFETY: `i` is below `n`, and both have `n` elements.
             unsafe { *y.add(i) = brain_bits(*x.add(i)) };
         }
     }
@@ -290,13 +290,13 @@ mod eights {
 
     #[inline(always)]
     unsafe fn store_halves(to: *mut u16, v: __m128i) {
-        // SAFETY: the callers' promise: eight elements.
+        // SAFETY: `to` has room for eight elements.
         unsafe { _mm_storeu_si128(to.cast(), v) };
     }
 
     #[target_feature(enable = "avx2,f16c")]
     pub unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
-        // SAFETY: the caller's promise: both have `n` elements.
+        // SAFETY: both have `n` elements.
         unsafe {
             all!(n, x: u16, y: f32, |v| widened::<false>(_mm_loadu_si128(v.cast()))
                 => _mm256_storeu_ps);

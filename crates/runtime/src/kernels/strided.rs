@@ -198,7 +198,7 @@ unsafe fn few<T: Copy, const N: usize>(
 ) -> bool {
     let (n, rows) = (outer.n as isize, N as isize);
     let (there, here) = (outer.src as isize, outer.dst as isize);
-    // SAFETY: the callers' promise.
+    // SAFETY: source and destination have `outer.n` rows of `N` elements at these strides.
     unsafe {
         if inner.dst == 1 && here == rows {
             for i in 0..n {

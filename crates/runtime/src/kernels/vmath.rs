@@ -10,7 +10,7 @@ use crate::kernels::simd::{Simd, dispatch};
 /// A polynomial whose coefficients begin with that of the greatest power.
 #[inline(always)]
 pub(super) unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
-    // SAFETY: the callers' promise: the instruction set is enabled.
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
         let mut sum = S::splat(coefficients[0]);
         for &c in &coefficients[1..] {

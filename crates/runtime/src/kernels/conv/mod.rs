@@ -522,7 +522,7 @@ pub unsafe extern "C" fn rx_conv2d_f32(ctx: *mut RxContext, conv: *const RxConv2
 /// # Safety
 /// As `rx_conv2d_f32`; no size of the output is 0, and a packed weight is for this way.
 unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i32 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the arrays of `v` have the sizes `s`; a weight packed here has those of the way.
     unsafe {
         if way == Way::Depthwise {
             return depthwise::run(context, v, s);

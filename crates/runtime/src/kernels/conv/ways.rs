@@ -55,7 +55,7 @@ pub unsafe fn packed_for(conv: &RxConv2dF32, way: Way) -> Vec<f32> {
     };
     let mut packed = vec![0.0; s.packed(way)];
     if !packed.is_empty() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the weight has the sizes of `conv`, and `packed` as many floats as the way packs.
         unsafe { s.pack(way, conv.weight, packed.as_mut_ptr()) };
     }
     packed
@@ -72,7 +72,7 @@ pub unsafe fn by_way(ctx: *mut RxContext, conv: &RxConv2dF32, way: Way) -> i32 {
         let Some(s) = s.filter(|s| s.n * s.o * s.oh * s.ow > 0) else {
             return context.fail(Status::Argument, "no convolution");
         };
-        // SAFETY: the caller's promise.
+        // SAFETY: `conv` has the arrays that its sizes say, none of which is empty.
         unsafe { by(context, conv, &s, way) }
     })
 }

@@ -305,7 +305,8 @@ unsafe fn few_outputs<S: Simd>(
     // Lines of a tile's outputs of a vector's channels, with what vectors read past the end.
     let mut apart = [0.0f32; OUT * OUT * COLS + COLS];
     let line = OUT * S::LANES;
-    // SAFETY: the callers' promise.
+    // SAFETY: `sums` has the sums of `channels` channels of the block's tiles, and `full` their
+    // rows; vectors of the last channels read past them into the buffer's spare lanes.
     unsafe {
         for row in 0..at.rows {
             let y = (at.first + row) * OUT;

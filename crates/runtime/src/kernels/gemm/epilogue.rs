@@ -144,7 +144,7 @@ impl<S: Simd> Line<S> {
     /// The row has these columns.
     #[inline(always)]
     pub unsafe fn put(&self, at: usize, mut x: S, n: usize) {
-        // SAFETY: the caller's promise; a residual has the result's columns.
+        // SAFETY: the row has columns `at..at + n`, and a residual those of the result.
         unsafe {
             if let Some(scale) = self.scale {
                 x = x.mul(scale);
@@ -173,7 +173,7 @@ impl Target {
     #[inline(always)]
     pub unsafe fn line<S: Simd>(&self, row: usize) -> Line<S> {
         debug_assert!(!self.across && !self.accumulate);
-        // SAFETY: the caller's promise; bias and residual have the result's sizes.
+        // SAFETY: `row` is a row of the result; scale, bias and residual have its rows.
         unsafe {
             let c = self.c.add(row * self.ld);
             let Some(e) = &self.epilogue else {

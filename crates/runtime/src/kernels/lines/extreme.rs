@@ -190,7 +190,7 @@ unsafe fn short<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     let n = lines.extent as usize;
     let whole = PIECE / n;
     let mut room = [T::default(); PIECE];
-    // SAFETY: the callers' promise; as many lines as there is room for.
+    // SAFETY: lines `begin..end` have `n` elements each; `whole` lines fit `PIECE`.
     unsafe {
         for first in (begin..end).step_by(whole) {
             let some = (end - first).min(whole);
