@@ -200,6 +200,17 @@ fn float(x: f64) -> String {
     format!("{x:?}")
 }
 
+/// Returns whether an attribute without a type of its own holds an element type, which graphs could
+/// only give as a string.
+fn names_dtype(value: &AttrValue) -> bool {
+    match value {
+        AttrValue::DType(_) => true,
+        AttrValue::Array(items) => items.iter().any(names_dtype),
+        AttrValue::Dict(items) => items.iter().any(|(_, v)| names_dtype(v)),
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -210,16 +221,5 @@ mod tests {
             assert!(registry().find(op).is_some(), "{op}");
             assert!(Kind::new(kind).fields.is_some(), "{kind}");
         }
-    }
-}
-
-/// Returns whether an attribute without a type of its own holds an element type, which graphs could
-/// only give as a string.
-fn names_dtype(value: &AttrValue) -> bool {
-    match value {
-        AttrValue::DType(_) => true,
-        AttrValue::Array(items) => items.iter().any(names_dtype),
-        AttrValue::Dict(items) => items.iter().any(|(_, v)| names_dtype(v)),
-        _ => false,
     }
 }
