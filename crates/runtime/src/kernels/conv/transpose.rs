@@ -57,8 +57,8 @@ impl Sizes {
                     if oy < 0 || oy >= oh {
                         continue;
                     }
-                    // SAFETY: the piece has the sums of rows `from..to`; `columns` and the test of `oy`
-                    // leave out positions outside of the output.
+                    // SAFETY: the piece has the sums of rows `from..to`; `columns` and the test of
+                    // `oy` leave out positions outside of the output.
                     unsafe {
                         let from = piece.spread.add(line + (iy - piece.from) * self.w);
                         let to = piece.y.offset((o as isize * oh + oy) * ow + left);
