@@ -1,5 +1,5 @@
-//! The scalar functions of one number and of two: a table of each, of which everybody who knows them
-//! takes what concerns them.
+//! The scalar functions of one number and of two: a table of each, of which every user takes what
+//! concerns it.
 //!
 //! A new function is an entry at the end of its table: the virtual machine's files number functions
 //! by their places.
@@ -83,8 +83,8 @@ macro_rules! unary_functions {
 }
 
 /// As [`unary_functions!`], for functions of two numbers: the name here, what a call of it is in
-/// texts (for those with an infix spelling too, where that does not parse: arithmetic on truth values,
-/// and `//` outside of brackets, which starts a comment), and the functions of C.
+/// texts (for those with an infix spelling too, where that does not parse: arithmetic on truth
+/// values, and `//` outside of brackets, which starts a comment), and the functions of C.
 #[macro_export]
 macro_rules! binary_functions {
     ($then:path) => {
@@ -119,7 +119,8 @@ macro_rules! binary_functions {
             Xor "xor" call "bit_xor";
             /// Shift left; a count outside the width gives 0.
             Shl "shl" call "shift_left";
-            /// Arithmetic on signed, logical on unsigned; a count outside the width gives the sign fill.
+            /// Arithmetic on signed, logical on unsigned; a count outside the width gives the sign
+            /// fill.
             Shr "shr" call "shift_right";
             /// Result `bool`.
             Eq "eq";

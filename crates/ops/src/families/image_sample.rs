@@ -5,7 +5,7 @@ use relax_sym::Dim;
 use relax_tensor::DType;
 
 use super::conv_attrs;
-use super::nn_conv::{canonical_arg, numbers, padding_of, pairs, reach, steps};
+use super::nn_conv::{canonical_arg, numbers, padded, padding_of, pairs, reach, steps};
 use super::resample::{Coordinates, Method, Resample};
 use super::util::{dtype_or, finish, int_list, need_eq, word};
 use super::util_te::Done;
@@ -511,30 +511,7 @@ fn dilation2d_compute(te: &mut Te<'_>) -> Done {
     }
     let shape = canonical.convert_extents(&own, &shape);
     // In the canonical layout, where a window never ends at an image's border.
-    let around = [(0, 0), (0, 0), padding[0], padding[1]];
-    let room: Vec<Ex> = (data.iter().zip(&around))
-        .map(|(n, p)| {
-            if *p == (0, 0) {
-                n.clone()
-            } else {
-                n + (p.0 + p.1)
-            }
-        })
-        .collect();
-    let padded = match own == canonical && padding.iter().all(|&p| p == (0, 0)) {
-        true => x.clone(),
-        false => te.compute("pad", &room, |i| {
-            let (mut from, mut inside) = (i.to_vec(), Ex::bool(true));
-            for (k, &(before, after)) in around.iter().enumerate() {
-                if (before, after) != (0, 0) {
-                    from[k] = &i[k] - before;
-                    inside = inside & from[k].ge(0i64) & from[k].lt(&data[k]);
-                }
-            }
-            let value = x.at(&own.index_from(&canonical, &from));
-            Ex::where_(&inside, &value, &value.same(0.0))
-        }),
-    };
+    let padded = padded(te, &x, (&own, &canonical), &padding, 0.0);
     let y = te.reduce("dilation", &shape, &w[1..], Combiner::Max, |i, r| {
         let at = canonical.index_from(&own, i);
         let mut from = at.clone();

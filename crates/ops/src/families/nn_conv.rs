@@ -309,19 +309,19 @@ pub(super) fn at_canonical(t: &TensorRef, own: &Layout, canonical: &Layout, inde
     t.at(&own.index_from(canonical, index))
 }
 
-/// Returns the data with zeros around its spatial axes, in canonical layout. Without padding and in
+/// Returns the data with `fill` around its spatial axes, in canonical layout. Without padding and in
 /// canonical layout already, returns the data itself.
 pub(super) fn padded(
     te: &mut Te<'_>,
     x: &TensorRef,
-    l: &Layouts,
+    (own, canonical): (&Layout, &Layout),
     padding: &[(i64, i64)],
     fill: f64,
 ) -> TensorRef {
-    if l.data == l.canonical && padding.iter().all(|&p| p == (0, 0)) {
+    if own == canonical && padding.iter().all(|&p| p == (0, 0)) {
         return x.clone();
     }
-    let dims = l.data.convert_extents(&l.canonical, &x.shape);
+    let dims = own.convert_extents(canonical, &x.shape);
     let mut shape = dims.clone();
     for (d, p) in shape[2..].iter_mut().zip(padding) {
         *d = &*d + (p.0 + p.1);
@@ -338,7 +338,7 @@ pub(super) fn padded(
                 inside = and(inside, at[2 + k].lt(&dims[2 + k]));
             }
         }
-        let value = at_canonical(x, &l.data, &l.canonical, &at);
+        let value = at_canonical(x, own, canonical, &at);
         Ex::where_(&inside, &value, &value.same(fill))
     })
 }
@@ -491,7 +491,7 @@ pub(super) fn conv_stage(
         )
         .collect();
     let around: Vec<(i64, i64)> = live.iter().map(|l| l.padding).collect();
-    let p = padded(te, x, l, &around, 0.0);
+    let p = padded(te, x, (&l.data, &l.canonical), &around, 0.0);
     let mut shape = vec![data[0].clone(), channels.clone()];
     for i in 0..n {
         let window = (&weight[2 + i] - 1) * dilation[i] + 1;

@@ -113,7 +113,7 @@ fn backward_weight(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let kernel = te.ints("kernel_size").ok_or("`kernel_size` is missing")?;
     let g = of_grad.convert_extents(&canonical, &grad.shape);
     let d = l.data.convert_extents(&l.canonical, &x.shape);
-    let p = padded(te, &x, &l, &padding, 0.0);
+    let p = padded(te, &x, (&l.data, &l.canonical), &padding, 0.0);
     let per_group = d[1].floor_div(groups);
     let shape = [
         g[1].clone(),

@@ -313,7 +313,7 @@ fn conv_compute(te: &mut Te<'_>, n: usize) -> Done {
         a.push(matrix(te, "a", &m.a, dtype));
         b.push(matrix(te, "b", &m.b, dtype));
     }
-    let p = padded(te, &x, &l, &padding, 0.0);
+    let p = padded(te, &x, (&l.data, &l.canonical), &padding, 0.0);
     let data = l.data.convert_extents(&l.canonical, &x.shape);
     let mut shape = vec![data[0].clone(), w.shape[n].clone()];
     for k in 0..n {
@@ -463,7 +463,7 @@ fn gemm_compute(te: &mut Te<'_>) -> Done {
     if w.rank() != 4 {
         return Err("the weight must have the form that the weight transformation gives".into());
     }
-    let p = padded(te, &x, &l, &padding, 0.0);
+    let p = padded(te, &x, (&l.data, &l.canonical), &padding, 0.0);
     let data = l.data.convert_extents(&l.canonical, &x.shape);
     let mut shape = vec![data[0].clone(), Ex::idx(te.int("channels")?)];
     for k in 0..2 {

@@ -27,10 +27,14 @@ enum Task {
 
 const INDENT: &str = "    ";
 
-fn line(out: &mut String, depth: usize, text: &str) {
+fn indent(out: &mut String, depth: usize) {
     for _ in 0..depth {
         out.push_str(INDENT);
     }
+}
+
+pub(super) fn line(out: &mut String, depth: usize, text: &str) {
+    indent(out, depth);
     out.push_str(text);
     out.push('\n');
 }
@@ -359,9 +363,7 @@ impl Printer<'_> {
 }
 
 fn bound(out: &mut String, depth: usize, name: &str, ty: Option<String>, text: &str) {
-    for _ in 0..depth {
-        out.push_str(INDENT);
-    }
+    indent(out, depth);
     out.push_str(name);
     if let Some(ty) = ty {
         out.push_str(": ");

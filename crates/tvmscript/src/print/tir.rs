@@ -4,6 +4,7 @@ use relax_base::Symbol;
 use relax_loops::{Buf, Compute, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use super::body::line;
 use super::names::python;
 use super::share::repeated;
 use super::tir_ops::{Part, binary, float, integer, unary};
@@ -82,11 +83,7 @@ impl Printer<'_> {
 
 impl Writer<'_> {
     fn line(&mut self, depth: usize, text: &str) {
-        for _ in 0..depth {
-            self.out.push_str("    ");
-        }
-        self.out.push_str(text);
-        self.out.push('\n');
+        line(&mut self.out, depth, text);
     }
 
     fn fresh(&mut self, base: &str) -> String {
