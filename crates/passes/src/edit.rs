@@ -6,6 +6,7 @@ use relax_ir::{
     AttrValue, Attrs, ConstId, DTy, Expr, ExprId, Memo, Module, OpId, Type, TypeId, VarId, VarStyle,
 };
 use relax_ops::{OpDef, registry};
+use relax_programs::Operator;
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
@@ -132,6 +133,16 @@ impl<'a> Edit<'a> {
             args: self.m.list(args).to_vec(),
             attrs,
         })
+    }
+    /// Returns the operator that a call applies, of the registry or an `op` item.
+    pub fn operator(&self, e: ExprId) -> Option<Operator<'_>> {
+        let Expr::Call { callee, .. } = self.m.exprs[e] else {
+            return None;
+        };
+        let Expr::Op(op) = self.m.exprs[callee] else {
+            return None;
+        };
+        Operator::find(self.m, op)
     }
     /// Returns whether a call's own relation still has to be checked at run time, because extents
     /// are `?`. Equivalent operators may have weaker requirements: where a bias has one element, a

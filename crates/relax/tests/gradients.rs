@@ -408,6 +408,34 @@ fn every_operator_with_a_gradient_is_tried() {
     assert!(missing.is_empty(), "no call of {missing:?}");
 }
 
+/// Computations of `op` items over the elements of `%x` and `%y`, between 0.2 and 0.9.
+const ITEMS: &[&str] = &[
+    "%x * 0.5 * (1.0 + erf(%x * 0.7071067811865476)) - %y",
+    "select(%x > 0.55, log(1.0 + exp(%y)) * %x, tanh(%y) / %x)",
+    "max(%x, %y * 0.99) + min(%x * %y, 0.3) * abs(%x - 0.55)",
+    "pow(%x, %y) * sqrt(%y) + rsqrt(%x) * factor",
+];
+
+#[test]
+fn op_items_agree_with_finite_differences() {
+    let mut wrong = Vec::new();
+    for item in ITEMS {
+        let text = format!(
+            "op my.f[s: Shape](%x: Tensor[s, float64], %y: Tensor[s, float64], factor: float64 = 1.5)
+               -> Tensor[s, float64] {{ compute {item} }}
+             op my.sum(%x: Tensor[(n, c), float64], %y: Tensor[(c,), float64])
+               -> Tensor[(n, c), float64] {{ compute [%i, %j] => %x[%i, %j] * %y[%j] }}
+             def @main({XY}, %z: Tensor[(3,), float64]) {{ my.sum(my.f(%x, %y, factor=0.25), %z) }}"
+        );
+        for mode in ["first-order", "higher-order"] {
+            if let Some(reason) = compare(&text, &format!("gradient{{mode={mode}}}")) {
+                wrong.push(format!("{item}, {mode}: {reason}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// Programs that require higher-order differentiation.
 const PROGRAMS: &[(&str, &str)] = &[
     (

@@ -320,6 +320,61 @@ fn random_programs_are_their_loops() {
     }
 }
 
+/// Numbers around integers of every magnitude, of both signs: rounded to the bit.
+#[test]
+fn numbers_of_every_magnitude_are_rounded() {
+    let mut x = vec![0.0f32, -0.0, f32::MAX, f32::MIN, f32::INFINITY];
+    for k in 0..26 {
+        let whole = (1u32 << k) as f32;
+        let parts = [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.5];
+        for part in parts.map(|p| [whole + p, whole - p, p]).as_flattened() {
+            x.extend([*part, -part, part.next_up(), -part.next_down()]);
+        }
+    }
+    for (code, round) in [
+        (Op::RoundEven, f32::round_ties_even as fn(f32) -> f32),
+        (Op::Floor, f32::floor),
+        (Op::Ceil, f32::ceil),
+        (Op::Trunc, f32::trunc),
+    ] {
+        let ops = [RxStripOp {
+            code: code as i32,
+            dst: 0,
+            args: [0; 4],
+        }];
+        let (extents, strides, data) = ([x.len() as i64], [1i64], [x.as_ptr()]);
+        everywhere(|ctx, isa| {
+            let mut out = vec![7.0f32; x.len()];
+            let strips = RxStrips {
+                axes: 1,
+                reduced: 0,
+                inputs: 1,
+                constants: 0,
+                ops: 1,
+                temps: 1,
+                combiner: 0,
+                reserved: 0,
+                extents: extents.as_ptr(),
+                data: data.as_ptr(),
+                strides: strides.as_ptr(),
+                values: std::ptr::null(),
+                program: ops.as_ptr(),
+                out: out.as_mut_ptr(),
+            };
+            // SAFETY: the input and the result have as many elements as the extent says.
+            assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
+            for (&x, &found) in x.iter().zip(&out) {
+                let wanted = round(x);
+                assert_eq!(
+                    found.to_bits(),
+                    wanted.to_bits(),
+                    "{code:?} of {x}, {isa:?}: {found}"
+                );
+            }
+        });
+    }
+}
+
 /// Rows of one input, reduced without computation: short contiguous ones, whatever is between them,
 /// and longer ones.
 #[test]

@@ -15,6 +15,7 @@ mod div_to_mul;
 mod dynamic_to_static;
 mod eliminate_common_subexpr;
 mod eta_expand;
+mod expand_op_items;
 mod fast_math;
 mod flatten_atrous_conv;
 mod fold_constant;
@@ -62,6 +63,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     div_to_mul::PASSES,
     eliminate_common_subexpr::PASSES,
     eta_expand::PASSES,
+    expand_op_items::PASSES,
     fast_math::PASSES,
     graph_normal_form::PASSES,
     inline::PASSES,

@@ -4,6 +4,7 @@
 
 use relax_base::{Diagnostics, Span};
 use relax_ir::{AttrValue, Expr, ExprId, FuncId, Function, Type, TypeId, VarId, VarStyle};
+use relax_programs::Operator;
 use rustc_hash::FxHashMap;
 
 use crate::PassCx;
@@ -312,14 +313,16 @@ impl Tape<'_, '_> {
     fn back(&mut self, action: Action) -> Result<(), Failure> {
         match action {
             Action::Call { value, args, call } => {
-                let def = self.edit.op_call(call).map(|c| c.def);
-                let name = def.map_or("it", |d| d.name);
-                if def.and_then(|d| d.hooks.gradient).is_none() {
-                    return Err(self.refuse(call, &format!("`{name}` has none")));
-                }
+                let def = match self.edit.operator(call) {
+                    Some(Operator::BuiltIn(def)) if def.hooks.gradient.is_some() => def,
+                    other => {
+                        let name = other.map_or("it", |o| o.name());
+                        return Err(self.refuse(call, &format!("`{name}` has none")));
+                    }
+                };
                 let grad = self.values[value].reverse;
                 let Some(grads) = gradients(self.edit, call, grad, Span::NONE) else {
-                    return Err(self.refuse(call, &format!("`{name}` has none in this form")));
+                    return Err(self.refuse(call, &format!("`{}` has none in this form", def.name)));
                 };
                 for (&arg, grad) in args.iter().zip(grads) {
                     self.values[arg].reverse = self.sum(self.values[arg].reverse, grad);

@@ -6,6 +6,7 @@ mod higher_order;
 
 use relax_base::Diagnostics;
 
+use super::expand_op_items::expand;
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -31,6 +32,8 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    // The gradient of an `op` item is that of the operators that it consists of.
+    expand(cx)?;
     match cx.options.text("mode") {
         "higher-order" => higher_order::run(cx),
         _ => first_order::run(cx),

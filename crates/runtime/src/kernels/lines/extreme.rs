@@ -14,6 +14,8 @@ use std::mem::MaybeUninit;
 
 /// Adjacent lines that are scanned together.
 const STRIP: usize = 256;
+/// Elements of adjacent lines that are compared before the best ones so far leave registers.
+const ROWS: usize = 8;
 /// Elements of a line that are scanned before their best is compared with the best so far.
 const PIECE: usize = 1024;
 /// Elements of a line up to which they are looked through one after the other.
@@ -123,8 +125,8 @@ unsafe fn tasks_of<S: Wide, T: Sums<S> + Compared>(
             }
             let wide = (inner - first).min(STRIP);
             match (greatest, n < T::INDICES) {
-                (true, true) => beside::<S, T, true>(lines, line, wide, to, last),
-                (false, true) => beside::<S, T, false>(lines, line, wide, to, last),
+                (true, true) => beside::<S, T, true>(lines, line, (inner, wide), to, last),
+                (false, true) => beside::<S, T, false>(lines, line, (inner, wide), to, last),
                 (_, false) => {
                     for j in 0..wide {
                         let x = x.add(j * size);
@@ -178,7 +180,7 @@ fn keeps<T: PartialOrd>(best: T, x: T, greatest: bool, last: bool) -> bool {
 }
 
 /// Lines of few elements: as many as there is room for are brought to the type that they are
-/// compared in at a time.
+/// compared in at a time, and turned so that they are adjacent.
 #[inline(always)]
 unsafe fn short<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     lines: &RxLines,
@@ -188,27 +190,50 @@ unsafe fn short<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     last: bool,
 ) {
     let n = lines.extent as usize;
-    let whole = PIECE / n;
-    let mut room = [T::default(); PIECE];
+    let whole = (PIECE / n).min(STRIP);
+    let (mut room, mut turned) = ([T::default(); PIECE], [T::default(); PIECE]);
     // SAFETY: lines `begin..end` have `n` elements each; `whole` lines fit `PIECE`.
     unsafe {
         for first in (begin..end).step_by(whole) {
             let some = (end - first).min(whole);
             let x = lines.x.cast::<u8>().add(first * n * kind.size());
             let x = Line { x, kind, n }.read::<T>(0, some * n, &mut room);
-            for k in 0..some {
-                let line = x.add(k * n);
-                let (mut best, mut place) = (*line, 0);
-                for i in 1..n {
-                    let v = *line.add(i);
-                    let kept = keeps(best, v, GREATEST, last);
-                    best = if kept { best } else { v };
-                    place = if kept { place } else { i as i64 };
+            for (i, row) in turned.chunks_exact_mut(some).enumerate().take(n) {
+                for (k, at) in row.iter_mut().enumerate() {
+                    *at = *x.add(k * n + i);
                 }
-                lines.put_index(first + k, place);
             }
+            let (x, kind) = (turned.as_ptr().cast(), T::KIND);
+            beside::<S, T, GREATEST>(lines, Line { x, kind, n }, (some, some), first, last);
         }
     }
+}
+
+/// Like [`alone`], for integers that are narrower than those with vectors here: whole vectors of
+/// their own type are compared.
+#[inline(always)]
+unsafe fn narrow<T: Copy + Ord, const GREATEST: bool>(x: *const T, n: usize, last: bool) -> i64 {
+    // SAFETY: there are `n` elements.
+    let line = unsafe { std::slice::from_raw_parts(x, n) };
+    let Some(&first) = line.first() else {
+        return -1;
+    };
+    let better = |a: T, b: T| if GREATEST { a.max(b) } else { a.min(b) };
+    let mut found = (first, 0);
+    for (k, piece) in line.chunks(PIECE).enumerate() {
+        let best = piece.iter().fold(piece[0], |a, &b| better(a, b));
+        if !keeps(found.0, best, GREATEST, last) {
+            found = (best, k * PIECE);
+        }
+    }
+    let (best, from) = found;
+    let piece = &line[from..n.min(from + PIECE)];
+    let place = if last {
+        piece.iter().rposition(|&v| v == best)
+    } else {
+        piece.iter().position(|&v| v == best)
+    };
+    place.map_or(-1, |i| (from + i) as i64)
 }
 
 /// A line whose elements lie side by side; -1 of nothing. The best of each piece is found first,
@@ -218,6 +243,16 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     line: Line,
     last: bool,
 ) -> i64 {
+    // SAFETY: the line has `n` elements of its kind.
+    unsafe {
+        match line.kind {
+            Kind::I8 => return narrow::<i8, GREATEST>(line.x.cast(), line.n, last),
+            Kind::U8 => return narrow::<u8, GREATEST>(line.x, line.n, last),
+            Kind::I16 => return narrow::<i16, GREATEST>(line.x.cast(), line.n, last),
+            Kind::U16 => return narrow::<u16, GREATEST>(line.x.cast(), line.n, last),
+            _ => {}
+        }
+    }
     // Elements that are read in place need no room, which would have to be cleared.
     let mut held = MaybeUninit::<[T; PIECE]>::uninit();
     let room = if line.kind == T::KIND {
@@ -386,50 +421,60 @@ unsafe fn in_order<T: Compared>(line: Line, step: usize, greatest: bool, last: b
     place
 }
 
-/// Scans adjacent lines together, element by element.
+/// Scans adjacent lines together, element by element: `wide` of them, whose elements are `inner`
+/// apart.
 #[inline(always)]
 unsafe fn beside<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     lines: &RxLines,
     line: Line,
-    wide: usize,
+    (inner, wide): (usize, usize),
     to: usize,
     last: bool,
 ) {
-    let inner = lines.inner as usize;
     let lanes = <T as Sums<S>>::V::LANES;
-    let mut room = [T::default(); STRIP];
+    let mut room = [T::default(); ROWS * STRIP];
     let (mut best, mut place) = ([T::default(); STRIP], [T::default(); STRIP]);
-    // SAFETY: there are `line.n` rows of `wide` elements.
+    // SAFETY: there are `line.n` rows of `wide` elements, at most `STRIP`, and room for `ROWS` of
+    // them.
     unsafe {
         if line.n > 0 {
             let row = line.read::<T>(0, wide, &mut room);
             std::ptr::copy_nonoverlapping(row, best.as_mut_ptr(), wide);
         }
-        for i in 1..line.n {
-            let row = line.read::<T>(i * inner, wide, &mut room);
-            let here = <T as Sums<S>>::V::splat(T::of(i));
+        for first in (1..line.n).step_by(ROWS) {
+            let some = (line.n - first).min(ROWS);
+            let mut rows = [std::ptr::null(); ROWS];
+            for (k, row) in rows.iter_mut().enumerate().take(some) {
+                let room = &mut room[k * STRIP..(k + 1) * STRIP];
+                *row = line.read::<T>((first + k) * inner, wide, room);
+            }
             let mut j = 0;
             while j + lanes <= wide {
-                let v = <T as Sums<S>>::V::load(row.add(j));
                 let (b, p) = (best.as_mut_ptr().add(j), place.as_mut_ptr().add(j));
-                let (old, at) = (<T as Sums<S>>::V::load(b), <T as Sums<S>>::V::load(p));
-                let better = if GREATEST { old.above(v) } else { v.above(old) };
-                let (mut new, mut now) = (v, here);
-                if !last {
-                    let same = old.same(v);
-                    new = <T as Sums<S>>::V::pick(same, old, new);
-                    now = <T as Sums<S>>::V::pick(same, at, now);
+                let (mut old, mut at) = (<T as Sums<S>>::V::load(b), <T as Sums<S>>::V::load(p));
+                for (k, row) in rows.iter().enumerate().take(some) {
+                    let v = <T as Sums<S>>::V::load(row.add(j));
+                    let better = if GREATEST { old.above(v) } else { v.above(old) };
+                    let (mut new, mut now) = (v, <T as Sums<S>>::V::splat(T::of(first + k)));
+                    if !last {
+                        let same = old.same(v);
+                        new = <T as Sums<S>>::V::pick(same, old, new);
+                        now = <T as Sums<S>>::V::pick(same, at, now);
+                    }
+                    old = <T as Sums<S>>::V::pick(better, old, new);
+                    at = <T as Sums<S>>::V::pick(better, at, now);
                 }
-                <T as Sums<S>>::V::pick(better, old, new).store(b);
-                <T as Sums<S>>::V::pick(better, at, now).store(p);
+                old.store(b);
+                at.store(p);
                 j += lanes;
             }
-            while j < wide {
-                let v = *row.add(j);
-                if !keeps(best[j], v, GREATEST, last) {
-                    (best[j], place[j]) = (v, T::of(i));
+            for j in j..wide {
+                for (k, row) in rows.iter().enumerate().take(some) {
+                    let v = *row.add(j);
+                    if !keeps(best[j], v, GREATEST, last) {
+                        (best[j], place[j]) = (v, T::of(first + k));
+                    }
                 }
-                j += 1;
             }
         }
         for (j, place) in place.iter().enumerate().take(wide) {

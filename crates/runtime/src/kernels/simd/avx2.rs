@@ -133,6 +133,10 @@ unsafe impl Simd for Avx2 {
         >(self.0))
     }
     #[inline(always)]
+    unsafe fn floor(self) -> Self {
+        Self(_mm256_floor_ps(self.0))
+    }
+    #[inline(always)]
     unsafe fn scale(self, n: Self) -> Self {
         // Two steps, since 2^n alone may be out of range.
         let n = _mm256_cvtps_epi32(n.0);

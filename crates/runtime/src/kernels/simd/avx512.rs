@@ -84,6 +84,12 @@ unsafe impl Simd for Avx512 {
         >(self.0))
     }
     #[inline(always)]
+    unsafe fn floor(self) -> Self {
+        Self(_mm512_roundscale_ps::<
+            { _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC },
+        >(self.0))
+    }
+    #[inline(always)]
     unsafe fn scale(self, n: Self) -> Self {
         Self(_mm512_scalef_ps(self.0, n.0))
     }

@@ -171,8 +171,10 @@ pub unsafe trait Simd: Copy {
     unsafe fn min(self, b: Self) -> Self;
     /// Square root.
     unsafe fn sqrt(self) -> Self;
-    /// To the nearest integer, ties to even.
+    /// To the nearest integer, ties to even; zeros keep their signs.
     unsafe fn round(self) -> Self;
+    /// The next integer below; zeros keep their signs.
+    unsafe fn floor(self) -> Self;
     /// Adds `n` (an integer in a float, -126 ≤ n ≤ 127) to the exponent of a number: `self * 2^n`.
     unsafe fn scale(self, n: Self) -> Self;
     /// `self * 2^n` for an integer `n` in a float, where number and result are normal: `n` is added

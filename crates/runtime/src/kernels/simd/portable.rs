@@ -17,8 +17,8 @@ fn zip(a: Portable, b: Portable, f: impl Fn(f32, f32) -> f32) -> Portable {
     Portable([f(a[0], b[0]), f(a[1], b[1]), f(a[2], b[2]), f(a[3], b[3])])
 }
 
-/// Adding and subtracting 1.5 · 2^23 rounds a number below 2^22 to the nearest integer.
-const MAGIC: f32 = 12_582_912.0;
+/// The number from which on every float is an integer; adding and subtracting it rounds one below.
+const INTEGERS: f32 = 8_388_608.0;
 
 // SAFETY: no method needs an instruction set beyond the target's; partial loads and stores touch
 // the first `n` lanes.
@@ -137,13 +137,20 @@ unsafe impl Simd for Portable {
     #[inline(always)]
     unsafe fn round(self) -> Self {
         map(self, |a| {
-            let near = (a.abs() + MAGIC) - MAGIC;
-            if a.abs() < 4_194_304.0 {
+            // From 2^23 on all numbers are integers.
+            let near = (a.abs() + INTEGERS) - INTEGERS;
+            if a.abs() < INTEGERS {
                 near.copysign(a)
             } else {
                 a
             }
         })
+    }
+    #[inline(always)]
+    unsafe fn floor(self) -> Self {
+        // SAFETY: no more instructions than all processors have.
+        let near = unsafe { self.round() };
+        zip(self, near, |a, r| if a < r { r - 1.0 } else { r })
     }
     #[inline(always)]
     unsafe fn scale(self, n: Self) -> Self {

@@ -6,7 +6,6 @@
 //! Values needed later than that allows, and operations that are not arithmetic, use the strips of
 //! temporaries.
 
-use super::op::whole;
 use super::{OPS, Op, RxStripOp, apply};
 use crate::kernels::simd::Simd;
 use std::mem::MaybeUninit;
@@ -507,7 +506,7 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
                             unrolled!(U, I => a[I] = S::splat(-0.0).sub(a[I]))
                         }
                         Op::Abs => unrolled!(U, I => a[I] = a[I].abs()),
-                        Op::RoundEven => unrolled!(U, I => a[I] = whole(a[I])),
+                        Op::RoundEven => unrolled!(U, I => a[I] = a[I].round()),
                         _ => unrolled!(U, I => a[I] = a[I].sqrt()),
                     },
                     _ => match step.op {

@@ -128,14 +128,14 @@ pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *
             Op::Abs => each!(l, i => l(a).abs()),
             Op::Sqrt => each!(l, i => l(a).sqrt()),
             Op::Rsqrt => each!(l, i => S::splat(1.0).div(l(a).sqrt())),
-            Op::RoundEven => each!(l, i => whole(l(a))),
-            Op::Floor => each!(l, i => floor(l(a))),
+            Op::RoundEven => each!(l, i => l(a).round()),
+            Op::Floor => each!(l, i => l(a).floor()),
             Op::Ceil => each!(l, i => {
-                S::splat(-0.0).sub(floor(S::splat(-0.0).sub(l(a))))
+                S::splat(-0.0).sub(S::splat(-0.0).sub(l(a)).floor())
             }),
             Op::Trunc => each!(l, i => {
                 let x = l(a);
-                floor(x.abs()).copysign(x)
+                x.abs().floor().copysign(x)
             }),
             Op::Exp => each!(l, i => vmath::exp(l(a))),
             Op::Log => each!(l, i => vmath::log(l(a))),
@@ -146,21 +146,5 @@ pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *
             Op::Cos => vmath::rx_vcos_f32(n as i64, a, to),
             Op::Pow => vmath::rx_vpow_f32(n as i64, a, b, to),
         }
-    }
-}
-
-/// To the nearest integer; numbers from 2^23 on are integers already.
-#[inline(always)]
-pub(super) unsafe fn whole<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe { S::select(x.abs().lt(S::splat(8_388_608.0)), x.round().copysign(x), x) }
-}
-
-#[inline(always)]
-unsafe fn floor<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let r = whole(x);
-        S::select(x.lt(r), r.sub(S::splat(1.0)), r)
     }
 }

@@ -39,8 +39,9 @@ const STRIP: usize = 8192;
 /// The maximum number of operands whose strips fit in the first-level cache together; with more,
 /// strips are half as long.
 const FEW: usize = 5;
-/// The row length from which strips end where rows do.
+/// The row length, in elements and in bytes, from which strips end where rows do.
 const ROW: usize = 256;
+const ROW_BYTES: usize = 1024;
 /// Elements of a strip that needs no memory.
 const BARE: usize = 1 << 14;
 /// The longest step from the elements of one result to those of the next for which short reductions
@@ -246,14 +247,18 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // the plan says.
     unsafe {
         let mut s = p.begin(room);
-        let kind = register(p.out_kind);
+        let (kind, inputs) = (register(p.out_kind), p.v.inputs as usize);
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for task in begin..end {
             let (first, n) = p.strip_at(task);
             apply::neutral(p.combiner, p.out_kind, sums, n);
+            let mut cursor = p.out.cursor(first, None);
+            let mut over = p.over.cursor(0, Some(&cursor.offset));
             for place in 0..p.over.count() {
-                let base = p.over.cursor(place, None);
-                let cursor = p.out.cursor(first, Some(&base.offset));
+                if place > 0 {
+                    p.over.next(&mut over);
+                }
+                cursor.offset[..inputs].copy_from_slice(&over.offset[..inputs]);
                 p.read(&mut s, &cursor, &p.out, n);
                 let values = p.value(&mut s, n, result);
                 apply::combine::<false>(p.combiner, kind, sums, values, n);
@@ -355,7 +360,9 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             if count == 0 {
                 return 0;
             }
-            let rows_apart = plan.dense[..inputs].contains(&false) && plan.out.inner() >= ROW;
+            let inner = plan.out.inner();
+            let long = inner >= ROW && inner * widest >= ROW_BYTES;
+            let rows_apart = plan.dense[..inputs].contains(&false) && long;
             plan.unit = if rows_apart { plan.out.inner() } else { count };
             plan.narrow = narrow::Narrow::of(&plan);
             let easy = (0..inputs).all(|k| (0..=1).contains(&plan.over.inner_step(k)));

@@ -1,4 +1,5 @@
-//! One operation on narrow floats: they are widened, computed with and narrowed again in registers.
+//! One operation on narrow floats: they are widened, computed with and narrowed again in registers,
+//! or only their signs change.
 
 use super::op::Op;
 use super::{INPUTS, Plan};
@@ -7,17 +8,23 @@ use crate::kernels::kinds::Kind;
 
 /// The source of an operand of the operation.
 #[derive(Clone, Copy)]
-enum From {
+pub(super) enum From {
     Input(usize),
     Constant(usize),
 }
 
 /// A sweep of one such operation.
 #[derive(Clone, Copy)]
-pub(super) struct Narrow {
-    pair: Pair,
-    operands: [From; 2],
+pub(super) enum Narrow {
+    /// A function of two numbers.
+    Of2(Pair, [From; 2]),
+    /// A function of the sign of an input's elements: their bits, with those of the first mask only
+    /// and those of the second one changed.
+    OfSign(usize, [u16; 2]),
 }
+
+/// The bit of a narrow float that is its sign.
+const SIGN: u16 = 1 << 15;
 
 impl Narrow {
     /// `None` where a sweep is anything else.
@@ -26,19 +33,13 @@ impl Narrow {
             return None;
         };
         let kind = p.out_kind;
-        let pair = match op.op() {
-            Op::Add => Pair::Add,
-            Op::Sub => Pair::Sub,
-            Op::Mul => Pair::Mul,
-            Op::Div => Pair::Div,
-            Op::Min => Pair::Min,
-            Op::Max => Pair::Max,
-            _ => return None,
-        };
         let fits = matches!(kind, Kind::F16 | Kind::BF16)
             && p.v.reduced == 0
             && op.argument(0) == Some(Kind::F32)
             && op.result() == Some(Kind::F32);
+        if !fits {
+            return None;
+        }
         let inputs = p.v.inputs as usize;
         let from = |arg: i32| {
             let arg = arg as usize;
@@ -52,8 +53,27 @@ impl Narrow {
             let lies = p.dense[arg] || p.unit == p.out.inner() && (0..=1).contains(&step);
             (lies && Kind::of(p.kinds[arg]) == Some(kind)).then_some(From::Input(arg))
         };
-        let operands = [from(op.args[0])?, from(op.args[1])?];
-        fits.then_some(Self { pair, operands })
+        let pair = match op.op() {
+            Op::Add => Pair::Add,
+            Op::Sub => Pair::Sub,
+            Op::Mul => Pair::Mul,
+            Op::Div => Pair::Div,
+            Op::Min => Pair::Min,
+            Op::Max => Pair::Max,
+            code @ (Op::Neg | Op::Abs) => {
+                let From::Input(k) = from(op.args[0])? else {
+                    return None;
+                };
+                let masks = match code {
+                    Op::Neg => [!0, SIGN],
+                    _ => [!SIGN, 0],
+                };
+                let lies = p.dense[k] || p.out.inner_step(k) == 1;
+                return lies.then_some(Self::OfSign(k, masks));
+            }
+            _ => return None,
+        };
+        Some(Self::Of2(pair, [from(op.args[0])?, from(op.args[1])?]))
     }
 
     /// Computes `n` elements from one on, of inputs at these offsets. Returns `false` where the
@@ -69,21 +89,25 @@ impl Narrow {
     ) -> bool {
         // SAFETY: the elements lie in the inputs and the result; constants are eight bytes each.
         unsafe {
+            let to = p.v.out.cast::<u16>().add(first);
+            let input = |k: usize| p.data[k].cast::<u16>().offset(offsets[k]);
+            let (pair, operands) = match *self {
+                Self::OfSign(k, [kept, changed]) => {
+                    let at = input(k);
+                    for i in 0..n {
+                        *to.add(i) = *at.add(i) & kept ^ changed;
+                    }
+                    return true;
+                }
+                Self::Of2(pair, operands) => (pair, operands),
+            };
             let operand = |from: From| match from {
                 From::Constant(k) => Operand::Number(p.v.values.add(k).cast::<f32>().read()),
-                From::Input(k) => {
-                    let at = p.data[k].cast::<u16>().offset(offsets[k]);
-                    let lies = p.dense[k] || p.out.inner_step(k) == 1;
-                    if lies {
-                        Operand::Lies(at)
-                    } else {
-                        Operand::One(at)
-                    }
-                }
+                From::Input(k) if p.dense[k] || p.out.inner_step(k) == 1 => Operand::Lies(input(k)),
+                From::Input(k) => Operand::One(input(k)),
             };
-            let operands = self.operands.map(operand);
-            let to = p.v.out.cast::<u16>().add(first);
-            pairs(p.out_kind == Kind::BF16, self.pair, n, operands, to)
+            let operands = operands.map(operand);
+            pairs(p.out_kind == Kind::BF16, pair, n, operands, to)
         }
     }
 }

@@ -26,7 +26,7 @@ impl Plan<'_> {
                 let from = self.v.values.add(k).cast::<u8>();
                 // Which width a constant has is said by those that use it.
                 let size = self.constant_size(inputs + k);
-                spread(size, from, to, self.strip);
+                fill(size, from, to, self.strip);
             }
         }
         Strip {
@@ -76,26 +76,20 @@ impl Plan<'_> {
                 };
                 let size = kind.size();
                 let data = self.data[k].cast::<u8>();
-                let plain = register(kind) == kind && kind != Kind::Bool;
-                if plain && self.dense[k] {
-                    s.operands[k] = data.offset(cursor.offset[k] * size as isize);
+                let from = data.offset(cursor.offset[k] * size as isize);
+                let lies = self.dense[k] || whole && step == 1;
+                if lies && register(kind) == kind && (kind != Kind::Bool || are_truths(from, n)) {
+                    s.operands[k] = from;
                     continue;
                 }
                 if whole {
-                    let from = data.offset(cursor.offset[k] * size as isize);
-                    if plain && step == 1 {
-                        s.operands[k] = from;
-                        continue;
-                    }
                     s.operands[k] = to;
                     if step == 0 {
-                        if s.spread[k] == from {
-                            continue;
+                        if s.spread[k] != from {
+                            s.spread[k] = from;
+                            // The rows that follow may read the same element; none is longer.
+                            spread(kind, from, to, self.strip.min(space.inner()));
                         }
-                        s.spread[k] = from;
-                        let mut one = [0u8; 8];
-                        gathered(kind, from, 0, 1, one.as_mut_ptr());
-                        spread(register(kind).size(), one.as_ptr(), to, self.strip);
                         continue;
                     }
                     gathered(kind, from, step, n, to);
@@ -118,9 +112,29 @@ impl Plan<'_> {
     }
 }
 
-/// One element `n` times.
+/// Returns whether `n` bytes are truth values as operations compute them: 0 or 1.
+unsafe fn are_truths(from: *const u8, n: usize) -> bool {
+    let mut bits = 0;
+    for i in 0..n {
+        // SAFETY: there are `n` bytes.
+        bits |= unsafe { *from.add(i) };
+    }
+    bits <= 1
+}
+
+/// One element of an array `n` times, as it is held in strips.
+unsafe fn spread(kind: Kind, from: *const u8, to: *mut u8, n: usize) {
+    let mut one = [0u8; 8];
+    // SAFETY: `from` has one element, of at most eight bytes, and `to` room for `n`.
+    unsafe {
+        gathered(kind, from, 1, 1, one.as_mut_ptr());
+        fill(register(kind).size(), one.as_ptr(), to, n);
+    }
+}
+
+/// The bytes of one element `n` times.
 #[inline(always)]
-unsafe fn spread(size: usize, from: *const u8, to: *mut u8, n: usize) {
+unsafe fn fill(size: usize, from: *const u8, to: *mut u8, n: usize) {
     macro_rules! fill {
         ($t:ty) => {{
             let (x, to) = (from.cast::<$t>().read_unaligned(), to.cast::<$t>());
@@ -158,6 +172,9 @@ pub(super) unsafe fn gathered(kind: Kind, from: *const u8, step: isize, n: usize
     }
     // SAFETY: `from` has `n` elements, `step` apart, and `to` room for as many.
     unsafe {
+        if step == 0 {
+            return spread(kind, from, to, n);
+        }
         match kind {
             Kind::F16 | Kind::BF16 if step == 1 => {
                 f32::widen(kind, n, from, to.cast());

@@ -109,7 +109,19 @@ impl Space {
 
     /// Moves from the beginning of a row to that of the next one; after the last one to the first.
     pub fn next_row(&self, cursor: &mut Cursor) {
-        for k in (0..self.rank.saturating_sub(1)).rev() {
+        self.step(cursor, self.rank.saturating_sub(1));
+    }
+
+    /// Moves from an element to the next one; after the last one to the first. Offsets and indices
+    /// are those of the new place, `inner` is not.
+    pub fn next(&self, cursor: &mut Cursor) {
+        self.step(cursor, self.rank);
+    }
+
+    /// Moves on by one along the last of the first `axes` axes, and carries.
+    #[inline(always)]
+    fn step(&self, cursor: &mut Cursor, axes: usize) {
+        for k in (0..axes).rev() {
             cursor.index[k] += 1;
             let back = cursor.index[k] == self.extent[k];
             for (o, s) in cursor.offset.iter_mut().zip(&self.steps).take(self.inputs) {

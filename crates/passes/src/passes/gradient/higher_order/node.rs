@@ -165,7 +165,8 @@ impl Reverse<'_, '_> {
     /// Lifts a call of an operator: its value, and a step of the backpropagator.
     fn operator(&mut self, e: ExprId, old: &[ExprId], args: &[ExprId]) -> Result<ExprId, Failure> {
         let Some(call) = self.edit.op_call(e) else {
-            return Err(self.refuse(e, "operators of the module have none"));
+            let name = self.edit.operator(e).map_or("it", |o| o.name());
+            return Err(self.refuse(e, &format!("`{name}` has none")));
         };
         let only = "the operator takes or gives something else than tensors";
         let mut list = List::new();

@@ -1,0 +1,184 @@
+//! Expressions over elements of any type, element by element, against plain loops.
+
+mod common;
+
+use common::{Random, everywhere};
+use half::{bf16, f16};
+use relax_runtime::kernels::kinds::Kind;
+use relax_runtime::kernels::sweep::{Op, RxSweep, RxSweepOp, rx_sweep};
+
+/// How an operand's rows lie.
+#[derive(Clone, Copy, Debug)]
+enum Rows {
+    /// One after the other.
+    Whole,
+    /// One element for each row.
+    Column,
+    /// One row for all.
+    Row,
+    /// One element for all.
+    One,
+}
+
+const ROWS: [Rows; 4] = [Rows::Whole, Rows::Column, Rows::Row, Rows::One];
+
+impl Rows {
+    fn steps(self, wide: i64) -> [i64; 2] {
+        match self {
+            Rows::Whole => [wide, 1],
+            Rows::Column => [1, 0],
+            Rows::Row => [0, 1],
+            Rows::One => [0, 0],
+        }
+    }
+    fn at(self, wide: usize, (i, j): (usize, usize)) -> usize {
+        let steps = self.steps(wide as i64);
+        i * steps[0] as usize + j * steps[1] as usize
+    }
+}
+
+/// An operation on matrices of `high` rows and `wide` columns; the result's bytes, all of them,
+/// with every instruction set and numbers of threads.
+fn sweep<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
+    (code, kind, to): (Op, Kind, Kind),
+    (held, out_kind): (Kind, Kind),
+    (high, wide): (usize, usize),
+    operands: &[(Rows, &[T])],
+    wanted: impl Fn(usize, usize) -> R,
+) {
+    let op = RxSweepOp {
+        code: code as i32,
+        kind: kind as i32,
+        to: to as i32,
+        dst: 0,
+        args: [0, 1, 0, 0],
+    };
+    let extents = [high as i64, wide as i64];
+    let strides: Vec<i64> = (operands.iter())
+        .flat_map(|o| o.0.steps(wide as i64))
+        .collect();
+    let data: Vec<_> = operands.iter().map(|o| o.1.as_ptr().cast()).collect();
+    let kinds = vec![held as i32; operands.len()];
+    everywhere(|ctx, isa| {
+        let mut out = vec![R::default(); high * wide];
+        let sweep = RxSweep {
+            axes: 2,
+            reduced: 0,
+            inputs: operands.len() as i32,
+            constants: 0,
+            ops: 1,
+            temps: 1,
+            combiner: 0,
+            out_type: out_kind as i32,
+            extents: extents.as_ptr(),
+            data: data.as_ptr(),
+            kinds: kinds.as_ptr(),
+            strides: strides.as_ptr(),
+            values: std::ptr::null(),
+            program: &raw const op,
+            out: out.as_mut_ptr().cast(),
+        };
+        // SAFETY: operands have the elements that their rows name, the result all of them.
+        assert_eq!(unsafe { rx_sweep(ctx, &raw const sweep) }, 0);
+        for (place, &found) in out.iter().enumerate() {
+            let (i, j) = (place / wide, place % wide);
+            let rows: Vec<Rows> = operands.iter().map(|o| o.0).collect();
+            assert_eq!(
+                found,
+                wanted(i, j),
+                "{code:?} of {held:?} in {rows:?}, {high} by {wide}, at {i}, {j}, {isa:?}"
+            );
+        }
+    });
+}
+
+/// Rows that are strips of their own, several to a strip, and several strips long.
+const SIZES: [(usize, usize); 5] = [(3, 7), (5, 255), (4, 256), (3, 1021), (2, 9000)];
+
+macro_rules! sums {
+    ($($t:ident $kind:ident),*) => {$({
+        let kind = Kind::$kind;
+        let mut random = Random(11);
+        for (high, wide) in SIZES {
+            let mut all = |_| -> Vec<$t> { (0..high * wide).map(|_| random.bits() as $t).collect() };
+            let (a, b) = (all(()), all(()));
+            for rows in ROWS {
+                for (left, right) in [(Rows::Whole, rows), (rows, Rows::Whole)] {
+                    let operands = [(left, &a[..]), (right, &b[..])];
+                    sweep((Op::Sub, kind, kind), (kind, kind), (high, wide), &operands, |i, j| {
+                        a[left.at(wide, (i, j))].wrapping_sub(b[right.at(wide, (i, j))])
+                    });
+                }
+            }
+        }
+    })*};
+}
+
+#[test]
+fn operands_are_broadcast() {
+    sums!(i8 I8, u16 U16, i32 I32, u64 U64);
+}
+
+/// Booleans that come from outside may be any byte: what is not 0 holds.
+#[test]
+fn any_byte_is_a_truth_value() {
+    let mut random = Random(12);
+    for (high, wide) in SIZES {
+        for bytes in [[0, 1, 1, 0], [0, 1, 2, 255]] {
+            let mut all =
+                || -> Vec<u8> { (0..high * wide).map(|_| bytes[random.below(4)]).collect() };
+            let (a, b) = (all(), all());
+            for rows in ROWS {
+                let operands = [(Rows::Whole, &a[..]), (rows, &b[..])];
+                let pair = |i, j| (a[i * wide + j] != 0, b[rows.at(wide, (i, j))] != 0);
+                for (op, f) in [
+                    (Op::Eq, (|a, b| a == b) as fn(bool, bool) -> bool),
+                    (Op::And, |a, b| a && b),
+                    (Op::Xor, |a, b| a != b),
+                    (Op::Lt, |a, b| !a && b),
+                ] {
+                    let kinds = (op, Kind::Bool, Kind::Bool);
+                    sweep(
+                        kinds,
+                        (Kind::Bool, Kind::Bool),
+                        (high, wide),
+                        &operands,
+                        |i, j| {
+                            let (a, b) = pair(i, j);
+                            u8::from(f(a, b))
+                        },
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The sign of a narrow float is a bit.
+#[test]
+fn signs_of_narrow_floats() {
+    for (high, wide) in [(256, 256), (7, 9001)] {
+        let all: Vec<u16> = (0..high * wide).map(|k| k as u16).collect();
+        for (held, is_nan) in [
+            (
+                Kind::F16,
+                (|x| f16::from_bits(x).is_nan()) as fn(u16) -> bool,
+            ),
+            (Kind::BF16, |x| bf16::from_bits(x).is_nan()),
+        ] {
+            for (op, f) in [
+                (Op::Neg, (|x| x ^ 0x8000) as fn(u16) -> u16),
+                (Op::Abs, |x| x & 0x7fff),
+            ] {
+                // NaN may have any bits.
+                let numbers: Vec<u16> =
+                    all.iter().map(|&x| if is_nan(x) { 0 } else { x }).collect();
+                let operands = [(Rows::Whole, &numbers[..])];
+                let kinds = (op, Kind::F32, Kind::F32);
+                sweep(kinds, (held, held), (high, wide), &operands, |i, j| {
+                    f(numbers[i * wide + j])
+                });
+            }
+        }
+    }
+}
