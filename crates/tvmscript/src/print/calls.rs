@@ -1,7 +1,7 @@
 //! Single-line expressions: values, calls of operators and functions.
 
 use relax_base::Symbol;
-use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
+use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, TypeId};
 use relax_ops::{Arity, AttrTy, Lowering, OpDef, registry};
 use relax_tensor::DType;
 
@@ -13,7 +13,7 @@ use crate::strings;
 use crate::table::{Form, Operator, Way, table};
 
 /// The maximum number of parts of a line that may come from tuples that are used several times.
-const LONGEST: usize = 1 << 16;
+pub(super) const LONGEST: usize = 1 << 16;
 
 /// Parameters whose value is a shape; others take a tuple.
 const SHAPES: [&str; 2] = ["shape", "size"];
@@ -121,7 +121,7 @@ impl Printer<'_> {
         called && self.uses[e] > 1
     }
 
-    fn is_item(&self, name: Symbol) -> bool {
+    pub(super) fn is_item(&self, name: Symbol) -> bool {
         self.m
             .script
             .as_ref()
@@ -232,77 +232,6 @@ impl Printer<'_> {
             text.push_str("()");
         }
         Ok(Self::tuple_text(&all))
-    }
-
-    /// Prints `R.call_tir` and `R.call_dps_packed`.
-    fn cross_level(
-        &mut self,
-        args: &[ExprId],
-        attrs: &Attrs,
-        out: &mut Vec<Part>,
-    ) -> Result<(), Stop> {
-        let m = self.m;
-        let [program, inputs, shape] = args else {
-            return Err(Stop::NotNormal);
-        };
-        match &m.exprs[*program] {
-            Expr::Extern(name) if !self.is_item(*name) => {
-                let mut text = String::from("R.call_dps_packed(");
-                strings::quote(name.as_str(), &mut text);
-                out.push(Part::Text(text));
-            }
-            Expr::Extern(_) | Expr::Global(_) => {
-                out.push(Part::Text("R.call_tir(".into()));
-                out.push(Part::Value(*program));
-            }
-            _ => {
-                out.push(Part::Text("R.call_dps_packed(".into()));
-                out.push(Part::Value(*program));
-            }
-        }
-        out.push(Part::Text(", ".into()));
-        match &m.exprs[*inputs] {
-            Expr::Tuple(_) => out.push(Part::Value(*inputs)),
-            _ => {
-                out.push(Part::Text("(".into()));
-                out.push(Part::Value(*inputs));
-                out.push(Part::Text(",)".into()));
-            }
-        }
-        let one = [*shape];
-        let (shapes, several) = match &m.exprs[*shape] {
-            Expr::Tuple(list) => (m.list(*list), true),
-            _ => (&one[..], false),
-        };
-        let dtype = attrs.get("dtype").unwrap_or(&AttrValue::None);
-        let mut types = Vec::new();
-        for (i, &s) in shapes.iter().enumerate() {
-            let Expr::Shape(dims) = &m.exprs[s] else {
-                return Err(Stop::NoForm("the shape of a result that is a value"));
-            };
-            let d = match dtype {
-                AttrValue::Array(all) if all.len() == 1 => &all[0],
-                AttrValue::Array(all) => all.get(i).unwrap_or(&AttrValue::None),
-                one => one,
-            };
-            let dtype = match d {
-                AttrValue::DType(d) => *d,
-                AttrValue::Str(s) => s.parse().map_err(|_| Stop::NotKnown)?,
-                _ => return Err(Stop::NotKnown),
-            };
-            let t = TensorType {
-                shape: Shape::Dims(dims.clone()),
-                dtype: dtype.into(),
-            };
-            types.push(self.tensor(&t, Place::Body)?);
-        }
-        let types = if several {
-            format!("[{}]", types.join(", "))
-        } else {
-            types.concat()
-        };
-        out.push(Part::Text(format!(", out_ty={types})")));
-        Ok(())
     }
 
     /// Prints a kept operator.

@@ -8,6 +8,7 @@ mod body;
 mod calls;
 mod indices;
 mod names;
+mod programs;
 mod share;
 mod tir;
 mod tir_ops;
