@@ -338,9 +338,12 @@ impl Printer<'_> {
         let argument = |i: &usize| form.inputs.iter().position(|k| k == i).map(|k| args[k]);
         if relay
             && !form.known.iter().all(|(i, axis)| {
-                let arg = argument(i);
+                let Some(arg) = argument(i) else { return true };
+                let Some(axis) = axis else {
+                    return self.knows_extents(arg);
+                };
                 let axis = attrs.get(axis).and_then(AttrValue::as_int);
-                (arg.zip(axis)).is_none_or(|(arg, axis)| self.knows_extent(arg, axis))
+                axis.is_none_or(|axis| self.knows_extent(arg, axis))
             })
         {
             return Ok(None);
@@ -498,5 +501,15 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
     let layout = attrs.get("kernel_layout").and_then(AttrValue::as_str);
     let groups = attrs.get("groups").and_then(AttrValue::as_int);
     let multiplied = layout.is_some_and(|l| l.ends_with("OI")) && groups.is_some_and(|g| g > 1);
-    form.runs.iter().all(runs) && !multiplied && !attrs.iter().any(packed)
+    let length = |name: &str| {
+        attrs
+            .get(name)
+            .and_then(AttrValue::as_array)
+            .map(<[_]>::len)
+    };
+    let alike = |(a, b): &(&str, &str)| length(a).zip(length(b)).is_none_or(|(a, b)| a == b);
+    form.runs.iter().all(runs)
+        && form.alike.iter().all(alike)
+        && !multiplied
+        && !attrs.iter().any(packed)
 }
