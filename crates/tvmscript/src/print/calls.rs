@@ -8,9 +8,9 @@ use relax_tensor::DType;
 use super::arguments::{Arguments, Part};
 use super::attrs::{As, same};
 use super::types::Place;
-use super::{Printer, Stop, indices};
-use crate::strings;
+use super::{Printer, Stop};
 use crate::table::{Form, Operator, Way, table};
+use crate::{indices, strings};
 
 /// The maximum number of parts of a line that may come from tuples that are used several times.
 pub(super) const LONGEST: usize = 1 << 16;
@@ -399,9 +399,9 @@ impl Printer<'_> {
             };
             let (name, way) = (given.name, given.way);
             if way == Way::Indices {
-                let next = def.attrs.iter().skip_while(|a| a.name != name).nth(1);
                 let word = |name: &str| attrs.get(name)?.as_str();
-                let layouts = word(name).zip(next.and_then(|a| word(a.name)));
+                let next = def.attr_after(name).and_then(|a| word(a.name));
+                let layouts = word(name).zip(next);
                 let map = layouts.and_then(|(from, to)| indices::map(from, to));
                 match map.filter(|_| !relay) {
                     Some(text) => list.text(p.name, p.input, text),

@@ -6,7 +6,6 @@ mod arguments;
 mod attrs;
 mod body;
 mod calls;
-mod indices;
 mod names;
 mod programs;
 mod share;
