@@ -9,13 +9,12 @@
 use relax_base::{Diagnostic, Diagnostics, Symbol};
 use relax_infer::infer;
 use relax_ir::{
-    DimInfo, Expr, FuncId, Function, GlobalId, GlobalKind, Module, Shape, TensorType, Type, TypeId,
+    DimInfo, FuncId, Function, GlobalId, GlobalKind, Module, Shape, TensorType, Type, TypeId,
 };
 use relax_sym::{Dim, DimVar};
 
 use super::normalize::normalize_but;
 use super::specialize;
-use crate::util::is_primitive;
 use crate::{Contract, Form, Options, PassCx, PassDef, codes};
 
 /// The pass.
@@ -52,25 +51,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             cx.count("unknown extents named", count);
         }
     }
-    open_kernels(cx.module);
-    // What was another compiler's has to be written as Relax is too.
-    normalize_but(cx, |_| false)
-}
-
-/// Makes local functions that were to be one kernel (`Primitive`) plain ones: which operations form
-/// a kernel is decided by the compiler that gets the program. Those without annotations stay, as
-/// only their calls determine their types.
-fn open_kernels(m: &mut Module) {
-    let typed = |m: &Module, f: &Function| f.params.iter().all(|p| m.vars[*p].ty.is_some());
-    m.rewrite_globals(|m, new, _| match m.exprs[new] {
-        Expr::Func(f) if is_primitive(&m.funcs[f]) && typed(m, &m.funcs[f]) => {
-            let mut function = m.funcs[f].clone();
-            function.attrs.remove("Primitive");
-            let func = m.funcs.push(function);
-            m.add(Expr::Func(func), m.span(new))
-        }
-        _ => new,
-    });
+    // What was another compiler's has to be written as Relax is too, and what was to be one kernel:
+    // the compiler that gets the program decides about that.
+    normalize_but(cx, |_| false, true)
 }
 
 /// Names the unknown extents of the parameters of global functions; returns how many.
