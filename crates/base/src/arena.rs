@@ -206,6 +206,10 @@ impl<I: Id, T: Clone> SideTable<I, T> {
         let i = id.index() - self.facts.start();
         &mut self.facts.own()[i]
     }
+    /// Returns the facts of the first `n` ids.
+    pub fn first(&self, n: usize) -> Vec<T> {
+        self.facts.copied(n, &self.default)
+    }
     /// Lets copies share all facts, until they write to one of them (copy-on-write).
     pub fn lend_all(&mut self) {
         self.facts.unshare();

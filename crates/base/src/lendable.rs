@@ -125,6 +125,16 @@ impl<T: Clone> LendableVec<T> {
             (self.items, self.start) = (items, 0);
         }
     }
+    /// Returns a copy of the first `len` elements, with clones of `item` after the last.
+    pub fn copied(&self, len: usize, item: &T) -> Vec<T> {
+        let mut out = Vec::with_capacity(len);
+        for items in [self.lent.as_ref().map(|l| &l[..]), Some(&self.items[..])] {
+            let items = items.unwrap_or_default();
+            out.extend_from_slice(&items[..items.len().min(len - out.len())]);
+        }
+        out.resize(len, item.clone());
+        out
+    }
     /// Extends the vector to `len` elements with clones of `item`; all lent elements must exist.
     pub fn fill(&mut self, len: usize, item: &T) {
         if len > self.len() {

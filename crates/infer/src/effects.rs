@@ -13,8 +13,8 @@ enum Callee {
     Func(FuncId),
     /// What a variable is bound to.
     Var(VarId),
-    /// An effect, with its name.
-    Effect(String),
+    /// An effect.
+    Effect,
     /// Something without effects, or that is unknown.
     Pure,
 }
@@ -73,11 +73,11 @@ impl Solver<'_> {
                 match self.effect_of(e) {
                     Callee::Var(v) => open.push((v, f.index())),
                     Callee::Func(g) => callers[g.index()].push(f.index()),
-                    Callee::Effect(_) if self.purity[f.index()] => {
+                    Callee::Effect if self.purity[f.index()] => {
                         self.purity[f.index()] = false;
                         impure.push(f.index());
                     }
-                    Callee::Effect(_) | Callee::Pure => {}
+                    Callee::Effect | Callee::Pure => {}
                 }
                 // A closure's body has its effects where the closure is called.
                 if !matches!(m.exprs[e], Expr::Func(_)) {
@@ -143,22 +143,16 @@ impl Solver<'_> {
     fn effect_of(&self, e: ExprId) -> Callee {
         let m = self.m;
         match &m.exprs[e] {
-            Expr::RefWrite(..) => Callee::Effect("writing a reference".into()),
-            Expr::RefRead(_) => Callee::Effect("reading a reference".into()),
-            Expr::RefNew(_) => Callee::Effect("making a reference".into()),
+            Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => Callee::Effect,
             Expr::Call { callee, attrs, .. } => match &m.exprs[*callee] {
-                Expr::Op(op) if self.op_effects(*op) == Effects::Effect => {
-                    Callee::Effect(format!("`{}`", self.op_name(*op)))
-                }
+                Expr::Op(op) if self.op_effects(*op) == Effects::Effect => Callee::Effect,
                 // The program declares the call pure: `call_packed("f", %x, pure=True)`.
                 Expr::Extern(_)
                     if (m.attrs(*attrs).get("pure")).and_then(|v| v.as_bool()) == Some(true) =>
                 {
                     Callee::Pure
                 }
-                Expr::Extern(name) => {
-                    Callee::Effect(format!("calling the packed function `{name}`"))
-                }
+                Expr::Extern(_) => Callee::Effect,
                 Expr::Global(g) => match m.globals[*g].kind {
                     GlobalKind::Func(f) => Callee::Func(f),
                     GlobalKind::Prim(_) => Callee::Pure,
@@ -168,6 +162,22 @@ impl Solver<'_> {
                 _ => Callee::Pure,
             },
             _ => Callee::Pure,
+        }
+    }
+
+    /// Returns the name of an expression's own effect.
+    fn effect_name(&self, e: ExprId) -> String {
+        let m = self.m;
+        match &m.exprs[e] {
+            Expr::RefWrite(..) => "writing a reference".into(),
+            Expr::RefRead(_) => "reading a reference".into(),
+            Expr::RefNew(_) => "making a reference".into(),
+            Expr::Call { callee, .. } => match &m.exprs[*callee] {
+                Expr::Op(op) => format!("`{}`", self.op_name(*op)),
+                Expr::Extern(name) => format!("calling the packed function `{name}`"),
+                _ => "this call".into(),
+            },
+            _ => "this".into(),
         }
     }
 
@@ -203,7 +213,7 @@ impl Solver<'_> {
                     other => other,
                 };
                 let effect = match callee {
-                    Callee::Effect(text) => Some(text),
+                    Callee::Effect => Some(self.effect_name(e)),
                     Callee::Func(f) if !self.purity[f.index()] => {
                         Some("calling this function, which has effects,".to_string())
                     }

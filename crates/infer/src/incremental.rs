@@ -6,8 +6,10 @@
 //! a global, its own type may change too, so the functions that refer to it are typed with it.
 //! Within them, an existing call of an operator keeps its type if its arguments keep theirs.
 
+use std::sync::Arc;
+
 use relax_base::{Diagnostics, Id};
-use relax_ir::{Expr, ExprId, GlobalId, GlobalKind, IdSet, Module, TypeId, VarId};
+use relax_ir::{Expr, ExprId, FuncId, GlobalId, GlobalKind, IdSet, Module, Scopes, TypeId, VarId};
 use rustc_hash::FxHashMap;
 
 use crate::flags::{COARSE, ERROR, INFER};
@@ -30,19 +32,21 @@ pub struct Again {
 
 /// Finds the types of a module that had the types `before`, when its globals are the same that they
 /// were for which `stays` holds. The types before are those of globals with the numbers that they
-/// have now ([`Typing::renumbered`]); nodes may only have been added.
+/// have now ([`Typing::renumbered`]); nodes may only have been added. `scopes` are those of
+/// functions for which they are known.
 pub fn infer_again(
     module: &mut Module,
     options: &InferOptions,
     before: &Typing,
     stays: impl Fn(GlobalId) -> bool,
+    scopes: impl Fn(FuncId) -> Option<Arc<Scopes>>,
 ) -> Again {
     let mut asked: Vec<bool> = module.globals.ids().map(|g| !stays(g)).collect();
     let mut types = std::mem::take(&mut module.types);
     let mut looked_at = 0;
     loop {
         let mut solver = Solver::after(module, types, options, Some(before));
-        solver.adopt(Part::new(module, asked.clone(), before));
+        solver.adopt(Part::new(module, asked.clone(), before, &scopes));
         let (typed, outcome) = crate::solve(solver);
         looked_at += typed;
         // Errors are reported before their consequences are determined.
@@ -96,10 +100,10 @@ impl<'m> Solver<'m> {
     /// Takes over the types of everything outside the part.
     fn adopt(&mut self, part: Part<'m>) {
         let (m, before) = (self.m, part.before);
-        self.expr_ty = m.exprs.ids().map(|e| before.exprs[e]).collect();
-        self.var_ty = m.vars.ids().map(|v| before.vars[v]).collect();
-        self.func_ty = m.funcs.ids().map(|f| before.funcs[f]).collect();
-        self.global_ty = m.globals.ids().map(|g| before.globals[g]).collect();
+        self.expr_ty = before.exprs.first(m.exprs.len());
+        self.var_ty = before.vars.first(m.vars.len());
+        self.func_ty = before.funcs.first(m.funcs.len());
+        self.global_ty = before.globals.first(m.globals.len());
         for (g, global) in m.globals.iter() {
             if part.asked[g.index()] {
                 self.global_ty[g.index()] = UNTYPED;

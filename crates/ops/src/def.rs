@@ -434,6 +434,10 @@ impl OpDef {
     pub fn attr(&self, name: &str) -> Option<&AttrDef> {
         self.attrs.iter().find(|a| a.name == name)
     }
+    /// Returns the attribute behind the one of that name.
+    pub fn attr_after(&self, name: &str) -> Option<&AttrDef> {
+        self.attrs.iter().skip_while(|a| a.name != name).nth(1)
+    }
 }
 
 /// Shorthand: `input("data", "the input tensor")`.

@@ -150,9 +150,13 @@ impl Value {
 impl Code {
     /// Decomposes a body; `None` if values are shared without a name, which is not Relax's form.
     pub fn of(m: &Module, body: ExprId) -> Option<Code> {
-        let (mut once, mut shared) = (IdSet::new(), false);
-        for e in m.post_order([body]) {
-            m.for_each_child(e, |c| shared |= !once.insert(c) && !is_name(m, c));
+        let (mut once, mut shared, mut open) = (IdSet::new(), false, vec![body]);
+        while let Some(e) = open.pop() {
+            m.for_each_child(e, |c| match is_name(m, c) {
+                true => {}
+                false if once.insert(c) => open.push(c),
+                false => shared = true,
+            });
         }
         if shared {
             return None;

@@ -9,6 +9,7 @@
 pub mod ast;
 mod build;
 pub mod codes;
+mod indices;
 mod lines;
 mod parse;
 mod print;

@@ -86,8 +86,11 @@ pub(crate) struct Form {
     pub runs: Vec<(&'static str, Option<AttrValue>)>,
     /// Inputs, with the only element type that TVM can compute.
     pub computes: Vec<(usize, AttrValue)>,
-    /// Inputs, and attributes that name an axis whose extent TVM must know.
-    pub known: Vec<(usize, &'static str)>,
+    /// Inputs, and attributes that name an axis whose extent TVM must know; those of all axes where
+    /// there is no attribute.
+    pub known: Vec<(usize, Option<&'static str>)>,
+    /// Pairs of attributes that TVM takes only as lists of one length.
+    pub alike: Vec<(&'static str, &'static str)>,
     /// Parameters that the registered operator lacks, with the value to which the equivalence is
     /// limited.
     pub absent: Vec<(usize, AttrValue)>,
@@ -150,6 +153,7 @@ impl Form {
             elements: Vec::new(),
             computes: Vec::new(),
             known: Vec::new(),
+            alike: Vec::new(),
             runs: Vec::new(),
             absent: Vec::new(),
         }
@@ -273,7 +277,13 @@ fn form(params: &[Parameter], right: &'static str) -> Option<Form> {
         } else if let Some((a, b)) =
             (rule.strip_prefix('^')).and_then(|r| r.strip_suffix(']')?.split_once('['))
         {
-            form.known.push((place(a)?, def.attr(b)?.name));
+            let axis = match b {
+                "*" => None,
+                b => Some(def.attr(b)?.name),
+            };
+            form.known.push((place(a)?, axis));
+        } else if let Some((a, b)) = rule.strip_prefix('^').and_then(|r| r.split_once('|')) {
+            form.alike.push((def.attr(a)?.name, def.attr(b)?.name));
         } else if let Some(rule) = rule.strip_prefix('^') {
             let (b, v) = rule
                 .split_once('=')

@@ -480,7 +480,9 @@ pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
     let (boxes, scores, most) = (te.arg(0), te.arg(1), te.arg(2));
     let (iou_limit, score_limit) = (te.arg(3), te.arg(4));
     let onnx = te.str("output_format") != "tensorflow";
-    let [batch, classes, each] = [0, 1, 2].map(|k| scores.shape[k].clone());
+    // In terms of the same extents as the type of the result.
+    let (batch, each) = (boxes.shape[0].clone(), boxes.shape[1].clone());
+    let classes = scores.shape[1].clone();
     let per_batch = &classes * &each;
     let (rows, values, counts) = if onnx {
         let rows = [&batch * &per_batch, Ex::idx(3)];
@@ -496,7 +498,7 @@ pub(super) fn all_class_boxes(te: &mut Te<'_>) -> Boxes {
         (
             rows,
             Some(values),
-            te.temp("count", DType::I64, &scores.shape[..1]),
+            te.temp("count", DType::I64, &boxes.shape[..1]),
         )
     };
     te.nest(|n| {

@@ -29,10 +29,18 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 /// Binds each operation to a variable, in order of evaluation, with dataflow blocks opened.
 /// Constants, shapes and tuples that are used once stay where they are used. Functions that `leave`
-/// names stay as they are. Variables from the returned one on are new.
-pub(super) fn bind_operations(cx: &mut PassCx<'_>, leave: fn(&Function) -> bool) -> VarId {
+/// names stay as they are; with `kernels`, local functions that are one kernel do not. Variables
+/// from the returned one on are new.
+pub(super) fn bind_operations(
+    cx: &mut PassCx<'_>,
+    leave: fn(&Function) -> bool,
+    kernels: bool,
+) -> VarId {
     let m = &mut *cx.module;
-    m.rewrite_globals(|m, new, _| opened_block(m, new));
+    m.rewrite_globals(|m, new, _| match m.exprs[new] {
+        Expr::Func(f) if kernels => opened_kernel(m, new, f),
+        _ => opened_block(m, new),
+    });
     share_constants(m);
     // Variables from here on are new and can be renamed.
     let fresh = m.vars.next_id();
@@ -76,15 +84,30 @@ pub(super) fn bind_operations(cx: &mut PassCx<'_>, leave: fn(&Function) -> bool)
 
 /// Brings all functions to Relax's form that are no other compiler's.
 fn normalize(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    normalize_but(cx, is_external)
+    normalize_but(cx, is_external, false)
 }
 
-/// Brings all functions to Relax's form but those that `leave` names.
+/// Makes a function that is one kernel a plain one. Without annotations it stays, as only its calls
+/// determine its types.
+fn opened_kernel(m: &mut Module, e: ExprId, f: FuncId) -> ExprId {
+    let typed = m.funcs[f].params.iter().all(|p| m.vars[*p].ty.is_some());
+    if !is_primitive(&m.funcs[f]) || !typed {
+        return e;
+    }
+    let mut function = m.funcs[f].clone();
+    function.attrs.remove("Primitive");
+    let func = m.funcs.push(function);
+    m.add(Expr::Func(func), m.span(e))
+}
+
+/// Brings all functions to Relax's form but those that `leave` names, and with `kernels` local
+/// functions that are one kernel.
 pub(super) fn normalize_but(
     cx: &mut PassCx<'_>,
     leave: fn(&Function) -> bool,
+    kernels: bool,
 ) -> Result<(), Diagnostics> {
-    let fresh = bind_operations(cx, leave);
+    let fresh = bind_operations(cx, leave, kernels);
     let all = cx.bodies_with_purity()?;
     let typing = cx.typing()?;
     // Recorded by global, since functions get new bodies one after the other.

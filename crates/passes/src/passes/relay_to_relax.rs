@@ -51,8 +51,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             cx.count("unknown extents named", count);
         }
     }
-    // What was another compiler's has to be written as Relax is too.
-    normalize_but(cx, |_| false)
+    // What was another compiler's has to be written as Relax is too, and what was to be one kernel:
+    // the compiler that gets the program decides about that.
+    normalize_but(cx, |_| false, true)
 }
 
 /// Names the unknown extents of the parameters of global functions; returns how many.

@@ -154,7 +154,8 @@ impl Printer<'_> {
         )
     }
 
-    fn var_type(&self, v: VarId) -> Option<TypeId> {
+    /// Returns the type of a variable, as it is written or as it was found.
+    pub(super) fn var_type(&self, v: VarId) -> Option<TypeId> {
         self.m.vars[v]
             .ty
             .or_else(|| self.types.and_then(|t| t.var(v)))

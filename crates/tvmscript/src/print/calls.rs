@@ -1,19 +1,19 @@
 //! Single-line expressions: values, calls of operators and functions.
 
 use relax_base::Symbol;
-use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, Shape, TensorType, TypeId};
+use relax_ir::{AttrValue, Attrs, Expr, ExprId, OpId, TypeId};
 use relax_ops::{Arity, AttrTy, Lowering, OpDef, registry};
 use relax_tensor::DType;
 
 use super::arguments::{Arguments, Part};
 use super::attrs::{As, same};
 use super::types::Place;
-use super::{Printer, Stop, indices};
-use crate::strings;
+use super::{Printer, Stop};
 use crate::table::{Form, Operator, Way, table};
+use crate::{indices, strings};
 
 /// The maximum number of parts of a line that may come from tuples that are used several times.
-const LONGEST: usize = 1 << 16;
+pub(super) const LONGEST: usize = 1 << 16;
 
 /// Parameters whose value is a shape; others take a tuple.
 const SHAPES: [&str; 2] = ["shape", "size"];
@@ -121,7 +121,7 @@ impl Printer<'_> {
         called && self.uses[e] > 1
     }
 
-    fn is_item(&self, name: Symbol) -> bool {
+    pub(super) fn is_item(&self, name: Symbol) -> bool {
         self.m
             .script
             .as_ref()
@@ -234,77 +234,6 @@ impl Printer<'_> {
         Ok(Self::tuple_text(&all))
     }
 
-    /// Prints `R.call_tir` and `R.call_dps_packed`.
-    fn cross_level(
-        &mut self,
-        args: &[ExprId],
-        attrs: &Attrs,
-        out: &mut Vec<Part>,
-    ) -> Result<(), Stop> {
-        let m = self.m;
-        let [program, inputs, shape] = args else {
-            return Err(Stop::NotNormal);
-        };
-        match &m.exprs[*program] {
-            Expr::Extern(name) if !self.is_item(*name) => {
-                let mut text = String::from("R.call_dps_packed(");
-                strings::quote(name.as_str(), &mut text);
-                out.push(Part::Text(text));
-            }
-            Expr::Extern(_) | Expr::Global(_) => {
-                out.push(Part::Text("R.call_tir(".into()));
-                out.push(Part::Value(*program));
-            }
-            _ => {
-                out.push(Part::Text("R.call_dps_packed(".into()));
-                out.push(Part::Value(*program));
-            }
-        }
-        out.push(Part::Text(", ".into()));
-        match &m.exprs[*inputs] {
-            Expr::Tuple(_) => out.push(Part::Value(*inputs)),
-            _ => {
-                out.push(Part::Text("(".into()));
-                out.push(Part::Value(*inputs));
-                out.push(Part::Text(",)".into()));
-            }
-        }
-        let one = [*shape];
-        let (shapes, several) = match &m.exprs[*shape] {
-            Expr::Tuple(list) => (m.list(*list), true),
-            _ => (&one[..], false),
-        };
-        let dtype = attrs.get("dtype").unwrap_or(&AttrValue::None);
-        let mut types = Vec::new();
-        for (i, &s) in shapes.iter().enumerate() {
-            let Expr::Shape(dims) = &m.exprs[s] else {
-                return Err(Stop::NoForm("the shape of a result that is a value"));
-            };
-            let d = match dtype {
-                AttrValue::Array(all) if all.len() == 1 => &all[0],
-                AttrValue::Array(all) => all.get(i).unwrap_or(&AttrValue::None),
-                one => one,
-            };
-            let dtype = match d {
-                AttrValue::DType(d) => *d,
-                AttrValue::Str(s) => s.parse().map_err(|_| Stop::NotKnown)?,
-                _ => return Err(Stop::NotKnown),
-            };
-            let t = TensorType {
-                shape: Shape::Dims(dims.clone()),
-                dtype: dtype.into(),
-            };
-            types.push(self.tensor(&t, Place::Body)?);
-        }
-        let types = if several {
-            format!("[{}]", types.join(", "))
-        } else {
-            types.concat()
-        };
-        out.push(Part::Text(format!(", out_ty={types})")));
-        Ok(())
-    }
-
     /// Prints a kept operator.
     fn kept_call(
         &mut self,
@@ -409,9 +338,12 @@ impl Printer<'_> {
         let argument = |i: &usize| form.inputs.iter().position(|k| k == i).map(|k| args[k]);
         if relay
             && !form.known.iter().all(|(i, axis)| {
-                let arg = argument(i);
+                let Some(arg) = argument(i) else { return true };
+                let Some(axis) = axis else {
+                    return self.knows_extents(arg);
+                };
                 let axis = attrs.get(axis).and_then(AttrValue::as_int);
-                (arg.zip(axis)).is_none_or(|(arg, axis)| self.knows_extent(arg, axis))
+                axis.is_none_or(|axis| self.knows_extent(arg, axis))
             })
         {
             return Ok(None);
@@ -467,9 +399,9 @@ impl Printer<'_> {
             };
             let (name, way) = (given.name, given.way);
             if way == Way::Indices {
-                let next = def.attrs.iter().skip_while(|a| a.name != name).nth(1);
                 let word = |name: &str| attrs.get(name)?.as_str();
-                let layouts = word(name).zip(next.and_then(|a| word(a.name)));
+                let next = def.attr_after(name).and_then(|a| word(a.name));
+                let layouts = word(name).zip(next);
                 let map = layouts.and_then(|(from, to)| indices::map(from, to));
                 match map.filter(|_| !relay) {
                     Some(text) => list.text(p.name, p.input, text),
@@ -569,5 +501,15 @@ fn lowered(form: &Form, attrs: &Attrs) -> bool {
     let layout = attrs.get("kernel_layout").and_then(AttrValue::as_str);
     let groups = attrs.get("groups").and_then(AttrValue::as_int);
     let multiplied = layout.is_some_and(|l| l.ends_with("OI")) && groups.is_some_and(|g| g > 1);
-    form.runs.iter().all(runs) && !multiplied && !attrs.iter().any(packed)
+    let length = |name: &str| {
+        attrs
+            .get(name)
+            .and_then(AttrValue::as_array)
+            .map(<[_]>::len)
+    };
+    let alike = |(a, b): &(&str, &str)| length(a).zip(length(b)).is_none_or(|(a, b)| a == b);
+    form.runs.iter().all(runs)
+        && form.alike.iter().all(alike)
+        && !multiplied
+        && !attrs.iter().any(packed)
 }

@@ -40,6 +40,12 @@ impl Printer<'_> {
         dim.is_none_or(|d| d.as_const().is_some())
     }
 
+    /// Returns whether the extents of a tensor of known rank are known.
+    pub(super) fn knows_extents(&self, e: ExprId) -> bool {
+        let dims = self.extents(e).unwrap_or_default();
+        dims.iter().all(|d| d.as_const().is_some())
+    }
+
     /// Returns whether a tensor has no elements: TVM does not initialise a reduction over nothing.
     fn is_empty(&self, e: ExprId) -> bool {
         let dims = self.extents(e).unwrap_or_default();

@@ -263,6 +263,10 @@ impl Reader<'_> {
                 self.leftover(given, path, &["private", "pure", "check_well_formed"]);
                 Val::Decorator(Decorator::Relax { private, pure })
             }
+            "T.index_map" => match (given.take(0, "mapping"), given.rest().next()) {
+                (Some((val @ (Val::Layouts(_) | Val::Bad), _)), None) => val,
+                _ => self.keep("a function over indices", span),
+            },
             "I.ir_module" => Val::Decorator(Decorator::Module),
             "T.prim_func" | "I.pyfunc" | "T.macro" | "T.inline" => Val::Decorator(Decorator::Other),
             "float" => match given.take(0, "x") {
@@ -423,7 +427,7 @@ impl Reader<'_> {
                 self.wrong(&val, span, "a value");
                 None
             }
-            Val::None | Val::Dict(_) | Val::Metadata(_) | Val::Meta(..) => {
+            Val::None | Val::Dict(_) | Val::Metadata(_) | Val::Meta(..) | Val::Layouts(_) => {
                 self.keep("a value that has no form here", span);
                 None
             }

@@ -74,7 +74,10 @@ impl Reader<'_> {
                 let (a, b) = (self.take(a), self.take(b));
                 self.binary(op, a, b, span)
             }
-            Node::Lambda(..) => self.keep("a function over indices", span),
+            Node::Lambda(params, body) => match self.layouts(params, body) {
+                Some(layouts) => Val::Layouts(layouts.into()),
+                None => self.keep("a function over indices", span),
+            },
         }
     }
 

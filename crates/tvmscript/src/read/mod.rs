@@ -6,6 +6,7 @@ mod constant;
 mod control;
 mod eval;
 mod function;
+mod indices;
 mod keep;
 mod meta;
 mod operators;
@@ -178,8 +179,16 @@ impl<'s> Reader<'s> {
         self.quiet = self.ast.nodes[nodes]
             .iter()
             .any(|n| matches!(n, Node::Lambda(..)));
+        // What stands in a function over indices means something to it alone.
+        let inside = match self.quiet {
+            true => self.in_lambdas(from, to),
+            false => Vec::new(),
+        };
         for i in from..to {
-            let val = self.eval(NodeId(i));
+            let val = match inside.get((i - from) as usize) {
+                Some(true) => Val::Bad,
+                _ => self.eval(NodeId(i)),
+            };
             self.vals.push(val);
         }
     }

@@ -299,6 +299,14 @@ impl Reader<'_> {
         for a in &form.attrs {
             let default = &op.params[a.param].default;
             let value = match slot(a.param) {
+                Some(Val::Layouts(layouts)) if a.way == Way::Indices => {
+                    let [from, to] = layouts
+                        .each_ref()
+                        .map(|l| AttrValue::Str(l.as_str().into()));
+                    attrs.set(a.symbol, from);
+                    attrs.set(def.attr_after(a.name)?.name, to);
+                    continue;
+                }
                 // What is absent is an empty tuple where TVM has lowered the call.
                 Some(v) if *default == Some(AttrValue::None) && self.empty(v) => AttrValue::None,
                 Some(v) => self.attribute_of(v)?,

@@ -43,6 +43,8 @@ pub(super) enum Val {
     Dict(Vec<(Val, Val)>),
     /// `a:b` in an index.
     Slice,
+    /// `T.index_map(lambda …)`: the layouts before and after it.
+    Layouts(Arc<[String; 2]>),
     /// A type.
     Type(TypeId),
     /// The class of the module.
@@ -101,6 +103,7 @@ impl Val {
             Val::Tuple(_) => "a tuple",
             Val::Dict(_) => "a dictionary",
             Val::Slice => "a slice",
+            Val::Layouts(_) => "a function over indices",
             Val::Type(_) => "a type",
             Val::Class => "the module",
             Val::Function(_) | Val::Extern(_) => "a function",

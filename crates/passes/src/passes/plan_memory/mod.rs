@@ -57,7 +57,7 @@ fn operator(lowering: Lowering) -> Option<OpId> {
 }
 
 pub(crate) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let fresh = bind_operations(cx, is_external);
+    let fresh = bind_operations(cx, is_external, false);
     let typing = cx.typing()?;
     let [
         Some(call_tir),

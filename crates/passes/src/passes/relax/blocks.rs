@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, FuncId, GlobalKind, Module, Type, VarId};
+use relax_ops::Lowering;
 use relax_sym::{Dim, Facts};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
@@ -35,8 +36,13 @@ const LOWER: &str = "tir_var_lower_bound";
 const WHOLE: &str = "relax.memory_plan_dynamic_func_output";
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    if !makes_tensors(cx.module) {
-        return plan_memory::run(cx);
+    match makes_tensors(cx.module) {
+        Makes::Itself => {}
+        Makes::Results => return plan_memory::run(cx),
+        Makes::Nothing => {
+            cx.count("tensors placed", 0);
+            return Ok(());
+        }
     }
     let mut placed = 0;
     each_code(cx.module, |m, func, code| {
@@ -64,13 +70,26 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Returns whether any tensor is allocated explicitly. If none is, results of `call_tir` are placed
-/// as in Relay.
-fn makes_tensors(m: &Module) -> bool {
-    let bodies = m.global_bodies().into_iter().map(|b| b.1);
-    let all = m.post_order(bodies);
-    all.into_iter()
-        .any(|e| kept::name(m, e) == Some(call_tir::ALLOC))
+/// What a module allocates tensors for.
+enum Makes {
+    /// It allocates them itself.
+    Itself,
+    /// The results of `call_tir`, which are placed as in Relay.
+    Results,
+    Nothing,
+}
+
+fn makes_tensors(m: &Module) -> Makes {
+    let mut found = Makes::Nothing;
+    for e in m.post_order(m.global_bodies().into_iter().map(|b| b.1)) {
+        if kept::name(m, e) == Some(call_tir::ALLOC) {
+            return Makes::Itself;
+        }
+        if called_op(m, e).is_some_and(|d| d.hooks.lowering == Lowering::CallTir) {
+            found = Makes::Results;
+        }
+    }
+    found
 }
 
 /// The tensors that a value holds.

@@ -56,6 +56,10 @@ pub(super) fn expand(cx: &mut PassCx<'_>) -> Result<u64, Diagnostics> {
         expanded.insert(g, types);
     }
     let count = new.len() as u64;
+    if count == 0 {
+        cx.count("functions expanded", 0);
+        return Ok(0);
+    }
     private::replace(m, new);
     each_code(m, |m, _, code| calls(m, code, &expanded));
     cx.count("functions expanded", count);

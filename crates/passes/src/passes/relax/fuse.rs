@@ -52,7 +52,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// The functions created so far.
 #[derive(Default)]
 pub(super) struct Made {
-    globals: Vec<GlobalId>,
+    /// By the name that they were to have: equal functions are to have the same.
+    globals: FxHashMap<String, Vec<GlobalId>>,
     pub count: u64,
 }
 
@@ -70,10 +71,11 @@ impl Made {
             m.global_func(**g)
                 .is_some_and(|f| functions_equal(m, f, func))
         };
-        if let Some(&g) = self.globals.iter().find(same) {
+        let mut unique = format!("{name}{suffix}");
+        let alike = self.globals.entry(unique.clone()).or_default();
+        if let Some(&g) = alike.iter().find(same) {
             return g;
         }
-        let mut unique = format!("{name}{suffix}");
         let mut i = 0;
         while taken(m, &unique) {
             i += 1;
@@ -85,7 +87,7 @@ impl Made {
             span: m.funcs[func].span,
             prelude: false,
         });
-        self.globals.push(g);
+        alike.push(g);
         self.count += 1;
         g
     }

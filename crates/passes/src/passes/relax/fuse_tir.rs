@@ -36,7 +36,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         if expand_tuples::expand(cx)? > 0 {
             expand_tuples::finish(cx)?;
         }
-        unused_parameters::run(cx)?;
+        if unused_parameters::narrow(cx)? > 0 {
+            expand_tuples::finish(cx)?;
+        }
     }
     let typing = cx.typing()?;
     let m = &mut *cx.module;

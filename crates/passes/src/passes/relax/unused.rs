@@ -11,7 +11,7 @@ use relax_infer::Typing;
 use relax_ir::{Expr, GlobalKind, Kept, Module, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::code::{Code, Value, bind_impure, each_code, each_var, impure_closures};
+use crate::code::{Bind, Code, Value, bind_impure, each_code, each_var, impure_closures};
 use crate::util::is_private;
 use crate::{Contract, PassCx, PassDef};
 
@@ -45,7 +45,15 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// Removes unused bindings without effects; returns how many.
 pub(super) fn unused_bindings(m: &Module, typing: &Typing, code: &mut Code) -> u64 {
     let closures = impure_closures(m, code);
-    let dims: FxHashSet<relax_sym::DimVar> = used_dims(m, code);
+    // Only casts bind dimension variables.
+    let casts = |b: &Bind| {
+        b.expr()
+            .is_some_and(|e| matches!(m.exprs[e], Expr::MatchCast { .. }))
+    };
+    let dims = match code.binds().any(casts) {
+        true => used_dims(m, code),
+        false => FxHashSet::default(),
+    };
     // The users of each variable, and the roots.
     let mut users: FxHashMap<VarId, Vec<VarId>> = FxHashMap::default();
     let mut open: Vec<VarId> = Vec::new();

@@ -30,7 +30,13 @@ struct Left {
     types: Vec<TypeId>,
 }
 
-pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    narrow(cx)?;
+    expand_tuples::finish(cx)
+}
+
+/// Narrows the functions; how many.
+pub(super) fn narrow(cx: &mut PassCx<'_>) -> Result<u64, Diagnostics> {
     let typing = cx.typing()?;
     let m = &mut *cx.module;
     let (mut new, mut left) = (FxHashMap::default(), FxHashMap::default());
@@ -81,10 +87,14 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         );
     }
     let count = new.len() as u64;
+    if count == 0 {
+        cx.count("functions narrowed", 0);
+        return Ok(0);
+    }
     private::replace(m, new);
     each_code(m, |m, _, code| calls(m, &typing, code, &left));
     cx.count("functions narrowed", count);
-    expand_tuples::finish(cx)
+    Ok(count)
 }
 
 /// Returns the dimension variables that are an extent by themselves in one of these types.

@@ -4,7 +4,7 @@ use relax_ops::Layout;
 
 /// Returns `T.index_map(lambda i0, i1: (i1 // 4, i0, i1 % 4))`: the map of an element's indices in
 /// one layout to those in another. `None` if the words are not layouts of the same axes.
-pub(super) fn map(from: &str, to: &str) -> Option<String> {
+pub(crate) fn map(from: &str, to: &str) -> Option<String> {
     let (from, to) = (Layout::parse(from)?, Layout::parse(to)?);
     if !from.convertible(&to) {
         return None;
@@ -24,17 +24,22 @@ pub(super) fn map(from: &str, to: &str) -> Option<String> {
             (false, inner) => format!("{} // {ours}", factor(joined(whole, inner, theirs))),
         });
     }
-    let given: Vec<String> = (0..from.rank()).map(|i| format!("i{i}")).collect();
+    Some(lambda(from.rank(), &there))
+}
+
+/// Formats an index map of so many indices, `i0` on.
+pub(crate) fn lambda(given: usize, there: &[String]) -> String {
+    let given: Vec<String> = (0..given).map(|i| format!("i{i}")).collect();
     let comma = if there.len() == 1 { "," } else { "" };
-    Some(format!(
+    format!(
         "T.index_map(lambda {}: ({}{comma}))",
         given.join(", "),
         there.join(", ")
-    ))
+    )
 }
 
 /// Returns the index along a whole axis.
-fn joined(outer: String, inner: Option<String>, extent: i64) -> String {
+pub(crate) fn joined(outer: String, inner: Option<String>, extent: i64) -> String {
     match inner {
         Some(inner) => format!("{outer} * {extent} + {inner}"),
         None => outer,
@@ -42,7 +47,7 @@ fn joined(outer: String, inner: Option<String>, extent: i64) -> String {
 }
 
 /// Adds parentheses for use in a product or quotient.
-fn factor(index: String) -> String {
+pub(crate) fn factor(index: String) -> String {
     match index.contains(' ') {
         true => format!("({index})"),
         false => index,
