@@ -140,6 +140,16 @@ impl Module {
         memo: &mut Memo,
         mut f: impl FnMut(&mut Module, ExprId, ExprId) -> ExprId,
     ) -> ExprId {
+        self.rewrite_with(root, memo, &mut f)
+    }
+
+    /// [`Module::rewrite`], compiled once for all callers.
+    fn rewrite_with(
+        &mut self,
+        root: ExprId,
+        memo: &mut Memo,
+        f: &mut dyn FnMut(&mut Module, ExprId, ExprId) -> ExprId,
+    ) -> ExprId {
         let order = self.post_order_within([root], |id| !memo.contains_key(&id));
         for old in order {
             if memo.contains_key(&old) {
@@ -160,7 +170,7 @@ impl Module {
     ) -> bool {
         let (mut memo, mut changed) = (Memo::default(), false);
         for (id, body) in self.global_bodies() {
-            let new = self.rewrite(body, &mut memo, &mut f);
+            let new = self.rewrite_with(body, &mut memo, &mut f);
             changed |= new != body;
             self.set_global_body(id, new);
         }

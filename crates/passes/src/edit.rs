@@ -349,6 +349,11 @@ impl<'a> Edit<'a> {
     /// and the node over rewritten operands, typed; it returns the replacement. Returns whether
     /// anything changed.
     pub fn rewrite(&mut self, mut f: impl FnMut(&mut Edit<'_>, ExprId, ExprId) -> ExprId) -> bool {
+        self.rewrite_with(&mut f)
+    }
+
+    /// [`Edit::rewrite`], compiled once for all passes.
+    fn rewrite_with(&mut self, f: &mut dyn FnMut(&mut Edit<'_>, ExprId, ExprId) -> ExprId) -> bool {
         let mut memo = Memo::default();
         let mut changed = false;
         for (global, body) in self.m.global_bodies() {
