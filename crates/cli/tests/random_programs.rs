@@ -120,8 +120,10 @@ fn trouble(seed: u64, features: &Features, pipeline: &str) -> Option<String> {
     };
     let what = disagreement(&mut session, &module, &inputs, pipeline)?;
     let mut left = 3000;
+    // Of the same kind: less of it may have no inputs, say.
+    let kind = |what: &str| what.split([':', '{', '(']).next().map(str::to_owned);
     let less = shrink(&module, "main", &mut left, &mut |m| {
-        disagreement(&mut session, m, &inputs, pipeline).is_some()
+        disagreement(&mut session, m, &inputs, pipeline).is_some_and(|w| kind(&w) == kind(&what))
     });
     let last = disagreement(&mut session, &less, &inputs, pipeline);
     let text = relax::print(&less, Style::Pretty, None);

@@ -13,6 +13,7 @@ use relax_ir::{
 use relax_sym::{Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::agreement::Agreement;
 use crate::flags::{ERROR, INFER};
 use crate::map::{Leaf, Mapper, map_dims};
 use crate::queue::{RelKind, State};
@@ -245,7 +246,7 @@ impl Solver<'_> {
         let mut made: Vec<Closed> = Vec::new();
         for i in (from..self.schemes.len()).rev() {
             let scheme = self.schemes[i].clone();
-            let mut known: Option<TypeId> = None;
+            let mut uses = Agreement::default();
             let mut agree = !scheme.instances.is_empty();
             // A use inside another polymorphic function that does not contain this one is a use at
             // every type.
@@ -271,14 +272,11 @@ impl Solver<'_> {
                     agree = false;
                     continue;
                 }
-                if flags & INFER == 0 {
-                    agree &= known.is_none_or(|k| k == t);
-                    known = Some(t);
-                }
+                agree = agree && uses.with(self, t);
             }
             if agree {
                 for &t in &scheme.instances {
-                    // Instances that clash with the others were reported at their uses.
+                    // They agree; those with errors were reported at their uses.
                     let _ = self.unify(scheme.ty, t);
                 }
                 self.solve_queue();

@@ -16,6 +16,7 @@
 //! module that the resolver or the builder made.
 //! Invariant: results and diagnostics do not depend on anything but the module and the options.
 
+mod agreement;
 mod answers;
 mod call;
 pub mod codes;

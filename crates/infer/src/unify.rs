@@ -312,18 +312,13 @@ impl Unifier<'_> {
                 Ok(())
             }
             (DTy::Infer(v), other) | (other, DTy::Infer(v)) => {
-                let fits = match (self.unknowns[v.index()].lit, other) {
-                    (Lit::No, _) => true,
+                let lit = self.unknowns[v.index()].lit;
+                if lit != Lit::No && other == DTy::Unknown {
                     // `_` carries no information; the literal keeps its own type.
-                    (_, DTy::Unknown) => {
-                        self.coarse = true;
-                        return Ok(());
-                    }
-                    (Lit::Int, DTy::Known(d)) => !d.is_bool() && d.lanes == 1,
-                    (Lit::Float, DTy::Known(d)) => d.is_float() && d.lanes == 1,
-                    _ => false,
-                };
-                if !fits {
+                    self.coarse = true;
+                    return Ok(());
+                }
+                if !lit.may_be(other) {
                     return Err(Detail::DType(a, b));
                 }
                 self.solved(v.0, Sol::DType(other));

@@ -39,6 +39,18 @@ pub(crate) enum Lit {
     Float,
 }
 
+impl Lit {
+    /// Returns whether an element type that is not an unknown is one of the class.
+    pub fn may_be(self, dtype: DTy) -> bool {
+        match (self, dtype) {
+            (Lit::No, _) => true,
+            (Lit::Int, DTy::Known(d)) => !d.is_bool() && d.lanes == 1,
+            (Lit::Float, DTy::Known(d)) => d.is_float() && d.lanes == 1,
+            _ => false,
+        }
+    }
+}
+
 /// One unknown.
 #[derive(Clone, Debug)]
 pub(crate) struct Unknown {

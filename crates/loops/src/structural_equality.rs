@@ -30,6 +30,7 @@ pub fn same_program(p: &Program, q: &Program) -> bool {
             }
         }
     }
+    s.other_dims();
     pairs.into_iter().all(|(a, b)| s.buffer(a, b)) && s.block(&nests(p), &nests(q))
 }
 
@@ -56,6 +57,25 @@ struct Same<'a> {
 }
 
 impl Same<'_> {
+    /// Pairs the dimensions that are no whole extent: those of equal names, and the others in order.
+    fn other_dims(&mut self) {
+        let (p, q) = (self.p, self.q);
+        let paired: FxHashSet<Var> = self.vars.values().copied().collect();
+        let mut left = p.dims.clone();
+        left.retain(|v| !paired.contains(v));
+        let mut right = q.dims.clone();
+        right.retain(|w| !self.vars.contains_key(w));
+        right.retain(|&w| {
+            let name = q.vars[w].name;
+            let at = left.iter().position(|&v| p.vars[v].name == name);
+            if let Some(at) = at {
+                self.vars.insert(w, left.remove(at));
+            }
+            at.is_none()
+        });
+        self.vars.extend(right.into_iter().zip(left));
+    }
+
     fn buffer(&mut self, a: Buf, b: Buf) -> bool {
         let (x, y) = (&self.p.bufs[a], &self.q.bufs[b]);
         let local = |r: Role| matches!(r, Role::Temp | Role::Local);

@@ -12,7 +12,7 @@ use std::sync::{Arc, RwLock};
 use relax_base::{Diagnostics, Id, Symbol};
 use relax_infer::{InferOptions, Typing};
 use relax_ir::{
-    Breach, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Scopes, Type, TypeId, Verified,
+    Breach, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Scopes, TypeId, Verified,
 };
 use relax_loops::Program;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -471,12 +471,7 @@ impl Analyses {
             .iter()
             .map(|(g, _)| (known.globals[*g], now.globals[*g]));
         let all = exprs.map(|e| (known.exprs[e], now.exprs[e])).chain(globals);
-        // Inference numbers generated names differently each time, but uses the same letters.
-        let mut shown = all.filter(|(a, b)| a != b).map(|(a, b)| {
-            let show = |t| fresh.show_type(t).to_string();
-            (show(a), show(b))
-        });
-        let (a, b) = shown.find(|(a, b)| a != b)?;
+        let (a, b) = { all }.find_map(|(a, b)| shown_otherwise(&fresh, a, b))?;
         Some(format!("{a} is known, and {b} is found"))
     }
 
@@ -488,16 +483,8 @@ impl Analyses {
             return wrong;
         };
         if let Some(types) = types {
-            // Names that inference generates for a function without annotations differ each time.
-            let made_up = |t: TypeId| match &m.types[t] {
-                Type::Func(f) => !f.params.is_empty() || !f.dims.is_empty(),
-                _ => false,
-            };
-            let same = |g: GlobalId| {
-                let (old, new) = (types.globals[g], now.globals[g]);
-                old == new || made_up(old) && made_up(new)
-            };
-            if !m.globals.ids().all(same) {
+            let other = |g: GlobalId| shown_otherwise(m, types.globals[g], now.globals[g]);
+            if m.globals.ids().any(|g| other(g).is_some()) {
                 wrong.push(Analysis::Types);
             }
         }
@@ -508,4 +495,14 @@ impl Analyses {
         }
         wrong
     }
+}
+
+/// Returns two types as texts if these differ. Inference makes other parameters each time, at any
+/// depth of a type, but names them by the same letters.
+fn shown_otherwise(m: &Module, a: TypeId, b: TypeId) -> Option<(String, String)> {
+    if a == b {
+        return None;
+    }
+    let (a, b) = (m.show_type(a).to_string(), m.show_type(b).to_string());
+    (a != b).then_some((a, b))
 }

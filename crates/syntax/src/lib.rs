@@ -25,4 +25,4 @@ pub use old::{OLD_FORM, OldForm, warning as old_forms};
 pub use parse::{Parsed, parse, parse_type};
 pub use print::{PrintOptions, Style, print};
 pub use text::{Decoded, READ_AS, decode, is_utf16};
-pub use token::{HighlightClass, TOKENS, Tok, TokenInfo};
+pub use token::{HighlightClass, TOKENS, Tok, TokenInfo, reads_as_local, reads_as_word};

@@ -401,6 +401,26 @@ impl Tok {
     }
 }
 
+/// Returns whether `%` and a text are read as a local variable of this name.
+pub fn reads_as_local(name: &str) -> bool {
+    // Most names are words, which a sigil makes variables whatever they mean.
+    if name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+    }
+    let text = format!("%{name}");
+    let mut lexer = Tok::lexer(&text);
+    // A number after a dot is part of a name that its binder has: see `Tok::Local`.
+    lexer.next() == Some(Ok(Tok::Local)) && lexer.all(|t| t == Ok(Tok::Proj))
+}
+
+/// Returns whether a text is read as a name wherever a name without a sigil may stand: it is one
+/// token that has no other meaning in any context, even if `:` follows.
+pub fn reads_as_word(name: &str) -> bool {
+    let text = format!("{name}:");
+    let mut lexer = Tok::lexer(&text);
+    lexer.next() == Some(Ok(Tok::Name)) && !lexer.extras.word && lexer.remainder() == ":"
+}
+
 /// Marks a name that has a special meaning in some context. The lexer's automaton distinguishes
 /// such names anyway, so no text comparison is needed.
 fn word(lex: &mut logos::Lexer<'_, Tok>) {

@@ -4,9 +4,10 @@
 use relax_base::{Span, Symbol};
 use relax_ir::{AttrValue, Attrs, AttrsId, OpId};
 use relax_ops::AttrTy;
-use relax_tensor::{DType, Tensor};
+use relax_tensor::Tensor;
 
 use super::Resolver;
+use super::attr_type::element_type;
 
 impl Resolver<'_> {
     /// Recovers the attributes of an operator whose result type mirrors them (extents and element
@@ -54,10 +55,10 @@ impl Resolver<'_> {
 /// Creates a zero tensor of a type as printed in TVM's comments.
 pub(super) fn stub(ty: &str) -> Option<Tensor> {
     let Some(inside) = ty.strip_prefix("Tensor[(") else {
-        return Some(Tensor::zeros(ty.parse().ok()?, &[]));
+        return Some(Tensor::zeros(element_type(ty)?, &[]));
     };
     let (dims, dtype) = inside.strip_suffix(']')?.split_once(')')?;
-    let dtype: DType = dtype.trim_start_matches(',').trim().parse().ok()?;
+    let dtype = element_type(dtype.trim_start_matches(',').trim())?;
     let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
     let shape: Vec<i64> = dims.map(|d| d.parse().ok()).collect::<Option<_>>()?;
     Tensor::byte_len(dtype, &shape).filter(|&len| len < 1 << 32)?;

@@ -4,6 +4,12 @@ use relax_base::Symbol;
 use relax_ops::AttrTy;
 use relax_tensor::DType;
 
+/// Returns the element type of tensors of this name: `void`, which no text names, is only an
+/// attribute's.
+pub(crate) fn element_type(text: &str) -> Option<DType> {
+    text.parse().ok().filter(|d: &DType| !d.is_void())
+}
+
 /// The attribute type that an attribute's type name asks for.
 pub(crate) fn attr_type(name: Symbol) -> Option<AttrTy> {
     Some(match name.as_str() {

@@ -260,6 +260,15 @@ impl Resolver<'_> {
             _ => last,
         };
         match &self.module.exprs[value] {
+            Expr::Shape(dims) if !dims.iter().all(Dim::is_known) => {
+                let message = format!("`{name}` takes a shape without unknown extents");
+                let place = self.module.spans[last];
+                let d = Diagnostic::error(codes::ATTR_TYPE, place, message);
+                self.error(
+                    d.note("`-1` in a list attribute is the extent that follows from the others"),
+                );
+                Err(())
+            }
             Expr::Shape(dims) => {
                 let dims = dims.clone();
                 self.values.pop();

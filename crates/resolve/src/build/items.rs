@@ -81,6 +81,7 @@ impl Resolver<'_> {
                     self.duplicate(item.name_span, old, &message);
                     return false;
                 }
+                self.callable(op.name, item.name_span);
                 if !prelude && self.builtin_op(op.name).is_some() {
                     let message = format!("`{}` is a built-in operator", op.name);
                     self.error(Diagnostic::error(codes::DUPLICATE, item.name_span, message));
@@ -135,6 +136,17 @@ impl Resolver<'_> {
         true
     }
 
+    /// Reports a constructor or operator whose calls would be read as something else.
+    fn callable(&mut self, name: Symbol, span: Span) {
+        let meaning = match name.as_str() {
+            "output" => "ends a dataflow block",
+            "return" => "is a statement of other languages",
+            _ => return,
+        };
+        let message = format!("`{name}` cannot be called: `{name}(…)` {meaning}");
+        self.error(Diagnostic::error(codes::MISPLACED, span, message));
+    }
+
     fn declare_type(&mut self, def: &ast::TypeDef, span: Span, prelude: bool) -> bool {
         let ast = self.ast;
         if let Some(&old) = self.adts.get(&def.name) {
@@ -163,6 +175,7 @@ impl Resolver<'_> {
                 // Already reported by the parser.
                 break;
             }
+            self.callable(c.name, c.span);
             let place = self.at(c.span);
             let id = self.module.ctors.push(Ctor {
                 name: c.name,
@@ -293,7 +306,7 @@ impl Resolver<'_> {
             all.nth(1).is_some()
         };
         let func = match self.module.exprs[body] {
-            Expr::Func(func) if params.is_empty() => {
+            Expr::Func(func) if params.is_empty() && !self.in_parens(e) => {
                 self.module.literal = true;
                 func
             }
@@ -329,6 +342,18 @@ impl Resolver<'_> {
         } else {
             self.module.expression = Some(id);
         }
+    }
+
+    /// Returns whether the value of a file is in parentheses: a function literal is a value then, and
+    /// not the file's function.
+    fn in_parens(&self, e: ast::ExprId) -> bool {
+        let value = match self.ast.exprs[e].kind {
+            ast::ExprKind::Block {
+                tail: Some(tail), ..
+            } => tail,
+            _ => e,
+        };
+        matches!(self.ast.exprs[value].kind, ast::ExprKind::Paren(..))
     }
 
     /// Records that a function without a name is one of several.

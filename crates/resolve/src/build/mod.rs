@@ -41,6 +41,7 @@ use relax_syntax::ast::{self, Ast};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use attr_type::element_type;
 use expr::Task;
 use function::FnFrame;
 use meta::MetaTable;
@@ -323,12 +324,10 @@ impl<'a> Resolver<'a> {
 
     /// Returns the element type of this name, cached.
     fn dtype(&mut self, name: Symbol) -> Option<DType> {
-        *self.dtypes.entry(name).or_insert_with(|| {
-            let text = name.as_str();
-            text.parse()
-                .ok()
-                .filter(|_| !text.is_empty() && text != "void")
-        })
+        *self
+            .dtypes
+            .entry(name)
+            .or_insert_with(|| element_type(name.as_str()))
     }
 
     /// Returns the text of an expression that is a plain name.

@@ -8,9 +8,9 @@ use relax_base::{Diagnostic, Span, Symbol};
 use relax_ir::{Expr, ExprId, TypeId};
 use relax_sym::Dim;
 use relax_syntax::ast::{self, ExprKind};
-use relax_tensor::DType;
 
 use super::Resolver;
+use super::attr_type::element_type;
 use crate::codes;
 
 impl Resolver<'_> {
@@ -118,7 +118,7 @@ impl Resolver<'_> {
             let ty = if let Some(inside) = rest.strip_prefix("Tensor[(") {
                 let (dims, after) = inside.split_once(')')?;
                 let (dtype, after) = after.split_once(']')?;
-                let dtype: DType = dtype.trim_matches(',').parse().ok()?;
+                let dtype = element_type(dtype.trim_matches(','))?;
                 let dims = dims.split(',').map(str::trim).filter(|d| !d.is_empty());
                 let dim = |d: &str| match d {
                     "?" => Some(Dim::ANY),
@@ -137,7 +137,7 @@ impl Resolver<'_> {
                 types.tuple(fields)
             } else {
                 let end = rest.find([',', ')', ' ']).unwrap_or(rest.len());
-                let dtype: DType = rest[..end].parse().ok().filter(|_| end > 0)?;
+                let dtype = element_type(&rest[..end])?;
                 rest = &rest[end..];
                 types.scalar(dtype)
             };

@@ -2,11 +2,11 @@
 
 use relax_base::Symbol;
 use relax_ir::{
-    AdtId, DTypePattern, GlobalId, GlobalKind, RelationDef, ShapeItem, ShapePattern, TypePattern,
-    UserOp,
+    AdtId, DTypePattern, Expr, GlobalId, GlobalKind, RelationDef, ShapeItem, ShapePattern,
+    TypePattern, UserOp,
 };
 use relax_syntax::Style;
-use relax_syntax::ast::{self, FileForm, ItemKind, NumSuffix, TypeExprKind};
+use relax_syntax::ast::{self, ExprKind, FileForm, ItemKind, NumSuffix, TypeExprKind};
 
 use super::{NO, Printer};
 use crate::build::attr_type::attr_type;
@@ -53,10 +53,39 @@ impl Printer<'_> {
             self.out.form = FileForm::Expression;
             let body = match m.literal {
                 true => self.literal(m.global_func(id).expect("an expression file's")),
-                false => self.expression(id),
+                false => {
+                    let body = self.expression(id);
+                    self.literal_as_value(id, body)
+                }
             };
             self.item(ItemKind::Expr(body));
         }
+    }
+
+    /// Puts the value of an expression file in parentheses if it is a function literal, which would
+    /// be read as the file's function.
+    fn literal_as_value(&mut self, id: GlobalId, body: ast::ExprId) -> ast::ExprId {
+        let m = self.m;
+        let func = &m.funcs[m.global_func(id).expect("an expression file's")];
+        let ExprKind::Block {
+            stmts,
+            tail: Some(tail),
+            braces,
+        } = self.out.exprs[body].kind
+        else {
+            return body;
+        };
+        if !self.pretty() || !func.params.is_empty() || !matches!(m.exprs[func.body], Expr::Func(_))
+        {
+            return body;
+        }
+        let tail = Some(self.out.expr(ExprKind::Paren(tail, 1), NO));
+        let kind = ExprKind::Block {
+            stmts,
+            tail,
+            braces,
+        };
+        self.out.expr(kind, NO)
     }
 
     fn item(&mut self, kind: ItemKind) {

@@ -10,6 +10,7 @@
 //! depth.
 
 mod attrs;
+mod computation;
 mod constant;
 mod expr;
 mod item;
@@ -83,7 +84,7 @@ impl<'a> Printer<'a> {
             mode,
             out: Ast::new(),
             names: Names::default(),
-            types: TypeTable::default(),
+            types: TypeTable::of(m),
             meta: MetaWriter::new(m.metadata.raw.as_deref(), m.metadata.stubs_end()),
             state: State::default(),
             declared: None,

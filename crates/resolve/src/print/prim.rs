@@ -1,46 +1,51 @@
-//! Printing of tensor programs: `prim_func` items and the computations of `op` items.
+//! Printing of tensor programs: `prim_func` items, and scalar expressions.
 //!
 //! The text format only has loop nests: a computation over indices is printed as the equivalent
 //! nest, and intermediate buffers are allocated at the start of the body.
 
+use std::rc::Rc;
+
 use relax_base::Symbol;
-use relax_ir::UserOp;
-use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Mark, Program, Stage, Stmt, Var};
+use relax_loops::{BinOp, Buf, Ex, ExKind, Mark, Program, Stage, Stmt, Var};
 use relax_syntax::ast::{
     self, ExprKind, ForKind, NumSuffix, StmtKind, StoreOp, TypeExprKind, TypeOp,
 };
 use relax_tensor::{DType, TypeCode};
 use rustc_hash::FxHashMap;
 
-use super::names::Names;
+use super::names::{Names, Words};
 use super::{NO, Printer};
 use crate::build::program_cx::{INFIX, REINTERPRET, SELECT};
-use crate::build::user_op::REDUCTIONS;
 
 /// The names in a program.
-struct ProgramNames<'p> {
+pub(super) struct ProgramNames<'p> {
     program: &'p Program,
     bufs: FxHashMap<Buf, Symbol>,
-    vars: FxHashMap<Var, Symbol>,
+    pub(super) vars: FxHashMap<Var, Symbol>,
+    /// The expressions that are printed for loads of some buffers.
+    pub(super) folded: FxHashMap<Buf, ast::ExprId>,
     /// Variables printed without a sigil: dimensions, and attributes of operators.
     bare: Vec<Var>,
     names: Names,
-    /// For tensor programs, which bind their own dimensions: makes dimension names unique.
-    dims: Option<Names>,
+    /// Makes the names of dimensions unique.
+    dims: Names,
+    words: Rc<Words>,
 }
 
 impl<'p> ProgramNames<'p> {
-    fn new(program: &'p Program, bare: Vec<Var>) -> ProgramNames<'p> {
+    pub(super) fn new(program: &'p Program, bare: Vec<Var>, words: Rc<Words>) -> ProgramNames<'p> {
         let mut names = ProgramNames {
             program,
             bufs: FxHashMap::default(),
             vars: FxHashMap::default(),
+            folded: FxHashMap::default(),
             bare,
             names: Names::default(),
-            dims: None,
+            dims: Names::default(),
+            words,
         };
         for (id, buf) in program.bufs.iter() {
-            let name = names.names.variable(buf.name);
+            let name = names.names.local(buf.name);
             names.bufs.insert(id, name);
         }
         names
@@ -48,20 +53,19 @@ impl<'p> ProgramNames<'p> {
     fn buf(&self, id: Buf) -> Symbol {
         self.bufs[&id]
     }
-    fn var(&mut self, id: Var) -> Symbol {
+    pub(super) fn var(&mut self, id: Var) -> Symbol {
         let wish = self.program.vars[id].name;
-        let names = match &mut self.dims {
-            _ if !self.bare.contains(&id) => &mut self.names,
-            Some(dims) => dims,
-            None => return wish,
-        };
-        *self.vars.entry(id).or_insert_with(|| names.variable(wish))
+        let bare = self.bare.contains(&id);
+        *self.vars.entry(id).or_insert_with(|| match bare {
+            true => self.dims.word(wish, &self.words),
+            false => self.names.local(wish),
+        })
     }
 }
 
 /// The context of an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Place {
+pub(super) struct Place {
     /// The source of the type of a number without a suffix.
     number: Number,
     /// Whether it is inside index brackets with only arithmetic around it: `//` is a division
@@ -85,15 +89,15 @@ impl Place {
         bracket: true,
     };
     /// The context of the extent of a reduction.
-    const EXTENT: Place = Place {
+    pub(super) const EXTENT: Place = Place {
         number: Number::Index,
         bracket: false,
     };
-    const BESIDE: Place = Place {
+    pub(super) const BESIDE: Place = Place {
         number: Number::Beside,
         bracket: false,
     };
-    const ALONE: Place = Place {
+    pub(super) const ALONE: Place = Place {
         number: Number::Alone,
         bracket: false,
     };
@@ -102,8 +106,8 @@ impl Place {
 impl Printer<'_> {
     /// Prints a tensor program.
     pub(super) fn prim_func(&mut self, name: Symbol, program: &Program) -> ast::PrimFunc {
-        let mut cx = ProgramNames::new(program, program.dims.clone());
-        cx.dims = Some(Names::default());
+        let words = self.types.words.clone();
+        let mut cx = ProgramNames::new(program, program.dims.clone(), words);
         let mut params = Vec::new();
         for &buf in program.inputs.iter().chain(&program.outputs) {
             params.push(self.buffer_binder(&mut cx, buf));
@@ -129,44 +133,6 @@ impl Printer<'_> {
             attrs: ast::List::EMPTY,
             body,
         }
-    }
-
-    /// Prints the computation of an operator: `compute [%i] => e`.
-    pub(super) fn op_body(&mut self, op: &UserOp) -> ast::ExprId {
-        let mut stmts = Vec::new();
-        if let Some(program) = &op.program
-            && let Some(Stage::Compute(compute)) = program.stages.last()
-        {
-            let bare = program.dims.iter().chain(&op.attr_vars).copied().collect();
-            let mut cx = ProgramNames::new(program, bare);
-            let mut indices = Vec::new();
-            for &axis in &compute.axes {
-                let name = cx.var(axis);
-                indices.push(self.out.binder(name, None, NO));
-            }
-            let indices = self.out.make_list(indices);
-            let value = self.op_value(&mut cx, compute);
-            let kind = StmtKind::Compute { indices, value };
-            stmts.push(self.out.stmt(kind, NO));
-        }
-        self.out.block(stmts, None, NO)
-    }
-
-    fn op_value(&mut self, cx: &mut ProgramNames<'_>, compute: &Compute) -> ast::ExprId {
-        let Some(reduce) = &compute.reduce else {
-            return self.scalar_ex(cx, &compute.value, Place::BESIDE);
-        };
-        let mut args = Vec::new();
-        for (var, extent) in &reduce.axes {
-            let name = cx.var(*var);
-            args.push(self.out.expr(ExprKind::Local(name), NO));
-            args.push(self.scalar_ex(cx, extent, Place::EXTENT));
-        }
-        args.push(self.scalar_ex(cx, &compute.value, Place::BESIDE));
-        let known = REDUCTIONS.iter().find(|r| r.1 == reduce.combiner);
-        let name = known.expect("every combiner has a name").0;
-        let callee = self.name(name);
-        self.out.call(callee, args, NO)
     }
 
     fn buffer_binder(&mut self, cx: &mut ProgramNames<'_>, id: Buf) -> ast::BinderId {
@@ -383,7 +349,12 @@ impl Printer<'_> {
     }
 
     /// Prints a scalar expression, with a worklist.
-    fn scalar_ex(&mut self, cx: &mut ProgramNames<'_>, root: &Ex, place: Place) -> ast::ExprId {
+    pub(super) fn scalar_ex(
+        &mut self,
+        cx: &mut ProgramNames<'_>,
+        root: &Ex,
+        place: Place,
+    ) -> ast::ExprId {
         let mut stack = vec![(root, place, false)];
         let mut results: Vec<ast::ExprId> = Vec::new();
         while let Some((e, place, expanded)) = stack.pop() {
@@ -444,6 +415,9 @@ impl Printer<'_> {
                 }
             }
             ExKind::Load(buf, _) => {
+                if let Some(&value) = cx.folded.get(buf) {
+                    return value;
+                }
                 let base = self.out.expr(ExprKind::Local(cx.buf(*buf)), NO);
                 if parts.is_empty() {
                     return base;

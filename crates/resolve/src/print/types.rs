@@ -1,13 +1,15 @@
 //! Printing of types, shapes and dimensions.
 
+use std::rc::Rc;
+
 use relax_base::{Id, SideTable, Symbol};
 use relax_ir::{DTy, Expr, FuncType, Kind, Module, RelRef, Shape, Type, TypeId, TypeParamId};
 use relax_sym::{Atom, Dim, DimBuilder, DimError, DimOp, DimVar};
-use relax_syntax::Style;
 use relax_syntax::ast::{self, Ast, ExprKind, NumSuffix, TypeExprKind, TypeOp};
+use relax_syntax::{Style, reads_as_word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::names::Names;
+use super::names::{Names, Words};
 use super::{NO, Printer};
 
 /// A type with shared components and more nodes than this is printed as `_`. Types are DAGs but
@@ -27,6 +29,8 @@ pub(super) struct TypeTable {
     /// The names of its type parameters, where they were made unique.
     params: FxHashMap<TypeParamId, Symbol>,
     names: Names,
+    /// Words that none of them may be.
+    pub(super) words: Rc<Words>,
     /// The types in `done` that contain such names.
     local: Vec<TypeId>,
 }
@@ -220,14 +224,14 @@ impl Printer<'_> {
             Some(info) => info.name,
             None => return Symbol::new(&format!("t{}", p.index())),
         };
-        if self.mode.style == Style::Tvm {
+        if self.mode.style == Style::Tvm && reads_as_word(wish.as_str()) {
             return wish;
         }
         let table = &mut self.types;
         *table
             .params
             .entry(p)
-            .or_insert_with(|| table.names.unique(wish))
+            .or_insert_with(|| table.names.word(wish, &table.words))
     }
 
     fn type_param(&mut self, p: TypeParamId) -> ast::TypeId {
@@ -244,7 +248,7 @@ impl Printer<'_> {
         *table
             .dims
             .entry(d)
-            .or_insert_with(|| table.names.unique(wish))
+            .or_insert_with(|| table.names.word(wish, &table.words))
     }
 
     /// Prints an element type.
@@ -414,6 +418,14 @@ impl Declared {
 }
 
 impl TypeTable {
+    /// Returns a table without types, for the text of a module.
+    pub(super) fn of(m: &Module) -> TypeTable {
+        TypeTable {
+            words: Rc::new(Words::of(m)),
+            ..TypeTable::default()
+        }
+    }
+
     /// Returns the name of a dimension variable that was named before.
     pub(super) fn dim_text(&self, v: DimVar) -> String {
         match self.dims.get(&v) {
