@@ -265,6 +265,12 @@ pub fn drop_unused(program: &mut Program) {
     }
     let mut keep = keep.into_iter();
     program.stages.retain(|_| keep.next().unwrap_or(true));
+    // A hint is of the stage that writes its buffer.
+    let mut left: FxHashSet<Buf> = FxHashSet::default();
+    for stage in &program.stages {
+        left.extend(accesses(stage).0);
+    }
+    program.hints.retain(|(b, _)| left.contains(b));
     debug_assert!(
         program
             .outputs
@@ -379,7 +385,17 @@ mod tests {
             ..copy
         });
         p.stages.push(Stage::Compute(Compute { out: buf, ..dead }));
+        let product = |a: Buf, b: Buf| crate::Hint::Gemm {
+            a,
+            b,
+            transpose_a: false,
+            transpose_b: false,
+        };
+        p.hints.push((buf, product(Buf(0), Buf(1))));
+        p.hints.push((p.outputs[0], product(Buf(0), Buf(1))));
         drop_unused(&mut p);
         assert_eq!(p.stages.len(), 3);
+        assert_eq!(p.hints.len(), 1, "of the stages that are left");
+        assert_eq!(p.hints[0].0, p.outputs[0]);
     }
 }
