@@ -126,7 +126,7 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "ops",
         "families",
-        "nn_conv nn_conv_planes nn_winograd",
+        "nn_conv nn_winograd",
         "forms of one operator",
     ),
     (

@@ -142,6 +142,26 @@ fn sized(tr: &mut Tr<'_>, n: &Node<'_>, x: &Val, axes: &[usize], sizes: Val) -> 
     Ok(Goal::Both(one, sizes))
 }
 
+/// The places of axes in the order in which they are resized: those that shrink, from the outermost
+/// on, then those that grow, from the innermost on, so that what comes between them is small and
+/// the last axis, along which elements are gathered one by one, has few rows.
+fn order(x: &Val, axes: &[usize], goal: &Goal) -> Vec<usize> {
+    let grows = |k: usize| match goal {
+        Goal::Scales(s) | Goal::Both(s, _) => {
+            let scales = s.const_floats();
+            (scales.as_ref().and_then(|s| s.get(k).or(s.first()))).is_some_and(|&s| s > 1.0)
+        }
+        Goal::Sizes(s) => {
+            let goal = s.ints.as_ref().and_then(|d| d.get(k)?.as_const());
+            let len = axes.get(k).and_then(|&a| x.dims.get(a)?.as_const());
+            goal.zip(len).is_some_and(|(goal, len)| goal > len)
+        }
+    };
+    let (growing, mut order): (Vec<_>, Vec<_>) = (0..axes.len()).partition(|&k| grows(k));
+    order.extend(growing.into_iter().rev());
+    order
+}
+
 /// Resizes axis by axis.
 fn resized(
     tr: &mut Tr<'_>,
@@ -152,7 +172,8 @@ fn resized(
     form: &Form,
 ) -> R<Val> {
     let mut y = tr.known(x);
-    for (k, &axis) in axes.iter().enumerate() {
+    for k in order(x, axes, &goal) {
+        let axis = axes[k];
         let at = |v: &Val| v.const_floats().and_then(|v| v.get(k).copied());
         let len = y.dim(axis)?.clone();
         let shape = tr.shape_of(&y)?;

@@ -35,6 +35,7 @@ mod nn_bitserial;
 mod nn_block;
 mod nn_conv;
 mod nn_conv_grad;
+mod nn_conv_live;
 mod nn_conv_planes;
 mod nn_conv_transpose;
 mod nn_deform;

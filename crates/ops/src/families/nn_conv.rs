@@ -7,6 +7,7 @@ use super::conv_attrs;
 pub(super) use super::conv_forms::{
     Layouts, Pairs, canonical_arg, padding_of, pairs, per_axis, reach, spatial, steps,
 };
+use super::nn_conv_live::{Live, live_conv};
 use super::reduce::wide;
 use crate::{
     AttrDef, ComputeError, DTy, Former, Fusion, Layout, OpDef, RelCx, RelResult, Stop, Subject, Te,
@@ -38,6 +39,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.conv1d", "Convolution over one spatial axis.", |cx| {
         conv_rel(cx, 1)
     })
+    .for_kernels(|b, site| live_conv(b, site, "nn.conv1d", 1))
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
@@ -53,6 +55,7 @@ pub static OPS: &[OpDef] = &[
         conv_rel(cx, 2)
     })
     .gradient(super::gradients::conv2d)
+    .for_kernels(|b, site| live_conv(b, site, "nn.conv2d", 2))
     .narrow_precision()
     .rounds_once()
     .result_dtype("out_dtype")
@@ -396,50 +399,6 @@ fn conv_hint(
         groups,
         nhwc: l.tuned(depthwise, multiplier == Some(1))?,
     })
-}
-
-/// The taps of a window along an axis that read data in at least one position, and the padding that
-/// they need: the others are multiplied only with zeros, which is most of them for a small image
-/// under a large or dilated window.
-pub(super) struct Live<T> {
-    pub first: i64,
-    pub taps: T,
-    pub padding: (i64, i64),
-}
-
-impl<T> Live<T> {
-    fn all(taps: T, padding: (i64, i64)) -> Live<T> {
-        Live {
-            first: 0,
-            taps,
-            padding,
-        }
-    }
-}
-
-impl Live<i64> {
-    /// Returns the live ones of `all` taps over data of an extent; the steps are the stride and the
-    /// dilation.
-    pub fn of(extent: i64, all: i64, steps: (i64, i64), padding: (i64, i64)) -> Live<i64> {
-        let (stride, dilation) = steps;
-        let room = extent + padding.0 + padding.1 - (all - 1) * dilation - 1;
-        if extent < 1 || all < 1 || room < 0 || padding.0 < 0 || padding.1 < 0 {
-            return Live::all(all, padding);
-        }
-        // Tap `t` reads `t * dilation - padding.0` in the first position, and `last` more in the
-        // last one.
-        let last = room / stride * stride;
-        let first = ((padding.0 - last).max(0) as u64).div_ceil(dilation as u64) as i64;
-        let end = ((extent - 1 + padding.0) / dilation + 1).min(all);
-        // At least one tap has to remain for there to be a window.
-        let first = first.min(padding.0 / dilation).min(all - 1);
-        let behind = (all - end).min(padding.1 / dilation).min(all - 1 - first);
-        Live {
-            first,
-            taps: all - first - behind,
-            padding: (padding.0 - first * dilation, padding.1 - behind * dilation),
-        }
-    }
 }
 
 /// Builds the convolution of `x` with `w` as stages; the result is in the output layout.

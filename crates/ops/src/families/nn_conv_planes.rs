@@ -9,7 +9,7 @@ use relax_ir::{AttrValue, ExprId};
 use relax_tensor::{DType, Tensor};
 
 use super::conv_forms::{pairs, per_axis};
-use super::nn_conv::Live;
+use super::nn_conv_live::Live;
 use crate::expand::{Build, Site};
 
 /// The number of products per element of the data below which rearranging planes costs more than it

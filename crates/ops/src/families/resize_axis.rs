@@ -222,9 +222,14 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
         count,
     } = Taps::new(reach, spread.then_some(&scale));
     let table = [target.clone(), count.clone()];
+    // Floats of up to 32 bits are summed as float32, of which vectors hold twice as many.
+    let sums = match x.dtype {
+        DType::F32 | DType::F16 | DType::BF16 => DType::F32,
+        _ => DType::F64,
+    };
     let places = te.temp("places", DType::I64, &table);
-    let weights = te.temp("weights", DType::F64, &table);
-    let whole = te.temp("whole", DType::F64, std::slice::from_ref(&target));
+    let weights = te.temp("weights", sums, &table);
+    let whole = te.temp("whole", sums, std::slice::from_ref(&target));
     te.nest(|n| {
         n.for_(target.clone(), |n, j| {
             let mut index = vec![Ex::idx(0); axis + 1];
@@ -246,16 +251,16 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
                 let w = n.let_(w);
                 let tap = [j.clone(), k.clone()];
                 n.store(&places, &tap, clamp(&place, &extent));
-                n.store(&weights, &tap, &w);
+                n.store(&weights, &tap, w.cast(sums));
                 n.set(&sum, sum.scalar() + w);
             });
-            n.store(&whole, std::slice::from_ref(j), sum.scalar());
+            n.store(&whole, std::slice::from_ref(j), sum.scalar().cast(sums));
         });
     });
     // The contribution of one tap to an element.
     let part = |i: &[Ex], k: &Ex| {
         let tap = [i[axis].clone(), k.clone()];
-        weights.at(&tap) * x.at(&set(i, axis, places.at(&tap))).cast(DType::F64)
+        weights.at(&tap) * x.at(&set(i, axis, places.at(&tap))).cast(sums)
     };
     let value = |i: &[Ex], sum: Ex| {
         let value = match exclude || spread {
@@ -276,7 +281,7 @@ fn resize_compute(te: &mut Te<'_>) -> Done {
     let y = te.temp("resize", x.dtype, &shape);
     te.nest(|n| {
         n.grid(&shape, |n, i| {
-            let sum = n.cell(f(0.0));
+            let sum = n.cell(Ex::float(sums, 0.0));
             n.for_(count, |n, k| n.set(&sum, sum.scalar() + part(i, k)));
             n.store(&y, i, value(i, sum.scalar()));
         });

@@ -7,7 +7,7 @@
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::RxContext;
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
-use crate::kernels::gemm::{block, even_piece};
+use crate::kernels::gemm::{block, even_piece, pack};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
@@ -52,6 +52,26 @@ pub(super) fn cost(s: &Sizes) -> f64 {
 /// Floats of the packed weight.
 pub(super) fn packed(s: &Sizes) -> usize {
     s.o.next_multiple_of(COLS) * s.k
+}
+
+/// Packs the weight: of so many output channels that are worked on together, and a piece of the
+/// common axis, panels of columns, one after the other as they are read.
+pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
+    let mut out = out;
+    for o in (0..s.o).step_by(WIDE) {
+        let wide = WIDE.min(s.o - o);
+        let mut p0 = 0;
+        while p0 < s.k {
+            let kc = even_piece(s.k - p0, DEEP, 1);
+            // SAFETY: the weight has the sizes of the convolution, and `out` room for `packed`.
+            unsafe {
+                let from = weight.add(o * s.k + p0);
+                pack::columns(kc, wide, from, 1, s.k as isize, out);
+                out = out.add(wide.next_multiple_of(COLS) * kc);
+            }
+            p0 += kc;
+        }
+    }
 }
 
 /// The number of pixels of a panel, such that the last panel is not much smaller.
@@ -129,11 +149,19 @@ unsafe fn products(
             if p0 + kc < s.k {
                 target.epilogue = None;
             }
-            let b = Columns::of(weight.add(channel * s.k + p0 * COLS), s.k * COLS, COLS);
-            for panel in panels.clone() {
+            let whole = wide.next_multiple_of(COLS);
+            let from = weight.add(channel * s.k + p0 * whole);
+            let next = from.wrapping_add(whole * kc);
+            // What comes next is fetched in as many parts as there are panels of pixels.
+            let part = (whole * kc).div_ceil(panels.len());
+            for (i, panel) in panels.clone().enumerate() {
                 let first = panel * high;
                 let rows = high.min(pixels - first);
                 let a = packed.add((panel * s.k + p0) * ROWS);
+                let b = Columns {
+                    ahead: (next.wrapping_add(i * part), part),
+                    ..Columns::of(from, kc * COLS, COLS)
+                };
                 block(
                     rows,
                     wide,

@@ -2,26 +2,42 @@
 
 use super::{RxConv2dF32, SMALL, Sizes, lanes};
 use crate::context::RxContext;
-use crate::kernels::gemm::epilogue::Target;
+use crate::kernels::gemm::epilogue::Line;
 use crate::kernels::padded::Padded;
+use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Isa, Simd, dispatch, isa};
 use crate::threads::Share;
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
 /// Vectors of an output row that are summed together.
 const WIDE: usize = 4;
 
+/// How windows read a padded copy of a channel.
+struct Copied<'a> {
+    padded: Padded,
+    /// The place of each position of the window, from that of its first one on.
+    places: &'a [usize],
+}
+
 /// All output channels of one input channel of one image.
 #[inline(always)]
-unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize, room: *mut f32) {
-    let padded = Padded::of(s.window());
+unsafe fn plane<S: Simd>(
+    v: &RxConv2dF32,
+    s: &Sizes,
+    copied: &Copied<'_>,
+    (image, channel): (usize, usize),
+    room: *mut f32,
+) {
+    let padded = &copied.padded;
     let within = taps(s.kw, s.dw, s.pl, (s.ow - 1) * s.sw, s.w);
     // SAFETY: image and channel are the convolution's, whose arrays have its sizes; `room` has the
     // padded channel's size.
     unsafe {
         padded.fill::<S>(v.x.add((image * s.c + channel) * s.h * s.w), room);
+        let full = s.target(v, image, channel, 0);
         for m in 0..s.og {
             let weight = v.weight.add((channel * s.og + m) * s.kh * s.kw);
+            let mut to = full.line::<S>(m);
+            let start = to.start();
             let mut oy = 0;
             while oy < s.oh {
                 // Several rows are summed at a time, so that dependency chains overlap and weights
@@ -31,36 +47,27 @@ unsafe fn plane<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usiz
                     2.. => 2,
                     _ => 1,
                 };
-                let rows = taps(
-                    s.kh,
-                    s.dh,
-                    s.pt - (oy * s.sh) as isize,
-                    (high - 1) * s.sh,
-                    s.h,
-                );
-                let target = s.target(v, image, channel, oy * s.ow).shift(m, 0);
+                let before = s.pt - (oy * s.sh) as isize;
+                let rows = taps(s.kh, s.dh, before, (high - 1) * s.sh, s.h);
                 let from = room.add(oy * s.sh * padded.row);
-                let mut ox = 0;
-                while ox < s.ow {
+                for ox in (0..s.ow).step_by(2 * S::LANES) {
                     let columns = (s.ow - ox).min(2 * S::LANES);
                     let from = from.add(ox);
-                    let target = shift(&target, ox);
-                    let vectors = columns.div_ceil(S::LANES);
                     let taps = [&rows, &within];
                     macro_rules! rows {
-                        ($nv:literal, $r:literal) => {
-                            lines::<S, $nv, $r>(s, &padded, (from, weight), taps, columns, &target)
-                        };
+                        ($nv:literal, $r:literal) => {{
+                            let acc = lines::<S, $nv, $r>(s, copied, (from, weight), taps, start);
+                            put(acc, s, (oy * s.ow + ox, columns), &to)
+                        }};
                     }
-                    match (vectors, high) {
-                        (1, 4) => rows!(1, 4),
-                        (_, 4) => rows!(2, 4),
-                        (1, 2) => rows!(1, 2),
-                        (_, 2) => rows!(2, 2),
-                        (1, _) => rows!(1, 1),
-                        _ => rows!(2, 1),
+                    match (columns > S::LANES, high) {
+                        (false, 4) => rows!(1, 4),
+                        (true, 4) => rows!(2, 4),
+                        (false, 2) => rows!(1, 2),
+                        (true, 2) => rows!(2, 2),
+                        (false, _) => rows!(1, 1),
+                        (true, _) => rows!(2, 1),
                     }
-                    ox += columns;
                 }
                 oy += high;
             }
@@ -87,10 +94,10 @@ pub(super) fn taps(
 }
 
 /// Returns whether windows are read from the image in place: 3 by 3 with stride 1, for which a
-/// padded copy would take as long as the sums.
-fn as_it_lies(s: &Sizes) -> bool {
+/// padded copy would take as long as the sums, where loading some lanes is one instruction.
+pub(super) fn as_it_lies(s: &Sizes) -> bool {
     let plain = (s.kh, s.kw, s.sh, s.sw, s.dh, s.dw) == (3, 3, 1, 1, 1, 1);
-    plain && !s.nhwc && isa() == Isa::Avx512
+    plain && !s.nhwc && isa() != Isa::Portable
 }
 
 /// Like [`plane`], without a copy of the channel.
@@ -99,28 +106,33 @@ unsafe fn plane3<S: Simd>(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usi
     // SAFETY: image and channel are the convolution's, whose arrays have its sizes.
     unsafe {
         let x = v.x.add((image * s.c + channel) * s.h * s.w);
+        let full = s.target(v, image, channel, 0);
         for m in 0..s.og {
             let weight = v.weight.add((channel * s.og + m) * 9);
-            let target = s.target(v, image, channel, 0).shift(m, 0);
+            let mut to = full.line::<S>(m);
+            let to = (to.start(), &to);
             if s.ow > S::LANES {
-                for ox in (0..s.ow).step_by(2 * S::LANES) {
-                    let target = shift(&target, ox);
-                    if s.ow - ox > S::LANES {
-                        down3::<S, 2>(s, x, weight, ox, &target);
-                    } else {
-                        down3::<S, 1>(s, x, weight, ox, &target);
+                // Two vectors where registers hold their sums beside the weights.
+                let wide = if S::LANES >= 16 { 2 } else { 1 } * S::LANES;
+                for ox in (0..s.ow).step_by(wide) {
+                    let left = ox as isize - s.pl;
+                    let edge = left < 0 || left + (wide + 2) as isize > s.w as isize;
+                    match (s.ow - ox > S::LANES && wide > S::LANES, edge) {
+                        (true, true) => down3::<S, 2, true>(s, x, weight, ox, to),
+                        (true, false) => down3::<S, 2, false>(s, x, weight, ox, to),
+                        (false, true) => down3::<S, 1, true>(s, x, weight, ox, to),
+                        (false, false) => down3::<S, 1, false>(s, x, weight, ox, to),
                     }
                 }
                 continue;
             }
             let mut oy = 0;
             while oy < s.oh {
-                let target = shift(&target, oy * s.ow);
                 oy += match s.oh - oy {
-                    7.. => rows3::<S, 7>(s, x, weight, oy, &target),
-                    4.. => rows3::<S, 4>(s, x, weight, oy, &target),
-                    2.. => rows3::<S, 2>(s, x, weight, oy, &target),
-                    _ => rows3::<S, 1>(s, x, weight, oy, &target),
+                    7.. if S::LANES >= 16 => rows3::<S, 7>(s, x, weight, oy, to),
+                    4.. => rows3::<S, 4>(s, x, weight, oy, to),
+                    2.. => rows3::<S, 2>(s, x, weight, oy, to),
+                    _ => rows3::<S, 1>(s, x, weight, oy, to),
                 };
             }
         }
@@ -161,11 +173,11 @@ unsafe fn rows3<S: Simd, const R: usize>(
     x: *const f32,
     weight: *const f32,
     oy: usize,
-    target: &Target,
+    (start, to): (S, &Line<S>),
 ) -> usize {
     // SAFETY: the rows lie in the image and the output; lanes beyond the image are not read.
     unsafe {
-        let mut acc = [[S::splat(bias(target)); 1]; R];
+        let mut acc = [[start; 1]; R];
         let w = spread3::<S>(weight);
         let mut inside = [S::lanes(0, 0); 3];
         for kx in 0..3 {
@@ -186,27 +198,27 @@ unsafe fn rows3<S: Simd, const R: usize>(
                 }
             }
         }
-        put(acc, s, s.ow, target);
+        put(acc, s, (oy * s.ow, s.ow), to);
     }
     R
 }
 
 /// Computes columns of `NV` vectors from `ox` on, from the first row of the output to the last:
 /// each row of the image is read once, and added to the three output rows that it contributes to,
-/// whose sums and all nine weights are in registers.
+/// whose sums and all nine weights are in registers. Where they are no `EDGE`, windows lie between
+/// the image's first column and its last.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
-unsafe fn down3<S: Simd, const NV: usize>(
+unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
     s: &Sizes,
     x: *const f32,
     weight: *const f32,
     ox: usize,
-    target: &Target,
+    (start, to): (S, &Line<S>),
 ) {
-    // SAFETY: the columns lie in the image and the output; lanes beyond the image are not read.
+    // SAFETY: the columns lie in the output; lanes beyond the image are not read.
     unsafe {
         let columns = (s.ow - ox).min(NV * S::LANES);
-        let start = S::splat(bias(target));
         let w = spread3::<S>(weight);
         let left = ox as isize - s.pl;
         let mut inside = [[S::lanes(0, 0); 3]; NV];
@@ -230,7 +242,10 @@ unsafe fn down3<S: Simd, const NV: usize>(
                     for kx in 0..3 {
                         for v in 0..NV {
                             let at = row.wrapping_add(kx + v * S::LANES);
-                            let x = S::load_lanes(at, inside[v][kx]);
+                            let x = match EDGE {
+                                true => S::load_lanes(at, inside[v][kx]),
+                                false => S::load(at),
+                            };
                             sums[$above][v] = w[2][kx].fma(x, sums[$above][v]);
                             sums[$here][v] = w[1][kx].fma(x, sums[$here][v]);
                             sums[$below][v] = w[0][kx].fma(x, sums[$below][v]);
@@ -238,8 +253,7 @@ unsafe fn down3<S: Simd, const NV: usize>(
                     }
                 }
                 if i >= 2 {
-                    let to = shift(target, (i - 2) * s.ow);
-                    put([sums[$above]], s, columns, &to);
+                    put([sums[$above]], s, ((i - 2) * s.ow + ox, columns), to);
                 }
                 i += 1;
             };
@@ -252,97 +266,53 @@ unsafe fn down3<S: Simd, const NV: usize>(
     }
 }
 
-/// Moves the target to the right in the same channel: the bias, one per channel, is unchanged.
-#[inline(always)]
-unsafe fn shift(target: &Target, columns: usize) -> Target {
-    let mut to = *target;
-    // SAFETY: there are so many columns more in the output.
-    unsafe {
-        to.c = to.c.add(columns);
-        if let Some(e) = &mut to.epilogue
-            && !e.residual.is_null()
-        {
-            e.residual = e.residual.add(columns);
-        }
-    }
-    to
-}
-
-/// `R` output rows of at most `NV` vectors.
+/// The sums of `R` output rows of `NV` vectors.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn lines<S: Simd, const NV: usize, const R: usize>(
     s: &Sizes,
-    padded: &Padded,
+    copied: &Copied<'_>,
     (from, weight): (*const f32, *const f32),
     [rows, within]: [&std::ops::Range<usize>; 2],
-    columns: usize,
-    target: &Target,
-) {
-    // SAFETY: rows and places of the window lie in the padded channel, and the output has the
-    // vectors' columns.
+    start: S,
+) -> [[S; NV]; R] {
+    let down = s.sh * copied.padded.row;
+    let places = copied.places.as_ptr();
+    // SAFETY: rows and places of the window lie in the padded channel.
     unsafe {
-        let mut acc = [[S::splat(bias(target)); NV]; R];
+        let mut acc = [[start; NV]; R];
         for ky in rows.clone() {
-            for kx in within.clone() {
-                let at = from.add(padded.tap(ky, kx));
-                let w = S::splat(*weight.add(ky * s.kw + kx));
+            for tap in ky * s.kw + within.start..ky * s.kw + within.end {
+                let at = from.add(*places.add(tap));
+                let w = S::splat(*weight.add(tap));
                 for r in 0..R {
-                    let at = at.add(r * s.sh * padded.row);
+                    let at = at.add(r * down);
                     for v in 0..NV {
                         acc[r][v] = w.fma(S::load(at.add(v * S::LANES)), acc[r][v]);
                     }
                 }
             }
         }
-        put(acc, s, columns, target);
+        acc
     }
 }
 
-/// Returns the initial value of the sums: the channel's bias, unless they are scaled first.
-#[inline(always)]
-unsafe fn bias(target: &Target) -> f32 {
-    match &target.epilogue {
-        // SAFETY: a bias has a number for the target's channel.
-        Some(e) if !e.bias.is_null() && e.scale.is_null() => unsafe { *e.bias },
-        _ => 0.0,
-    }
-}
-
-/// Applies the epilogue to the sums, and stores them.
+/// Applies the epilogue to sums of some columns, and stores them from an element on.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn put<S: Simd, const NV: usize, const R: usize>(
     acc: [[S; NV]; R],
     s: &Sizes,
-    columns: usize,
-    target: &Target,
+    (first, columns): (usize, usize),
+    to: &Line<S>,
 ) {
-    let e = target.epilogue.unwrap_or_default();
-    let (lo, hi) = e.bounds();
     // SAFETY: the output has `R` rows of the columns that are written.
     unsafe {
-        let bias = if e.bias.is_null() { 0.0 } else { *e.bias };
         for r in 0..R {
             for v in 0..NV {
                 // Rows of the output are contiguous.
-                let at = r * s.ow + v * S::LANES;
-                let n = columns - v * S::LANES;
-                let mut x = acc[r][v];
-                if !e.scale.is_null() {
-                    x = x.fma(S::splat(*e.scale), S::splat(bias));
-                }
-                if !e.residual.is_null() {
-                    x = x.add(S::load_part(e.residual.add(at), n.min(S::LANES)));
-                }
-                if e.activation != 0 {
-                    x = x.max(S::splat(lo)).min(S::splat(hi));
-                }
-                if n >= S::LANES {
-                    x.store(target.c.add(at));
-                } else {
-                    x.store_part(target.c.add(at), n);
-                }
+                let (at, n) = (first + r * s.ow + v * S::LANES, columns - v * S::LANES);
+                to.put(at, acc[r][v], n.min(S::LANES));
             }
         }
     }
@@ -428,31 +398,38 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
             });
             return 0;
         }
-        let room = Padded::of(s.window()).floats().next_multiple_of(16);
+        let padded = Padded::of(s.window());
+        let room = padded.floats().next_multiple_of(16);
         let threads = context.pool.threads();
-        let scratch =
-            rx_scratch_alloc(context, room.saturating_mul(threads * 4) as u64).cast::<f32>();
-        if scratch.is_null() {
+        let floats = room.saturating_mul(threads).saturating_mul(4);
+        let table = s.kh * s.kw;
+        let Some(memory) = Scratch::new(context, floats.saturating_add(8 * table)) else {
             return context.status;
-        }
+        };
+        let rooms = memory.memory.cast::<f32>();
         // The zeros of the padding, which filling does not overwrite.
-        std::ptr::write_bytes(scratch, 0, room * threads);
-        let shared = Share::new((shared_v, s, scratch));
+        std::ptr::write_bytes(rooms, 0, room * threads);
+        let places = rooms.add(room * threads).cast::<usize>();
+        for tap in 0..table {
+            *places.add(tap) = padded.tap(tap / s.kw, tap % s.kw);
+        }
+        let places = std::slice::from_raw_parts(places, table);
+        let copied = Copied { padded, places };
+        let shared = Share::new((shared_v, s, &copied, rooms));
         context.pool.each(s.n * s.c, grain, |begin, end, worker| {
-            let &(v, s, scratch) = shared.get();
-            let room = scratch.add(worker * room);
+            let &(v, s, copied, rooms) = shared.get();
+            let room = rooms.add(worker * room);
             for task in begin..end {
-                let (image, channel) = (task / s.c, task % s.c);
+                let at = (task / s.c, task % s.c);
                 dispatch!(plane(
                     v: &RxConv2dF32,
                     s: &Sizes,
-                    image: usize,
-                    channel: usize,
+                    copied: &Copied<'_>,
+                    at: (usize, usize),
                     room: *mut f32,
                 ));
             }
         });
-        rx_scratch_free(context, scratch.cast());
     }
     0
 }

@@ -4,11 +4,12 @@
 //! vector are the same pixel of several channels: the image is transposed into a padded copy, and
 //! the sums are transposed back.
 
-use super::depthwise::taps;
+use super::depthwise::{as_it_lies, taps};
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::RxContext;
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::square::{MOST, Turning, dispatch_turning, gather, lanes, scatter};
+use crate::kernels::simd::{Isa, isa};
 use crate::threads::Share;
 use std::ops::Range;
 
@@ -16,23 +17,39 @@ use std::ops::Range;
 const SUMS: usize = 8;
 /// The maximum number of pixels of an output whose padded copies fit in the first two cache levels.
 const PIXELS: usize = 32 * 32;
+/// How many more pixels larger windows may have, for each place of theirs: what copies cost shrinks
+/// beside the sums.
+const PIXELS_PER_TAP: usize = 64;
 
 /// Returns whether this is faster than vectors along the pixels of a row.
 pub(super) fn pays(s: &Sizes) -> bool {
-    // Rows of whole vectors are read in place.
-    let short = s.ow <= 8 || !s.ow.is_multiple_of(8) && s.ow < 24 || s.sw > 1;
     let reach = |n: usize, step: usize, taps: usize, distance: usize| {
         let window = taps.saturating_sub(1).saturating_mul(distance);
         (n - 1).saturating_mul(step).saturating_add(window)
     };
     let (high, wide) = (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw));
     let small = [s.oh.saturating_mul(s.ow), s.h.saturating_mul(s.w) / 4];
+    let most = PIXELS.max(s.kh.saturating_mul(s.kw).saturating_mul(PIXELS_PER_TAP));
     !s.nhwc
         && s.kw > 1
-        && short
-        && small.iter().all(|&n| n <= PIXELS)
+        && short(s)
+        && small.iter().all(|&n| n <= most)
         && high.saturating_mul(wide) <= 8 * PIXELS
         && high.max(wide) <= 8 * PIXELS
+}
+
+/// Returns whether rows are too short for vectors along them, as it was measured.
+fn short(s: &Sizes) -> bool {
+    // Rows that leave many lanes of their last vector empty.
+    let ragged = s.ow <= 8 || !s.ow.is_multiple_of(8) && s.ow < 24;
+    match isa() {
+        Isa::Portable => s.sw == 1 && s.ow <= 8,
+        Isa::Avx2 if s.sw > 1 => s.ow < 16 || ragged,
+        // Windows of 3 by 3 are read in place.
+        Isa::Avx2 if as_it_lies(s) => s.ow <= 10,
+        Isa::Avx2 => s.kh * s.kw > 9 || ragged,
+        Isa::Avx512 => s.sw > 1 || ragged,
+    }
 }
 
 /// The position of a pixel's vector in the padded copy of some channels, and the layout of a

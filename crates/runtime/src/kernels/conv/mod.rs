@@ -255,11 +255,11 @@ impl Sizes {
             // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
             return unsafe { winograd::pack(self, weight, out) };
         }
-        let (k, o, og) = (self.k, self.o as isize, self.og);
         if way == Way::Across {
             // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
-            return unsafe { pack::columns(k, self.o, weight, 1, k as isize, out) };
+            return unsafe { across::pack(self, weight, out) };
         }
+        let (k, o, og) = (self.k, self.o as isize, self.og);
         for g in 0..self.groups {
             // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
             unsafe {

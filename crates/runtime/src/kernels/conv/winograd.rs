@@ -31,6 +31,10 @@ pub(super) use plan::{can, cost};
 use std::ops::Range;
 use transform::{input, lines, weights};
 
+/// Floats of a packed weight from which on what is transformed next is fetched ahead; a smaller one
+/// stays in the second cache, or not far from it.
+const FETCHED: usize = 256 << 10;
+
 /// Floats of the packed weight.
 pub(super) fn packed(s: &Sizes) -> usize {
     let together = LINE / panel(s);
@@ -214,6 +218,62 @@ unsafe fn transform<S: Simd>(
     }
 }
 
+/// The packed weight that is transformed after another: for some panels, lines side by side.
+#[derive(Clone, Copy)]
+struct Next {
+    from: *const f32,
+    /// Floats from one panel to the next.
+    step: usize,
+    lines: usize,
+    panels: usize,
+}
+
+impl Next {
+    /// What comes after some output and input channels; nothing after the last ones.
+    fn of(
+        s: &Sizes,
+        plan: &Plan,
+        weight: *const f32,
+        outputs: &Range<usize>,
+        channels: &Range<usize>,
+    ) -> Self {
+        let (outputs, channels) = match channels.end < s.c {
+            true => (outputs.clone(), channels.end..channels.end + plan.deep),
+            false => (outputs.end..outputs.end + plan.group, 0..plan.deep),
+        };
+        let (outputs, channels) = (
+            outputs.start..outputs.end.min(s.o),
+            channels.start..channels.end.min(s.c),
+        );
+        let together = LINE / plan.panel;
+        let step = s.c.div_ceil(together) * TAPS * LINE;
+        let first = outputs.start / plan.panel * step + channels.start / together * TAPS * LINE;
+        Self {
+            from: weight.wrapping_add(first),
+            step,
+            lines: channels.len().div_ceil(together) * TAPS,
+            panels: outputs.len().div_ceil(plan.panel),
+        }
+    }
+
+    /// Brings one of [`PARTS`] shares to the caches: as few lines at a time as memory answers while
+    /// other things are computed.
+    #[inline(always)]
+    unsafe fn fetch<S: Simd>(&self, part: usize) {
+        let all = self.lines * self.panels;
+        let (begin, end) = (part * all / PARTS, (part + 1) * all / PARTS);
+        let (mut panel, mut line) = (begin / self.lines, begin % self.lines);
+        for _ in begin..end {
+            // SAFETY: an address that is only fetched need not be one of ours.
+            unsafe { S::prefetch(self.from.wrapping_add(panel * self.step + line * LINE)) };
+            line += 1;
+            if line == self.lines {
+                (panel, line) = (panel + 1, 0);
+            }
+        }
+    }
+}
+
 /// Computes a group of output channels of a block from its transformed inputs.
 #[inline(always)]
 unsafe fn outputs<S: Simd>(
@@ -235,7 +295,11 @@ unsafe fn outputs<S: Simd>(
         for c0 in (0..s.c).step_by(plan.deep) {
             let c1 = (c0 + plan.deep).min(s.c);
             transform::<S>(s, plan, weight, channels.clone(), c0..c1, room);
+            let next = Next::of(s, plan, weight, &channels, &(c0..c1));
             for p in 0..PARTS {
+                if packed(s) > FETCHED {
+                    next.fetch::<S>(p);
+                }
                 let (u, x) = (room.add(p * plan.part()), inputs.add(p * matrix));
                 let target = |ld| Target {
                     c: sums.add(p * plan.sums()),

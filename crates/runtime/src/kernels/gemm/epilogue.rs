@@ -138,6 +138,22 @@ pub struct Line<S> {
 }
 
 impl<S: Simd> Line<S> {
+    /// Returns what sums begin with: the bias, which is not added to them later then, unless they
+    /// are scaled first.
+    ///
+    /// # Safety
+    /// The instruction set of `S` is enabled.
+    #[inline(always)]
+    pub unsafe fn start(&mut self) -> S {
+        let bias = if self.scale.is_none() {
+            self.bias.take()
+        } else {
+            None
+        };
+        // SAFETY: the instruction set of `S` is enabled.
+        bias.unwrap_or(unsafe { S::splat(0.0) })
+    }
+
     /// Applies everything to the first `n` lanes and stores them from column `at` on.
     ///
     /// # Safety

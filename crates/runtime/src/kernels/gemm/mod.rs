@@ -27,6 +27,10 @@ use tile::{COLS, Columns, ROWS};
 /// The longest piece of the common axis: a panel of A of this length takes a third of the
 /// first-level cache.
 const KC: usize = 512;
+/// Floats from which on an A comes from memory, or may.
+const FETCHED: usize = 32 << 10;
+/// Tiles of a panel of A up to which it matters that its first one waits for memory.
+const ACROSS: usize = 4;
 /// Columns of a block of B, which should stay in the second-level cache.
 const NC: usize = 480;
 /// Rows of a block of A.
@@ -334,20 +338,38 @@ unsafe fn tiles<S: Simd>(
         let wide = S::NV * S::LANES;
         // One vector of columns: more rows at once, so that the sums' latencies overlap.
         let high = if n <= S::LANES { ROWS } else { S::MR };
+        let mut b = b;
+        let steps = k * b.runs;
+        let across = n.div_ceil(wide);
+        if b.ahead.1 > 0 {
+            b.pace = b
+                .ahead
+                .1
+                .div_ceil((steps * m.div_ceil(S::MR) * across).max(1));
+        }
+        // Of an A that the second cache does not hold, the next panel.
+        let panels = b.ahead.1 == 0 && m * steps > FETCHED && across <= ACROSS;
+        if panels {
+            b.pace = ROWS.div_ceil(ROWS.div_ceil(S::MR) * across);
+        }
         let mut i = 0;
         while i < m {
             let a = a.add(i / ROWS * panel + i % ROWS);
+            if panels && i.is_multiple_of(ROWS) {
+                b.ahead.0 = a.wrapping_add(panel);
+            }
             if high > S::MR && m - i >= high {
                 tile::tall::<S>(n, k, a, b, &target.shift(i, 0));
                 i += high;
                 continue;
             }
-            let rows = (m - i).min(S::MR);
+            // What is left of a panel in even parts: a row alone waits for its sums.
+            let rows = even_piece((m - i).min(ROWS - i % ROWS), S::MR, 1);
             let mut j = 0;
             while j < n {
                 let columns = even_piece(n - j, wide, S::LANES).min(wide);
-                let b = b.from(j);
-                tile::run::<S>(rows, columns, k, a, b, &target.shift(i, j));
+                tile::run::<S>(rows, columns, k, a, b.from(j), &target.shift(i, j));
+                b.ahead.0 = b.ahead.0.wrapping_add(steps * b.pace);
                 j += columns;
             }
             i += rows;

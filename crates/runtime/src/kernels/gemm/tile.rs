@@ -28,6 +28,11 @@ pub struct Columns {
     pub starts: *const usize,
     /// The number of runs.
     pub runs: usize,
+    /// What is read after these columns, so many floats of which are brought to the caches while
+    /// these are multiplied.
+    pub ahead: (*const f32, usize),
+    /// How many of them with each row of a tile.
+    pub pace: usize,
 }
 
 /// The start of the only run, where all rows are consecutive.
@@ -43,6 +48,8 @@ impl Columns {
             row,
             starts: &AT_ONCE,
             runs: 1,
+            ahead: (ptr, 0),
+            pace: 0,
         }
     }
 
@@ -90,7 +97,7 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             let column = b.lane + v * S::LANES;
             *base = b.ptr.add(column / COLS * b.group + column % COLS);
         }
-        let mut a = a;
+        let (mut a, mut ahead) = (a, b.ahead.0);
         for run in 0..b.runs {
             let start = *b.starts.add(run);
             let mut at = base;
@@ -113,6 +120,8 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                     }
                 }
                 a = a.wrapping_add(step);
+                S::prefetch(ahead);
+                ahead = ahead.wrapping_add(b.pace);
             }
         }
         if target.plain() && !target.across && columns == NV * S::LANES {
