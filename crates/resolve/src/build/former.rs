@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use relax_base::{Edit, Span, Symbol};
+use relax_base::{Diagnostic, Edit, Span, Symbol};
 use relax_ir::{AttrValue, Expr, ExprId, OpId};
 use relax_ops::{Arity, Former, OldCall, OpDef};
 use relax_syntax::OldForm;
@@ -11,6 +11,7 @@ use relax_syntax::ast;
 use relax_tensor::{DType, Tensor};
 
 use super::Resolver;
+use crate::codes;
 
 /// An attribute of a call: its value, its span, and the value's span.
 #[derive(Clone, Debug)]
@@ -90,11 +91,18 @@ impl Resolver<'_> {
         let now = self.registry.find(old.op).unwrap_or(op);
         let def = self.registry.get(now)?;
         let mut operands: Vec<AttrValue> = Vec::new();
+        // Where each is written, unless an error says already that it is no value.
+        let mut written_at: Vec<Option<Span>> = Vec::new();
         for input in def.inputs.get(count..).unwrap_or_default() {
             // Some operands are also attributes, and stay attributes.
             let given = Some(input.name).filter(|n| def.attr(n).is_none());
             match given.and_then(|n| old.take(n)) {
-                Some(value) => operands.push(value),
+                Some(value) => {
+                    let known = all.iter().find(|g| g.key == input.name);
+                    let place = known.map_or(places.callee, |g| g.place);
+                    written_at.push(known.is_none_or(|g| g.value.is_some()).then_some(place));
+                    operands.push(value);
+                }
                 None => break,
             }
         }
@@ -103,8 +111,8 @@ impl Resolver<'_> {
             return None;
         }
         self.note_call(def, written, &all, &old, &operands, places);
-        for value in operands {
-            let operand = self.operand(&value, places.callee);
+        for (value, at) in operands.iter().zip(written_at) {
+            let operand = self.operand(value, places.callee, at);
             self.values.push(operand);
         }
         let attrs = old.attrs.into_iter().map(|(key, value)| {
@@ -144,24 +152,32 @@ impl Resolver<'_> {
         })
     }
 
-    /// Creates a constant operand from an attribute value.
-    fn operand(&mut self, value: &AttrValue, span: Span) -> ExprId {
-        if let AttrValue::Array(items) = value {
-            let items: Vec<ExprId> = items.iter().map(|v| self.operand_scalar(v, span)).collect();
-            let span = self.at(span);
-            return self.module.tuple(&items, span);
+    /// Creates a constant operand from an attribute value, which is written at `at`; `None` where
+    /// what is written there has been reported.
+    fn operand(&mut self, value: &AttrValue, span: Span, at: Option<Span>) -> ExprId {
+        let items = match value {
+            AttrValue::Array(items) => &items[..],
+            one => std::slice::from_ref(one),
+        };
+        let made: Vec<Option<Tensor>> = items.iter().map(number).collect();
+        if let Some(at) = at.filter(|_| made.contains(&None)) {
+            let written = self.file.slice(at);
+            let message = format!("`{written}` is no operand: numbers are, and lists of them");
+            self.error(Diagnostic::error(codes::ATTR_TYPE, at, message));
         }
-        self.operand_scalar(value, span)
+        let made: Vec<ExprId> = made.into_iter().map(|t| self.number(t, span)).collect();
+        match (value, &made[..]) {
+            (AttrValue::Array(_), fields) => {
+                let span = self.at(span);
+                self.module.tuple(fields, span)
+            }
+            (_, one) => one[0],
+        }
     }
 
-    fn operand_scalar(&mut self, value: &AttrValue, span: Span) -> ExprId {
-        let tensor = match value {
-            AttrValue::Float(x) => Tensor::scalar_f64(DType::F32, *x),
-            AttrValue::Bool(b) => Tensor::scalar_i64(DType::BOOL, (*b).into()),
-            other => match other.as_int() {
-                Some(i) => Tensor::scalar_i64(DType::I32, i),
-                None => return self.error_expr(span),
-            },
+    fn number(&mut self, value: Option<Tensor>, span: Span) -> ExprId {
+        let Some(tensor) = value else {
+            return self.error_expr(span);
         };
         let id = self.module.consts.push(tensor);
         // Its element type is inferred from the context, like that of a number without a suffix.
@@ -272,4 +288,13 @@ fn text(value: &AttrValue) -> String {
         },
     }
     out
+}
+
+/// Returns an attribute's number as a scalar.
+fn number(value: &AttrValue) -> Option<Tensor> {
+    Some(match value {
+        AttrValue::Float(x) => Tensor::scalar_f64(DType::F32, *x),
+        AttrValue::Bool(b) => Tensor::scalar_i64(DType::BOOL, (*b).into()),
+        other => Tensor::scalar_i64(DType::I32, other.as_int()?),
+    })
 }
