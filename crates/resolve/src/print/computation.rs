@@ -100,6 +100,6 @@ fn reads(stage: &Compute, f: &mut dyn FnMut(&Ex)) {
         .iter()
         .flat_map(|r| r.axes.iter().map(|a| &a.1));
     for root in extents.chain([&stage.value]) {
-        visit_expr(root, |e| f(e));
+        visit_expr(root, &mut *f);
     }
 }
