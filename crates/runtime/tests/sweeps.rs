@@ -182,3 +182,63 @@ fn signs_of_narrow_floats() {
         }
     }
 }
+
+/// Columns reduced over rows of which there may be none.
+#[test]
+fn columns_are_reduced_over_any_number_of_rows() {
+    const COPY: RxSweepOp = RxSweepOp {
+        code: Op::Copy as i32,
+        kind: Kind::I32 as i32,
+        to: Kind::I32 as i32,
+        dst: 0,
+        args: [0; 4],
+    };
+    // Its own square, so that no other way of reducing applies.
+    const SQUARE: RxSweepOp = RxSweepOp {
+        code: Op::Mul as i32,
+        ..COPY
+    };
+    let mut random = Random(13);
+    for (high, wide) in [(0, 40), (1, 40), (5, 9000), (0, 9000)] {
+        let x: Vec<i32> = (0..high * wide).map(|_| random.bits() as i32).collect();
+        let extents = [wide as i64, high as i64];
+        let strides = [1, wide as i64];
+        let (data, kinds) = ([x.as_ptr().cast()], [Kind::I32 as i32]);
+        for op in [COPY, SQUARE] {
+            everywhere(|ctx, isa| {
+                let mut out = vec![7i32; wide];
+                let sweep = RxSweep {
+                    axes: 1,
+                    reduced: 1,
+                    inputs: 1,
+                    constants: 0,
+                    ops: 1,
+                    temps: 1,
+                    combiner: 0,
+                    out_type: Kind::I32 as i32,
+                    extents: extents.as_ptr(),
+                    data: data.as_ptr(),
+                    kinds: kinds.as_ptr(),
+                    strides: strides.as_ptr(),
+                    values: std::ptr::null(),
+                    program: &raw const op,
+                    out: out.as_mut_ptr().cast(),
+                };
+                // SAFETY: the input has the rows, the result an element for each column.
+                assert_eq!(unsafe { rx_sweep(ctx, &raw const sweep) }, 0);
+                for (j, &found) in out.iter().enumerate() {
+                    let column = (0..high).map(|i| x[i * wide + j]);
+                    let value = |v: i32| {
+                        if op.code == COPY.code {
+                            v
+                        } else {
+                            v.wrapping_mul(v)
+                        }
+                    };
+                    let wanted = column.map(value).fold(0i32, i32::wrapping_add);
+                    assert_eq!(found, wanted, "{high} by {wide} at {j}, {isa:?}");
+                }
+            });
+        }
+    }
+}

@@ -247,16 +247,18 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     // the plan says.
     unsafe {
         let mut s = p.begin(room);
-        let (kind, inputs) = (register(p.out_kind), p.v.inputs as usize);
+        let (kind, inputs, count) = (register(p.out_kind), p.v.inputs as usize, p.over.count());
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for task in begin..end {
             let (first, n) = p.strip_at(task);
             apply::neutral(p.combiner, p.out_kind, sums, n);
             let mut cursor = p.out.cursor(first, None);
-            let mut over = p.over.cursor(0, Some(&cursor.offset));
-            for place in 0..p.over.count() {
+            // Over nothing there is no place, and no first one.
+            let mut over = (count > 0).then(|| p.over.cursor(0, Some(&cursor.offset)));
+            for place in 0..count {
+                let Some(over) = &mut over else { break };
                 if place > 0 {
-                    p.over.next(&mut over);
+                    p.over.next(over);
                 }
                 cursor.offset[..inputs].copy_from_slice(&over.offset[..inputs]);
                 p.read(&mut s, &cursor, &p.out, n);
