@@ -3,7 +3,8 @@
 use relax_base::{SideTable, Span};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, ConstId, DTy, Expr, ExprId, Memo, Module, OpId, Type, TypeId, VarId, VarStyle,
+    AttrValue, Attrs, AttrsId, ConstId, DTy, Expr, ExprId, Memo, Module, OpId, Type, TypeId, VarId,
+    VarStyle,
 };
 use relax_ops::{OpDef, registry};
 use relax_programs::Operator;
@@ -33,7 +34,7 @@ pub struct OpCall {
     /// The arguments.
     pub args: Vec<ExprId>,
     /// The attributes.
-    pub attrs: relax_ir::AttrsId,
+    pub attrs: AttrsId,
 }
 
 impl<'a> Edit<'a> {
@@ -113,8 +114,8 @@ impl<'a> Edit<'a> {
         value.is_scalar().then(|| value.get_f64(0))
     }
 
-    /// Returns a call of a built-in operator, destructured.
-    pub fn op_call(&self, e: ExprId) -> Option<OpCall> {
+    /// Returns the operator that a call applies, the arguments and the attributes.
+    pub fn applied(&self, e: ExprId) -> Option<(OpId, &[ExprId], AttrsId)> {
         let Expr::Call {
             callee,
             args,
@@ -124,25 +125,24 @@ impl<'a> Edit<'a> {
         else {
             return None;
         };
-        let Expr::Op(op) = self.m.exprs[callee] else {
-            return None;
-        };
+        match self.m.exprs[callee] {
+            Expr::Op(op) => Some((op, self.m.list(args), attrs)),
+            _ => None,
+        }
+    }
+    /// Returns a call of a built-in operator, destructured.
+    pub fn op_call(&self, e: ExprId) -> Option<OpCall> {
+        let (op, args, attrs) = self.applied(e)?;
         Some(OpCall {
             op,
             def: registry().get(op)?,
-            args: self.m.list(args).to_vec(),
+            args: args.to_vec(),
             attrs,
         })
     }
     /// Returns the operator that a call applies, of the registry or an `op` item.
     pub fn operator(&self, e: ExprId) -> Option<Operator<'_>> {
-        let Expr::Call { callee, .. } = self.m.exprs[e] else {
-            return None;
-        };
-        let Expr::Op(op) = self.m.exprs[callee] else {
-            return None;
-        };
-        Operator::find(self.m, op)
+        Operator::find(self.m, self.applied(e)?.0)
     }
     /// Returns whether a call's own relation still has to be checked at run time, because extents
     /// are `?`. Equivalent operators may have weaker requirements: where a bias has one element, a
@@ -154,13 +154,8 @@ impl<'a> Edit<'a> {
     }
     /// Returns the built-in operator that a call applies, and the arguments.
     pub fn callee(&self, e: ExprId) -> Option<(OpId, &'static OpDef, &[ExprId])> {
-        let Expr::Call { callee, args, .. } = self.m.exprs[e] else {
-            return None;
-        };
-        let Expr::Op(op) = self.m.exprs[callee] else {
-            return None;
-        };
-        Some((op, registry().get(op)?, self.m.list(args)))
+        let (op, args, _) = self.applied(e)?;
+        Some((op, registry().get(op)?, args))
     }
     /// The same, for the operator with this name.
     pub fn call_of(&self, e: ExprId, name: &str) -> Option<OpCall> {

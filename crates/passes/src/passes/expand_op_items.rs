@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 
 use relax_base::{Diagnostics, Span};
-use relax_ir::{AttrValue, Attrs, Expr, ExprId};
+use relax_ir::{AttrValue, Attrs, ExprId};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Program, Stage, UnOp, Var};
 use relax_ops::{Fusion, OpDef, TensorInfo, registry};
 use relax_programs::{Call, Operator, Request};
@@ -27,12 +27,8 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         .idempotent()
         .each_function()
         .preserves(&[Analysis::Effects]),
-    run,
+    run: expand,
 }];
-
-fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    expand(cx)
-}
 
 /// Expands the calls of a module.
 ///
@@ -52,19 +48,8 @@ pub(crate) fn expand(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// or computes something else than an expression over the elements at one index.
 fn expanded(edit: &mut Edit<'_>, node: ExprId) -> Option<ExprId> {
     let (program, args) = {
-        let Expr::Call {
-            callee,
-            args,
-            attrs,
-            ..
-        } = edit.m.exprs[node]
-        else {
-            return None;
-        };
-        let Expr::Op(op) = edit.m.exprs[callee] else {
-            return None;
-        };
-        let args = edit.m.list(args).to_vec();
+        let (op, args, attrs) = edit.applied(node)?;
+        let args = args.to_vec();
         let call = Call {
             m: edit.m,
             op: Operator::Item(edit.m.user_op(op)?),
@@ -183,8 +168,8 @@ fn operators() -> &'static Operators {
     OPERATORS.get_or_init(|| {
         let mut found = Operators::default();
         let defs = || registry().iter().map(|(_, def)| def);
-        let approximate = |def: &OpDef| defs().any(|d| d.hooks.fast_form == Some(def.name));
-        for def in defs().filter(|d| d.attrs.is_empty() && !approximate(d)) {
+        let approximate: Vec<&str> = defs().filter_map(|d| d.hooks.fast_form).collect();
+        for def in defs().filter(|d| d.attrs.is_empty() && !approximate.contains(&d.name)) {
             for dtype in [DType::F32, DType::I32, DType::BOOL] {
                 match scalar_function(def, dtype) {
                     Some(Scalar::Unary(op)) => {

@@ -148,6 +148,18 @@ struct Line {
 }
 
 impl Line {
+    /// Returns room for elements as elements of `T`; none where they are read in place, since it
+    /// would have to be cleared.
+    #[inline(always)]
+    fn room<'r, T: Compared, const N: usize>(
+        &self,
+        held: &'r mut MaybeUninit<[T; N]>,
+    ) -> &'r mut [T] {
+        if self.kind == T::KIND {
+            return &mut [];
+        }
+        held.write([T::default(); N])
+    }
     /// Returns `n` elements from `first` on as elements of `T`, in place or in `room`.
     #[inline(always)]
     unsafe fn read<T: Compared>(&self, first: usize, n: usize, room: &mut [T]) -> *const T {
@@ -253,13 +265,8 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
             _ => {}
         }
     }
-    // Elements that are read in place need no room, which would have to be cleared.
     let mut held = MaybeUninit::<[T; PIECE]>::uninit();
-    let room = if line.kind == T::KIND {
-        &mut [][..]
-    } else {
-        held.write([T::default(); PIECE]).as_mut_slice()
-    };
+    let room = line.room(&mut held);
     let mut found: Option<(T, usize)> = None;
     // SAFETY: the line has `n` elements, and `room` a piece of them.
     unsafe {
@@ -432,20 +439,21 @@ unsafe fn beside<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
     last: bool,
 ) {
     let lanes = <T as Sums<S>>::V::LANES;
-    let mut room = [T::default(); ROWS * STRIP];
+    let mut held = MaybeUninit::<[T; ROWS * STRIP]>::uninit();
+    let room = line.room(&mut held);
     let (mut best, mut place) = ([T::default(); STRIP], [T::default(); STRIP]);
     // SAFETY: there are `line.n` rows of `wide` elements, at most `STRIP`, and room for `ROWS` of
     // them.
     unsafe {
         if line.n > 0 {
-            let row = line.read::<T>(0, wide, &mut room);
+            let row = line.read::<T>(0, wide, room);
             std::ptr::copy_nonoverlapping(row, best.as_mut_ptr(), wide);
         }
         for first in (1..line.n).step_by(ROWS) {
             let some = (line.n - first).min(ROWS);
             let mut rows = [std::ptr::null(); ROWS];
             for (k, row) in rows.iter_mut().enumerate().take(some) {
-                let room = &mut room[k * STRIP..(k + 1) * STRIP];
+                let room = room.get_mut(k * STRIP..).unwrap_or_default();
                 *row = line.read::<T>((first + k) * inner, wide, room);
             }
             let mut j = 0;

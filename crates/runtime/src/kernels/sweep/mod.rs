@@ -365,7 +365,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             let inner = plan.out.inner();
             let long = inner >= ROW && inner * widest >= ROW_BYTES;
             let rows_apart = plan.dense[..inputs].contains(&false) && long;
-            plan.unit = if rows_apart { plan.out.inner() } else { count };
+            plan.unit = if rows_apart { inner } else { count };
             plan.narrow = narrow::Narrow::of(&plan);
             let easy = (0..inputs).all(|k| (0..=1).contains(&plan.over.inner_step(k)));
             plan.along_reduced =

@@ -23,6 +23,11 @@ pub(super) enum Narrow {
     OfSign(usize, [u16; 2]),
 }
 
+/// Returns whether the elements of an input that a row of the result needs are side by side.
+fn lies(p: &Plan<'_>, input: usize) -> bool {
+    p.dense[input] || p.out.inner_step(input) == 1
+}
+
 /// The bit of a narrow float that is its sign.
 const SIGN: u16 = 1 << 15;
 
@@ -68,8 +73,7 @@ impl Narrow {
                     Op::Neg => [!0, SIGN],
                     _ => [!SIGN, 0],
                 };
-                let lies = p.dense[k] || p.out.inner_step(k) == 1;
-                return lies.then_some(Self::OfSign(k, masks));
+                return lies(p, k).then_some(Self::OfSign(k, masks));
             }
             _ => return None,
         };
