@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs llama.relay on random weights and holds it against the same decoder in numpy.
+"""Runs llama.relay on random weights and holds it against the same decoder in numpy; so too with weights in 8 and 4 bits.
 
 usage: check_llama.py [--tools DIR]      (needs numpy)
 
@@ -14,24 +14,38 @@ from pathlib import Path
 
 import numpy as np
 
-LAYERS, DIM, HEADS, KV_HEADS, FFN, VOCAB, THETA = 2, 64, 4, 2, 176, 320, 10000.0
+LAYERS, DIM, HEADS, KV_HEADS, VOCAB, THETA = 2, 64, 4, 2, 320, 10000.0
 HEAD = DIM // HEADS
 ENGINES = ("native", "interp", "vm")
 MODEL = Path(__file__).with_name("llama.relay")
+MAKE = Path(__file__).with_name("make_llama.py")
 
 
-def weights(rng):
+def weights(rng, ffn):
     out = {"model.embed_tokens.weight": rng.normal(size=(VOCAB, DIM)), "model.norm.weight": 1 + 0.1 * rng.normal(size=DIM)}
     out["lm_head.weight"] = rng.normal(size=(VOCAB, DIM)) / 8
     shapes = {"q": (DIM, DIM), "k": (KV_HEADS * HEAD, DIM), "v": (KV_HEADS * HEAD, DIM), "o": (DIM, DIM)}
     shapes = {f"self_attn.{n}_proj": s for n, s in shapes.items()}
-    shapes |= {"mlp.gate_proj": (FFN, DIM), "mlp.up_proj": (FFN, DIM), "mlp.down_proj": (DIM, FFN)}
+    shapes |= {"mlp.gate_proj": (ffn, DIM), "mlp.up_proj": (ffn, DIM), "mlp.down_proj": (DIM, ffn)}
     for layer in range(LAYERS):
         for norm in ("input_layernorm", "post_attention_layernorm"):
             out[f"model.layers.{layer}.{norm}.weight"] = 1 + 0.1 * rng.normal(size=DIM)
         for name, shape in shapes.items():
             out[f"model.layers.{layer}.{name}.weight"] = rng.normal(size=shape) / np.sqrt(shape[1])
     return {name: w.astype(np.float32) for name, w in out.items()}
+
+
+def quantised(w, bits):
+    """What 8 or 4 bits keep of a matrix, with a scale for each 32 numbers of a row; the embedding has 8 bits."""
+    out = {}
+    for name, x in w.items():
+        if x.ndim == 2:
+            most = np.float32(127 if bits == 8 or "embed" in name else 7)
+            blocks = x.reshape(len(x), -1, 32)
+            scale = np.abs(blocks).max(-1, keepdims=True) / most
+            x = (np.rint(blocks / scale) * scale).reshape(x.shape)
+        out[name] = x
+    return out
 
 
 def norm(x, w):
@@ -83,43 +97,54 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--tools", type=Path, default=Path("target/release"))
     tools = parser.parse_args().tools
+    with tempfile.TemporaryDirectory() as room:
+        return any([check(tools, Path(room), bits) for bits in (None, 8, 4)])
+
+
+def check(tools, room, bits):
+    """Returns whether anything differs."""
     rng = np.random.default_rng(1)
-    w, bad = weights(rng), 0
+    # Rows of quantised matrices are whole blocks.
+    ffn, model = (192, room / f"llama{bits}.relay") if bits else (176, MODEL)
+    w, bad = weights(rng, ffn), 0
+    np.savez(room / "weights.npz", **w)
+    if bits:
+        with open(model, "w") as text:
+            subprocess.run([sys.executable, MAKE, "--ffn", str(ffn), "--bits", str(bits)], stdout=text, check=True)
+        w = quantised(w, bits)
     empty = [(np.zeros((0, KV_HEADS, HEAD)),) * 2] * LAYERS
     prompt = rng.integers(0, VOCAB, 7)
-    with tempfile.TemporaryDirectory() as room:
-        room = Path(room)
-        np.savez(room / "weights.npz", **w)
+    label = f"{bits} bits, " if bits else ""
 
-        def run(engine, entry, given):
-            np.savez(room / "in.npz", **given)
-            command = [tools / "relax-run", MODEL, "--engine", engine, "--entry", entry]
-            command += ["--params", room / "weights.npz", "--inputs", room / "in.npz", "--outputs", room / "out.npz"]
-            subprocess.run(command, check=True)
-            return np.load(room / "out.npz")["out0"]
+    def run(engine, entry, given):
+        np.savez(room / "in.npz", **given)
+        command = [tools / "relax-run", model, "--engine", engine, "--entry", entry]
+        command += ["--params", room / "weights.npz", "--inputs", room / "in.npz", "--outputs", room / "out.npz"]
+        subprocess.run(command, check=True)
+        return np.load(room / "out.npz")["out0"]
 
-        def compare(what, found, expected):
-            nonlocal bad
-            difference = np.abs(found - expected).max()
-            bad += not difference <= 1e-4
-            print(f"{what}: {'differs' if difference > 1e-4 else 'agrees'} (by up to {difference:.1e})")
+    def compare(what, found, expected):
+        nonlocal bad
+        difference = np.abs(found - expected).max()
+        bad += not difference <= 1e-4
+        print(f"{label}{what}: {'differs' if difference > 1e-4 else 'agrees'} (by up to {difference:.1e})")
 
-        first, cache = decode(w, prompt, empty)
-        second, _ = decode(w, [5], cache)
-        greedy, tokens, grown = [], prompt, empty
-        for _ in range(12):
-            logits, grown = decode(w, tokens, grown)
-            tokens = [int(logits[-1].argmax())]
-            greedy += tokens
-        request = dict(steps=np.int32(12), tokens=prompt.astype(np.int32), p=np.float32(0.9), seed=np.uint32(42))
-        sampled = None
-        for engine in ENGINES:
-            compare(f"{engine}, prompt", run(engine, "main", arguments(prompt, empty)), first)
-            compare(f"{engine}, next token", run(engine, "main", arguments([5], cache)), second)
-            compare(f"{engine}, likeliest", run(engine, "complete", request | {"temperature": np.float32(0)}), greedy)
-            found = run(engine, "complete", request | {"temperature": np.float32(0.8)})
-            sampled = found if sampled is None else sampled
-            compare(f"{engine}, sampled", found, sampled)
+    first, cache = decode(w, prompt, empty)
+    second, _ = decode(w, [5], cache)
+    greedy, tokens, grown = [], prompt, empty
+    for _ in range(12):
+        logits, grown = decode(w, tokens, grown)
+        tokens = [int(logits[-1].argmax())]
+        greedy += tokens
+    request = dict(steps=np.int32(12), tokens=prompt.astype(np.int32), p=np.float32(0.9), seed=np.uint32(42))
+    sampled = None
+    for engine in ENGINES:
+        compare(f"{engine}, prompt", run(engine, "main", arguments(prompt, empty)), first)
+        compare(f"{engine}, next token", run(engine, "main", arguments([5], cache)), second)
+        compare(f"{engine}, likeliest", run(engine, "complete", request | {"temperature": np.float32(0)}), greedy)
+        found = run(engine, "complete", request | {"temperature": np.float32(0.8)})
+        sampled = found if sampled is None else sampled
+        compare(f"{engine}, sampled", found, sampled)
     return bad > 0
 
 

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
 """Writes a decoder of the Llama family (Touvron et al., 2023) as a Relay text, for any number of positions.
 
-usage: make_llama.py [--layers N] [--dim N] [--heads N] [--kv-heads N] [--ffn N] [--vocab N] [--k N] [--theta X] | relax-fmt - > llama.relay
+usage: make_llama.py [--layers N] [--dim N] [--heads N] [--kv-heads N] [--ffn N] [--vocab N] [--k N] [--theta X]
+                     [--bits 8|4] | relax-fmt - > llama.relay
 
 Weights are parameters by the names that checkpoints have (`model.layers.0.self_attn.q_proj.weight`), so that
 `--params model.safetensors` gives them. `@main` takes the tokens of a prompt, or one token, and the keys and values of
 all positions so far; it returns logits and those of all positions with the new ones. `@generate` samples.
+
+With --bits, matrices are quantised by the text itself: integers of 8 or 4 bits with a scale for each 32 of a row. Where
+the weights are constants (`--params`), so is what becomes of them: programs contain the integers.
 """
 import argparse
 
@@ -14,7 +18,10 @@ for name, default in dict(layers=2, dim=64, heads=4, kv_heads=2, ffn=176, vocab=
     parser.add_argument("--" + name.replace("_", "-"), type=int, default=default)
 parser.add_argument("--k", type=int, default=40, help="of how many tokens one is sampled")
 parser.add_argument("--theta", type=float, default=10000.0)
+parser.add_argument("--bits", type=int, choices=(8, 4), help="of the numbers that matrices are quantised to")
 a = parser.parse_args()
+if a.bits and (a.dim % 32 or a.ffn % 32):
+    parser.error("quantised rows consist of blocks of 32: --dim and --ffn must be multiples of that")
 head = a.dim // a.heads
 kv = a.kv_heads * head
 half = head // 2
@@ -24,25 +31,58 @@ def matrix(rows, columns):
     return f"Tensor[({rows}, {columns}), float32]"
 
 
+def blocks(rows, columns, bits):
+    """The type of a matrix of so many blocks in a row."""
+    width = 4 * bits
+    width = width * columns if isinstance(columns, int) else f"{width} * {columns}"
+    return f"(Tensor[({rows}, {width}), int8], Tensor[({rows}, {columns}), float32])"
+
+
 def cache(length):
     return f"Tensor[(1, {length}, {a.kv_heads}, {head}), float32]"
 
 
+def vector(length):
+    return f"Tensor[({length},), float32]"
+
+
+# Of a layer: the names of its weights and their extents.
 SUBLAYERS = [
-    ("input_layernorm", f"Tensor[({a.dim},), float32]"),
-    ("self_attn.q_proj", matrix(a.dim, a.dim)),
-    ("self_attn.k_proj", matrix(kv, a.dim)),
-    ("self_attn.v_proj", matrix(kv, a.dim)),
-    ("self_attn.o_proj", matrix(a.dim, a.dim)),
-    ("post_attention_layernorm", f"Tensor[({a.dim},), float32]"),
-    ("mlp.gate_proj", matrix(a.ffn, a.dim)),
-    ("mlp.up_proj", matrix(a.ffn, a.dim)),
-    ("mlp.down_proj", matrix(a.dim, a.ffn)),
+    ("input_layernorm", (a.dim,)),
+    ("self_attn.q_proj", (a.dim, a.dim)),
+    ("self_attn.k_proj", (kv, a.dim)),
+    ("self_attn.v_proj", (kv, a.dim)),
+    ("self_attn.o_proj", (a.dim, a.dim)),
+    ("post_attention_layernorm", (a.dim,)),
+    ("mlp.gate_proj", (a.ffn, a.dim)),
+    ("mlp.up_proj", (a.ffn, a.dim)),
+    ("mlp.down_proj", (a.dim, a.ffn)),
 ]
-WEIGHTS = [("model.embed_tokens.weight", matrix(a.vocab, a.dim))]
+EMBEDDING = "model.embed_tokens.weight"
+WEIGHTS = [(EMBEDDING, (a.vocab, a.dim))]
 for layer in range(a.layers):
-    WEIGHTS += [(f"model.layers.{layer}.{name}.weight", ty) for name, ty in SUBLAYERS]
-WEIGHTS += [("model.norm.weight", f"Tensor[({a.dim},), float32]"), ("lm_head.weight", matrix(a.vocab, a.dim))]
+    WEIGHTS += [(f"model.layers.{layer}.{name}.weight", shape) for name, shape in SUBLAYERS]
+WEIGHTS += [("model.norm.weight", (a.dim,)), ("lm_head.weight", (a.vocab, a.dim))]
+
+
+def given_type(shape):
+    return matrix(*shape) if len(shape) == 2 else vector(*shape)
+
+
+def bits_of(name):
+    """The bits of a matrix's numbers; rows of the embedding are read one at a time, so it has 8."""
+    return 8 if name == EMBEDDING else a.bits
+
+
+def kept_type(name, shape):
+    return blocks(shape[0], shape[1] // 32, bits_of(name)) if a.bits and len(shape) == 2 else given_type(shape)
+
+
+def product(x, weight, units):
+    if a.bits:
+        bits = "" if a.bits == 8 else ", bits=4"
+        return f"qnn.blockwise_dense({x}, {weight}.0, {weight}.1{bits})"
+    return f"nn.dense({x}, {weight}, units={units})"
 
 
 def short(name):
@@ -53,8 +93,9 @@ def caches(length):
     return "(" + ", ".join(f"({cache(length)}, {cache(length)})" for _ in range(a.layers)) + ("," if a.layers == 1 else "") + ")"
 
 
-layer_params = "\n".join(f"  %{short(n)}: {ty}," for n, ty in SUBLAYERS)
-weights = "\n".join(f"  %{n}: {ty}," for n, ty in WEIGHTS)
+layer_params = "\n".join(f"  %{short(n)}: {kept_type(n, shape)}," for n, shape in SUBLAYERS)
+weights = "\n".join(f"  %{n}: {given_type(shape)}," for n, shape in WEIGHTS)
+kept_weights = "\n".join(f"  %{n}: {kept_type(n, shape)}," for n, shape in WEIGHTS)
 steps = []
 for i in range(a.layers):
     given = ", ".join(f"%model.layers.{i}.{n}.weight" for n, _ in SUBLAYERS)
@@ -62,10 +103,60 @@ for i in range(a.layers):
     steps.append(f"  let %l{i} = @layer({before}, %angles, %cache.{i}.0, %cache.{i}.1, {given});")
 grown = ", ".join(f"(%l{i}.1, %l{i}.2)" for i in range(a.layers)) + ("," if a.layers == 1 else "")
 arguments = ", ".join(f"%{n}" for n, _ in WEIGHTS)
+# What is called with the weights as they are given, and with what becomes of them.
+step = "step" if a.bits else "main"
+quantised = ", ".join(
+    f"@in_blocks{bits_of(n)}(reshape(%{n}, newshape=[{shape[0]}, {shape[1] // 32}, 32]))"
+    if a.bits and len(shape) == 2
+    else f"%{n}"
+    for n, shape in WEIGHTS
+)
+embedded = f"take(%{EMBEDDING}, %tokens, axis=0)"
+if a.bits:
+    embedded = f"""reshape(
+    reshape(
+      cast(take(%{EMBEDDING}.0, %tokens, axis=0), dtype="float32"),
+      newshape=[s, {a.dim // 32}, 32],
+    ) * expand_dims(take(%{EMBEDDING}.1, %tokens, axis=0), axis=2),
+    newshape=[s, {a.dim}],
+  )"""
+# Rounded to the nearest of the numbers from -127 to 127, or from -7 to 7.
+scaled = """  let %scale = max(abs(%blocks), axis=[2], keepdims=True) / {most}f;
+  let %numbers = cast(round(%blocks / maximum(%scale, 1e-30f)), dtype="{dtype}");"""
+in_blocks = f"""
+// A matrix as integers of 8 bits, and a scale for each 32 of a row.
+def @in_blocks8(%blocks: Tensor[(n, b, 32), float32]) -> {blocks("n", "b", 8)} {{
+{scaled.format(most=127, dtype="int8")}
+  (reshape(%numbers, newshape=[n, 32 * b]), reshape(%scale, newshape=[n, b]))
+}}
+"""
+if a.bits == 4:
+    in_blocks += f"""
+// The same with 4 bits, two numbers in a byte, the first one in its lower half.
+def @in_blocks4(%blocks: Tensor[(n, b, 32), float32]) -> {blocks("n", "b", 4)} {{
+{scaled.format(most=7, dtype="int32")}
+  let %pairs = reshape(%numbers, newshape=[n, 16 * b, 2]);
+  let %halves = split(%pairs, indices_or_sections=2, axis=2);
+  let %bytes = cast(bitwise_and(%halves.0, 15) + %halves.1 * 16, dtype="int8");
+  (reshape(%bytes, newshape=[n, 16 * b]), reshape(%scale, newshape=[n, b]))
+}}
+"""
+from_floats = f"""
+// The same of weights as they are given.
+def @main(
+  %tokens: Tensor[(s,), int32],
+  %cache: {caches("t")},
+{weights}
+) -> (Tensor[(s, {a.vocab}), float32], {caches("t + s")}) {{
+  @step(%tokens, %cache, {quantised})
+}}
+"""
+if not a.bits:
+    in_blocks = from_floats = ""
 print(f'''// A decoder of the Llama family: RMS norm, rotary embedding, grouped-query attention, SwiGLU, a cache of keys and values
 // that grows. {a.layers} layers of {a.dim} features, {a.heads} heads over {a.kv_heads} of keys and values. Made by make_llama.py.
 #[version = "0.0.5"]
-
+{in_blocks}
 // Angles of the positions `t` to `t + s`: position times θ^(-2i/d) for the i-th pair of features.
 def @angles(%tokens: Tensor[(s,), int32], %cache: {cache("t")}) -> Tensor[(s, {half}), float32] {{
   let %before = take(shape_of(%cache, dtype="int32"), 1, mode="fast");
@@ -91,9 +182,9 @@ def @layer(
 {layer_params}
 ) -> (Tensor[(s, {a.dim}), float32], {cache("t + s")}, {cache("t + s")}) {{
   let %n1 = relax.nn.rms_norm(%x, %norm1);
-  let %q1 = @rotated(reshape(nn.dense(%n1, %q, units={a.dim}), newshape=[1, s, {a.heads}, {head}]), %angles);
-  let %k1 = @rotated(reshape(nn.dense(%n1, %k, units={kv}), newshape=[1, s, {a.kv_heads}, {head}]), %angles);
-  let %v1 = reshape(nn.dense(%n1, %v, units={kv}), newshape=[1, s, {a.kv_heads}, {head}]);
+  let %q1 = @rotated(reshape({product("%n1", "%q", a.dim)}, newshape=[1, s, {a.heads}, {head}]), %angles);
+  let %k1 = @rotated(reshape({product("%n1", "%k", kv)}, newshape=[1, s, {a.kv_heads}, {head}]), %angles);
+  let %v1 = reshape({product("%n1", "%v", kv)}, newshape=[1, s, {a.kv_heads}, {head}]);
   let %ks = concatenate((%keys, %k1), axis=1);
   let %vs = concatenate((%values, %v1), axis=1);
   let %a1 = relax.nn.attention(
@@ -102,26 +193,26 @@ def @layer(
     repeat(%vs, repeats={a.heads // a.kv_heads}, axis=2),
     causal_mask="BottomRight",
   );
-  let %y = %x + nn.dense(reshape(%a1, newshape=[s, {a.dim}]), %o, units={a.dim});
+  let %y = %x + {product(f"reshape(%a1, newshape=[s, {a.dim}])", "%o", a.dim)};
   let %n2 = relax.nn.rms_norm(%y, %norm2);
-  let %g = nn.dense(%n2, %gate, units={a.ffn});
-  let %m = nn.dense(%g * sigmoid(%g) * nn.dense(%n2, %up, units={a.ffn}), %down, units={a.dim});
+  let %g = {product("%n2", "%gate", a.ffn)};
+  let %m = {product("%g * sigmoid(%g) * " + product("%n2", "%up", a.ffn), "%down", a.dim)};
   (%y + %m, %ks, %vs)
 }}
 
 // Logits of the positions given, and the cache with them.
-def @main(
+def @{step}(
   %tokens: Tensor[(s,), int32],
   %cache: {caches("t")},
-{weights}
+{kept_weights}
 ) -> (Tensor[(s, {a.vocab}), float32], {caches("t + s")}) {{
   let %angles = @angles(%tokens, %cache.0.0);
-  let %h0 = take(%model.embed_tokens.weight, %tokens, axis=0);
+  let %h0 = {embedded};
 {chr(10).join(steps)}
-  let %logits = nn.dense(relax.nn.rms_norm(%l{a.layers - 1}.0, %model.norm.weight), %lm_head.weight, units={a.vocab});
+  let %logits = {product(f"relax.nn.rms_norm(%l{a.layers - 1}.0, %model.norm.weight)", "%lm_head.weight", a.vocab)};
   (%logits, ({grown}))
 }}
-
+{from_floats}
 // A number from 0 to 1, and the state that the next one is made of: Marsaglia's xorshift.
 def @uniform(%state: uint32) -> (float32, uint32) {{
   let %a = bitwise_xor(%state, left_shift(%state, 13));
@@ -159,12 +250,12 @@ def @generate(
   %temperature: float32,
   %p: float32,
   %state: uint32,
-{weights}
+{kept_weights}
 ) -> List[Tensor[(1,), int32]] {{
   if (%steps == 0) {{
     Nil
   }} else {{
-    let %out = @main(%tokens, %cache, {arguments});
+    let %out = @{step}(%tokens, %cache, {arguments});
     let %last = take(%out.0, take(shape_of(%tokens, dtype="int32"), 0, mode="fast") - 1, axis=0);
     let %logits = reshape(%last, newshape=[1, {a.vocab}]);
     let %draw = @uniform(%state);
@@ -188,7 +279,7 @@ def @complete(
 ) -> Tensor[(?,), int32] {{
   let %none = zeros(shape=[1, 0, {a.kv_heads}, {head}], dtype="float32");
   @joined(
-    @generate(%steps, %tokens, ({", ".join(["(%none, %none)"] * a.layers)}{"," if a.layers == 1 else ""}), %temperature, %p, %seed, {arguments}),
+    @generate(%steps, %tokens, ({", ".join(["(%none, %none)"] * a.layers)}{"," if a.layers == 1 else ""}), %temperature, %p, %seed, {quantised}),
     zeros(shape=[0], dtype="int32"),
   )
 }}

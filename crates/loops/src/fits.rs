@@ -57,6 +57,24 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
             let columns = fits.extent(b, 2 - usize::from(transpose_b));
             fits.same((out, 2), columns);
         }
+        Hint::Blockwise {
+            data,
+            weight,
+            scale,
+            block,
+            bits,
+        } => {
+            let last = program.bufs[data].shape.len().saturating_sub(1);
+            for axis in 0..last {
+                let extent = fits.extent(data, axis);
+                fits.same((out, axis), extent);
+            }
+            let (rows, blocks) = (fits.extent(weight, 0), fits.extent(scale, 1));
+            fits.same((data, last), &blocks * block);
+            fits.same((weight, 1), blocks * (block * bits / 8));
+            fits.same((scale, 0), rows.clone());
+            fits.same((out, last), rows);
+        }
         Hint::Conv2d { .. } => fits.conv(out, hint),
         Hint::Conv2dTranspose {
             data,

@@ -33,6 +33,21 @@ pub enum Hint {
         /// Whether `b` is stored as (batch, n, k).
         transpose_b: bool,
     },
+    /// A product with the rows of a weight quantised in blocks: signed integers of 8 bits, or of 4
+    /// with two in a byte, the first one in its lower half. The leading axes of `data` are treated
+    /// as one.
+    Blockwise {
+        /// First operand.
+        data: Buf,
+        /// The integers, (n, k), or (n, k / 2) with 4 bits.
+        weight: Buf,
+        /// The scales, (n, k / block).
+        scale: Buf,
+        /// The weights that share a scale.
+        block: i64,
+        /// The bits of a weight, 8 or 4.
+        bits: i64,
+    },
     /// A 2-D convolution, zero padded, or a 1-D one as images of one row. `data` is the unpadded
     /// input.
     Conv2d {
@@ -165,6 +180,12 @@ impl Hint {
     pub fn operands_mut(&mut self) -> Vec<&mut Buf> {
         match self {
             Hint::Gemm { a, b, .. } | Hint::BatchGemm { a, b, .. } => vec![a, b],
+            Hint::Blockwise {
+                data,
+                weight,
+                scale,
+                ..
+            } => vec![data, weight, scale],
             Hint::Conv2d { data, weight, .. } | Hint::Conv2dTranspose { data, weight, .. } => {
                 vec![data, weight]
             }

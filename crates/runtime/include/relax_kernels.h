@@ -134,6 +134,22 @@ typedef struct RxRequantize {
 } RxRequantize;                   /* 104 bytes */
 int32_t rx_requantize_i32(RxContext *ctx, const RxRequantize *q);
 
+/* ---- weights quantised in blocks ------------------------------------------------------ */
+
+/* y[m, n] = sum over t of x[m, t] * w[n, t] * scale[n, t / block]. The weight is signed: 8 bits,
+ * or 4 with two in a byte, the first one in its lower half. */
+typedef struct RxBlockwiseF32 {
+  int64_t m, n;                   /*  0,  8 */
+  int64_t blocks, block;          /* 16, 24: blocks of a row of weights, and weights of a block */
+  int32_t bits;                   /* 32: 8 or 4 */
+  int32_t reserved;               /* 36 */
+  const float *x;                 /* 40: [m, blocks * block] */
+  const int8_t *weight;           /* 48: [n, blocks * block * bits / 8] */
+  const float *scale;             /* 56: [n, blocks] */
+  float *y;                       /* 64: [m, n] */
+} RxBlockwiseF32;                 /* 72 bytes */
+int32_t rx_blockwise_f32(RxContext *ctx, const RxBlockwiseF32 *q);
+
 /* ---- convolution --------------------------------------------------------------------- */
 
 enum { RX_NCHW = 0 /* weight OIHW */, RX_NHWC = 1 /* weight HWIO; depthwise HWOI */ };

@@ -12,6 +12,7 @@ use std::ffi::{c_char, c_void};
 use crate::abi::{FUNCTIONS, Word};
 use crate::context::{RxContext, Status, guard, text};
 use crate::kernels::attention::RxAttentionF32;
+use crate::kernels::blockwise::RxBlockwiseF32;
 use crate::kernels::contract::RxContract;
 use crate::kernels::conv::{RxConv2dF32, RxConv2dSizes};
 use crate::kernels::gemm::RxGemmF32;
@@ -295,6 +296,16 @@ described! {
     };
     /// `rx_requantize_i32`.
     requantize = |reach, r: RxRequantize| reach.requantize(r);
+    /// `rx_blockwise_f32`.
+    blockwise = |reach, q: RxBlockwiseF32| {
+        let k = q.blocks.saturating_mul(q.block);
+        reach.all("operand", q.x, 4, &[q.m, k]);
+        // As `weight_row`, for any numbers.
+        let bytes = i128::from(k) * i128::from(q.bits) / 8;
+        reach.all("weight", q.weight, 1, &[q.n, i64::try_from(bytes).unwrap_or(i64::MAX)]);
+        reach.all("scale", q.scale, 4, &[q.n, q.blocks]);
+        reach.all("result", q.y.cast_const(), 4, &[q.m, q.n]);
+    };
     /// `rx_attention_f32`.
     attention = |reach, a: RxAttentionF32| reach.attention(a);
     /// `rx_strips_f32`.

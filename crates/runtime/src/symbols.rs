@@ -58,6 +58,7 @@ pub(crate) mod functions {
         crate::kernels::gemm::pack =>
             rx_pack_b_f32_size(_, _) rx_pack_b_f32(_, _, _, _, _, _) rx_pack_a_f32_size(_, _)
             rx_pack_a_f32(_, _, _, _, _, _);
+        crate::kernels::blockwise => rx_blockwise_f32(_, _) => reach::blockwise;
         crate::kernels::gemm::other =>
             rx_gemm_f64(_, _) rx_gemm_i8_i8_i32(_, _) rx_gemm_u8_i8_i32(_, _)
             rx_gemm_u8_u8_i32(_, _) rx_gemm_i16_i16_i32(_, _) rx_gemm_i32_i32_i32(_, _)

@@ -1,9 +1,10 @@
 //! Products of matrices through the runtime's kernels: their descriptors.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::Buf;
 use relax_loops::epilogue::Epilogue;
+use relax_loops::{Buf, Hint};
 use relax_runtime::abi;
+use relax_runtime::kernels::blockwise::RxBlockwiseF32;
 use relax_runtime::kernels::gemm::RxGemmF32;
 use relax_runtime::kernels::gemm::epilogue::BiasAxis;
 use relax_runtime::kernels::gemm::other::RxGemmI32;
@@ -75,6 +76,44 @@ impl Kernel<'_, '_, '_> {
             }),
         );
         self.run_with(abi::rx_gemm_i32, f);
+    }
+
+    /// Emits a product with a weight quantised in blocks; `extents` are the data's.
+    pub(super) fn blockwise_f32(&mut self, hint: &Hint, extents: &[Value], out: Value) {
+        let Hint::Blockwise {
+            data,
+            weight,
+            scale,
+            block,
+            bits,
+        } = *hint
+        else {
+            return;
+        };
+        let f = self.structure::<RxBlockwiseF32>();
+        let lead = extents.len().saturating_sub(1);
+        let m = self.product(&extents[..lead]);
+        let [(x, _), (w, rows), (s, blocks)] = [data, weight, scale].map(|b| self.of(b));
+        self.put(
+            &f,
+            fields!(RxBlockwiseF32 {
+                m: m,
+                n: rows[0],
+                blocks: blocks[1],
+                x: x,
+                weight: w,
+                scale: s,
+                y: out,
+            }),
+        );
+        self.put_ints(
+            &f,
+            fields!(RxBlockwiseF32 {
+                block: block,
+                bits: bits,
+            }),
+        );
+        self.run_with(abi::rx_blockwise_f32, f);
     }
 
     /// Emits a product and what follows it.

@@ -27,6 +27,7 @@ pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint>
     let of = |b: Buf| program.bufs[b].dtype;
     let fits = match (of(c.out), hint) {
         (_, Hint::Lines { .. }) => false,
+        (dtype, Hint::Blockwise { .. }) => dtype == DType::F32,
         (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
         (_, Hint::Requantize { .. }) => true,
         (DType::I32, Hint::Gemm { .. } | Hint::Conv2d { .. }) => {
@@ -241,6 +242,10 @@ impl Kernel<'_, '_, '_> {
                     transpose_b,
                 };
                 self.batch_gemm_f32(&product, (out, &shape), epilogue);
+            }
+            Hint::Blockwise { data, .. } => {
+                let (_, extents) = self.of(data);
+                self.blockwise_f32(&hint, &extents, out);
             }
             Hint::Conv2d { data, weight, .. } => {
                 let dtype = |b: Buf| integer_code(self.program.bufs[b].dtype);

@@ -216,6 +216,18 @@ fn matmul_bits(tr: &mut Tr<'_>, n: &Node<'_>) -> Out {
     }
     let blocks = (k + block - 1) / block;
     let d = |list: &[i64]| list.iter().map(|&v| Dim::from(v)).collect::<Vec<_>>();
+    let floats = a.elem == Elem::F32 && scales.elem == Elem::F32;
+    if n.opt(3)?.is_none() && bits > 2 && blocks * block == k && floats {
+        // The middle of the unsigned numbers is zero: with their first bit inverted they are signed.
+        let signs = if bits == 8 { 0x80 } else { 0x88 };
+        let w = tr.reshape(&b, &d(&[rows, k * bits / 8]))?;
+        let w = tr.by("bitwise_xor", &w, f64::from(signs))?;
+        let w = tr.cast(&w, Elem::I8)?;
+        let scales = tr.reshape(&scales, &d(&[rows, blocks]))?;
+        let attrs = [("bits", int(bits)), ("block_size", int(block))];
+        let y = tr.op("qnn.blockwise_dense", &[&a, &w, &scales], &attrs)?;
+        return Ok(vec![biased(tr, n, &y, 5)?.into()]);
+    }
     let packed = tr.reshape(&b, &d(&[rows, blocks, block * bits / 8]))?;
     let q = unpacked(tr, &packed, bits)?;
     let elem = scales.elem;

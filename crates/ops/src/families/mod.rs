@@ -49,6 +49,7 @@ mod nn_sparse;
 mod nn_winograd;
 mod qnn;
 mod qnn_arith;
+mod qnn_blockwise;
 mod qnn_product;
 mod qnn_util;
 mod random;
@@ -126,6 +127,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     nn_winograd::OPS,
     qnn::OPS,
     qnn_arith::OPS,
+    qnn_blockwise::OPS,
     qnn_product::OPS,
     random::OPS,
     reduce::OPS,

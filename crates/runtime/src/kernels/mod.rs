@@ -2,6 +2,7 @@
 
 mod arcs;
 pub mod attention;
+pub mod blockwise;
 mod by_double;
 pub mod contract;
 pub mod conv;

@@ -352,6 +352,10 @@ fn hint(w: &mut Writer, h: &Hint) {
             numbers.extend([axis, bounds.0, bounds.1]);
             (8, 0)
         }
+        Hint::Blockwise { block, bits, .. } => {
+            numbers.extend([block, bits]);
+            (9, 0)
+        }
     };
     w.byte(kind);
     w.list(&h.operands(), |w, b| w.word(b.0));

@@ -42,6 +42,23 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
             ranks(&[(a, first), (b, 2), (out, first)])
         }
         Hint::BatchGemm { a, b, .. } => ranks(&[(a, 3), (b, 3), (out, 3)]),
+        Hint::Blockwise {
+            data,
+            weight,
+            scale,
+            block,
+            bits,
+        } => {
+            let types = [(data, DType::F32), (weight, DType::I8), (scale, DType::F32)];
+            let typed = types.iter().all(|&(b, dtype)| p.bufs[b].dtype == dtype);
+            let whole = block % 2 == 0 || bits == 8;
+            rank(data) > 0
+                && ranks(&[(weight, 2), (scale, 2), (out, rank(data))])
+                && typed
+                && steps(&[block])
+                && matches!(bits, 4 | 8)
+                && whole
+        }
         Hint::Conv2d {
             data,
             weight,

@@ -241,6 +241,21 @@ unsafe impl Simd for Avx2 {
             Self(_mm256_castpd_ps(_mm256_permute4x64_pd::<0xd8>(odd))),
         )
     }
+    #[inline(always)]
+    unsafe fn of_bytes(from: *const i8) -> Self {
+        let wide = _mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()));
+        Self(_mm256_cvtepi32_ps(wide))
+    }
+    #[inline(always)]
+    unsafe fn of_halves(from: *const i8) -> (Self, Self) {
+        let both = _mm256_cvtepi8_epi32(_mm_loadl_epi64(from.cast()));
+        let low = _mm256_srai_epi32::<28>(_mm256_slli_epi32::<28>(both));
+        let high = _mm256_srai_epi32::<4>(both);
+        (
+            Self(_mm256_cvtepi32_ps(low)),
+            Self(_mm256_cvtepi32_ps(high)),
+        )
+    }
 }
 
 impl Avx2 {

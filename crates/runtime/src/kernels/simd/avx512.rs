@@ -158,6 +158,21 @@ unsafe impl Simd for Avx512 {
             Self(_mm512_permutex2var_ps(first.0, odd, second.0)),
         )
     }
+    #[inline(always)]
+    unsafe fn of_bytes(from: *const i8) -> Self {
+        let wide = _mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()));
+        Self(_mm512_cvtepi32_ps(wide))
+    }
+    #[inline(always)]
+    unsafe fn of_halves(from: *const i8) -> (Self, Self) {
+        let both = _mm512_cvtepi8_epi32(_mm_loadu_si128(from.cast()));
+        let low = _mm512_srai_epi32::<28>(_mm512_slli_epi32::<28>(both));
+        let high = _mm512_srai_epi32::<4>(both);
+        (
+            Self(_mm512_cvtepi32_ps(low)),
+            Self(_mm512_cvtepi32_ps(high)),
+        )
+    }
 }
 
 /// Transposes the square of four lanes by four vectors in every quarter.

@@ -205,6 +205,11 @@ pub unsafe trait Simd: Copy {
     unsafe fn unweave(whole: [Self; 4]) -> [Self; 4];
     /// Returns the lanes at even and at odd positions of two consecutive vectors.
     unsafe fn unzip(first: Self, second: Self) -> (Self, Self);
+    /// Reads `LANES` integers of 8 bits.
+    unsafe fn of_bytes(from: *const i8) -> Self;
+    /// Reads `LANES` bytes of two integers of 4 bits each: those in the lower halves, and those in
+    /// the upper ones.
+    unsafe fn of_halves(from: *const i8) -> (Self, Self);
 }
 
 /// Calls a generic kernel for the instruction set in use.

@@ -231,4 +231,17 @@ unsafe impl Simd for Portable {
             Self([a[1], a[3], b[1], b[3]]),
         )
     }
+    #[inline(always)]
+    unsafe fn of_bytes(from: *const i8) -> Self {
+        // SAFETY: `from` has a vector's bytes.
+        let bytes = unsafe { from.cast::<[i8; 4]>().read_unaligned() };
+        Self(bytes.map(f32::from))
+    }
+    #[inline(always)]
+    unsafe fn of_halves(from: *const i8) -> (Self, Self) {
+        // SAFETY: `from` has a vector's bytes.
+        let bytes = unsafe { from.cast::<[i8; 4]>().read_unaligned() };
+        let low = bytes.map(|b| f32::from(b << 4 >> 4));
+        (Self(low), Self(bytes.map(|b| f32::from(b >> 4))))
+    }
 }

@@ -339,6 +339,13 @@ fn made(kind: u8, bufs: &[Buf], numbers: &[i64], truth: impl Fn(u32) -> bool) ->
             axis: usize::try_from(axis).ok(),
             bounds: (least, most),
         },
+        (9, &[data, weight, scale], &[block, bits]) => Hint::Blockwise {
+            data,
+            weight,
+            scale,
+            block,
+            bits,
+        },
         _ => return None,
     })
 }
