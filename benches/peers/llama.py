@@ -39,7 +39,7 @@ THEIRS = """
 import json, resource, sys, time
 from llama_cpp import Llama
 path, threads, prompt, steps = sys.argv[1], *map(int, sys.argv[2:])
-llama = Llama(path, n_ctx=prompt + 64, n_batch=prompt, n_ubatch=prompt, n_threads=threads, n_threads_batch=threads, verbose=False)
+llama = Llama(path, n_ctx=prompt + 64, n_batch=prompt, n_ubatch=prompt, n_threads=threads, n_threads_batch=threads, logits_all=True, verbose=False)
 prompts, tokens = [], []
 for _ in range(2):
     llama.reset()

@@ -32,10 +32,8 @@ def matrix(rows, columns):
 
 
 def blocks(rows, columns, bits):
-    """The type of a matrix of so many blocks in a row."""
-    width = 4 * bits
-    width = width * columns if isinstance(columns, int) else f"{width} * {columns}"
-    return f"(Tensor[({rows}, {width}), int8], Tensor[({rows}, {columns}), float32])"
+    """The type of a matrix in blocks of 32 numbers."""
+    return f"(Tensor[({rows}, {columns * bits // 8}), int8], Tensor[({rows}, {columns // 32}), float32])"
 
 
 def cache(length):
@@ -75,7 +73,7 @@ def bits_of(name):
 
 
 def kept_type(name, shape):
-    return blocks(shape[0], shape[1] // 32, bits_of(name)) if a.bits and len(shape) == 2 else given_type(shape)
+    return blocks(*shape, bits_of(name)) if a.bits and len(shape) == 2 else given_type(shape)
 
 
 def product(x, weight, units):
@@ -105,12 +103,7 @@ grown = ", ".join(f"(%l{i}.1, %l{i}.2)" for i in range(a.layers)) + ("," if a.la
 arguments = ", ".join(f"%{n}" for n, _ in WEIGHTS)
 # What is called with the weights as they are given, and with what becomes of them.
 step = "step" if a.bits else "main"
-quantised = ", ".join(
-    f"@in_blocks{bits_of(n)}(reshape(%{n}, newshape=[{shape[0]}, {shape[1] // 32}, 32]))"
-    if a.bits and len(shape) == 2
-    else f"%{n}"
-    for n, shape in WEIGHTS
-)
+quantised = ", ".join(f"%w{i}" if a.bits and len(shape) == 2 else f"%{n}" for i, (n, shape) in enumerate(WEIGHTS))
 embedded = f"take(%{EMBEDDING}, %tokens, axis=0)"
 if a.bits:
     embedded = f"""reshape(
@@ -120,43 +113,43 @@ if a.bits:
     ) * expand_dims(take(%{EMBEDDING}.1, %tokens, axis=0), axis=2),
     newshape=[s, {a.dim}],
   )"""
-# Rounded to the nearest of the numbers from -127 to 127, or from -7 to 7.
-scaled = """  let %scale = max(abs(%blocks), axis=[2], keepdims=True) / {most}f;
-  let %numbers = cast(round(%blocks / maximum(%scale, 1e-30f)), dtype="{dtype}");"""
-in_blocks = f"""
-// A matrix as integers of 8 bits, and a scale for each 32 of a row.
-def @in_blocks8(%blocks: Tensor[(n, b, 32), float32]) -> {blocks("n", "b", 8)} {{
-{scaled.format(most=127, dtype="int8")}
-  (reshape(%numbers, newshape=[n, 32 * b]), reshape(%scale, newshape=[n, b]))
-}}
-"""
-if a.bits == 4:
-    in_blocks += f"""
-// The same with 4 bits, two numbers in a byte, the first one in its lower half.
-def @in_blocks4(%blocks: Tensor[(n, b, 32), float32]) -> {blocks("n", "b", 4)} {{
-{scaled.format(most=7, dtype="int32")}
-  let %pairs = reshape(%numbers, newshape=[n, 16 * b, 2]);
-  let %halves = split(%pairs, indices_or_sections=2, axis=2);
-  let %bytes = cast(bitwise_and(%halves.0, 15) + %halves.1 * 16, dtype="int8");
-  (reshape(%bytes, newshape=[n, 16 * b]), reshape(%scale, newshape=[n, b]))
-}}
-"""
+
+
+def in_blocks(i, name, shape):
+    """Statements that make `%wI` of a weight: integers, and a scale for each 32 of a row, that of the largest number."""
+    rows, columns = shape
+    n, bits = columns // 32, bits_of(name)
+    numbers = f"cast(round(%b{i} / maximum(%s{i}, 1e-30f)), dtype=\"int{8 if bits == 8 else 32}\")"
+    lines = [
+        f"  let %b{i} = reshape(%{name}, newshape=[{rows}, {n}, 32]);",
+        f"  let %s{i} = max(abs(%b{i}), axis=[2], keepdims=True) / {2 ** (bits - 1) - 1}f;",
+    ]
+    if bits == 4:
+        # Two in a byte, the first one in its lower half.
+        lines.append(f"  let %p{i} = split(reshape({numbers}, newshape=[{rows}, {16 * n}, 2]), indices_or_sections=2, axis=2);")
+        numbers = f"cast(bitwise_and(%p{i}.0, 15) + %p{i}.1 * 16, dtype=\"int8\")"
+    numbers = f"reshape({numbers}, newshape=[{rows}, {4 * bits * n}])"
+    return "\n".join([*lines, f"  let %w{i} = ({numbers}, reshape(%s{i}, newshape=[{rows}, {n}]));"])
+
+
+all_in_blocks = "\n".join(in_blocks(i, n, shape) for i, (n, shape) in enumerate(WEIGHTS) if a.bits and len(shape) == 2)
 from_floats = f"""
-// The same of weights as they are given.
+// The same of weights as they are given, which are quantised. Of constants that is done when the program is compiled.
 def @main(
   %tokens: Tensor[(s,), int32],
   %cache: {caches("t")},
 {weights}
 ) -> (Tensor[(s, {a.vocab}), float32], {caches("t + s")}) {{
+{all_in_blocks}
   @step(%tokens, %cache, {quantised})
 }}
 """
 if not a.bits:
-    in_blocks = from_floats = ""
+    from_floats = ""
 print(f'''// A decoder of the Llama family: RMS norm, rotary embedding, grouped-query attention, SwiGLU, a cache of keys and values
 // that grows. {a.layers} layers of {a.dim} features, {a.heads} heads over {a.kv_heads} of keys and values. Made by make_llama.py.
 #[version = "0.0.5"]
-{in_blocks}
+
 // Angles of the positions `t` to `t + s`: position times θ^(-2i/d) for the i-th pair of features.
 def @angles(%tokens: Tensor[(s,), int32], %cache: {cache("t")}) -> Tensor[(s, {half}), float32] {{
   let %before = take(shape_of(%cache, dtype="int32"), 1, mode="fast");
@@ -277,6 +270,7 @@ def @complete(
   %seed: uint32,
 {weights}
 ) -> Tensor[(?,), int32] {{
+{all_in_blocks}
   let %none = zeros(shape=[1, 0, {a.kv_heads}, {head}], dtype="float32");
   @joined(
     @generate(%steps, %tokens, ({", ".join(["(%none, %none)"] * a.layers)}{"," if a.layers == 1 else ""}), %temperature, %p, %seed, {quantised}),

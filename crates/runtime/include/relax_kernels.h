@@ -144,7 +144,7 @@ typedef struct RxBlockwiseF32 {
   int32_t bits;                   /* 32: 8 or 4 */
   int32_t reserved;               /* 36 */
   const float *x;                 /* 40: [m, blocks * block] */
-  const int8_t *weight;           /* 48: [n, blocks * block * bits / 8] */
+  const void *weight;             /* 48: [n, blocks * block * bits / 8] */
   const float *scale;             /* 56: [n, blocks] */
   float *y;                       /* 64: [m, n] */
 } RxBlockwiseF32;                 /* 72 bytes */

@@ -36,7 +36,7 @@ fn check(ctx: *mut RxContext, p: &Product, random: &mut Random) {
         bits: bits as i32,
         reserved: 0,
         x: x.as_ptr(),
-        weight: weight.as_ptr(),
+        weight: weight.as_ptr().cast(),
         scale: scale.as_ptr(),
         y: y.as_mut_ptr(),
     };
@@ -131,7 +131,7 @@ fn infinities_and_nan_reach_only_their_row() {
                 bits: bits as i32,
                 reserved: 0,
                 x: x.as_ptr(),
-                weight: weight.as_ptr(),
+                weight: weight.as_ptr().cast(),
                 scale: scale.as_ptr(),
                 y: y.as_mut_ptr(),
             };

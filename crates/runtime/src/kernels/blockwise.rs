@@ -5,6 +5,7 @@
 //! floats in registers, once for all rows. For many rows, some rows of weights at a time become
 //! floats in the caches and are multiplied as those of any other product.
 
+use std::ffi::c_void;
 use std::ops::Range;
 use std::ptr::null;
 
@@ -35,7 +36,7 @@ c_structure! {
         /// The operand, (m, blocks * block).
         pub x: *const f32,
         /// The weight, (n, blocks * block * bits / 8) bytes.
-        pub weight: *const i8,
+        pub weight: *const c_void,
         /// The scales, (n, blocks).
         pub scale: *const f32,
         /// The result, (m, n).
@@ -56,6 +57,10 @@ impl RxBlockwiseF32 {
     /// The common axis.
     fn depth(&self) -> usize {
         (self.blocks * self.block) as usize
+    }
+
+    fn bytes_of_weight(&self) -> *const i8 {
+        self.weight.cast()
     }
 
     /// The bytes of `weights` adjacent weights.
@@ -86,25 +91,31 @@ impl RxBlockwiseF32 {
 }
 
 /// The products of `M` rows of the operand, from row `i` on, with `N` rows of the weight from `j`
-/// on.
+/// on. `block` is the product's: where it is a constant, the loop over a block is unrolled.
 #[inline(always)]
 unsafe fn dots<S: Simd, const BITS: usize, const M: usize, const N: usize>(
     q: &RxBlockwiseF32,
     (i, j): (usize, usize),
+    block: usize,
 ) {
-    let (depth, blocks, block) = (q.depth(), q.blocks as usize, q.block as usize);
+    let (depth, blocks) = (q.depth(), q.blocks as usize);
     let row = q.bytes(depth);
     // SAFETY: rows `i` to `i + M` and `j` to `j + N` exist, and blocks are whole vectors.
     unsafe {
         let x: [_; M] = std::array::from_fn(|a| q.x.add((i + a) * depth));
-        let w: [_; N] = std::array::from_fn(|b| q.weight.add((j + b) * row));
+        let w: [_; N] = std::array::from_fn(|b| q.bytes_of_weight().add((j + b) * row));
         let scale: [_; N] = std::array::from_fn(|b| q.scale.add((j + b) * blocks));
         let zero = S::splat(0.0);
         let mut totals = [[zero; N]; M];
         for k in 0..blocks {
             let mut sums = [[zero; N]; M];
-            let mut t = k * block;
-            while t < (k + 1) * block {
+            for w in w {
+                // Of the rows after these.
+                S::prefetch(w.wrapping_add(N * row + k * block * BITS / 8).cast());
+            }
+            let chunk = S::LANES * 8 / BITS;
+            for part in 0..block / chunk {
+                let t = k * block + part * chunk;
                 for b in 0..N {
                     if BITS == 8 {
                         let w = S::of_bytes(w[b].add(t));
@@ -120,7 +131,6 @@ unsafe fn dots<S: Simd, const BITS: usize, const M: usize, const N: usize>(
                         }
                     }
                 }
-                t += S::LANES * 8 / BITS;
             }
             for b in 0..N {
                 let scale = S::splat(*scale[b].add(k));
@@ -139,25 +149,30 @@ unsafe fn dots<S: Simd, const BITS: usize, const M: usize, const N: usize>(
 
 /// Rows `begin..end` of the weight against all rows of the operand.
 #[inline(always)]
-unsafe fn few_of<S: Simd, const BITS: usize>(q: &RxBlockwiseF32, begin: usize, end: usize) {
+unsafe fn few_of<S: Simd, const BITS: usize>(
+    q: &RxBlockwiseF32,
+    begin: usize,
+    end: usize,
+    block: usize,
+) {
     let m = q.m as usize;
     // SAFETY: the rows exist, and blocks are whole vectors.
     unsafe {
         let mut i = 0;
         while i + TOGETHER <= m {
             for j in begin..end {
-                dots::<S, BITS, TOGETHER, 1>(q, (i, j));
+                dots::<S, BITS, TOGETHER, 1>(q, (i, j), block);
             }
             i += TOGETHER;
         }
         for i in i..m {
             let mut j = begin;
             while j + 2 <= end {
-                dots::<S, BITS, 1, 2>(q, (i, j));
+                dots::<S, BITS, 1, 2>(q, (i, j), block);
                 j += 2;
             }
             if j < end {
-                dots::<S, BITS, 1, 1>(q, (i, j));
+                dots::<S, BITS, 1, 1>(q, (i, j), block);
             }
         }
     }
@@ -167,9 +182,12 @@ unsafe fn few_of<S: Simd, const BITS: usize>(q: &RxBlockwiseF32, begin: usize, e
 unsafe fn few<S: Simd>(q: &RxBlockwiseF32, begin: usize, end: usize) {
     // SAFETY: the rows exist, and blocks are whole vectors.
     unsafe {
-        match q.bits {
-            8 => few_of::<S, 8>(q, begin, end),
-            _ => few_of::<S, 4>(q, begin, end),
+        match (q.bits, q.block) {
+            // As most models have it.
+            (8, 32) => few_of::<S, 8>(q, begin, end, 32),
+            (4, 32) => few_of::<S, 4>(q, begin, end, 32),
+            (8, block) => few_of::<S, 8>(q, begin, end, block as usize),
+            (_, block) => few_of::<S, 4>(q, begin, end, block as usize),
         }
     }
 }
@@ -210,7 +228,10 @@ unsafe fn floats<S: Simd>(q: &RxBlockwiseF32, begin: usize, end: usize, to: *mut
             0
         };
         for j in begin..end {
-            let (w, to) = (q.weight.add(j * row), to.add((j - begin) * depth));
+            let (w, to) = (
+                q.bytes_of_weight().add(j * row),
+                to.add((j - begin) * depth),
+            );
             for k in 0..blocks {
                 let scale = *q.scale.add(j * blocks + k);
                 let wide = S::splat(scale);
