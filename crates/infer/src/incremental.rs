@@ -9,7 +9,10 @@
 use std::sync::Arc;
 
 use relax_base::{Diagnostics, Id};
-use relax_ir::{Expr, ExprId, ExprList, FuncId, GlobalId, GlobalKind, IdSet, Module, Scopes, Type, TypeId, VarId};
+use relax_ir::{
+    Expr, ExprId, ExprList, FuncId, GlobalId, GlobalKind, IdSet, Module, Scopes, Type, TypeId,
+    VarId,
+};
 use rustc_hash::FxHashMap;
 
 use crate::flags::{COARSE, ERROR, INFER};
@@ -247,7 +250,10 @@ impl<'m> Solver<'m> {
             return None;
         };
         let mut fields = self.m.list(fields).iter();
-        let same = known.len() == fields.len() && known.iter().all(|k| fields.next().is_some_and(|&f| self.type_of(f) == *k));
+        let same = known.len() == fields.len()
+            && known
+                .iter()
+                .all(|k| fields.next().is_some_and(|&f| self.type_of(f) == *k));
         same.then_some(ty)
     }
 

@@ -3,9 +3,7 @@
 use std::ops::{Deref, DerefMut};
 
 use relax_base::{Diagnostic, Diagnostics, Span};
-use relax_ir::{
-    DTyInfer, ExprId, FuncId, GlobalId, IdSet, Module, Type, TypeArena, TypeId, VarId,
-};
+use relax_ir::{DTyInfer, ExprId, FuncId, GlobalId, IdSet, Module, Type, TypeArena, TypeId, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::InferOptions;

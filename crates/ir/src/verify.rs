@@ -24,8 +24,8 @@ use relax_base::{Arena, Id, SideTable, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, IdTable, Module, PatId, Pattern, ScopeId,
-    Scopes, TypeId, VarId,
+    Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, IdTable, Module, PatId, Pattern,
+    ScopeId, Scopes, TypeId, VarId,
 };
 
 /// A violated invariant.
