@@ -10,6 +10,7 @@ pub mod explain;
 mod failure;
 mod helpers;
 mod lendable;
+pub mod small;
 mod source;
 mod suggest;
 mod symbol;

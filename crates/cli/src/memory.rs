@@ -9,9 +9,11 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write as _;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 
+use relax_base::small;
+
 use crate::stop::Stop;
 
-/// The system's allocator, with a limit.
+/// The system's allocator behind lists of small blocks, with a limit.
 struct Limited;
 
 #[global_allocator]
@@ -77,6 +79,7 @@ const SMALL: usize = 4 << 20;
 /// and lets the first megabytes be huge pages: page faults of small ones take a tenth of the time
 /// of compiling a model.
 pub fn keep() {
+    small::keep();
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: settings of the allocator, which are safe to change at any time; the advice names
     // whole pages of its own heap, between the end before and the end after it grew, and changes
@@ -149,32 +152,67 @@ fn ended(most: usize) -> ! {
     }
 }
 
-// SAFETY: every call goes to the system's allocator with the arguments as they are, or gives null.
+// SAFETY: blocks are those of the lists of small blocks, or of the system's allocator, or null; a
+// block's layout says which.
 unsafe impl GlobalAlloc for Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match take(layout.size()) {
+        if !take(layout.size()) {
+            return std::ptr::null_mut();
+        }
+        match small::class(layout) {
+            Some(class) => small::take(class),
             // SAFETY: the layout is not of zero bytes.
-            true => unsafe { System.alloc(layout) },
-            false => std::ptr::null_mut(),
+            None => unsafe { System.alloc(layout) },
         }
     }
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        match take(layout.size()) {
-            // SAFETY: the layout is not of zero bytes.
-            true => unsafe { System.alloc_zeroed(layout) },
-            false => std::ptr::null_mut(),
+        if !take(layout.size()) {
+            return std::ptr::null_mut();
         }
+        let Some(class) = small::class(layout) else {
+            // SAFETY: the layout is not of zero bytes.
+            return unsafe { System.alloc_zeroed(layout) };
+        };
+        let block = small::take(class);
+        if !block.is_null() {
+            // SAFETY: a block of the class has as many bytes.
+            unsafe { block.write_bytes(0, layout.size()) };
+        }
+        block
     }
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         give(layout.size());
-        // SAFETY: `block` was handed out by `System` with this layout.
-        unsafe { System.dealloc(block, layout) }
+        match small::class(layout) {
+            // SAFETY: `block` was handed out by `small` for this class.
+            Some(class) => unsafe { small::give(class, block) },
+            // SAFETY: `block` was handed out by `System` with this layout.
+            None => unsafe { System.dealloc(block, layout) },
+        }
     }
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        // SAFETY: the caller's: with this alignment `size` does not overflow.
+        let new = unsafe { Layout::from_size_align_unchecked(size, layout.align()) };
+        let (from, to) = (small::class(layout), small::class(new));
+        if from != to {
+            // SAFETY: `size` is not zero.
+            let moved = unsafe { self.alloc(new) };
+            if !moved.is_null() {
+                // SAFETY: both blocks have as many bytes and are apart; nothing refers to the old
+                // one any more.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(block, moved, layout.size().min(size));
+                    self.dealloc(block, layout);
+                }
+            }
+            return moved;
+        }
         if !take(size.saturating_sub(layout.size())) {
             return std::ptr::null_mut();
         }
         give(layout.size().saturating_sub(size));
+        if from.is_some() {
+            return block;
+        }
         // SAFETY: `block` was handed out by `System` with this layout, and `size` is not zero.
         unsafe { System.realloc(block, layout, size) }
     }

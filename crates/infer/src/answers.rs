@@ -3,6 +3,7 @@
 use relax_ir::{AttrsId, ExprId, OpId, TypeId};
 
 use crate::solver::Solver;
+use crate::unknown::Sol;
 
 /// The amounts recorded before a relation ran.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,11 @@ impl Solver<'_> {
     pub fn before_relation(&self) -> Before {
         self.relation_cache.asked_value.set(false);
         self.recorded()
+    }
+
+    /// Returns whether a relation neither recorded anything nor solved the unknown for its result.
+    pub fn did_nothing(&self, before: Before, result: u32) -> bool {
+        before == self.recorded() && matches!(self.unknowns[result as usize].sol, Sol::Open)
     }
 
     /// Caches the result of a relation that had no other effect.

@@ -25,7 +25,7 @@ impl Solver<'_> {
         };
         match m.exprs[callee] {
             Expr::Op(op) if op.user_index().is_none() => {
-                let ty = self.operator_call(e, op, args, attrs);
+                let ty = self.operator_call(e, op, args, attrs, type_args);
                 if registry().get(op).is_some_and(|d| d.hooks.told) && ty != self.error {
                     self.packed.push(e);
                     return self.told(e, ty, type_args);
@@ -74,11 +74,10 @@ impl Solver<'_> {
 
     /// Types a call that declares its result types: a single type, or the fields of a tuple.
     fn told(&mut self, e: ExprId, ty: TypeId, given: &[TypeId]) -> TypeId {
-        let want = match given {
-            [] => return ty,
-            [one] => *one,
-            several => self.types.tuple(several),
-        };
+        if given.is_empty() {
+            return ty;
+        }
+        let want = self.told_type(given);
         self.site = Site::Rel(e);
         match self.unify(ty, want) {
             Ok(()) => want,
@@ -86,13 +85,30 @@ impl Solver<'_> {
         }
     }
 
+    /// Returns the type of a result that is told as these types.
+    fn told_type(&mut self, given: &[TypeId]) -> TypeId {
+        match given {
+            [one] => *one,
+            several => self.types.tuple(several),
+        }
+    }
+
     /// Types a call of a built-in operator. The hot path: if all argument types are known, the
-    /// relation concludes at once and nothing is put on the work list.
-    fn operator_call(&mut self, e: ExprId, op: OpId, args: ExprList, attrs: AttrsId) -> TypeId {
+    /// relation concludes at once and nothing is put on the work list. `told` are the types that a
+    /// call of an operator that is told its result gives.
+    fn operator_call(
+        &mut self,
+        e: ExprId,
+        op: OpId,
+        args: ExprList,
+        attrs: AttrsId,
+        told: &[TypeId],
+    ) -> TypeId {
         let Some(def) = registry().get(op) else {
             return self.error;
         };
         let m = self.m;
+        self.plain.remove(e);
         let list = m.list(args);
         let enough = match def.arity {
             Arity::Fixed => list.len() == def.inputs.len(),
@@ -134,8 +150,10 @@ impl Solver<'_> {
         self.cur_call = e;
         self.site = Site::Rel(e);
         if flags & INFER == 0 && !self.has_rigid(types) {
-            let known = (self.known_call(e, list, types))
-                .or_else(|| self.relation_cache.find(m, op, types, attrs));
+            let known = (self.known_call(e, list, types)).or_else(|| {
+                let answer = self.relation_cache.find(m, op, types, attrs);
+                answer.filter(|_| told.is_empty())
+            });
             if let Some(ty) = known {
                 self.plain.insert(e);
                 return ty;
@@ -150,6 +168,14 @@ impl Solver<'_> {
                 attrs: m.attrs(attrs),
             };
             return match def.relate(&mut cx) {
+                Ok(()) if !told.is_empty() && self.did_nothing(before, id) => {
+                    // The result is what is told, whatever the arguments are.
+                    let ty = self.told_type(told);
+                    if self.flags(ty) & INFER == 0 {
+                        self.plain.insert(e);
+                    }
+                    ty
+                }
                 Ok(()) => {
                     let ty = self.resolve(out);
                     if self.flags(ty) & INFER == 0 {

@@ -143,6 +143,7 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
             pure,
             notes: Notes {
                 plain: std::mem::take(&mut s.plain),
+                whole: std::mem::take(&mut s.whole),
                 flags: std::mem::take(&mut s.flags),
                 answers: std::mem::take(&mut s.relation_cache.answers),
             },

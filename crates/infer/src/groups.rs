@@ -47,6 +47,7 @@ impl Solver<'_> {
                 self.global_ty[g.index()] = self.signature(f);
             }
         }
+        self.compare_globals();
         let groups = if funcs.len() > 1 && complete.iter().any(|c| !c) {
             self.dependency_groups(&funcs, &complete)
         } else {

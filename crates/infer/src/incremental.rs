@@ -9,7 +9,10 @@
 use std::sync::Arc;
 
 use relax_base::{Diagnostics, Id};
-use relax_ir::{Expr, ExprId, FuncId, GlobalId, GlobalKind, IdSet, Module, Scopes, TypeId, VarId};
+use relax_ir::{
+    Expr, ExprId, ExprList, FuncId, GlobalId, GlobalKind, IdSet, Module, Scopes, Type, TypeId,
+    VarId,
+};
 use rustc_hash::FxHashMap;
 
 use crate::flags::{COARSE, ERROR, INFER};
@@ -113,8 +116,8 @@ impl<'m> Solver<'m> {
             }
         }
         self.plain = before.notes.plain.clone();
+        self.whole = before.notes.whole.clone();
         for &e in &part.exprs {
-            self.plain.remove(e);
             self.expr_ty[e.index()] = UNTYPED;
             if let Expr::Func(f) = m.exprs[e] {
                 self.func_ty[f.index()] = UNTYPED;
@@ -157,6 +160,101 @@ impl<'m> Solver<'m> {
         // A coarse type may stem from an annotation.
         let whole = self.flags(ty) & (INFER | ERROR | COARSE) == 0;
         (whole && pairs.all(|(a, t)| known.exprs[*a] == *t)).then_some(ty)
+    }
+
+    /// Notes whether a global of the part has another type than before. New ones had none.
+    pub fn compare_globals(&mut self) {
+        let Some(known) = self.known else { return };
+        let moved = |g: GlobalId| {
+            let was = known.globals[g];
+            was != self.error && was != self.global_ty[g.index()]
+        };
+        self.moved = self.m.globals.ids().any(moved);
+    }
+
+    /// Notes whether a variable has another type than before.
+    #[inline]
+    pub fn compare_var(&mut self, v: VarId) {
+        if let Some(known) = self.known {
+            let was = known.vars[v];
+            self.moved |= was != self.error && was != self.var_ty[v.index()];
+        }
+    }
+
+    /// Gives an expression its previous type, if nothing that it depends on has another one.
+    pub fn settled(&mut self, e: ExprId) -> bool {
+        let Some(known) = self.known else {
+            return false;
+        };
+        if self.moved || !self.assumptions.is_empty() || !known.notes.whole.contains(e) {
+            return false;
+        }
+        self.expr_ty[e.index()] = known.exprs[e];
+        if self.is_told(e) {
+            self.packed.push(e);
+        }
+        true
+    }
+
+    /// Notes whether the type of an expression, just found, depends on those of variables and
+    /// globals alone.
+    pub fn note_whole(&mut self, e: ExprId) {
+        let m = self.m;
+        let ty = self.expr_ty[e.index()];
+        let whole = self.flags(ty) & (INFER | ERROR | COARSE) == 0
+            && match m.exprs[e] {
+                Expr::Call { callee, args, .. } => {
+                    matches!(m.exprs[callee], Expr::Op(_))
+                        && self.plain.contains(e)
+                        && m.list(args).iter().all(|&a| self.part_of_whole(a))
+                }
+                Expr::Tuple(fields) => m.list(fields).iter().all(|&f| self.part_of_whole(f)),
+                Expr::Proj { tuple, .. } => self.part_of_whole(tuple),
+                _ => false,
+            };
+        match whole {
+            true => drop(self.whole.insert(e)),
+            false => self.whole.remove(e),
+        }
+    }
+
+    fn part_of_whole(&self, e: ExprId) -> bool {
+        match self.m.exprs[e] {
+            Expr::Shape(_) => true,
+            Expr::Call { .. } => self.whole.contains(e) && !self.is_told(e),
+            _ => self.m.is_leaf(e) || self.whole.contains(e),
+        }
+    }
+
+    /// Returns whether a call tells its result: that is checked when the program runs.
+    fn is_told(&self, e: ExprId) -> bool {
+        let Expr::Call { callee, .. } = self.m.exprs[e] else {
+            return false;
+        };
+        let Expr::Op(op) = self.m.exprs[callee] else {
+            return false;
+        };
+        relax_ops::registry().get(op).is_some_and(|d| d.hooks.told)
+    }
+
+    /// Returns the previous type of a shape value, which depends on nothing else.
+    pub fn known_shape(&mut self, e: ExprId) -> Option<TypeId> {
+        let ty = self.known?.exprs[e];
+        (self.flags(ty) & (INFER | ERROR | COARSE) == 0).then_some(ty)
+    }
+
+    /// Returns the previous type of a tuple, if the types of its fields are unchanged.
+    pub fn known_tuple(&self, e: ExprId, fields: ExprList) -> Option<TypeId> {
+        let ty = self.known?.exprs[e];
+        let Type::Tuple(known) = &self.types[ty] else {
+            return None;
+        };
+        let mut fields = self.m.list(fields).iter();
+        let same = known.len() == fields.len()
+            && known
+                .iter()
+                .all(|k| fields.next().is_some_and(|&f| self.type_of(f) == *k));
+        same.then_some(ty)
     }
 
     /// Adds the results for expressions outside the part.

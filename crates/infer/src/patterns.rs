@@ -27,6 +27,7 @@ impl Solver<'_> {
                 }
                 Pattern::Wildcard => {}
                 Pattern::Var(v) => {
+                    self.moved = true;
                     if m.vars[*v].ty.is_none() && self.var_ty[v.index()] == UNTYPED {
                         self.var_ty[v.index()] = ty;
                     } else {

@@ -3,10 +3,11 @@
 use std::ops::{Deref, DerefMut};
 
 use relax_base::{Diagnostic, Diagnostics, Span};
-use relax_ir::{DTyInfer, ExprId, FuncId, GlobalId, IdSet, Module, TypeArena, TypeId, VarId};
+use relax_ir::{DTyInfer, ExprId, FuncId, GlobalId, IdSet, Module, Type, TypeArena, TypeId, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::InferOptions;
+use crate::flags::INFER;
 use crate::part::Part;
 use crate::relation_cache::RelationCache;
 use crate::scheme::Scheme;
@@ -57,6 +58,10 @@ pub(crate) struct Solver<'m> {
     pub relation_cache: RelationCache,
     /// Calls whose relation had no effect but their result.
     pub plain: IdSet,
+    /// See [`Notes::whole`](crate::typing::Notes::whole).
+    pub whole: IdSet,
+    /// Whether a variable or global that existing nodes may refer to has another type than before.
+    pub moved: bool,
     /// The typing from before the module changed: existing nodes have the same children.
     pub known: Option<&'m Typing>,
     /// Whether the exhaustion of [`Unifier::fuel`] was reported.
@@ -120,6 +125,8 @@ impl<'m> Solver<'m> {
             funcs: Vec::new(),
             relation_cache: RelationCache::after(m, known.map(|k| &k.notes.answers)),
             plain: IdSet::new(),
+            whole: IdSet::new(),
+            moved: false,
             known,
             exhausted: false,
             current_global: None,
@@ -139,5 +146,44 @@ impl<'m> Solver<'m> {
     pub fn report(&mut self, d: Diagnostic) {
         self.errors += usize::from(d.is_error());
         self.diags.push(d);
+    }
+
+    /// Returns whether one of many types is open: `closed` holds those that are known not to be.
+    #[inline]
+    pub fn is_open_but(&mut self, t: TypeId, closed: &mut FxHashSet<TypeId>) -> bool {
+        self.flags(t) & INFER != 0 && self.is_open_inside(t, closed)
+    }
+
+    fn is_open_inside(&mut self, t: TypeId, closed: &mut FxHashSet<TypeId>) -> bool {
+        let (mut stack, mut fresh) = (vec![t], Vec::new());
+        while let Some(t) = stack.pop() {
+            let t = self.find(t);
+            if self.flags(t) & INFER == 0 || !closed.insert(t) {
+                continue;
+            }
+            fresh.push(t);
+            let open = match self.types[t].clone() {
+                Type::Infer(_) => true,
+                Type::Tensor(_) | Type::Shape(_) => self.is_open(t),
+                _ => {
+                    stack.extend(self.types.children(t));
+                    false
+                }
+            };
+            if open {
+                // The types visited on the way are undecided.
+                for t in fresh {
+                    closed.remove(&t);
+                }
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Returns whether a type contains unknowns after all solutions are substituted.
+    pub fn is_open(&mut self, t: TypeId) -> bool {
+        let t = self.resolve(t);
+        self.flags(t) & INFER != 0
     }
 }

@@ -63,6 +63,9 @@ pub(crate) struct Notes {
     /// Calls of operators whose type depends only on their argument types, and whose relation had
     /// no other effect.
     pub plain: IdSet,
+    /// Expressions whose types depend on those of variables and globals alone, and whose inference
+    /// had no other effect.
+    pub whole: IdSet,
     /// The flags of the module's types.
     pub flags: Flags,
     /// What relations gave.

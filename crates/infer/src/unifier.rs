@@ -47,6 +47,7 @@ pub(crate) struct Unifier<'m> {
     pub error: TypeId,
     pub unit: TypeId,
     pub bool_: TypeId,
+    pub object: TypeId,
     pub seen: FxHashSet<(TypeId, TypeId)>,
     pub pairs: Vec<(TypeId, TypeId)>,
     /// The number of types and relations that instantiation may still copy.
@@ -70,6 +71,7 @@ impl<'m> Unifier<'m> {
         let error = types.error();
         let unit = types.unit();
         let bool_ = types.scalar(relax_tensor::DType::BOOL);
+        let object = types.intern(Type::Object);
         let mut new = Unifier {
             m,
             types,
@@ -90,6 +92,7 @@ impl<'m> Unifier<'m> {
             error,
             unit,
             bool_,
+            object,
             seen: FxHashSet::default(),
             pairs: Vec::new(),
             fuel: 50_000_000,

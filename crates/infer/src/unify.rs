@@ -358,6 +358,16 @@ impl Unifier<'_> {
             self.coarse = true;
             return Ok(());
         }
+        for (d, other) in [(&a, &b), (&b, &a)] {
+            // What most equations are.
+            if let Some(Atom::Infer(v)) = d.as_atom()
+                && (other.as_const().is_some_and(|c| c >= 0)
+                    || matches!(other.as_atom(), Some(Atom::Var(_))))
+            {
+                self.solved(v.0, Sol::Dim(other.clone()));
+                return Ok(());
+            }
+        }
         if a.has_infer() || b.has_infer() {
             return match solve(&a, &b, &|atom| matches!(atom, Atom::Infer(_))) {
                 Solution::Equal => Ok(()),

@@ -8,9 +8,8 @@ use relax_ir::{
     TypeId, VarId,
 };
 use relax_sym::Dim;
-use rustc_hash::FxHashSet;
 
-use crate::flags::{BAD_SHAPE, INFER};
+use crate::flags::BAD_SHAPE;
 use crate::solver::{OPEN, Solver, UNTYPED};
 use crate::unknown::{Lit, Site};
 
@@ -46,6 +45,7 @@ impl Solver<'_> {
                 Task::Finish(e) => {
                     let ty = self.finish(e);
                     self.set_expr(e, ty);
+                    self.note_whole(e);
                 }
                 Task::Value(e) => self.let_value(e, &mut stack),
                 Task::End(e) => self.end(e),
@@ -97,7 +97,7 @@ impl Solver<'_> {
     }
 
     fn visit(&mut self, e: ExprId, stack: &mut Vec<Task>) {
-        if self.expr_ty[e.index()] != UNTYPED {
+        if self.expr_ty[e.index()] != UNTYPED || self.settled(e) {
             return;
         }
         self.expr_ty[e.index()] = OPEN;
@@ -107,15 +107,15 @@ impl Solver<'_> {
             Expr::Global(g) => self.global_type(*g),
             Expr::Op(op) => self.operator_type(*op),
             Expr::Ctor(c) => self.constructor_type(*c),
-            Expr::Extern(_) => self.types.intern(Type::Object),
+            Expr::Extern(_) => self.object,
             Expr::Const(c) => self.constant_type(e, *c),
             Expr::Error => self.error,
-            Expr::Shape(dims) => {
+            Expr::Shape(dims) => self.known_shape(e).unwrap_or_else(|| {
                 let shape = Shape::Dims(dims.clone());
                 let ty = self.types.intern(Type::Shape(shape));
                 self.check_shape_value(e, dims);
                 ty
-            }
+            }),
             Expr::Func(f) => {
                 stack.push(Task::Finish(e));
                 self.enter_function(*f, stack);
@@ -200,6 +200,9 @@ impl Solver<'_> {
         match &m.exprs[e] {
             Expr::Call { callee, args, .. } => self.finish_call(e, *callee, *args),
             Expr::Tuple(fields) => {
+                if let Some(known) = self.known_tuple(e, *fields) {
+                    return known;
+                }
                 let fields: Vec<TypeId> =
                     m.list(*fields).iter().map(|&f| self.type_of(f)).collect();
                 self.types.tuple(fields)
@@ -249,6 +252,8 @@ impl Solver<'_> {
     pub fn coarsen(&mut self, e: ExprId, ty: TypeId) {
         if !matches!(self.m.exprs[e], Expr::Var(_)) {
             self.expr_ty[e.index()] = ty;
+            self.plain.remove(e);
+            self.whole.remove(e);
         }
     }
 
@@ -367,6 +372,7 @@ impl Solver<'_> {
         if let Expr::Func(f) = self.m.exprs[value]
             && self.expr_ty[value.index()] == UNTYPED
         {
+            self.moved = true;
             self.begin_scheme(f);
             let sig = self.signature(f);
             if self.m.vars[var].ty.is_none() {
@@ -391,6 +397,11 @@ impl Solver<'_> {
 
     /// Gives a variable the type of its value, which must agree with its annotation.
     fn bind(&mut self, var: VarId, value: ExprId) {
+        self.bind_value(var, value);
+        self.compare_var(var);
+    }
+
+    fn bind_value(&mut self, var: VarId, value: ExprId) {
         let ty = self.type_of(value);
         let Some(annotated) = self.m.vars[var].ty else {
             self.var_ty[var.index()] = ty;
@@ -472,6 +483,7 @@ impl Solver<'_> {
         let m = self.m;
         let func = &m.funcs[f];
         let args: Box<[TypeId]> = func.params.iter().map(|&p| self.declare_var(p)).collect();
+        func.params.iter().for_each(|&p| self.compare_var(p));
         let ret = match func.ret {
             Some(t) if self.flags(t) & BAD_SHAPE != 0 => {
                 self.report_bad_annotation(func.span, t);
@@ -558,43 +570,5 @@ impl Solver<'_> {
             };
         }
         self.global_ty[g.index()]
-    }
-
-    /// Returns whether one of many types is open: `closed` holds those that are known not to be.
-    #[inline]
-    pub fn is_open_but(&mut self, t: TypeId, closed: &mut FxHashSet<TypeId>) -> bool {
-        if self.flags(t) & INFER == 0 {
-            return false;
-        }
-        let (mut stack, mut fresh) = (vec![t], Vec::new());
-        while let Some(t) = stack.pop() {
-            let t = self.find(t);
-            if self.flags(t) & INFER == 0 || !closed.insert(t) {
-                continue;
-            }
-            fresh.push(t);
-            let open = match self.types[t].clone() {
-                Type::Infer(_) => true,
-                Type::Tensor(_) | Type::Shape(_) => self.is_open(t),
-                _ => {
-                    stack.extend(self.types.children(t));
-                    false
-                }
-            };
-            if open {
-                // The types visited on the way are undecided.
-                for t in fresh {
-                    closed.remove(&t);
-                }
-                return true;
-            }
-        }
-        false
-    }
-
-    /// Returns whether a type contains unknowns after all solutions are substituted.
-    pub fn is_open(&mut self, t: TypeId) -> bool {
-        let t = self.resolve(t);
-        self.flags(t) & INFER != 0
     }
 }

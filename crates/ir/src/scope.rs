@@ -96,11 +96,15 @@ impl Scopes {
     }
 
     fn used(&mut self, id: ExprId, scope: ScopeId) {
-        let place = match self.of[id] {
-            None => scope,
-            Some(old) => self.common(old, scope),
-        };
-        self.of.set(id, Some(place));
+        let place = self.of.entry(id);
+        match *place {
+            None => *place = Some(scope),
+            Some(old) if old == scope => {}
+            Some(old) => {
+                let common = self.common(old, scope);
+                self.of.set(id, Some(common));
+            }
+        }
     }
 
     fn visit(&mut self, m: &Module, id: ExprId) {

@@ -24,8 +24,8 @@ use relax_base::{Arena, Id, SideTable, Symbol};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
-    Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Module, PatId, Pattern, ScopeId,
-    Scopes, TypeId, VarId,
+    Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, IdTable, Module, PatId, Pattern,
+    ScopeId, Scopes, TypeId, VarId,
 };
 
 /// A violated invariant.
@@ -76,8 +76,9 @@ impl Module {
     pub fn verify_function(&self, func: FuncId) -> Result<(), Breach> {
         let mut verifier = Verifier {
             m: self,
-            at: (GlobalId(0), 0),
+            at: (GlobalId(0), 1),
             known: Verified::default(),
+            marks: IdTable::default(),
         };
         verifier.global(func, Symbol::new(""), &mut |_, _| {})
     }
@@ -124,8 +125,9 @@ impl Verified {
         let first = before.count;
         let mut verifier = Verifier {
             m,
-            at: (GlobalId(0), 0),
+            at: (GlobalId(0), 1),
             known: before,
+            marks: IdTable::default(),
         };
         verifier.module(&mut scopes)?;
         *self = verifier.known;
@@ -154,6 +156,9 @@ struct Verifier<'m> {
     /// The global whose function is being verified, and the function's serial number.
     at: (GlobalId, u32),
     known: Verified,
+    /// Twice the serial number of the function in which an expression was last met, and one more
+    /// once its operands were.
+    marks: IdTable<ExprId, u32>,
 }
 
 impl Verifier<'_> {
@@ -294,39 +299,38 @@ impl Verifier<'_> {
 
     /// Checks ids first, so that everything after may follow them; then cycles, by three-colour
     /// depth-first search. Returns the body's nodes in [post-order](Module::post_order).
-    fn acyclic(&self, func: FuncId) -> Result<Vec<ExprId>, Breach> {
+    fn acyclic(&mut self, func: FuncId) -> Result<Vec<ExprId>, Breach> {
         let m = self.m;
-        let (mut open, mut done) = (crate::IdSet::new(), crate::IdSet::new());
+        let (open, done) = (self.at.1 * 2, self.at.1 * 2 + 1);
         let mut order = Vec::with_capacity(64);
         let mut stack = Vec::with_capacity(64);
         stack.push((m.funcs[func].body, false));
         while let Some((id, expanded)) = stack.pop() {
             if expanded {
-                open.remove(id);
-                done.insert(id);
+                self.marks.set(id, done);
                 order.push(id);
                 continue;
             }
-            if done.contains(id) {
+            if self.marks[id] == done {
                 continue;
             }
             self.ids(id)?;
             if m.is_leaf(id) {
-                done.insert(id);
+                self.marks.set(id, done);
                 order.push(id);
                 continue;
             }
-            if !open.insert(id) {
+            let mark = self.marks.entry(id);
+            if *mark == open {
                 return breach(2, format!("{id:?} is a part of itself"));
             }
+            *mark = open;
             stack.push((id, true));
             let (first, mut cycle) = (stack.len(), None);
-            m.for_each_child(id, |c| {
-                if open.contains(c) {
-                    cycle = Some(c);
-                } else if !done.contains(c) {
-                    stack.push((c, false));
-                }
+            m.for_each_child(id, |c| match self.marks[c] {
+                mark if mark == done => {}
+                mark if mark == open => cycle = Some(c),
+                _ => stack.push((c, false)),
             });
             stack[first..].reverse();
             if let Some(c) = cycle {
@@ -400,11 +404,11 @@ impl Verifier<'_> {
         let m = self.m;
         match &m.exprs[id] {
             Expr::Var(v) => {
-                if params.contains(v) {
-                    return Ok(());
-                }
                 let name = m.vars[*v].name;
                 let Some(visible) = scopes.of_var(*v) else {
+                    if params.contains(v) {
+                        return Ok(());
+                    }
                     return breach_at(3, format!("%{name} ({v:?}) is bound nowhere"), id);
                 };
                 let place = scopes.of(id).unwrap_or(Scopes::ROOT);
@@ -436,7 +440,7 @@ impl Verifier<'_> {
     /// Checks that only a dataflow block's outputs are used after it.
     fn outputs(&self, scopes: &Scopes) -> Check {
         let m = self.m;
-        let mut hidden: FxHashMap<VarId, ScopeId> = FxHashMap::default();
+        let (mut any, mut hidden) = (false, IdTable::<VarId, Option<ScopeId>>::default());
         for &id in scopes.order() {
             let Expr::Dataflow { block, body: _ } = m.exprs[id] else {
                 continue;
@@ -451,7 +455,8 @@ impl Verifier<'_> {
             for binding in &block.bindings {
                 bound.insert(binding.var);
                 if !outputs.contains(binding.var) {
-                    hidden.insert(binding.var, after);
+                    hidden.set(binding.var, Some(after));
+                    any = true;
                 }
             }
             for output in &block.outputs {
@@ -461,7 +466,7 @@ impl Verifier<'_> {
                 }
             }
         }
-        if hidden.is_empty() {
+        if !any {
             return Ok(());
         }
         // A use after the block is a use by a node evaluated after it; the values bound in the
@@ -471,7 +476,7 @@ impl Verifier<'_> {
             let mut wrong = None;
             m.for_each_child(id, |c| {
                 if let Expr::Var(v) = m.exprs[c]
-                    && let Some(&after) = hidden.get(&v)
+                    && let Some(after) = hidden[v]
                     && scopes.holds(after, place)
                 {
                     wrong = Some((v, c));

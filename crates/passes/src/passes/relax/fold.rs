@@ -3,7 +3,7 @@
 //! Names are canonical afterwards, and dead bindings are removed.
 
 use relax_base::Diagnostics;
-use relax_ir::{Expr, ExprId, GlobalKind, Memo, Type, TypeId, VarId};
+use relax_ir::{Expr, ExprId, GlobalKind, Memo, Module, Type, TypeId, VarId};
 use relax_loops::Stmt;
 use relax_ops::Lowering;
 use relax_tensor::Tensor;
@@ -85,6 +85,9 @@ fn value(
         return None;
     };
     let def = called_op(edit.m, e)?;
+    if def.hooks.lowering == Lowering::CallTir && !on_constants(edit.m, known, e) {
+        return None;
+    }
     let ty = edit.var_ty(b.var);
     let mut memo = Memo::default();
     let node = edit.m.substitute(e, &mut memo, known);
@@ -125,6 +128,22 @@ fn value(
     edit.set_ty(node, ty);
     let call = edit.op_call(node)?;
     computed(edit, node, &call, most)
+}
+
+/// Returns whether all tensors that a call gives to a tensor program are constants.
+fn on_constants(m: &Module, known: &FxHashMap<VarId, ExprId>, call: ExprId) -> bool {
+    let Expr::Call { args, .. } = m.exprs[call] else {
+        return false;
+    };
+    let [_, given, ..] = *m.list(args) else {
+        return false;
+    };
+    let seen = |e: ExprId| match m.exprs[e] {
+        Expr::Var(v) => known.get(&v).copied().unwrap_or(e),
+        _ => e,
+    };
+    let constant = |f: &ExprId| matches!(m.exprs[seen(*f)], Expr::Const(_));
+    matches!(m.exprs[seen(given)], Expr::Tuple(fields) if m.list(fields).iter().all(constant))
 }
 
 /// Returns a numeric operand as a constant.

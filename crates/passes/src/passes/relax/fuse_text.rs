@@ -9,7 +9,7 @@ use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::kept;
-use super::text::{Item, balanced, dim_text, each_word, lone, once_each, parts, renamed, words};
+use super::text::{Item, balanced, dim_text, lone, once_each, parts, renamed, words};
 use crate::code::Code;
 use crate::util::{called_op, dims_of};
 
@@ -77,13 +77,8 @@ pub(super) fn merged(
     for call in steps.iter().flatten() {
         let mut own = call.item.own_names();
         own.extend(call.symbols.iter().map(|s| s.as_str()));
-        for &line in &call.item.body {
-            each_word(line, |word| {
-                if !own.contains(word) {
-                    made.said.insert(word);
-                }
-            });
-        }
+        let inner = call.item.words.iter().filter(|w| !own.contains(**w));
+        made.said.extend(inner.copied());
     }
     for &p in params {
         made.parameter(p)?;
@@ -364,10 +359,12 @@ impl Made<'_> {
 
     /// Appends the statements of a program.
     fn add(&mut self, item: &Item<'_>, names: &FxHashMap<&str, String>) {
+        let new: Vec<Option<&String>> = item.words.iter().map(|w| names.get(w)).collect();
         for line in &item.body {
-            let mut line = once_each(&renamed(line, names));
+            let mut line = once_each(line.renamed(&item.words, &new));
             // Schedules look up blocks by name.
-            if let Some((before, rest)) = line.split_once("T.sblock(\"")
+            if line.trim_ascii_start().starts_with("with ")
+                && let Some((before, rest)) = line.split_once("T.sblock(\"")
                 && let Some((block, after)) = rest.split_once('"')
                 && !block.is_empty()
             {
@@ -457,7 +454,8 @@ impl Made<'_> {
 
 /// Formats a buffer's extents and element type. Extents that mention a later parameter are quoted.
 fn buffer((dims, dtype): &Form, later: &[&String]) -> String {
-    let extent = |d: &String| match words(d).any(|w| later.iter().any(|l| *l == w)) {
+    let mentions = |d: &String| words(d).any(|w| later.iter().any(|l| *l == w));
+    let extent = |d: &String| match !later.is_empty() && mentions(d) {
         true => format!("\"{d}\""),
         false => d.clone(),
     };

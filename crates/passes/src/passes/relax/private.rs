@@ -14,6 +14,25 @@ pub(super) fn only_called(m: &Module) -> Vec<GlobalId> {
 
 /// The same, for the functions that satisfy `kind`.
 pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<GlobalId> {
+    let texts = m.script.as_deref();
+    let of_kind = |(id, g): (GlobalId, &relax_ir::Global)| match g.kind {
+        GlobalKind::Func(f) => {
+            let text = texts.is_some_and(|s| s.kept(g.name).is_some());
+            let f = &m.funcs[f];
+            (kind(f) && f.type_params.is_empty() && !text).then_some(id)
+        }
+        GlobalKind::Prim(_) => None,
+    };
+    let mut found: Vec<GlobalId> = m.globals.iter().filter_map(of_kind).collect();
+    if !found.is_empty() {
+        let named = named(m);
+        found.retain(|g| !named.contains(*g));
+    }
+    found
+}
+
+/// Returns the globals that are used otherwise than in calls with the right number of arguments.
+fn named(m: &Module) -> IdSet {
     let mut named = IdSet::new();
     for (_, body) in m.global_bodies() {
         let order = m.post_order([body]);
@@ -44,18 +63,7 @@ pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<G
             named.insert(g);
         }
     }
-    let texts = m.script.as_deref();
-    (m.globals.iter())
-        .filter(|(id, g)| match g.kind {
-            GlobalKind::Func(f) => {
-                let text = texts.is_some_and(|s| s.kept(g.name).is_some());
-                let f = &m.funcs[f];
-                kind(f) && f.type_params.is_empty() && !named.contains(*id) && !text
-            }
-            GlobalKind::Prim(_) => false,
-        })
-        .map(|(id, _)| id)
-        .collect()
+    named
 }
 
 /// Replaces functions.

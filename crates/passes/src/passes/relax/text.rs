@@ -11,7 +11,16 @@ pub(super) struct Item<'t> {
     /// Its own buffers: the name, and the text after `=`.
     pub allocs: Vec<(&'t str, &'t str)>,
     /// The lines of the body, without their common indentation.
-    pub body: Vec<&'t str>,
+    pub body: Vec<Line<'t>>,
+    /// The names in these lines, each once.
+    pub words: Vec<&'t str>,
+}
+
+/// A line of a program's body.
+pub(super) struct Line<'t> {
+    pub text: &'t str,
+    /// The names in it, in order: the offset, and the index among the program's words.
+    names: Vec<(usize, usize)>,
 }
 
 impl<'t> Item<'t> {
@@ -33,42 +42,61 @@ impl<'t> Item<'t> {
             params: params.collect::<Option<_>>()?,
             allocs: Vec::new(),
             body: Vec::new(),
+            words: Vec::new(),
         };
-        let lines = body.lines().filter(|l| !l.trim().is_empty());
-        let mut base = None;
-        for line in lines {
-            let own = line.len() - line.trim_start().len();
+        let (mut base, mut known) = (None, FxHashMap::default());
+        for line in body.lines() {
+            let inner = line.trim_ascii_start();
+            if inner.is_empty() {
+                continue;
+            }
+            let own = line.len() - inner.len();
             let base = *base.get_or_insert(own);
-            match own == base {
-                true => item.statement(line.trim())?,
-                false => item.body.push(line.get(base..)?),
+            let kept = match own == base {
+                true => item.statement(inner.trim_ascii_end())?,
+                false => Some(line.get(base..)?),
+            };
+            if let Some(text) = kept {
+                let line = item.line(text, &mut known);
+                item.body.push(line);
             }
         }
         Some(item)
     }
 
-    /// Handles a line that begins a statement of the body.
-    fn statement(&mut self, line: &'t str) -> Option<()> {
+    /// Finds the names of a line; `known` are those found before, with their indices.
+    fn line(&mut self, text: &'t str, known: &mut FxHashMap<&'t str, usize>) -> Line<'t> {
+        let mut names = Vec::new();
+        each_name(text, |at, word| {
+            let index = *known.entry(word).or_insert_with(|| {
+                self.words.push(word);
+                self.words.len() - 1
+            });
+            names.push((at, index));
+        });
+        Line { text, names }
+    }
+
+    /// Handles a line that begins a statement of the body; returns it if it stays one.
+    fn statement(&mut self, line: &'t str) -> Option<Option<&'t str>> {
         if line.starts_with('#') {
-            return Some(());
+            return Some(None);
         }
         if line.starts_with("T.func_attr(") {
-            return balanced(line).then_some(());
+            return balanced(line).then_some(None);
         }
-        if let Some((name, value)) = line.split_once(" = ")
-            && lone(name)
-        {
-            let alloc = ["T.sblock_alloc_buffer(", "T.alloc_buffer("];
-            if !alloc.iter().any(|a| value.starts_with(a)) || !balanced(value) {
-                return None;
-            }
-            self.allocs.push((name, value));
-            return Some(());
+        if line.starts_with("for ") || line.starts_with("with T.sblock(") {
+            let root = line.starts_with("with T.sblock(\"root\")");
+            // Only loops and blocks on one line may begin a statement.
+            return (!root && balanced(line)).then_some(Some(line));
         }
-        let begins = line.starts_with("for ") || line.starts_with("with T.sblock(");
-        let root = line.starts_with("with T.sblock(\"root\")");
-        // Only loops and blocks on one line may begin a statement.
-        (begins && !root && balanced(line)).then(|| self.body.push(line))
+        let (name, value) = line.split_once(" = ")?;
+        let alloc = ["T.sblock_alloc_buffer(", "T.alloc_buffer("];
+        if !lone(name) || !alloc.iter().any(|a| value.starts_with(a)) || !balanced(value) {
+            return None;
+        }
+        self.allocs.push((name, value));
+        Some(None)
     }
 
     /// Returns the names that are replaced.
@@ -78,57 +106,41 @@ impl<'t> Item<'t> {
     }
 }
 
-/// Splits a text at its string literals: `f` gets each piece, and whether it is a string.
-/// Delimiters are ASCII, so a scan over bytes is correct.
-fn pieces<'t>(text: &'t str, mut f: impl FnMut(&'t str, bool)) {
-    let (mut from, mut quote, mut escaped) = (0, None, false);
-    for (i, &c) in text.as_bytes().iter().enumerate() {
-        match quote {
-            None if c == b'"' || c == b'\'' => {
-                f(&text[from..i], false);
-                (from, quote) = (i, Some(c));
-            }
-            None => {}
-            Some(_) if escaped => escaped = false,
-            Some(_) if c == b'\\' => escaped = true,
-            Some(q) if c == q => {
-                f(&text[from..=i], true);
-                (from, quote) = (i + 1, None);
-            }
-            Some(_) => {}
-        }
-    }
-    f(&text[from..], quote.is_some());
-}
-
 /// Calls `f` with the offset of each bracket and comma outside of strings, the byte, and the
 /// nesting depth after it, until it returns false.
 fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
-    let (mut depth, mut quote, mut escaped) = (0, None, false);
-    for (i, &c) in text.as_bytes().iter().enumerate() {
-        if let Some(q) = quote {
-            match c {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                _ if c == q => quote = None,
-                _ => {}
-            }
-            continue;
-        }
-        depth += match c {
-            b'(' | b'[' | b'{' => 1,
-            b')' | b']' | b'}' => -1,
-            b',' => 0,
-            b'"' | b'\'' => {
-                quote = Some(c);
-                continue;
-            }
+    let bytes = text.as_bytes();
+    let (mut depth, mut at) = (0, 0);
+    while let Some(ahead) = bytes[at..].iter().position(|&c| KIND[c as usize] >= COMMA) {
+        let (i, c) = (at + ahead, bytes[at + ahead]);
+        at = match KIND[c as usize] {
+            QUOTE => behind_string(bytes, i),
+            _ => i + 1,
+        };
+        depth += match KIND[c as usize] {
+            OPEN => 1,
+            CLOSE => -1,
+            COMMA => 0,
             _ => continue,
         };
         if !f(i, c, depth) {
             return;
         }
     }
+}
+
+/// Returns the offset behind the string literal that begins at an offset.
+fn behind_string(bytes: &[u8], from: usize) -> usize {
+    let (quote, mut at) = (bytes[from], from + 1);
+    while let Some(&c) = bytes.get(at) {
+        at += 1;
+        match c {
+            b'\\' => at += 1,
+            _ if c == quote => return at,
+            _ => {}
+        }
+    }
+    bytes.len()
 }
 
 /// Returns the offset of the bracket that closes the one at the start of the text.
@@ -171,21 +183,29 @@ const fn in_word(c: u8) -> bool {
     c.is_ascii_alphanumeric() || c == b'_' || !c.is_ascii()
 }
 
-static IN_WORD: [bool; 256] = {
-    let (mut table, mut c) = ([false; 256], 0);
+/// The kinds of bytes: those of words, brackets, quotes and commas, and others.
+const OTHER: u8 = 0;
+const WORD: u8 = 1;
+const COMMA: u8 = 2;
+const OPEN: u8 = 3;
+const CLOSE: u8 = 4;
+const QUOTE: u8 = 5;
+
+static KIND: [u8; 256] = {
+    let (mut table, mut c) = ([OTHER; 256], 0);
     while c < 256 {
-        table[c] = in_word(c as u8);
+        table[c] = match c as u8 {
+            b',' => COMMA,
+            b'(' | b'[' | b'{' => OPEN,
+            b')' | b']' | b'}' => CLOSE,
+            b'"' | b'\'' => QUOTE,
+            byte if in_word(byte) => WORD,
+            _ => OTHER,
+        };
         c += 1;
     }
     table
 };
-
-/// How far a text goes on with bytes of words, or with others.
-fn run(text: &str, inside: bool) -> usize {
-    let mut bytes = text.as_bytes().iter();
-    let end = bytes.position(|&c| IN_WORD[c as usize] != inside);
-    end.unwrap_or(text.len())
-}
 
 /// Returns whether a text is a single name or call.
 pub(super) fn lone(text: &str) -> bool {
@@ -196,79 +216,86 @@ pub(super) fn lone(text: &str) -> bool {
     head > 0 && (head == text.len() || call && closing(&text[head..]).is_some_and(whole))
 }
 
-/// Finds the names in a piece of text that is not a string, except fields, keyword arguments and
-/// numbers. `f` also gets the text between them.
-fn names<'t>(piece: &'t str, before: char, mut f: impl FnMut(&'t str, bool)) {
-    let (mut at, mut last) = (0, before);
-    while at < piece.len() {
-        let rest = &piece[at..];
-        let word = run(rest, true);
-        if word == 0 {
-            let end = run(rest, false);
-            f(&rest[..end], false);
-            last = rest[..end].chars().next_back().unwrap_or(last);
-            at += end;
-            continue;
-        }
-        let behind = &rest[word..];
-        let keyword = behind.starts_with('=') && !behind.starts_with("==");
-        let number = rest.starts_with(|c: char| c.is_ascii_digit());
-        f(&rest[..word], last != '.' && !keyword && !number);
-        last = ' ';
-        at += word;
-    }
-}
-
-/// The names in a text, one after another.
-pub(super) fn each_word<'t>(text: &'t str, mut f: impl FnMut(&'t str)) {
-    pieces(text, |piece, string| {
-        if !string {
-            names(piece, ' ', |word, name| {
-                if name {
-                    f(word);
+/// Calls `f` with each name in a text and its offset: a word outside of strings that is no field,
+/// keyword argument or number. Delimiters are ASCII, so a scan over bytes is correct.
+fn each_name<'t>(text: &'t str, mut f: impl FnMut(usize, &'t str)) {
+    let bytes = text.as_bytes();
+    let (mut at, mut last) = (0, b' ');
+    while let Some(&c) = bytes.get(at) {
+        match KIND[c as usize] {
+            QUOTE => (at, last) = (behind_string(bytes, at), b' '),
+            WORD => {
+                let from = at;
+                while bytes.get(at).is_some_and(|&c| KIND[c as usize] == WORD) {
+                    at += 1;
                 }
-            });
+                let keyword = bytes.get(at) == Some(&b'=') && bytes.get(at + 1) != Some(&b'=');
+                if last != b'.' && !keyword && !c.is_ascii_digit() {
+                    f(from, &text[from..at]);
+                }
+                last = b' ';
+            }
+            _ => (at, last) = (at + 1, c),
         }
-    });
+    }
 }
 
 /// The names in a text.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     let mut out = Vec::new();
-    each_word(text, |word| out.push(word));
+    each_name(text, |_, word| out.push(word));
     out.into_iter()
 }
 
 /// Returns a text with names replaced.
 pub(super) fn renamed(text: &str, new: &FxHashMap<&str, String>) -> String {
-    let mut out = String::with_capacity(text.len());
-    pieces(text, |piece, string| {
-        if string {
-            return out.push_str(piece);
+    let (mut out, mut from) = (String::with_capacity(text.len()), 0);
+    each_name(text, |at, word| {
+        if let Some(to) = new.get(word) {
+            out.push_str(&text[from..at]);
+            out.push_str(to);
+            from = at + word.len();
         }
-        names(piece, ' ', |word, name| {
-            let to = name.then(|| new.get(word)).flatten();
-            out.push_str(to.map_or(word, String::as_str));
-        });
     });
+    out.push_str(&text[from..]);
     out
+}
+
+impl Line<'_> {
+    /// Returns the line with names replaced; `new` are the replacements of the program's `words`.
+    pub fn renamed(&self, words: &[&str], new: &[Option<&String>]) -> String {
+        let (mut out, mut from) = (String::with_capacity(self.text.len() + 16), 0);
+        for &(at, word) in &self.names {
+            if let Some(to) = new[word] {
+                out.push_str(&self.text[from..at]);
+                out.push_str(to);
+                from = at + words[word].len();
+            }
+        }
+        out.push_str(&self.text[from..]);
+        out
+    }
 }
 
 /// Removes duplicate regions of a buffer from a block's reads or writes: two parameters may have
 /// become one.
-pub(super) fn once_each(line: &str) -> String {
-    let indent = line.len() - line.trim_start().len();
-    for head in ["T.reads(", "T.writes("] {
-        let regions = (line.trim_start().strip_prefix(head)).and_then(|l| l.strip_suffix(')'));
-        let Some(regions) = regions else {
-            continue;
-        };
-        let mut seen = FxHashSet::default();
-        let mut kept = parts(regions);
-        kept.retain(|r| words(r).next().is_none_or(|buffer| seen.insert(buffer)));
-        return format!("{}{head}{})", &line[..indent], kept.join(", "));
+pub(super) fn once_each(line: String) -> String {
+    let inner = line.trim_ascii_start();
+    let head = ["T.reads(", "T.writes("].into_iter();
+    let Some((head, regions)) = { head }.find_map(|h| Some((h, inner.strip_prefix(h)?))) else {
+        return line;
+    };
+    let Some(regions) = regions.strip_suffix(')') else {
+        return line;
+    };
+    let mut kept = parts(regions);
+    let (all, mut seen) = (kept.len(), FxHashSet::default());
+    kept.retain(|r| words(r).next().is_none_or(|buffer| seen.insert(buffer)));
+    if kept.len() == all {
+        return line;
     }
-    line.to_owned()
+    let indent = line.len() - inner.len();
+    format!("{}{head}{})", &line[..indent], kept.join(", "))
 }
 
 /// Formats a dimension in TVMScript, with these names of its variables; `tir` makes 64-bit integers
