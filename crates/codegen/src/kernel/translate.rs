@@ -155,6 +155,16 @@ impl Translation<'_, '_, '_, '_> {
             }
             // Both sides are computed for all elements.
             ExKind::Select(_, a, b) if !self.safe(a) || !self.safe(b) => return None,
+            ExKind::Select(c, a, b) if self.compared(c, own).is_some() => {
+                let (op, [x, y], turned) = self.compared(c, own)?;
+                let (a, b) = if turned { (b, a) } else { (a, b) };
+                let mut args = Vec::new();
+                for e in [x, y, a, b] {
+                    args.push(self.value(e, depth - 1)?);
+                }
+                let kind = register(own);
+                self.out.push(op, kind, kind, args)
+            }
             ExKind::Select(c, a, b) => {
                 let c = self.value(c, depth - 1)?;
                 let x = self.value(a, depth - 1)?;
@@ -178,6 +188,28 @@ impl Translation<'_, '_, '_, '_> {
         };
         self.known.insert(e.addr(), operand);
         Some(operand)
+    }
+
+    /// The comparison that a selection of elements of a type is made by, as one operation with it:
+    /// what is compared, and whether the sides are exchanged. `None` where it compares elements of
+    /// another type, or is known.
+    fn compared<'e>(&self, c: &'e Ex, own: Kind) -> Option<(Op, [&'e Ex; 2], bool)> {
+        let ExKind::Binary(op, x, y) = c.kind() else {
+            return None;
+        };
+        let alike = kind(x.dtype()).map(register) == Some(register(own)) && own != Kind::Bool;
+        if !alike || self.known.contains_key(&c.addr()) {
+            return None;
+        }
+        Some(match op {
+            BinOp::Lt => (Op::SelectLt, [x, y], false),
+            BinOp::Le => (Op::SelectLe, [x, y], false),
+            BinOp::Gt => (Op::SelectLt, [y, x], false),
+            BinOp::Ge => (Op::SelectLe, [y, x], false),
+            BinOp::Eq => (Op::SelectEq, [x, y], false),
+            BinOp::Ne => (Op::SelectEq, [x, y], true),
+            _ => return None,
+        })
     }
 
     fn constant(&mut self, kind: Kind, bits: u64, value: f64) -> Operand {
