@@ -51,7 +51,7 @@ fn sweep<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
         kind: kind as i32,
         to: to as i32,
         dst: 0,
-        args: [0, 1, 0, 1],
+        args: [0, 1, if operands.len() > 2 { 2 } else { 0 }, 1],
     };
     let extents = [high as i64, wide as i64];
     let strides: Vec<i64> = (operands.iter())
@@ -195,9 +195,25 @@ macro_rules! chosen {
         let numbers: [$t; 5] = $numbers;
         for (high, wide) in SIZES {
             let mut all = || -> Vec<$t> { (0..high * wide).map(|_| numbers[random.below(5)]).collect() };
-            let (a, b) = (all(), all());
+            let (a, b, c) = (all(), all(), all());
             for rows in ROWS {
                 let operands = [(Rows::Whole, &a[..]), (rows, &b[..])];
+                let bounded = |op, f: fn($t, $t, $t) -> $t| {
+                    let kinds = (op, kind, kind);
+                    let operands = [(Rows::Whole, &a[..]), (rows, &b[..]), (Rows::Whole, &c[..])];
+                    sweep(kinds, (kind, kind), (high, wide), &operands, |i, j| {
+                        let k = i * wide + j;
+                        f(a[k], b[rows.at(wide, (i, j))], c[k]).to_bits_or_self()
+                    });
+                };
+                bounded(Op::MaxMin, |a, b, c| {
+                    let x = if a > b { a } else { b };
+                    if x < c { x } else { c }
+                });
+                bounded(Op::MinMax, |a, b, c| {
+                    let x = if a < b { a } else { b };
+                    if x > c { x } else { c }
+                });
                 for (op, f) in [
                     (Op::SelectLt, (|a, b| a < b) as fn($t, $t) -> bool),
                     (Op::SelectLe, |a, b| a <= b),

@@ -147,6 +147,15 @@ impl Translation<'_, '_, '_, '_> {
                 let a = self.value(a, depth - 1)?;
                 self.unary(*op, from, a)?
             }
+            ExKind::Binary(op, a, c) if self.bounded(*op, a).is_some() => {
+                let (op, [a, b]) = self.bounded(*op, a)?;
+                let mut args = Vec::new();
+                for e in [a, b, c] {
+                    args.push(self.value(e, depth - 1)?);
+                }
+                let kind = register(own);
+                self.out.push(op, kind, kind, args)
+            }
             ExKind::Binary(op, a, b) => {
                 let from = kind(a.dtype())?;
                 let x = self.value(a, depth - 1)?;
@@ -188,6 +197,22 @@ impl Translation<'_, '_, '_, '_> {
         };
         self.known.insert(e.addr(), operand);
         Some(operand)
+    }
+
+    /// The minimum of a maximum, or the other way round, as one operation with the operands of what
+    /// is inside, unless that is known.
+    fn bounded<'e>(&self, op: BinOp, a: &'e Ex) -> Option<(Op, [&'e Ex; 2])> {
+        let ExKind::Binary(inside, x, y) = a.kind() else {
+            return None;
+        };
+        if self.known.contains_key(&a.addr()) || a.dtype().is_bool() {
+            return None;
+        }
+        match (inside, op) {
+            (BinOp::Max, BinOp::Min) => Some((Op::MaxMin, [x, y])),
+            (BinOp::Min, BinOp::Max) => Some((Op::MinMax, [x, y])),
+            _ => None,
+        }
     }
 
     /// The comparison that a selection of elements of a type is made by, as one operation with it:

@@ -148,12 +148,16 @@ pub(super) unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, ro
                     p.read::<S>(&mut s, &at, &steps, len, false);
                     p.run::<S>(&mut s, len, result);
                     let mut i = 0;
-                    while i < len {
-                        let part = (len - i).min(S::LANES);
+                    while i + S::LANES <= len {
+                        let (x, acc) = (S::load(result.add(i)), S::load(out.add(i)));
+                        combine(p.combiner, acc, x).store(out.add(i));
+                        i += S::LANES;
+                    }
+                    if i < len {
+                        let part = len - i;
                         let x = S::load_part(result.add(i), part);
                         let acc = S::load_part(out.add(i), part);
                         combine(p.combiner, acc, x).store_part(out.add(i), part);
-                        i += part;
                     }
                     for (a, s) in at.iter_mut().zip(&over_steps) {
                         *a += s;

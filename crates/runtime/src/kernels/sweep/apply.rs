@@ -29,6 +29,34 @@ macro_rules! each {
     }};
 }
 
+/// `to[i] = c[i]` where `a[i]` and `b[i]` compare so, else `d[i]`: bits, without branches, since
+/// random comparisons would be mispredicted.
+macro_rules! chosen {
+    ($kind:expr, $n:ident, $to:ident, ($a:ident, $b:ident, $c:ident, $d:ident), |$x:ident, $y:ident| $holds:expr) => {{
+        macro_rules! of {
+                ($t:ty, $bits:ty) => {
+                    each!($n, $to: $bits, $a: $t, $b: $t, $c: $bits, $d: $bits => {
+                        let ($x, $y) = ($a, $b);
+                        let mask = <$bits>::from($holds).wrapping_neg();
+                        $c & mask | $d & !mask
+                    })
+                };
+            }
+        match $kind {
+            Kind::I8 => of!(i8, u8),
+            Kind::I16 => of!(i16, u16),
+            Kind::U16 => of!(u16, u16),
+            Kind::I32 => of!(i32, u32),
+            Kind::U32 => of!(u32, u32),
+            Kind::I64 => of!(i64, u64),
+            Kind::U64 => of!(u64, u64),
+            Kind::F32 => of!(f32, u32),
+            Kind::F64 => of!(f64, u64),
+            _ => of!(u8, u8),
+        }
+    }};
+}
+
 /// Applies an operation to `n` elements.
 #[inline(always)]
 pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize) {
@@ -109,14 +137,16 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
                     b & mask | c & !mask
                 }))
             }
-            Op::SelectLt => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T, d: T => {
-                if a < b { c } else { d }
+            Op::SelectLt => chosen!(kind, n, to, (a, b, c, d), |x, y| x < y),
+            Op::SelectLe => chosen!(kind, n, to, (a, b, c, d), |x, y| x <= y),
+            Op::SelectEq => chosen!(kind, n, to, (a, b, c, d), |x, y| x == y),
+            Op::MaxMin => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
+                let x = if a > b { a } else { b };
+                if x < c { x } else { c }
             })),
-            Op::SelectLe => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T, d: T => {
-                if a <= b { c } else { d }
-            })),
-            Op::SelectEq => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T, d: T => {
-                if a == b { c } else { d }
+            Op::MinMax => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
+                let x = if a < b { a } else { b };
+                if x > c { x } else { c }
             })),
             Op::Neg => match kind {
                 Kind::F32 => each!(n, to: f32, a: f32 => -a),

@@ -86,6 +86,10 @@ c_enumeration! {
         SelectLe,
         /// `a == b ? c : d`.
         SelectEq,
+        /// The minimum of `c` and the maximum of `a` and `b`, as [`Op::Min`] and [`Op::Max`].
+        MaxMin,
+        /// The maximum of `c` and the minimum of `a` and `b`.
+        MinMax,
     }
 }
 
@@ -122,6 +126,7 @@ impl RxSweepOp {
             (Op::Select, 1 | 2) => kind,
             (Op::Select, _) => None,
             (Op::SelectLt | Op::SelectLe | Op::SelectEq, _) => kind,
+            (Op::MaxMin | Op::MinMax, 0..=2) => kind,
             (_, 0) => kind,
             (op, 1) if op.binary() => kind,
             _ => None,
