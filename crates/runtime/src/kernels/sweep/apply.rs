@@ -31,17 +31,18 @@ macro_rules! each {
 
 /// `to[i] = c[i]` where `a[i]` and `b[i]` compare so, else `d[i]`: bits, without branches, since
 /// random comparisons would be mispredicted.
+#[rustfmt::skip] // It would move the inner macro on at every run.
 macro_rules! chosen {
     ($kind:expr, $n:ident, $to:ident, ($a:ident, $b:ident, $c:ident, $d:ident), |$x:ident, $y:ident| $holds:expr) => {{
         macro_rules! of {
-                ($t:ty, $bits:ty) => {
-                    each!($n, $to: $bits, $a: $t, $b: $t, $c: $bits, $d: $bits => {
-                        let ($x, $y) = ($a, $b);
-                        let mask = <$bits>::from($holds).wrapping_neg();
-                        $c & mask | $d & !mask
-                    })
-                };
-            }
+                    ($t:ty, $bits:ty) => {
+                        each!($n, $to: $bits, $a: $t, $b: $t, $c: $bits, $d: $bits => {
+                            let ($x, $y) = ($a, $b);
+                            let mask = <$bits>::from($holds).wrapping_neg();
+                            $c & mask | $d & !mask
+                        })
+                    };
+                }
         match $kind {
             Kind::I8 => of!(i8, u8),
             Kind::I16 => of!(i16, u16),
@@ -93,39 +94,14 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
             Op::Max => {
                 numbers!(kind, T => each!(n, to: T, a: T, b: T => if a > b { a } else { b }))
             }
-            // Truth values are any bytes here.
-            Op::And if kind == Kind::Bool => {
-                each!(n, to: u8, a: u8, b: u8 => u8::from(a != 0) & u8::from(b != 0));
-            }
-            Op::Or if kind == Kind::Bool => each!(n, to: u8, a: u8, b: u8 => u8::from(a | b != 0)),
-            Op::Xor | Op::Ne if kind == Kind::Bool => {
-                each!(n, to: u8, a: u8, b: u8 => u8::from(a != 0) ^ u8::from(b != 0));
-            }
-            Op::Eq if kind == Kind::Bool => {
-                each!(n, to: u8, a: u8, b: u8 => u8::from(a == 0) ^ u8::from(b != 0));
+            code @ (Op::And | Op::Or | Op::Xor | Op::Eq | Op::Ne) if kind == Kind::Bool => {
+                truths(code, a, b, to, n);
             }
             Op::Not if kind == Kind::Bool => each!(n, to: u8, a: u8 => u8::from(a == 0)),
             Op::And => widths!(kind, T => each!(n, to: T, a: T, b: T => a & b)),
             Op::Or => widths!(kind, T => each!(n, to: T, a: T, b: T => a | b)),
             Op::Xor => widths!(kind, T => each!(n, to: T, a: T, b: T => a ^ b)),
-            // Narrow integers are shifted in 32 bits, which the counts that remain do not exceed.
-            Op::Shl => integers!(kind, T => each!(n, to: T, a: T, b: T => {
-                if T::BITS < 32 {
-                    ((a as u32) << (b as u32).min(31)) as T
-                } else {
-                    let fits = b & !(T::BITS as T - 1) == 0;
-                    if fits { a << (b as u32 & (T::BITS - 1)) } else { 0 }
-                }
-            })),
-            Op::Shr => integers!(kind, T => each!(n, to: T, a: T, b: T => {
-                if T::BITS < 32 {
-                    ((a as i32) >> (b as u32).min(31)) as T
-                } else {
-                    let fits = b & !(T::BITS as T - 1) == 0;
-                    let sign = (a >> (T::BITS / 2)) >> (T::BITS / 2);
-                    if fits { a >> (b as u32 & (T::BITS - 1)) } else { sign }
-                }
-            })),
+            code @ (Op::Shl | Op::Shr) => shifted(code, kind, a, b, to, n),
             Op::Eq => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a == b))),
             Op::Ne => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a != b))),
             Op::Lt => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a < b))),
@@ -214,6 +190,48 @@ unsafe fn arithmetic(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut 
             of!(f32);
         } else {
             of!(f64);
+        }
+    }
+}
+
+/// Operations on truth values, which may be any bytes.
+#[inline(always)]
+unsafe fn truths(code: Op, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: `a`, `b` and `to` have `n` elements.
+    unsafe {
+        match code {
+            Op::And => each!(n, to: u8, a: u8, b: u8 => u8::from(a != 0) & u8::from(b != 0)),
+            Op::Or => each!(n, to: u8, a: u8, b: u8 => u8::from(a | b != 0)),
+            Op::Eq => each!(n, to: u8, a: u8, b: u8 => u8::from(a == 0) ^ u8::from(b != 0)),
+            _ => each!(n, to: u8, a: u8, b: u8 => u8::from(a != 0) ^ u8::from(b != 0)),
+        }
+    }
+}
+
+/// Narrow integers are shifted in 32 bits, which the counts that remain do not exceed.
+#[inline(always)]
+unsafe fn shifted(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: `a`, `b` and `to` have `n` elements of the type.
+    unsafe {
+        if code == Op::Shl {
+            integers!(kind, T => each!(n, to: T, a: T, b: T => {
+                if T::BITS < 32 {
+                    ((a as u32) << (b as u32).min(31)) as T
+                } else {
+                    let fits = b & !(T::BITS as T - 1) == 0;
+                    if fits { a << (b as u32 & (T::BITS - 1)) } else { 0 }
+                }
+            }));
+        } else {
+            integers!(kind, T => each!(n, to: T, a: T, b: T => {
+                if T::BITS < 32 {
+                    ((a as i32) >> (b as u32).min(31)) as T
+                } else {
+                    let fits = b & !(T::BITS as T - 1) == 0;
+                    let sign = (a >> (T::BITS / 2)) >> (T::BITS / 2);
+                    if fits { a >> (b as u32 & (T::BITS - 1)) } else { sign }
+                }
+            }));
         }
     }
 }
