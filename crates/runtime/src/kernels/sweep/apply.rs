@@ -35,14 +35,14 @@ macro_rules! each {
 macro_rules! chosen {
     ($kind:expr, $n:ident, $to:ident, ($a:ident, $b:ident, $c:ident, $d:ident), |$x:ident, $y:ident| $holds:expr) => {{
         macro_rules! of {
-                    ($t:ty, $bits:ty) => {
-                        each!($n, $to: $bits, $a: $t, $b: $t, $c: $bits, $d: $bits => {
-                            let ($x, $y) = ($a, $b);
-                            let mask = <$bits>::from($holds).wrapping_neg();
-                            $c & mask | $d & !mask
-                        })
-                    };
-                }
+            ($t:ty, $bits:ty) => {
+                each!($n, $to: $bits, $a: $t, $b: $t, $c: $bits, $d: $bits => {
+                    let ($x, $y) = ($a, $b);
+                    let mask = <$bits>::from($holds).wrapping_neg();
+                    $c & mask | $d & !mask
+                })
+            };
+        }
         match $kind {
             Kind::I8 => of!(i8, u8),
             Kind::I16 => of!(i16, u16),
