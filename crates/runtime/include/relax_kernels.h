@@ -229,8 +229,8 @@ int32_t rx_conv2d_pool2d_f32(RxContext *ctx, const RxConv2dF32 *conv, const RxPo
  * special values as in C's math.h; subnormal results of exp and pow flush to zero. */
 void rx_vexp_f32(int64_t n, const float *x, float *y);     /* 1.5 */
 void rx_vlog_f32(int64_t n, const float *x, float *y);     /* 1.5 */
-void rx_vtanh_f32(int64_t n, const float *x, float *y);    /* 3 */
-void rx_verf_f32(int64_t n, const float *x, float *y);     /* 3 */
+void rx_vtanh_f32(int64_t n, const float *x, float *y);    /* 3.5 */
+void rx_verf_f32(int64_t n, const float *x, float *y);     /* 4 */
 void rx_vsigmoid_f32(int64_t n, const float *x, float *y); /* 3 */
 void rx_vsqrt_f32(int64_t n, const float *x, float *y);    /* 0.5 */
 void rx_vrsqrt_f32(int64_t n, const float *x, float *y);   /* 1.5 */

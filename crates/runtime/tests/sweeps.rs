@@ -51,7 +51,7 @@ fn sweep<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
         kind: kind as i32,
         to: to as i32,
         dst: 0,
-        args: [0, 1, 0, 0],
+        args: [0, 1, if operands.len() > 2 { 2 } else { 0 }, 1],
     };
     let extents = [high as i64, wide as i64];
     let strides: Vec<i64> = (operands.iter())
@@ -133,7 +133,9 @@ fn any_byte_is_a_truth_value() {
                 let pair = |i, j| (a[i * wide + j] != 0, b[rows.at(wide, (i, j))] != 0);
                 for (op, f) in [
                     (Op::Eq, (|a, b| a == b) as fn(bool, bool) -> bool),
+                    (Op::Ne, |a, b| a != b),
                     (Op::And, |a, b| a && b),
+                    (Op::Or, |a, b| a || b),
                     (Op::Xor, |a, b| a != b),
                     (Op::Lt, |a, b| !a && b),
                 ] {
@@ -149,6 +151,135 @@ fn any_byte_is_a_truth_value() {
                         },
                     );
                 }
+            }
+        }
+    }
+}
+
+macro_rules! shifted {
+    ($($t:ident $kind:ident),*) => {$({
+        let kind = Kind::$kind;
+        let mut random = Random(14);
+        let bits = <$t>::BITS as usize;
+        for (high, wide) in [(3, 7), (2, 9001)] {
+            let a: Vec<$t> = (0..high * wide).map(|_| random.bits() as $t).collect();
+            // Some counts are outside of the width.
+            let b: Vec<$t> = (0..high * wide)
+                .map(|_| (random.below(2 * bits) as $t).wrapping_sub(bits as $t / 4))
+                .collect();
+            let operands = [(Rows::Whole, &a[..]), (Rows::Whole, &b[..])];
+            let fits = |b: $t| (b as u64) < bits as u64;
+            sweep((Op::Shl, kind, kind), (kind, kind), (high, wide), &operands, |i, j| {
+                let (a, b) = (a[i * wide + j], b[i * wide + j]);
+                if fits(b) { a << b } else { 0 }
+            });
+            sweep((Op::Shr, kind, kind), (kind, kind), (high, wide), &operands, |i, j| {
+                let (a, b) = (a[i * wide + j], b[i * wide + j]);
+                #[allow(unused_comparisons)]
+                let sign = if a < 0 { !0 } else { 0 };
+                if fits(b) { a >> b } else { sign }
+            });
+        }
+    })*};
+}
+
+#[test]
+fn counts_of_shifts_may_be_any_number() {
+    shifted!(i8 I8, u8 U8, i16 I16, u16 U16, i32 I32, u32 U32, i64 I64, u64 U64);
+}
+
+macro_rules! chosen {
+    ($($t:ident $kind:ident $numbers:expr),*) => {$({
+        let kind = Kind::$kind;
+        let mut random = Random(15);
+        let numbers: [$t; 5] = $numbers;
+        for (high, wide) in SIZES {
+            let mut all = || -> Vec<$t> { (0..high * wide).map(|_| numbers[random.below(5)]).collect() };
+            let (a, b, c) = (all(), all(), all());
+            for rows in ROWS {
+                let operands = [(Rows::Whole, &a[..]), (rows, &b[..])];
+                let bounded = |op, f: fn($t, $t, $t) -> $t| {
+                    let kinds = (op, kind, kind);
+                    let operands = [(Rows::Whole, &a[..]), (rows, &b[..]), (Rows::Whole, &c[..])];
+                    sweep(kinds, (kind, kind), (high, wide), &operands, |i, j| {
+                        let k = i * wide + j;
+                        f(a[k], b[rows.at(wide, (i, j))], c[k]).to_bits_or_self()
+                    });
+                };
+                bounded(Op::MaxMin, |a, b, c| {
+                    let x = if a > b { a } else { b };
+                    if x < c { x } else { c }
+                });
+                bounded(Op::MinMax, |a, b, c| {
+                    let x = if a < b { a } else { b };
+                    if x > c { x } else { c }
+                });
+                for (op, f) in [
+                    (Op::SelectLt, (|a, b| a < b) as fn($t, $t) -> bool),
+                    (Op::SelectLe, |a, b| a <= b),
+                    (Op::SelectEq, |a, b| a == b),
+                ] {
+                    sweep((op, kind, kind), (kind, kind), (high, wide), &operands, |i, j| {
+                        let (a, b) = (a[i * wide + j], b[rows.at(wide, (i, j))]);
+                        (if f(a, b) { a } else { b }).to_bits_or_self()
+                    });
+                }
+            }
+        }
+    })*};
+}
+
+/// Bits, by which NaN is compared.
+trait Bits {
+    type Of;
+    fn to_bits_or_self(self) -> Self::Of;
+}
+macro_rules! bits {
+    ($($t:ident $of:ident $value:expr),*) => {$(
+        impl Bits for $t {
+            type Of = $of;
+            fn to_bits_or_self(self) -> $of {
+                let value: fn($t) -> $of = $value;
+                value(self)
+            }
+        }
+    )*};
+}
+bits!(i8 i8 |x| x, u16 u16 |x| x, i64 i64 |x| x, f32 u32 f32::to_bits, f64 u64 f64::to_bits);
+
+#[test]
+fn one_of_two_is_chosen_by_comparing() {
+    chosen!(
+        i8 I8 [-128, -1, 0, 1, 127], u16 U16 [0, 1, 2, 60_000, 65_535],
+        i64 I64 [i64::MIN, -1, 0, 1, i64::MAX],
+        f32 F32 [f32::NAN, -0.0, 0.0, 1.0, f32::INFINITY],
+        f64 F64 [f64::NAN, -0.0, 0.0, 1.0, f64::NEG_INFINITY]
+    );
+}
+
+#[test]
+fn classes_of_narrow_floats() {
+    for (high, wide) in [(256, 256), (7, 9001)] {
+        let all: Vec<u16> = (0..high * wide).map(|k| k as u16).collect();
+        let operands = [(Rows::Whole, &all[..])];
+        for held in [Kind::F16, Kind::BF16] {
+            let number = |x: u16| match held {
+                Kind::F16 => f16::from_bits(x).to_f32(),
+                _ => bf16::from_bits(x).to_f32(),
+            };
+            for (op, f) in [
+                (Op::IsNan, f32::is_nan as fn(f32) -> bool),
+                (Op::IsInf, f32::is_infinite),
+                (Op::IsFinite, f32::is_finite),
+            ] {
+                let kinds = (op, Kind::F32, Kind::Bool);
+                sweep(
+                    kinds,
+                    (held, Kind::Bool),
+                    (high, wide),
+                    &operands,
+                    |i, j| u8::from(f(number(all[i * wide + j]))),
+                );
             }
         }
     }

@@ -254,3 +254,37 @@ fn long_columns_are_reduced_in_order() {
         }
     });
 }
+
+/// Short rows of many planes, in parts of which there is a whole number and in others.
+#[test]
+fn short_rows_of_planes_are_reduced_in_order() {
+    everywhere(|ctx, _| {
+        let mut random = Random(4);
+        let axis = |extent, window, step| Axis {
+            extent,
+            window,
+            step,
+            apart: 1,
+        };
+        for (planes, extent, window, step) in [(700, 4, 2, 2), (61, 14, 3, 1), (35, 7, 3, 3)] {
+            let (r, row) = (&mut random, axis(extent, window, step));
+            for axes in [
+                vec![axis(planes, 1, 1), row, row],
+                vec![
+                    axis(planes / 2, 1, 1),
+                    axis(2, 2, 2),
+                    row,
+                    axis(extent, 1, step),
+                ],
+                vec![row, axis(planes, 1, 1), row],
+            ] {
+                for combiner in [0, 2] {
+                    check::<f32>(ctx, r, &axes, combiner);
+                    check::<f16>(ctx, r, &axes, combiner);
+                    check::<i8>(ctx, r, &axes, combiner);
+                    check::<f64>(ctx, r, &axes, combiner);
+                }
+            }
+        }
+    });
+}

@@ -147,6 +147,15 @@ impl Translation<'_, '_, '_, '_> {
                 let a = self.value(a, depth - 1)?;
                 self.unary(*op, from, a)?
             }
+            ExKind::Binary(op, a, c) if self.bounded(*op, a).is_some() => {
+                let (op, [a, b]) = self.bounded(*op, a)?;
+                let mut args = Vec::new();
+                for e in [a, b, c] {
+                    args.push(self.value(e, depth - 1)?);
+                }
+                let kind = register(own);
+                self.out.push(op, kind, kind, args)
+            }
             ExKind::Binary(op, a, b) => {
                 let from = kind(a.dtype())?;
                 let x = self.value(a, depth - 1)?;
@@ -155,6 +164,16 @@ impl Translation<'_, '_, '_, '_> {
             }
             // Both sides are computed for all elements.
             ExKind::Select(_, a, b) if !self.safe(a) || !self.safe(b) => return None,
+            ExKind::Select(c, a, b) if self.compared(c, own).is_some() => {
+                let (op, [x, y], turned) = self.compared(c, own)?;
+                let (a, b) = if turned { (b, a) } else { (a, b) };
+                let mut args = Vec::new();
+                for e in [x, y, a, b] {
+                    args.push(self.value(e, depth - 1)?);
+                }
+                let kind = register(own);
+                self.out.push(op, kind, kind, args)
+            }
             ExKind::Select(c, a, b) => {
                 let c = self.value(c, depth - 1)?;
                 let x = self.value(a, depth - 1)?;
@@ -178,6 +197,44 @@ impl Translation<'_, '_, '_, '_> {
         };
         self.known.insert(e.addr(), operand);
         Some(operand)
+    }
+
+    /// The minimum of a maximum, or the other way round, as one operation with the operands of what
+    /// is inside, unless that is known.
+    fn bounded<'e>(&self, op: BinOp, a: &'e Ex) -> Option<(Op, [&'e Ex; 2])> {
+        let ExKind::Binary(inside, x, y) = a.kind() else {
+            return None;
+        };
+        if self.known.contains_key(&a.addr()) || a.dtype().is_bool() {
+            return None;
+        }
+        match (inside, op) {
+            (BinOp::Max, BinOp::Min) => Some((Op::MaxMin, [x, y])),
+            (BinOp::Min, BinOp::Max) => Some((Op::MinMax, [x, y])),
+            _ => None,
+        }
+    }
+
+    /// The comparison that a selection of elements of a type is made by, as one operation with it:
+    /// what is compared, and whether the sides are exchanged. `None` where it compares elements of
+    /// another type, or is known.
+    fn compared<'e>(&self, c: &'e Ex, own: Kind) -> Option<(Op, [&'e Ex; 2], bool)> {
+        let ExKind::Binary(op, x, y) = c.kind() else {
+            return None;
+        };
+        let alike = kind(x.dtype()).map(register) == Some(register(own)) && own != Kind::Bool;
+        if !alike || self.known.contains_key(&c.addr()) {
+            return None;
+        }
+        Some(match op {
+            BinOp::Lt => (Op::SelectLt, [x, y], false),
+            BinOp::Le => (Op::SelectLe, [x, y], false),
+            BinOp::Gt => (Op::SelectLt, [y, x], false),
+            BinOp::Ge => (Op::SelectLe, [y, x], false),
+            BinOp::Eq => (Op::SelectEq, [x, y], false),
+            BinOp::Ne => (Op::SelectEq, [x, y], true),
+            _ => return None,
+        })
     }
 
     fn constant(&mut self, kind: Kind, bits: u64, value: f64) -> Operand {

@@ -24,30 +24,42 @@ pub(super) unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
 const LN2_HI: f32 = 355.0 / 512.0;
 const LN2_LO: f32 = -2.121_944_4e-4;
 
-/// `(e^r - 1 - r) / r^2` for `r` within half of ln 2: pairs of terms are independent of each other,
-/// so that dependency chains are short.
-#[inline(always)]
-unsafe fn exp_rest<S: Simd>(r: S, square: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let high = poly(r, &[1.985_276_2e-4, 1.393_043_6e-3]);
-        let middle = poly(r, &[8.333_361e-3, 4.166_648_5e-2]);
-        let low = poly(r, &[0.166_666_67, 0.5]);
-        high.fma(square, middle).fma(square, low)
-    }
+/// A float whose last bit is 1: adding it rounds to an integer, which its low bits hold then.
+const WHOLE: f32 = 12_582_912.0;
+
+/// The exponent of 1, as the bits of a float hold it.
+const BIAS: f32 = 127.0;
+
+/// `x = n ln 2 + r`.
+struct Parts<S> {
+    /// An integer's bits: `n` and what was asked for.
+    shifted: S,
+    /// `e^r - 1`; NaN where `x` is.
+    rest: S,
 }
 
-/// `e^x` where the result is a normal number, elsewhere undefined; NaN is propagated.
+/// Takes an argument apart, where 2^n is a normal number; `bias` is added to the bits. With `short`,
+/// the rounding error of `r` is 1.9e-9 for each of `n` where products are not rounded.
 #[inline(always)]
-unsafe fn exp_normal<S: Simd>(x: S) -> S {
+unsafe fn parts<S: Simd>(x: S, bias: f32, short: bool) -> Parts<S> {
+    const LN2: f32 = std::f32::consts::LN_2;
     // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
-        let n = x.mul(S::splat(std::f32::consts::LOG2_E)).round();
-        let r = n.fma(S::splat(-LN2_HI), x);
-        let r = n.fma(S::splat(-LN2_LO), r);
+        let whole = S::splat(WHOLE + bias);
+        let shifted = x.fma(S::splat(std::f32::consts::LOG2_E), whole);
+        let n = shifted.sub(whole);
+        let r = if short && S::FUSED {
+            n.fma(S::splat(-LN2), x)
+        } else {
+            n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), x))
+        };
+        // Minimax on ±ln 2 / 2, with the first two coefficients 1. Pairs of terms are independent
+        // of each other, so that dependency chains are short.
         let square = r.mul(r);
-        let p = exp_rest(r, square);
-        p.fma(square, r).add(S::splat(1.0)).lift(n)
+        let high = poly(r, &[1.381_454e-3, 8.368_745e-3, 4.166_839e-2]);
+        let low = poly(r, &[0.166_665_21, 0.499_999_94]);
+        let rest = high.fma(square, low).fma(square, r);
+        Parts { shifted, rest }
     }
 }
 
@@ -59,11 +71,14 @@ unsafe fn exp_normal<S: Simd>(x: S) -> S {
 pub unsafe fn exp<S: Simd>(x: S) -> S {
     // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
-        let y = exp_normal(x);
-        // The greatest argument with a finite result, and the least whose result is a normal
-        // number.
-        let y = S::select(S::splat(88.722_83).lt(x), S::splat(f32::INFINITY), y);
-        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
+        // 2^n may be infinite where the result is not.
+        let Parts { shifted, rest } = parts(x, 0.0, false);
+        let y = rest.add(S::splat(1.0)).lift(shifted);
+        // The least argument whose result is a normal number, and the greatest with a finite result.
+        let y = S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y);
+        // NaN is above, too.
+        let inside = x.lt(S::splat(88.722_84));
+        S::select(inside, y, x.add(S::splat(f32::INFINITY)))
     }
 }
 
@@ -75,23 +90,12 @@ pub unsafe fn exp<S: Simd>(x: S) -> S {
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn exp_below<S: Simd>(x: S) -> S {
-    const LN2: f32 = std::f32::consts::LN_2;
     // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
-        let n = x.mul(S::splat(std::f32::consts::LOG2_E)).round();
-        let r = if S::FUSED {
-            // The product is exact; the rounding error of ln 2 is 1.9e-9 for each of n.
-            n.fma(S::splat(-LN2), x)
-        } else {
-            n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), x))
-        };
-        // Minimax on ±ln 2 / 2, with the first two coefficients 1.
-        let square = r.mul(r);
-        let high = poly(r, &[1.381_454e-3, 8.368_745e-3, 4.166_839e-2]);
-        let low = poly(r, &[0.166_665_21, 0.499_999_94]);
-        let rest = high.fma(square, low);
-        let p = rest.fma(square, r.add(S::splat(1.0)));
-        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), p.lift(n))
+        let Parts { shifted, rest } = parts(x, BIAS, true);
+        let power = shifted.power();
+        let y = power.fma(rest, power);
+        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
     }
 }
 
@@ -135,29 +139,32 @@ pub unsafe fn log<S: Simd>(x: S) -> S {
     }
 }
 
-/// `tanh x` as `t / (t + 2)` with `t = e^2|x| - 1`, which is exact near 0, too.
+/// `2t / (1 + t^2)` for `t = x P(x^2) / Q(x^2)`: at a `t` of 1, errors of `t` are none of the result.
+#[inline(always)]
+unsafe fn doubled<S: Simd>(x: S, p: &[f32], q: &[f32]) -> S {
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
+    unsafe {
+        let z = x.mul(x);
+        let (top, below) = (x.mul(poly(z, p)), poly(z, q));
+        let squares = top.fma(top, below.mul(below));
+        top.add(top).mul(below).div(squares)
+    }
+}
+
+/// `tanh x` by `tanh x/2`. The polynomials' scale is one with which rounding errors are small.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.
 #[inline(always)]
 pub unsafe fn tanh<S: Simd>(x: S) -> S {
-    const LN2: f32 = std::f32::consts::LN_2;
     // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
-        // From here on the result is 1; the operand order propagates NaN.
-        let a = S::splat(9.1).min(x.abs());
-        let a = a.add(a);
-        let n = a.mul(S::splat(std::f32::consts::LOG2_E)).round();
-        let r = if S::FUSED {
-            n.fma(S::splat(-LN2), a)
-        } else {
-            n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), a))
-        };
-        let square = r.mul(r);
-        let p = exp_rest(r, square).fma(square, r);
-        let power = S::splat(1.0).lift(n);
-        let t = power.fma(p, power.sub(S::splat(1.0)));
-        t.div(t.add(S::splat(2.0))).copysign(x)
+        // There the result is 1, and nowhere before it is more; the operand order propagates NaN.
+        let x = S::splat(8.789_014).min(x);
+        let x = S::splat(-8.789_014).max(x);
+        let p = [1.048_660_4e-4, 2.722_103e-2, 0.9135];
+        let q = [2.266_535_8e-6, 2.209_124_9e-3, 0.206_692_01, 1.827];
+        doubled(x, &p, &q)
     }
 }
 
@@ -171,12 +178,9 @@ unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
         let one = S::splat(1.0);
         // From here on the result is infinite; the operand order propagates NaN.
         let a = S::splat(89.5).min(x.abs());
-        let n = a.mul(S::splat(std::f32::consts::LOG2_E)).round();
-        let r = n.fma(S::splat(-LN2_LO), n.fma(S::splat(-LN2_HI), a));
-        let square = r.mul(r);
-        let p = exp_rest(r, square).fma(square, r);
-        let power = S::splat(0.25).lift(n);
-        let t = power.fma(p, power.sub(S::splat(0.25)));
+        let Parts { shifted, rest } = parts(a, BIAS - 2.0, false);
+        let power = shifted.power();
+        let t = power.fma(rest, power.sub(S::splat(0.25)));
         let t = t.add(t);
         let whole = t.add(t).add(one);
         let y = if even {
@@ -255,7 +259,7 @@ pub unsafe fn atan<S: Simd>(x: S) -> S {
     }
 }
 
-/// `1 / (1 + e^-x)`, from the side where nothing cancels.
+/// `1 / (1 + e^-x)`.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.
@@ -263,16 +267,17 @@ pub unsafe fn atan<S: Simd>(x: S) -> S {
 pub unsafe fn sigmoid<S: Simd>(x: S) -> S {
     // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
-        let zero = S::splat(0.0);
-        let below = zero.sub(x.abs());
-        let e = S::select(below.lt(S::splat(-87.336_54)), zero, exp_normal(below));
-        let one = S::splat(1.0);
-        let top = S::select(x.lt(zero), e, one);
-        top.div(one.add(e))
+        // From here on the result is 1; the operand order propagates NaN.
+        let below = S::splat(-80.0).max(S::splat(0.0).sub(x));
+        let Parts { shifted, rest } = parts(below, BIAS, false);
+        let (one, power) = (S::splat(1.0), shifted.power());
+        let y = one.div(power.fma(rest, power.add(one)));
+        // The result is no normal number.
+        S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
     }
 }
 
-/// The error function: a polynomial up to 1, from there `1 - e^p(x)` with `p` near `ln erfc`.
+/// The error function, by `tanh(atanh(erf x) / 2)`.
 ///
 /// # Safety
 /// The instruction set of `S` is enabled.
@@ -280,41 +285,18 @@ pub unsafe fn sigmoid<S: Simd>(x: S) -> S {
 pub unsafe fn erf<S: Simd>(x: S) -> S {
     // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
-        let a = x.abs();
-        let z = x.mul(x);
-        let p = poly(
-            z,
-            &[
-                7.875_875e-5,
-                -8.016_864_3e-4,
-                5.189_087_4e-3,
-                -2.685_421_2e-2,
-                1.128_359_5e-1,
-                -3.761_262_7e-1,
-                0.128_379_17,
-            ],
-        );
-        // The leading coefficient is 1 more, so that the sum is rounded once at x.
-        let small = p.fma(x, x);
-        let t = S::splat(4.0).min(a).sub(S::splat(2.5));
-        let p = poly(
-            t,
-            &[
-                1.642_679e-6,
-                -1.331_120_6e-5,
-                7.726_235e-5,
-                -4.201_345e-4,
-                2.165_350_4e-3,
-                -1.085_853_2e-2,
-                -0.943_893_73,
-                -5.352_680_7,
-                -7.806_815,
-            ],
-        );
-        // Between -17 and -1, where the result is a normal number.
-        let large = S::splat(1.0).sub(exp_normal(p)).copysign(x);
-        let y = S::select(a.lt(S::splat(1.0)), small, large);
-        S::select(x.eq(x), y, x)
+        // There the result is 1, and nowhere before it is more; the operand order propagates NaN.
+        let x = S::splat(3.891_169_3).min(x);
+        let x = S::splat(-3.891_169_3).max(x);
+        let p = [
+            -6.741_04e-6,
+            6.241_755e-4,
+            1.876_030_9e-2,
+            0.152_865_01,
+            1.048_264_3,
+        ];
+        let q = [4.373_010_7e-3, 6.684_89e-2, 0.298_859_9, 1.858];
+        doubled(x, &p, &q)
     }
 }
 
@@ -403,16 +385,21 @@ macro_rules! strips {
         pub unsafe extern "C" fn $name(n: i64, x: *const f32, y: *mut f32) {
             #[inline(always)]
             unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32) {
-                // SAFETY: both have `n` elements, and `i + S::LANES` is at most `n`, or what is
-                // left.
+                // SAFETY: both have `n` elements, and vectors end at most there.
                 unsafe {
                     let mut i = 0;
-                    while i + S::LANES <= n {
-                        $function(S::load(x.add(i))).store(y.add(i));
-                        i += S::LANES;
+                    // Two vectors at a time wait for each other's operations.
+                    while i + 2 * S::LANES <= n {
+                        let (a, b) = (S::load(x.add(i)), S::load(x.add(i + S::LANES)));
+                        let (a, b) = ($function(a), $function(b));
+                        a.store(y.add(i));
+                        b.store(y.add(i + S::LANES));
+                        i += 2 * S::LANES;
                     }
-                    if i < n {
-                        $function(S::load_part(x.add(i), n - i)).store_part(y.add(i), n - i);
+                    while i < n {
+                        let part = (n - i).min(S::LANES);
+                        $function(S::load_part(x.add(i), part)).store_part(y.add(i), part);
+                        i += part;
                     }
                 }
             }

@@ -137,23 +137,15 @@ unsafe impl Simd for Avx2 {
         Self(_mm256_floor_ps(self.0))
     }
     #[inline(always)]
-    unsafe fn scale(self, n: Self) -> Self {
-        // Two steps, since 2^n alone may be out of range.
-        let n = _mm256_cvtps_epi32(n.0);
-        let half = _mm256_srai_epi32::<1>(n);
-        let rest = _mm256_sub_epi32(n, half);
-        let bias = _mm256_set1_epi32(127);
-        let a = _mm256_slli_epi32::<23>(_mm256_add_epi32(half, bias));
-        let b = _mm256_slli_epi32::<23>(_mm256_add_epi32(rest, bias));
-        let scaled = _mm256_mul_ps(self.0, _mm256_castsi256_ps(a));
-        Self(_mm256_mul_ps(scaled, _mm256_castsi256_ps(b)))
+    unsafe fn power(self) -> Self {
+        let bits = _mm256_slli_epi32::<23>(_mm256_castps_si256(self.0));
+        Self(_mm256_castsi256_ps(bits))
     }
     #[inline(always)]
     unsafe fn lift(self, n: Self) -> Self {
-        let n = _mm256_slli_epi32::<23>(_mm256_cvtps_epi32(n.0));
         Self(_mm256_castsi256_ps(_mm256_add_epi32(
             _mm256_castps_si256(self.0),
-            n,
+            _mm256_castps_si256(n.power().0),
         )))
     }
     #[inline(always)]

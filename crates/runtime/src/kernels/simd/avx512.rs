@@ -90,12 +90,16 @@ unsafe impl Simd for Avx512 {
         >(self.0))
     }
     #[inline(always)]
-    unsafe fn scale(self, n: Self) -> Self {
-        Self(_mm512_scalef_ps(self.0, n.0))
+    unsafe fn power(self) -> Self {
+        let bits = _mm512_slli_epi32::<23>(_mm512_castps_si512(self.0));
+        Self(_mm512_castsi512_ps(bits))
     }
     #[inline(always)]
     unsafe fn lift(self, n: Self) -> Self {
-        self.scale(n)
+        Self(_mm512_castsi512_ps(_mm512_add_epi32(
+            _mm512_castps_si512(self.0),
+            _mm512_castps_si512(n.power().0),
+        )))
     }
     #[inline(always)]
     unsafe fn split(self) -> (Self, Self) {

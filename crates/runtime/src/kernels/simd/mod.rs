@@ -175,10 +175,11 @@ pub unsafe trait Simd: Copy {
     unsafe fn round(self) -> Self;
     /// The next integer below; zeros keep their signs.
     unsafe fn floor(self) -> Self;
-    /// Adds `n` (an integer in a float, -126 ≤ n ≤ 127) to the exponent of a number: `self * 2^n`.
-    unsafe fn scale(self, n: Self) -> Self;
-    /// `self * 2^n` for an integer `n` in a float, where number and result are normal: `n` is added
-    /// to the exponent.
+    /// The float whose sign and exponent are the low nine bits of this one: 2^(n - 127) for a number
+    /// that is an integer `n` and one in whose last bit is 1.
+    unsafe fn power(self) -> Self;
+    /// `self * 2^n`, where number and result are normal: the low bits of `n`, as in
+    /// [`Simd::power`], are added to the exponent.
     unsafe fn lift(self, n: Self) -> Self;
     /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive normal number.
     unsafe fn split(self) -> (Self, Self);

@@ -153,18 +153,13 @@ unsafe impl Simd for Portable {
         zip(self, near, |a, r| if a < r { r - 1.0 } else { r })
     }
     #[inline(always)]
-    unsafe fn scale(self, n: Self) -> Self {
-        zip(self, n, |a, n| {
-            let n = n as i32;
-            let half = n >> 1;
-            let power = |e: i32| f32::from_bits(((e + 127) << 23) as u32);
-            a * power(half) * power(n - half)
-        })
+    unsafe fn power(self) -> Self {
+        map(self, |n| f32::from_bits(n.to_bits() << 23))
     }
     #[inline(always)]
     unsafe fn lift(self, n: Self) -> Self {
         zip(self, n, |a, n| {
-            f32::from_bits(a.to_bits().wrapping_add((n as i32 as u32) << 23))
+            f32::from_bits(a.to_bits().wrapping_add(n.to_bits() << 23))
         })
     }
     #[inline(always)]

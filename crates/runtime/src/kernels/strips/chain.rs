@@ -140,6 +140,11 @@ impl Chain {
         self.helps() && !self.steps().iter().any(|s| s.form == Form::Other)
     }
 
+    /// Returns whether steps read only inputs and single numbers, and write only the result.
+    pub(super) fn bare(&self) -> bool {
+        self.alone() && !self.steps().iter().any(|s| s.form == Form::Store)
+    }
+
     /// Makes the steps of a program, where `number` tells whether an operand is a single number;
     /// empty where registers would not help.
     pub(super) fn make(&mut self, ops: &[RxStripOp], first: usize, number: &dyn Fn(usize) -> bool) {

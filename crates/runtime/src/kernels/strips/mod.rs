@@ -28,6 +28,8 @@ use space::{Offsets, Space};
 
 /// Elements of a strip: a dozen such operands fit in the first-level cache.
 const STRIP: usize = 512;
+/// Elements of a strip that needs no memory.
+const BARE: usize = 1 << 13;
 /// The maximum number of axes, before and after merging.
 pub const AXES: usize = 12;
 /// The maximum number of inputs.
@@ -88,6 +90,8 @@ struct Plan<'a> {
     data: &'a [*const f32],
     out: Space,
     over: Space,
+    /// Elements of a strip of a row.
+    piece: usize,
     /// Whether strips run along the last reduced axis (else along the last axis of the result).
     along_reduced: bool,
     /// Whether strips are many short rows.
@@ -145,8 +149,24 @@ impl<'a> Plan<'a> {
                 (self.lead, self.ops) = (lead, rest);
             }
             self.chain.make(self.ops, first, &number);
+            if self.bare(&steps) {
+                self.piece = BARE;
+            }
+        } else if self.along_reduced && over.inner() >= 64 {
+            let (steps, first) = (over.inner_steps(), inputs + v.constants as usize);
+            let number = |k: usize| k >= inputs && k < first || k < inputs && steps[k] == 0;
+            self.chain.make(self.ops, first, &number);
         }
         self.short = reduced > 0 && short::pays(self);
+    }
+
+    /// Returns whether a strip needs no memory: elements are read where they lie, and only the
+    /// result is written.
+    fn bare(&self, steps: &Offsets) -> bool {
+        let read = &steps[..self.v.inputs as usize];
+        let once = self.ops.len() == 1 && self.v.constants == 0 && read.iter().all(|&s| s == 1);
+        let chained = self.chain.bare() && read.iter().all(|s| (0..=1).contains(s));
+        !self.flat && !self.stream && (chained || once && self.lead.is_empty())
     }
 
     /// `fill`: the elements of a constant's strip that are read.
@@ -262,14 +282,14 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
         let n = p.out.inner();
         let alone = p.chain.alone();
         let mut s = p.strip(room, if alone { 1 } else { STRIP });
-        let strips = n.div_ceil(STRIP).max(1);
+        let strips = n.div_ceil(p.piece).max(1);
         let steps = p.out.inner_steps();
         let zero: Offsets = [0; INPUTS];
         let mut at = zero;
         let mut known = usize::MAX;
         let mut here = zero;
         for task in begin..end {
-            let (row, first) = (task / strips, task % strips * STRIP);
+            let (row, first) = (task / strips, task % strips * p.piece);
             if row != known {
                 p.out.row(row, &zero, &mut at);
                 known = row;
@@ -277,7 +297,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
             for ((h, a), s) in here.iter_mut().zip(&at).zip(&steps) {
                 *h = a + first as isize * s;
             }
-            let len = (n - first).min(STRIP);
+            let len = (n - first).min(p.piece);
             let out = p.v.out.add(row * n + first);
             p.read::<S>(&mut s, &here, &steps, len, alone);
             if !p.lead.is_empty() {
@@ -367,6 +387,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                 data,
                 out: Space::new(),
                 over: Space::new(),
+                piece: STRIP,
                 along_reduced: false,
                 flat: false,
                 short: false,
@@ -393,14 +414,14 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             } else if plan.flat {
                 out.count() / flat::strips(out)
             } else {
-                out.inner().min(STRIP)
+                out.inner().min(plan.piece)
             };
             let tasks = if plan.along_reduced || plan.short {
                 out.count()
             } else if plan.flat {
                 flat::strips(out)
             } else {
-                out.rows() * out.inner().div_ceil(STRIP)
+                out.rows() * out.inner().div_ceil(plan.piece)
             };
             let work = each * over.count().max(1) * plan.ops.len();
             let grain = (SMALL / work.max(1)).max(1);

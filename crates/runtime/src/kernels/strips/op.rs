@@ -137,11 +137,11 @@ pub(crate) unsafe fn apply<S: Simd>(op: Op, [a, b, c, d]: [*const f32; 4], to: *
                 let x = l(a);
                 x.abs().floor().copysign(x)
             }),
-            Op::Exp => each!(l, i => vmath::exp(l(a))),
-            Op::Log => each!(l, i => vmath::log(l(a))),
-            Op::Tanh => each!(l, i => vmath::tanh(l(a))),
-            Op::Erf => each!(l, i => vmath::erf(l(a))),
-            Op::Sigmoid => each!(l, i => vmath::sigmoid(l(a))),
+            Op::Exp => vmath::rx_vexp_f32(n as i64, a, to),
+            Op::Log => vmath::rx_vlog_f32(n as i64, a, to),
+            Op::Tanh => vmath::rx_vtanh_f32(n as i64, a, to),
+            Op::Erf => vmath::rx_verf_f32(n as i64, a, to),
+            Op::Sigmoid => vmath::rx_vsigmoid_f32(n as i64, a, to),
             Op::Sin => vmath::rx_vsin_f32(n as i64, a, to),
             Op::Cos => vmath::rx_vcos_f32(n as i64, a, to),
             Op::Pow => vmath::rx_vpow_f32(n as i64, a, b, to),

@@ -45,10 +45,14 @@ pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room:
     // SAFETY: elements are those of the result, inputs have what the axes name, and `room` has what
     // the plan says.
     unsafe {
-        let mut s = p.strip(room, STRIP);
+        let alone = p.chain.alone();
+        let mut s = p.strip(room, if alone { 1 } else { STRIP });
         let result = room.add(p.room() - STRIP);
         let start = neutral(p.combiner);
         let steps = p.over.inner_steps();
+        // Elements that are reduced as they are, where they lie, need no memory.
+        let copied = matches!(p.ops, [op] if op.op() == Op::Copy && steps[op.args[0] as usize % INPUTS] == 1);
+        let piece = if copied { 4 * STRIP } else { STRIP };
         let (n, outer) = (p.over.inner(), p.over.rows());
         let inner = p.out.inner();
         let out_steps = p.out.inner_steps();
@@ -64,13 +68,13 @@ pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room:
                 p.over.row(row, &base, &mut at);
                 let mut first = 0;
                 while first < n {
-                    let len = (n - first).min(STRIP);
-                    p.read::<S>(&mut s, &at, &steps, len, false);
+                    let len = (n - first).min(piece);
+                    p.read::<S>(&mut s, &at, &steps, len, alone);
                     // Elements that are reduced as they are need no copy.
                     let result = match p.ops {
                         [op] if op.op() == Op::Copy => s.operands[op.args[0] as usize],
                         _ => {
-                            p.run::<S>(&mut s, len, result);
+                            p.run_whole::<S>(&mut s, len, result);
                             result.cast_const()
                         }
                     };
@@ -144,12 +148,16 @@ pub(super) unsafe fn columns<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, ro
                     p.read::<S>(&mut s, &at, &steps, len, false);
                     p.run::<S>(&mut s, len, result);
                     let mut i = 0;
-                    while i < len {
-                        let part = (len - i).min(S::LANES);
+                    while i + S::LANES <= len {
+                        let (x, acc) = (S::load(result.add(i)), S::load(out.add(i)));
+                        combine(p.combiner, acc, x).store(out.add(i));
+                        i += S::LANES;
+                    }
+                    if i < len {
+                        let part = len - i;
                         let x = S::load_part(result.add(i), part);
                         let acc = S::load_part(out.add(i), part);
                         combine(p.combiner, acc, x).store_part(out.add(i), part);
-                        i += part;
                     }
                     for (a, s) in at.iter_mut().zip(&over_steps) {
                         *a += s;

@@ -2,12 +2,11 @@
 
 use super::divide::{Round, divide};
 use super::op::{Op, RxSweepOp};
-use super::{MAX, MIN, SUM, register};
+use super::register;
 use crate::kernels::halves;
-use crate::kernels::kinds::{Combiner, Kind};
+use crate::kernels::kinds::Kind;
 use crate::kernels::math::{Math, rx_vmath_f32, rx_vmath_f64};
-use crate::kernels::simd::wide::{Vector, Wide};
-use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::simd::Simd;
 use crate::kernels::strips::{Op as Float, apply as float};
 
 /// The strips that an operation reads; null where it reads none.
@@ -15,6 +14,7 @@ pub(super) struct Args {
     pub a: *const u8,
     pub b: *const u8,
     pub c: *const u8,
+    pub d: *const u8,
 }
 
 /// `to[i] = f(a[i], b[i], …)` for `n` elements.
@@ -29,81 +29,33 @@ macro_rules! each {
     }};
 }
 
-/// An expression over an integer type, by its number.
-macro_rules! integers {
-    ($kind:expr, $t:ident => $body:expr) => {
+/// `to[i] = c[i]` where `a[i]` and `b[i]` compare so, else `d[i]`: bits, without branches, since
+/// random comparisons would be mispredicted.
+#[rustfmt::skip] // It would move the inner macro on at every run.
+macro_rules! chosen {
+    ($kind:expr, $n:ident, $to:ident, ($a:ident, $b:ident, $c:ident, $d:ident), |$x:ident, $y:ident| $holds:expr) => {{
+        macro_rules! of {
+            ($t:ty, $bits:ty) => {
+                each!($n, $to: $bits, $a: $t, $b: $t, $c: $bits, $d: $bits => {
+                    let ($x, $y) = ($a, $b);
+                    let mask = <$bits>::from($holds).wrapping_neg();
+                    $c & mask | $d & !mask
+                })
+            };
+        }
         match $kind {
-            Kind::I8 => {
-                type $t = i8;
-                $body
-            }
-            Kind::U8 => {
-                type $t = u8;
-                $body
-            }
-            Kind::I16 => {
-                type $t = i16;
-                $body
-            }
-            Kind::U16 => {
-                type $t = u16;
-                $body
-            }
-            Kind::I32 => {
-                type $t = i32;
-                $body
-            }
-            Kind::U32 => {
-                type $t = u32;
-                $body
-            }
-            Kind::I64 => {
-                type $t = i64;
-                $body
-            }
-            Kind::U64 => {
-                type $t = u64;
-                $body
-            }
-            _ => {}
+            Kind::I8 => of!(i8, u8),
+            Kind::I16 => of!(i16, u16),
+            Kind::U16 => of!(u16, u16),
+            Kind::I32 => of!(i32, u32),
+            Kind::U32 => of!(u32, u32),
+            Kind::I64 => of!(i64, u64),
+            Kind::U64 => of!(u64, u64),
+            Kind::F32 => of!(f32, u32),
+            Kind::F64 => of!(f64, u64),
+            _ => of!(u8, u8),
         }
-    };
-}
-
-/// The same where signedness does not matter.
-macro_rules! widths {
-    ($kind:expr, $t:ident => $body:expr) => {
-        match $kind.size() {
-            1 => {
-                type $t = u8;
-                $body
-            }
-            2 => {
-                type $t = u16;
-                $body
-            }
-            4 => {
-                type $t = u32;
-                $body
-            }
-            _ => {
-                type $t = u64;
-                $body
-            }
-        }
-    };
-}
-
-/// Over all types but booleans, which are bytes.
-macro_rules! numbers {
-    ($kind:expr, $t:ident => $body:expr) => {
-        match $kind {
-            Kind::F32 => { type $t = f32; $body }
-            Kind::F64 => { type $t = f64; $body }
-            Kind::Bool => { type $t = u8; $body }
-            kind => integers!(kind, $t => $body),
-        }
-    };
+    }};
 }
 
 /// Applies an operation to `n` elements.
@@ -113,7 +65,7 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
         return;
     };
     let kind = register(kind);
-    let Args { a, b, c, .. } = *args;
+    let Args { a, b, c, d } = *args;
     let float = matches!(kind, Kind::F32 | Kind::F64);
     // SAFETY: arguments and result have `n` elements of the types that the operation names.
     unsafe {
@@ -142,18 +94,14 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
             Op::Max => {
                 numbers!(kind, T => each!(n, to: T, a: T, b: T => if a > b { a } else { b }))
             }
+            code @ (Op::And | Op::Or | Op::Xor | Op::Eq | Op::Ne) if kind == Kind::Bool => {
+                truths(code, a, b, to, n);
+            }
+            Op::Not if kind == Kind::Bool => each!(n, to: u8, a: u8 => u8::from(a == 0)),
             Op::And => widths!(kind, T => each!(n, to: T, a: T, b: T => a & b)),
             Op::Or => widths!(kind, T => each!(n, to: T, a: T, b: T => a | b)),
             Op::Xor => widths!(kind, T => each!(n, to: T, a: T, b: T => a ^ b)),
-            Op::Shl => integers!(kind, T => each!(n, to: T, a: T, b: T => {
-                let fits = (b as u64) < u64::from(T::BITS);
-                if fits { a << (b as u32 & (T::BITS - 1)) } else { 0 }
-            })),
-            Op::Shr => integers!(kind, T => each!(n, to: T, a: T, b: T => {
-                let fits = (b as u64) < u64::from(T::BITS);
-                let sign = (a >> (T::BITS / 2)) >> (T::BITS / 2);
-                if fits { a >> (b as u32 & (T::BITS - 1)) } else { sign }
-            })),
+            code @ (Op::Shl | Op::Shr) => shifted(code, kind, a, b, to, n),
             Op::Eq => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a == b))),
             Op::Ne => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a != b))),
             Op::Lt => numbers!(kind, T => each!(n, to: u8, a: T, b: T => u8::from(a < b))),
@@ -165,6 +113,17 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
                     b & mask | c & !mask
                 }))
             }
+            Op::SelectLt => chosen!(kind, n, to, (a, b, c, d), |x, y| x < y),
+            Op::SelectLe => chosen!(kind, n, to, (a, b, c, d), |x, y| x <= y),
+            Op::SelectEq => chosen!(kind, n, to, (a, b, c, d), |x, y| x == y),
+            Op::MaxMin => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
+                let x = if a > b { a } else { b };
+                if x < c { x } else { c }
+            })),
+            Op::MinMax => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
+                let x = if a < b { a } else { b };
+                if x > c { x } else { c }
+            })),
             Op::Neg => match kind {
                 Kind::F32 => each!(n, to: f32, a: f32 => -a),
                 Kind::F64 => each!(n, to: f64, a: f64 => -a),
@@ -179,7 +138,6 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
                 Kind::I64 => each!(n, to: i64, a: i64 => a.wrapping_abs()),
                 kind => std::ptr::copy(a, to, n * kind.size()),
             },
-            Op::Not if kind == Kind::Bool => each!(n, to: u8, a: u8 => a ^ 1),
             Op::Not => widths!(kind, T => each!(n, to: T, a: T => !a)),
             Op::Cast => cast(kind, register(result), a, to, n),
             Op::Narrow => halves::rounded(result == Kind::BF16, n, a.cast(), to.cast()),
@@ -232,6 +190,48 @@ unsafe fn arithmetic(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut 
             of!(f32);
         } else {
             of!(f64);
+        }
+    }
+}
+
+/// Operations on truth values, which may be any bytes.
+#[inline(always)]
+unsafe fn truths(code: Op, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: `a`, `b` and `to` have `n` elements.
+    unsafe {
+        match code {
+            Op::And => each!(n, to: u8, a: u8, b: u8 => u8::from(a != 0) & u8::from(b != 0)),
+            Op::Or => each!(n, to: u8, a: u8, b: u8 => u8::from(a | b != 0)),
+            Op::Eq => each!(n, to: u8, a: u8, b: u8 => u8::from(a == 0) ^ u8::from(b != 0)),
+            _ => each!(n, to: u8, a: u8, b: u8 => u8::from(a != 0) ^ u8::from(b != 0)),
+        }
+    }
+}
+
+/// Narrow integers are shifted in 32 bits, which the counts that remain do not exceed.
+#[inline(always)]
+unsafe fn shifted(code: Op, kind: Kind, a: *const u8, b: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: `a`, `b` and `to` have `n` elements of the type.
+    unsafe {
+        if code == Op::Shl {
+            integers!(kind, T => each!(n, to: T, a: T, b: T => {
+                if T::BITS < 32 {
+                    ((a as u32) << (b as u32).min(31)) as T
+                } else {
+                    let fits = b & !(T::BITS as T - 1) == 0;
+                    if fits { a << (b as u32 & (T::BITS - 1)) } else { 0 }
+                }
+            }));
+        } else {
+            integers!(kind, T => each!(n, to: T, a: T, b: T => {
+                if T::BITS < 32 {
+                    ((a as i32) >> (b as u32).min(31)) as T
+                } else {
+                    let fits = b & !(T::BITS as T - 1) == 0;
+                    let sign = (a >> (T::BITS / 2)) >> (T::BITS / 2);
+                    if fits { a >> (b as u32 & (T::BITS - 1)) } else { sign }
+                }
+            }));
         }
     }
 }
@@ -349,234 +349,6 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             Kind::U32 => to!(u32),
             Kind::I64 => to!(i64),
             _ => to!(u64),
-        }
-    }
-}
-
-/// Fills `n` sums of a type with the initial value of a reduction.
-pub(super) unsafe fn neutral(combiner: Combiner, kind: Kind, sums: *mut u8, n: usize) {
-    macro_rules! fill {
-        ($t:ty, $least:expr, $most:expr, $ones:expr) => {{
-            let start: $t = match combiner {
-                Combiner::Product => 1 as $t,
-                Combiner::Max => $least,
-                Combiner::Min => $most,
-                Combiner::And => $ones,
-                Combiner::Sum | Combiner::Or => 0 as $t,
-            };
-            for i in 0..n {
-                *sums.cast::<$t>().add(i) = start;
-            }
-        }};
-    }
-    // SAFETY: `sums` has room for `n` elements of the type.
-    unsafe {
-        match kind {
-            // The greatest finite numbers of the narrow types.
-            Kind::F16 => fill!(f32, -65504.0, 65504.0, 0.0),
-            Kind::BF16 => fill!(
-                f32,
-                -f32::from_bits(0x7f7f_0000),
-                f32::from_bits(0x7f7f_0000),
-                0.0
-            ),
-            Kind::F32 => fill!(f32, f32::MIN, f32::MAX, 0.0),
-            Kind::F64 => fill!(f64, f64::MIN, f64::MAX, 0.0),
-            Kind::Bool => fill!(u8, 0, 1, 1),
-            kind => integers!(kind, T => fill!(T, T::MIN, T::MAX, !0)),
-        }
-    }
-}
-
-/// Bytes of sums that a line is folded onto.
-pub(super) const FOLDED: usize = 256;
-
-/// `sums[i] = sums[i] combined with x[i]`; with `FOLD`, `x` is folded onto the first [`FOLDED`]
-/// bytes of sums.
-pub(super) unsafe fn combine<const FOLD: bool>(
-    combiner: Combiner,
-    kind: Kind,
-    sums: *mut u8,
-    x: *const u8,
-    n: usize,
-) {
-    #[inline(always)]
-    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn beside<S: Wide>(
-        combiner: Combiner,
-        kind: Kind,
-        sums: *mut u8,
-        x: *const u8,
-        n: usize,
-    ) {
-        // SAFETY: `sums` and `x` have `n` elements of the type.
-        unsafe { combined::<S, false>(combiner, kind, sums, x, n) };
-    }
-    #[inline(always)]
-    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn onto<S: Wide>(combiner: Combiner, kind: Kind, sums: *mut u8, x: *const u8, n: usize) {
-        // SAFETY: `sums` has room for what is folded, and `x` `n` elements of the type.
-        unsafe { combined::<S, true>(combiner, kind, sums, x, n) };
-    }
-    // SAFETY: `sums` and `x` have `n` elements of the type, or `sums` what is folded.
-    unsafe {
-        if FOLD {
-            dispatch!(onto(combiner: Combiner, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
-        } else {
-            dispatch!(beside(combiner: Combiner, kind: Kind, sums: *mut u8, x: *const u8, n: usize));
-        }
-    }
-}
-
-/// Combines one line into the other, for element types with vectors: `a + b`, `a > b ? a : b`,
-/// `a < b ? a : b`.
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
-unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
-    sums: *mut u8,
-    x: *const u8,
-    n: usize,
-) {
-    let (sums, x) = (sums.cast::<V::Element>(), x.cast::<V::Element>());
-    let across = FOLDED / size_of::<V::Element>();
-    // The remainder is no longer than the sums.
-    let whole = if FOLD { n / across * across } else { 0 };
-    macro_rules! onto {
-        ($a:expr, $b:expr) => {
-            match COMBINER {
-                SUM => $a.add($b),
-                MAX => $a.greater($b),
-                _ => $a.lesser($b),
-            }
-        };
-    }
-    // SAFETY: `sums` and `x` have `n` elements, or `sums` what is folded.
-    unsafe {
-        if FOLD {
-            // As many vectors as [`FOLDED`] bytes are with the smallest registers.
-            let mut acc = [V::splat(V::Element::default()); 16];
-            let vectors = across / V::LANES;
-            for k in 0..vectors {
-                acc[k] = V::load(sums.add(k * V::LANES));
-            }
-            for i in (0..whole).step_by(across) {
-                for k in 0..vectors {
-                    acc[k] = onto!(acc[k], V::load(x.add(i + k * V::LANES)));
-                }
-            }
-            for k in 0..vectors {
-                acc[k].store(sums.add(k * V::LANES));
-            }
-        }
-        let mut i = whole;
-        while i + V::LANES <= n {
-            let to = sums.add(i - whole);
-            onto!(V::load(to), V::load(x.add(i))).store(to);
-            i += V::LANES;
-        }
-        while i < n {
-            let to = sums.add(i - whole);
-            let mut line = [V::Element::default(); 16];
-            onto!(V::splat(*to), V::splat(*x.add(i))).store(line.as_mut_ptr());
-            *to = line[0];
-            i += 1;
-        }
-    }
-}
-
-/// Folds the lanes of folded sums onto each other, halves onto halves.
-pub(super) unsafe fn together(combiner: Combiner, kind: Kind, sums: *mut u8) {
-    #[inline(always)]
-    unsafe fn halves<S: Wide>(combiner: Combiner, kind: Kind, sums: *mut u8) {
-        let mut half = FOLDED / kind.size() / 2;
-        while half > 0 {
-            // SAFETY: `sums` has [`FOLDED`] bytes, of which both halves are elements.
-            unsafe {
-                let other = sums.add(half * kind.size()).cast_const();
-                combined::<S, false>(combiner, kind, sums, other, half);
-            }
-            half /= 2;
-        }
-    }
-    // SAFETY: `sums` has [`FOLDED`] bytes.
-    unsafe { dispatch!(halves(combiner: Combiner, kind: Kind, sums: *mut u8)) }
-}
-
-/// Combines one line of a type into another.
-macro_rules! pairs {
-    ($fold:ident, $sums:ident, $x:ident, $n:ident: $t:ty, |$a:ident, $v:ident| $value:expr) => {{
-        const LANES: usize = FOLDED / size_of::<$t>();
-        let (sums, x) = ($sums.cast::<$t>(), $x.cast::<$t>());
-        let whole = $n / LANES * LANES;
-        let at = |i: usize| if $fold { sums } else { sums.add(i) }.cast::<[$t; LANES]>();
-        // All lanes are stored, changed or not: compilers do not vectorise conditional stores.
-        let mut lanes = [<$t>::default(); LANES];
-        if $fold {
-            lanes = at(0).read_unaligned();
-        }
-        for i in (0..whole).step_by(LANES) {
-            if !$fold {
-                lanes = at(i).read_unaligned();
-            }
-            for j in 0..LANES {
-                let ($a, $v) = (lanes[j], *x.add(i + j));
-                lanes[j] = $value;
-            }
-            if !$fold {
-                at(i).write_unaligned(lanes);
-            }
-        }
-        if $fold {
-            at(0).write_unaligned(lanes);
-        }
-        for i in whole..$n {
-            let to = sums.add(if $fold { i - whole } else { i });
-            let ($a, $v) = (*to, *x.add(i));
-            *to = $value;
-        }
-    }};
-}
-
-#[inline(always)]
-#[allow(clippy::needless_range_loop)] // Indices keep the lanes out of memory.
-unsafe fn combined<S: Wide, const FOLD: bool>(
-    combiner: Combiner,
-    kind: Kind,
-    sums: *mut u8,
-    x: *const u8,
-    n: usize,
-) {
-    // SAFETY: `sums` and `x` have `n` elements of the type, or `sums` what is folded.
-    unsafe {
-        match (combiner, kind) {
-            (Combiner::Sum, Kind::F32) => vectors::<S::F32, SUM, FOLD>(sums, x, n),
-            (Combiner::Max, Kind::F32) => vectors::<S::F32, MAX, FOLD>(sums, x, n),
-            (Combiner::Min, Kind::F32) => vectors::<S::F32, MIN, FOLD>(sums, x, n),
-            (Combiner::Sum, Kind::F64) => vectors::<S::F64, SUM, FOLD>(sums, x, n),
-            (Combiner::Max, Kind::F64) => vectors::<S::F64, MAX, FOLD>(sums, x, n),
-            (Combiner::Min, Kind::F64) => vectors::<S::F64, MIN, FOLD>(sums, x, n),
-            (Combiner::Sum, Kind::I32 | Kind::U32) => vectors::<S::I32, SUM, FOLD>(sums, x, n),
-            (Combiner::Max, Kind::I32) => vectors::<S::I32, MAX, FOLD>(sums, x, n),
-            (Combiner::Min, Kind::I32) => vectors::<S::I32, MIN, FOLD>(sums, x, n),
-            (Combiner::Sum, Kind::I64 | Kind::U64) => vectors::<S::I64, SUM, FOLD>(sums, x, n),
-            (Combiner::Max, Kind::I64) => vectors::<S::I64, MAX, FOLD>(sums, x, n),
-            (Combiner::Min, Kind::I64) => vectors::<S::I64, MIN, FOLD>(sums, x, n),
-            (Combiner::Product, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a * v),
-            (Combiner::Product, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a * v),
-            (Combiner::Sum, _) => {
-                widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_add(v)))
-            }
-            (Combiner::Product, _) => {
-                widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_mul(v)))
-            }
-            (Combiner::Max, _) => {
-                numbers!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| if a > v { a } else { v }));
-            }
-            (Combiner::Min, _) => {
-                numbers!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| if a < v { a } else { v }));
-            }
-            (Combiner::And, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a & v)),
-            (Combiner::Or, _) => widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a | v)),
         }
     }
 }

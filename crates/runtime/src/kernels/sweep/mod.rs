@@ -6,10 +6,15 @@
 //! operands are gathered row by row, and every operation runs over a whole strip. Narrow floats are
 //! held as float32 in strips and rounded where the expression says so.
 
+#[macro_use]
+mod types;
+
 pub mod apply;
+mod combine;
 mod divide;
 mod narrow;
 pub mod op;
+mod pitched;
 mod read;
 mod space;
 mod windows;
@@ -108,6 +113,8 @@ struct Plan<'a> {
     unit: usize,
     /// Inputs that are read in place, whatever rows a strip has.
     dense: [bool; INPUTS],
+    /// Inputs whose truth values may be any bytes.
+    raw: [bool; INPUTS],
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
     /// The single operation on narrow floats, if that is the program.
@@ -164,6 +171,7 @@ impl Plan<'_> {
                     a: at(0),
                     b: at(1),
                     c: at(2),
+                    d: at(3),
                 };
                 // Instantiated once per instruction set, rather than once per traversal of the
                 // axes.
@@ -214,22 +222,26 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let result = room.add(p.room() - STRIP);
         let mut cursor = p.out.cursor(p.strip_at(begin).0, None);
         let rows = p.unit == p.out.inner() && p.unit <= p.strip;
+        let mut before = 0;
         for task in begin..end {
             let (first, n) = p.strip_at(task);
-            if task > begin {
-                // Moving from row to row is cheaper than computing a position.
-                if rows {
-                    p.out.next_row(&mut cursor);
-                } else {
-                    cursor = p.out.cursor(first, None);
+            if !s.moved(p.v.inputs as usize, before, n) {
+                if task > begin {
+                    // Moving from row to row is cheaper than computing a position.
+                    if rows {
+                        p.out.next_row(&mut cursor);
+                    } else {
+                        cursor = p.out.cursor(first, None);
+                    }
                 }
+                if let Some(narrow) = &p.narrow
+                    && narrow.run(p, &cursor.offset, (first, n))
+                {
+                    continue;
+                }
+                p.read(&mut s, &cursor, &p.out, n);
             }
-            if let Some(narrow) = &p.narrow
-                && narrow.run(p, &cursor.offset, (first, n))
-            {
-                continue;
-            }
-            p.read(&mut s, &cursor, &p.out, n);
+            before = n;
             if p.direct() {
                 let to = p.v.out.cast::<u8>().add(first * p.out_kind.size());
                 p.run(&mut s, n, to);
@@ -251,7 +263,7 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for task in begin..end {
             let (first, n) = p.strip_at(task);
-            apply::neutral(p.combiner, p.out_kind, sums, n);
+            combine::neutral(p.combiner, p.out_kind, sums, n);
             let mut cursor = p.out.cursor(first, None);
             // Over nothing there is no place, and no first one.
             let mut over = (count > 0).then(|| p.over.cursor(0, Some(&cursor.offset)));
@@ -263,7 +275,7 @@ unsafe fn columns(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                 cursor.offset[..inputs].copy_from_slice(&over.offset[..inputs]);
                 p.read(&mut s, &cursor, &p.out, n);
                 let values = p.value(&mut s, n, result);
-                apply::combine::<false>(p.combiner, kind, sums, values, n);
+                combine::combine::<false>(p.combiner, kind, sums, values, n);
             }
             p.finish(sums, first, n);
         }
@@ -282,29 +294,29 @@ unsafe fn rows(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
             let (from, sums) = (p.data[0].cast::<u8>(), room);
             for element in begin..end {
                 let from = from.offset(p.out.offset(element, 0) * kind.size() as isize);
-                apply::neutral(p.combiner, p.out_kind, sums, apply::FOLDED / kind.size());
-                apply::combine::<true>(p.combiner, kind, sums, from, count);
-                apply::together(p.combiner, kind, sums);
+                combine::neutral(p.combiner, p.out_kind, sums, combine::FOLDED / kind.size());
+                combine::combine::<true>(p.combiner, kind, sums, from, count);
+                combine::together(p.combiner, kind, sums);
                 p.finish(sums, element, 1);
             }
             return;
         }
         let mut s = p.begin(room);
-        let lanes = apply::FOLDED / kind.size();
+        let lanes = combine::FOLDED / kind.size();
         let (sums, result) = (room.add(p.room() - 2 * STRIP), room.add(p.room() - STRIP));
         for element in begin..end {
             let base = p.out.cursor(element, None);
-            apply::neutral(p.combiner, p.out_kind, sums, lanes);
+            combine::neutral(p.combiner, p.out_kind, sums, lanes);
             let mut first = 0;
             while first < count {
                 let n = (count - first).min(p.strip);
                 let cursor = p.over.cursor(first, Some(&base.offset));
                 p.read(&mut s, &cursor, &p.over, n);
                 let values = p.value(&mut s, n, result);
-                apply::combine::<true>(p.combiner, kind, sums, values, n);
+                combine::combine::<true>(p.combiner, kind, sums, values, n);
                 first += n;
             }
-            apply::together(p.combiner, kind, sums);
+            combine::together(p.combiner, kind, sums);
             p.finish(sums, element, 1);
         }
     }
@@ -345,6 +357,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 strip: STRIP / 8,
                 unit: 0,
                 dense: [false; INPUTS],
+                raw: [false; INPUTS],
                 along_reduced: false,
                 narrow: None,
             };
@@ -354,6 +367,9 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             for (k, dense) in plan.dense.iter_mut().enumerate().take(inputs) {
                 // An input that moves along reduced axes has different rows.
                 *dense = reduced == 0 && plan.out.dense(k);
+            }
+            for k in 0..inputs {
+                plan.raw[k] = plan.takes_any_byte(k);
             }
             if plan.bare() {
                 plan.strip = BARE;
@@ -410,10 +426,20 @@ impl Plan<'_> {
     fn bare(&self) -> bool {
         let plain = |k: usize| {
             let kind = Kind::of(self.kinds[k]);
-            self.dense[k] && kind.is_some_and(|k| register(k) == k && k != Kind::Bool)
+            let truth = kind == Some(Kind::Bool);
+            self.dense[k] && kind.is_some_and(|k| register(k) == k) && (!truth || self.raw[k])
         };
         let whole = self.ops.len() == 1 && self.v.constants == 0 && self.v.reduced == 0;
         whole && self.direct() && (0..self.v.inputs as usize).all(plain)
+    }
+
+    /// Returns whether all operations that read an input take any byte for a truth value.
+    fn takes_any_byte(&self, input: usize) -> bool {
+        let fits = |op: &RxSweepOp, place: usize| {
+            let other = op.args[place] != input as i32 || op.argument(place).is_none();
+            other || op.any_byte(place)
+        };
+        (self.ops.iter()).all(|op| (0..op.args.len()).all(|place| fits(op, place)))
     }
 
     /// Returns whether contiguous elements of one input are reduced without computation.

@@ -1,10 +1,11 @@
 //! One operation on narrow floats: they are widened, computed with and narrowed again in registers,
-//! or only their signs change.
+//! only their signs change, or their exponents tell all.
 
 use super::op::Op;
 use super::{INPUTS, Plan};
 use crate::kernels::halves::{Operand, Pair, pairs};
 use crate::kernels::kinds::Kind;
+use crate::kernels::simd::{Simd, dispatch};
 
 /// The source of an operand of the operation.
 #[derive(Clone, Copy)]
@@ -21,6 +22,8 @@ pub(super) enum Narrow {
     /// A function of the sign of an input's elements: their bits, with those of the first mask only
     /// and those of the second one changed.
     OfSign(usize, [u16; 2]),
+    /// Whether an input's elements are NaN, infinite or finite, where infinity has these bits.
+    OfClass(usize, Op, u16),
 }
 
 /// Returns whether the elements of an input that a row of the result needs are side by side.
@@ -37,6 +40,19 @@ impl Narrow {
         let [op] = p.ops else {
             return None;
         };
+        if let (Op::IsNan | Op::IsInf | Op::IsFinite, Ok(k)) =
+            (op.op(), usize::try_from(op.args[0]))
+            && p.v.reduced == 0
+            && k < p.v.inputs as usize
+            && lies(p, k)
+        {
+            let infinite = match Kind::of(p.kinds[k]) {
+                Some(Kind::F16) => 0x7c00,
+                Some(Kind::BF16) => 0x7f80,
+                _ => return None,
+            };
+            return Some(Self::OfClass(k, op.op(), infinite));
+        }
         let kind = p.out_kind;
         let fits = matches!(kind, Kind::F16 | Kind::BF16)
             && p.v.reduced == 0
@@ -93,7 +109,7 @@ impl Narrow {
     ) -> bool {
         // SAFETY: the elements lie in the inputs and the result; constants are eight bytes each.
         unsafe {
-            let to = p.v.out.cast::<u16>().add(first);
+            let to = p.v.out.cast::<u16>().wrapping_add(first);
             let input = |k: usize| p.data[k].cast::<u16>().offset(offsets[k]);
             let (pair, operands) = match *self {
                 Self::OfSign(k, [kept, changed]) => {
@@ -101,6 +117,11 @@ impl Narrow {
                     for i in 0..n {
                         *to.add(i) = *at.add(i) & kept ^ changed;
                     }
+                    return true;
+                }
+                Self::OfClass(k, op, infinite) => {
+                    let (at, to) = (input(k), p.v.out.cast::<u8>().add(first));
+                    dispatch!(classes(op: Op, infinite: u16, n: usize, at: *const u16, to: *mut u8));
                     return true;
                 }
                 Self::Of2(pair, operands) => (pair, operands),
@@ -112,6 +133,28 @@ impl Narrow {
             };
             let operands = operands.map(operand);
             pairs(p.out_kind == Kind::BF16, pair, n, operands, to)
+        }
+    }
+}
+
+/// Whether `n` narrow floats are of a class, by their bits.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn classes<S: Simd>(op: Op, infinite: u16, n: usize, from: *const u16, to: *mut u8) {
+    macro_rules! each {
+        (|$size:ident| $holds:expr) => {
+            for i in 0..n {
+                let $size = *from.add(i) & !SIGN;
+                *to.add(i) = u8::from($holds);
+            }
+        };
+    }
+    // SAFETY: both have `n` elements.
+    unsafe {
+        match op {
+            Op::IsNan => each!(|size| size > infinite),
+            Op::IsInf => each!(|size| size == infinite),
+            _ => each!(|size| size < infinite),
         }
     }
 }

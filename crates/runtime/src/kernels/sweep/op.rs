@@ -4,7 +4,7 @@ use crate::kernels::kinds::Kind;
 use crate::{c_enumeration, c_structure};
 
 c_enumeration! {
-    /// The operation on the arguments `a`, `b`, `c`, which have one type unless stated otherwise.
+    /// The operation on the arguments `a`, `b`, `c`, `d`, which have one type unless stated otherwise.
     pub enum Op {
         /// `a`.
         Copy,
@@ -80,6 +80,16 @@ c_enumeration! {
         Math,
         /// The function of two numbers with the number given by the third argument.
         Math2,
+        /// `a < b ? c : d`.
+        SelectLt,
+        /// `a <= b ? c : d`.
+        SelectLe,
+        /// `a == b ? c : d`.
+        SelectEq,
+        /// The minimum of `c` and the maximum of `a` and `b`, as [`Op::Min`] and [`Op::Max`].
+        MaxMin,
+        /// The maximum of `c` and the minimum of `a` and `b`.
+        MinMax,
     }
 }
 
@@ -115,9 +125,22 @@ impl RxSweepOp {
             (Op::Select, 0) => Some(Kind::Bool),
             (Op::Select, 1 | 2) => kind,
             (Op::Select, _) => None,
+            (Op::SelectLt | Op::SelectLe | Op::SelectEq, _) => kind,
+            (Op::MaxMin | Op::MinMax, 0..=2) => kind,
             (_, 0) => kind,
             (op, 1) if op.binary() => kind,
             _ => None,
+        }
+    }
+
+    /// Returns whether an argument may be any byte where it is a truth value.
+    pub fn any_byte(&self, place: usize) -> bool {
+        match self.op() {
+            Op::Select => place == 0,
+            Op::And | Op::Or | Op::Xor | Op::Not | Op::Eq | Op::Ne => {
+                Kind::of(self.kind) == Some(Kind::Bool)
+            }
+            _ => false,
         }
     }
 

@@ -3,6 +3,7 @@
 use super::space::{Cursor, Space};
 use super::{INDEX, INPUTS, OPERANDS, Plan, STRIP, register};
 use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::simd::{Simd, dispatch};
 
 /// The operands of one strip.
 pub(super) struct Strip {
@@ -10,6 +11,25 @@ pub(super) struct Strip {
     pub(super) room: *mut u8,
     /// Inputs that are one number for a strip and have been spread: where they were read.
     spread: [*const u8; INPUTS],
+    /// The bytes by which each input's operand moves from an element to the next one.
+    moves: [usize; INPUTS],
+    /// The elements of the row after this strip whose operands are those of this one, moved.
+    left: usize,
+}
+
+impl Strip {
+    /// Moves the operands past `n` elements, to a strip of `next`. Returns `false` where they must
+    /// be read anew.
+    pub(super) fn moved(&mut self, inputs: usize, n: usize, next: usize) -> bool {
+        if next > self.left {
+            return false;
+        }
+        self.left -= next;
+        for (at, step) in self.operands.iter_mut().zip(self.moves).take(inputs) {
+            *at = at.wrapping_add(n * step);
+        }
+        true
+    }
 }
 
 impl Plan<'_> {
@@ -33,6 +53,8 @@ impl Plan<'_> {
             operands,
             room,
             spread: [std::ptr::null(); INPUTS],
+            moves: [0; INPUTS],
+            left: 0,
         }
     }
 
@@ -53,13 +75,16 @@ impl Plan<'_> {
     /// Brings `n` elements from a place of the spaces on into strips.
     pub(super) unsafe fn read(&self, s: &mut Strip, cursor: &Cursor, space: &Space, n: usize) {
         let inputs = self.v.inputs as usize;
-        let whole = n <= space.inner() - cursor.inner;
+        let after = (space.inner() - cursor.inner).checked_sub(n);
+        let whole = after.is_some();
+        s.left = after.unwrap_or(0);
         for k in 0..inputs {
             // SAFETY: the elements lie in the input, and a strip has room for `n` of them.
             unsafe {
                 let to = s.room.add(k * STRIP);
                 let step = space.inner_step(k);
                 if self.kinds[k] == INDEX {
+                    s.left = 0;
                     s.operands[k] = to;
                     let base = self.data[k].addr() as i64;
                     let to = to.cast::<i64>();
@@ -78,13 +103,21 @@ impl Plan<'_> {
                 let data = self.data[k].cast::<u8>();
                 let from = data.offset(cursor.offset[k] * size as isize);
                 let lies = self.dense[k] || whole && step == 1;
-                if lies && register(kind) == kind && (kind != Kind::Bool || are_truths(from, n)) {
+                let whole_type = register(kind) == kind;
+                let raw = kind != Kind::Bool || self.raw[k];
+                if lies && whole_type && (raw || are_truths(from, n)) {
                     s.operands[k] = from;
+                    s.moves[k] = size;
+                    if !raw {
+                        // The truth values that follow have not been looked at.
+                        s.left = 0;
+                    }
                     continue;
                 }
                 if whole {
                     s.operands[k] = to;
                     if step == 0 {
+                        s.moves[k] = 0;
                         if s.spread[k] != from {
                             s.spread[k] = from;
                             // The rows that follow may read the same element; none is longer.
@@ -92,9 +125,11 @@ impl Plan<'_> {
                         }
                         continue;
                     }
+                    s.left = 0;
                     gathered(kind, from, step, n, to);
                     continue;
                 }
+                s.left = 0;
                 s.operands[k] = to;
                 s.spread[k] = std::ptr::null();
                 let width = register(kind).size();
@@ -114,12 +149,18 @@ impl Plan<'_> {
 
 /// Returns whether `n` bytes are truth values as operations compute them: 0 or 1.
 unsafe fn are_truths(from: *const u8, n: usize) -> bool {
-    let mut bits = 0;
-    for i in 0..n {
-        // SAFETY: there are `n` bytes.
-        bits |= unsafe { *from.add(i) };
+    #[inline(always)]
+    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+    unsafe fn looked_at<S: Simd>(from: *const u8, n: usize) -> bool {
+        let mut bits = 0;
+        for i in 0..n {
+            // SAFETY: there are `n` bytes.
+            bits |= unsafe { *from.add(i) };
+        }
+        bits <= 1
     }
-    bits <= 1
+    // SAFETY: there are `n` bytes.
+    unsafe { dispatch!(looked_at(from: *const u8, n: usize) -> bool) }
 }
 
 /// One element of an array `n` times, as it is held in strips.
@@ -133,8 +174,14 @@ unsafe fn spread(kind: Kind, from: *const u8, to: *mut u8, n: usize) {
 }
 
 /// The bytes of one element `n` times.
-#[inline(always)]
 unsafe fn fill(size: usize, from: *const u8, to: *mut u8, n: usize) {
+    // SAFETY: `from` has one element, and `to` room for `n`.
+    unsafe { dispatch!(filled(size: usize, from: *const u8, to: *mut u8, n: usize)) }
+}
+
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+unsafe fn filled<S: Simd>(size: usize, from: *const u8, to: *mut u8, n: usize) {
     macro_rules! fill {
         ($t:ty) => {{
             let (x, to) = (from.cast::<$t>().read_unaligned(), to.cast::<$t>());

@@ -77,6 +77,11 @@ impl Space {
         self.steps[input][self.rank.saturating_sub(1)]
     }
 
+    /// The extent of an axis, and an input's step along it.
+    pub fn axis(&self, axis: usize, input: usize) -> (usize, isize) {
+        (self.extent[axis], self.steps[input][axis])
+    }
+
     /// Returns the offset of an input's element of a flat index.
     pub fn offset(&self, flat: usize, input: usize) -> isize {
         let (mut rest, mut offset) = (flat, 0);

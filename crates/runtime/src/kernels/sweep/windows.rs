@@ -6,9 +6,10 @@
 //! hold narrow floats, are first copied to contiguous memory: sorted by the remainder of their
 //! positions modulo the step.
 
+use super::pitched::Pitched;
 use super::read::gathered;
 use super::space::Space;
-use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, apply, register};
+use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, combine, register};
 use crate::context::RxContext;
 use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::scratch::Scratch;
@@ -22,8 +23,10 @@ const MOST: usize = 1 << 12;
 const CHUNK: usize = 32;
 /// The same for positions in different rows: as many streams as processors prefetch.
 const STREAMS: usize = 8;
-/// The maximum distance of positions on one line, in elements.
+/// The maximum distance of positions on one line, in elements: of a long row, and of short ones that
+/// are reduced as one.
 const NEAR: isize = 64;
+const FAR: isize = 512;
 /// The size of a piece of a row in bytes.
 const PIECE: usize = 8 << 10;
 /// The size in bytes of lines that are copied.
@@ -53,13 +56,19 @@ pub(super) struct Windows {
     /// The elements of a line, and of those with one remainder.
     line: usize,
     part: usize,
+    /// Short rows that are reduced as one.
+    pitched: Option<Pitched>,
 }
 
 /// The offsets of all positions of a space, in order.
 fn offsets(space: &Space, count: usize) -> Vec<isize> {
-    (0..count)
-        .map(|place| space.cursor(place, None).offset[0])
-        .collect()
+    let mut at = space.cursor(0, None);
+    let mut all = Vec::with_capacity(count);
+    for _ in 0..count {
+        all.push(at.offset[0]);
+        space.next(&mut at);
+    }
+    all
 }
 
 impl Windows {
@@ -91,30 +100,62 @@ impl Windows {
             brought: step > 1 || register(kind) != kind,
             line: 0,
             part: 0,
+            pitched: None,
         };
-        windows.divide(&offsets(&p.over, count));
-        let (lines, span) = windows.widest();
+        let places = offsets(&p.over, count);
+        windows.pitched = windows.together(p, &places, size);
+        if windows.pitched.is_none() {
+            windows.divide(&places, NEAR);
+        }
         if windows.brought {
-            let room = (ROOM / size / lines.max(1)).saturating_sub(span) / step;
-            windows.piece = windows.piece.min(room).max(1);
+            let (_, span) = windows.widest();
+            let room = windows.room_for(size);
+            windows.piece = match &windows.pitched {
+                Some(pitched) => pitched.longest(),
+                None => windows.piece.min(room).max(1),
+            };
             windows.part = windows.piece + span / step + 1;
             windows.line = (windows.part * step).next_multiple_of(16);
             windows.place();
+        } else if let Some(pitched) = &windows.pitched {
+            windows.piece = pitched.longest();
         }
         Some(windows)
     }
 
-    /// Divides the positions into chunks, and those of a chunk into lines.
-    fn divide(&mut self, places: &[isize]) {
+    /// The elements of a piece whose lines fit into the room for them.
+    fn room_for(&self, size: usize) -> usize {
+        let (lines, span) = self.widest();
+        (ROOM / size / lines.max(1)).saturating_sub(span) / self.step
+    }
+
+    /// Divides the positions for short rows that are reduced as one; `None`, and nothing is divided,
+    /// where there are none.
+    fn together(&mut self, p: &Plan<'_>, places: &[isize], size: usize) -> Option<Pitched> {
+        self.divide(places, FAR);
+        let longest = match self.brought {
+            true => self.room_for(size),
+            false => PIECE / size,
+        };
+        let pitched = Pitched::of(&p.out, self.step, longest.min(PIECE / size));
+        if pitched.is_none() {
+            self.chunks.clear();
+        }
+        pitched
+    }
+
+    /// Divides the positions into chunks, and those of a chunk into lines of positions that are at
+    /// most `near` apart.
+    fn divide(&mut self, places: &[isize], near: isize) {
         let mut at = 0;
         while at < places.len() {
             let mut lines: Vec<(isize, usize)> = Vec::new();
             let mut taps = Vec::new();
             for &place in &places[at..] {
-                let near = (lines.last_mut())
-                    .filter(|l| (l.0..=l.0 + NEAR).contains(&place))
+                let here = (lines.last_mut())
+                    .filter(|l| (l.0..=l.0 + near).contains(&place))
                     .map(|l| l.1 = l.1.max((place - l.0) as usize));
-                if near.is_none() {
+                if here.is_none() {
                     if lines.len() == STREAMS {
                         break;
                     }
@@ -190,6 +231,35 @@ impl Windows {
                     4 => apart_by::<u32>(self.step, self.part, from.cast(), len, to.cast()),
                     _ => apart_by::<u64>(self.step, self.part, from.cast(), len, to.cast()),
                 }
+            }
+        }
+    }
+}
+
+impl Windows {
+    /// Computes `n` sums that begin with `start`, for the elements from an offset in the input on.
+    #[inline(always)]
+    unsafe fn sums<S: Wide>(
+        &self,
+        p: &Plan<'_>,
+        at: isize,
+        (n, start): (usize, u64),
+        room: *mut u8,
+        sums: *mut u8,
+    ) {
+        let (kind, wide) = (p.out_kind, register(p.out_kind));
+        // SAFETY: the elements that taps name lie in the input, `room` has what `Windows::room` says,
+        // and `sums` room for `n`.
+        unsafe {
+            let from = p.data[0].cast::<u8>().offset(at * kind.size() as isize);
+            for (k, chunk) in self.chunks.iter().enumerate() {
+                let mut from = from;
+                if self.brought {
+                    self.bring(chunk, kind, from, n, room);
+                    from = room.cast_const();
+                }
+                let start = if k == 0 { Some(start) } else { None };
+                typed::<S>((p.combiner, wide), from, &chunk.taps, n, start, sums);
             }
         }
     }
@@ -432,35 +502,46 @@ unsafe fn typed<S: Wide>(
 #[inline(always)]
 unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
     let (inner, kind) = (p.out.inner(), p.out_kind);
-    let (wide, given) = (register(kind), kind.size() as isize);
+    let (wide, given) = (register(kind), kind.size());
     let pieces = inner.div_ceil(w.piece);
     let mut start = [0u64; 1];
     // SAFETY: pieces are those of the result, and `room` has what `Windows::room` says; every task
     // writes its own part of the result.
     unsafe {
-        apply::neutral(p.combiner, kind, start.as_mut_ptr().cast(), 1);
+        combine::neutral(p.combiner, kind, start.as_mut_ptr().cast(), 1);
+        let start = start[0];
+        let out = p.v.out.cast::<u8>();
         let sums_room = room.add(w.room(kind) - (w.piece * wide.size()).next_multiple_of(64));
-        let mut row = p.out.cursor(begin / pieces * inner, None);
+        let first = match &w.pitched {
+            Some(pitched) => pitched.task(begin).0,
+            None => begin / pieces,
+        };
+        let mut row = p.out.cursor(first * inner, None);
         for task in begin..end {
+            if let Some(pitched) = &w.pitched {
+                let (first, rows, n) = pitched.task(task);
+                if task > begin {
+                    row = p.out.cursor(first * inner, None);
+                }
+                w.sums::<S>(p, row.offset[0], (n, start), room, sums_room);
+                if wide != kind {
+                    // Narrow floats take less room than the sums.
+                    f32::narrow(kind, n, sums_room.cast_const().cast(), room);
+                    pitched.taken(rows, given, room, out.add(first * inner * given));
+                } else {
+                    pitched.taken(rows, given, sums_room, out.add(first * inner * given));
+                }
+                continue;
+            }
             let (index, inside) = (task / pieces, task % pieces * w.piece);
             if task > begin && inside == 0 {
                 p.out.next_row(&mut row);
             }
             let n = (inner - inside).min(w.piece);
-            let out = p.v.out.cast::<u8>();
-            let to = out.add((index * inner + inside) * kind.size());
+            let to = out.add((index * inner + inside) * given);
             let at = row.offset[0] + (inside * w.step) as isize;
-            let from = p.data[0].cast::<u8>().offset(at * given);
             let sums = if wide == kind { to } else { sums_room };
-            for (k, chunk) in w.chunks.iter().enumerate() {
-                let mut from = from;
-                if w.brought {
-                    w.bring(chunk, kind, from, n, room);
-                    from = room.cast_const();
-                }
-                let start = if k == 0 { Some(start[0]) } else { None };
-                typed::<S>((p.combiner, wide), from, &chunk.taps, n, start, sums);
-            }
+            w.sums::<S>(p, at, (n, start), room, sums);
             if wide != kind {
                 f32::narrow(kind, n, sums.cast_const().cast(), to);
             }
@@ -477,7 +558,10 @@ pub(super) unsafe fn run(context: &mut RxContext, plan: &Plan<'_>, w: &Windows) 
         return context.status;
     };
     let rows = plan.out.count() / plan.out.inner().max(1);
-    let tasks = rows * plan.out.inner().div_ceil(w.piece);
+    let tasks = match &w.pitched {
+        Some(pitched) => pitched.tasks(rows),
+        None => rows * plan.out.inner().div_ceil(w.piece),
+    };
     let grain = (SMALL / (w.piece * plan.over.count()).max(1)).max(1);
     // SAFETY: each thread has its own room, each task its own part of the result.
     let shared = unsafe { Share::new((w, plan, scratch.memory.cast::<u8>())) };
