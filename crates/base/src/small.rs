@@ -9,7 +9,7 @@
 //!
 //! Each thread has free blocks of its own, of which it keeps two lists of a bounded length: further
 //! ones go to a shelf that all threads share, from which a thread takes before it asks the system.
-//! What a thread has when it ends is lost, at most [`LIST`] bytes in each list.
+//! What a thread has when it ends is lost, at most 8 KiB in each list.
 //!
 //! Invariant: once blocks are kept they are kept until the process ends. A block of a class has
 //! the size of the class whoever allocated it, so one from before that moment can be kept as well.
