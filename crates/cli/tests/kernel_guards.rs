@@ -27,6 +27,14 @@ const CALLS: &[(&[&[i64]], &str)] = &[
     ),
     (&[&[-1, -1], &[-1, -1]], "nn.matmul(%0, %1, units=None)"),
     (
+        &[&[-1, -1], &[-1, -1], &[-1, -1]],
+        "qnn.blockwise_dense(%0, cast(%1, dtype=\"int8\"), %2, block_size=1)",
+    ),
+    (
+        &[&[-1, 4], &[-1, -1], &[-1, -1]],
+        "qnn.blockwise_dense(%0, cast(%1, dtype=\"int8\"), %2, bits=4, block_size=2)",
+    ),
+    (
         &[&[-1, -1, -1, -1], &[-1, -1, -1, -1]],
         "nn.conv2d(%0, %1, channels=4, kernel_size=[2, 2], padding=[1, 0])",
     ),

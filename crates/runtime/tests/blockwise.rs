@@ -15,6 +15,32 @@ struct Product {
     bits: usize,
 }
 
+/// The result, and one element behind it that nothing writes.
+fn multiplied(
+    ctx: *mut RxContext,
+    p: &Product,
+    x: &[f32],
+    weight: &[i8],
+    scale: &[f32],
+) -> Vec<f32> {
+    let mut y = vec![f32::NAN; p.m * p.n + 1];
+    let q = RxBlockwiseF32 {
+        m: p.m as i64,
+        n: p.n as i64,
+        blocks: p.blocks as i64,
+        block: p.block as i64,
+        bits: p.bits as i32,
+        reserved: 0,
+        x: x.as_ptr(),
+        weight: weight.as_ptr().cast(),
+        scale: scale.as_ptr(),
+        y: y.as_mut_ptr(),
+    };
+    // SAFETY: the arrays have the sizes that the descriptor states.
+    assert_eq!(unsafe { rx_blockwise_f32(ctx, &q) }, 0);
+    y
+}
+
 fn check(ctx: *mut RxContext, p: &Product, random: &mut Random) {
     let &Product {
         m,
@@ -27,21 +53,7 @@ fn check(ctx: *mut RxContext, p: &Product, random: &mut Random) {
     let x = random.floats(m * k);
     let weight: Vec<i8> = (0..n * k * bits / 8).map(|_| random.bits() as i8).collect();
     let scale = random.floats(n * blocks);
-    let mut y = vec![f32::NAN; m * n + 1];
-    let q = RxBlockwiseF32 {
-        m: m as i64,
-        n: n as i64,
-        blocks: blocks as i64,
-        block: block as i64,
-        bits: bits as i32,
-        reserved: 0,
-        x: x.as_ptr(),
-        weight: weight.as_ptr().cast(),
-        scale: scale.as_ptr(),
-        y: y.as_mut_ptr(),
-    };
-    // SAFETY: the arrays have the sizes that the descriptor states.
-    assert_eq!(unsafe { rx_blockwise_f32(ctx, &q) }, 0);
+    let y = multiplied(ctx, p, &x, &weight, &scale);
     let number = |j: usize, t: usize| {
         let byte = weight[(j * k + t) * bits / 8];
         match (bits, t % 2) {
@@ -122,22 +134,15 @@ fn infinities_and_nan_reach_only_their_row() {
             // Twos: in both halves of a byte with 4 bits.
             let weight = vec![if bits == 8 { 2i8 } else { 0x22 }; n * block * bits / 8];
             let scale = vec![0.5f32; n];
-            let mut y = vec![0.0f32; m * n];
-            let q = RxBlockwiseF32 {
-                m: m as i64,
-                n: n as i64,
+            let p = Product {
+                m,
+                n,
                 blocks: 1,
-                block: block as i64,
-                bits: bits as i32,
-                reserved: 0,
-                x: x.as_ptr(),
-                weight: weight.as_ptr().cast(),
-                scale: scale.as_ptr(),
-                y: y.as_mut_ptr(),
+                block,
+                bits,
             };
-            // SAFETY: the arrays have the sizes that the descriptor states.
-            assert_eq!(unsafe { rx_blockwise_f32(ctx, &q) }, 0);
-            for (i, row) in y.chunks(n).enumerate() {
+            let y = multiplied(ctx, &p, &x, &weight, &scale);
+            for (i, row) in y[..m * n].chunks(n).enumerate() {
                 for &found in row {
                     match i {
                         0 => assert_eq!(found, f32::INFINITY),
