@@ -11,32 +11,27 @@ as well.
 
 - decoding: one token after a prompt that the cache holds, the least time of several calls in all rounds.
 - prompt: all of its tokens at once.
-- memory: the most that the process held while it ran; ours is the compiled library's and its caller's, in Python, too.
 
 Everything that is measured is a process of its own; the two take turns, round by round.
 With --write the table takes the place of the one between `<!-- llama: … -->` and `<!-- end of llama -->` in PAGE.
 """
 import argparse
 import json
-import os
-import re
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+from models import least_of, put
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 MAKE = ROOT / "examples" / "models" / "make_llama.py"
 BEGIN, END = "<!-- llama: by benches/peers/llama.py -->\n", "<!-- end of llama -->"
 STEPS = 12
-UNITS = {"ns": 1e-9, "µs": 1e-6, "us": 1e-6, "ms": 1e-3, "s": 1.0}
 
 THEIRS = """
-import json, resource, sys, time
+import json, sys, time
 from llama_cpp import Llama
 path, threads, prompt, steps = sys.argv[1], *map(int, sys.argv[2:])
 llama = Llama(path, n_ctx=prompt + 64, n_batch=prompt, n_ubatch=prompt, n_threads=threads, n_threads_batch=threads, logits_all=True, verbose=False)
@@ -50,7 +45,7 @@ for i in range(steps):
     at = time.perf_counter()
     llama.eval([9 + i])
     tokens.append(time.perf_counter() - at)
-print(json.dumps([min(prompts), min(tokens), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+print(json.dumps([min(prompts), min(tokens)]))
 """
 
 
@@ -134,31 +129,27 @@ def arguments(a, tokens, before):
     return out
 
 
-def watched(command):
-    """Runs a command; returns what it printed and its most memory in MB."""
-    p = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    text = p.stdout.read()
-    _, status, usage = os.wait4(p.pid, 0)
-    if status:
-        raise RuntimeError(text.strip()[-400:])
-    return text, usage.ru_maxrss / 1024
+def said(command):
+    """Runs a command; returns what it printed."""
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stdout.strip()[-400:])
+    return done.stdout
 
 
 def ours(a, room, bits):
     """Least times of a prompt and of a token."""
-    times = []
-    for what in ("prompt", "token"):
-        text, memory = watched([
+    return [
+        least_of(said([
             a.bin / "relax-run", room / f"ours{bits}.relay", "--params", room / "weights.safetensors", "--cast",
-            "--inputs", room / f"{what}.npz", "--summary", "--threads", a.threads, "--bench", 3 if what == "prompt" else STEPS,
-        ])
-        least = re.search(r"least ([0-9.]+)([a-zµ]+)", text)
-        times.append(float(least[1]) * UNITS[least[2]])
-    return [*times, memory]
+            "--inputs", room / f"{what}.npz", "--summary", "--threads", a.threads, "--bench", runs,
+        ]))
+        for what, runs in (("prompt", 3), ("token", STEPS))
+    ]
 
 
 def theirs(a, room, bits):
-    text, _ = watched([sys.executable, "-c", THEIRS, room / f"theirs{bits}.gguf", a.threads, a.prompt, STEPS])
+    text = said([sys.executable, "-c", THEIRS, room / f"theirs{bits}.gguf", a.threads, a.prompt, STEPS])
     return json.loads(text.strip().split("\n")[-1])
 
 
@@ -195,14 +186,12 @@ def main():
                 found["ours"].append(ours(a, room, bits))
                 found["theirs"].append(theirs(a, room, bits))
                 print(f"{bits} bits: {found['ours'][-1]} {found['theirs'][-1]}", file=sys.stderr)
-            (p, t, _), (q, u, _) = [[min(x) for x in zip(*found[k])] for k in ("ours", "theirs")]
+            (p, t), (q, u) = [[min(x) for x in zip(*found[k])] for k in ("ours", "theirs")]
             lines.append(f"| {bits} | {1 / t:.1f} | {1 / u:.1f} ({u / t:.2f}) | {a.prompt / p:.0f} | {a.prompt / q:.0f} ({q / p:.2f}) |")
     table = "\n".join(lines) + "\n"
     print(table)
     if a.write:
-        page = a.write.read_text()
-        before, rest = page.split(BEGIN)
-        a.write.write_text(before + BEGIN + table + END + rest.split(END, 1)[1])
+        put(a.write, BEGIN, END, table)
 
 
 if __name__ == "__main__":

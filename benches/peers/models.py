@@ -75,8 +75,20 @@ def ours(tools, model, inputs, threads, runs, scratch):
     if not runs:
         return {"first": first, "run": None}
     got = subprocess.run([*command, "--bench", str(runs)], check=True, capture_output=True, text=True, timeout=600)
-    least = re.search(r"least ([0-9.]+)([a-zµ]+)", got.stderr + got.stdout)
-    return {"first": first, "run": float(least[1]) * UNITS[least[2]]}
+    return {"first": first, "run": least_of(got.stderr + got.stdout)}
+
+
+def least_of(said):
+    """The least time of a run, in seconds, of what `--bench` says."""
+    least = re.search(r"least ([0-9.]+)([a-zµ]+)", said)
+    return float(least[1]) * UNITS[least[2]]
+
+
+def put(page, begin, end, table):
+    """Puts a table between two marks of a page."""
+    text = page.read_text()
+    first, last = text.index(begin) + len(begin), text.index(end)
+    page.write_text(text[:first] + "\n" + table + "\n" + text[last:])
 
 
 def by_place(inputs, scratch):
@@ -157,9 +169,7 @@ def main():
     table = "\n".join(lines) + "\n"
     print("\n" + table)
     if args.write:
-        page = args.write.read_text()
-        begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-        args.write.write_text(page[:begin] + "\n" + table + "\n" + page[end:])
+        put(args.write, BEGIN, END, table)
 
 
 if __name__ == "__main__":

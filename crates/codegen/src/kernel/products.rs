@@ -78,8 +78,8 @@ impl Kernel<'_, '_, '_> {
         self.run_with(abi::rx_gemm_i32, f);
     }
 
-    /// Emits a product with a weight quantised in blocks; `extents` are the data's.
-    pub(super) fn blockwise_f32(&mut self, hint: &Hint, extents: &[Value], out: Value) {
+    /// Emits a product with a weight quantised in blocks.
+    pub(super) fn blockwise_f32(&mut self, hint: &Hint, out: Value) {
         let Hint::Blockwise {
             data,
             weight,
@@ -91,9 +91,9 @@ impl Kernel<'_, '_, '_> {
             return;
         };
         let f = self.structure::<RxBlockwiseF32>();
+        let [(x, extents), (w, rows), (s, blocks)] = [data, weight, scale].map(|b| self.of(b));
         let lead = extents.len().saturating_sub(1);
         let m = self.product(&extents[..lead]);
-        let [(x, _), (w, rows), (s, blocks)] = [data, weight, scale].map(|b| self.of(b));
         self.put(
             &f,
             fields!(RxBlockwiseF32 {

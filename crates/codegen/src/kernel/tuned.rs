@@ -243,10 +243,7 @@ impl Kernel<'_, '_, '_> {
                 };
                 self.batch_gemm_f32(&product, (out, &shape), epilogue);
             }
-            Hint::Blockwise { data, .. } => {
-                let (_, extents) = self.of(data);
-                self.blockwise_f32(&hint, &extents, out);
-            }
+            Hint::Blockwise { .. } => self.blockwise_f32(&hint, out),
             Hint::Conv2d { data, weight, .. } => {
                 let dtype = |b: Buf| integer_code(self.program.bufs[b].dtype);
                 if let (Some(x_type), Some(weight_type)) = (dtype(data), dtype(weight)) {

@@ -39,9 +39,8 @@ pub static OPS: &[OpDef] = &[OpDef::new(
 .fusion(Fusion::OutElementwise)
 .compute(compute)];
 
-/// Returns the size of a block and how many weights a byte holds; a reason where the attributes
-/// allow none.
-fn sizes(bits: i64, block: i64) -> Result<(i64, i64), String> {
+/// Returns how many weights a byte holds; a reason where the attributes allow none.
+fn in_byte(bits: i64, block: i64) -> Result<i64, String> {
     let in_byte = match bits {
         8 => 1,
         4 => 2,
@@ -52,12 +51,13 @@ fn sizes(bits: i64, block: i64) -> Result<(i64, i64), String> {
             "a block has whole bytes, which {block} weights of {bits} bits are not"
         ));
     }
-    Ok((block, in_byte))
+    Ok(in_byte)
 }
 
 fn relation(cx: &mut RelCx<'_>) -> RelResult {
-    let (block, in_byte) = match sizes(cx.int("bits")?, cx.int("block_size")?) {
-        Ok(sizes) => sizes,
+    let block = cx.int("block_size")?;
+    let in_byte = match in_byte(cx.int("bits")?, block) {
+        Ok(n) => n,
         Err(why) => return cx.refuse(Subject::Call, why),
     };
     for (i, dtype) in [DType::F32, DType::I8, DType::F32].into_iter().enumerate() {
@@ -88,8 +88,8 @@ fn relation(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 fn compute(te: &mut Te<'_>) -> Done {
-    let bits = te.int("bits")?;
-    let (block, in_byte) = sizes(bits, te.int("block_size")?)?;
+    let (bits, block) = (te.int("bits")?, te.int("block_size")?);
+    let in_byte = in_byte(bits, block)?;
     let [x, w, scale] = [0, 1, 2].map(|i| te.arg(i));
     let last = x.rank() - 1;
     let mut shape = x.shape.clone();

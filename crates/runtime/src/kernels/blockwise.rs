@@ -260,7 +260,7 @@ unsafe fn floats<S: Simd>(q: &RxBlockwiseF32, begin: usize, end: usize, to: *mut
 }
 
 /// Many rows: pieces of the weight as floats, multiplied as others are. Each thread takes whole
-/// pieces, so that their number does not depend on how many there are.
+/// pieces, so that results do not depend on the number of threads.
 unsafe fn many(context: &mut RxContext, q: &RxBlockwiseF32) -> i32 {
     let (m, n, depth) = (q.m as usize, q.n as usize, q.depth());
     let piece = (PIECE / depth.max(1)).clamp(3 * COLS, 12 * COLS) / COLS * COLS;
@@ -270,7 +270,8 @@ unsafe fn many(context: &mut RxContext, q: &RxBlockwiseF32) -> i32 {
         let g = q.product(q.x, null(), 0..piece.min(n));
         g.scratch(g.way())
     };
-    let each = (piece * depth).next_multiple_of(16) + blocks;
+    let converted = (piece * depth).next_multiple_of(16);
+    let each = converted + blocks;
     let threads = context.pool.threads();
     let Some(scratch) = Scratch::new(context, (packed + each * threads) * 4) else {
         return context.status;
@@ -292,11 +293,7 @@ unsafe fn many(context: &mut RxContext, q: &RxBlockwiseF32) -> i32 {
                 let memory = memory.add(worker * each);
                 dispatch!(floats(q: &RxBlockwiseF32, from: usize, to: usize, memory: *mut f32));
                 let g = q.product(a, memory, from..to);
-                serial(
-                    &g,
-                    g.way(),
-                    memory.add((piece * depth).next_multiple_of(16)),
-                );
+                serial(&g, g.way(), memory.add(converted));
             }
         }
     });

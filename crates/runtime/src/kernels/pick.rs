@@ -9,6 +9,7 @@ use std::ffi::c_void;
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::scratch::Scratch;
+use crate::kernels::strided::copy_row;
 use crate::threads::Share;
 
 /// The maximum number of axes.
@@ -164,31 +165,6 @@ unsafe fn filled<T: Copy>(to: *mut T, value: T, n: usize) {
     }
 }
 
-/// Copies elements; few without a call, by two moves that may overlap.
-#[inline(always)]
-unsafe fn copied<T: Copy>(from: *const T, to: *mut T, n: usize) {
-    let size = n * size_of::<T>();
-    macro_rules! twice {
-        ($t:ty) => {{
-            let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
-            let last = size - size_of::<$t>();
-            let whole = from.cast::<$t>().read_unaligned();
-            let end = from.add(last).cast::<$t>().read_unaligned();
-            to.cast::<$t>().write_unaligned(whole);
-            to.add(last).cast::<$t>().write_unaligned(end);
-        }};
-    }
-    // SAFETY: both have `n` elements, and neither move leaves them.
-    unsafe {
-        match size {
-            16..=32 => twice!([u64; 2]),
-            8..16 => twice!(u64),
-            4..8 => twice!(u32),
-            _ => std::ptr::copy_nonoverlapping(from, to, n),
-        }
-    }
-}
-
 unsafe fn by_runs<T: Copy>(runs: &[Run], x: *const T, to: *mut T, fill: T) {
     let mut to = to;
     for run in runs {
@@ -197,7 +173,7 @@ unsafe fn by_runs<T: Copy>(runs: &[Run], x: *const T, to: *mut T, fill: T) {
             match (run.from < 0, run.same) {
                 (true, _) => filled(to, fill, run.len),
                 (false, true) => filled(to, *x.offset(run.from as isize), run.len),
-                _ => copied(x.offset(run.from as isize), to, run.len),
+                _ => copy_row(x.offset(run.from as isize), to, run.len),
             }
             to = to.add(run.len);
         }

@@ -230,15 +230,28 @@ unsafe fn rows<T: Copy>(outer: Loop, n: usize, src: *const T, dst: *mut T) {
         for i in 0..outer.n {
             let from = src.offset((i * outer.src) as isize);
             let to = dst.offset((i * outer.dst) as isize);
-            let bytes = n * size_of::<T>();
-            let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
-            match bytes {
-                ROW.. => std::ptr::copy_nonoverlapping(from, to, bytes),
-                16.. => pieces::<16>(from, to, bytes),
-                8.. => pieces::<8>(from, to, bytes),
-                4.. => pieces::<4>(from, to, bytes),
-                _ => pieces::<1>(from, to, bytes),
-            }
+            copy_row(from, to, n);
+        }
+    }
+}
+
+/// Copies contiguous elements, few of them without a call.
+///
+/// # Safety
+/// Both have `n` elements and do not overlap.
+#[inline(always)]
+pub(super) unsafe fn copy_row<T: Copy>(from: *const T, to: *mut T, n: usize) {
+    let bytes = n * size_of::<T>();
+    let (from, to) = (from.cast::<u8>(), to.cast::<u8>());
+    // SAFETY: both have `bytes` bytes.
+    unsafe {
+        match bytes {
+            ROW.. => std::ptr::copy_nonoverlapping(from, to, bytes),
+            16.. => pieces::<16>(from, to, bytes),
+            8.. => pieces::<8>(from, to, bytes),
+            4.. => pieces::<4>(from, to, bytes),
+            1.. => pieces::<1>(from, to, bytes),
+            0 => {}
         }
     }
 }

@@ -524,13 +524,13 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
                     row = p.out.cursor(first * inner, None);
                 }
                 w.sums::<S>(p, row.offset[0], (n, start), room, sums_room);
+                let mut results = sums_room;
                 if wide != kind {
                     // Narrow floats take less room than the sums.
                     f32::narrow(kind, n, sums_room.cast_const().cast(), room);
-                    pitched.taken(rows, given, room, out.add(first * inner * given));
-                } else {
-                    pitched.taken(rows, given, sums_room, out.add(first * inner * given));
+                    results = room;
                 }
+                pitched.taken(rows, given, results, out.add(first * inner * given));
                 continue;
             }
             let (index, inside) = (task / pieces, task % pieces * w.piece);
