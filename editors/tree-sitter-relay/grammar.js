@@ -265,6 +265,8 @@ module.exports = grammar({
         $.float,
         $.negation,
         $.boolean,
+        // An extent among attributes.
+        $.unknown_dimension,
         $.string,
         $.meta_reference,
         $.unit,

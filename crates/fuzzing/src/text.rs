@@ -29,7 +29,7 @@ pub fn front(data: &[u8]) {
     let (module, diagnostics) = session.read("input", data.to_vec());
     formatted(&session);
     if !diagnostics.has_errors() {
-        reads_back(&module);
+        reads_back(&module, &[]);
     }
 }
 
@@ -61,13 +61,18 @@ fn sound(m: &Module) {
 
 /// Checks that printing round-trips: exactly without inferred types, and up to annotations with
 /// them.
-fn reads_back(m: &Module) {
+/// `after` are the passes that ran before, for what is said of a finding.
+fn reads_back(m: &Module, after: &[String]) {
     let mut typed = m.clone();
     let (typing, errors) = check(&mut typed, &InferOptions::default());
     if errors.has_errors() {
         return;
     }
     sound(m);
+    let after = match after {
+        [] => String::new(),
+        names => format!("after {}, ", names.join(";")),
+    };
     let types = TypedModule {
         module: &typed,
         typing: &typing,
@@ -77,18 +82,18 @@ fn reads_back(m: &Module) {
         let mut session = session();
         let (mut again, errors) = session.read("printed", text.clone().into_bytes());
         if let Some(d) = errors.iter().find(|d| d.is_error()) {
-            panic!("printed, it cannot be read: {d:?}\n{text}");
+            panic!("{after}printed, it cannot be read: {d:?}\n{text}");
         }
         let options = EqualOptions {
             annotations: types.is_none(),
             ..EqualOptions::default()
         };
         if let Some(d) = relax::difference(printed, &again, options) {
-            panic!("printed, it reads as another: {}\n{text}", d.text);
+            panic!("{after}printed, it reads as another: {}\n{text}", d.text);
         }
         let (_, errors) = check(&mut again, &InferOptions::default());
         if let Some(d) = errors.iter().find(|d| d.is_error()) {
-            panic!("printed, it does not type: {d:?}\n{text}");
+            panic!("{after}printed, it does not type: {d:?}\n{text}");
         }
     }
 }
@@ -152,18 +157,23 @@ pub fn passes(text: &[u8]) {
         check_preserved: true,
         ..PassConfig::default()
     };
-    for name in chosen(text) {
-        let Ok(steps) = session.pipeline(&name) else {
+    let names = chosen(text);
+    for (i, name) in names.iter().enumerate() {
+        let Ok(steps) = session.pipeline(name) else {
             return;
         };
         let mut after = module.clone();
         let outcome = run_pipeline(&steps, &mut after, &config, &mut Silent);
         if let Some((_, errors)) = outcome.failure {
             let refused = |d: &relax_base::Diagnostic| d.code == relax_passes::codes::UNSUPPORTED;
-            assert!(errors.iter().all(refused), "{name}: {errors:?}");
+            assert!(
+                errors.iter().all(refused),
+                "{}: {errors:?}",
+                names[..=i].join(";")
+            );
             continue;
         }
-        reads_back(&after);
+        reads_back(&after, &names[..=i]);
         module = after;
     }
 }

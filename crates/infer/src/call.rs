@@ -44,7 +44,11 @@ impl Solver<'_> {
             Expr::Extern(_) if !type_args.is_empty() => type_args[0],
             Expr::Extern(_) => {
                 self.packed.push(e);
+                // One type, which the program determines, or else `Object`: a function that returns
+                // it has none of its own for each call.
+                let level = std::mem::take(&mut self.level);
                 let ty = self.fresh();
+                self.level = level;
                 self.told(e, ty, type_args)
             }
             Expr::Global(g) => {

@@ -5,7 +5,7 @@
 //! Invariant 3: every variable has one binding site, and is used only where it is visible. A shared
 //!   node is evaluated in the innermost scope that encloses all its users (see
 //!   [`Scopes`](crate::Scopes)), so it uses only what is visible there. The body of a global has no
-//!   free variables.
+//!   free variables. The variable of a statement that is evaluated for its effect is not used.
 //! Invariant 4: patterns give each constructor as many operands as it has fields.
 //! Invariant 5: the bindings of a dataflow block are free of control flow, its outputs are among
 //!   its variables, and the block's body uses only outputs.
@@ -25,7 +25,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::{
     Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, IdTable, Module, PatId, Pattern,
-    ScopeId, Scopes, TypeId, VarId,
+    ScopeId, Scopes, TypeId, VarId, VarStyle,
 };
 
 /// A violated invariant.
@@ -405,6 +405,10 @@ impl Verifier<'_> {
         match &m.exprs[id] {
             Expr::Var(v) => {
                 let name = m.vars[*v].name;
+                if m.vars[*v].style == VarStyle::Effect {
+                    let message = format!("%{name} ({v:?}) names a statement, and is used");
+                    return breach_at(3, message, id);
+                }
                 let Some(visible) = scopes.of_var(*v) else {
                     if params.contains(v) {
                         return Ok(());

@@ -1,9 +1,10 @@
 //! Equality of programs up to the numbering and the names of buffers and variables.
 
+use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::rewrite::map_expr;
-use crate::{Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, lower_stage};
+use crate::{BinOp, Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, lower_stage};
 
 /// Returns whether two programs are the same loop nests over the same buffers. A computation over
 /// indices equals the nest that it lowers to, a temporary buffer the one allocated at the head of
@@ -212,6 +213,97 @@ impl Same<'_> {
             }
             _ => None,
         });
-        known && *a == b
+        known && (*a == b || a.dtype() == DType::I64 && same_sum(a, &b))
     }
+}
+
+/// The longest sum and the most operands inside of each other that are compared up to their order.
+const LONGEST: usize = 64;
+
+/// Returns whether two integers are the same sum up to the order of terms and factors, which is that
+/// in which a module met the extents' names.
+fn same_sum(a: &Ex, b: &Ex) -> bool {
+    let (mut x, mut y) = (Sum::default(), Sum::default());
+    x.add(a, 1, 0) && y.add(b, 1, 0) && x.is(y, 0)
+}
+
+/// A sum of products with integer coefficients.
+#[derive(Default)]
+struct Sum {
+    constant: i64,
+    terms: Vec<(i64, Vec<Ex>)>,
+}
+
+impl Sum {
+    /// Adds a multiple of an expression, and returns whether the sum is still short.
+    fn add(&mut self, e: &Ex, times: i64, depth: usize) -> bool {
+        if depth > LONGEST || self.terms.len() > LONGEST {
+            return false;
+        }
+        match e.kind() {
+            ExKind::Int(i) => self.constant = self.constant.wrapping_add(i.wrapping_mul(times)),
+            ExKind::Binary(BinOp::Add, a, b) => {
+                return self.add(a, times, depth + 1) && self.add(b, times, depth + 1);
+            }
+            ExKind::Binary(BinOp::Sub, a, b) => {
+                return self.add(a, times, depth + 1)
+                    && self.add(b, times.wrapping_neg(), depth + 1);
+            }
+            _ => {
+                let (mut coefficient, mut factors) = (times, Vec::new());
+                let mut work = vec![e];
+                while let Some(e) = work.pop() {
+                    match e.kind() {
+                        ExKind::Int(i) => coefficient = coefficient.wrapping_mul(*i),
+                        ExKind::Binary(BinOp::Mul, a, b) => work.extend([a, b]),
+                        _ => factors.push(e.clone()),
+                    }
+                    if factors.len() + work.len() > LONGEST {
+                        return false;
+                    }
+                }
+                self.terms.push((coefficient, factors));
+            }
+        }
+        true
+    }
+
+    fn is(&self, mut other: Sum, depth: usize) -> bool {
+        self.constant == other.constant
+            && self.terms.len() == other.terms.len()
+            && self.terms.iter().all(|(k, factors)| {
+                let same = |(l, others): &(i64, Vec<Ex>)| {
+                    k == l && matched(factors, others.clone(), depth)
+                };
+                let at = other.terms.iter().position(same);
+                at.map(|at| other.terms.swap_remove(at)).is_some()
+            })
+    }
+}
+
+/// Returns whether the factors of two products are the same up to their order.
+fn matched(factors: &[Ex], mut others: Vec<Ex>, depth: usize) -> bool {
+    factors.len() == others.len()
+        && factors.iter().all(|x| {
+            let at = others.iter().position(|y| same_factor(x, y, depth + 1));
+            at.map(|at| others.swap_remove(at)).is_some()
+        })
+}
+
+fn same_factor(a: &Ex, b: &Ex, depth: usize) -> bool {
+    /// Quotients inside of quotients beyond this are compared as they are written.
+    const DEEPEST: usize = 4;
+    let sums = |a: &Ex, b: &Ex| {
+        let (mut x, mut y) = (Sum::default(), Sum::default());
+        x.add(a, 1, 0) && y.add(b, 1, 0) && x.is(y, depth)
+    };
+    a == b
+        || depth < DEEPEST
+            && match (a.kind(), b.kind()) {
+                (ExKind::Binary(f, p, q), ExKind::Binary(g, r, s)) if f == g => {
+                    let either = matches!(f, BinOp::Min | BinOp::Max);
+                    sums(p, r) && sums(q, s) || either && sums(p, s) && sums(q, r)
+                }
+                _ => false,
+            }
 }

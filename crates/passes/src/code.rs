@@ -6,14 +6,12 @@
 
 use relax_base::{Span, Symbol};
 use relax_ir::{
-    AttrValue, Binding, Block, Expr, ExprId, FuncId, GlobalId, IdSet, Memo, Module, TypeId, VarId,
-    VarStyle,
+    Binding, Block, Expr, ExprId, FuncId, GlobalId, IdSet, Memo, Module, TypeId, VarId, VarStyle,
 };
-use relax_ops::Effects;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edit::Edit;
-use crate::util::{is_external, lets, says_impure};
+use crate::util::{is_external, lets};
 
 /// A body and the bodies inside it.
 #[derive(Debug)]
@@ -446,53 +444,6 @@ pub(crate) fn each_var(m: &Module, e: ExprId, mut f: impl FnMut(VarId)) {
         let from = open.len();
         m.for_each_child(e, |c| open.push(c));
         open[from..].reverse();
-    }
-}
-
-/// Returns whether evaluating an expression has side effects, as Relax sees it: a function has the
-/// effects that it declares. For functions passed as values, their types are trusted.
-pub(crate) fn impure(m: &Module, e: ExprId) -> bool {
-    m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
-        .into_iter()
-        .any(|e| match m.exprs[e] {
-            Expr::Call { callee, attrs, .. } => impure_call(m, callee, m.attrs(attrs)),
-            Expr::RefNew(_) | Expr::RefRead(_) | Expr::RefWrite(..) => true,
-            _ => false,
-        })
-}
-
-fn impure_call(m: &Module, callee: ExprId, attrs: &relax_ir::Attrs) -> bool {
-    match m.exprs[callee] {
-        Expr::Op(op) => relax_ops::registry()
-            .get(op)
-            .is_none_or(|d| d.effects != Effects::Pure),
-        Expr::Extern(_) => attrs.get("pure").and_then(AttrValue::as_bool) != Some(true),
-        Expr::Global(g) => match m.global_func(g) {
-            Some(f) => says_impure(&m.funcs[f]),
-            None => true,
-        },
-        _ => false,
-    }
-}
-
-/// Returns the variables that are bound to functions declared impure.
-pub(crate) fn impure_closures(m: &Module, code: &Code) -> FxHashSet<VarId> {
-    let says = |b: &&Bind| match b.value {
-        Value::Func { func, .. } => says_impure(&m.funcs[func]),
-        _ => false,
-    };
-    code.binds().filter(says).map(|b| b.var).collect()
-}
-
-/// Returns whether evaluating a binding's value has side effects.
-pub(crate) fn bind_impure(m: &Module, b: &Bind, closures: &FxHashSet<VarId>) -> bool {
-    match b.value {
-        Value::Plain(e) => {
-            let calls_one = matches!(m.exprs[e], Expr::Call { callee, .. }
-                if matches!(m.exprs[callee], Expr::Var(v) if closures.contains(&v)));
-            calls_one || impure(m, e)
-        }
-        Value::If { .. } | Value::Func { .. } => false,
     }
 }
 

@@ -23,6 +23,7 @@ mod cx;
 pub mod declared;
 pub mod edit;
 mod evaluate;
+mod impurity;
 mod manager;
 mod meant;
 mod parallel;

@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 use relax_base::SideTable;
 use relax_infer::Typing;
-use relax_ir::{Expr, ExprId, GlobalId, IdTable, Module, Type, TypeId, VarId};
+use relax_ir::{Expr, ExprId, FuncId, GlobalId, IdTable, Module, Type, TypeId, VarId};
 use relax_ops::Lowering;
 
 /// The purity of an expression.
@@ -74,6 +74,9 @@ pub(crate) struct Purity {
     /// Whether evaluating it creates a reference cell, which has an identity, or reads a tensor
     /// whose memory is freed.
     fresh: IdTable<ExprId, bool>,
+    /// For functions: whether calling it may create reference cells, if only for its own use.
+    cells: IdTable<ExprId, bool>,
+    var_cells: IdTable<VarId, bool>,
     /// Variables of tensors in blocks of memory: these have their value only up to a certain point.
     placed: IdTable<VarId, bool>,
 }
@@ -85,6 +88,8 @@ impl Purity {
             exprs: IdTable::default(),
             vars: IdTable::default(),
             fresh: IdTable::default(),
+            cells: IdTable::default(),
+            var_cells: IdTable::default(),
             placed: IdTable::default(),
         };
         let order = m.post_order([body]);
@@ -96,10 +101,13 @@ impl Purity {
             }
             let mut changed = false;
             for &e in &order {
-                if let Expr::Let { var, value, .. } = m.exprs[e]
-                    && this.vars[var].call != this.exprs[value].call
-                {
-                    this.vars.entry(var).call = this.exprs[value].call;
+                let Expr::Let { var, value, .. } = m.exprs[e] else {
+                    continue;
+                };
+                let found = (this.exprs[value].call, this.cells[value]);
+                if (this.vars[var].call, this.var_cells[var]) != found {
+                    this.vars.entry(var).call = found.0;
+                    this.var_cells.set(var, found.1);
                     changed = true;
                 }
             }
@@ -151,9 +159,23 @@ impl Purity {
                 self.vars.set(var, Pure { eval: true, call });
             });
         }
+        let impure = |f: FuncId| !typing.pure[f];
+        let cells = match &m.exprs[e] {
+            Expr::Var(v) => self.var_cells[*v],
+            Expr::Global(g) => m.global_func(*g).is_some_and(impure),
+            Expr::Func(f) => impure(*f),
+            Expr::Let { body, .. } | Expr::Dataflow { body, .. } => self.cells[*body],
+            Expr::If {
+                then, otherwise, ..
+            } => self.cells[*then] || self.cells[*otherwise],
+            Expr::Match { clauses, .. } => clauses.iter().any(|c| self.cells[c.body]),
+            _ => false,
+        };
+        self.cells.set(e, cells);
         let mut fresh = match m.exprs[e] {
             Expr::RefNew(_) => true,
             Expr::Var(v) => self.placed[v],
+            Expr::Call { callee, .. } => self.cells[callee],
             _ => false,
         };
         if !matches!(m.exprs[e], Expr::Func(_)) {

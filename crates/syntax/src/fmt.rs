@@ -28,7 +28,7 @@ impl Default for FmtOptions {
 }
 
 /// Formats a file. The result has the same tokens and comments in the same order, except for
-/// optional commas and semicolons; with `upgrade`, some are spelled differently. Line ends are
+/// optional commas and semicolons, and for a version header, which comes first; with `upgrade`, some are spelled differently. Line ends are
 /// those of the majority of the file's lines.
 ///
 /// # Errors
@@ -115,6 +115,19 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
         types: false,
     };
     let tokens = lex::lex(file).tokens;
+    if let Some((_, header)) = parsed.ast.version
+        && tokens.first().is_some_and(|t| t.start < header.start)
+    {
+        // A header that stands behind something goes to the beginning.
+        let (before, after) = file.text.split_at(header.start as usize);
+        let (header, after) = after.split_at(header.len() as usize);
+        let mut map = SourceMap::new();
+        let text = format!("{header}\n{before}{after}");
+        let Some(file) = map.add(file.name.clone(), text) else {
+            return Err(too_large(file));
+        };
+        return layout(&file, options);
+    }
     let comments = Comments::new(file, &tokens, &parsed.comments);
     let sink = Sink::new(&print, Some(comments));
     let (text, failed) = Emitter::new(&parsed.ast, &print, sink).file_checked();

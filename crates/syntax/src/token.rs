@@ -116,7 +116,10 @@ pub enum Tok {
     #[token("\"", string)]
     #[regex(r"'[^'\n]*'")]
     Str,
-    #[regex(r"meta[ \t]*\[[^\]\n]*\][ \t]*\[[ \t]*[0-9]*[ \t]*\]", priority = 20)]
+    #[regex(
+        r"meta[ \t\r\n]*\[[^\]\n]*\][ \t\r\n]*\[[ \t\r\n]*[0-9]*[ \t\r\n]*\]",
+        priority = 20
+    )]
     Meta,
     #[regex(r"#[ \t]*\[[ \t]*version[^\]\r\n]*\][ \t]*", priority = 30)]
     #[regex(r"v0\.0\.[0-9]+", priority = 30)]

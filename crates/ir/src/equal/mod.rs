@@ -130,6 +130,13 @@ impl<T: Copy + Eq + Hash> Pairs<T> {
             _ => false,
         }
     }
+
+    /// Lets two elements correspond from here on, whatever they corresponded to before.
+    fn bind(&mut self, a: T, b: T) {
+        self.there.insert(a, b);
+        self.back.insert(b, a);
+    }
+
     fn known(&self, a: T, b: T) -> bool {
         self.there.get(&a) == Some(&b)
     }

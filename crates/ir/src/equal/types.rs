@@ -1,12 +1,31 @@
 //! Comparison of attributes, dimensions, shapes and types.
 
-use relax_sym::{Atom, Dim};
+use relax_sym::{Atom, Dim, DimVar};
 
 use super::{Check, Comparer, Pair};
 use crate::{AttrValue, Attrs, DTy, OpId, Shape, Type, TypeId};
 
 /// TVM's tolerance for floats in attributes.
 const TOLERANCE: f64 = 1e-9;
+
+/// Returns the orders of `n` things, the given one first; of many things only that one.
+fn orders(n: usize) -> Vec<Vec<usize>> {
+    /// More are not tried: their orders are too many.
+    const MOST: usize = 5;
+    let given: Vec<usize> = (0..n).collect();
+    if n > MOST {
+        return vec![given];
+    }
+    let mut orders = vec![Vec::new()];
+    for _ in 0..n {
+        let longer = orders.iter().flat_map(|order: &Vec<usize>| {
+            let rest = given.iter().filter(|i| !order.contains(i));
+            rest.map(|&i| [order.as_slice(), &[i]].concat())
+        });
+        orders = longer.collect();
+    }
+    orders
+}
 
 impl Comparer<'_> {
     pub(super) fn ops(&self, p: OpId, q: OpId) -> bool {
@@ -78,23 +97,48 @@ impl Comparer<'_> {
         if vars.is_empty() {
             return x == y;
         }
-        // Variables that both sides mention for the first time here are matched in order.
-        let mut new = others.iter().filter(|w| !self.dims.back.contains_key(w));
-        let new: Vec<_> = new.by_ref().copied().collect();
-        let mut new = new.into_iter();
-        for v in vars {
-            if !self.dims.there.contains_key(&v) {
-                match new.next() {
-                    Some(w) => self.dims.pair(v, w),
-                    None => return false,
-                };
-            }
+        // Variables that both sides mention for the first time here: those of one name belong
+        // together, or else they do in an order in which the expressions are equal.
+        let mut left: Vec<_> = vars;
+        left.retain(|v| !self.dims.there.contains_key(v));
+        let mut right: Vec<_> = others;
+        right.retain(|w| !self.dims.back.contains_key(w));
+        if left.len() != right.len() {
+            return false;
         }
-        let renamed = x.substitute(&|atom| match atom {
-            Atom::Var(v) => self.dims.there.get(&v).map(|&w| Dim::var(w)),
-            Atom::Infer(_) => None,
+        let mut by_name = Vec::new();
+        let mut rest: Vec<usize> = (0..right.len()).collect();
+        for &v in &left {
+            let name = self.a.dims[v].name;
+            let at = rest
+                .iter()
+                .position(|&i| self.b.dims[right[i]].name == name);
+            by_name.push(at.map(|at| rest.remove(at)));
+        }
+        let mut rest = rest.into_iter();
+        let by_name = by_name.into_iter().map(|at| at.or_else(|| rest.next()));
+        let by_name: Vec<usize> = by_name.flatten().collect();
+        let orders = std::iter::once(by_name).chain(orders(right.len()));
+        let mut orders = orders;
+        let order = orders.find(|order| {
+            let new = |v: &DimVar| {
+                let at = left.iter().position(|l| l == v)?;
+                Some(right[order[at]])
+            };
+            let renamed = x.substitute(&|atom| match atom {
+                Atom::Var(v) => {
+                    let other = self.dims.there.get(&v).copied().or_else(|| new(&v));
+                    other.map(Dim::var)
+                }
+                Atom::Infer(_) => None,
+            });
+            renamed == *y
         });
-        renamed == *y
+        let Some(order) = order else { return false };
+        for (v, at) in left.into_iter().zip(order) {
+            self.dims.pair(v, right[at]);
+        }
+        true
     }
 
     pub(super) fn shapes(&mut self, x: &Shape, y: &Shape) -> bool {
@@ -140,7 +184,8 @@ impl Comparer<'_> {
         let mut stack = vec![(x, y)];
         let (a, b) = (self.a, self.b);
         while let Some((s, t)) = stack.pop() {
-            // The correspondence of variables never changes, so equal types stay equal.
+            // The correspondence of variables that no type binds never changes, so equal types stay
+            // equal.
             if !self.types.insert((s, t)) {
                 continue;
             }
@@ -150,14 +195,20 @@ impl Comparer<'_> {
                 }
                 (Type::Shape(p), Type::Shape(q)) => self.shapes(p, q),
                 (Type::Func(f), Type::Func(g)) => {
-                    f.params.len() == g.params.len()
+                    let fits = f.params.len() == g.params.len()
                         && f.args.len() == g.args.len()
-                        && f.constraints.len() == g.constraints.len()
-                        && f.params
-                            .iter()
-                            .zip(g.params.iter())
-                            .all(|(p, q)| self.params.pair(*p, *q))
-                        && self.constraints(&f.constraints, &g.constraints, at).is_ok()
+                        && f.constraints.len() == g.constraints.len();
+                    // One type of a module can be several of another: what a type binds is bound
+                    // again where it occurs again.
+                    for (&p, &q) in f.params.iter().zip(&g.params) {
+                        self.params.bind(p, q);
+                    }
+                    if f.dims.len() == g.dims.len() {
+                        for (&d, &e) in f.dims.iter().zip(&g.dims) {
+                            self.dims.bind(d, e);
+                        }
+                    }
+                    fits && self.constraints(&f.constraints, &g.constraints, at).is_ok()
                 }
                 (Type::Adt(p, _), Type::Adt(q, _)) => a.adts[*p].name == b.adts[*q].name,
                 (Type::Param(p), Type::Param(q)) => self.params.pair(*p, *q),

@@ -274,14 +274,15 @@ pub(super) fn batch_matmul_rel(cx: &mut RelCx<'_>) -> RelResult {
     let (ta, tb) = (cx.flag("transpose_a"), cx.flag("transpose_b"));
     let (m, ak) = if ta { (&a[2], &a[1]) } else { (&a[1], &a[2]) };
     let (bk, n) = if tb { (&b[2], &b[1]) } else { (&b[1], &b[2]) };
-    // As in TVM: where any extent is `?`, nothing is compared, and the batch is `?` where either
-    // is.
+    // As in TVM: where any extent is `?`, only numbers are compared, and the batch is `?` where
+    // either is.
     let batch = if a[0].is_any() || b[0].is_any() {
         Dim::ANY
     } else {
         cx.broadcast_dim(&a[0], &b[0])?
     };
-    if !a.iter().chain(&b).any(Dim::is_any) {
+    let numbers = ak.as_const().is_some() && bk.as_const().is_some();
+    if numbers || !a.iter().chain(&b).any(Dim::is_any) {
         cx.require_eq(
             ak,
             bk,

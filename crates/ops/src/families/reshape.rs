@@ -295,10 +295,12 @@ fn static_reshape(te: &mut Te<'_>, reverse: bool) -> Done {
             items.reverse();
             old.reverse();
         }
-        // A single symbolic extent is inferred; for more, the caller binds them by the extents of
-        // the output.
+        // A single symbolic extent is inferred; for more, and beside an extent of zero, which fits
+        // any, the caller binds them by the extents of the output.
         let symbolic = items.iter().filter(|i| matches!(i, Item::Sym(_))).count();
-        let open = items.iter().any(|i| matches!(i, Item::Int(-1 | -4)));
+        let allow_zero = te.flag("allowzero");
+        let open = (items.iter())
+            .any(|i| matches!(i, Item::Int(-1 | -4)) || allow_zero && matches!(i, Item::Int(0)));
         let items: Vec<Item<Ex>> = items
             .into_iter()
             .map(|i| match i {
@@ -307,7 +309,7 @@ fn static_reshape(te: &mut Te<'_>, reverse: bool) -> Done {
                 Item::Sym(_) => Item::Sym(te.dim("n")),
             })
             .collect();
-        let mut new = new_extents(&old, &items, te.flag("allowzero")).map_err(ComputeError)?;
+        let mut new = new_extents(&old, &items, allow_zero).map_err(ComputeError)?;
         if reverse {
             new.reverse();
         }

@@ -161,7 +161,8 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
     }
 
     /// Determines which values of `let`s are bound in place: those of `let`s that stay where they
-    /// are used, among the operands of an operation.
+    /// are used, among the operands of an operation. A statement whose value is used elsewhere, too,
+    /// becomes a binding.
     fn find_in_place(&mut self, body: ExprId) {
         let order = self.m.post_order([body]);
         let (mut once, mut often) = (IdSet::new(), IdSet::new());
@@ -185,6 +186,14 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
             });
         }
         for &e in &order {
+            if let Expr::Let { var, value, .. } = self.m.exprs[e]
+                && often.contains(value)
+                && self.m.vars[var].style == VarStyle::Effect
+                && !matches!(self.m.exprs[value], Expr::Var(_))
+            {
+                // The other uses of the value refer to the variable from now on.
+                self.m.vars[var].style = VarStyle::Let;
+            }
             if let Expr::Let { value, .. } = self.m.exprs[e]
                 && part.contains(e)
                 && !often.contains(e)
@@ -257,12 +266,21 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
             self.bindings
                 .entry(scope)
                 .push_back(Item::Let(bound, value));
-            let name = self.m.add(Expr::Var(bound), self.m.span(e));
+            let name = match self.m.vars[bound].style {
+                VarStyle::Effect => value,
+                _ => self.m.add(Expr::Var(bound), self.m.span(e)),
+            };
             self.vars.entry(used).or_insert(name);
         } else {
             self.vars.entry(used).or_insert(e);
         }
-        self.memo.insert(e, self.vars[&used]);
+        // Each use keeps a node of its own, at which a polymorphic function has a type of its own.
+        let value = match self.m.exprs[self.vars[&used]] {
+            Expr::Var(v) if v == used => e,
+            Expr::Var(v) => self.m.add(Expr::Var(v), self.m.span(e)),
+            _ => self.vars[&used],
+        };
+        self.memo.insert(e, value);
     }
 
     /// Wraps the value of a scope in its bindings.

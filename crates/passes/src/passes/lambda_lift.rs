@@ -144,6 +144,12 @@ impl Lifter<'_> {
         if !said.all(|t| nameable.annotation(m, t).is_some() && !constrained(m, t)) {
             return new;
         }
+        // Type parameters that inference made up are bound by no function's text.
+        if let Type::Func(f) = &m.types[self.typing.funcs[old_func]]
+            && f.params.len() > m.funcs[func].type_params.len()
+        {
+            return new;
+        }
         let func = self.annotate(m, old_func, func);
         let (mut used, values) = dims_used(m, func, dims);
         let recursive = name.filter(|v| free.contains(v));

@@ -235,10 +235,13 @@ impl Resolver<'_> {
             }
             ItemKind::Expr(e) => self.expression(e, item.name_span),
             ItemKind::Type(t) => {
+                // Its dimensions are those of no function beside it.
+                let mark = self.scopes.enter();
                 self.dim_mode = DimMode::Bind;
                 let ty = self.type_arg(t);
                 self.dim_mode = DimMode::Reject;
                 self.new_dims.clear();
+                self.scopes.leave(mark);
                 self.module.type_item = Some(ty);
             }
         }

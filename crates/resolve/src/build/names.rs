@@ -200,6 +200,11 @@ impl Resolver<'_> {
             .note(format!("`shape({name})` is a shape value"));
             return self.error(d);
         }
+        if name == "?" {
+            let message = "`?` is an extent that is not known, which is no value";
+            let d = Diagnostic::error(codes::UNKNOWN_NAME, span, message);
+            return self.error(d.note("types and attributes have such extents"));
+        }
         let what = if called {
             "operator or constructor"
         } else {

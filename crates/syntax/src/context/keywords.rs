@@ -434,6 +434,7 @@ pub(super) fn starts_operand(tok: Tok) -> bool {
             | Tok::Meta
             | Tok::True
             | Tok::False
+            | Tok::Question
             | Tok::Let
             | Tok::Fn
             | Tok::If

@@ -347,12 +347,34 @@ impl Emitter<'_> {
             self.work.push(Work::Expr(tail));
         }
         let mut last = tail.is_none();
+        // Whether an expression comes next, which the one before must not continue with.
+        let mut expression = tail.is_some();
         for s in self.ast.list(stmts).rev() {
             if !last {
                 self.work.push(Work::Between);
             }
             last = false;
+            let bare = self.is_bare_if(s);
+            if bare && expression {
+                self.work.push(Work::tok(";"));
+            }
+            expression = !bare && matches!(self.ast.stmts[s].kind, StmtKind::Expr(_));
             self.work.push(Work::Stmt(s));
         }
+    }
+
+    /// Returns whether a statement is an `if` without `else`, which ends without a semicolon.
+    pub(super) fn is_bare_if(&self, s: StmtId) -> bool {
+        let StmtKind::Expr(e) = self.ast.stmts[s].kind else {
+            return false;
+        };
+        let kind = self.ast.exprs[e].kind;
+        matches!(
+            kind,
+            ExprKind::If {
+                otherwise: None,
+                ..
+            }
+        )
     }
 }

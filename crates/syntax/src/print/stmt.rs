@@ -42,14 +42,7 @@ impl Emitter<'_> {
                 }
             }
             StmtKind::Expr(e) => {
-                let bare = matches!(
-                    ast.exprs[e].kind,
-                    ExprKind::If {
-                        otherwise: None,
-                        ..
-                    }
-                );
-                if !bare {
+                if !self.is_bare_if(s) {
                     self.work.push(Work::tok(";"));
                 }
                 self.work.push(Work::Expr(e));

@@ -146,8 +146,17 @@ impl Machine<'_, '_> {
     fn known(&self, v: Value) -> &Known {
         &self.slots[v.0 as usize].known
     }
-    fn name(&self, v: Value) -> ExprId {
-        self.slots[v.0 as usize].name
+    /// Returns the name of a value in the residual program. Each use of a function has a node of
+    /// its own, at which a polymorphic one has a type of its own.
+    fn name(&mut self, v: Value) -> ExprId {
+        let slot = &self.slots[v.0 as usize];
+        match (&slot.known, &self.edit.m.exprs[slot.name]) {
+            (Known::Closure(_), &Expr::Var(var)) => {
+                let span = self.edit.m.span(slot.name);
+                self.edit.m.add(Expr::Var(var), span)
+            }
+            _ => slot.name,
+        }
     }
     fn local(&mut self) -> &mut Local {
         self.locals.last_mut().expect("code runs in a function")

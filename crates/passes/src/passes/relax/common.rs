@@ -12,7 +12,8 @@ use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
 
 use super::results;
-use crate::code::{Code, Step, Value, bind_impure, each_code, impure_closures};
+use crate::code::{Code, Step, Value, each_code};
+use crate::impurity::Impurity;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -26,8 +27,9 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.analyses.known_types(cx.module);
     let mut found = 0;
+    let impurity = Impurity::of(cx)?;
     each_code(cx.module, |m, _, code| {
-        let one = eliminate(m, code);
+        let one = eliminate(m, &impurity, code);
         found += one;
         one > 0
     });
@@ -134,8 +136,8 @@ impl Seen {
     }
 }
 
-fn eliminate(m: &mut Module, code: &mut Code) -> u64 {
-    let closures = impure_closures(m, code);
+fn eliminate(m: &mut Module, impurity: &Impurity, code: &mut Code) -> u64 {
+    let closures = impurity.closures(m, code);
     let mut seen = Seen::default();
     // Variables of dataflow blocks that have ended.
     let mut hidden = FxHashSet::default();
@@ -172,7 +174,7 @@ fn eliminate(m: &mut Module, code: &mut Code) -> u64 {
                     Value::Plain(e) | Value::If { cond: e, .. } => *e = new,
                     Value::Func { .. } => {}
                 }
-                if matches!(slot, Value::If { .. }) || bind_impure(m, &b, &closures) {
+                if matches!(slot, Value::If { .. }) || impurity.bind(m, &b, &closures) {
                     continue;
                 }
                 let Some(value) = pieces(m, new) else {

@@ -2,11 +2,11 @@
 //! blocks.
 
 use relax_base::Diagnostics;
-use relax_ir::{Module, VarId};
-use rustc_hash::FxHashSet;
+use relax_ir::VarId;
 
 use super::canonical;
-use crate::code::{Code, Part, Value, bind_impure, each_code, impure_closures};
+use crate::code::{Bind, Code, Part, Value, each_code};
+use crate::impurity::Impurity;
 use crate::{Contract, Form, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[
@@ -39,11 +39,14 @@ fn convert(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let least = usize::try_from(cx.options.int("min-size")).unwrap_or(usize::MAX);
     let typing = cx.typing()?;
     let mut found = 0;
+    let impurity = Impurity::of(cx)?;
     each_code(cx.module, |m, _, code| {
-        let closures = impure_closures(m, code);
+        let closures = impurity.closures(m, code);
+        let leaves =
+            |b: &Bind| matches!(b.value, Value::If { .. }) || impurity.bind(m, b, &closures);
         let mut changed = false;
         for s in 0..code.seqs.len() {
-            changed |= blocks(m, code, s, least, &closures, &mut found);
+            changed |= blocks(code, s, least, &leaves, &mut found);
         }
         canonical::canonicalize(m, &typing, code, false) || changed
     });
@@ -51,13 +54,13 @@ fn convert(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Rebuilds the blocks of one body; returns whether they changed.
+/// Rebuilds the blocks of one body, outside of which the bindings are that `leaves` names; returns
+/// whether they changed.
 fn blocks(
-    m: &Module,
     code: &mut Code,
     s: usize,
     least: usize,
-    closures: &FxHashSet<VarId>,
+    leaves: &dyn Fn(&Bind) -> bool,
     found: &mut u64,
 ) -> bool {
     let old = std::mem::take(&mut code.seqs[s].parts);
@@ -102,7 +105,7 @@ fn blocks(
             continue;
         }
         for b in part.binds {
-            if matches!(b.value, Value::If { .. }) || bind_impure(m, &b, closures) {
+            if leaves(&b) {
                 close(&mut run, &mut given, &mut outputs, &mut plain, &mut parts);
                 plain.push(b);
             } else {

@@ -7,6 +7,7 @@ use rustc_hash::FxHashMap;
 
 use super::{canonical, private, unused};
 use crate::code::{Bind, Code, Part, Value, each_code, fresh};
+use crate::impurity::Impurity;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -69,9 +70,10 @@ pub(super) fn expand(cx: &mut PassCx<'_>) -> Result<u64, Diagnostics> {
 /// Canonicalizes bindings and removes dead code.
 pub(super) fn finish(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
+    let impurity = Impurity::of(cx)?;
     each_code(cx.module, |m, _, code| {
         let changed = canonical::canonicalize(m, &typing, code, true);
-        unused::unused_bindings(m, &typing, code) > 0 || changed
+        unused::unused_bindings(m, &typing, &impurity, code) > 0 || changed
     });
     unused::unused_functions(cx.module);
     Ok(())

@@ -13,6 +13,7 @@ use super::{canonical, unused};
 use crate::code::{Bind, Value, each_typed_code};
 use crate::edit::Edit;
 use crate::evaluate::call_value;
+use crate::impurity::Impurity;
 use crate::passes::fold_constant::computed;
 use crate::util::{called_op, extents_of, is_primitive};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
@@ -35,6 +36,7 @@ const SMALL: usize = 1 << 16;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
+    let impurity = Impurity::of(cx)?;
     let most = cx.options.int("max-bytes");
     let mut folded = 0;
     each_typed_code(&mut Edit::new(cx.module, &typing), |edit, func, code| {
@@ -66,7 +68,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         }
         let mut changed = folded > before;
         changed |= canonical::canonicalize(edit.m, &typing, code, true);
-        changed |= unused::unused_bindings(edit.m, &typing, code) > 0;
+        changed |= unused::unused_bindings(edit.m, &typing, &impurity, code) > 0;
         changed
     });
     cx.count("calls computed", folded);

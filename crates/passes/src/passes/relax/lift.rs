@@ -63,6 +63,7 @@ fn lift(
     let Value::Func { func, body } = b.value else {
         return false;
     };
+    let pure = typing.pure[func] && !says_impure(&m.funcs[func]);
     let inner = inside(code, body);
     let captured = captured(m, code, func, &inner, b.var);
     let base = format!("{outer}_{}", m.vars[b.var].name);
@@ -124,7 +125,7 @@ fn lift(
     let closure = kept::call(m, ("make_closure", false), &args, &[], b.span);
     code.seqs[s].parts[p].binds[i].value = Value::Plain(closure);
     m.vars[b.var].ty = Some(m.types.intern(Type::Object));
-    invoke(m, typing, code, b.var, func);
+    invoke(m, typing, code, b.var, pure);
     true
 }
 
@@ -233,8 +234,7 @@ fn sub(code: &Code, body: usize, new: FxHashMap<ExprId, ExprId>) -> Vec<crate::c
 }
 
 /// Turns calls of a closure into calls of a closure value.
-fn invoke(m: &mut Module, typing: &Typing, code: &mut Code, closure: VarId, func: FuncId) {
-    let pure = !says_impure(&m.funcs[func]);
+fn invoke(m: &mut Module, typing: &Typing, code: &mut Code, closure: VarId, pure: bool) {
     let name = if pure {
         "invoke_pure_closure"
     } else {

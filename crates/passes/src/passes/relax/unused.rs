@@ -11,7 +11,8 @@ use relax_infer::Typing;
 use relax_ir::{Expr, GlobalKind, Kept, Module, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::code::{Bind, Code, Value, bind_impure, each_code, each_var, impure_closures};
+use crate::code::{Bind, Code, Value, each_code, each_var};
+use crate::impurity::Impurity;
 use crate::util::is_private;
 use crate::{Contract, PassCx, PassDef};
 
@@ -29,8 +30,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut bindings = 0;
     // Removing functions renumbers nodes.
     let typing = if functions > 0 { cx.typing()? } else { typing };
+    let impurity = Impurity::of(cx)?;
     each_code(cx.module, |m, _, code| {
-        let gone = unused_bindings(m, &typing, code);
+        let gone = unused_bindings(m, &typing, &impurity, code);
         bindings += gone;
         gone > 0
     });
@@ -43,8 +45,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 }
 
 /// Removes unused bindings without effects; returns how many.
-pub(super) fn unused_bindings(m: &Module, typing: &Typing, code: &mut Code) -> u64 {
-    let closures = impure_closures(m, code);
+pub(super) fn unused_bindings(
+    m: &Module,
+    typing: &Typing,
+    impurity: &Impurity,
+    code: &mut Code,
+) -> u64 {
+    let closures = impurity.closures(m, code);
     // Only casts bind dimension variables.
     let casts = |b: &Bind| {
         b.expr()
@@ -71,7 +78,7 @@ pub(super) fn unused_bindings(m: &Module, typing: &Typing, code: &mut Code) -> u
                     let cast = matches!(m.exprs[e], Expr::MatchCast { ty, .. }
                         if binds_used(m, ty, &dims));
                     let checked = typing.checks_of(e).next().is_some();
-                    cast || checked || bind_impure(m, b, &closures)
+                    cast || checked || impurity.bind(m, b, &closures)
                 }
                 Value::If { cond, .. } => {
                     each_var(m, cond, |v| users.entry(b.var).or_default().push(v));

@@ -10,6 +10,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{expand_tuples, private, unused};
 use crate::code::{Code, Value, each_code};
+use crate::impurity::Impurity;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -38,6 +39,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// Narrows the functions; how many.
 pub(super) fn narrow(cx: &mut PassCx<'_>) -> Result<u64, Diagnostics> {
     let typing = cx.typing()?;
+    let impurity = Impurity::of(cx)?;
     let m = &mut *cx.module;
     let (mut new, mut left) = (FxHashMap::default(), FxHashMap::default());
     for g in private::only_called(m) {
@@ -47,7 +49,7 @@ pub(super) fn narrow(cx: &mut PassCx<'_>) -> Result<u64, Diagnostics> {
             continue;
         };
         // What only serves bindings that nothing needs is not used.
-        let gone = unused::unused_bindings(m, &typing, &mut code) > 0;
+        let gone = unused::unused_bindings(m, &typing, &impurity, &mut code) > 0;
         let uses = code.uses(m);
         let used = |p: &VarId| uses.contains_key(p);
         if function.params.iter().all(used) {

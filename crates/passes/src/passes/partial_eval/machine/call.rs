@@ -1,6 +1,6 @@
 //! Calls: unfolded, computed, or residual.
 
-use relax_ir::{Copier, Expr, ExprId, TypeId};
+use relax_ir::{Expr, ExprId, TypeId};
 use relax_ops::{Effects, registry};
 
 use super::{Frame, Machine, State};
@@ -145,12 +145,7 @@ impl Machine<'_, '_> {
                 self.unknown(new, e)
             }
             Expr::Func(_) => {
-                // The residual program contains a kernel once for each residual call: each has
-                // variables of its own.
-                let local = self.locals.last().expect("code runs in a function");
-                let mut copier = Copier::new();
-                copier.types = local.types.clone();
-                let callee = copier.expr(self.edit.m, callee);
+                let callee = self.kernel(callee);
                 let new = self.residual_call(e, callee, args);
                 self.unknown(new, e)
             }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use relax_ir::{ExprId, FuncId, Function, VarId};
+use relax_ir::{Copier, ExprId, FuncId, Function, VarId};
 
 use super::{Frame, Machine, State};
 use crate::passes::partial_eval::residual;
@@ -15,7 +15,8 @@ impl Machine<'_, '_> {
     pub(super) fn function(&mut self, node: ExprId, func: FuncId, var: Option<VarId>) -> State {
         let m = &*self.edit.m;
         if is_primitive(&m.funcs[func]) || is_external(&m.funcs[func]) {
-            let name = self.push(node, node);
+            let kernel = self.kernel(node);
+            let name = self.push(kernel, node);
             return State::Done(self.slot(Known::Nothing, name));
         }
         let free = self.free.of(m, node, func).to_vec();
@@ -68,6 +69,15 @@ impl Machine<'_, '_> {
             mark,
         });
         State::Eval(body)
+    }
+
+    /// Copies a kernel, which the residual program contains once for each evaluation of its literal:
+    /// each has variables of its own, and the types that the type parameters around it stand for.
+    pub(super) fn kernel(&mut self, literal: ExprId) -> ExprId {
+        let local = self.locals.last().expect("code runs in a function");
+        let mut copier = Copier::new();
+        copier.types = local.types.clone();
+        copier.expr(self.edit.m, literal)
     }
 
     pub(super) fn fresh(&mut self, old: VarId) -> (VarId, ExprId) {
