@@ -94,7 +94,19 @@ impl Purity {
         };
         let order = m.post_order([body]);
         this.find_placed(m, &order);
-        // Closures are assumed to be pure at first, as functions are.
+        // Functions that come from elsewhere may have any effect; closures that are bound here are
+        // assumed to be pure at first, as functions are.
+        for &e in &order {
+            if let Expr::Var(v) = m.exprs[e] {
+                let call = first_order(m, typing.vars[v]);
+                this.vars.set(v, Pure { eval: true, call });
+            }
+        }
+        for &e in &order {
+            if let Expr::Let { var, .. } = m.exprs[e] {
+                this.vars.set(var, Pure::default());
+            }
+        }
         loop {
             for &e in &order {
                 this.expr(m, typing, effects, e);
@@ -152,13 +164,6 @@ impl Purity {
     }
 
     fn expr(&mut self, m: &Module, typing: &Typing, effects: &Effects, e: ExprId) {
-        let first_order = |t: TypeId| !matches!(m.types[t], Type::Func(_) | Type::Error);
-        if !matches!(m.exprs[e], Expr::Let { .. }) {
-            m.for_each_bound(e, |var| {
-                let call = first_order(typing.vars[var]);
-                self.vars.set(var, Pure { eval: true, call });
-            });
-        }
         let impure = |f: FuncId| !typing.pure[f];
         let cells = match &m.exprs[e] {
             Expr::Var(v) => self.var_cells[*v],
@@ -217,7 +222,7 @@ impl Purity {
             },
             Expr::Call { callee, .. } => {
                 let call = self.exprs[*callee].call;
-                let plain = first_order(typing.exprs[e]);
+                let plain = first_order(m, typing.exprs[e]);
                 Pure {
                     eval: eval && call,
                     call: plain || call,
@@ -235,11 +240,11 @@ impl Purity {
             },
             Expr::Proj { .. } | Expr::MatchShape { .. } | Expr::MatchCast { .. } => Pure {
                 eval,
-                call: first_order(typing.exprs[e]),
+                call: first_order(m, typing.exprs[e]),
             },
             Expr::RefRead(_) => Pure {
                 eval: false,
-                call: first_order(typing.exprs[e]),
+                call: first_order(m, typing.exprs[e]),
             },
             Expr::RefWrite(..) => Pure {
                 eval: false,
@@ -257,4 +262,9 @@ impl Purity {
             pure.eval && !matches!(m.exprs[e], Expr::MatchShape { .. } | Expr::MatchCast { .. });
         self.exprs.set(e, Pure { eval, ..pure });
     }
+}
+
+/// Returns whether a type is not that of a function, nor unknown because of an error.
+fn first_order(m: &Module, t: TypeId) -> bool {
+    !matches!(m.types[t], Type::Func(_) | Type::Error)
 }

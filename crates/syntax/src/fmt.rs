@@ -119,8 +119,10 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
         && tokens.first().is_some_and(|t| t.start < header.start)
     {
         // A header that stands behind something goes to the beginning.
-        let (before, after) = file.text.split_at(header.start as usize);
-        let (header, after) = after.split_at(header.len() as usize);
+        let all = file.span();
+        let before = file.slice(relax_base::Span::new(all.start, header.start));
+        let after = file.slice(relax_base::Span::new(header.end, all.end));
+        let header = file.slice(header);
         let mut map = SourceMap::new();
         let text = format!("{header}\n{before}{after}");
         let Some(file) = map.add(file.name.clone(), text) else {

@@ -66,6 +66,10 @@ fn lift(
     let pure = typing.pure[func] && !says_impure(&m.funcs[func]);
     let inner = inside(code, body);
     let captured = captured(m, code, func, &inner, b.var);
+    // A closure value is an object, which no parameter of a function's type takes.
+    if !captured.is_empty() && is_passed(m, code, b.var) {
+        return false;
+    }
     let base = format!("{outer}_{}", m.vars[b.var].name);
     let (mut name, mut n) = (base.clone(), 0);
     while fuse::taken(m, &name) {
@@ -127,6 +131,21 @@ fn lift(
     m.vars[b.var].ty = Some(m.types.intern(Type::Object));
     invoke(m, typing, code, b.var, pure);
     true
+}
+
+/// Returns whether a variable is an argument of a function's call.
+fn is_passed(m: &Module, code: &Code, var: VarId) -> bool {
+    let passes = |e: ExprId| {
+        m.post_order([e]).into_iter().any(|e| match m.exprs[e] {
+            Expr::Call { callee, args, .. } => {
+                let mut args = m.list(args).iter();
+                !matches!(m.exprs[callee], Expr::Op(_) | Expr::Extern(_))
+                    && args.any(|a| matches!(m.exprs[*a], Expr::Var(v) if v == var))
+            }
+            _ => false,
+        })
+    };
+    code.binds().filter_map(|b| b.expr()).any(passes) || code.seqs.iter().any(|s| passes(s.value))
 }
 
 /// Returns the indices of a body and those nested in it.
