@@ -106,11 +106,11 @@ impl Emit<'_, '_, '_, '_> {
         let size = 8 * dsts.len().max(1) as u32;
         let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
         let slot = self.b.create_sized_stack_slot(slot);
+        let outs = self.b.ins().stack_addr(types::I64, slot, 0);
         for (i, out) in given.iter().enumerate() {
             if let Some(dead) = out.as_ref().and_then(|out| out.reuse) {
                 let dead = self.reg(dead);
-                let at = 8 * i as i32;
-                self.b.ins().stack_store(types::I64, dead, slot, at);
+                self.store(dead, outs, 8 * i as i32);
             }
         }
         let mut all = Vec::new();
@@ -124,7 +124,6 @@ impl Emit<'_, '_, '_, '_> {
         let call = (self.program.kernels[kernel], place.as_str());
         let launch = described(self.env, call, (by_hand, dsts.len(), released));
         let launch = self.object(launch);
-        let outs = self.b.ins().stack_addr(types::I64, slot, 0);
         let args = [self.ctx, launch, inputs, outs, all];
         let status = self.value_of(abi::rx_launch, &args);
         self.checked_status(status);
