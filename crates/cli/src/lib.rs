@@ -25,7 +25,7 @@ pub mod kit;
 pub mod load;
 #[cfg(feature = "native")]
 pub mod machine;
-mod memory;
+pub mod memory;
 pub mod model;
 pub mod npz;
 pub mod opt;

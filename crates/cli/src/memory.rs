@@ -75,15 +75,42 @@ const FIRST: usize = 32 << 20;
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const SMALL: usize = 4 << 20;
 
+/// Where the heap began to grow.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+static START: AtomicUsize = AtomicUsize::new(0);
+
+/// Lets the pages between two addresses of the heap be huge ones.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+fn huge(from: usize, to: usize) {
+    let large = 2 << 20;
+    let from = from.next_multiple_of(large);
+    let len = to.saturating_sub(from) / large * large;
+    // SAFETY: the advice names whole pages of the allocator's own heap, and changes nothing but how
+    // they are backed.
+    unsafe {
+        libc::madvise(from as *mut libc::c_void, len, libc::MADV_HUGEPAGE);
+    }
+}
+
+/// For tools that are about to need megabytes: the pages that [`keep`] left small may be huge, too.
+pub fn expect_much() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    {
+        let start = START.load(Ordering::Relaxed);
+        if start != 0 {
+            // With the huge page that the end of the small part lies in.
+            huge(start, start + SMALL + (2 << 20));
+        }
+    }
+}
+
 /// Makes the allocator keep memory instead of returning it to the system, as tools are short-lived,
 /// and lets the first megabytes be huge pages: page faults of small ones take a tenth of the time
 /// of compiling a model.
 pub fn keep() {
     small::keep();
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    // SAFETY: settings of the allocator, which are safe to change at any time; the advice names
-    // whole pages of its own heap, between the end before and the end after it grew, and changes
-    // nothing but how they are backed.
+    // SAFETY: settings of the allocator, which are safe to change at any time.
     unsafe {
         libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20);
         libc::mallopt(libc::M_TRIM_THRESHOLD, 64 << 20);
@@ -93,10 +120,8 @@ pub fn keep() {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(512 << 10)));
         let grown = (libc::sbrk(0) as usize).saturating_sub(before);
         if grown <= 2 * FIRST {
-            let large = 2 << 20;
-            let from = (before + SMALL).next_multiple_of(large);
-            let len = (before + grown).saturating_sub(from) / large * large;
-            libc::madvise(from as *mut libc::c_void, len, libc::MADV_HUGEPAGE);
+            START.store(before, Ordering::Relaxed);
+            huge(before + SMALL, before + grown);
         }
         libc::mallopt(libc::M_TOP_PAD, 1 << 20);
     }

@@ -10,7 +10,7 @@ use relax_runtime::weights::{RxWeight, RxWeights, TABLE_HEAD};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashSet;
 
-use crate::env::Env;
+use crate::env::{Env, put};
 use crate::func::Program;
 use crate::kernel::dl_dtype;
 use crate::prepack::{Prepacked, WeightsFile};
@@ -19,11 +19,6 @@ const TENSOR: u8 = Kind::Tensor as u8;
 const ADT: u8 = Kind::Adt as u8;
 const CLOSURE: u8 = Kind::Closure as u8;
 const STRING: u8 = Kind::String as u8;
-
-/// Writes the bytes of a number into those of a structure.
-fn put<const N: usize>(bytes: &mut [u8], at: usize, number: [u8; N]) {
-    bytes[at..at + N].copy_from_slice(&number);
-}
 
 /// The bytes that every object starts with.
 fn header(kind: u8, tag: u32, count: u32) -> Vec<u8> {
@@ -98,7 +93,7 @@ pub(super) fn objects(
         }
         program.closures.insert(
             id,
-            fresh(env, &format!("relax.closure.{}", id.0), false, &data),
+            env.fresh(&format!("relax.closure.{}", id.0), false, &data),
         );
     }
     table
@@ -135,16 +130,7 @@ fn table(env: &mut Env<'_>, program: &Program<'_>, file: &WeightsFile) -> DataId
         let at = part(i) + offset_of!(RxWeight, tensor);
         data.write_data_addr(at as u32, gv, 0);
     }
-    fresh(env, "relax.weights", true, &data)
-}
-
-fn fresh(env: &mut Env<'_>, name: &str, writable: bool, data: &DataDescription) -> DataId {
-    let id = env
-        .module
-        .declare_data(name, Linkage::Local, writable, false);
-    let id = id.expect("names with numbers are fresh");
-    env.module.define_data(id, data).expect("defined once");
-    id
+    env.fresh("relax.weights", true, &data)
 }
 
 /// The symbol of a constant's elements, where they are not in the module.
@@ -214,5 +200,5 @@ fn tensor(env: &mut Env<'_>, t: &Tensor, elements: Elements) -> DataId {
     }
     env.tensor_count += 1;
     let name = format!("relax.tensor.{}", env.tensor_count);
-    fresh(env, &name, later, &data)
+    env.fresh(&name, later, &data)
 }

@@ -10,6 +10,8 @@
 use cranelift_codegen::ir::{Block, Function, Opcode};
 use cranelift_codegen::isa::{self, CallConv, OwnedTargetIsa, TargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
+use relax_lower::lir::{FnId, Inst, Lowered, Term};
+use rustc_hash::FxHashMap;
 
 /// Values times blocks from which a function counts as large.
 const LARGE: usize = 1 << 24;
@@ -21,6 +23,10 @@ const SMALL: usize = 200;
 /// The same for a kernel. One without loops only fills the descriptor of a runtime kernel, whose
 /// call takes longer.
 const SMALL_KERNEL: usize = 60;
+
+/// Kernels above which a program that runs each function a few times spends its time in kernels, so
+/// that nothing else is worth full effort.
+const NETWORK: usize = 16;
 
 /// The setting of Cranelift that selects the single-pass register allocator.
 const ONE_PASS: (&str, &str) = ("regalloc_algorithm", "single_pass");
@@ -36,9 +42,57 @@ pub(crate) enum Effort {
     Least,
 }
 
-/// Returns the effort for a function.
-pub(crate) fn of(f: &Function) -> Effort {
+/// Returns whether a program runs each of its many kernels a few times only: no function calls
+/// itself, not even by way of others, and none is a value.
+pub(crate) fn is_network(lowered: &Lowered) -> bool {
+    if lowered.kernels.len() <= NETWORK {
+        return false;
+    }
+    // How many calls of each function there are, and what each calls.
+    let mut calls: FxHashMap<FnId, usize> = FxHashMap::default();
+    let mut callees: FxHashMap<FnId, Vec<FnId>> = FxHashMap::default();
+    for (id, f) in lowered.funcs.iter() {
+        if f.captures.is_some() {
+            return false;
+        }
+        for block in f.blocks.values() {
+            let direct = block.insts.iter().filter_map(|inst| match inst {
+                Inst::Call { func, .. } => Some(*func),
+                _ => None,
+            });
+            let last = match block.term {
+                Term::TailCall { func, .. } => Some(func),
+                _ => None,
+            };
+            for callee in direct.chain(last) {
+                *calls.entry(callee).or_default() += 1;
+                callees.entry(id).or_default().push(callee);
+            }
+        }
+    }
+    // Functions in an order in which callers come first; those of a cycle never come.
+    let mut ready: Vec<FnId> = lowered.funcs.ids().collect();
+    ready.retain(|f| !calls.contains_key(f));
+    let mut met = 0;
+    while let Some(f) = ready.pop() {
+        met += 1;
+        for callee in callees.remove(&f).unwrap_or_default() {
+            if let Some(left) = calls.get_mut(&callee) {
+                *left -= 1;
+                if *left == 0 {
+                    ready.push(callee);
+                }
+            }
+        }
+    }
+    met == lowered.funcs.len()
+}
+
+/// Returns the effort for a function; `network`: of a program for which [`is_network`] holds.
+pub(crate) fn of(f: &Function, network: bool) -> Effort {
+    // A part of a parallel loop returns nothing, and runs many times wherever it is.
     let small = match f.signature.call_conv {
+        _ if network && !f.signature.returns.is_empty() => 0,
         CallConv::Tail => SMALL,
         _ => SMALL_KERNEL,
     };

@@ -1,6 +1,9 @@
 //! External references of generated code: runtime and C library functions, constant data.
 
-use cranelift_codegen::ir::{AbiParam, FuncRef, Function, GlobalValue, Signature, Type, types};
+use cranelift_codegen::ir::{
+    AbiParam, ExternalName, FuncRef, Function, GlobalValue, Signature, Type, UserExternalName,
+    types,
+};
 use cranelift_module::{DataDescription, DataId, FuncId, Linkage, Module};
 use relax_runtime::abi::{self, Word};
 use rustc_hash::FxHashMap;
@@ -13,6 +16,11 @@ pub(crate) fn clif_type(word: Word) -> Type {
         Word::Float32 => types::F32,
         Word::Float64 => types::F64,
     }
+}
+
+/// Writes the bytes of a number into those of a structure.
+pub(crate) fn put<const N: usize>(bytes: &mut [u8], at: usize, number: [u8; N]) {
+    bytes[at..at + N].copy_from_slice(&number);
 }
 
 /// The type behind a letter: `p` pointer, `l` i64, `i` i32.
@@ -35,6 +43,8 @@ pub(crate) struct Env<'m> {
     data_count: usize,
     /// Number of constant tensors so far.
     pub tensor_count: usize,
+    /// Number of calls of kernels that data describes.
+    pub launch_count: usize,
     /// Outlined functions still to be compiled: the bodies of shared loops.
     pub parts: Vec<(FuncId, Function)>,
     /// Number of outlined functions so far.
@@ -52,6 +62,7 @@ impl<'m> Env<'m> {
             numbers: FxHashMap::default(),
             data_count: 0,
             tensor_count: 0,
+            launch_count: 0,
             parts: Vec::new(),
             part_count: 0,
             checks: false,
@@ -91,7 +102,19 @@ impl<'m> Env<'m> {
                 id
             }
         };
-        self.module.declare_func_in_func(id, func)
+        self.func(id, func)
+    }
+
+    /// A function of the module, for use in `func`; those that it has first are declared once.
+    pub fn func(&mut self, id: FuncId, func: &mut Function) -> FuncRef {
+        const FIRST: usize = 64;
+        let name = UserExternalName::new(0, id.as_u32());
+        let name = ExternalName::user(func.declare_imported_user_function(name));
+        let mut known = func.dfg.ext_funcs.iter().take(FIRST);
+        match known.find(|(_, known)| known.name == name) {
+            Some((known, _)) => known,
+            None => self.module.declare_func_in_func(id, func),
+        }
     }
 
     /// Read-only bytes at an alignment, under a fresh local name.
@@ -111,6 +134,14 @@ impl<'m> Env<'m> {
         id
     }
 
+    /// Data under a fresh name.
+    pub fn fresh(&mut self, name: &str, writable: bool, data: &DataDescription) -> DataId {
+        let id = (self.module).declare_data(name, Linkage::Local, writable, false);
+        let id = id.expect("names with numbers are fresh");
+        self.module.define_data(id, data).expect("defined once");
+        id
+    }
+
     /// Read-only numbers as bytes, for use in `func`; equal bytes are stored once.
     pub fn numbers(&mut self, bytes: Vec<u8>, func: &mut Function) -> GlobalValue {
         let id = match self.numbers.get(&bytes) {
@@ -126,7 +157,13 @@ impl<'m> Env<'m> {
 
     /// A NUL-terminated constant text, for use in `func`.
     pub fn text(&mut self, text: &str, func: &mut Function) -> GlobalValue {
-        let id = match self.strings.get(text) {
+        let id = self.text_data(text);
+        self.module.declare_data_in_func(id, func)
+    }
+
+    /// A NUL-terminated constant text.
+    pub fn text_data(&mut self, text: &str) -> DataId {
+        match self.strings.get(text) {
             Some(&id) => id,
             None => {
                 let mut bytes: Vec<u8> = text.bytes().filter(|&b| b != 0).collect();
@@ -135,7 +172,6 @@ impl<'m> Env<'m> {
                 self.strings.insert(text.to_owned(), id);
                 id
             }
-        };
-        self.module.declare_data_in_func(id, func)
+        }
     }
 }

@@ -24,6 +24,7 @@ mod calls;
 mod checks;
 mod fail;
 mod inst;
+mod launch;
 mod objects;
 mod values;
 
@@ -166,9 +167,16 @@ pub(crate) fn emit(
         e.shapes.clear();
         // A block without predecessors owns nothing.
         e.owned.restart(starts.get(&id).map_or(&[][..], |s| &s[..]));
-        for inst in &f.blocks[id].insts {
-            e.inst(inst)?;
-            unwind::step(&mut e.owned, inst);
+        let mut rest = &f.blocks[id].insts[..];
+        while let Some((inst, after)) = rest.split_first() {
+            // A call releases the arguments that die with it.
+            let (released, done) = e.released(inst, after);
+            e.inst(inst, released)?;
+            let (with, after) = after.split_at(done);
+            for inst in std::iter::once(inst).chain(with) {
+                unwind::step(&mut e.owned, inst);
+            }
+            rest = after;
         }
         e.term(&f.blocks[id].term);
     }

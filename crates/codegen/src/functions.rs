@@ -109,6 +109,8 @@ pub(crate) struct Queue {
     instructions: usize,
     /// Whether to return the instructions as text.
     listings: bool,
+    /// Whether the program is one that [`effort::is_network`] recognises.
+    network: bool,
     /// The targets created so far.
     targets: Targets,
     front: Option<Front>,
@@ -123,10 +125,12 @@ fn helpers(instructions: usize) -> usize {
 }
 
 impl Queue {
-    /// An empty queue. `listings`: return the instructions as text.
-    pub fn new(listings: bool) -> Queue {
+    /// An empty queue. `listings`: return the instructions as text. `network`: see
+    /// [`effort::is_network`].
+    pub fn new(listings: bool, network: bool) -> Queue {
         Queue {
             listings,
+            network,
             ..Queue::default()
         }
     }
@@ -146,7 +150,7 @@ impl Queue {
             .map(|Job { id, function }| Waiting {
                 id,
                 instructions: function.dfg.num_insts(),
-                effort: effort::of(&function),
+                effort: effort::of(&function, self.network),
                 work: Mutex::new(Work::Function(Box::new(function))),
             })
             .collect();

@@ -13,6 +13,7 @@ use relax_lower::lir::KernelDef;
 use rustc_hash::FxHashMap;
 
 use crate::data::{bytes_of, objects};
+use crate::effort::is_network;
 use crate::env::Env;
 use crate::func::{self, Program};
 use crate::functions::Queue;
@@ -84,7 +85,7 @@ pub(crate) fn compile(
     };
     declare(&mut env, &mut program);
     let table = objects(&mut env, &mut program, weights);
-    let mut build = Build::new(env, table, extras.listing);
+    let mut build = Build::new(env, table, extras.listing, is_network(lowered));
     for (id, f) in lowered.funcs.iter() {
         let sig = func::signature(f);
         let name = f.name.to_string();
@@ -132,7 +133,7 @@ pub(crate) fn compile_kernels(
 ) -> Result<Vec<FuncId>, Box<Diagnostic>> {
     let mut env = Env::new(module);
     env.checks = checks;
-    let mut build = Build::new(env, None, None);
+    let mut build = Build::new(env, None, None, false);
     let sig = build.env.signature("ppp>i");
     let mut ids = Vec::with_capacity(kernels.len());
     for (number, (def, packed)) in kernels.iter().enumerate() {
@@ -186,13 +187,18 @@ struct Build<'m> {
 }
 
 impl<'m> Build<'m> {
-    fn new(env: Env<'m>, table: Option<DataId>, wanted: Option<Listing>) -> Build<'m> {
+    fn new(
+        env: Env<'m>,
+        table: Option<DataId>,
+        wanted: Option<Listing>,
+        network: bool,
+    ) -> Build<'m> {
         Build {
             env,
             context: Context::new(),
             builders: FunctionBuilderContext::new(),
             table,
-            queue: Queue::new(wanted == Some(Listing::Asm)),
+            queue: Queue::new(wanted == Some(Listing::Asm), network),
             sizes: Vec::new(),
             wanted,
             listing: String::new(),

@@ -112,10 +112,12 @@ pub(crate) fn words(b: &mut FunctionBuilder<'_>, values: &[Value]) -> Value {
     let size = 8 * values.len().max(1) as u32;
     let slot = StackSlotData::new(StackSlotKind::ExplicitSlot, size, 3);
     let slot = b.create_sized_stack_slot(slot);
+    // One address for all: each store to a slot would compute its own.
+    let to = b.ins().stack_addr(types::I64, slot, 0);
     for (i, &v) in values.iter().enumerate() {
-        b.ins().stack_store(types::I64, v, slot, 8 * i as i32);
+        b.ins().store(MemFlagsData::trusted(), v, to, 8 * i as i32);
     }
-    b.ins().stack_addr(types::I64, slot, 0)
+    to
 }
 
 /// Emits scalar operations into one function.

@@ -141,20 +141,34 @@ pub fn reads_buffer(stage: &Stage, buf: Buf) -> bool {
     accesses(stage).1.contains(&buf)
 }
 
-/// The buffers that each stage of a program reads, kept up to date while its computations are
-/// fused: the readers of a buffer are searched among these stages only.
+/// The buffers that each stage of a program reads and writes, kept up to date while its computations
+/// are fused: the readers of a buffer are searched among these stages only.
 #[derive(Clone, Debug)]
-pub struct Readers(Vec<FxHashSet<Buf>>);
+pub struct Readers {
+    read: Vec<FxHashSet<Buf>>,
+    written: Vec<Vec<Buf>>,
+    /// The buffers that extents of buffers depend on.
+    in_extents: FxHashSet<Buf>,
+}
 
 impl Readers {
     /// The readers of a program's buffers.
     pub fn of(program: &Program) -> Readers {
-        Readers(program.stages.iter().map(|s| accesses(s).1).collect())
+        let (written, read) = program.stages.iter().map(accesses).unzip();
+        let mut in_extents = FxHashSet::default();
+        for buffer in program.bufs.values() {
+            buffer.shape.iter().for_each(|e| reads(e, &mut in_extents));
+        }
+        Readers {
+            read,
+            written,
+            in_extents,
+        }
     }
 
     /// The stages that read a buffer, in order.
     pub fn stages(&self, buf: Buf) -> impl Iterator<Item = usize> + '_ {
-        let read = self.0.iter().enumerate();
+        let read = self.read.iter().enumerate();
         read.filter(move |r| r.1.contains(&buf)).map(|r| r.0)
     }
 }
@@ -191,26 +205,21 @@ pub fn inline_compute_into(
     if program.bufs[out].role != Role::Temp {
         return Err(NoInline::Output);
     }
-    let mut in_extents = FxHashSet::default();
-    for buffer in program.bufs.values() {
-        buffer.shape.iter().for_each(|e| reads(e, &mut in_extents));
-    }
-    if in_extents.contains(&out) {
+    if readers.in_extents.contains(&out) {
         return Err(NoInline::Extent);
     }
-    let sources = readers.0[producer].clone();
+    let sources = readers.read[producer].clone();
     let mut overwritten = false;
-    for (k, stage) in program.stages.iter().enumerate() {
+    for (k, written) in readers.written.iter().enumerate() {
         if k == producer {
             continue;
         }
-        let written = written(stage);
         if written.contains(&out) {
             return Err(NoInline::WrittenAgain);
         }
         if k > producer {
             let changes = written.iter().any(|b| sources.contains(b));
-            if readers.0[k].contains(&out) && (overwritten || changes) {
+            if readers.read[k].contains(&out) && (overwritten || changes) {
                 return Err(NoInline::Overwritten);
             }
             overwritten |= changes;
@@ -219,8 +228,10 @@ pub fn inline_compute_into(
     let Stage::Compute(c) = program.stages.remove(producer) else {
         unreachable!("looked at above")
     };
-    readers.0.remove(producer);
-    for (stage, read) in program.stages.iter_mut().zip(&mut readers.0).skip(producer) {
+    readers.read.remove(producer);
+    readers.written.remove(producer);
+    let after = program.stages.iter_mut().zip(&mut readers.read);
+    for (stage, read) in after.skip(producer) {
         if !read.remove(&out) {
             continue;
         }

@@ -444,6 +444,10 @@ impl RelHost for Host<'_> {
         self.types
     }
     fn resolve(&mut self, ty: TypeId) -> TypeId {
+        let head = self.head(ty);
+        if !matches!(self.types[head], Type::Tuple(_)) {
+            return head;
+        }
         // Only tuples are built over unknowns; rebuild them from the leaves up.
         let mut done: rustc_hash::FxHashMap<TypeId, TypeId> = Default::default();
         let mut stack = vec![(ty, false)];

@@ -77,6 +77,7 @@ pub mod vm;
 pub mod weights;
 mod whole;
 pub mod words;
+mod written;
 
 #[cfg(feature = "native")]
 pub use compiled::{CompileOptions, Program, Progress};

@@ -3,18 +3,22 @@
 //! Files are mapped into memory and tensors borrow from the mapping, so that weights are neither
 //! read before they are used nor held twice.
 
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapMut};
 use relax_tensor::{DType, Tensor};
 
 use crate::Error;
 
 /// Files up to this size are read rather than mapped.
 const SMALL: u64 = 16 << 20;
+
+/// Files from this size on are read into huge pages, where the system has them: getting as many
+/// small ones takes four times as long as reading.
+const HUGE: u64 = 2 << 20;
 
 /// A file in memory: read if it is small or the environment variable `RELAX_WEIGHTS_COPY` is 1,
 /// otherwise mapped. A mapping has the file's contents as long as the file is not modified, and is
@@ -25,6 +29,8 @@ pub struct Mapped(Arc<Memory>);
 #[derive(Debug)]
 enum Memory {
     Read(Vec<u8>),
+    /// Read as well, into pages of its own.
+    Pages(Mmap),
     Map(Mmap),
 }
 
@@ -34,7 +40,7 @@ impl std::ops::Deref for Memory {
     fn deref(&self) -> &[u8] {
         match self {
             Memory::Read(bytes) => bytes,
-            Memory::Map(map) => map,
+            Memory::Pages(map) | Memory::Map(map) => map,
         }
     }
 }
@@ -58,6 +64,25 @@ fn copies() -> bool {
     COPY.load(Ordering::Relaxed) || std::env::var_os("RELAX_WEIGHTS_COPY").is_some_and(|v| v == "1")
 }
 
+/// Reads a file of this length into huge pages. `None` without any, or if it has another length;
+/// then nothing of it was read.
+fn pages(file: &mut std::fs::File, length: u64) -> Option<Memory> {
+    let mut map = anonymous(usize::try_from(length).ok()?)?;
+    if file.read_exact(&mut map).is_err() {
+        file.rewind().ok()?;
+        return None;
+    }
+    Some(Memory::Pages(map.make_read_only().ok()?))
+}
+
+/// Returns memory of the process in huge pages, if the system has them.
+fn anonymous(length: usize) -> Option<MmapMut> {
+    let map = MmapMut::map_anon(length).ok()?;
+    #[cfg(target_os = "linux")]
+    let _ = map.advise(memmap2::Advice::HugePage);
+    Some(map)
+}
+
 /// Returns the error for a file that cannot be read.
 pub(crate) fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Error {
     Error::File(format!("cannot read {}: {why}", path.display()))
@@ -73,6 +98,11 @@ impl Mapped {
         let mut file = std::fs::File::open(path).map_err(|e| trouble(&e))?;
         let length = file.metadata().map_err(|e| trouble(&e))?.len();
         if length <= SMALL || copies() {
+            if length >= HUGE
+                && let Some(memory) = pages(&mut file, length)
+            {
+                return Ok(Mapped(Arc::new(memory)));
+            }
             let mut bytes = Vec::new();
             let room = bytes.try_reserve_exact(usize::try_from(length).unwrap_or(usize::MAX));
             room.map_err(|e| trouble(&e))?;
@@ -145,11 +175,9 @@ impl crate::Held for Mapped {
 pub fn resident(tensors: Vec<Tensor>) -> Vec<Tensor> {
     const LARGE: usize = 4 << 20;
     let moved = |t: &Tensor| {
-        let mut map = memmap2::MmapMut::map_anon(t.bytes().len()).ok()?;
-        #[cfg(target_os = "linux")]
-        let _ = map.advise(memmap2::Advice::HugePage);
+        let mut map = anonymous(t.bytes().len())?;
         map.copy_from_slice(t.bytes());
-        Mapped(Arc::new(Memory::Map(map.make_read_only().ok()?))).tensor(t.dtype(), t.shape(), 0)
+        Mapped(Arc::new(Memory::Pages(map.make_read_only().ok()?))).tensor(t.dtype(), t.shape(), 0)
     };
     let large = |t: &Tensor| t.bytes().len() >= LARGE;
     (tensors.into_iter())

@@ -42,18 +42,8 @@ pub fn import(
     let external = |name: &str| beside(path, name, open).map_err(BoxError::from);
     Ok(
         relax_onnx::import_with(bytes, &external, options).map(|mut imported| {
-            if let Some(text) = laid_out(&imported.text) {
-                imported.text = text;
-            }
+            imported.text = crate::written::laid_out("model.relay", imported.text);
             imported
         }),
     )
-}
-
-/// Formats the text.
-fn laid_out(text: &str) -> Option<String> {
-    let mut sources = relax_base::SourceMap::new();
-    let file = sources.add("model.relay", text.to_owned())?;
-    let options = relax_syntax::FmtOptions::default();
-    relax_syntax::format_source(&file, &options).ok()
 }

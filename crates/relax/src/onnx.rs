@@ -52,7 +52,7 @@ impl Session {
             }
         };
         diagnostics.extend(imported.warnings);
-        let text = laid_out(name, imported.text);
+        let text = crate::written::laid_out(name, imported.text);
         let file = self.add(name, text.into_bytes(), diagnostics);
         let Some(source) = &file else {
             return (None, Module::new());
@@ -65,15 +65,6 @@ impl Session {
         }
         (file, module)
     }
-}
-
-/// Formats the text.
-fn laid_out(name: &str, text: String) -> String {
-    let mut sources = relax_base::SourceMap::new();
-    let Some(file) = sources.add(name, text.clone()) else {
-        return text;
-    };
-    relax_syntax::format_source(&file, &relax_syntax::FmtOptions::default()).unwrap_or(text)
 }
 
 /// Exports a function of a module as an ONNX model. Called functions are inlined.

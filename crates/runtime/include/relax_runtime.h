@@ -256,6 +256,11 @@ int32_t rx_fail_extents(RxContext *ctx, const RxObject *const *inputs,
 /* Says where the call stands that the last error came from: in front of an error without a place, and
  * with `also` not 0 behind one that has its own. Returns the error's status. */
 int32_t rx_fail_at(RxContext *ctx, const char *where, int32_t also);
+/* For generated code, whose data describes the call of a kernel: allocates the results as `given` says, calls it, and
+ * releases the inputs that it was the last to use. Not 0 after an error. */
+typedef struct RxLaunch RxLaunch;
+int32_t rx_launch(RxContext *ctx, const RxLaunch *launch, RxObject *const *inputs,
+                  RxObject **outputs, const int64_t *given);
 
 /* ---- making values ----------------------------------------------------------------- */
 

@@ -363,6 +363,7 @@ c_types! {
     crate::dlpack::DLManagedTensor = "DLManagedTensor";
     crate::heap::RxAllocator = "RxAllocator";
     crate::heap::RxHeapStats = "RxHeapStats";
+    crate::launch::RxLaunch = "RxLaunch";
     crate::object::RxObject = "RxObject";
     crate::object::RxTensor = "RxObject";
     crate::profile::RxProfileRow = "RxProfileRow";

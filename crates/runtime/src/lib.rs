@@ -13,6 +13,7 @@ pub mod extents;
 pub mod given;
 pub mod heap;
 pub mod kernels;
+pub mod launch;
 pub mod object;
 pub mod packed;
 pub mod profile;

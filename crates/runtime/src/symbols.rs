@@ -13,6 +13,7 @@ pub(crate) mod functions {
             rx_fail_stack(_, _) rx_fail(_, _, _, _) rx_fail_int(_, _, _, _, _)
             rx_check_call(_, _, _, _, _, _) rx_fail_values(_, _, _, _, _, _) rx_fail_at(_, _, _);
         crate::extents => rx_fail_extents(_, _, _, _, _);
+        crate::launch => rx_launch(_, _, _, _, _);
         crate::stack =>
             rx_set_stack_size(_, _) rx_call_on_stack(_, _, _);
         crate::object => rx_unit();

@@ -105,9 +105,40 @@ impl Tensor {
         if Self::byte_len(dtype, shape)? != bytes.len() {
             return None;
         }
-        let mut t = Tensor::zeros(dtype, shape);
-        t.bytes_mut().copy_from_slice(bytes);
-        Some(t)
+        // Written once, not zeroed before.
+        let mut words = Vec::with_capacity(bytes.len().div_ceil(8));
+        let (whole, rest) = bytes.as_chunks();
+        words.extend(whole.iter().map(|&word| u64::from_ne_bytes(word)));
+        if !rest.is_empty() {
+            let mut last = [0; 8];
+            last[..rest.len()].copy_from_slice(rest);
+            words.push(u64::from_ne_bytes(last));
+        }
+        Self::from_words(dtype, shape, words)
+    }
+
+    /// Creates a tensor of its memory, eight bytes a word; `None` if their number is wrong.
+    pub fn from_words(dtype: DType, shape: &[i64], words: Vec<u64>) -> Option<Tensor> {
+        let len = Self::byte_len(dtype, shape)?;
+        if len.div_ceil(8) != words.len() {
+            return None;
+        }
+        let data = match words.as_slice() {
+            [] => Data::Small { len: 0, word: [0] },
+            &[word] => Data::Small {
+                len: len as u8,
+                word: [word],
+            },
+            _ => Data::Owned {
+                words: Arc::new(words),
+                len,
+            },
+        };
+        Some(Tensor {
+            dtype,
+            shape: shape.into(),
+            data,
+        })
     }
 
     /// Creates a tensor that borrows `len` bytes at `offset` of `owner` (a memory-mapped file);

@@ -10,7 +10,8 @@ use super::objects::at;
 use crate::kernel::Unsupported;
 
 impl Emit<'_, '_, '_, '_> {
-    pub(super) fn inst(&mut self, inst: &Inst) -> Result<(), Unsupported> {
+    /// An instruction; a call of a kernel that data describes releases the arguments `released`.
+    pub(super) fn inst(&mut self, inst: &Inst, released: u64) -> Result<(), Unsupported> {
         match inst {
             Inst::Scalar { dst, value } => {
                 let v = self.scalar(value)?;
@@ -22,6 +23,7 @@ impl Emit<'_, '_, '_, '_> {
                 let v = self.object(self.program.tensors[data]);
                 self.set(*dst, v);
             }
+            Inst::Kernel { .. } if self.launches(inst) => self.launch(inst, released),
             Inst::Kernel {
                 dsts,
                 kernel,

@@ -84,7 +84,7 @@ impl<'f, 'm> Emit<'_, 'f, 'm, '_> {
     }
 
     pub(super) fn func(&mut self, id: ClifFunc) -> FuncRef {
-        self.env.module.declare_func_in_func(id, self.b.func)
+        self.env.func(id, self.b.func)
     }
 
     /// The rank and the extents of a shape, in memory.

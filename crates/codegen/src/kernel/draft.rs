@@ -6,8 +6,8 @@
 use std::marker::PhantomData;
 
 use cranelift_codegen::ir::{
-    Function, InstBuilder, InstructionData, StackSlot, StackSlotData, StackSlotKind, Value,
-    ValueDef, types,
+    Function, InstBuilder, InstructionData, MemFlagsData, StackSlot, StackSlotData, StackSlotKind,
+    Value, ValueDef, types,
 };
 use relax_runtime::abi::{CStructure, Field};
 
@@ -91,10 +91,11 @@ impl Kernel<'_, '_, '_> {
         if let Some(known) = known {
             self.write_known(f, known, &others);
         }
+        let to = self.b.ins().stack_addr(types::I64, f.0, 0);
         for (at, v) in others {
-            self.b.ins().stack_store(types::I64, v, f.0, at);
+            self.b.ins().store(MemFlagsData::trusted(), v, to, at);
         }
-        self.b.ins().stack_addr(types::I64, f.0, 0)
+        to
     }
 
     /// Writes the constant words, except those that are overwritten entirely.
@@ -107,9 +108,10 @@ impl Kernel<'_, '_, '_> {
             .filter(|w| !whole(w.0))
             .collect();
         if words.len() <= FEW {
+            let to = self.b.ins().stack_addr(types::I64, f.0, 0);
             for (at, word) in words {
                 let word = self.b.ins().iconst(types::I64, word);
-                self.b.ins().stack_store(types::I64, word, f.0, at);
+                self.b.ins().store(MemFlagsData::trusted(), word, to, at);
             }
             return;
         }

@@ -6,27 +6,8 @@
 use super::error::Fault;
 use super::memory::{Bufs, Dst, Lanes, Memory, Src};
 use super::num::{self, Class, Num};
+use super::span::{AxisIndex, Reg, STRIP, Span, Strip};
 use crate::{BinOp, Buf, UnOp};
-
-/// The lanes of a full strip: long enough to amortise dispatch, short enough for the first-level
-/// cache.
-pub(super) const STRIP: usize = 256;
-
-/// A register: its number during compilation, its first word in finished code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Reg {
-    pub(super) at: u32,
-    pub(super) wide: bool,
-}
-
-/// One axis of a strip load: `wide + uniform`, either of which may be absent.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct AxisIndex {
-    pub(super) wide: Option<Reg>,
-    pub(super) uniform: Option<Reg>,
-    pub(super) extent: i64,
-    pub(super) stride: i64,
-}
 
 #[derive(Clone, Debug)]
 pub(super) enum Ins {
@@ -42,6 +23,9 @@ pub(super) enum Ins {
     Copy(Num, Reg, Reg),
     /// Prepares the wide parts of a load's index.
     Span(u32, Box<[AxisIndex]>),
+    /// The same where they are the lanes' own coordinates and consecutive lanes read consecutive
+    /// elements: the greatest wide part of each axis.
+    Along(u32, Box<[i64]>),
     /// Destination, buffer, span, mask.
     Load(Reg, Buf, u32, Box<[AxisIndex]>, Option<Reg>),
     /// A uniform load, and its number among the accesses with source locations.
@@ -88,6 +72,7 @@ impl Ins {
                 [c, a, b].into_iter().for_each(|r| f(r, false));
             }
             Ins::Span(_, ix) => axes(ix, f),
+            Ins::Along(..) => {}
             Ins::Load(d, _, _, ix, mask) => {
                 f(d, true);
                 axes(ix, f);
@@ -116,32 +101,13 @@ impl Ins {
     }
 }
 
-/// The result of [`Ins::Span`] for the wide parts of an index.
-#[derive(Default)]
-pub(super) struct Span {
-    /// Least and greatest wide part per axis.
-    range: Vec<(i64, i64)>,
-    /// Flat offset of the wide parts, per lane.
-    flat: Vec<i64>,
-    shape: Shape,
-    runs: Vec<(u32, i64)>,
-}
-
-#[derive(Default, Clone, Copy)]
-enum Shape {
-    /// From the first offset on, with a non-negative step.
-    Step(i64, usize),
-    Runs,
-    #[default]
-    Any,
-}
-
 /// Registers and spans.
 pub(super) struct Machine {
     words: Vec<u64>,
     spans: Vec<Span>,
     /// The lanes of the current strip.
     pub(super) lanes: usize,
+    pub(super) strip: Strip,
 }
 
 macro_rules! lanes {
@@ -163,6 +129,7 @@ impl Machine {
             words: vec![0; words],
             spans: (0..spans).map(|_| Span::default()).collect(),
             lanes: 1,
+            strip: Strip::default(),
         }
     }
     #[inline(always)]
@@ -183,10 +150,6 @@ impl Machine {
     #[inline]
     pub(super) fn set_int(&mut self, r: Reg, v: i64) {
         self.words[r.at as usize] = v as u64;
-    }
-    /// The lanes of an integer register, for writing.
-    pub(super) fn ints(&mut self, r: Reg) -> &mut [i64] {
-        lanes!(self, mut r, i64)
     }
     /// Stores a register's lanes to consecutive elements.
     pub(super) fn store_lanes(&mut self, memory: &mut Memory, at: usize, n: usize, r: Reg) {
@@ -358,7 +321,12 @@ impl Machine {
                 Ins::Cast(from, to, d, a) => self.cast(*from, *to, *d, *a),
                 Ins::Reinterpret(from, to, d, a) => self.reinterpret(*from, *to, *d, *a),
                 Ins::Copy(num, d, a) => self.copy(*num, *d, *a),
-                Ins::Span(span, axes) => self.span(*span, axes),
+                Ins::Span(span, axes) => {
+                    self.spans[*span as usize].set(axes, self.lanes, &self.words);
+                }
+                Ins::Along(span, greatest) => {
+                    self.spans[*span as usize].set_along(greatest, self.strip.from);
+                }
                 Ins::Load(d, buf, span, axes, mask) => {
                     self.load(*d, bufs.at(*buf), *span, axes, *mask)
                         .map_err(|at| bufs.outside(*buf, at, None))?;
@@ -423,54 +391,9 @@ impl Machine {
         }
     }
 
-    /// Computes the range of the wide parts of an index for each axis, and the flat offsets.
-    fn span(&mut self, number: u32, axes: &[AxisIndex]) {
-        let mut span = std::mem::take(&mut self.spans[number as usize]);
-        let n = self.lanes;
-        span.range.clear();
-        span.flat.clear();
-        span.flat.resize(n, 0);
-        for axis in axes {
-            let Some(r) = axis.wide else {
-                span.range.push((0, 0));
-                continue;
-            };
-            let lanes = lanes!(self, r, i64);
-            let (mut lo, mut hi) = (i64::MAX, i64::MIN);
-            for (f, v) in span.flat.iter_mut().zip(lanes) {
-                lo = lo.min(*v);
-                hi = hi.max(*v);
-                *f = f.wrapping_add(v.wrapping_mul(axis.stride));
-            }
-            span.range.push((lo, hi));
-        }
-        let first = span.flat[0];
-        let step = if n > 1 {
-            span.flat[1].wrapping_sub(first)
-        } else {
-            1
-        };
-        let steady = span
-            .flat
-            .windows(2)
-            .all(|w| w[1].wrapping_sub(w[0]) == step);
-        span.shape = if steady && step >= 0 {
-            Shape::Step(first, step as usize)
-        } else {
-            span.runs.clear();
-            span.runs.push((0, first));
-            for (l, w) in span.flat.windows(2).enumerate() {
-                if w[1] != w[0].wrapping_add(1) {
-                    span.runs.push((l as u32 + 1, w[1]));
-                }
-            }
-            if span.runs.len() * 6 <= n {
-                Shape::Runs
-            } else {
-                Shape::Any
-            }
-        };
-        self.spans[number as usize] = span;
+    /// Writes the coordinates of the strip's lanes to their registers.
+    pub(super) fn coordinates(&mut self) {
+        self.strip.coordinates(self.lanes, &mut self.words);
     }
 
     fn load(
@@ -491,21 +414,16 @@ impl Machine {
             }
             return Ok(());
         }
-        let span = std::mem::take(&mut self.spans[number as usize]);
-        let mut base = 0i64;
-        let mut inside = true;
-        for (axis, (lo, hi)) in axes.iter().zip(&span.range) {
-            let u = axis.uniform.map_or(0, |r| self.words[r.at as usize] as i64);
-            let within = |v: &i64| v.checked_add(u).is_some_and(|i| i >= 0 && i < axis.extent);
-            inside &= within(lo) && within(hi);
-            base = base.wrapping_add(u.wrapping_mul(axis.stride));
+        let mut span = std::mem::take(&mut self.spans[number as usize]);
+        let (mut base, mut inside) = span.reach(axes, &self.words);
+        if !inside && span.along {
+            // Perhaps the lanes of this strip are.
+            self.coordinates();
+            span.set(axes, self.lanes, &self.words);
+            (base, inside) = span.reach(axes, &self.words);
         }
         let result = if inside {
-            let lanes = match span.shape {
-                Shape::Step(first, step) => Lanes::Step(base.wrapping_add(first) as usize, step),
-                Shape::Runs => Lanes::Runs(base, &span.runs),
-                Shape::Any => Lanes::At(base, &span.flat),
-            };
+            let lanes = span.lanes(base);
             // SAFETY: every axis's least and greatest index lie inside.
             unsafe { memory.load(&lanes, self.dst(memory.num, d)) };
             Ok(())

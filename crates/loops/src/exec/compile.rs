@@ -9,10 +9,11 @@ use relax_base::Id;
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
-use super::code::{AxisIndex, Ins, Reg, STRIP};
+use super::code::Ins;
 use super::error::Fault;
 use super::memory::Bufs;
 use super::num::{self, Num};
+use super::span::{AxisIndex, Reg, STRIP};
 use crate::{BinOp, Buf, Ex, ExKind, Program, UnOp, Var};
 
 /// Sums deeper than this stay one term of an index.

@@ -57,12 +57,15 @@ impl Memory {
         self.ptr = self.own.as_mut_ptr().cast();
     }
     /// Returns the elements as a tensor.
-    pub(super) fn tensor(&self) -> Tensor {
-        let mut t = Tensor::zeros(self.dtype, &self.shape);
-        let bytes = t.bytes_mut();
+    pub(super) fn tensor(self) -> Tensor {
+        let sized = "the size was checked when it came to exist";
+        if self.writable {
+            return Tensor::from_words(self.dtype, &self.shape, self.own).expect(sized);
+        }
+        let len = Tensor::byte_len(self.dtype, &self.shape).expect(sized);
         // SAFETY: `ptr` holds as many bytes as dtype and shape say, by construction.
-        bytes.copy_from_slice(unsafe { std::slice::from_raw_parts(self.ptr, bytes.len()) });
-        t
+        let bytes = unsafe { std::slice::from_raw_parts(self.ptr, len) };
+        Tensor::from_bytes(self.dtype, &self.shape, bytes).expect(sized)
     }
     /// Returns the offset of an element; the axis where `index` is out of bounds otherwise.
     #[inline]

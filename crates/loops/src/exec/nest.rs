@@ -4,11 +4,12 @@ use relax_base::Id;
 use relax_tensor::DType;
 
 use super::Dims;
-use super::code::{Ins, Machine, Reg};
+use super::code::{Ins, Machine};
 use super::compile::Compiler;
 use super::error::Fault;
 use super::memory::{Bufs, Memory};
 use super::num::Num;
+use super::span::Reg;
 use crate::{BinOp, Buf, Ex, Program, Role, Stmt};
 
 /// A pending task: statements, or the end of a construct.

@@ -9,11 +9,12 @@ use relax_base::Id;
 use rustc_hash::FxHashSet;
 
 use super::Dims;
-use super::code::{Machine, Reg, STRIP};
+use super::code::{Ins, Machine};
 use super::compile::Compiler;
 use super::error::Fault;
 use super::memory::Bufs;
 use super::num::Num;
+use super::span::{AxisIndex, Reg, STRIP};
 use crate::{Combiner, Compute, ExKind, Program, Role, Var, visit_expr};
 
 /// The number of lanes below which another axis is added.
@@ -53,33 +54,42 @@ impl Odometer {
     }
 }
 
-/// Writes the coordinates of elements `start…` of a row-major domain to wide registers.
-fn coordinates(m: &mut Machine, regs: &[Reg], extents: &[i64], start: i64) {
-    let mut inner = 1;
-    for (r, extent) in regs.iter().zip(extents).rev() {
-        let mut i = start / inner % extent;
-        let mut rest = inner - start % inner;
-        let lanes = m.ints(*r);
-        let mut l = 0;
-        while l < lanes.len() {
-            let end = lanes.len().min(l.saturating_add(rest as usize));
-            if inner == 1 {
-                // A run of steps up to the end of the axis.
-                let end = lanes.len().min(l + (extent - i) as usize);
-                for (v, lane) in (i..).zip(&mut lanes[l..end]) {
-                    *lane = v;
-                }
-                l = end;
-                i = 0;
-                continue;
-            }
-            lanes[l..end].fill(i);
-            l = end;
-            rest = inner;
-            i = if i + 1 == *extent { 0 } else { i + 1 };
+/// Recognises loads whose wide parts are the lanes' own coordinates, of consecutive elements.
+/// Returns whether anything else asks for the coordinates.
+fn along(segs: &mut [Vec<Ins>], value: Reg, lanes: &[Reg], extents: &[i64]) -> bool {
+    let mut asked = lanes.contains(&value);
+    for ins in segs.iter_mut().flatten() {
+        match ins {
+            Ins::Span(span, axes) => match greatest(axes, lanes, extents) {
+                Some(greatest) => *ins = Ins::Along(*span, greatest),
+                None => asked |= axes.iter().any(|a| a.wide.is_some()),
+            },
+            // Its span has computed what it needs of them.
+            Ins::Load(_, _, _, _, mask) => asked |= mask.is_some_and(|m| lanes.contains(&m)),
+            _ => ins.regs(&mut |r, _| asked |= lanes.contains(r)),
         }
-        inner *= extent;
     }
+    asked
+}
+
+/// Returns the greatest wide part of each axis of an index, if consecutive lanes read consecutive
+/// elements.
+fn greatest(axes: &[AxisIndex], lanes: &[Reg], extents: &[i64]) -> Option<Box<[i64]>> {
+    let mut met = 0;
+    let mut greatest = Vec::with_capacity(axes.len());
+    for axis in axes {
+        let Some(wide) = axis.wide else {
+            greatest.push(0);
+            continue;
+        };
+        let k = lanes.iter().position(|r| *r == wide)?;
+        if k != met || axis.stride != product(&extents[k + 1..]) {
+            return None;
+        }
+        met += 1;
+        greatest.push(extents[k] - 1);
+    }
+    (met == lanes.len()).then(|| greatest.into())
 }
 
 fn product(extents: &[i64]) -> i64 {
@@ -232,8 +242,9 @@ fn across_output(
         .map(|(k, v)| compiler.bind(*v, false, if k + 1 == axes.len() { 4 } else { 3 }))
         .collect();
     let mut value = compiler.expr(&c.value)?;
-    let mut acc = compiler.reg(true, 4, true);
-    let mut spare = compiler.reg(true, 4, true);
+    let reduces = reduce.is_some();
+    let mut acc = compiler.reg(reduces, 4, true);
+    let mut spare = compiler.reg(reduces, 4, true);
     let identity = reduce.map(|(_, combiner)| combiner.identity(c.value.dtype()));
     let mut start = identity.as_ref().map(|e| compiler.expr(e)).transpose()?;
     let mut roots = vec![&mut value, &mut acc, &mut spare];
@@ -246,11 +257,14 @@ fn across_output(
     );
     let words = compiler.allocate(&mut roots);
     let spans = compiler.spans;
-    let segs = std::mem::take(&mut compiler.segs);
+    let mut segs = std::mem::take(&mut compiler.segs);
+    let asked = along(&mut segs, value, &lanes, &inside_extents);
 
     let mut m = Machine::new(words, spans);
     m.run(&segs[0], bufs)?;
     let total = product(&inside_extents);
+    m.strip.regs = lanes;
+    m.strip.extents = inside_extents;
     let mut outer = Odometer::new(outer, &outside_extents);
     let split_box = over.len().saturating_sub(1);
     let mut innermost = Odometer::new(inner.split_off(split_box), &over[split_box..]);
@@ -264,7 +278,10 @@ fn across_output(
         while from < total {
             let n = (total - from).min(STRIP as i64);
             m.lanes = n as usize;
-            coordinates(&mut m, &lanes, &inside_extents, from);
+            m.strip.from = from;
+            if asked {
+                m.coordinates();
+            }
             m.run(&segs[2], bufs)?;
             let result = match (reduce, start) {
                 (Some((_, combiner)), Some(start)) => {
@@ -328,6 +345,7 @@ fn across_box(
     let mut m = Machine::new(words, spans);
     m.run(&segs[0], bufs)?;
     let total = product(over);
+    (m.strip.regs, m.strip.extents) = (lanes, over.to_vec());
     let most = total.min(STRIP as i64);
     let mut outer = Odometer::new(outer, shape);
     let mut at = 0;
@@ -341,7 +359,8 @@ fn across_box(
         while from < total {
             let n = (total - from).min(STRIP as i64);
             m.lanes = n as usize;
-            coordinates(&mut m, &lanes, over, from);
+            m.strip.from = from;
+            m.coordinates();
             m.run(&segs[2], bufs)?;
             m.accumulate(combiner.op(), num, acc, value, spare);
             from += n;

@@ -286,6 +286,49 @@ fn convolution_padded_and_guarded() {
 }
 
 #[test]
+fn rows_are_read_along_their_lanes() {
+    let x = numbers(&[2, 300]);
+    let row = |extent: i64, element: &dyn Fn(&TensorRef, &[Ex]) -> Ex| {
+        let mut b = Builder::new("f");
+        let input = b.input("x", DType::F32, &[Some(2), Some(300)]);
+        let shape = [Ex::idx(2), Ex::idx(extent)];
+        let t = b.compute("out", &shape, |i| element(&input, i));
+        b.output(&t);
+        execute(&b.program, std::slice::from_ref(&x))
+    };
+    let at = |r: i64, c: i64| x.get_f64((300 * r + c) as usize) as f32;
+    let expect = |extent: i64, of: &dyn Fn(i64, i64) -> f32| -> Vec<f32> {
+        let all = (0..2).flat_map(|r| (0..extent).map(move |c| (r, c)));
+        all.map(|(r, c)| of(r, c)).collect()
+    };
+    // Past the end only in lanes, and in strips, that a select masks.
+    let zero = Ex::float(DType::F32, 0.0);
+    let padded = |x: &TensorRef, i: &[Ex]| Ex::where_(&i[1].lt(300), &x.at(i), &zero);
+    let filled = |r, c| if c < 300 { at(r, c) } else { 0.0 };
+    close(
+        &row(700, &padded).expect("it runs")[0],
+        &expect(700, &filled),
+    );
+    let part = |x: &TensorRef, i: &[Ex]| x.at(&[i[0].clone(), &i[1] + 40]);
+    close(
+        &row(260, &part).expect("it runs")[0],
+        &expect(260, &|r, c| at(r, c + 40)),
+    );
+    let fault = row(261, &part).expect_err("the last element lies outside");
+    assert!(
+        matches!(
+            fault.fault,
+            ExecFault::OutOfBounds {
+                axis: 1,
+                index: 300,
+                ..
+            }
+        ),
+        "{fault:?}"
+    );
+}
+
+#[test]
 fn matmul_and_softmax_with_symbolic_extents() {
     let mut b = Builder::new("f");
     let x = b.input("x", DType::F32, &[None, Some(7)]);

@@ -31,56 +31,65 @@ pub(crate) struct Wanted {
     item: usize,
 }
 
-struct Prelude {
-    files: Vec<(Arc<SourceFile>, Ast)>,
+/// What each file defines, in alphabetical order.
+///
+/// Invariant: no name is missing; a test compares them with what is read.
+static NAMES: &[&[&str]] = include!(concat!(env!("OUT_DIR"), "/prelude_names.rs"));
+
+/// A file of the prelude.
+struct Read {
+    source: Arc<SourceFile>,
+    ast: Ast,
     names: FxHashMap<(Sort, Symbol), Wanted>,
 }
 
-fn prelude() -> &'static Prelude {
-    static PRELUDE: OnceLock<Prelude> = OnceLock::new();
-    PRELUDE.get_or_init(|| {
+/// Returns a file of the prelude, which is read when something of it is first needed: most programs
+/// use nothing of most files.
+fn read(file: usize) -> &'static Read {
+    static READ: OnceLock<Vec<OnceLock<Read>>> = OnceLock::new();
+    let all = READ.get_or_init(|| FILES.iter().map(|_| OnceLock::new()).collect());
+    all[file].get_or_init(|| {
+        let (name, text) = FILES[file];
         let mut map = SourceMap::new();
-        let mut all = Prelude {
-            files: Vec::new(),
-            names: FxHashMap::default(),
-        };
-        for (name, text) in FILES {
-            let Some(source) = map.add(*name, *text) else {
-                continue;
-            };
-            let parsed = relax_syntax::parse(&source);
-            debug_assert!(
-                !parsed.diagnostics.has_errors(),
-                "the prelude parses: {name}"
-            );
-            let ast = parsed.ast;
-            let file = all.files.len();
-            for (item, it) in ast.items.iter().enumerate() {
-                let at = Wanted { file, item };
-                let mut add = |sort, name| all.names.insert((sort, name), at);
-                match it.kind {
-                    ItemKind::Def { name, .. } => add(Sort::Global, name),
-                    ItemKind::PrimFunc(p) => add(Sort::Global, p.name),
-                    ItemKind::Rel(r) => add(Sort::Relation, r.name),
-                    ItemKind::Op(o) => add(Sort::Op, o.name),
-                    ItemKind::TypeDef(def) => {
-                        for c in ast.list(def.ctors) {
-                            add(Sort::Ctor, ast.ctors[c].name);
-                        }
-                        add(Sort::Type, def.name)
+        let source = map.add(name, text).expect("the prelude is short");
+        let parsed = relax_syntax::parse(&source);
+        debug_assert!(
+            !parsed.diagnostics.has_errors(),
+            "the prelude parses: {name}"
+        );
+        let (ast, mut names) = (parsed.ast, FxHashMap::default());
+        for (item, it) in ast.items.iter().enumerate() {
+            let at = Wanted { file, item };
+            let mut add = |sort, name| names.insert((sort, name), at);
+            match it.kind {
+                ItemKind::Def { name, .. } => add(Sort::Global, name),
+                ItemKind::PrimFunc(p) => add(Sort::Global, p.name),
+                ItemKind::Rel(r) => add(Sort::Relation, r.name),
+                ItemKind::Op(o) => add(Sort::Op, o.name),
+                ItemKind::TypeDef(def) => {
+                    for c in ast.list(def.ctors) {
+                        add(Sort::Ctor, ast.ctors[c].name);
                     }
-                    _ => None,
-                };
-            }
-            all.files.push((source, ast));
+                    add(Sort::Type, def.name)
+                }
+                _ => None,
+            };
         }
-        all
+        Read { source, ast, names }
     })
+}
+
+/// Returns the definition of a name.
+fn definition(sort: Sort, name: Symbol) -> Option<Wanted> {
+    let text = name.as_str();
+    (NAMES.iter().enumerate())
+        .filter(|(_, names)| names.binary_search(&text).is_ok())
+        .find_map(|(file, _)| read(file).names.get(&(sort, name)).copied())
 }
 
 /// Returns the names of one namespace, in alphabetical order, for suggestions.
 fn names(sort: Sort) -> Vec<&'static str> {
-    let all = prelude().names.keys();
+    let all = (0..FILES.len()).flat_map(|file| read(file).names.keys());
     let mut names: Vec<_> = (all.filter(|k| k.0 == sort))
         .map(|k| k.1.as_str())
         .collect();
@@ -133,7 +142,7 @@ pub fn prelude_names() -> PreludeNames {
 impl Resolver<'_> {
     /// Runs `work` in the context of a prelude file.
     fn in_prelude(&mut self, file: usize, work: impl FnOnce(&mut Self)) {
-        let (source, ast) = &prelude().files[file];
+        let Read { source, ast, .. } = read(file);
         let old = (self.ast, self.file, self.places);
         (self.ast, self.file, self.places) = (ast, source, false);
         work(self);
@@ -142,10 +151,10 @@ impl Resolver<'_> {
 
     /// Declares the prelude item of this name; returns whether there is one.
     fn want(&mut self, sort: Sort, name: Symbol) -> bool {
-        let Some(&at) = prelude().names.get(&(sort, name)) else {
+        let Some(at) = definition(sort, name) else {
             return false;
         };
-        let (_, ast) = &prelude().files[at.file];
+        let Read { ast, .. } = read(at.file);
         let item = &ast.items[at.item];
         if let ItemKind::TypeDef(def) = item.kind
             && (self.adts.contains_key(&def.name)
@@ -194,6 +203,20 @@ impl Resolver<'_> {
             self.in_prelude(at.file, |r| {
                 r.define(&r.ast.items[at.item], true);
             });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_are_those_that_are_read() {
+        for (file, names) in NAMES.iter().enumerate() {
+            let mut found: Vec<&str> = read(file).names.keys().map(|k| k.1.as_str()).collect();
+            found.sort_unstable();
+            assert_eq!(found, *names, "{}", FILES[file].0);
         }
     }
 }
