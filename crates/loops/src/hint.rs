@@ -5,6 +5,7 @@
 //! checked against it.
 
 use crate::Buf;
+use crate::attention::Seen;
 
 /// A computation for which there are hand-tuned kernels. Buffers are row-major; a hint holds for
 /// all extents.
@@ -87,6 +88,23 @@ pub enum Hint {
         data: Buf,
         /// Whether the logarithm is computed.
         log: bool,
+    },
+    /// Values weighted by the softmax of products of queries and keys, for each head: all of float32
+    /// in (batch, position, head, feature), where adjacent heads of queries share one of keys and
+    /// values.
+    Attention {
+        /// The queries.
+        q: Buf,
+        /// The keys.
+        k: Buf,
+        /// The values.
+        v: Buf,
+        /// Added to the scaled products, (batch, head, query, key); an extent of 1 is broadcast.
+        bias: Option<Buf>,
+        /// The factor of products.
+        scale: f64,
+        /// The keys that count for a query.
+        seen: Seen,
     },
     /// Layer normalisation over the last axis, scaled and shifted.
     LayerNorm {
@@ -195,6 +213,11 @@ impl Hint {
             Hint::LayerNorm {
                 data, gamma, beta, ..
             } => vec![data, gamma, beta],
+            Hint::Attention { q, k, v, bias, .. } => {
+                let mut all = vec![q, k, v];
+                all.extend(bias);
+                all
+            }
             Hint::Requantize { data, tables, .. } => {
                 let mut all = vec![data];
                 all.extend(tables);

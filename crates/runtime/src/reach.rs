@@ -132,20 +132,33 @@ impl Reach {
     }
 
     fn attention(&mut self, a: &RxAttentionF32) {
-        let q = [(a.batch, a.q_step), (a.rows, a.depth), (a.depth, 1)];
+        let of = |step: i64, head: i64, share: i64| {
+            let last = (a.heads - 1) / share.max(1);
+            [(a.batch, step), (last + 1, head)]
+        };
+        let walk =
+            |first: [(i64, i64); 2], last: [(i64, i64); 2]| [first[0], first[1], last[0], last[1]];
+        let q = walk(of(a.q_step, a.q_head, 1), [(a.rows, a.q_rs), (a.depth, 1)]);
         self.walk("queries", a.q, 4, &q);
-        let k = [(a.batch, a.k_step), (a.depth, a.k_rs), (a.keys, a.k_cs)];
-        self.walk("keys", a.k, 4, &k);
-        let v = [(a.batch, a.v_step), (a.keys, a.v_rs), (a.width, a.v_cs)];
-        self.walk("values", a.v, 4, &v);
-        let size = a.masking().size();
-        let mask = [
-            (a.batch, a.mask_step),
-            (a.rows, a.mask_rs),
-            (a.keys, a.mask_cs),
-        ];
-        self.walk("mask", a.mask, size, &mask);
-        self.all("result", a.out, 4, &[a.batch, a.rows, a.width]);
+        let k = [(a.depth, a.k_rs), (a.keys, a.k_cs)];
+        self.walk("keys", a.k, 4, &walk(of(a.k_step, a.k_head, a.k_share), k));
+        let v = [(a.keys, a.v_rs), (a.width, a.v_cs)];
+        self.walk(
+            "values",
+            a.v,
+            4,
+            &walk(of(a.v_step, a.v_head, a.v_share), v),
+        );
+        let mask = [(a.rows, a.mask_rs), (a.keys, a.mask_cs)];
+        let (size, heads) = (a.masking().size(), of(a.mask_step, a.mask_head, 1));
+        self.walk("mask", a.mask, size, &walk(heads, mask));
+        let out = [(a.rows, a.out_rs), (a.width, 1)];
+        self.walk(
+            "result",
+            a.out,
+            4,
+            &walk(of(a.out_step, a.out_head, 1), out),
+        );
     }
 
     unsafe fn strips(&mut self, s: &RxStrips) {

@@ -26,7 +26,7 @@ pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint>
     let hint = program.hint(c.out)?;
     let of = |b: Buf| program.bufs[b].dtype;
     let fits = match (of(c.out), hint) {
-        (_, Hint::Lines { .. }) => false,
+        (_, Hint::Lines { .. } | Hint::Attention { .. }) => false,
         (dtype, Hint::Blockwise { .. }) => dtype == DType::F32,
         (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
         (_, Hint::Requantize { .. }) => true,
@@ -83,8 +83,8 @@ pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
                 if !kept[k] {
                     continue;
                 }
-                if let Some(a) = attention.iter().find(|a| a.out == c.out) {
-                    wanted.extend([a.q, a.k, a.v]);
+                if let Some(a) = attention.iter().find(|a| a.out.buf == c.out) {
+                    wanted.extend([a.q, a.k, a.v].map(|o| o.buf));
                     wanted.extend(a.mask.as_ref().map(|m| m.buf));
                 } else if let Some(hint) = hint_of(program, c) {
                     let (hint, zeros) = looked_through(program, hint);
@@ -292,7 +292,7 @@ impl Kernel<'_, '_, '_> {
                 );
             }
             // Hints of nests, not of computations.
-            Hint::Lines { .. } => return Ok(false),
+            Hint::Lines { .. } | Hint::Attention { .. } => return Ok(false),
             Hint::Pool2d { data, .. } => {
                 let (x, d) = self.of(data);
                 let f = self.pool_f32(&hint, &d, Some(x), &shape, out);

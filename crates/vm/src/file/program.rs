@@ -356,6 +356,11 @@ fn hint(w: &mut Writer, h: &Hint) {
             numbers.extend([block, bits]);
             (9, 0)
         }
+        Hint::Attention { scale, seen, .. } => {
+            numbers.push(scale.to_bits() as i64);
+            numbers.extend(seen.window);
+            (10, bits(&[seen.causal, seen.at_end]))
+        }
     };
     w.byte(kind);
     w.list(&h.operands(), |w, b| w.word(b.0));

@@ -59,6 +59,12 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
                 && matches!(bits, 4 | 8)
                 && whole
         }
+        Hint::Attention { seen, .. } => {
+            let operands = hint.operands();
+            let near = seen.window.is_none_or(|n| n.abs() <= MOST);
+            let all = operands.iter().chain([&out]);
+            near && { all }.all(|&b| rank(b) == 4 && p.bufs[b].dtype == DType::F32)
+        }
         Hint::Conv2d {
             data,
             weight,
