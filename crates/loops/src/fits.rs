@@ -91,13 +91,25 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
         }
         Hint::Softmax { data, .. } => fits.alike(out, data),
         Hint::LayerNorm {
-            data, gamma, beta, ..
+            data,
+            gamma,
+            beta,
+            axis,
+            groups,
+            ..
         } => {
             fits.alike(out, data);
-            let last = program.bufs[data].shape.len().saturating_sub(1);
-            let row = fits.extent(data, last);
-            fits.same((gamma, 0), row.clone());
-            fits.same((beta, 0), row);
+            for factor in [Some(gamma), beta].into_iter().flatten() {
+                for k in 0..program.bufs[factor].shape.len() {
+                    let extent = fits.extent(data, axis + k);
+                    fits.same((factor, k), extent);
+                }
+            }
+            if groups > 1 {
+                let channels = fits.extent(data, axis);
+                let whole = channels.floor_div(groups) * groups;
+                fits.push((data, axis), channels, whole, false);
+            }
         }
         // Windows are clipped to the image, so any number of them is accepted.
         Hint::Pool2d { data, nhwc, .. } => {

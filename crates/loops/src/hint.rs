@@ -106,16 +106,22 @@ pub enum Hint {
         /// The keys that count for a query.
         seen: Seen,
     },
-    /// Layer normalisation over the last axis, scaled and shifted.
+    /// Normalisation of rows, scaled and shifted: for each index of the axes before `axis` one row
+    /// of all elements, or so many of adjacent channels, which are the indices of `axis`.
     LayerNorm {
         /// The input.
         data: Buf,
-        /// The scale, one per index of the last axis.
+        /// The scale, of the axes from `axis` on, as many as it has.
         gamma: Buf,
-        /// The shift, one per index of the last axis.
-        beta: Buf,
+        /// The shift, as `gamma`. Without one, rows are divided by the root of their mean square,
+        /// and not centred before.
+        beta: Option<Buf>,
         /// Added to the variance.
         epsilon: f64,
+        /// The first axis of rows.
+        axis: usize,
+        /// The number of rows for one index of the axes before `axis`; 0 where each channel is one.
+        groups: i64,
     },
     /// 2-D pooling, or 1-D pooling as images of one row. Windows may extend beyond the padding.
     Pool2d {
@@ -212,7 +218,11 @@ impl Hint {
             }
             Hint::LayerNorm {
                 data, gamma, beta, ..
-            } => vec![data, gamma, beta],
+            } => {
+                let mut all = vec![data, gamma];
+                all.extend(beta);
+                all
+            }
             Hint::Attention { q, k, v, bias, .. } => {
                 let mut all = vec![q, k, v];
                 all.extend(bias);

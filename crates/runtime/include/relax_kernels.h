@@ -375,12 +375,26 @@ int32_t rx_attention_f32(RxContext *ctx, const RxAttentionF32 *attention);
 
 /* ---- rows ---------------------------------------------------------------------------- */
 
-/* Over the last axis of x[rows, cols]; y may be x. */
-int32_t rx_softmax_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x, float *y);
-int32_t rx_log_softmax_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x, float *y);
-/* (x - mean) / sqrt(variance + epsilon) * gamma + beta; gamma and beta [cols] may be NULL. */
-int32_t rx_layer_norm_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x,
-                          const float *gamma, const float *beta, float epsilon, float *y);
+/* Over the last axis of x[rows, cols], with `log` the logarithm; y may be x. Elements are float32, or float16 or bfloat16,
+ * which become float32 before it and are rounded after it. */
+int32_t rx_softmax(RxContext *ctx, int64_t rows, int64_t cols, const void *x, void *y, int32_t kind,
+                   int32_t log);
+/* (x - mean) / sqrt(variance + epsilon) * gamma + beta, for each row. Element i of all has the factors of channel
+ * i / inner % channels. */
+typedef struct RxLayerNormF32 {
+  int64_t rows, cols;      /*  0 */
+  int64_t channels, inner; /* 16 */
+  const void *x;           /* 32: [rows, cols] */
+  const float *gamma;      /* 40: [channels] or NULL */
+  const float *beta;       /* 48: [channels] or NULL */
+  void *y;                 /* 56: [rows, cols]; may be x */
+  float epsilon;           /* 64 */
+  int32_t centred;         /* 68: 0 where the mean is taken for 0 */
+  int32_t kind;            /* 72: RX_FLOAT32, ... of x and y */
+  int32_t reserved;        /* 76: 0 */
+} RxLayerNormF32;          /* 80 bytes */
+
+int32_t rx_layer_norm_f32(RxContext *ctx, const RxLayerNormF32 *norm);
 
 /* ---- reductions ---------------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ use crate::kernels::lines::{RxLines, Work};
 use crate::kernels::pick::RxPick;
 use crate::kernels::pool2d::RxPool2dF32;
 use crate::kernels::requantize::RxRequantize;
+use crate::kernels::rows::RxLayerNormF32;
 use crate::kernels::strips::RxStrips;
 use crate::kernels::sweep::RxSweep;
 
@@ -319,6 +320,14 @@ described! {
         reach.all("scale", q.scale, 4, &[q.n, q.blocks]);
         reach.all("result", q.y.cast_const(), 4, &[q.m, q.n]);
     };
+    /// `rx_layer_norm_f32`.
+    layer_norm = |reach, g: RxLayerNormF32| {
+        let size = element(g.kind);
+        reach.all("operand", g.x, size, &[g.rows, g.cols]);
+        reach.all("scale", g.gamma, 4, &[g.channels]);
+        reach.all("shift", g.beta, 4, &[g.channels]);
+        reach.all("result", g.y.cast_const(), size, &[g.rows, g.cols]);
+    };
     /// `rx_attention_f32`.
     attention = |reach, a: RxAttentionF32| reach.attention(a);
     /// `rx_strips_f32`.
@@ -381,24 +390,14 @@ pub(crate) unsafe fn pooled(reach: &mut Reach, args: Args<'_>) {
     reach.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
 }
 
-/// `rx_softmax_f32` and `rx_log_softmax_f32`.
+/// `rx_softmax`.
 ///
 /// # Safety
 /// As [`Touches`]; nothing is read.
 pub(crate) unsafe fn softmax(reach: &mut Reach, args: Args<'_>) {
-    reach.all("operand", pointer::<f32>(args, 2), 4, &args[..2]);
-    reach.all("result", pointer::<f32>(args, 3), 4, &args[..2]);
-}
-
-/// `rx_layer_norm_f32`; epsilon is not a word.
-///
-/// # Safety
-/// As [`Touches`]; nothing is read.
-pub(crate) unsafe fn layer_norm(reach: &mut Reach, args: Args<'_>) {
-    reach.all("operand", pointer::<f32>(args, 2), 4, &args[..2]);
-    reach.all("scale", pointer::<f32>(args, 3), 4, &args[1..2]);
-    reach.all("shift", pointer::<f32>(args, 4), 4, &args[1..2]);
-    reach.all("result", pointer::<f32>(args, 5), 4, &args[..2]);
+    let size = element(args[4] as i32);
+    reach.all("operand", pointer::<u8>(args, 2), size, &args[..2]);
+    reach.all("result", pointer::<u8>(args, 3), size, &args[..2]);
 }
 
 /// `rx_copy_strided`.

@@ -320,8 +320,13 @@ fn hint(w: &mut Writer, h: &Hint) {
             (3, 0)
         }
         Hint::Softmax { log, .. } => (4, bits(&[*log])),
-        Hint::LayerNorm { epsilon, .. } => {
-            numbers.push(epsilon.to_bits() as i64);
+        Hint::LayerNorm {
+            epsilon,
+            axis,
+            groups,
+            ..
+        } => {
+            numbers.extend([epsilon.to_bits() as i64, *axis as i64, *groups]);
             (5, 0)
         }
         Hint::Pool2d {

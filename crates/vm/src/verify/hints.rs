@@ -96,8 +96,17 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
         }
         Hint::Softmax { data, .. } => rank(data) > 0 && rank(data) == rank(out),
         Hint::LayerNorm {
-            data, gamma, beta, ..
-        } => rank(data) > 0 && ranks(&[(out, rank(data)), (gamma, 1), (beta, 1)]),
+            data,
+            gamma,
+            beta,
+            axis,
+            groups,
+            ..
+        } => {
+            let of = rank(gamma);
+            let inside = of > 0 && axis < rank(data) && of <= rank(data) - axis;
+            inside && ranks(&[(out, rank(data)), (beta.unwrap_or(gamma), of)]) && margins(&[groups])
+        }
         Hint::Pool2d {
             data,
             window,

@@ -299,11 +299,13 @@ fn made(kind: u8, bufs: &[Buf], numbers: &[i64], truth: impl Fn(u32) -> bool) ->
             data,
             log: truth(0),
         },
-        (5, &[data, gamma, beta], &[epsilon]) => Hint::LayerNorm {
+        (5, &[data, gamma, ref beta @ ..], &[epsilon, axis, groups]) => Hint::LayerNorm {
             data,
             gamma,
-            beta,
+            beta: beta.first().copied(),
             epsilon: f64::from_bits(epsilon as u64),
+            axis: usize::try_from(axis).ok()?,
+            groups,
         },
         (6, &[data], &[wh, ww, sh, sw, t, l, b, r, dh, dw]) => Hint::Pool2d {
             data,
