@@ -283,55 +283,7 @@ impl Kernel<'_, '_, '_> {
                 let [kind, log] = numbers.map(|n| self.b.ins().iconst(types::I32, n));
                 self.run(abi::rx_softmax, &[rows, cols, x, out, kind, log]);
             }
-            Hint::LayerNorm {
-                data,
-                gamma,
-                beta,
-                epsilon,
-                axis,
-                groups,
-            } => {
-                let f = self.structure::<RxLayerNormF32>();
-                let (x, (gamma, of)) = (self.of(data).0, self.of(gamma));
-                let channels = self.product(&of);
-                let inner = self.product(&shape[axis + of.len()..]);
-                let (before, whole) = (self.product(&shape[..axis]), self.product(&shape[axis..]));
-                let groups = match groups {
-                    0 => channels,
-                    n => self.b.ins().iconst(types::I64, n),
-                };
-                let (rows, cols) = (
-                    self.b.ins().imul(before, groups),
-                    self.divided(whole, groups),
-                );
-                let epsilon = self.b.ins().f32const(epsilon as f32);
-                self.put(
-                    &f,
-                    fields!(RxLayerNormF32 {
-                        rows: rows,
-                        cols: cols,
-                        channels: channels,
-                        inner: inner,
-                        x: x,
-                        gamma: gamma,
-                        y: out,
-                        epsilon: epsilon,
-                    }),
-                );
-                if let Some(beta) = beta {
-                    let (beta, _) = self.of(beta);
-                    self.put(&f, fields!(RxLayerNormF32 { beta: beta }));
-                }
-                let (centred, kind) = (i64::from(beta.is_some()), self.kind_of(data));
-                self.put_ints(
-                    &f,
-                    fields!(RxLayerNormF32 {
-                        centred: centred,
-                        kind: kind,
-                    }),
-                );
-                self.run_with(abi::rx_layer_norm_f32, f);
-            }
+            Hint::LayerNorm { .. } => self.norm_rows(&hint, out, &shape),
             // Hints of nests, not of computations.
             Hint::Lines { .. } | Hint::Attention { .. } => return Ok(false),
             Hint::Pool2d { data, .. } => {
@@ -341,6 +293,61 @@ impl Kernel<'_, '_, '_> {
             }
         }
         Ok(true)
+    }
+
+    /// Emits the normalisation of a hint.
+    fn norm_rows(&mut self, hint: &Hint, out: Value, shape: &[Value]) {
+        let Hint::LayerNorm {
+            data,
+            gamma,
+            beta,
+            epsilon,
+            axis,
+            groups,
+        } = *hint
+        else {
+            return;
+        };
+        let f = self.structure::<RxLayerNormF32>();
+        let (x, (gamma, of)) = (self.of(data).0, self.of(gamma));
+        let channels = self.product(&of);
+        let inner = self.product(&shape[axis + of.len()..]);
+        let (before, whole) = (self.product(&shape[..axis]), self.product(&shape[axis..]));
+        let groups = match groups {
+            0 => channels,
+            n => self.b.ins().iconst(types::I64, n),
+        };
+        let (rows, cols) = (
+            self.b.ins().imul(before, groups),
+            self.divided(whole, groups),
+        );
+        let epsilon = self.b.ins().f32const(epsilon as f32);
+        self.put(
+            &f,
+            fields!(RxLayerNormF32 {
+                rows: rows,
+                cols: cols,
+                channels: channels,
+                inner: inner,
+                x: x,
+                gamma: gamma,
+                y: out,
+                epsilon: epsilon,
+            }),
+        );
+        if let Some(beta) = beta {
+            let (beta, _) = self.of(beta);
+            self.put(&f, fields!(RxLayerNormF32 { beta: beta }));
+        }
+        let (centred, kind) = (i64::from(beta.is_some()), self.kind_of(data));
+        self.put_ints(
+            &f,
+            fields!(RxLayerNormF32 {
+                centred: centred,
+                kind: kind,
+            }),
+        );
+        self.run_with(abi::rx_layer_norm_f32, f);
     }
 
     /// Emits a requantization: sums to integers of the type of this code, between bounds.

@@ -5,7 +5,7 @@ use relax_sym::Dim;
 
 use super::elementwise::identity;
 use super::reduce::wide;
-use super::util_te::{narrowed, normalised_rows, widened};
+use super::util_te::{narrowed, normalised_rows, set, widened, with, without};
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject,
     Te, attr, input,
@@ -243,29 +243,6 @@ fn softmax_rel(cx: &mut RelCx<'_>) -> RelResult {
     identity(cx)
 }
 
-/// `index` with one axis replaced.
-fn with(index: &[Ex], axis: usize, value: &Ex) -> Vec<Ex> {
-    let mut at = index.to_vec();
-    at[axis] = value.clone();
-    at
-}
-
-/// The index without one axis.
-fn without(index: &[Ex], axis: usize) -> Vec<Ex> {
-    index
-        .iter()
-        .enumerate()
-        .filter(|(k, _)| *k != axis)
-        .map(|(_, i)| i.clone())
-        .collect()
-}
-
-fn insert(index: &[Ex], axis: usize, value: &Ex) -> Vec<Ex> {
-    let mut at = index.to_vec();
-    at.insert(axis, value.clone());
-    at
-}
-
 fn softmax(te: &mut Te<'_>, log: bool) -> Result<(), ComputeError> {
     let given = te.arg(0);
     let axis = te.axis("axis", given.rank())?;
@@ -278,12 +255,12 @@ fn softmax(te: &mut Te<'_>, log: bool) -> Result<(), ComputeError> {
     let rest = without(&x.shape, axis);
     let over = [x.shape[axis].clone()];
     let max = te.reduce("max", &rest, &over, Combiner::Max, |i, r| {
-        x.at(&insert(i, axis, &r[0])).cast(dtype)
+        x.at(&with(i, axis, r[0].clone())).cast(dtype)
     });
     let shifted = |i: &[Ex]| x.at(i).cast(dtype) - max.at(&without(i, axis));
     let y = if log {
         let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
-            shifted(&insert(i, axis, &r[0])).unary(UnOp::Exp)
+            shifted(&with(i, axis, r[0].clone())).unary(UnOp::Exp)
         });
         let log = te.compute("log", &rest, |i| sum.at(i).unary(UnOp::Log));
         te.compute("softmax", &x.shape, |i| {
@@ -293,7 +270,7 @@ fn softmax(te: &mut Te<'_>, log: bool) -> Result<(), ComputeError> {
         // Exponentials are used twice, and recomputing them costs more than storing them.
         let exps = te.compute("exp", &x.shape, |i| shifted(i).unary(UnOp::Exp));
         let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
-            exps.at(&insert(i, axis, &r[0]))
+            exps.at(&with(i, axis, r[0].clone()))
         });
         te.compute("softmax", &x.shape, |i| {
             exps.at(i) / sum.at(&without(i, axis))
@@ -540,13 +517,13 @@ fn lrn(te: &mut Te<'_>) -> Result<(), ComputeError> {
     padded[axis] = &x.shape[axis] + (size - 1);
     let p = te.compute("pad", &padded, |i| {
         let at = &i[axis] - size / 2;
-        let v = x.at(&with(i, axis, &at));
+        let v = x.at(&set(i, axis, at.clone()));
         let inside = at.ge(0i64) & at.lt(&x.shape[axis]);
         Ex::where_(&inside, &(&v * &v), &v.same(0.0))
     });
     let over = [Ex::idx(size)];
     let squares = te.reduce("squares", &x.shape, &over, Combiner::Sum, |i, r| {
-        p.at(&with(i, axis, &(&i[axis] + &r[0])))
+        p.at(&set(i, axis, &i[axis] + &r[0]))
     });
     let y = te.compute("lrn", &x.shape, |i| {
         let s = squares.at(i);
