@@ -183,7 +183,7 @@ pub(crate) fn emit(
     // A product with an epilogue is emitted at the epilogue's position, where the epilogue's inputs
     // are ready.
     let mut fused = relax_loops::epilogue::find(program);
-    let of_attention = |k: usize| matches!(&program.stages[k], Stage::Compute(c) if attention.iter().any(|a| a.out == c.out));
+    let of_attention = |k: usize| matches!(&program.stages[k], Stage::Compute(c) if attention.iter().any(|a| a.out.buf == c.out));
     fused.retain(|f| {
         needed[f.consumer]
             && !of_attention(f.producer)
@@ -205,7 +205,7 @@ pub(crate) fn emit(
         }
         match stage {
             Stage::Compute(c) => {
-                if let Some(a) = attention.iter().find(|a| a.out == c.out) {
+                if let Some(a) = attention.iter().find(|a| a.out.buf == c.out) {
                     k.attention(a)?;
                     continue;
                 }

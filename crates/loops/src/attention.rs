@@ -1,8 +1,8 @@
 //! Attention: two products with a softmax between them.
 //!
 //! `softmax(Q Kᵀ · scale + mask) V`, or with `where(mask, …, -inf)`, is recognised by the hints of
-//! its stages, however the program was written. The stages are not changed; [`find`] returns which
-//! one a kernel may write without those before it.
+//! its stages, however the program was written, or by the hint of the whole. The stages are not
+//! changed; [`find`] returns which one a kernel may write without those before it.
 
 use relax_tensor::DType;
 
@@ -11,22 +11,49 @@ use crate::{BinOp, Buf, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var};
 /// Stages that a kernel may compute at once.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Attention {
-    /// The output.
-    pub out: Buf,
-    /// Queries: (batch, rows, depth).
-    pub q: Buf,
-    /// Keys: (batch, keys, depth), or (batch, depth, keys) where not `keys_in_rows`.
-    pub k: Buf,
-    /// See `k`.
-    pub keys_in_rows: bool,
-    /// Values: (batch, keys, width), or (batch, width, keys) where not `values_in_rows`.
-    pub v: Buf,
-    /// See `v`.
-    pub values_in_rows: bool,
+    /// The output, at the axes of the queries.
+    pub out: Operand,
+    /// Queries.
+    pub q: Operand,
+    /// Keys.
+    pub k: Operand,
+    /// Values.
+    pub v: Operand,
     /// The factor of scores.
     pub scale: f32,
     /// The mask applied to them then.
     pub mask: Option<Mask>,
+    /// The keys that each query sees.
+    pub seen: Seen,
+}
+
+/// An operand and the meaning of its axes.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Operand {
+    /// The buffer.
+    pub buf: Buf,
+    /// The axis of the batch.
+    pub batch: Option<usize>,
+    /// The axis of the heads.
+    pub head: usize,
+    /// The axis of the positions.
+    pub position: usize,
+    /// The axis of the features.
+    pub feature: usize,
+    /// The number of adjacent heads of queries that share one of this operand.
+    pub share: i64,
+}
+
+/// The keys that count for a query.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Seen {
+    /// None behind the query's own position.
+    pub causal: bool,
+    /// The last query is at the position of the last key, rather than the first at that of the
+    /// first.
+    pub at_end: bool,
+    /// Only so many before the query's own position, with it.
+    pub window: Option<i64>,
 }
 
 /// The application of a mask to a score.
@@ -47,8 +74,10 @@ pub struct Mask {
     pub buf: Buf,
     /// The way it is applied.
     pub how: Masking,
-    /// Its axis for batch, row and key; `None` where it does not vary along them.
-    pub axes: [Option<usize>; 3],
+    /// Its axis for batch, head, row and key; `None` where it does not vary along them.
+    pub axes: [Option<usize>; 4],
+    /// Whether an axis that turns out to have one element is broadcast.
+    pub spread: bool,
 }
 
 /// Finds all attentions in a program.
@@ -60,13 +89,113 @@ pub fn find(program: &Program) -> Vec<Attention> {
     outs.filter_map(|out| of(program, out)).collect()
 }
 
+/// Queries, keys or values in rows, (batch, position, feature), or turned, as heads of one batch.
+fn matrices(buf: Buf, turned: bool) -> Operand {
+    let (position, feature) = if turned { (2, 1) } else { (1, 2) };
+    Operand {
+        buf,
+        batch: None,
+        head: 0,
+        position,
+        feature,
+        share: 1,
+    }
+}
+
+/// Heads that lie beside each other: (batch, position, head, feature).
+fn heads(program: &Program, buf: Buf, of: &Ex) -> Option<Operand> {
+    let own = program.bufs[buf].shape.get(2)?.as_int()?;
+    let all = of.as_int()?;
+    (own > 0 && all % own == 0).then(|| Operand {
+        buf,
+        batch: Some(0),
+        head: 2,
+        position: 1,
+        feature: 3,
+        share: all / own,
+    })
+}
+
+/// Looks through stages that repeat heads.
+fn source(program: &Program, mut of: Operand) -> Operand {
+    while let Some((from, times)) = repeated(program, &of) {
+        of.buf = from;
+        of.share *= times;
+    }
+    of
+}
+
+/// The buffer whose heads a stage repeats, each so many times in succession.
+fn repeated(program: &Program, of: &Operand) -> Option<(Buf, i64)> {
+    let c = program.stage_of(of.buf).filter(|c| c.reduce.is_none())?;
+    let ExKind::Load(from, index) = c.value.kind() else {
+        return None;
+    };
+    let mut times = 1;
+    for (axis, (e, v)) in index.iter().zip(&c.axes).enumerate() {
+        match e.kind() {
+            ExKind::Binary(BinOp::FloorDiv, i, n) if axis == of.head && is(i, *v) => {
+                times = n.as_int().filter(|n| *n > 0)?;
+            }
+            _ => (is(e, *v) || e.as_int() == Some(0)).then_some(())?,
+        }
+    }
+    let (shape, own) = (&program.bufs[*from].shape, &program.bufs[of.buf].shape);
+    let same = shape.len() == own.len() && index.len() == own.len();
+    let ones = index.iter().zip(shape).zip(own);
+    let only = |e: &Ex| e.as_int() == Some(1);
+    let sound = { ones }.all(|((e, n), m)| e.as_int() != Some(0) || only(n) && only(m));
+    let typed = program.bufs[*from].dtype == DType::F32;
+    (same && sound && typed).then_some((*from, times))
+}
+
+/// The attention of a hint about the whole.
+fn whole(program: &Program, out: Buf, hint: &Hint) -> Option<Attention> {
+    let Hint::Attention {
+        q,
+        k,
+        v,
+        bias,
+        scale,
+        seen,
+    } = *hint
+    else {
+        return None;
+    };
+    let of = program.bufs[q].shape.get(2)?;
+    let [out, q, k, v] = [out, q, k, v].map(|b| heads(program, b, of));
+    let mask = bias.map(|buf| {
+        let shape = &program.bufs[buf].shape;
+        let varies = |k: usize| shape.get(k).is_some_and(|n| n.as_int() != Some(1));
+        Mask {
+            buf,
+            how: Masking::Add,
+            axes: [0, 1, 2, 3].map(|k| varies(k).then_some(k)),
+            spread: true,
+        }
+    });
+    Some(Attention {
+        out: out?,
+        q: q?,
+        k: source(program, k?),
+        v: source(program, v?),
+        scale: scale as f32,
+        mask,
+        seen,
+    })
+}
+
 fn of(program: &Program, out: Buf) -> Option<Attention> {
+    let hint = program.hint(out)?;
+    if let Some(found) = whole(program, out, hint) {
+        return Some(found);
+    }
     let Hint::BatchGemm {
         a: weights,
         b: v,
         transpose_a: false,
         transpose_b,
-    } = *program.hint(out)?
+    } = *hint
     else {
         return None;
     };
@@ -103,14 +232,13 @@ fn of(program: &Program, out: Buf) -> Option<Attention> {
     let fits = floats.all(|b| program.bufs[b].dtype == DType::F32);
     let finite = (scale as f32).is_finite();
     (fits && finite).then_some(Attention {
-        out,
-        q,
-        k,
-        keys_in_rows,
-        v,
-        values_in_rows: !transpose_b,
+        out: matrices(out, false),
+        q: matrices(q, false),
+        k: source(program, matrices(k, !keys_in_rows)),
+        v: source(program, matrices(v, transpose_b)),
         scale: scale as f32,
         mask,
+        seen: Seen::default(),
     })
 }
 
@@ -188,7 +316,8 @@ impl Scores<'_> {
         if input.role != Role::Input || input.dtype != dtype {
             return None;
         }
-        let (mut axes, mut next) = ([None; 3], 0);
+        // Batches are heads of one.
+        let (mut axes, mut next) = ([None; 4], 0);
         for (k, i) in index.iter().enumerate() {
             if i.as_int() == Some(0) {
                 continue;
@@ -197,12 +326,13 @@ impl Scores<'_> {
             if axis < next || axis >= 3 {
                 return None;
             }
-            (axes[axis], next) = (Some(k), axis + 1);
+            (axes[axis + 1], next) = (Some(k), axis + 1);
         }
         Some(Mask {
             buf: *buf,
             how,
             axes,
+            spread: false,
         })
     }
 }

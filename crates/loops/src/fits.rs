@@ -91,13 +91,25 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
         }
         Hint::Softmax { data, .. } => fits.alike(out, data),
         Hint::LayerNorm {
-            data, gamma, beta, ..
+            data,
+            gamma,
+            beta,
+            axis,
+            groups,
+            ..
         } => {
             fits.alike(out, data);
-            let last = program.bufs[data].shape.len().saturating_sub(1);
-            let row = fits.extent(data, last);
-            fits.same((gamma, 0), row.clone());
-            fits.same((beta, 0), row);
+            for factor in [Some(gamma), beta].into_iter().flatten() {
+                for k in 0..program.bufs[factor].shape.len() {
+                    let extent = fits.extent(data, axis + k);
+                    fits.same((factor, k), extent);
+                }
+            }
+            if groups > 1 {
+                let channels = fits.extent(data, axis);
+                let whole = channels.floor_div(groups) * groups;
+                fits.push((data, axis), channels, whole, false);
+            }
         }
         // Windows are clipped to the image, so any number of them is accepted.
         Hint::Pool2d { data, nhwc, .. } => {
@@ -106,6 +118,8 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
                 fits.same((out, axis), extent);
             }
         }
+        // See `of_attention`.
+        Hint::Attention { .. } => {}
         Hint::Lines { data, axis, work } => {
             let rank = program.bufs[data].shape.len();
             let gone = program.bufs[out].shape.len() < rank;
@@ -138,27 +152,42 @@ pub fn of_hint(program: &Program, out: Buf, hint: &Hint) -> Vec<Fit> {
 /// Returns the assumptions of the kernel for attention.
 pub fn of_attention(program: &Program, a: &Attention) -> Vec<Fit> {
     let mut fits = Fits::of(program);
-    // The axes of the index of keys and values, and of their elements.
-    let (key, depth) = if a.keys_in_rows { (1, 2) } else { (2, 1) };
-    let (value, width) = if a.values_in_rows { (1, 2) } else { (2, 1) };
-    let of_query = fits.extent(a.q, 2);
-    fits.same((a.k, depth), of_query);
-    let keys = fits.extent(a.k, key);
-    fits.same((a.v, value), keys);
-    let batch = fits.extent(a.out, 0);
-    for operand in [a.q, a.k, a.v] {
-        fits.same_or_one((operand, 0), batch.clone());
+    let Attention { out, q, k, v, .. } = *a;
+    let of_query = fits.extent(q.buf, q.feature);
+    fits.same((k.buf, k.feature), of_query);
+    let keys = fits.extent(k.buf, k.position);
+    fits.same((v.buf, v.position), keys);
+    let heads = fits.extent(out.buf, out.head);
+    for operand in [q, k, v] {
+        let at = (operand.buf, operand.head);
+        match operand.share {
+            1 => fits.same_or_one(at, heads.clone()),
+            share => {
+                let found = fits.extent(at.0, at.1) * share;
+                fits.push(at, found, heads.clone(), false);
+            }
+        }
+        if let (Some(own), Some(of)) = (operand.batch, out.batch) {
+            let batch = fits.extent(out.buf, of);
+            fits.same((operand.buf, own), batch);
+        }
     }
-    let queries = fits.extent(a.q, 1);
-    fits.same((a.out, 1), queries);
-    let columns = fits.extent(a.v, width);
-    fits.same((a.out, 2), columns);
+    let queries = fits.extent(q.buf, q.position);
+    fits.same((out.buf, out.position), queries);
+    let columns = fits.extent(v.buf, v.feature);
+    fits.same((out.buf, out.feature), columns);
     if let Some(mask) = &a.mask {
-        let along = [(a.out, 0), (a.out, 1), (a.k, key)];
-        for ((buf, of), axis) in along.into_iter().zip(mask.axes) {
-            if let Some(axis) = axis {
+        let along = [
+            out.batch.map(|axis| (out.buf, axis)),
+            Some((out.buf, out.head)),
+            Some((out.buf, out.position)),
+            Some((k.buf, k.position)),
+        ];
+        for (of, axis) in along.into_iter().zip(mask.axes) {
+            if let (Some((buf, of)), Some(axis)) = (of, axis) {
                 let extent = fits.extent(buf, of);
-                fits.same((mask.buf, axis), extent);
+                let found = fits.extent(mask.buf, axis);
+                fits.push((mask.buf, axis), found, extent, mask.spread);
             }
         }
         // The others are read at their first index.

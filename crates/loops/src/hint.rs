@@ -5,6 +5,7 @@
 //! checked against it.
 
 use crate::Buf;
+use crate::attention::Seen;
 
 /// A computation for which there are hand-tuned kernels. Buffers are row-major; a hint holds for
 /// all extents.
@@ -88,16 +89,39 @@ pub enum Hint {
         /// Whether the logarithm is computed.
         log: bool,
     },
-    /// Layer normalisation over the last axis, scaled and shifted.
+    /// Values weighted by the softmax of products of queries and keys, for each head: all of float32
+    /// in (batch, position, head, feature), where adjacent heads of queries share one of keys and
+    /// values.
+    Attention {
+        /// The queries.
+        q: Buf,
+        /// The keys.
+        k: Buf,
+        /// The values.
+        v: Buf,
+        /// Added to the scaled products, (batch, head, query, key); an extent of 1 is broadcast.
+        bias: Option<Buf>,
+        /// The factor of products.
+        scale: f64,
+        /// The keys that count for a query.
+        seen: Seen,
+    },
+    /// Normalisation of rows, scaled and shifted: for each index of the axes before `axis` one row
+    /// of all elements, or so many of adjacent channels, which are the indices of `axis`.
     LayerNorm {
         /// The input.
         data: Buf,
-        /// The scale, one per index of the last axis.
+        /// The scale, of the axes from `axis` on, as many as it has.
         gamma: Buf,
-        /// The shift, one per index of the last axis.
-        beta: Buf,
+        /// The shift, as `gamma`. Without one, rows are divided by the root of their mean square,
+        /// and not centred before.
+        beta: Option<Buf>,
         /// Added to the variance.
         epsilon: f64,
+        /// The first axis of rows.
+        axis: usize,
+        /// The number of rows for one index of the axes before `axis`; 0 where each channel is one.
+        groups: i64,
     },
     /// 2-D pooling, or 1-D pooling as images of one row. Windows may extend beyond the padding.
     Pool2d {
@@ -194,7 +218,16 @@ impl Hint {
             }
             Hint::LayerNorm {
                 data, gamma, beta, ..
-            } => vec![data, gamma, beta],
+            } => {
+                let mut all = vec![data, gamma];
+                all.extend(beta);
+                all
+            }
+            Hint::Attention { q, k, v, bias, .. } => {
+                let mut all = vec![q, k, v];
+                all.extend(bias);
+                all
+            }
             Hint::Requantize { data, tables, .. } => {
                 let mut all = vec![data];
                 all.extend(tables);

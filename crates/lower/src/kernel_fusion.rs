@@ -4,11 +4,14 @@
 //! A product, a softmax of its result and another product become one kernel where
 //! `relax_loops::attention` finds the runtime kernel's computation in the joined program: the
 //! matrix of scores is then never stored. So do a convolution and the pooling of its output
-//! (`relax_loops::pooled`). In both, the intermediates must have no other uses. The kernels are
-//! recognised by their programs' hints, however they were written.
+//! (`relax_loops::pooled`), and heads that are repeated and the attention that reads them. In all,
+//! the intermediates must have no other uses. The kernels are recognised by their programs' hints,
+//! however they were written.
 
 use relax_base::Arena;
-use relax_loops::{Ex, ExKind, Hint, Program, Var, compose, epilogue, pooled, substitute};
+use relax_loops::{
+    Buf, Ex, ExKind, Hint, Program, Var, attention, compose, epilogue, pooled, substitute,
+};
 use rustc_hash::FxHashMap;
 
 use crate::lir::{BlockId, Inst, KernelDef, KernelId, LFunc, Lowered, Reg};
@@ -26,36 +29,39 @@ struct Chain {
 enum Whole {
     Attention,
     Pooled,
+    Heads,
 }
 
 impl Whole {
-    /// Returns the fusion that a kernel may be the last part of, and the input from the previous
-    /// kernel.
-    fn ending_with(p: &Program) -> Option<(Whole, usize)> {
-        p.hints.iter().find_map(|(_, h)| {
-            let (whole, buf) = match h {
-                Hint::BatchGemm {
-                    a,
-                    transpose_a: false,
-                    ..
-                } => (Whole::Attention, a),
-                Hint::Pool2d {
-                    data,
-                    nhwc: false,
-                    dilation: [1, 1],
-                    ..
-                } => (Whole::Pooled, data),
-                _ => return None,
-            };
-            Some((whole, p.inputs.iter().position(|i| i == buf)?))
-        })
+    /// Returns the fusions that a kernel may be the last part of, each with the input from the
+    /// previous kernel.
+    fn ending_with(p: &Program) -> Vec<(Whole, usize)> {
+        let place = |whole, buf: Buf| Some((whole, p.inputs.iter().position(|i| *i == buf)?));
+        let own = p.hints.iter().filter_map(|(_, h)| match *h {
+            Hint::BatchGemm {
+                a,
+                transpose_a: false,
+                ..
+            } => place(Whole::Attention, a),
+            Hint::Pool2d {
+                data,
+                nhwc: false,
+                dilation: [1, 1],
+                ..
+            } => place(Whole::Pooled, data),
+            _ => None,
+        });
+        let read = (attention::find(p).into_iter())
+            .flat_map(|a| [a.k.buf, a.v.buf])
+            .filter_map(|buf| place(Whole::Heads, buf));
+        own.chain(read).collect()
     }
 
     /// The number of kernels that are fused.
     fn parts(self) -> usize {
         match self {
             Whole::Attention => 3,
-            Whole::Pooled => 2,
+            Whole::Pooled | Whole::Heads => 2,
         }
     }
 
@@ -64,10 +70,15 @@ impl Whole {
         (self == Whole::Attention && softmax(p)).then_some(0)
     }
 
-    /// Returns whether the runtime has a kernel for a joined program.
-    fn known(self, p: &Program) -> bool {
+    /// Returns whether the runtime has a kernel for a joined program, whose first part writes
+    /// `between`.
+    fn known(self, p: &Program, between: Buf) -> bool {
+        let found = || attention::find(p);
         match self {
-            Whole::Attention => !relax_loops::attention::find(p).is_empty(),
+            Whole::Attention => !found().is_empty(),
+            Whole::Heads => found()
+                .first()
+                .is_some_and(|a| [a.q, a.k, a.v].iter().all(|o| o.buf != between)),
             Whole::Pooled => !pooled::find(p, &epilogue::find(p)).is_empty(),
         }
     }
@@ -75,7 +86,7 @@ impl Whole {
 
 /// Joins kernels in all functions.
 pub(crate) fn fuse(out: &mut Lowered) {
-    let ends = |k: &KernelDef| Whole::ending_with(&k.program).is_some();
+    let ends = |k: &KernelDef| !Whole::ending_with(&k.program).is_empty();
     if !out.kernels.values().any(ends) {
         return;
     }
@@ -143,13 +154,27 @@ fn join(
     kernels: &mut Arena<KernelId, KernelDef>,
     known: &mut FxHashMap<Chain, Option<KernelId>>,
 ) -> Option<usize> {
+    let Inst::Kernel { kernel, .. } = &f.blocks[b].insts[k] else {
+        return None;
+    };
+    let ends = Whole::ending_with(&kernels[*kernel].program);
+    (ends.into_iter()).find_map(|end| join_as(end, f, (b, k), uses, kernels, known))
+}
+
+fn join_as(
+    (whole, mut input): (Whole, usize),
+    f: &mut LFunc,
+    (b, k): (BlockId, usize),
+    uses: &mut FxHashMap<Reg, usize>,
+    kernels: &mut Arena<KernelId, KernelDef>,
+    known: &mut FxHashMap<Chain, Option<KernelId>>,
+) -> Option<usize> {
     let insts = &f.blocks[b].insts;
     let parts = |at: usize| match &insts[at] {
         Inst::Kernel { kernel, args, .. } => Some((*kernel, args)),
         _ => None,
     };
     let (last, mut args) = parts(k)?;
-    let (whole, mut input) = Whole::ending_with(&kernels[last].program)?;
     // From the last to the first: the kernels, their positions, and the registers between them.
     let (mut chain, mut inputs) = (vec![last], vec![input]);
     let (mut places, mut between) = (vec![k], Vec::new());
@@ -230,7 +255,8 @@ fn program(kernels: &Arena<KernelId, KernelDef>, chain: &Chain, whole: Whole) ->
         program = compose::chain(&program, &part.program, input)?;
         label = format!("{label}+{}", part.label);
     }
-    if !whole.known(&program) {
+    let between = *first.program.outputs.first()?;
+    if !whole.known(&program, between) {
         return None;
     }
     program.name = label.as_str().into();

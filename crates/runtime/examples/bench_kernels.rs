@@ -11,6 +11,7 @@ use relax_runtime::kernels::conv::*;
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::other::{RxGemmI32, rx_gemm_i32};
 use relax_runtime::kernels::integer::conv::{RxConv2dI32, rx_conv2d_i32};
+use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::pool2d::*;
 use relax_runtime::kernels::reduce::rx_reduce_f32;
 use relax_runtime::kernels::requantize::{RxRequantize, rx_requantize_i32};
@@ -343,13 +344,27 @@ fn main() {
             rx_copy(4 * n as i64, from.cast(), to.cast())
         });
         show("softmax 4096 x 1024", n, bytes, || {
-            rx_softmax_f32(ctx, 4096, 1024, from, to);
+            rx_softmax(ctx, 4096, 1024, from.cast(), to.cast(), Kind::F32 as i32, 0);
         });
         show("log_softmax 4096 x 1024", n, bytes, || {
-            rx_log_softmax_f32(ctx, 4096, 1024, from, to);
+            rx_softmax(ctx, 4096, 1024, from.cast(), to.cast(), Kind::F32 as i32, 1);
         });
         show("layer_norm 4096 x 1024", n, bytes, || {
-            rx_layer_norm_f32(ctx, 4096, 1024, from, from, from, 1e-5, to);
+            let norm = RxLayerNormF32 {
+                rows: 4096,
+                cols: 1024,
+                channels: 1024,
+                inner: 1,
+                x: from.cast(),
+                gamma: from,
+                beta: from,
+                y: to.cast(),
+                epsilon: 1e-5,
+                centred: 1,
+                kind: Kind::F32 as i32,
+                reserved: 0,
+            };
+            rx_layer_norm_f32(ctx, &norm);
         });
         show("sum 4096 x 1024, last axis", n, bytes / 2, || {
             rx_reduce_f32(ctx, 0, 4096, 1024, 1, from, to);
@@ -428,7 +443,7 @@ fn main() {
                 dilation_w: 1,
                 layout,
                 op: 0,
-                x: from,
+                x: from.cast(),
                 y: to,
             };
             show(name, 64 * 3136, 4 * 64 * (12544 + 3136), || {

@@ -342,38 +342,59 @@ int32_t rx_sweep(RxContext *ctx, const RxSweep *sweep);
 
 /* ---- attention ----------------------------------------------------------------------- */
 
-/* out = softmax(q k * scale + mask) v for each batch, without the matrix of scores. A mask of bytes chooses instead of
- * being added: where it is 0 (RX_MASK_KEEP) or is not 0 (RX_MASK_REPLACE), `fill` stands for the scaled score. */
+/* out = softmax(q k * scale + mask) v for each head of each batch, without the matrix of scores. A mask of bytes chooses
+ * instead of being added: where it is 0 (RX_MASK_KEEP) or is not 0 (RX_MASK_REPLACE), `fill` stands for the scaled score.
+ * Query i sees the keys from i + first on, before i + last. *_step goes from one batch to the next and *_head from one
+ * head to the next, 0 where all read the same; *_share adjacent heads of queries share one of the keys or values. */
 enum { RX_MASK_ADD = 0, RX_MASK_KEEP = 1, RX_MASK_REPLACE = 2 };
 typedef struct RxAttentionF32 {
-  int64_t batch, rows, keys;        /*  0 */
-  int64_t depth, width;             /* 24: elements of a key, of a value */
-  const float *q;                   /* 40: [batch, rows, depth] */
-  int64_t q_step;                   /* 48: from one batch to the next; 0 where all read the same */
-  const float *k;                   /* 56: a matrix [depth, keys] per batch */
-  int64_t k_step, k_rs, k_cs;       /* 64 */
-  const float *v;                   /* 88: a matrix [keys, width] per batch */
-  int64_t v_step, v_rs, v_cs;       /* 96 */
-  const void *mask;                 /* 120: float32 or bytes, by mask_kind; or NULL */
-  int64_t mask_step, mask_rs;       /* 128: elements from one batch and query to the next, or 0 */
-  int64_t mask_cs;                  /* 144: from one key to the next: 0 or 1 */
-  float *out;                       /* 152: [batch, rows, width]; overlaps no input */
-  float scale;                      /* 160 */
-  int32_t mask_kind;                /* 164: RX_MASK_* */
-  float fill;                       /* 168 */
-  int32_t reserved;                 /* 172: 0 */
-} RxAttentionF32;                   /* 176 bytes */
+  int64_t batch, heads, rows, keys; /*   0 */
+  int64_t depth, width;             /*  32: elements of a key, of a value */
+  const float *q;                   /*  48: [rows, depth] per head */
+  int64_t q_step, q_head, q_rs;     /*  56 */
+  const float *k;                   /*  80: a matrix [depth, keys] per head */
+  int64_t k_step, k_head, k_share;  /*  88 */
+  int64_t k_rs, k_cs;               /* 112 */
+  const float *v;                   /* 128: a matrix [keys, width] per head */
+  int64_t v_step, v_head, v_share;  /* 136 */
+  int64_t v_rs, v_cs;               /* 160 */
+  const void *mask;                 /* 176: float32 or bytes, by mask_kind; or NULL */
+  int64_t mask_step, mask_head;     /* 184: in elements of the mask */
+  int64_t mask_rs, mask_cs;         /* 200: from one query and key to the next; mask_cs is 0 or 1 */
+  float *out;                       /* 216: [rows, width] per head; overlaps no input */
+  int64_t out_step, out_head;       /* 224 */
+  int64_t out_rs;                   /* 240 */
+  int64_t first, last;              /* 248: the keys that a query sees */
+  float scale;                      /* 264 */
+  int32_t mask_kind;                /* 268: RX_MASK_* */
+  float fill;                       /* 272 */
+  int32_t reserved;                 /* 276: 0 */
+} RxAttentionF32;                   /* 280 bytes */
 
 int32_t rx_attention_f32(RxContext *ctx, const RxAttentionF32 *attention);
 
 /* ---- rows ---------------------------------------------------------------------------- */
 
-/* Over the last axis of x[rows, cols]; y may be x. */
-int32_t rx_softmax_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x, float *y);
-int32_t rx_log_softmax_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x, float *y);
-/* (x - mean) / sqrt(variance + epsilon) * gamma + beta; gamma and beta [cols] may be NULL. */
-int32_t rx_layer_norm_f32(RxContext *ctx, int64_t rows, int64_t cols, const float *x,
-                          const float *gamma, const float *beta, float epsilon, float *y);
+/* Over the last axis of x[rows, cols], with `log` the logarithm; y may be x. Elements are float32, or float16 or bfloat16,
+ * which become float32 before it and are rounded after it. */
+int32_t rx_softmax(RxContext *ctx, int64_t rows, int64_t cols, const void *x, void *y, int32_t kind,
+                   int32_t log);
+/* (x - mean) / sqrt(variance + epsilon) * gamma + beta, for each row. Element i of all has the factors of channel
+ * i / inner % channels. */
+typedef struct RxLayerNormF32 {
+  int64_t rows, cols;      /*  0 */
+  int64_t channels, inner; /* 16 */
+  const void *x;           /* 32: [rows, cols] */
+  const float *gamma;      /* 40: [channels] or NULL */
+  const float *beta;       /* 48: [channels] or NULL */
+  void *y;                 /* 56: [rows, cols]; may be x */
+  float epsilon;           /* 64 */
+  int32_t centred;         /* 68: 0 where the mean is taken for 0 */
+  int32_t kind;            /* 72: RX_FLOAT32, ... of x and y */
+  int32_t reserved;        /* 76: 0 */
+} RxLayerNormF32;          /* 80 bytes */
+
+int32_t rx_layer_norm_f32(RxContext *ctx, const RxLayerNormF32 *norm);
 
 /* ---- reductions ---------------------------------------------------------------------- */
 

@@ -24,6 +24,7 @@ use crate::kernels::lines::{RxLines, Work};
 use crate::kernels::pick::RxPick;
 use crate::kernels::pool2d::RxPool2dF32;
 use crate::kernels::requantize::RxRequantize;
+use crate::kernels::rows::RxLayerNormF32;
 use crate::kernels::strips::RxStrips;
 use crate::kernels::sweep::RxSweep;
 
@@ -132,20 +133,33 @@ impl Reach {
     }
 
     fn attention(&mut self, a: &RxAttentionF32) {
-        let q = [(a.batch, a.q_step), (a.rows, a.depth), (a.depth, 1)];
+        let of = |step: i64, head: i64, share: i64| {
+            let last = (a.heads - 1) / share.max(1);
+            [(a.batch, step), (last + 1, head)]
+        };
+        let walk =
+            |first: [(i64, i64); 2], last: [(i64, i64); 2]| [first[0], first[1], last[0], last[1]];
+        let q = walk(of(a.q_step, a.q_head, 1), [(a.rows, a.q_rs), (a.depth, 1)]);
         self.walk("queries", a.q, 4, &q);
-        let k = [(a.batch, a.k_step), (a.depth, a.k_rs), (a.keys, a.k_cs)];
-        self.walk("keys", a.k, 4, &k);
-        let v = [(a.batch, a.v_step), (a.keys, a.v_rs), (a.width, a.v_cs)];
-        self.walk("values", a.v, 4, &v);
-        let size = a.masking().size();
-        let mask = [
-            (a.batch, a.mask_step),
-            (a.rows, a.mask_rs),
-            (a.keys, a.mask_cs),
-        ];
-        self.walk("mask", a.mask, size, &mask);
-        self.all("result", a.out, 4, &[a.batch, a.rows, a.width]);
+        let k = [(a.depth, a.k_rs), (a.keys, a.k_cs)];
+        self.walk("keys", a.k, 4, &walk(of(a.k_step, a.k_head, a.k_share), k));
+        let v = [(a.keys, a.v_rs), (a.width, a.v_cs)];
+        self.walk(
+            "values",
+            a.v,
+            4,
+            &walk(of(a.v_step, a.v_head, a.v_share), v),
+        );
+        let mask = [(a.rows, a.mask_rs), (a.keys, a.mask_cs)];
+        let (size, heads) = (a.masking().size(), of(a.mask_step, a.mask_head, 1));
+        self.walk("mask", a.mask, size, &walk(heads, mask));
+        let out = [(a.rows, a.out_rs), (a.width, 1)];
+        self.walk(
+            "result",
+            a.out,
+            4,
+            &walk(of(a.out_step, a.out_head, 1), out),
+        );
     }
 
     unsafe fn strips(&mut self, s: &RxStrips) {
@@ -306,6 +320,14 @@ described! {
         reach.all("scale", q.scale, 4, &[q.n, q.blocks]);
         reach.all("result", q.y.cast_const(), 4, &[q.m, q.n]);
     };
+    /// `rx_layer_norm_f32`.
+    layer_norm = |reach, g: RxLayerNormF32| {
+        let size = element(g.kind);
+        reach.all("operand", g.x, size, &[g.rows, g.cols]);
+        reach.all("scale", g.gamma, 4, &[g.channels]);
+        reach.all("shift", g.beta, 4, &[g.channels]);
+        reach.all("result", g.y.cast_const(), size, &[g.rows, g.cols]);
+    };
     /// `rx_attention_f32`.
     attention = |reach, a: RxAttentionF32| reach.attention(a);
     /// `rx_strips_f32`.
@@ -368,24 +390,14 @@ pub(crate) unsafe fn pooled(reach: &mut Reach, args: Args<'_>) {
     reach.all("result", p.y, 4, &[p.n, p.c, p.oh, p.ow]);
 }
 
-/// `rx_softmax_f32` and `rx_log_softmax_f32`.
+/// `rx_softmax`.
 ///
 /// # Safety
 /// As [`Touches`]; nothing is read.
 pub(crate) unsafe fn softmax(reach: &mut Reach, args: Args<'_>) {
-    reach.all("operand", pointer::<f32>(args, 2), 4, &args[..2]);
-    reach.all("result", pointer::<f32>(args, 3), 4, &args[..2]);
-}
-
-/// `rx_layer_norm_f32`; epsilon is not a word.
-///
-/// # Safety
-/// As [`Touches`]; nothing is read.
-pub(crate) unsafe fn layer_norm(reach: &mut Reach, args: Args<'_>) {
-    reach.all("operand", pointer::<f32>(args, 2), 4, &args[..2]);
-    reach.all("scale", pointer::<f32>(args, 3), 4, &args[1..2]);
-    reach.all("shift", pointer::<f32>(args, 4), 4, &args[1..2]);
-    reach.all("result", pointer::<f32>(args, 5), 4, &args[..2]);
+    let size = element(args[4] as i32);
+    reach.all("operand", pointer::<u8>(args, 2), size, &args[..2]);
+    reach.all("result", pointer::<u8>(args, 3), size, &args[..2]);
 }
 
 /// `rx_copy_strided`.

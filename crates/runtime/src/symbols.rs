@@ -88,9 +88,8 @@ pub(crate) mod functions {
         crate::kernels::sweep => rx_sweep(_, _) => reach::sweep;
         crate::kernels::attention => rx_attention_f32(_, _) => reach::attention;
         crate::kernels::rows =>
-            rx_softmax_f32(_, _, _, _, _) => reach::softmax
-            rx_log_softmax_f32(_, _, _, _, _) => reach::softmax
-            rx_layer_norm_f32(_, _, _, _, _, _, _, _) => reach::layer_norm;
+            rx_softmax(_, _, _, _, _, _, _) => reach::softmax
+            rx_layer_norm_f32(_, _) => reach::layer_norm;
         crate::kernels::reduce => rx_reduce_f32(_, _, _, _, _, _, _);
         crate::kernels::strided =>
             rx_copy_strided(_, _, _, _, _, _, _, _) => reach::copy

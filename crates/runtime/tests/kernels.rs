@@ -5,11 +5,92 @@ mod common;
 
 use common::{Random, close, everywhere};
 use relax_runtime::context::RxContext;
+use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::reduce::rx_reduce_f32;
 use relax_runtime::kernels::rows::*;
 use relax_runtime::kernels::strided::*;
 use std::ffi::c_void;
 use std::ptr::{null, null_mut};
+
+/// Softmax of rows of float32.
+///
+/// # Safety
+/// As the kernel's.
+unsafe fn soft_max(
+    ctx: *mut RxContext,
+    (rows, cols): (i64, i64),
+    x: *const f32,
+    y: *mut f32,
+    log: bool,
+) -> i32 {
+    // SAFETY: as the caller says.
+    unsafe {
+        rx_softmax(
+            ctx,
+            rows,
+            cols,
+            x.cast(),
+            y.cast(),
+            Kind::F32 as i32,
+            i32::from(log),
+        )
+    }
+}
+
+/// Rows of narrow floats are those of float32, rounded.
+#[test]
+fn narrow_rows() {
+    everywhere(|ctx, _| {
+        for (rows, n) in [(1, 1), (1000, 7), (3, 2049), (70, 100)] {
+            let halves: Vec<u16> = (Random(8).floats(rows * n).iter())
+                .map(|x| half::f16::from_f32(x * 4.0).to_bits())
+                .collect();
+            let wide: Vec<f32> = halves
+                .iter()
+                .map(|x| half::f16::from_bits(*x).to_f32())
+                .collect();
+            let gamma = Random(9).floats(n);
+            let (mut y, mut wanted) = (vec![0u16; rows * n], vec![0.0f32; rows * n]);
+            let same = |y: &[u16], wanted: &[f32]| {
+                for (y, w) in y.iter().zip(wanted) {
+                    assert_eq!(*y, half::f16::from_f32(*w).to_bits());
+                }
+            };
+            let mut g = RxLayerNormF32 {
+                rows: rows as i64,
+                cols: n as i64,
+                channels: n as i64,
+                inner: 1,
+                x: wide.as_ptr().cast(),
+                gamma: gamma.as_ptr(),
+                beta: gamma.as_ptr(),
+                y: wanted.as_mut_ptr().cast(),
+                epsilon: 1e-3,
+                centred: 1,
+                kind: Kind::F32 as i32,
+                reserved: 0,
+            };
+            let (r, c) = (rows as i64, n as i64);
+            // SAFETY: all arrays have the sizes that are stated.
+            unsafe {
+                assert_eq!(rx_layer_norm_f32(ctx, &g), 0);
+                (g.x, g.y) = (halves.as_ptr().cast(), y.as_mut_ptr().cast());
+                g.kind = Kind::F16 as i32;
+                assert_eq!(rx_layer_norm_f32(ctx, &g), 0);
+                same(&y, &wanted);
+                assert_eq!(
+                    soft_max(ctx, (r, c), wide.as_ptr(), wanted.as_mut_ptr(), true),
+                    0
+                );
+                let (x, to) = (halves.as_ptr().cast(), y.as_mut_ptr().cast());
+                assert_eq!(rx_softmax(ctx, r, c, x, to, Kind::F16 as i32, 1), 0);
+                same(&y, &wanted);
+                g.kind = Kind::F64 as i32;
+                assert_ne!(rx_layer_norm_f32(ctx, &g), 0);
+            }
+        }
+    });
+}
 
 #[test]
 fn rows_are_normalised() {
@@ -36,21 +117,30 @@ fn rows_are_normalised() {
             let (r, c) = (rows as i64, n as i64);
             // SAFETY: all arrays have the sizes that are stated.
             unsafe {
-                assert_eq!(rx_softmax_f32(ctx, r, c, x.as_ptr(), soft.as_mut_ptr()), 0);
                 assert_eq!(
-                    rx_softmax_f32(ctx, r, c, inplace.as_ptr(), inplace.as_mut_ptr()),
+                    soft_max(ctx, (r, c), x.as_ptr(), soft.as_mut_ptr(), false),
                     0
                 );
                 assert_eq!(
-                    rx_log_softmax_f32(ctx, r, c, x.as_ptr(), log.as_mut_ptr()),
+                    soft_max(ctx, (r, c), inplace.as_ptr(), inplace.as_mut_ptr(), false),
                     0
                 );
-                let (gamma, beta) = (gamma.as_ptr(), beta.as_ptr());
-                let y = norm.as_mut_ptr();
-                assert_eq!(
-                    rx_layer_norm_f32(ctx, r, c, x.as_ptr(), gamma, beta, 1e-5, y),
-                    0
-                );
+                assert_eq!(soft_max(ctx, (r, c), x.as_ptr(), log.as_mut_ptr(), true), 0);
+                let g = RxLayerNormF32 {
+                    rows: r,
+                    cols: c,
+                    channels: c,
+                    inner: 1,
+                    x: x.as_ptr().cast(),
+                    gamma: gamma.as_ptr(),
+                    beta: beta.as_ptr(),
+                    y: norm.as_mut_ptr().cast(),
+                    epsilon: 1e-5,
+                    centred: 1,
+                    kind: Kind::F32 as i32,
+                    reserved: 0,
+                };
+                assert_eq!(rx_layer_norm_f32(ctx, &g), 0);
             }
             assert_eq!(soft, inplace);
             for row in 0..rows {
@@ -80,7 +170,7 @@ fn rows_are_normalised() {
         let x = [f32::NEG_INFINITY, 0.0, f32::NEG_INFINITY];
         let mut y = [9.0f32; 3];
         // SAFETY: as above.
-        unsafe { rx_softmax_f32(ctx, 1, 3, x.as_ptr(), y.as_mut_ptr()) };
+        unsafe { soft_max(ctx, (1, 3), x.as_ptr(), y.as_mut_ptr(), false) };
         assert_eq!(y, [0.0, 1.0, 0.0]);
     });
 }
@@ -298,4 +388,73 @@ fn halves_round_to_even() {
         rx_vbf16_to_f32(8, brain.as_ptr(), back.as_mut_ptr());
         assert_eq!(back[..4], [0.0, 1.0, -2.5, 65536.0]);
     }
+}
+
+/// Groups of channels, whose elements share a factor each, or have one each; rows that are not centred.
+#[test]
+fn norms_of_groups() {
+    everywhere(|ctx, _| {
+        for (images, channels, groups, inner) in [
+            (2, 3, 3, 7),
+            (3, 6, 2, 16),
+            (2, 8, 4, 1),
+            (1, 4, 1, 37),
+            (2, 2, 2, 1024),
+            (64, 64, 8, 32),
+        ] {
+            for centred in [true, false] {
+                let (rows, n) = (images * groups, channels / groups * inner);
+                let x: Vec<f32> = (Random(3).floats(rows * n).iter())
+                    .map(|x| x * 2.0 + 5.0)
+                    .collect();
+                let (gamma, beta) = (Random(4).floats(channels), Random(5).floats(channels));
+                let mut y = vec![0.0f32; rows * n];
+                let g = RxLayerNormF32 {
+                    rows: rows as i64,
+                    cols: n as i64,
+                    channels: channels as i64,
+                    inner: inner as i64,
+                    x: x.as_ptr().cast(),
+                    gamma: gamma.as_ptr(),
+                    beta: if centred {
+                        beta.as_ptr()
+                    } else {
+                        std::ptr::null()
+                    },
+                    y: y.as_mut_ptr().cast(),
+                    epsilon: 1e-3,
+                    centred: i32::from(centred),
+                    kind: Kind::F32 as i32,
+                    reserved: 0,
+                };
+                // SAFETY: all arrays have the sizes that are stated.
+                assert_eq!(unsafe { rx_layer_norm_f32(ctx, &g) }, 0);
+                for row in 0..rows {
+                    let wide: Vec<f64> = (x[row * n..(row + 1) * n].iter())
+                        .map(|x| f64::from(*x))
+                        .collect();
+                    let mean = if centred {
+                        wide.iter().sum::<f64>() / n as f64
+                    } else {
+                        0.0
+                    };
+                    let square = wide.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
+                    let wanted: Vec<f32> = (wide.iter().enumerate())
+                        .map(|(i, x)| {
+                            let channel = (row * n + i) / inner % channels;
+                            let unit =
+                                (x - mean) / (square + 1e-3).sqrt() * f64::from(gamma[channel]);
+                            (unit
+                                + if centred {
+                                    f64::from(beta[channel])
+                                } else {
+                                    0.0
+                                }) as f32
+                        })
+                        .collect();
+                    close("norm", &y[row * n..(row + 1) * n], &wanted, 1e-4);
+                }
+            }
+        }
+    });
 }

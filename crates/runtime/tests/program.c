@@ -355,7 +355,7 @@ static void kernels(RxContext *ctx) {
   CHECK(rx_gemm_f32(ctx, &g) == RX_OK);
   CHECK(c[0] == 0 && c[1] == 3 && c[2] == 5 && c[3] == 6);
   float y[6];
-  CHECK(rx_softmax_f32(ctx, 2, 3, a, y) == RX_OK);
+  CHECK(rx_softmax(ctx, 2, 3, a, y, RX_FLOAT32, 0) == RX_OK);
   CHECK(fabsf(y[0] + y[1] + y[2] - 1) < 1e-6f);
   CHECK(rx_transpose(ctx, 4, 2, (int64_t[]){2, 3}, (int32_t[]){1, 0}, a, y) == RX_OK);
   CHECK(y[1] == 4 && y[4] == 3);

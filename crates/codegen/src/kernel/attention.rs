@@ -3,7 +3,7 @@
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
 use relax_loops::Buf;
-use relax_loops::attention::{Attention, Masking};
+use relax_loops::attention::{Attention, Masking, Operand, Seen};
 use relax_loops::fits;
 use relax_runtime::kernels::attention::{self as kernel, RxAttentionF32};
 use relax_runtime::{abi, field, fields};
@@ -13,38 +13,61 @@ use super::{Kernel, Result};
 impl Kernel<'_, '_, '_> {
     /// Emits the stages of an attention as one call of the fused kernel.
     pub(super) fn attention(&mut self, a: &Attention) -> Result<()> {
-        self.place(a.out)?;
-        // The axes of the key and value positions, and of their elements.
-        let (key, depth) = if a.keys_in_rows { (1, 2) } else { (2, 1) };
-        let (value, width) = if a.values_in_rows { (1, 2) } else { (2, 1) };
+        let Attention { out, q, k, v, .. } = *a;
+        self.place(out.buf)?;
         self.require_fits(fits::of_attention(self.program, a))?;
         let f = self.structure::<RxAttentionF32>();
-        let (out, shape) = self.of(a.out);
-        let [(q, q_of), (k, k_of), (v, v_of)] = [a.q, a.k, a.v].map(|b| self.of(b));
-        let one = self.b.ins().iconst(types::I64, 1);
-        let strides = |axis: usize, last: Value| if axis == 1 { (last, one) } else { (one, last) };
-        let (k_rs, k_cs) = strides(depth, k_of[2]);
-        let (v_rs, v_cs) = strides(value, v_of[2]);
-        let steps = [a.q, a.k, a.v].map(|b| self.batch_step(b));
+        let data = [q, k, v, out].map(|o| self.of(o.buf).0);
+        let steps = [q, k, v, out].map(|o| self.steps(&o));
+        let sizes = [
+            out.batch.map(|axis| (out, axis)),
+            Some((out, out.head)),
+            Some((out, out.position)),
+            Some((k, k.position)),
+            Some((q, q.feature)),
+            Some((v, v.feature)),
+        ];
+        let [batch, heads, rows, keys, depth, width] = sizes.map(|at| match at {
+            Some((of, axis)) => self.of(of.buf).1[axis],
+            None => self.b.ins().iconst(types::I64, 1),
+        });
+        let (first, last) = self.edges(a.seen, rows, keys);
         self.put(
             &f,
             fields!(RxAttentionF32 {
-                batch: shape[0],
-                rows: shape[1],
-                keys: k_of[key],
-                depth: q_of[2],
-                width: v_of[width],
-                q: q,
-                q_step: steps[0],
-                k: k,
-                k_step: steps[1],
-                k_rs: k_rs,
-                k_cs: k_cs,
-                v: v,
-                v_step: steps[2],
-                v_rs: v_rs,
-                v_cs: v_cs,
-                out: out,
+                batch: batch,
+                heads: heads,
+                rows: rows,
+                keys: keys,
+                depth: depth,
+                width: width,
+                q: data[0],
+                q_step: steps[0][0],
+                q_head: steps[0][1],
+                q_rs: steps[0][2],
+                k: data[1],
+                k_step: steps[1][0],
+                k_head: steps[1][1],
+                k_rs: steps[1][3],
+                k_cs: steps[1][2],
+                v: data[2],
+                v_step: steps[2][0],
+                v_head: steps[2][1],
+                v_rs: steps[2][2],
+                v_cs: steps[2][3],
+                out: data[3],
+                out_step: steps[3][0],
+                out_head: steps[3][1],
+                out_rs: steps[3][2],
+                first: first,
+                last: last,
+            }),
+        );
+        self.put_ints(
+            &f,
+            fields!(RxAttentionF32 {
+                k_share: k.share,
+                v_share: v.share,
             }),
         );
         if let Some(mask) = &a.mask {
@@ -65,12 +88,16 @@ impl Kernel<'_, '_, '_> {
             self.put(&f, fields!(RxAttentionF32 { fill: fill }));
             let steps = [
                 field!(RxAttentionF32, mask_step),
+                field!(RxAttentionF32, mask_head),
                 field!(RxAttentionF32, mask_rs),
                 field!(RxAttentionF32, mask_cs),
             ];
             for (field, axis) in steps.into_iter().zip(mask.axes) {
                 let Some(axis) = axis else { continue };
-                let step = self.product(&extents[axis + 1..]);
+                let mut step = self.product(&extents[axis + 1..]);
+                if mask.spread {
+                    step = self.unless_one(extents[axis], step);
+                }
                 self.put(&f, [(field, step)]);
             }
         }
@@ -80,12 +107,50 @@ impl Kernel<'_, '_, '_> {
         Ok(())
     }
 
+    /// The steps along an operand's batches, heads, positions and features.
+    fn steps(&mut self, o: &Operand) -> [Value; 4] {
+        let (_, extents) = self.of(o.buf);
+        let step = |k: &mut Self, axis: usize| k.product(&extents[axis + 1..]);
+        let batch = match o.batch {
+            Some(axis) => step(self, axis),
+            None => self.b.ins().iconst(types::I64, 0),
+        };
+        let head = step(self, o.head);
+        let head = self.unless_one(extents[o.head], head);
+        [batch, head, step(self, o.position), step(self, o.feature)]
+    }
+
+    /// Where the keys that a query sees begin and end, before its own index is added.
+    fn edges(&mut self, seen: Seen, rows: Value, keys: Value) -> (Value, Value) {
+        /// Further than all keys.
+        const FAR: i64 = 1 << 60;
+        let own = if seen.at_end {
+            self.b.ins().isub(keys, rows)
+        } else {
+            self.b.ins().iconst(types::I64, 0)
+        };
+        let first = match seen.window {
+            Some(window) => self.b.ins().iadd_imm_s(own, 1 - window),
+            None => self.b.ins().iconst(types::I64, -FAR),
+        };
+        let last = if seen.causal {
+            self.b.ins().iadd_imm_s(own, 1)
+        } else {
+            self.b.ins().iconst(types::I64, FAR)
+        };
+        (first, last)
+    }
+
     /// The step from one batch of an operand to the next; 0 where all batches share it.
     pub(super) fn batch_step(&mut self, buf: Buf) -> Value {
         let (_, extents) = self.of(buf);
         let size = self.product(&extents[1..]);
+        self.unless_one(extents[0], size)
+    }
+
+    fn unless_one(&mut self, extent: Value, step: Value) -> Value {
         let zero = self.b.ins().iconst(types::I64, 0);
-        let one = self.b.ins().icmp_imm_s(IntCC::Equal, extents[0], 1);
-        self.b.ins().select(one, zero, size)
+        let one = self.b.ins().icmp_imm_s(IntCC::Equal, extent, 1);
+        self.b.ins().select(one, zero, step)
     }
 }

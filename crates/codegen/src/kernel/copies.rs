@@ -1,8 +1,10 @@
 //! Stages that only move elements: transposition, slices, broadcasts, and joining along an axis,
 //! where selections by one index choose the input. Each piece is one strided copy.
 
+use std::ops::Range;
+
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var};
+use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Program, Var};
 use relax_runtime::abi;
 use relax_runtime::kernels::strided::MAX_RANK;
 
@@ -20,8 +22,36 @@ struct Piece<'e> {
     /// The piece's end along the joined axis; `None` is the axis's own end.
     end: Option<&'e Ex>,
     buf: Buf,
-    /// For each axis of the buffer, its step along every axis of the stage, and the offset.
+    /// For each place of the buffer, its step along every axis of the stage, and the offset.
     index: Vec<(Vec<Ex>, Ex)>,
+    /// The axes of the buffer that are one place, as [`undivided`] says.
+    axes: Vec<Range<usize>>,
+}
+
+/// Indices in which no adjacent axes are the quotient and the remainder of one number by the
+/// extent of the latter: these are one place of the buffer, at that number. Reshapes with extents
+/// known only at run time are read so.
+fn undivided(index: &[Ex], shape: &[Ex]) -> Vec<(Ex, Range<usize>)> {
+    let mut out: Vec<(Ex, Range<usize>)> = Vec::with_capacity(index.len());
+    for (k, e) in index.iter().enumerate() {
+        out.push((e.clone(), k..k + 1));
+        // A place may be the remainder of the next larger number.
+        while let [.., (first, of), (last, own)] = &out[..] {
+            let (ExKind::Binary(BinOp::FloorDiv, a, n), ExKind::Binary(BinOp::FloorMod, b, m)) =
+                (first.kind(), last.kind())
+            else {
+                break;
+            };
+            let extent = shape[own.clone()].iter().fold(Ex::idx(1), |n, d| n * d);
+            if a != b || n != m || extent != *n {
+                break;
+            }
+            let joined = (a.clone(), of.start..own.end);
+            out.truncate(out.len() - 2);
+            out.push(joined);
+        }
+    }
+    out
 }
 
 /// Arrays that are joined: the loops over the result, and how each array is traversed.
@@ -68,7 +98,7 @@ fn arms(value: &Ex) -> Option<Vec<Arm<'_>>> {
 }
 
 /// The pieces of a value and the axis along which they are joined; `None` for any other value.
-fn pieces<'e>(value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
+fn pieces<'e>(program: &Program, value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
     let (mut along, mut out) = (None, Vec::new());
     for Arm { below, buf, index } in arms(value)? {
         if let Some((place, bound)) = below {
@@ -84,11 +114,16 @@ fn pieces<'e>(value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
             let (steps, _) = affine(bound, axes, 8)?;
             steps.iter().all(|s| s.as_int() == Some(0)).then_some(())?;
         }
-        let index = (index.iter())
-            .map(|i| affine(i, axes, 16))
+        let places = undivided(index, &program.bufs[buf].shape);
+        let index = (places.iter())
+            .map(|(i, _)| affine(i, axes, 16))
             .collect::<Option<Vec<_>>>()?;
-        let end = below.map(|b| b.1);
-        out.push(Piece { end, buf, index });
+        out.push(Piece {
+            end: below.map(|b| b.1),
+            buf,
+            index,
+            axes: places.into_iter().map(|p| p.1).collect(),
+        });
     }
     Some((along.unwrap_or(0), out))
 }
@@ -112,7 +147,7 @@ impl Kernel<'_, '_, '_> {
         if self.walk(c, &shape)? {
             return Ok(true);
         }
-        let Some((along, pieces)) = pieces(&c.value, &c.axes) else {
+        let Some((along, pieces)) = pieces(self.program, &c.value, &c.axes) else {
             return Ok(false);
         };
         let fits =
@@ -255,7 +290,7 @@ impl Kernel<'_, '_, '_> {
         let mut size = self.b.ins().iconst(types::I64, 1);
         let shape = self.program.bufs[piece.buf].shape.clone();
         let mut checks = Vec::new();
-        for (k, index) in piece.index.iter().enumerate().rev() {
+        for (index, own) in piece.index.iter().zip(&piece.axes).rev() {
             let mut first = self.eval(&index.1)?;
             let mut bounds = (zero, zero);
             for (j, step) in index.0.iter().enumerate() {
@@ -273,7 +308,9 @@ impl Kernel<'_, '_, '_> {
             }
             let scaled = self.b.ins().imul(first, size);
             offset = self.b.ins().iadd(offset, scaled);
-            if !whole || !inside(index, &shape[k], axes) {
+            let extent = self.product(&place.extents[own.clone()]);
+            let proven = own.len() == 1 && inside(index, &shape[own.start], axes);
+            if !whole || !proven {
                 let (low, high) = bounds;
                 let bounds = (
                     self.b.ins().iadd(first, low),
@@ -281,12 +318,12 @@ impl Kernel<'_, '_, '_> {
                 );
                 let access = Access {
                     buf: piece.buf,
-                    axis: k as u32,
+                    axis: own.start as u32,
                     place: None,
                 };
-                checks.push((access, bounds, place.extents[k]));
+                checks.push((access, bounds, extent));
             }
-            size = self.b.ins().imul(size, place.extents[k]);
+            size = self.b.ins().imul(size, extent);
         }
         if !checks.is_empty() {
             self.check_box(part, &checks);

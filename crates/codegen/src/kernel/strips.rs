@@ -73,9 +73,11 @@ pub(super) fn affine(e: &Ex, axes: &[Var], depth: usize) -> Option<(Vec<Ex>, Ex)
             Some((steps, join(&x.1, &y.1)))
         }
         ExKind::Binary(BinOp::Mul, a, b) => {
-            let (x, factor) = match (a.as_int(), b.as_int()) {
-                (_, Some(_)) => (affine(a, axes, depth - 1)?, b),
-                (Some(_), _) => (affine(b, axes, depth - 1)?, a),
+            let (x, y) = (affine(a, axes, depth - 1)?, affine(b, axes, depth - 1)?);
+            let still = |x: &[Ex]| x.iter().all(|s| s.as_int() == Some(0));
+            let (x, factor) = match (still(&y.0), still(&x.0)) {
+                (true, _) => (x, &y.1),
+                (_, true) => (y, &x.1),
                 _ => return None,
             };
             let steps = x.0.iter().map(|s| s * factor).collect();

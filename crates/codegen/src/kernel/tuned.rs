@@ -8,6 +8,7 @@ use relax_runtime::fields;
 use relax_runtime::kernels::gemm::epilogue::{Activation, BiasAxis, RxEpilogue};
 use relax_runtime::kernels::integer::Element;
 use relax_runtime::kernels::requantize::RxRequantize;
+use relax_runtime::kernels::rows::RxLayerNormF32;
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
 
@@ -26,8 +27,16 @@ pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint>
     let hint = program.hint(c.out)?;
     let of = |b: Buf| program.bufs[b].dtype;
     let fits = match (of(c.out), hint) {
-        (_, Hint::Lines { .. }) => false,
+        (_, Hint::Lines { .. } | Hint::Attention { .. }) => false,
         (dtype, Hint::Blockwise { .. }) => dtype == DType::F32,
+        // Rows of narrow floats, whose factors are wide.
+        (
+            dtype @ (DType::F16 | DType::BF16),
+            Hint::Softmax { data, .. } | Hint::LayerNorm { data, .. },
+        ) => {
+            let factors = hint.operands().into_iter().skip(1);
+            of(*data) == dtype && { factors }.all(|b| of(b) == DType::F32)
+        }
         (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
         (_, Hint::Requantize { .. }) => true,
         (DType::I32, Hint::Gemm { .. } | Hint::Conv2d { .. }) => {
@@ -83,8 +92,8 @@ pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
                 if !kept[k] {
                     continue;
                 }
-                if let Some(a) = attention.iter().find(|a| a.out == c.out) {
-                    wanted.extend([a.q, a.k, a.v]);
+                if let Some(a) = attention.iter().find(|a| a.out.buf == c.out) {
+                    wanted.extend([a.q, a.k, a.v].map(|o| o.buf));
                     wanted.extend(a.mask.as_ref().map(|m| m.buf));
                 } else if let Some(hint) = hint_of(program, c) {
                     let (hint, zeros) = looked_through(program, hint);
@@ -270,29 +279,13 @@ impl Kernel<'_, '_, '_> {
             Hint::Softmax { data, log } => {
                 let (x, _) = self.of(data);
                 let (rows, cols) = self.rows(&shape);
-                let kernel = if log {
-                    abi::rx_log_softmax_f32
-                } else {
-                    abi::rx_softmax_f32
-                };
-                self.run(kernel, &[rows, cols, x, out]);
+                let numbers = [self.kind_of(data), i64::from(log)];
+                let [kind, log] = numbers.map(|n| self.b.ins().iconst(types::I32, n));
+                self.run(abi::rx_softmax, &[rows, cols, x, out, kind, log]);
             }
-            Hint::LayerNorm {
-                data,
-                gamma,
-                beta,
-                epsilon,
-            } => {
-                let [(x, _), (gamma, _), (beta, _)] = [data, gamma, beta].map(|b| self.of(b));
-                let (rows, cols) = self.rows(&shape);
-                let epsilon = self.b.ins().f32const(epsilon as f32);
-                self.run(
-                    abi::rx_layer_norm_f32,
-                    &[rows, cols, x, gamma, beta, epsilon, out],
-                );
-            }
+            Hint::LayerNorm { .. } => self.norm_rows(&hint, out, &shape),
             // Hints of nests, not of computations.
-            Hint::Lines { .. } => return Ok(false),
+            Hint::Lines { .. } | Hint::Attention { .. } => return Ok(false),
             Hint::Pool2d { data, .. } => {
                 let (x, d) = self.of(data);
                 let f = self.pool_f32(&hint, &d, Some(x), &shape, out);
@@ -300,6 +293,61 @@ impl Kernel<'_, '_, '_> {
             }
         }
         Ok(true)
+    }
+
+    /// Emits the normalisation of a hint.
+    fn norm_rows(&mut self, hint: &Hint, out: Value, shape: &[Value]) {
+        let Hint::LayerNorm {
+            data,
+            gamma,
+            beta,
+            epsilon,
+            axis,
+            groups,
+        } = *hint
+        else {
+            return;
+        };
+        let f = self.structure::<RxLayerNormF32>();
+        let (x, (gamma, of)) = (self.of(data).0, self.of(gamma));
+        let channels = self.product(&of);
+        let inner = self.product(&shape[axis + of.len()..]);
+        let (before, whole) = (self.product(&shape[..axis]), self.product(&shape[axis..]));
+        let groups = match groups {
+            0 => channels,
+            n => self.b.ins().iconst(types::I64, n),
+        };
+        let (rows, cols) = (
+            self.b.ins().imul(before, groups),
+            self.divided(whole, groups),
+        );
+        let epsilon = self.b.ins().f32const(epsilon as f32);
+        self.put(
+            &f,
+            fields!(RxLayerNormF32 {
+                rows: rows,
+                cols: cols,
+                channels: channels,
+                inner: inner,
+                x: x,
+                gamma: gamma,
+                y: out,
+                epsilon: epsilon,
+            }),
+        );
+        if let Some(beta) = beta {
+            let (beta, _) = self.of(beta);
+            self.put(&f, fields!(RxLayerNormF32 { beta: beta }));
+        }
+        let (centred, kind) = (i64::from(beta.is_some()), self.kind_of(data));
+        self.put_ints(
+            &f,
+            fields!(RxLayerNormF32 {
+                centred: centred,
+                kind: kind,
+            }),
+        );
+        self.run_with(abi::rx_layer_norm_f32, f);
     }
 
     /// Emits a requantization: sums to integers of the type of this code, between bounds.
@@ -369,6 +417,18 @@ impl Kernel<'_, '_, '_> {
             self.require_extent(fine, fit.at, needed, found);
         }
         Ok(())
+    }
+
+    /// The runtime's number for the elements of a buffer, which has one.
+    fn kind_of(&self, buf: Buf) -> i64 {
+        kind(self.program.bufs[buf].dtype).map_or(-1, |k| k as i64)
+    }
+
+    /// A number by another one, which may be 0 where the first is, too.
+    fn divided(&mut self, n: Value, by: Value) -> Value {
+        let one = self.b.ins().iconst(types::I64, 1);
+        let by = self.b.ins().smax(by, one);
+        self.b.ins().sdiv(n, by)
     }
 
     fn rows(&mut self, shape: &[Value]) -> (Value, Value) {

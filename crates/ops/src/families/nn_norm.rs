@@ -4,6 +4,8 @@ use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
 use relax_sym::Dim;
 
 use super::elementwise::identity;
+use super::reduce::wide;
+use super::util_te::{narrowed, normalised_rows, set, widened, with, without};
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject,
     Te, attr, input,
@@ -129,6 +131,7 @@ pub static OPS: &[OpDef] = &[
         |cx| norm_rel(cx, 3),
     )
     .inference(super::inference_forms::instance_norm)
+    .whole_kernel()
     .full_precision()
     .layout(super::layout_rules::along_axis_of_samples)
     .inputs(NORM_INPUTS)
@@ -140,6 +143,7 @@ pub static OPS: &[OpDef] = &[
         |cx| norm_rel(cx, 0),
     )
     .inference(super::inference_forms::group_norm)
+    .whole_kernel()
     .full_precision()
     .layout(super::layout_rules::along_axis_of_samples)
     .inputs(NORM_INPUTS)
@@ -239,59 +243,43 @@ fn softmax_rel(cx: &mut RelCx<'_>) -> RelResult {
     identity(cx)
 }
 
-/// `index` with one axis replaced.
-fn with(index: &[Ex], axis: usize, value: &Ex) -> Vec<Ex> {
-    let mut at = index.to_vec();
-    at[axis] = value.clone();
-    at
-}
-
-/// The index without one axis.
-fn without(index: &[Ex], axis: usize) -> Vec<Ex> {
-    index
-        .iter()
-        .enumerate()
-        .filter(|(k, _)| *k != axis)
-        .map(|(_, i)| i.clone())
-        .collect()
-}
-
-fn insert(index: &[Ex], axis: usize, value: &Ex) -> Vec<Ex> {
-    let mut at = index.to_vec();
-    at.insert(axis, value.clone());
-    at
-}
-
 fn softmax(te: &mut Te<'_>, log: bool) -> Result<(), ComputeError> {
-    let x = te.arg(0);
-    let axis = te.axis("axis", x.rank())?;
+    let given = te.arg(0);
+    let axis = te.axis("axis", given.rank())?;
+    let (dtype, last) = (wide(given.dtype), axis + 1 == given.rank());
+    let x = if last {
+        widened(te, &given)
+    } else {
+        given.clone()
+    };
     let rest = without(&x.shape, axis);
     let over = [x.shape[axis].clone()];
     let max = te.reduce("max", &rest, &over, Combiner::Max, |i, r| {
-        x.at(&insert(i, axis, &r[0]))
+        x.at(&with(i, axis, r[0].clone())).cast(dtype)
     });
-    let shifted = |i: &[Ex]| x.at(i) - max.at(&without(i, axis));
+    let shifted = |i: &[Ex]| x.at(i).cast(dtype) - max.at(&without(i, axis));
     let y = if log {
         let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
-            shifted(&insert(i, axis, &r[0])).unary(UnOp::Exp)
+            shifted(&with(i, axis, r[0].clone())).unary(UnOp::Exp)
         });
+        let log = te.compute("log", &rest, |i| sum.at(i).unary(UnOp::Log));
         te.compute("softmax", &x.shape, |i| {
-            shifted(i) - sum.at(&without(i, axis)).unary(UnOp::Log)
+            shifted(i) - log.at(&without(i, axis))
         })
     } else {
         // Exponentials are used twice, and recomputing them costs more than storing them.
         let exps = te.compute("exp", &x.shape, |i| shifted(i).unary(UnOp::Exp));
         let sum = te.reduce("sum", &rest, &over, Combiner::Sum, |i, r| {
-            exps.at(&insert(i, axis, &r[0]))
+            exps.at(&with(i, axis, r[0].clone()))
         });
         te.compute("softmax", &x.shape, |i| {
             exps.at(i) / sum.at(&without(i, axis))
         })
     };
-    if axis + 1 == x.rank() {
-        te.program
-            .hints
-            .push((y.buf, Hint::Softmax { data: x.buf, log }));
+    let y = narrowed(te, &y, given.dtype);
+    if last {
+        let data = given.buf;
+        te.program.hints.push((y.buf, Hint::Softmax { data, log }));
     }
     te.output(&y);
     Ok(())
@@ -354,11 +342,28 @@ struct Affine {
 }
 
 impl Affine {
-    fn of(te: &Te<'_>) -> Affine {
-        let wanted = |flag, i| te.flag(flag).then(|| te.arg(i));
+    /// Those of a call, widened.
+    fn of(te: &mut Te<'_>) -> Affine {
+        let mut wanted = |flag, i| {
+            let given = te.flag(flag).then(|| te.arg(i))?;
+            Some(widened(te, &given))
+        };
         Affine {
             gamma: wanted("scale", 1),
             beta: wanted("center", 2),
+        }
+    }
+    /// Names the kernel over the rows from an axis on, in groups of channels: see
+    /// [`Hint::LayerNorm`].
+    fn hint(
+        &self,
+        te: &mut Te<'_>,
+        of: (&TensorRef, &TensorRef),
+        epsilon: f64,
+        rows: (usize, i64),
+    ) {
+        if let (Some(gamma), beta @ Some(_)) = (&self.gamma, self.beta.as_ref()) {
+            normalised_rows(te, of, (gamma, beta), epsilon, rows);
         }
     }
     fn apply(&self, x: Ex, at: &Ex) -> Ex {
@@ -371,11 +376,14 @@ impl Affine {
 fn batch_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (x, mean, var) = (te.arg(0), te.arg(3), te.arg(4));
     let axis = te.axis("axis", x.rank())?;
-    let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
+    let (dtype, epsilon, affine) = (wide(x.dtype), te.float("epsilon")?, Affine::of(te));
     let y = te.compute("batch_norm", &x.shape, |i| {
         let c = &i[axis..=axis];
-        let deviation = (var.at(c) + x.at(i).same(epsilon)).unary(UnOp::Sqrt);
-        affine.apply((x.at(i) - mean.at(c)) / deviation, &i[axis])
+        let [var, mean, own] = [var.at(c), mean.at(c), x.at(i)].map(|e| e.cast(dtype));
+        let deviation = (var.clone() + var.same(epsilon)).unary(UnOp::Sqrt);
+        affine
+            .apply((own - mean) / deviation, &i[axis])
+            .cast(x.dtype)
     });
     te.output(&y);
     te.output(&mean);
@@ -423,9 +431,9 @@ fn deviation(te: &mut Te<'_>, var: &TensorRef, epsilon: f64) -> TensorRef {
 }
 
 fn layer_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
-    let (x, gamma, beta) = (te.arg(0), te.arg(1), te.arg(2));
-    let axis = te.axis("axis", x.rank())?;
-    let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
+    let given = te.arg(0);
+    let axis = te.axis("axis", given.rank())?;
+    let (x, epsilon, affine) = (widened(te, &given), te.float("epsilon")?, Affine::of(te));
     let over: Vec<bool> = (0..x.rank()).map(|k| k == axis).collect();
     let (mean, var) = moments(te, &x, &over);
     let root = deviation(te, &var, epsilon);
@@ -433,23 +441,18 @@ fn layer_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
         let at = without(i, axis);
         affine.apply((x.at(i) - mean.at(&at)) / root.at(&at), &i[axis])
     });
-    if axis + 1 == x.rank() && te.flag("scale") && te.flag("center") {
-        let hint = Hint::LayerNorm {
-            data: x.buf,
-            gamma: gamma.buf,
-            beta: beta.buf,
-            epsilon,
-        };
-        te.program.hints.push((y.buf, hint));
+    let y = narrowed(te, &y, given.dtype);
+    if axis + 1 == x.rank() {
+        affine.hint(te, (&given, &y), epsilon, (axis, 1));
     }
     te.output(&y);
     Ok(())
 }
 
 fn instance_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
-    let x = te.arg(0);
-    let axis = te.axis("axis", x.rank())?;
-    let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
+    let given = te.arg(0);
+    let axis = te.axis("axis", given.rank())?;
+    let (x, epsilon, affine) = (widened(te, &given), te.float("epsilon")?, Affine::of(te));
     let over: Vec<bool> = (0..x.rank()).map(|k| k != 0 && k != axis).collect();
     let (mean, var) = moments(te, &x, &over);
     let root = deviation(te, &var, epsilon);
@@ -460,15 +463,19 @@ fn instance_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
             .collect();
         affine.apply((x.at(i) - mean.at(&at)) / root.at(&at), &i[axis])
     });
+    let y = narrowed(te, &y, given.dtype);
+    if axis == 1 {
+        affine.hint(te, (&given, &y), epsilon, (axis, 0));
+    }
     te.output(&y);
     Ok(())
 }
 
 fn group_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
-    let x = te.arg(0);
-    let axis = te.axis("axis", x.rank())?;
+    let given = te.arg(0);
+    let axis = te.axis("axis", given.rank())?;
     let groups = te.int("num_groups")?.max(1);
-    let (epsilon, affine) = (te.float("epsilon")?, Affine::of(te));
+    let (x, epsilon, affine) = (widened(te, &given), te.float("epsilon")?, Affine::of(te));
     // The channel axis is treated as (groups, channels per group).
     let per_group = x.shape[axis].floor_div(groups);
     let mut split = x.shape.clone();
@@ -493,6 +500,10 @@ fn group_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
         let at = &at[..mean.rank()];
         affine.apply((x.at(i) - mean.at(at)) / root.at(at), &i[axis])
     });
+    let y = narrowed(te, &y, given.dtype);
+    if axis <= 1 {
+        affine.hint(te, (&given, &y), epsilon, (axis, groups));
+    }
     te.output(&y);
     Ok(())
 }
@@ -506,19 +517,25 @@ fn lrn(te: &mut Te<'_>) -> Result<(), ComputeError> {
     padded[axis] = &x.shape[axis] + (size - 1);
     let p = te.compute("pad", &padded, |i| {
         let at = &i[axis] - size / 2;
-        let v = x.at(&with(i, axis, &at));
+        let v = x.at(&set(i, axis, at.clone()));
         let inside = at.ge(0i64) & at.lt(&x.shape[axis]);
-        Ex::where_(&inside, &v, &v.same(0.0))
+        Ex::where_(&inside, &(&v * &v), &v.same(0.0))
     });
     let over = [Ex::idx(size)];
     let squares = te.reduce("squares", &x.shape, &over, Combiner::Sum, |i, r| {
-        let v = p.at(&with(i, axis, &(&i[axis] + &r[0])));
-        &v * &v
+        p.at(&set(i, axis, &i[axis] + &r[0]))
     });
     let y = te.compute("lrn", &x.shape, |i| {
         let s = squares.at(i);
         let scale = s.same(bias) + s.same(alpha) * &s / s.same(size as f64);
-        x.at(i) / scale.pow(beta)
+        let root = scale.clone().unary(UnOp::Sqrt);
+        let power = match beta {
+            0.5 => root,
+            // The usual one; roots take a fraction of the time of any power.
+            0.75 => &root * root.clone().unary(UnOp::Sqrt),
+            _ => scale.pow(beta),
+        };
+        x.at(i) / power
     });
     te.output(&y);
     Ok(())

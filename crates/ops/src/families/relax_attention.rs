@@ -1,6 +1,7 @@
 //! Relax's attention as a single operator, and its quantisation by tensors of scales.
 
-use relax_loops::{Combiner, Ex, TensorRef, UnOp};
+use relax_loops::attention::Seen;
+use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
@@ -257,6 +258,26 @@ fn attention_compute(te: &mut Te<'_>) -> Done {
         let sum = sums.at(&[i[0].clone(), i[2].clone(), i[1].clone()]);
         (weighted.at(i) / sum).cast(out)
     });
+    let floats = [&q, &k, &v, &y].iter().all(|t| t.dtype == DT::F32)
+        && bias.as_ref().is_none_or(|b| b.dtype == DT::F32);
+    let size = features.as_int().filter(|n| *n > 0);
+    let scale = scale.or(size.map(|n| 1.0 / (n as f64).sqrt()));
+    let near = window.is_none_or(|n| n.abs() < 1 << 24);
+    if let (Some(scale), true) = (scale, floats && near) {
+        let hint = Hint::Attention {
+            q: q.buf,
+            k: k.buf,
+            v: v.buf,
+            bias: bias.map(|b| b.buf),
+            scale,
+            seen: Seen {
+                causal: !mask.is_empty(),
+                at_end: mask == "BottomRight",
+                window,
+            },
+        };
+        te.program.hints.push((y.buf, hint));
+    }
     te.output(&y);
     Ok(())
 }

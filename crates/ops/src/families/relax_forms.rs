@@ -12,7 +12,7 @@ use super::util::{
     axis_attr, dim_list, dtype_or, finish, finish_like, int_list, need_eq, need_multiple, shaped,
     word,
 };
-use super::util_te::{Done, flat, moments, out_shape, unflat};
+use super::util_te::{Done, flat, moments, narrowed, normalised_rows, out_shape, unflat, widened};
 use crate::AttrTy::{Bool, DType, Dims, Float, Int, Ints, Str};
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input};
 
@@ -222,8 +222,9 @@ fn layer_norm(cx: &mut RelCx<'_>) -> RelResult {
 }
 
 fn layer_norm_compute(te: &mut Te<'_>) -> Done {
-    let (x, gamma, beta) = (te.arg(0), te.arg(1), te.arg(2));
+    let (mut x, mut gamma, mut beta) = (te.arg(0), te.arg(1), te.arg(2));
     let (epsilon, center, scale) = (te.float("epsilon")?, te.flag("center"), te.flag("scale"));
+    let (given, dtype) = (x.dtype, wide(x.dtype));
     let mut axes = Vec::new();
     for v in te.ints("axes").unwrap_or_default() {
         let a = if v < 0 { v + x.rank() as i64 } else { v };
@@ -231,9 +232,13 @@ fn layer_norm_compute(te: &mut Te<'_>) -> Done {
         axes.push(a.ok_or("an axis is out of range")?);
     }
     let rest: Vec<usize> = (0..x.rank()).filter(|a| !axes.contains(a)).collect();
+    let first = rest.len();
+    let rows = scale && center && !axes.is_empty() && axes.iter().copied().eq(first..x.rank());
+    if rows {
+        [x, gamma, beta] = [&x, &gamma, &beta].map(|t| widened(te, t));
+    }
     let extents = |of: &[usize]| -> Vec<Ex> { of.iter().map(|&a| x.shape[a].clone()).collect() };
     let (shape, over) = (extents(&rest), extents(&axes));
-    let dtype = wide(x.dtype);
     let at = |i: &[Ex], r: &[Ex]| {
         let mut index = vec![Ex::idx(0); x.rank()];
         for (&a, e) in rest.iter().zip(i).chain(axes.iter().zip(r)) {
@@ -254,6 +259,11 @@ fn layer_norm_compute(te: &mut Te<'_>) -> Done {
         }
         v.cast(x.dtype)
     });
+    let y = narrowed(te, &y, given);
+    if rows {
+        let of = (&te.arg(0), &y);
+        normalised_rows(te, of, (&gamma, Some(&beta)), epsilon, (first, 1));
+    }
     te.output(&y);
     Ok(())
 }

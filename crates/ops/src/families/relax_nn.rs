@@ -305,6 +305,12 @@ fn rms_norm(te: &mut Te<'_>) -> Done {
         let normal = (x.at(i).cast(dtype) / root).cast(x.dtype);
         normal * weight.at(&part(true))
     });
+    // Rows of the last axes; narrower floats are rounded in between.
+    let first = rest.len();
+    if first < x.rank() && over[first..].iter().all(|o| *o) && x.dtype == dtype {
+        let of = (&x, &y);
+        super::util_te::normalised_rows(te, of, (&weight, None), epsilon, (first, 1));
+    }
     te.output(&y);
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::reduce::wide;
 use super::relax_nn::{CENTER, EPSILON, SCALE};
 use super::relax_rules::float_arg;
 use super::util::{axis_attr, finish, finish_tuple, int_list, need_eq, shaped, word};
-use super::util_te::{Done, moments};
+use super::util_te::{Done, moments, narrowed, normalised_rows, widened};
 use crate::AttrTy::{Float, Int, Ints, Str};
 use crate::{AttrDef, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
@@ -192,9 +192,10 @@ fn group_norm(cx: &mut RelCx<'_>) -> RelResult {
 
 /// Returns the means and variances of groups: channels `g * size … (g + 1) * size` over the axes.
 fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
-    let (x, gamma, beta) = (te.arg(0), te.arg(1), te.arg(2));
+    let (mut x, mut gamma, mut beta) = (te.arg(0), te.arg(1), te.arg(2));
     let (epsilon, center, scale) = (te.float("epsilon")?, te.flag("center"), te.flag("scale"));
     let channel = te.axis("channel_axis", x.rank())?;
+    let (given, dtype) = (x.dtype, wide(x.dtype));
     let mut inner = vec![false; x.rank()];
     for v in te.ints("axes").unwrap_or_default() {
         let a = if v < 0 { v + x.rank() as i64 } else { v };
@@ -202,7 +203,13 @@ fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
         inner[a.ok_or("an axis is out of range")?] = true;
     }
     inner[channel] = false;
+    // What is normalised at once lies in one row.
+    let rows = scale && center && channel == 1 && !inner[0] && inner[2..].iter().all(|&i| i);
+    if rows {
+        [x, gamma, beta] = [&x, &gamma, &beta].map(|t| widened(te, t));
+    }
     let count = x.shape[channel].clone();
+    let whole = groups.unwrap_or(0);
     let groups = groups.map_or(count.clone(), Ex::idx);
     let size = count.floor_div(&groups);
     // Statistics have the axes that are not normalised, with the groups in the position of the
@@ -229,7 +236,6 @@ fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
             .filter(|&a| inner[a])
             .map(|a| x.shape[a].clone()),
     );
-    let dtype = wide(x.dtype);
     let at = |i: &[Ex], r: &[Ex]| -> Ex {
         let (mut i, mut rest) = (i.iter(), r[1..].iter());
         let index = (0..x.rank()).map(|a| {
@@ -257,6 +263,11 @@ fn grouped(te: &mut Te<'_>, groups: Option<i64>) -> Done {
         }
         v.cast(x.dtype)
     });
+    let y = narrowed(te, &y, given);
+    if rows {
+        let of = (&te.arg(0), &y);
+        normalised_rows(te, of, (&gamma, Some(&beta)), epsilon, (1, whole));
+    }
     te.output(&y);
     Ok(())
 }

@@ -1,8 +1,9 @@
 //! Helpers for the computations of several families.
 
-use relax_loops::{Combiner, Ex, TensorRef, UnOp};
+use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
 use relax_tensor::DType;
 
+use super::reduce::wide;
 use crate::{ComputeError, Te};
 
 /// The result of a computation.
@@ -119,6 +120,42 @@ pub fn out_shape(te: &mut Te<'_>) -> Vec<Ex> {
             None => te.dim("n"),
         })
         .collect()
+}
+
+/// A tensor of narrow floats as float32, in a stage of its own; any other one as it is.
+pub fn widened(te: &mut Te<'_>, x: &TensorRef) -> TensorRef {
+    match wide(x.dtype) {
+        dtype if dtype == x.dtype => x.clone(),
+        dtype => te.compute("wide", &x.shape, |i| x.at(i).cast(dtype)),
+    }
+}
+
+/// A tensor with elements of a type that may be narrower, in a stage of its own where it is.
+pub fn narrowed(te: &mut Te<'_>, y: &TensorRef, dtype: DType) -> TensorRef {
+    if y.dtype == dtype {
+        return y.clone();
+    }
+    te.compute("narrow", &y.shape, |i| y.at(i).cast(dtype))
+}
+
+/// Names the kernel that normalises `x`, which is `y` then, of the same type: the rows from an axis
+/// on, in groups of channels (see [`Hint::LayerNorm`]).
+pub fn normalised_rows(
+    te: &mut Te<'_>,
+    (x, y): (&TensorRef, &TensorRef),
+    (gamma, beta): (&TensorRef, Option<&TensorRef>),
+    epsilon: f64,
+    (axis, groups): (usize, i64),
+) {
+    let hint = Hint::LayerNorm {
+        data: x.buf,
+        gamma: gamma.buf,
+        beta: beta.map(|b| b.buf),
+        epsilon,
+        axis,
+        groups,
+    };
+    te.program.hints.push((y.buf, hint));
 }
 
 /// Means and squared distances from them over some axes.

@@ -4,8 +4,8 @@
 //! A block of queries traverses the keys piece by piece. The scores of a block against a piece stay
 //! in the second-level cache; the running sums are scaled down when a later piece has a larger
 //! score, so that no whole row is needed (Milakov and Gimelshein, "Online normalizer calculation
-//! for softmax", 2018; Dao et al., "FlashAttention", 2022). Keys and values are packed once for all
-//! queries of a batch.
+//! for softmax", 2018; Dao et al., "FlashAttention", 2022). Heads are read where they lie. Keys and
+//! values are packed once for all queries of all heads that share them.
 //!
 //! Each row's result depends only on that row, the keys and the values, not on the number of
 //! threads.
@@ -19,10 +19,13 @@ use crate::threads::Share;
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 use std::ffi::c_void;
+use std::ops::Range;
 use std::ptr::{null, null_mut};
 
 /// Queries of a block.
 const ROWS: usize = 64;
+/// The maximum number of queries that read keys and values in place.
+const IN_PLACE: usize = 2 * FEW_ROWS;
 /// Keys of a piece: at most as many as products sum in one piece.
 const KEYS: usize = 512;
 /// The minimum number of multiplications per thread.
@@ -43,8 +46,10 @@ c_enumeration! {
 c_structure! {
     /// As in the C header.
     pub struct RxAttentionF32 {
-        /// Independent problems.
+        /// Batches.
         pub batch: i64,
+        /// Heads of a batch: independent problems.
+        pub heads: i64,
         /// Queries.
         pub rows: i64,
         /// Keys, and values.
@@ -53,14 +58,22 @@ c_structure! {
         pub depth: i64,
         /// Elements of a value.
         pub width: i64,
-        /// `batch` times `rows` times `depth` elements.
+        /// For each head `rows` queries of `depth` adjacent elements.
         pub q: *const f32,
-        /// The step from one batch to the next; 0 where all share it.
+        /// The step from one batch to the next; 0 where all share it, as in all operands.
         pub q_step: i64,
+        /// The step from one head to the next.
+        pub q_head: i64,
+        /// The step from one query to the next.
+        pub q_rs: i64,
         /// The keys as a matrix of `depth` rows and `keys` columns.
         pub k: *const f32,
         /// The step from one batch to the next.
         pub k_step: i64,
+        /// The step from one head of the keys to the next.
+        pub k_head: i64,
+        /// The number of adjacent heads of queries that share one of the keys.
+        pub k_share: i64,
         /// Its strides.
         pub k_rs: i64,
         /// Its strides.
@@ -69,6 +82,10 @@ c_structure! {
         pub v: *const f32,
         /// The step from one batch to the next.
         pub v_step: i64,
+        /// The step from one head of the values to the next.
+        pub v_head: i64,
+        /// The number of adjacent heads of queries that share one of the values.
+        pub v_share: i64,
         /// Its strides.
         pub v_rs: i64,
         /// Its strides.
@@ -76,14 +93,26 @@ c_structure! {
         /// The mask of the scaled scores, by `mask_kind`; may be null. Steps and strides are in its
         /// elements.
         pub mask: *const c_void,
-        /// The step from one batch to the next; 0 where all share it.
+        /// The step from one batch to the next.
         pub mask_step: i64,
+        /// The step from one head to the next.
+        pub mask_head: i64,
         /// The step from one query to the next; 0 where all share it.
         pub mask_rs: i64,
         /// The step from one key to the next, 0 or 1.
         pub mask_cs: i64,
-        /// `batch` times `rows` times `width` elements.
+        /// For each head `rows` results of `width` adjacent elements.
         pub out: *mut f32,
+        /// The step from one batch to the next.
+        pub out_step: i64,
+        /// The step from one head to the next.
+        pub out_head: i64,
+        /// The step from one result to the next.
+        pub out_rs: i64,
+        /// Query `i` sees the keys from `i + first` on.
+        pub first: i64,
+        /// And those before `i + last`.
+        pub last: i64,
         /// The factor of the scores.
         pub scale: f32,
         /// A [`Masking`].
@@ -97,7 +126,7 @@ c_structure! {
 
 /// The parts of one thread's scratch memory, in floats.
 struct Room {
-    /// Packed keys and values of a batch.
+    /// Packed keys and values of a head.
     keys: usize,
     values: usize,
     /// Scores of a block.
@@ -134,11 +163,54 @@ impl RxAttentionF32 {
 
     /// Returns whether keys and values are packed; with few queries they are read in place.
     fn packs(&self) -> bool {
-        self.rows as usize > FEW_ROWS
+        self.rows as usize > IN_PLACE
+    }
+
+    /// Queries of a block.
+    fn block(&self) -> usize {
+        (self.rows as usize).min(if self.packs() { ROWS } else { FEW_ROWS })
+    }
+
+    /// Returns the keys of `n` from the `p`-th on that a query sees.
+    fn seen(&self, row: usize, p: usize, n: usize) -> Range<usize> {
+        let edge = |by: i64| {
+            (row as i64 - p as i64)
+                .saturating_add(by)
+                .clamp(0, n as i64) as usize
+        };
+        edge(self.first)..edge(self.last).max(edge(self.first))
+    }
+
+    /// The same attention where the only query of several heads that share keys and values is
+    /// several queries of one head.
+    fn joined(&self) -> RxAttentionF32 {
+        let (share, keys) = (self.k_share, self.keys as usize);
+        let all = self.seen(0, 0, keys) == (0..keys);
+        let mut g = *self;
+        if self.rows == 1 && share > 1 && share == self.v_share && all {
+            (g.rows, g.heads, g.k_share, g.v_share) = (share, self.heads / share, 1, 1);
+            (g.q_rs, g.q_head) = (self.q_head, self.q_head * share);
+            (g.out_rs, g.out_head) = (self.out_head, self.out_head * share);
+            (g.mask_rs, g.mask_head) = (self.mask_head, self.mask_head * share);
+            (g.first, g.last) = (-share, self.keys);
+        }
+        g
+    }
+
+    /// Returns the places of a head's queries, keys, values, mask and results, in elements of each.
+    fn places(&self, head: usize) -> [i64; 5] {
+        let (batch, head) = (head as i64 / self.heads, head as i64 % self.heads);
+        [
+            batch * self.q_step + head * self.q_head,
+            batch * self.k_step + head / self.k_share * self.k_head,
+            batch * self.v_step + head / self.v_share * self.v_head,
+            batch * self.mask_step + head * self.mask_head,
+            batch * self.out_step + head * self.out_head,
+        ]
     }
 
     fn room(&self) -> Room {
-        let (rows, keys) = ((self.rows as usize).min(ROWS), self.keys as usize);
+        let (rows, keys) = (self.block(), self.keys as usize);
         let (depth, width) = (self.depth as usize, self.width as usize);
         let piece = keys.min(KEYS);
         let (one, two) = self.products(rows, piece, null_mut());
@@ -163,7 +235,7 @@ impl RxAttentionF32 {
     }
 
     /// The two products of `m` queries with `n` keys and values, with the scores in between.
-    /// Operands other than the scores are those of the first batch; none is packed.
+    /// Operands other than the scores are those of the first head; none is packed.
     fn products(&self, m: usize, n: usize, scores: *mut f32) -> (RxGemmF32, RxGemmF32) {
         let ld = (self.keys.min(KEYS as i64) as usize).next_multiple_of(16) as i64;
         let of_keys = RxGemmF32 {
@@ -171,7 +243,7 @@ impl RxAttentionF32 {
             n: n as i64,
             k: self.depth,
             a: self.q,
-            a_rs: self.depth,
+            a_rs: self.q_rs,
             a_cs: 1,
             b: self.k,
             b_rs: self.k_rs,
@@ -189,7 +261,7 @@ impl RxAttentionF32 {
             b_rs: self.v_rs,
             b_cs: self.v_cs,
             c: self.out,
-            c_ld: self.width,
+            c_ld: self.out_rs,
             ..of_keys
         };
         (of_keys, of_values)
@@ -202,6 +274,9 @@ struct Piece {
     /// Queries and keys.
     m: usize,
     n: usize,
+    /// The first query, and the first key.
+    row: usize,
+    key: usize,
     scores: *mut f32,
     /// The step from one query's scores to the next.
     ld: usize,
@@ -263,6 +338,10 @@ unsafe fn weigh<S: Simd>(g: &RxAttentionF32, row: &Piece, largest_yet: &mut f32,
             store(x, scores, i, part);
             i += part;
         }
+        let seen = g.seen(row.row, row.key, n);
+        let scored = std::slice::from_raw_parts_mut(scores, n);
+        scored[..seen.start].fill(f32::NEG_INFINITY);
+        scored[seen.end..].fill(f32::NEG_INFINITY);
         let before = *largest_yet;
         let most = before.max(largest::<S>(n, scores));
         // Where everything so far is masked out, nothing is subtracted: all weights are 0.
@@ -304,7 +383,8 @@ unsafe fn weigh_rows<S: Simd>(g: &RxAttentionF32, piece: Piece, sums: &mut Sums)
         // SAFETY: scores, mask and result have the piece's rows.
         unsafe {
             row.scores = piece.scores.add(i * piece.ld);
-            row.out = piece.out.add(i * g.width as usize);
+            row.out = piece.out.add(i * g.out_rs as usize);
+            row.row += i;
             if !piece.mask.is_null() {
                 row.mask = g.mask_at(piece.mask, i as i64 * g.mask_rs);
             }
@@ -315,12 +395,13 @@ unsafe fn weigh_rows<S: Simd>(g: &RxAttentionF32, piece: Piece, sums: &mut Sums)
 
 /// Divides each row of a block by its sum of weights.
 #[inline(always)]
-unsafe fn divide<S: Simd>(m: usize, width: usize, sums: &Sums, out: *mut f32) {
+unsafe fn divide<S: Simd>(g: &RxAttentionF32, m: usize, sums: &Sums, out: *mut f32) {
+    let width = g.width as usize;
     for i in 0..m {
         // SAFETY: `out` has `m` rows of `width` floats.
         unsafe {
             let by = S::splat(1.0 / sums.total[i]);
-            let out = out.add(i * width);
+            let out = out.add(i * g.out_rs as usize);
             let mut j = 0;
             while j < width {
                 let part = (width - j).min(S::LANES);
@@ -331,17 +412,20 @@ unsafe fn divide<S: Simd>(m: usize, width: usize, sums: &Sums, out: *mut f32) {
     }
 }
 
-/// Packs the keys and values of a batch. Each piece of the values is packed by itself.
-unsafe fn pack_batch(g: &RxAttentionF32, batch: usize, to: *mut f32, room: &Room) {
-    let (keys, depth, width) = (g.keys as usize, g.depth as usize, g.width as usize);
-    // SAFETY: keys and values have the batch, and `to` what `room` says.
-    unsafe {
-        let k = g.k.add(batch * g.k_step as usize);
-        pack::columns(depth, keys, k, g.k_rs as isize, g.k_cs as isize, to);
-        let v = g.v.add(batch * g.v_step as usize);
-        let to = to.add(room.keys);
-        for p in (0..keys).step_by(KEYS) {
-            let n = (keys - p).min(KEYS);
+/// Packs the keys of a head.
+unsafe fn pack_keys(g: &RxAttentionF32, k: *const f32, to: *mut f32) {
+    let (keys, depth) = (g.keys as usize, g.depth as usize);
+    // SAFETY: the head has its keys, and `to` what `room` says.
+    unsafe { pack::columns(depth, keys, k, g.k_rs as isize, g.k_cs as isize, to) };
+}
+
+/// Packs the values of a head, each piece by itself.
+unsafe fn pack_values(g: &RxAttentionF32, v: *const f32, to: *mut f32) {
+    let (keys, width) = (g.keys as usize, g.width as usize);
+    for p in (0..keys).step_by(KEYS) {
+        let n = (keys - p).min(KEYS);
+        // SAFETY: the head has its values, and `to` what `room` says.
+        unsafe {
             let from = v.offset(p as isize * g.v_rs as isize);
             let to = to.add(p * width.next_multiple_of(16));
             pack::columns(n, width, from, g.v_rs as isize, g.v_cs as isize, to);
@@ -349,43 +433,47 @@ unsafe fn pack_batch(g: &RxAttentionF32, batch: usize, to: *mut f32, room: &Room
     }
 }
 
-/// A block of queries of a batch.
-unsafe fn block(g: &RxAttentionF32, batch: usize, row: usize, scratch: *mut f32, room: &Room) {
+/// A block of queries of a head, which lies at `places`.
+unsafe fn block(g: &RxAttentionF32, places: [i64; 5], row: usize, scratch: *mut f32, room: &Room) {
     let (keys, depth, width) = (g.keys as usize, g.depth as usize, g.width as usize);
-    let m = (g.rows as usize - row).min(ROWS);
+    let m = (g.rows as usize - row).min(g.block());
     let mut sums = Sums {
         largest: [f32::NEG_INFINITY; ROWS],
         total: [0.0; ROWS],
     };
-    // SAFETY: batch and row are the descriptor's; the scratch memory is as large as `room` says.
+    let [q, k, v, mask, out] = places;
+    // SAFETY: head and row are the descriptor's; the scratch memory is as large as `room` says.
     unsafe {
         let (packed_k, packed_v) = (scratch, scratch.add(room.keys));
         let scores = packed_v.add(room.values);
         let own = scores.add(room.scores);
-        let out = (g.out).add((batch * g.rows as usize + row) * width);
+        let row_of = |start: i64, step: i64| (start + row as i64 * step) as isize;
+        let out = (g.out).offset(row_of(out, g.out_rs));
         for p in (0..keys).step_by(KEYS) {
             let n = (keys - p).min(KEYS);
             let (mut of_keys, mut of_values) = g.products(m, n, scores);
-            of_keys.a = (g.q).add(batch * g.q_step as usize + row * depth);
+            of_keys.a = (g.q).offset(row_of(q, g.q_rs));
             (of_values.c, of_values.accumulate) = (out, i32::from(p > 0));
             if g.packs() {
                 of_keys.b_packed = packed_k.add(p * depth);
                 of_values.b_packed = packed_v.add(p * width.next_multiple_of(16));
             } else {
-                let (batch, p) = (batch as i64, p as i64);
-                of_keys.b = (g.k).offset((batch * g.k_step + p * g.k_cs) as isize);
-                of_values.b = (g.v).offset((batch * g.v_step + p * g.v_rs) as isize);
+                let p = p as i64;
+                of_keys.b = (g.k).offset((k + p * g.k_cs) as isize);
+                of_values.b = (g.v).offset((v + p * g.v_rs) as isize);
             }
             run(&of_keys, own);
             let mask = if g.mask.is_null() {
                 null()
             } else {
-                let at = batch as i64 * g.mask_step + row as i64 * g.mask_rs + p as i64 * g.mask_cs;
+                let at = mask + row as i64 * g.mask_rs + p as i64 * g.mask_cs;
                 g.mask_at(g.mask, at)
             };
             let piece = Piece {
                 m,
                 n,
+                row,
+                key: p,
                 scores,
                 ld: of_keys.c_ld as usize,
                 mask,
@@ -397,7 +485,29 @@ unsafe fn block(g: &RxAttentionF32, batch: usize, row: usize, scratch: *mut f32,
             run(&of_values, own);
         }
         let sums = &sums;
-        dispatch!(divide(m: usize, width: usize, sums: &Sums, out: *mut f32));
+        dispatch!(divide(g: &RxAttentionF32, m: usize, sums: &Sums, out: *mut f32));
+    }
+}
+
+/// Computes the blocks from `begin` to `end`, counted over all heads.
+unsafe fn blocks(g: &RxAttentionF32, begin: usize, end: usize, scratch: *mut f32, room: &Room) {
+    let each = (g.rows as usize).div_ceil(g.block());
+    // The places of the keys and values that are packed.
+    let mut packed = [None; 2];
+    for unit in begin..end {
+        let places = g.places(unit / each);
+        let [_, k, v, ..] = places;
+        // SAFETY: the head is the descriptor's; the scratch memory is as large as `room` says.
+        unsafe {
+            if g.packs() && packed[0] != Some(k) {
+                pack_keys(g, g.k.offset(k as isize), scratch);
+            }
+            if g.packs() && packed[1] != Some(v) {
+                pack_values(g, g.v.offset(v as isize), scratch.add(room.keys));
+            }
+            packed = [Some(k), Some(v)];
+            block(g, places, unit % each * g.block(), scratch, room);
+        }
     }
 }
 
@@ -416,15 +526,19 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
         // SAFETY: `g` is a live descriptor, whose arrays have the sizes that it says; blocks write
         // their own rows of the result.
         unsafe {
-            let g = &*g;
-            let [batch, rows, keys, width] =
-                [g.batch, g.rows, g.keys, g.width].map(|n| n.max(0) as usize);
-            if batch == 0 || rows == 0 || width == 0 {
+            let g = (*g).joined();
+            let sizes = [g.batch, g.heads, g.rows, g.keys, g.width];
+            let [batch, heads, rows, keys, width] = sizes.map(|n| n.max(0) as usize);
+            let heads = batch * heads;
+            if heads == 0 || rows == 0 || width == 0 {
                 return 0;
             }
             if keys == 0 {
                 // Without keys, the sums are empty.
-                std::slice::from_raw_parts_mut(g.out, batch * rows * width).fill(0.0);
+                for (head, row) in (0..heads).flat_map(|h| (0..rows).map(move |r| (h, r))) {
+                    let at = g.places(head)[4] + row as i64 * g.out_rs;
+                    std::slice::from_raw_parts_mut(g.out.offset(at as isize), width).fill(0.0);
+                }
                 return 0;
             }
             let room = g.room();
@@ -434,27 +548,20 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
             if scratch.is_null() {
                 return context.status;
             }
-            let blocks = rows.div_ceil(ROWS);
-            let work = rows.min(ROWS) * keys * (g.depth.max(1) as usize + width);
-            // Where there are enough batches, a thread takes whole ones, so that keys are packed
+            let of_head = rows.div_ceil(g.block());
+            let work = g.block() * keys * (g.depth.max(1) as usize + width);
+            // Where there are enough heads, a thread takes whole ones, so that keys are packed
             // once.
-            let whole = if batch >= threads {
-                blocks
+            let whole = if heads >= threads {
+                of_head
             } else {
-                (batch * blocks).div_ceil(threads)
+                (heads * of_head).div_ceil(threads)
             };
             let grain = whole.max(GRAIN / work.max(1));
-            let shared = Share::new((g, scratch, room));
-            (context.pool).each(batch * blocks, grain, |begin, end, worker| {
+            let shared = Share::new((&g, scratch, room));
+            (context.pool).each(heads * of_head, grain, |begin, end, worker| {
                 let (g, scratch, room) = shared.get();
-                let scratch = scratch.add(worker * each);
-                for unit in begin..end {
-                    let (batch, row) = (unit / blocks, unit % blocks * ROWS);
-                    if g.packs() && (unit == begin || row == 0) {
-                        pack_batch(g, batch, scratch, room);
-                    }
-                    block(g, batch, row, scratch, room);
-                }
+                blocks(g, begin, end, scratch.add(worker * each), room);
             });
             rx_scratch_free(context, scratch.cast());
             0
@@ -462,4 +569,4 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
     })
 }
 
-const _: () = assert!(size_of::<RxAttentionF32>() == 176);
+const _: () = assert!(size_of::<RxAttentionF32>() == 280);

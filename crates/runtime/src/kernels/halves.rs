@@ -225,33 +225,38 @@ mod eights {
                 }
             };
         }
+        macro_rules! vector {
+            ($operand:ident, $number:ident, $i:expr) => {
+                match $operand {
+                    Operand::Lies(at) => widened::<BRAIN>(_mm_loadu_si128(at.add($i).cast())),
+                    _ => $number,
+                }
+            };
+        }
         macro_rules! each {
             ($op:ident) => {{
-                let numbers = [number!(a), number!(b)];
+                // In registers: what lies in an array of vectors goes through memory.
+                let (left, right) = (number!(a), number!(b));
                 let mut i = 0;
-                while i < n {
-                    let part = (n - i).min(8);
-                    let mut x = numbers;
-                    for (x, operand) in x.iter_mut().zip([a, b]) {
+                while i + 8 <= n {
+                    let y = $op(vector!(a, left, i), vector!(b, right, i));
+                    _mm_storeu_si128(to.add(i).cast(), narrowed::<BRAIN>(y));
+                    i += 8;
+                }
+                if i < n {
+                    let mut lines = [[0u16; 8]; 3];
+                    for (line, operand) in lines.iter_mut().zip([a, b]) {
                         if let Operand::Lies(at) = operand {
-                            let mut from = at.add(i);
-                            let mut line = [0u16; 8];
-                            if part < 8 {
-                                std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), part);
-                                from = line.as_ptr();
-                            }
-                            *x = widened::<BRAIN>(_mm_loadu_si128(from.cast()));
+                            std::ptr::copy_nonoverlapping(at.add(i), line.as_mut_ptr(), n - i);
                         }
                     }
-                    let y = narrowed::<BRAIN>($op(x[0], x[1]));
-                    if part == 8 {
-                        _mm_storeu_si128(to.add(i).cast(), y);
-                    } else {
-                        let mut line = [0u16; 8];
-                        _mm_storeu_si128(line.as_mut_ptr().cast(), y);
-                        std::ptr::copy_nonoverlapping(line.as_ptr(), to.add(i), part);
-                    }
-                    i += part;
+                    let [a, b] = [(a, 0), (b, 1)].map(|(operand, k)| match operand {
+                        Operand::Lies(_) => Operand::Lies(lines[k].as_ptr()),
+                        other => other,
+                    });
+                    let y = $op(vector!(a, left, 0), vector!(b, right, 0));
+                    _mm_storeu_si128(lines[2].as_mut_ptr().cast(), narrowed::<BRAIN>(y));
+                    std::ptr::copy_nonoverlapping(lines[2].as_ptr(), to.add(i), n - i);
                 }
             }};
         }

@@ -1,11 +1,15 @@
 //! Kernels over the rows of a matrix: softmax and layer normalisation.
 #![allow(clippy::needless_range_loop)] // Indices keep accumulators out of memory.
 
-use crate::context::{RxContext, guard};
+use crate::c_structure;
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::kinds::{Kind, Sum};
+use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::STREAM;
 use crate::kernels::vmath::exp_below;
 use crate::threads::Share;
+use std::ffi::c_void;
 
 /// The minimum number of elements per thread; several operations each (`--example bench_threads`).
 const GRAIN: usize = 16 << 10;
@@ -164,7 +168,7 @@ struct Row([f32; ROW]);
 
 #[inline(always)]
 unsafe fn softmax_rows<S: Simd>(
-    rows: std::ops::Range<usize>,
+    rows: usize,
     n: usize,
     x: *const f32,
     y: *mut f32,
@@ -176,7 +180,7 @@ unsafe fn softmax_rows<S: Simd>(
     // SAFETY: `x` and `y` have the rows, of `n` floats each; with `stream` a row has at most `ROW`
     // elements.
     unsafe {
-        for row in rows {
+        for row in 0..rows {
             let (x, y) = (x.add(row * n), y.add(row * n));
             if stream {
                 softmax_row::<S>(n, x, apart, y, log, true);
@@ -196,200 +200,255 @@ fn past_caches(rows: usize, n: usize, y: *const f32) -> bool {
     (y as usize).is_multiple_of(64) && n.is_multiple_of(16) && rows * n * 4 >= STREAM
 }
 
-unsafe fn softmax(
+/// Elements of rows that are converted at a time.
+const CONVERTED: usize = 2048;
+
+/// Runs a function of float32 over rows of elements of a kind: over several adjacent ones at a
+/// time, where the first of them is its first argument. Narrow floats are widened before it and
+/// rounded after it, in memory of a thread's own.
+///
+/// # Safety
+/// Both arrays have `rows` rows of `n` elements, and are the same or do not overlap; the function
+/// reads and writes the rows that it is given.
+unsafe fn over_rows(
+    context: &mut RxContext,
+    kind: i32,
+    (rows, n): (usize, usize),
+    (x, y): (*const c_void, *mut c_void),
+    each: impl Fn(usize, usize, *const f32, *mut f32) + Sync,
+) -> i32 {
+    let kind = match Kind::of(kind) {
+        Some(kind @ (Kind::F32 | Kind::F16 | Kind::BF16)) => kind,
+        _ => return context.fail(Status::Argument, "rows of another type"),
+    };
+    let narrow = kind != Kind::F32;
+    let step = if narrow { (CONVERTED / n).max(1) } else { rows };
+    let room = if narrow { step * n * 4 } else { 0 };
+    let threads = context.pool.threads();
+    let Some(scratch) = Scratch::new(context, room * threads) else {
+        return context.status;
+    };
+    // SAFETY: threads take rows of their own, and memory of their own.
+    let shared = unsafe { Share::new((x, y, &each, scratch.memory.cast::<u8>())) };
+    let grain = (GRAIN / n).max(1);
+    context.pool.each(rows, grain, |begin, end, worker| {
+        let &(x, y, each, room_of) = shared.get();
+        let mut row = begin;
+        while row < end {
+            let count = (end - row).min(step);
+            // SAFETY: the rows lie in the arrays, and memory has room for so many.
+            unsafe {
+                let at = row * n * kind.size();
+                let (x, y) = (x.cast::<u8>().add(at), y.cast::<u8>().add(at));
+                if narrow {
+                    let wide = room_of.add(worker * room).cast::<f32>();
+                    f32::widen(kind, count * n, x, wide);
+                    each(row, count, wide, wide);
+                    f32::narrow(kind, count * n, wide, y);
+                } else {
+                    each(row, count, x.cast(), y.cast());
+                }
+            }
+            row += count;
+        }
+    });
+    0
+}
+
+/// Softmax of each row, or with `log` its logarithm. `kind` is the number of a float of at most
+/// four bytes.
+///
+/// # Safety
+/// Both have `rows * cols` elements of the kind, and are the same or do not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_softmax(
     ctx: *mut RxContext,
     rows: i64,
     cols: i64,
-    x: *const f32,
-    y: *mut f32,
-    log: bool,
+    x: *const c_void,
+    y: *mut c_void,
+    kind: i32,
+    log: i32,
 ) -> i32 {
     guard(ctx, |context| {
         let (rows, n) = (rows.max(0) as usize, cols.max(0) as usize);
         if rows == 0 || n == 0 {
             return 0;
         }
-        let stream = past_caches(rows, n, y) && n <= ROW;
-        // SAFETY: `x` and `y` have `rows` rows of `cols` floats, which are disjoint.
-        let shared = unsafe { Share::new((x, y)) };
-        context
-            .pool
-            .each(rows, (GRAIN / n).max(1), |begin, end, _| {
-                let &(x, y) = shared.get();
-                let rows = begin..end;
-                // SAFETY: as above.
-                unsafe {
-                    dispatch!(softmax_rows(
-                        rows: std::ops::Range<usize>,
-                        n: usize,
-                        x: *const f32,
-                        y: *mut f32,
-                        log: bool,
-                        stream: bool,
-                    ));
-                }
-            });
-        0
+        let wide = kind == Kind::F32 as i32;
+        let (log, stream) = (log != 0, wide && n <= ROW && past_caches(rows, n, y.cast()));
+        // SAFETY: `x` and `y` have `rows` rows of `cols` elements.
+        unsafe {
+            over_rows(context, kind, (rows, n), (x, y), |_, count, x, y| {
+                dispatch!(softmax_rows(
+                    count: usize,
+                    n: usize,
+                    x: *const f32,
+                    y: *mut f32,
+                    log: bool,
+                    stream: bool,
+                ));
+            })
+        }
     })
 }
 
-/// Softmax of each row.
-///
-/// # Safety
-/// Both have `rows * cols` elements, and are the same or do not overlap.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_softmax_f32(
-    ctx: *mut RxContext,
-    rows: i64,
-    cols: i64,
-    x: *const f32,
-    y: *mut f32,
-) -> i32 {
-    // SAFETY: `x` and `y` have `rows` rows of `cols` floats.
-    unsafe { softmax(ctx, rows, cols, x, y, false) }
+c_structure! {
+    /// As in the C header.
+    pub struct RxLayerNormF32 {
+        /// Rows.
+        pub rows: i64,
+        /// Elements of a row.
+        pub cols: i64,
+        /// The number of scales and shifts, which rows go through again and again.
+        pub channels: i64,
+        /// The number of adjacent elements that share a scale and a shift.
+        pub inner: i64,
+        /// `rows` times `cols` elements.
+        pub x: *const c_void,
+        /// `channels` scales; may be null.
+        pub gamma: *const f32,
+        /// `channels` shifts; may be null.
+        pub beta: *const f32,
+        /// `rows` times `cols` elements; may be `x`.
+        pub y: *mut c_void,
+        /// Added to the variance.
+        pub epsilon: f32,
+        /// Whether the mean is subtracted; else it is taken for 0.
+        pub centred: i32,
+        /// The elements of `x` and `y`: a [`Kind`], a float of at most four bytes.
+        pub kind: i32,
+        /// 0.
+        pub reserved: i32,
+    }
 }
 
-/// Logarithm of the softmax of each row.
-///
-/// # Safety
-/// See [`rx_softmax_f32`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn rx_log_softmax_f32(
-    ctx: *mut RxContext,
-    rows: i64,
-    cols: i64,
-    x: *const f32,
-    y: *mut f32,
-) -> i32 {
-    // SAFETY: `x` and `y` have `rows` rows of `cols` floats.
-    unsafe { softmax(ctx, rows, cols, x, y, true) }
-}
-
-/// The operations of a layer normalisation on each row.
-#[derive(Clone, Copy)]
-struct Norm {
-    n: usize,
-    gamma: *const f32,
-    beta: *const f32,
-    epsilon: f32,
-    /// Whether the result is written with non-temporal stores.
-    stream: bool,
+/// Sums the elements of a row after a mean is subtracted, or with `SQUARES` their squares.
+#[inline(always)]
+unsafe fn summed<S: Simd, const SQUARES: bool>(n: usize, x: *const f32, mean: S) -> f32 {
+    // SAFETY: `x` has `n` floats.
+    unsafe {
+        let onto = |acc: S, v: S| {
+            if SQUARES { v.fma(v, acc) } else { acc.add(v) }
+        };
+        let mut acc = [S::splat(0.0); 4];
+        let mut i = 0;
+        while i + 4 * S::LANES <= n {
+            for v in 0..4 {
+                acc[v] = onto(acc[v], S::load(x.add(i + v * S::LANES)).sub(mean));
+            }
+            i += 4 * S::LANES;
+        }
+        while i < n {
+            let part = (n - i).min(S::LANES);
+            acc[0] = onto(acc[0], only(load::<S>(x, i, part).sub(mean), part));
+            i += part;
+        }
+        total(acc)
+    }
 }
 
 #[inline(always)]
-unsafe fn norm_rows<S: Simd>(rows: std::ops::Range<usize>, x: *const f32, y: *mut f32, norm: Norm) {
-    let n = norm.n;
-    // SAFETY: `x` and `y` have the rows, of `n` floats each, and the factors `n` floats, where
-    // there are any.
+unsafe fn norm_rows<S: Simd>(
+    g: &RxLayerNormF32,
+    rows: std::ops::Range<usize>,
+    x: *const f32,
+    y: *mut f32,
+    stream: bool,
+) {
+    let [n, channels, inner] = [g.cols, g.channels, g.inner].map(|n| n as usize);
+    // The row is one piece with a factor for each element, or pieces with one each.
+    let (piece, each) = if inner == 1 { (n, n) } else { (inner, 1) };
+    let mut channel = rows.start * (n / inner) % channels;
+    // SAFETY: `x` and `y` have the rows, of `n` floats each, and the factors one for each channel,
+    // where there are any.
     unsafe {
-        for row in rows {
+        for row in 0..rows.len() {
             let (x, y) = (x.add(row * n), y.add(row * n));
             let zero = S::splat(0.0);
-            let mut acc = [zero; 4];
-            let mut i = 0;
-            while i + 4 * S::LANES <= n {
-                for v in 0..4 {
-                    acc[v] = acc[v].add(S::load(x.add(i + v * S::LANES)));
+            let mean = if g.centred == 0 {
+                zero
+            } else {
+                S::splat(summed::<S, false>(n, x, zero) / n as f32)
+            };
+            let squares = summed::<S, true>(n, x, mean);
+            let scale = S::splat(1.0 / (squares / n as f32 + g.epsilon).sqrt());
+            let mut begin = 0;
+            while begin < n {
+                let factor = |of: *const f32, i: usize, part: usize| {
+                    if inner == 1 {
+                        load::<S>(of.add(channel), i, part)
+                    } else {
+                        S::splat(*of.add(channel))
+                    }
+                };
+                let (x, y) = (x.add(begin), y.add(begin));
+                let mut i = 0;
+                while i < piece {
+                    let part = (piece - i).min(S::LANES);
+                    let mut v = load::<S>(x, i, part).sub(mean).mul(scale);
+                    if !g.gamma.is_null() {
+                        v = v.mul(factor(g.gamma, i, part));
+                    }
+                    if !g.beta.is_null() {
+                        v = v.add(factor(g.beta, i, part));
+                    }
+                    if stream {
+                        v.stream(y.add(i));
+                    } else {
+                        store(v, y, i, part);
+                    }
+                    i += part;
                 }
-                i += 4 * S::LANES;
-            }
-            while i < n {
-                let part = (n - i).min(S::LANES);
-                acc[0] = acc[0].add(load(x, i, part));
-                i += part;
-            }
-            let mean = S::splat(total(acc) / n as f32);
-            let mut acc = [zero; 4];
-            let mut i = 0;
-            while i + 4 * S::LANES <= n {
-                for v in 0..4 {
-                    let d = S::load(x.add(i + v * S::LANES)).sub(mean);
-                    acc[v] = d.fma(d, acc[v]);
+                begin += piece;
+                channel += each;
+                if channel == channels {
+                    channel = 0;
                 }
-                i += 4 * S::LANES;
-            }
-            while i < n {
-                let part = (n - i).min(S::LANES);
-                let d = only(load::<S>(x, i, part).sub(mean), part);
-                acc[0] = d.fma(d, acc[0]);
-                i += part;
-            }
-            let squares = total(acc);
-            let scale = S::splat(1.0 / (squares / n as f32 + norm.epsilon).sqrt());
-            let mut i = 0;
-            while i < n {
-                let part = (n - i).min(S::LANES);
-                let mut v = load::<S>(x, i, part).sub(mean).mul(scale);
-                if !norm.gamma.is_null() {
-                    v = v.mul(load(norm.gamma, i, part));
-                }
-                if !norm.beta.is_null() {
-                    v = v.add(load(norm.beta, i, part));
-                }
-                if norm.stream {
-                    v.stream(y.add(i));
-                } else {
-                    store(v, y, i, part);
-                }
-                i += part;
             }
         }
-        if norm.stream {
+        if stream {
             S::fence();
         }
     }
 }
 
-/// Layer normalisation of each row.
+/// Normalisation of each row.
 ///
 /// # Safety
-/// `x` and `y` as for [`rx_softmax_f32`]; `gamma` and `beta` are null or have `cols` elements.
+/// The arrays are as long as the sizes say; rows are whole pieces of `inner` elements, and no piece
+/// of one element each goes beyond the channels.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rx_layer_norm_f32(
     ctx: *mut RxContext,
-    rows: i64,
-    cols: i64,
-    x: *const f32,
-    gamma: *const f32,
-    beta: *const f32,
-    epsilon: f32,
-    y: *mut f32,
+    norm: *const RxLayerNormF32,
 ) -> i32 {
     guard(ctx, |context| {
-        let (rows, n) = (rows.max(0) as usize, cols.max(0) as usize);
-        if rows == 0 || n == 0 {
-            return 0;
+        // SAFETY: `norm` is a live descriptor, whose arrays have the sizes that it says.
+        unsafe {
+            let g = &*norm;
+            let (rows, n) = (g.rows.max(0) as usize, g.cols.max(0) as usize);
+            if rows == 0 || n == 0 || g.inner <= 0 || g.channels <= 0 {
+                return 0;
+            }
+            let even = g.inner == 1 || g.inner % 16 == 0;
+            let wide = g.kind == Kind::F32 as i32;
+            let stream = wide && even && past_caches(rows, n, g.y.cast());
+            let (kind, sizes, arrays) = (g.kind, (rows, n), (g.x, g.y));
+            let shared = Share::new(g);
+            over_rows(context, kind, sizes, arrays, |first, count, x, y| {
+                let &g = shared.get();
+                let rows = first..first + count;
+                dispatch!(norm_rows(
+                    g: &RxLayerNormF32,
+                    rows: std::ops::Range<usize>,
+                    x: *const f32,
+                    y: *mut f32,
+                    stream: bool,
+                ));
+            })
         }
-        // SAFETY: `x` and `y` have `rows` rows of `cols` floats, and the factors `cols` floats,
-        // where there are any; rows are disjoint.
-        let shared = unsafe {
-            Share::new((
-                x,
-                y,
-                Norm {
-                    n,
-                    gamma,
-                    beta,
-                    epsilon,
-                    stream: past_caches(rows, n, y),
-                },
-            ))
-        };
-        context
-            .pool
-            .each(rows, (GRAIN / n).max(1), |begin, end, _| {
-                let &(x, y, norm) = shared.get();
-                let rows = begin..end;
-                // SAFETY: as above.
-                unsafe {
-                    dispatch!(norm_rows(
-                        rows: std::ops::Range<usize>,
-                        x: *const f32,
-                        y: *mut f32,
-                        norm: Norm,
-                    ));
-                }
-            });
-        0
     })
 }
+
+const _: () = assert!(size_of::<RxLayerNormF32>() == 80);

@@ -320,8 +320,13 @@ fn hint(w: &mut Writer, h: &Hint) {
             (3, 0)
         }
         Hint::Softmax { log, .. } => (4, bits(&[*log])),
-        Hint::LayerNorm { epsilon, .. } => {
-            numbers.push(epsilon.to_bits() as i64);
+        Hint::LayerNorm {
+            epsilon,
+            axis,
+            groups,
+            ..
+        } => {
+            numbers.extend([epsilon.to_bits() as i64, *axis as i64, *groups]);
             (5, 0)
         }
         Hint::Pool2d {
@@ -355,6 +360,11 @@ fn hint(w: &mut Writer, h: &Hint) {
         Hint::Blockwise { block, bits, .. } => {
             numbers.extend([block, bits]);
             (9, 0)
+        }
+        Hint::Attention { scale, seen, .. } => {
+            numbers.push(scale.to_bits() as i64);
+            numbers.extend(seen.window);
+            (10, bits(&[seen.causal, seen.at_end]))
         }
     };
     w.byte(kind);

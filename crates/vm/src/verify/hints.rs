@@ -59,6 +59,12 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
                 && matches!(bits, 4 | 8)
                 && whole
         }
+        Hint::Attention { seen, .. } => {
+            let operands = hint.operands();
+            let near = seen.window.is_none_or(|n| n.abs() <= MOST);
+            let all = operands.iter().chain([&out]);
+            near && { all }.all(|&b| rank(b) == 4 && p.bufs[b].dtype == DType::F32)
+        }
         Hint::Conv2d {
             data,
             weight,
@@ -90,8 +96,17 @@ fn fits(p: &Program, out: Buf, hint: &Hint) -> bool {
         }
         Hint::Softmax { data, .. } => rank(data) > 0 && rank(data) == rank(out),
         Hint::LayerNorm {
-            data, gamma, beta, ..
-        } => rank(data) > 0 && ranks(&[(out, rank(data)), (gamma, 1), (beta, 1)]),
+            data,
+            gamma,
+            beta,
+            axis,
+            groups,
+            ..
+        } => {
+            let of = rank(gamma);
+            let inside = of > 0 && axis < rank(data) && of <= rank(data) - axis;
+            inside && ranks(&[(out, rank(data)), (beta.unwrap_or(gamma), of)]) && margins(&[groups])
+        }
         Hint::Pool2d {
             data,
             window,

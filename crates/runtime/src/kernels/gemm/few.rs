@@ -44,13 +44,14 @@ pub(super) unsafe fn dots<S: Simd>(g: &RxGemmF32) {
     let target = g.target(true);
     // SAFETY: the operands and the result have the sizes of the product.
     unsafe {
-        for i in 0..m {
-            let a = g.a.offset(i as isize * g.a_rs as isize);
-            let mut j = 0;
-            while j < n {
-                let columns = (n - j).min(4);
+        let mut j = 0;
+        while j < n {
+            let columns = (n - j).min(4);
+            let b = g.b.offset(j as isize * g.b_cs as isize);
+            // All rows while the columns are in the first cache.
+            for i in 0..m {
+                let a = g.a.offset(i as isize * g.a_rs as isize);
                 let mut sums = [0.0f32; 16];
-                let b = g.b.offset(j as isize * g.b_cs as isize);
                 if columns == 4 {
                     let dot = dot4::<S>(k, a, b, g.b_cs as isize);
                     sums[..4].copy_from_slice(&dot);
@@ -62,8 +63,8 @@ pub(super) unsafe fn dots<S: Simd>(g: &RxGemmF32) {
                 }
                 let part = S::load(sums.as_ptr());
                 target.shift(i, j).finish::<S>(&part, 1, 1, columns);
-                j += columns;
             }
+            j += columns;
         }
     }
 }

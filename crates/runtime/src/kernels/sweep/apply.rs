@@ -324,6 +324,20 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
             })
         };
     }
+    // The least number of 32 bits is a float32, the greatest one is not.
+    macro_rules! words {
+        ($t:ty) => {
+            each!(n, to: i32, a: $t => {
+                let whole = a.abs() < 2_147_483_648.0;
+                let x = if whole { a } else { 0.0 };
+                let beyond = if a > 0.0 { i32::MAX } else { i32::MIN };
+                #[allow(clippy::eq_op)] // Only a NaN is not itself.
+                let beyond = if a == a { beyond } else { 0 };
+                // SAFETY: the number is in the range of the type.
+                if whole { x.to_int_unchecked::<i32>() } else { beyond }
+            })
+        };
+    }
     macro_rules! floats {
         ($t:ty) => {
             match to_kind {
@@ -331,7 +345,7 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
                 Kind::U8 => narrow!($t, $t, u8),
                 Kind::I16 => narrow!($t, $t, i16),
                 Kind::U16 => narrow!($t, $t, u16),
-                Kind::I32 => narrow!($t, f64, i32),
+                Kind::I32 => words!($t),
                 _ => to!($t),
             }
         };

@@ -1,6 +1,7 @@
 //! Deserialisation of tensor programs: every index and length is bounds-checked.
 
 use relax_base::{Span, Symbol};
+use relax_loops::attention::Seen;
 use relax_loops::{
     Access, BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Reduce, Role,
     Stage, Stmt, UnOp, Var, VarInfo,
@@ -298,11 +299,13 @@ fn made(kind: u8, bufs: &[Buf], numbers: &[i64], truth: impl Fn(u32) -> bool) ->
             data,
             log: truth(0),
         },
-        (5, &[data, gamma, beta], &[epsilon]) => Hint::LayerNorm {
+        (5, &[data, gamma, ref beta @ ..], &[epsilon, axis, groups]) => Hint::LayerNorm {
             data,
             gamma,
-            beta,
+            beta: beta.first().copied(),
             epsilon: f64::from_bits(epsilon as u64),
+            axis: usize::try_from(axis).ok()?,
+            groups,
         },
         (6, &[data], &[wh, ww, sh, sw, t, l, b, r, dh, dw]) => Hint::Pool2d {
             data,
@@ -345,6 +348,18 @@ fn made(kind: u8, bufs: &[Buf], numbers: &[i64], truth: impl Fn(u32) -> bool) ->
             scale,
             block,
             bits,
+        },
+        (10, &[q, k, v, ref bias @ ..], &[scale, ref window @ ..]) => Hint::Attention {
+            q,
+            k,
+            v,
+            bias: bias.first().copied(),
+            scale: f64::from_bits(scale as u64),
+            seen: Seen {
+                causal: truth(0),
+                at_end: truth(1),
+                window: window.first().copied(),
+            },
         },
         _ => return None,
     })
