@@ -21,8 +21,8 @@ class Module:
         with R.dataflow():
             lv: R.Any = R.invoke_pure_closure(h, (R.const(2.0, "float32"),), ty_args=(R.Any(),))
             R.output(lv)
-        gv: R.Tensor((), dtype="float32") = R.match_cast(lv, R.Tensor((), dtype="float32"))
-        return gv
+        lv_1: R.Tensor((), dtype="float32") = R.match_cast(lv, R.Tensor((), dtype="float32"))
+        return lv_1
 
     @R.function(private=True)
     def compose_lv(x: R.Tensor((), dtype="float32"), f: R.Any, g: R.Any) -> R.Tensor((), dtype="float32"):
@@ -33,8 +33,8 @@ class Module:
         with R.dataflow():
             lv_2: R.Any = R.invoke_pure_closure(g, (lv_1,), ty_args=(R.Any(),))
             R.output(lv_2)
-        gv: R.Tensor((), dtype="float32") = R.match_cast(lv_2, R.Tensor((), dtype="float32"))
-        return gv
+        lv_3: R.Tensor((), dtype="float32") = R.match_cast(lv_2, R.Tensor((), dtype="float32"))
+        return lv_3
 
     @R.function(private=True)
     def main_scale(x: R.Tensor((), dtype="float32"), k: R.Tensor((), dtype="float32")) -> R.Tensor((), dtype="float32"):
@@ -59,9 +59,9 @@ class Module:
     def main_power_else(i: R.Tensor((), dtype="int32"), f: R.Any, k: R.Tensor((), dtype="float32")) -> R.Any:
         cls = Module
         with R.dataflow():
-            lv: R.Tensor((), dtype="int32") = R.subtract(i, R.const(1, "int32"))
+            gv: R.Tensor((), dtype="int32") = R.subtract(i, R.const(1, "int32"))
             closure: R.Any = R.make_closure(cls.main_scale, (k,))
-            R.output(lv, closure)
-        lv_1: R.Any = cls.compose(f, closure)
-        gv: R.Any = cls.main_power(lv, lv_1, k)
-        return gv
+            R.output(gv, closure)
+        lv: R.Any = cls.compose(f, closure)
+        lv_1: R.Any = cls.main_power(gv, lv, k)
+        return lv_1

@@ -25,11 +25,11 @@ class Module:
             line_1: R.Any = (R.const(3, "int32"),)
             lv_1: R.Tuple(R.Tensor((), dtype="int32"), R.Any) = (R.const(1, "int32"), line_1)
             both: R.Any = (lv, lv_1)
-            lv_2: R.Tuple(R.Tensor((), dtype="int32"), R.Any) = (R.const(2, "int32"), both)
+            gv: R.Tuple(R.Tensor((), dtype="int32"), R.Any) = (R.const(2, "int32"), both)
             closure: R.Any = R.make_closure(cls.main_double, R.tuple())
-            R.output(lv_2, closure)
-        gv: R.Tensor((), dtype="int32") = cls.width(closure, lv_2)
-        return gv
+            R.output(gv, closure)
+        lv_2: R.Tensor((), dtype="int32") = cls.width(closure, gv)
+        return lv_2
 
     @R.function(private=True)
     def width_Point(s: R.Tuple(R.Tensor((), dtype="int32"), R.Any), f: R.Any) -> R.Tensor((), dtype="int32"):
@@ -85,8 +85,8 @@ class Module:
         payload: R.Any = s[1]
         fields: R.Tuple(R.Tuple(R.Tensor((), dtype="int32"), R.Any), R.Tuple(R.Tensor((), dtype="int32"), R.Any)) = R.match_cast(payload, R.Tuple(R.Tuple(R.Tensor((), dtype="int32"), R.Any), R.Tuple(R.Tensor((), dtype="int32"), R.Any)))
         x: R.Tuple(R.Tensor((), dtype="int32"), R.Any) = fields[0]
-        gv: R.Tensor((), dtype="int32") = cls.width(f, x)
-        return gv
+        lv: R.Tensor((), dtype="int32") = cls.width(f, x)
+        return lv
 
     @R.function(private=True)
     def width_rest_rest_rest(s: R.Tuple(R.Tensor((), dtype="int32"), R.Any), f: R.Any) -> R.Tensor((), dtype="int32"):
@@ -96,8 +96,8 @@ class Module:
             a: R.Any = fields[0]
             lv: R.Any = R.invoke_pure_closure(f, (a,), ty_args=(R.Any(),))
             R.output(lv)
-        gv: R.Tensor((), dtype="int32") = R.match_cast(lv, R.Tensor((), dtype="int32"))
-        return gv
+        lv_1: R.Tensor((), dtype="int32") = R.match_cast(lv, R.Tensor((), dtype="int32"))
+        return lv_1
 
     @R.function(private=True)
     def width_rest_Both_Line(field: R.Tuple(R.Tensor((), dtype="int32"), R.Any), field_1: R.Tuple(R.Tensor((), dtype="int32"), R.Any), s: R.Tuple(R.Tensor((), dtype="int32"), R.Any), f: R.Any) -> R.Tensor((), dtype="int32"):

@@ -6,7 +6,7 @@
 
 use relax_tensor::DType;
 
-use crate::{BinOp, Buf, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var};
+use crate::{BinOp, Buf, Compute, Ex, ExKind, Hint, Program, Role, Seen, Stage, Var};
 
 /// Stages that a kernel may compute at once.
 #[derive(Clone, PartialEq, Debug)]
@@ -42,18 +42,6 @@ pub struct Operand {
     pub feature: usize,
     /// The number of adjacent heads of queries that share one of this operand.
     pub share: i64,
-}
-
-/// The keys that count for a query.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Seen {
-    /// None behind the query's own position.
-    pub causal: bool,
-    /// The last query is at the position of the last key, rather than the first at that of the
-    /// first.
-    pub at_end: bool,
-    /// Only so many before the query's own position, with it.
-    pub window: Option<i64>,
 }
 
 /// The application of a mask to a score.

@@ -5,7 +5,6 @@
 //! checked against it.
 
 use crate::Buf;
-use crate::attention::Seen;
 
 /// A computation for which there are hand-tuned kernels. Buffers are row-major; a hint holds for
 /// all extents.
@@ -235,4 +234,16 @@ impl Hint {
             }
         }
     }
+}
+
+/// The keys that count for a query.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+pub struct Seen {
+    /// None behind the query's own position.
+    pub causal: bool,
+    /// The last query is at the position of the last key, rather than the first at that of the
+    /// first.
+    pub at_end: bool,
+    /// Only so many before the query's own position, with it.
+    pub window: Option<i64>,
 }

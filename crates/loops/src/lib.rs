@@ -43,7 +43,7 @@ pub use digits::Digits;
 pub use exec::{ExecError, ExecFault, execute, execute_for, scalar};
 pub use expr::{Ex, ExKind, Operand, Var};
 pub use functions::{BinOp, Libm, UnOp};
-pub use hint::{Hint, Lines};
+pub use hint::{Hint, Lines, Seen};
 pub use lower::{
     NoInline, Readers, drop_unused, inline_compute, inline_compute_into, lower_stage, reads_buffer,
     used_temps,

@@ -185,7 +185,7 @@ mod tests {
              let %a = custom(%x, {}=true, b={});\n\
              (%w, %z, if (true) {{\n%y\n}} else {{\n%x\n}})\n}}\n",
             "w".repeat(60),
-            "7".repeat(30),
+            "7".repeat(18),
         );
         let short = by_statements("model.onnx", &text).expect("one function");
         assert_eq!(Some(&short), formatted("model.onnx", &text).as_ref());
@@ -196,7 +196,7 @@ mod tests {
         let call = format!(
             "let %a = custom(%x, {}=true, b={});",
             "w".repeat(60),
-            "7".repeat(30)
+            "7".repeat(18)
         );
         assert!(matches!(plain(&call), Some(Plain::Call(_, args)) if args.len() == 3));
         let two = format!("{text}{}", text.replace("@main", "@other"));

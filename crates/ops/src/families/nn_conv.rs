@@ -8,7 +8,7 @@ pub(super) use super::conv_forms::{
     Layouts, Pairs, canonical_arg, padding_of, pairs, per_axis, reach, spatial, steps,
 };
 use super::nn_conv_live::{Live, live_conv};
-use super::reduce::wide;
+use super::util_te::wide;
 use crate::{
     AttrDef, ComputeError, DTy, Former, Fusion, Layout, OpDef, RelCx, RelResult, Stop, Subject, Te,
     input,

@@ -4,7 +4,7 @@ use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
 use relax_sym::Dim;
 
 use super::elementwise::identity;
-use super::reduce::wide;
+use super::util_te::wide;
 use super::util_te::{narrowed, normalised_rows, set, widened, with, without};
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject,

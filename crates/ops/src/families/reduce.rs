@@ -5,7 +5,7 @@ use relax_sym::Dim;
 use relax_tensor::DType;
 
 use super::util::{MAX_RANK, finish, shaped};
-use super::util_te::{Done, flat, product};
+use super::util_te::{Done, flat, product, wide};
 use crate::AttrTy::*;
 use crate::{AttrDef, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
@@ -321,15 +321,6 @@ fn all_compute(te: &mut Te<'_>) -> Done {
 }
 fn any_compute(te: &mut Te<'_>) -> Done {
     truth(te, Combiner::Or)
-}
-
-/// Returns the type in which sums are accumulated: half floats lack the precision.
-pub(super) fn wide(dtype: DType) -> DType {
-    if dtype.is_float() && dtype.bits == 16 {
-        DType::F32
-    } else {
-        dtype
-    }
 }
 
 fn mean_compute(te: &mut Te<'_>) -> Done {

@@ -6,12 +6,12 @@ use relax_loops::{BinOp, Ex, UnOp};
 use relax_sym::Dim;
 use relax_tensor::{DType as DT, TypeCode};
 
-use super::reduce::wide;
 use super::relax_rules::same_floats;
 use super::util::{
     axis_attr, dim_list, dtype_or, finish, finish_like, int_list, need_eq, need_multiple, shaped,
     word,
 };
+use super::util_te::wide;
 use super::util_te::{Done, flat, moments, narrowed, normalised_rows, out_shape, unflat, widened};
 use crate::AttrTy::{Bool, DType, Dims, Float, Int, Ints, Str};
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input};
@@ -187,36 +187,37 @@ pub static OPS: &[OpDef] = &[
     .not_computed(),
 ];
 
+/// Requires that inputs have the extents of the data's `axes`.
+pub(super) fn weights_over_axes(cx: &mut RelCx<'_>, inputs: &[usize]) -> RelResult {
+    let given = int_list(cx, "axes")?;
+    let Some(dims) = shaped(cx, 0)?.0 else {
+        return Ok(());
+    };
+    let mut over = Vec::with_capacity(given.len());
+    for v in &given {
+        over.push(dims[cx.axis("axes", *v, dims.len())?].clone());
+    }
+    for &i in inputs {
+        let Some(own) = shaped(cx, i)?.0 else {
+            continue;
+        };
+        if own.len() != over.len() {
+            let (n, m) = (own.len(), over.len());
+            let message = format!("a tensor over the {m} axes is expected, not one of rank {n}");
+            return cx.refuse(Subject::Arg(i), message);
+        }
+        for (a, b) in own.iter().zip(&over) {
+            let rule = "there is one number for each index of the axes";
+            need_eq(cx, a, b, Subject::Arg(i), rule)?;
+        }
+    }
+    Ok(())
+}
+
 fn layer_norm(cx: &mut RelCx<'_>) -> RelResult {
     let whole = cx.tensor(0)?;
     same_floats(cx)?;
-    let given = int_list(cx, "axes")?;
-    if let Some(dims) = shaped(cx, 0)?.0 {
-        let mut over = Vec::with_capacity(given.len());
-        for v in &given {
-            over.push(dims[cx.axis("axes", *v, dims.len())?].clone());
-        }
-        for i in [1, 2] {
-            let Some(own) = shaped(cx, i)?.0 else {
-                continue;
-            };
-            if own.len() != over.len() {
-                let (n, m) = (own.len(), over.len());
-                let message =
-                    format!("a tensor over the {m} axes is expected, not one of rank {n}");
-                return cx.refuse(Subject::Arg(i), message);
-            }
-            for (a, b) in own.iter().zip(&over) {
-                need_eq(
-                    cx,
-                    a,
-                    b,
-                    Subject::Arg(i),
-                    "there is one number for each index of the axes",
-                )?;
-            }
-        }
-    }
+    weights_over_axes(cx, &[1, 2])?;
     let dtype = whole.dtype;
     finish_like(cx, whole, dtype)
 }

@@ -5,9 +5,9 @@ use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
 use super::elementwise::identity;
-use super::reduce::{Plan, argmax_compute, argmin_compute, index_reduce, reduce, wide};
+use super::reduce::{Plan, argmax_compute, argmin_compute, index_reduce, reduce};
 use super::util::{finish, shaped};
-use super::util_te::{Done, product};
+use super::util_te::{Done, product, wide};
 use crate::AttrTy::{Bool, DType, Float, Int, Ints};
 use crate::{AttrDef, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
@@ -70,7 +70,7 @@ pub static OPS: &[OpDef] = &[
         .attrs(REDUCE)
         .fusion(Fusion::Reduction)
         .compute(|te| spread(te, true)),
-    OpDef::new("relax.nn.rms_norm", "Divides by the root of the mean square over axes, and scales.", identity)
+    OpDef::new("relax.nn.rms_norm", "Divides by the root of the mean square over axes, and scales.", rms_norm_rel)
         .full_precision()
         .layout(super::layout_rules::along_named_axes)
         .in_relax(super::relax_rules::same_floats)
@@ -269,6 +269,11 @@ fn marked(given: &[i64], rank: usize) -> Result<Vec<bool>, &'static str> {
         over[a] = true;
     }
     Ok(over)
+}
+
+fn rms_norm_rel(cx: &mut RelCx<'_>) -> RelResult {
+    identity(cx)?;
+    super::relax_forms::weights_over_axes(cx, &[1])
 }
 
 fn rms_norm(te: &mut Te<'_>) -> Done {

@@ -3,7 +3,6 @@
 use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
 use relax_tensor::DType;
 
-use super::reduce::wide;
 use crate::{ComputeError, Te};
 
 /// The result of a computation.
@@ -195,5 +194,14 @@ impl Moments {
         let spread = self.squares.at(at) / &self.count;
         let root = (spread.clone() + spread.same(epsilon)).unary(UnOp::Sqrt);
         (value - self.means.at(at)) / root
+    }
+}
+
+/// Returns the type in which sums are accumulated: half floats lack the precision.
+pub(super) fn wide(dtype: DType) -> DType {
+    if dtype.is_float() && dtype.bits == 16 {
+        DType::F32
+    } else {
+        dtype
     }
 }

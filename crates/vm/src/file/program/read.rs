@@ -1,7 +1,7 @@
 //! Deserialisation of tensor programs: every index and length is bounds-checked.
 
 use relax_base::{Span, Symbol};
-use relax_loops::attention::Seen;
+use relax_loops::Seen;
 use relax_loops::{
     Access, BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Reduce, Role,
     Stage, Stmt, UnOp, Var, VarInfo,

@@ -1,7 +1,7 @@
 //! Expressions: each is lifted over operands that are already lifted.
 
 use relax_base::Span;
-use relax_ir::{Attrs, Expr, ExprId, Function, Type, TypeId, VarStyle};
+use relax_ir::{Attrs, CtorId, Expr, ExprId, Function, VarStyle};
 use rustc_hash::FxHashMap;
 
 use super::{Failure, List, Reverse};
@@ -23,6 +23,7 @@ impl Reverse<'_, '_> {
             Expr::Extern(_) => Err(self.refuse(e, "nothing is known of a packed function")),
             // A constructor used as a function takes the backpropagator like all others.
             Expr::Ctor(c) => {
+                self.fields_stay(e, c)?;
                 let fields = self.edit.m.ctors[c].fields.len();
                 let (mut params, mut args) = (Vec::new(), Vec::new());
                 for _ in 0..fields {
@@ -137,6 +138,19 @@ impl Reverse<'_, '_> {
         Ok(Some(new))
     }
 
+    /// Refuses a constructor with fields that would be lifted: their types are part of a definition,
+    /// unlike those that are its arguments.
+    fn fields_stay(&mut self, at: ExprId, c: CtorId) -> Result<(), Failure> {
+        let fields = self.edit.m.ctors[c].fields.clone();
+        for ty in fields {
+            if self.carried_type(ty) != self.same_type(ty) {
+                let why = "the constructor's fields are tensors or functions by definition";
+                return Err(self.refuse(at, why));
+            }
+        }
+        Ok(())
+    }
+
     fn call_node(&mut self, e: ExprId, callee: ExprId, args: &[ExprId]) -> Result<ExprId, Failure> {
         let span = self.edit.m.span(e);
         let mut new = Vec::with_capacity(args.len() + 1);
@@ -145,12 +159,7 @@ impl Reverse<'_, '_> {
         }
         match self.edit.m.exprs[callee] {
             Expr::Ctor(c) => {
-                let fixed = |t: &TypeId| matches!(self.edit.m.types[*t], Type::Tensor(_));
-                if self.edit.m.ctors[c].fields.iter().any(fixed) {
-                    return Err(
-                        self.refuse(e, "the constructor's fields are tensors by definition")
-                    );
-                }
+                self.fields_stay(e, c)?;
                 Ok(self.edit.m.call(callee, &new, span))
             }
             Expr::Op(_) => self.operator(e, args, &new),
