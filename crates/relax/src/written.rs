@@ -45,6 +45,9 @@ fn by_statements(name: &str, text: &str) -> Option<String> {
         kept.push(known);
         rest = after;
     }
+    if rest.contains("\ndef @") {
+        return None;
+    }
     others.push_str(rest);
     others.push_str("}\n");
     let others = formatted(name, &others)?;

@@ -80,6 +80,8 @@ struct Walk<'m, F> {
     /// The values of `let`s that are bound in place: nothing else uses the value, which is bound in
     /// the scope that the `let` opens. What precedes the `let` is evaluated before it.
     in_place: FxHashMap<ExprId, ScopeId>,
+    /// The variables of statements whose values are also used elsewhere, by those that they had.
+    statements: FxHashMap<VarId, VarId>,
     literals: Order,
     named: F,
 }
@@ -124,6 +126,7 @@ pub(super) fn normal_form_in(
         memo,
         vars,
         in_place: FxHashMap::default(),
+        statements: FxHashMap::default(),
         literals,
         named,
     };
@@ -191,8 +194,10 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
                 && self.m.vars[var].style == VarStyle::Effect
                 && !matches!(self.m.exprs[value], Expr::Var(_))
             {
-                // The other uses of the value refer to the variable from now on.
-                self.m.vars[var].style = VarStyle::Let;
+                // The other uses of the value refer to this variable.
+                let (name, ty) = (self.m.vars[var].name, self.m.vars[var].ty);
+                let (named, _) = self.m.fresh_var(name, ty, VarStyle::Let);
+                self.statements.insert(var, named);
             }
             if let Expr::Let { value, .. } = self.m.exprs[e]
                 && part.contains(e)
@@ -210,6 +215,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
         let first = stack.len();
         match &self.m.exprs[e] {
             &Expr::Let { var, value, body } => {
+                let var = self.statements.get(&var).copied().unwrap_or(var);
                 stack.push(Step::Enter(value, Some(var)));
                 stack.push(Step::Enter(body, None));
             }
