@@ -62,10 +62,10 @@ module.exports = grammar({
   rules: {
     source_file: ($) =>
       seq(
-        optional($.version),
-        repeat($._item),
+        // A header comes first, or before a part of the text.
+        repeat(choice($.version, $._item)),
         optional(choice($._type_file, $._file_body)),
-        repeat($._item),
+        repeat(choice($.version, $._item)),
         optional($.metadata),
       ),
 
