@@ -1,7 +1,7 @@
 //! Effects: which functions have side effects, and what dataflow blocks may contain.
 
 use relax_base::{Diagnostic, Id};
-use relax_ir::{BlockId, Expr, ExprId, FuncId, GlobalKind, OpId, VarId};
+use relax_ir::{BlockId, Expr, ExprId, FuncId, GlobalKind, Module, OpId, VarId};
 use relax_ops::{Effects, registry};
 use rustc_hash::FxHashMap;
 
@@ -17,6 +17,22 @@ enum Callee {
     Effect,
     /// Something without effects, or that is unknown.
     Pure,
+}
+
+/// Returns whether an expression is one by which a function can have an effect: it touches a
+/// reference cell, or is a callee with effects.
+pub fn may_have_effect(m: &Module, e: ExprId) -> bool {
+    match m.exprs[e] {
+        Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
+        Expr::Op(op) => has_effect(op),
+        _ => false,
+    }
+}
+
+fn has_effect(op: OpId) -> bool {
+    registry()
+        .get(op)
+        .is_some_and(|d| d.effects == Effects::Effect)
 }
 
 impl Solver<'_> {
@@ -106,19 +122,11 @@ impl Solver<'_> {
 
     /// Returns whether the module contains anything that could have an effect.
     fn may_have_effects(&self) -> bool {
-        let effect = |e: ExprId| match &self.m.exprs[e] {
-            Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
-            Expr::Op(op) => self.op_effects(*op) != Effects::Pure,
-            _ => false,
-        };
+        let effect = |e| may_have_effect(self.m, e);
         match &self.part {
             Some(part) => part.had_effects || part.exprs.iter().any(|&e| effect(e)),
             None => self.m.exprs.ids().any(effect),
         }
-    }
-
-    fn op_effects(&self, op: OpId) -> Effects {
-        registry().get(op).map_or(Effects::Pure, |d| d.effects)
     }
 
     /// Adds the functions that variables are bound to by an expression itself.
@@ -145,7 +153,7 @@ impl Solver<'_> {
         match &m.exprs[e] {
             Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => Callee::Effect,
             Expr::Call { callee, attrs, .. } => match &m.exprs[*callee] {
-                Expr::Op(op) if self.op_effects(*op) == Effects::Effect => Callee::Effect,
+                Expr::Op(op) if has_effect(*op) => Callee::Effect,
                 // The program declares the call pure: `call_packed("f", %x, pure=True)`.
                 Expr::Extern(_)
                     if (m.attrs(*attrs).get("pure")).and_then(|v| v.as_bool()) == Some(true) =>

@@ -213,7 +213,7 @@ impl Same<'_> {
             }
             _ => None,
         });
-        known && (*a == b || a.dtype() == DType::I64 && same_sum(a, &b))
+        known && (*a == b || a.dtype() == DType::I64 && same_sum(a, &b, 0))
     }
 }
 
@@ -221,10 +221,10 @@ impl Same<'_> {
 const LONGEST: usize = 64;
 
 /// Returns whether two integers are the same sum up to the order of terms and factors, which is that
-/// in which a module met the extents' names.
-fn same_sum(a: &Ex, b: &Ex) -> bool {
+/// in which a module met the extents' names. `depth`: the number of quotients around them.
+fn same_sum(a: &Ex, b: &Ex, depth: usize) -> bool {
     let (mut x, mut y) = (Sum::default(), Sum::default());
-    x.add(a, 1, 0) && y.add(b, 1, 0) && x.is(y, 0)
+    x.add(a, 1, 0) && y.add(b, 1, 0) && x.is(y, depth)
 }
 
 /// A sum of products with integer coefficients.
@@ -293,10 +293,7 @@ fn matched(factors: &[Ex], mut others: Vec<Ex>, depth: usize) -> bool {
 fn same_factor(a: &Ex, b: &Ex, depth: usize) -> bool {
     /// Quotients inside of quotients beyond this are compared as they are written.
     const DEEPEST: usize = 4;
-    let sums = |a: &Ex, b: &Ex| {
-        let (mut x, mut y) = (Sum::default(), Sum::default());
-        x.add(a, 1, 0) && y.add(b, 1, 0) && x.is(y, depth)
-    };
+    let sums = |a: &Ex, b: &Ex| same_sum(a, b, depth);
     a == b
         || depth < DEEPEST
             && match (a.kind(), b.kind()) {

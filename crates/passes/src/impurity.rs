@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use relax_base::Diagnostics;
-use relax_infer::Typing;
+use relax_infer::{Typing, may_have_effect};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, FuncId, GlobalId, Module, VarId};
 use relax_ops::Effects;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,14 +32,7 @@ impl Impurity {
     /// Those of inference, for a module with effects.
     pub fn of(cx: &mut PassCx<'_>) -> Result<Impurity, Diagnostics> {
         let m = &*cx.module;
-        let effect = |e: ExprId| match m.exprs[e] {
-            Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
-            Expr::Op(op) => relax_ops::registry()
-                .get(op)
-                .is_some_and(|d| d.effects == Effects::Effect),
-            _ => false,
-        };
-        let typing = match m.exprs.ids().any(effect) {
+        let typing = match m.exprs.ids().any(|e| may_have_effect(m, e)) {
             true => Some(cx.typing()?),
             false => None,
         };
@@ -54,7 +47,7 @@ impl Impurity {
     }
 
     /// Returns whether calling a function literal has effects.
-    fn function(&self, m: &Module, f: FuncId) -> bool {
+    pub fn function(&self, m: &Module, f: FuncId) -> bool {
         says_impure(&m.funcs[f]) || self.typing.as_ref().is_some_and(|t| !t.pure[f])
     }
 

@@ -6,7 +6,7 @@
 use rayon::prelude::*;
 use relax_base::SideTable;
 use relax_infer::Typing;
-use relax_ir::{Expr, ExprId, FuncId, GlobalId, IdTable, Module, Type, TypeId, VarId};
+use relax_ir::{Expr, ExprId, GlobalId, IdTable, Module, Type, TypeId, VarId};
 use relax_ops::Lowering;
 
 /// The purity of an expression.
@@ -31,22 +31,31 @@ impl Default for Pure {
 /// (`prim_func`) write to memory, and nothing is known about globals that did not exist: these are
 /// not pure.
 #[derive(Clone, Debug)]
-pub(crate) struct Effects(SideTable<GlobalId, bool>);
+pub(crate) struct Effects {
+    pure: SideTable<GlobalId, bool>,
+    /// Functions that may create reference cells, if only for their own use: a call of one could be
+    /// dropped, but typing considers it an effect.
+    cells: SideTable<GlobalId, bool>,
+}
 
 impl Effects {
     /// Computes an optimistic fixpoint: functions are assumed to be pure until something in them is
     /// not; each iteration can only find more impure ones, so it terminates. Functions are analysed
     /// in parallel, based on the previous iteration.
     pub fn of(m: &Module, typing: &Typing) -> Effects {
-        let mut pure = SideTable::with_default(false);
+        let [mut pure, mut cells] = [(); 2].map(|()| SideTable::with_default(false));
         let bodies = m.global_bodies();
         for &(global, _) in &bodies {
             pure.set(global, true);
+            cells.set(
+                global,
+                m.global_func(global).is_some_and(|f| !typing.pure[f]),
+            );
         }
-        let mut this = Effects(pure);
+        let mut this = Effects { pure, cells };
         loop {
             let impure = |&(global, body): &(GlobalId, ExprId)| {
-                let found = this.0[global].then(|| Purity::of(m, typing, &this, body))?;
+                let found = this.pure[global].then(|| Purity::of(m, typing, &this, body))?;
                 (!(found.exprs[body].eval && found.exprs[body].call)).then_some(global)
             };
             let found: Vec<GlobalId> = bodies.par_iter().filter_map(impure).collect();
@@ -54,15 +63,16 @@ impl Effects {
                 return this;
             }
             for global in found {
-                this.0.set(global, false);
+                this.pure.set(global, false);
             }
         }
     }
 
-    /// Returns whether every callee that is pure here is pure in `other`: it may be used in its
-    /// place.
+    /// Returns whether every callee that is pure here is pure in `other`, and none makes cells only
+    /// there: it may be used in its place.
     pub fn within(&self, other: &Effects, m: &Module) -> bool {
-        m.globals.ids().all(|g| !self.0[g] || other.0[g])
+        let holds = |g| (!self.pure[g] || other.pure[g]) && (self.cells[g] || !other.cells[g]);
+        m.globals.ids().all(holds)
     }
 }
 
@@ -134,6 +144,12 @@ impl Purity {
         self.exprs[e].eval
     }
 
+    /// Returns whether an expression is a call of a function that may create reference cells, if
+    /// only for its own use.
+    pub fn makes_cells(&self, m: &Module, e: ExprId) -> bool {
+        matches!(m.exprs[e], Expr::Call { callee, .. } if self.cells[callee])
+    }
+
     /// Returns whether an expression may be evaluated elsewhere, or more than once.
     pub fn movable(&self, e: ExprId) -> bool {
         self.eval(e) && !self.fresh[e]
@@ -164,11 +180,10 @@ impl Purity {
     }
 
     fn expr(&mut self, m: &Module, typing: &Typing, effects: &Effects, e: ExprId) {
-        let impure = |f: FuncId| !typing.pure[f];
         let cells = match &m.exprs[e] {
             Expr::Var(v) => self.var_cells[*v],
-            Expr::Global(g) => m.global_func(*g).is_some_and(impure),
-            Expr::Func(f) => impure(*f),
+            Expr::Global(g) => effects.cells[*g],
+            Expr::Func(f) => !typing.pure[*f],
             Expr::Let { body, .. } | Expr::Dataflow { body, .. } => self.cells[*body],
             Expr::If {
                 then, otherwise, ..
@@ -180,8 +195,7 @@ impl Purity {
         let mut fresh = match m.exprs[e] {
             Expr::RefNew(_) => true,
             Expr::Var(v) => self.placed[v],
-            Expr::Call { callee, .. } => self.cells[callee],
-            _ => false,
+            _ => self.makes_cells(m, e),
         };
         if !matches!(m.exprs[e], Expr::Func(_)) {
             m.for_each_child(e, |c| fresh |= self.fresh[c]);
@@ -196,7 +210,7 @@ impl Purity {
             },
             Expr::Global(g) => Pure {
                 eval: true,
-                call: effects.0[*g],
+                call: effects.pure[*g],
             },
             Expr::Op(op) => {
                 let call = match relax_ops::registry().get(*op) {

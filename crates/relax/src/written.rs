@@ -98,13 +98,13 @@ impl Plain<'_> {
 /// Returns the layout of a statement or comment, if that is known without the formatter.
 fn plain(line: &str) -> Option<Plain<'_>> {
     let width = FmtOptions::default().width;
-    if line.contains(['{', '\n']) && !line.starts_with("//") || line.contains('\n') {
+    if line.contains('\n') {
         return None;
     }
     if line.starts_with("//") {
         return Some(Plain::Line(line));
     }
-    if !line.is_ascii() || line.contains("//") {
+    if !line.is_ascii() || line.contains('{') || line.contains("//") {
         return None;
     }
     if line.len() + 2 <= width {

@@ -28,8 +28,8 @@ impl Default for FmtOptions {
 }
 
 /// Formats a file. The result has the same tokens and comments in the same order, except for
-/// optional commas and semicolons, and for a version header, which comes first; with `upgrade`, some are spelled differently. Line ends are
-/// those of the majority of the file's lines.
+/// optional commas and semicolons, and for a version header, which comes first; with `upgrade`, some
+/// are spelled differently. Line ends are those of the majority of the file's lines.
 ///
 /// # Errors
 /// The syntax errors of a file that does not parse.

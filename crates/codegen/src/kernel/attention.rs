@@ -2,10 +2,8 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::Buf;
-use relax_loops::Seen;
 use relax_loops::attention::{Attention, Masking, Operand};
-use relax_loops::fits;
+use relax_loops::{Buf, Seen, fits};
 use relax_runtime::kernels::attention::{self as kernel, RxAttentionF32};
 use relax_runtime::{abi, field, fields};
 

@@ -99,9 +99,9 @@ impl Comparer<'_> {
         }
         // Variables that both sides mention for the first time here: those of one name belong
         // together, or else they do in an order in which the expressions are equal.
-        let mut left: Vec<_> = vars;
+        let mut left = vars;
         left.retain(|v| !self.dims.there.contains_key(v));
-        let mut right: Vec<_> = others;
+        let mut right = others;
         right.retain(|w| !self.dims.back.contains_key(w));
         if left.len() != right.len() {
             return false;
@@ -118,9 +118,8 @@ impl Comparer<'_> {
         let mut rest = rest.into_iter();
         let by_name = by_name.into_iter().map(|at| at.or_else(|| rest.next()));
         let by_name: Vec<usize> = by_name.flatten().collect();
-        let orders = std::iter::once(by_name).chain(orders(right.len()));
-        let mut orders = orders;
-        let order = orders.find(|order| {
+        let others = std::iter::once_with(|| orders(right.len())).flatten();
+        let order = std::iter::once(by_name).chain(others).find(|order| {
             let new = |v: &DimVar| {
                 let at = left.iter().position(|l| l == v)?;
                 Some(right[order[at]])

@@ -4,8 +4,7 @@ use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
 use relax_sym::Dim;
 
 use super::elementwise::identity;
-use super::util_te::wide;
-use super::util_te::{narrowed, normalised_rows, set, widened, with, without};
+use super::util_te::{narrowed, normalised_rows, set, wide, widened, with, without};
 use crate::{
     AttrDef, AttrTy, ComputeError, DTy, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject,
     Te, attr, input,
@@ -528,11 +527,14 @@ fn lrn(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let y = te.compute("lrn", &x.shape, |i| {
         let s = squares.at(i);
         let scale = s.same(bias) + s.same(alpha) * &s / s.same(size as f64);
-        let root = scale.clone().unary(UnOp::Sqrt);
+        let root = |e: &Ex| e.clone().unary(UnOp::Sqrt);
         let power = match beta {
-            0.5 => root,
+            0.5 => root(&scale),
             // The usual one; roots take a fraction of the time of any power.
-            0.75 => &root * root.clone().unary(UnOp::Sqrt),
+            0.75 => {
+                let half = root(&scale);
+                &half * root(&half)
+            }
             _ => scale.pow(beta),
         };
         x.at(i) / power

@@ -1,13 +1,11 @@
 //! Relax's attention as a single operator, and its quantisation by tensors of scales.
 
-use relax_loops::Seen;
-use relax_loops::{Combiner, Ex, Hint, TensorRef, UnOp};
+use relax_loops::{Combiner, Ex, Hint, Seen, TensorRef, UnOp};
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
 use super::util::{axis_attr, dtype_given, finish, finish_like, need_eq, shaped, word};
-use super::util_te::Done;
-use super::util_te::wide;
+use super::util_te::{Done, wide};
 use crate::AttrTy::{Any, DType, Float, Int};
 use crate::{AttrDef, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 

@@ -11,8 +11,9 @@ use super::util::{
     axis_attr, dim_list, dtype_or, finish, finish_like, int_list, need_eq, need_multiple, shaped,
     word,
 };
-use super::util_te::wide;
-use super::util_te::{Done, flat, moments, narrowed, normalised_rows, out_shape, unflat, widened};
+use super::util_te::{
+    Done, flat, moments, narrowed, normalised_rows, out_shape, unflat, wide, widened,
+};
 use crate::AttrTy::{Bool, DType, Dims, Float, Int, Ints, Str};
 use crate::{Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input};
 

@@ -7,8 +7,7 @@ use relax_tensor::DType as DT;
 use super::relax_nn::{CENTER, EPSILON, SCALE};
 use super::relax_rules::float_arg;
 use super::util::{axis_attr, finish, finish_tuple, int_list, need_eq, shaped, word};
-use super::util_te::wide;
-use super::util_te::{Done, moments, narrowed, normalised_rows, widened};
+use super::util_te::{Done, moments, narrowed, normalised_rows, wide, widened};
 use crate::AttrTy::{Float, Int, Ints, Str};
 use crate::{AttrDef, Default, Fusion, Input, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 

@@ -189,8 +189,10 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
             });
         }
         for &e in &order {
-            if let Expr::Let { var, value, .. } = self.m.exprs[e]
-                && often.contains(value)
+            let Expr::Let { var, value, .. } = self.m.exprs[e] else {
+                continue;
+            };
+            if often.contains(value)
                 && self.m.vars[var].style == VarStyle::Effect
                 && !matches!(self.m.exprs[value], Expr::Var(_))
             {
@@ -199,8 +201,7 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
                 let (named, _) = self.m.fresh_var(name, ty, VarStyle::Let);
                 self.statements.insert(var, named);
             }
-            if let Expr::Let { value, .. } = self.m.exprs[e]
-                && part.contains(e)
+            if part.contains(e)
                 && !often.contains(e)
                 && !often.contains(value)
                 && !(self.named)(self.m, e)

@@ -5,11 +5,10 @@
 //! not contain stay between blocks: control flow, closures, effects, run-time checks.
 
 use relax_base::Diagnostics;
-use relax_infer::Typing;
 use relax_ir::{
-    Binding, Block, Expr, ExprId, FuncId, Function, GlobalId, IdSet, Memo, Module, VarId, VarStyle,
+    Binding, Block, Expr, ExprId, FuncId, Function, IdSet, Memo, Module, VarId, VarStyle,
 };
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 
 use super::a_normal_form::{Order, normal_form_in};
 use crate::purity::Purity;
@@ -109,18 +108,10 @@ pub(super) fn normalize_but(
 ) -> Result<(), Diagnostics> {
     let fresh = bind_operations(cx, leave, kernels);
     let all = cx.bodies_with_purity()?;
-    let typing = cx.typing()?;
-    // Recorded by global, since functions get new bodies one after the other.
-    let m = &*cx.module;
-    let effects = |g: &GlobalId| m.global_func(*g).is_some_and(|f| !typing.pure[f]);
-    let effectful: FxHashSet<GlobalId> = m.globals.ids().filter(effects).collect();
     let mut blocks = 0;
     for (global, body, purity) in all {
         let mut grouper = Grouper {
             purity: &purity,
-            typing: &typing,
-            effectful: &effectful,
-            closures: FxHashMap::default(),
             fresh,
             uses: FxHashMap::default(),
             blocks: 0,
@@ -172,11 +163,6 @@ fn without_copies(m: &mut Module, body: ExprId, fresh: VarId) -> ExprId {
 
 struct Grouper<'p> {
     purity: &'p Purity,
-    typing: &'p Typing,
-    /// Functions that typing considers impure.
-    effectful: &'p FxHashSet<GlobalId>,
-    /// The closures that `let`s bind.
-    closures: FxHashMap<VarId, FuncId>,
     fresh: VarId,
     /// The number of references to each variable.
     uses: FxHashMap<VarId, usize>,
@@ -192,11 +178,6 @@ impl Grouper<'_> {
                     *self.uses.entry(v).or_default() += 1;
                 }
             });
-            if let Expr::Let { var, value, .. } = m.exprs[e]
-                && let Expr::Func(f) = m.exprs[value]
-            {
-                self.closures.insert(var, f);
-            }
         }
         rewrite_chains(m, &order, |m, head, memo| self.chain(m, head, memo))
     }
@@ -212,22 +193,7 @@ impl Grouper<'_> {
                 | Expr::Const(_)
                 | Expr::Shape(_)
         );
-        simple && self.purity.eval(value) && !self.makes_cells(m, value)
-    }
-
-    /// Returns whether the value is a call of a function that creates reference cells, if only for
-    /// local use: it could be dropped, but typing considers this an effect.
-    fn makes_cells(&self, m: &Module, value: ExprId) -> bool {
-        let Expr::Call { callee, .. } = m.exprs[value] else {
-            return false;
-        };
-        let func = match m.exprs[callee] {
-            Expr::Global(g) => return self.effectful.contains(&g),
-            Expr::Var(v) => self.closures.get(&v).copied(),
-            Expr::Func(f) => Some(f),
-            _ => None,
-        };
-        func.is_some_and(|f| !self.typing.pure[f])
+        simple && self.purity.eval(value) && !self.purity.makes_cells(m, value)
     }
 
     fn chain(&mut self, m: &mut Module, head: ExprId, memo: &Memo) -> ExprId {

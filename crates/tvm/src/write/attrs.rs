@@ -35,12 +35,12 @@ impl Writer<'_> {
             self.refuse(span, "an operator that the text defines");
             return 0;
         };
-        let told = |(n, v): &(Symbol, &AttrValue)| {
-            let of = def.attrs.iter().find(|a| *n == a.name);
-            of.and_then(|a| a.default.value()).as_ref() != Some(*v)
+        let told = |(name, value): &&(Symbol, AttrValue)| {
+            let of = def.attrs.iter().find(|a| *name == a.name);
+            of.and_then(|a| a.default.value()).as_ref() != Some(value)
         };
         let Some(name) = def.meta_attrs.or_else(|| KINDS.get(def.name).copied()) else {
-            if let Some((lost, _)) = attrs.iter().map(|(n, v)| (*n, v)).find(told) {
+            if let Some((lost, _)) = attrs.iter().find(told) {
                 self.refuse(span, &format!("`{lost}` of `{}`", def.name));
             }
             return 0;
@@ -68,8 +68,7 @@ impl Writer<'_> {
             node = node.plain(field, text);
         }
         let known = |name: Symbol| fields.form(name.as_str(), self.release).is_some();
-        let mut attrs = attrs.iter().map(|(n, v)| (*n, v));
-        let lost = attrs.find(|a| !known(a.0) && told(a));
+        let lost = attrs.iter().find(|a| !known(a.0) && told(a));
         if let Some((lost, _)) = lost {
             let minor = self.release.0;
             let what = format!("`{lost}` of `{}` in version 0.{minor}", def.name);

@@ -13,7 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{fuse, kept};
 use crate::code::{Code, Value, each_var};
-use crate::util::says_impure;
+use crate::impurity::Impurity;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -26,6 +26,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
+    let impurity = Impurity::of(cx)?;
     let m = &mut *cx.module;
     let mut lifted = 0;
     for (global, body) in m.global_bodies() {
@@ -38,7 +39,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         for s in (0..code.seqs.len()).rev() {
             for p in 0..code.seqs[s].parts.len() {
                 for i in (0..code.seqs[s].parts[p].binds.len()).rev() {
-                    lifted += u64::from(lift(m, &typing, name, &mut code, (s, p, i)));
+                    lifted += u64::from(lift(m, (&typing, &impurity), name, &mut code, (s, p, i)));
                 }
             }
         }
@@ -54,7 +55,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// Lifts the value of a binding, if it is a function.
 fn lift(
     m: &mut Module,
-    typing: &Typing,
+    (typing, impurity): (&Typing, &Impurity),
     outer: Symbol,
     code: &mut Code,
     (s, p, i): (usize, usize, usize),
@@ -63,7 +64,7 @@ fn lift(
     let Value::Func { func, body } = b.value else {
         return false;
     };
-    let pure = typing.pure[func] && !says_impure(&m.funcs[func]);
+    let pure = !impurity.function(m, func);
     let inner = inside(code, body);
     let captured = captured(m, code, func, &inner, b.var);
     // A closure value is an object, which no parameter of a function's type takes.

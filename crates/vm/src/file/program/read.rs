@@ -1,10 +1,9 @@
 //! Deserialisation of tensor programs: every index and length is bounds-checked.
 
 use relax_base::{Span, Symbol};
-use relax_loops::Seen;
 use relax_loops::{
     Access, BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Reduce, Role,
-    Stage, Stmt, UnOp, Var, VarInfo,
+    Seen, Stage, Stmt, UnOp, Var, VarInfo,
 };
 
 use super::super::FileError;
