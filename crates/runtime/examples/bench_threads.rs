@@ -14,7 +14,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use relax_runtime::kernels::vmath::rx_vexp_f32;
-use relax_runtime::threads::Pool;
+use relax_runtime::threads::{Grain, Pool};
 
 /// Workers sleep after some fifty microseconds without work.
 const ASLEEP: Duration = Duration::from_millis(1);
@@ -82,7 +82,14 @@ fn main() {
     let threads = pool.resize(threads);
     let empty = || {
         // SAFETY: the function touches nothing.
-        unsafe { pool.run(threads as i64, 1, nothing, std::ptr::null_mut()) }
+        unsafe {
+            pool.run(
+                threads as i64,
+                Grain::always(1),
+                nothing,
+                std::ptr::null_mut(),
+            )
+        }
     };
     println!("{threads} threads");
     println!(
@@ -123,7 +130,7 @@ fn main() {
             let body = work.body;
             let one = || body(black_box(&x), to as *mut f32, 0, n);
             let all = || {
-                pool.each(n, n.div_ceil(threads), |begin, end, _| {
+                pool.each(n, Grain::always(n.div_ceil(threads)), |begin, end, _| {
                     body(black_box(&x), to as *mut f32, begin, end);
                 });
             };

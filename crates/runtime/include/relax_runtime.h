@@ -414,8 +414,10 @@ int32_t rx_call_dps_packed(RxContext *ctx, const char *name, RxObject *const *ar
 
 /* Handles [begin, end) of the range; `worker` is 0 (the caller) .. threads-1. */
 typedef void (*RxRangeFn)(void *data, int64_t begin, int64_t end, int32_t worker);
-/* Splits [0, n) into pieces of at least `grain`. Runs inline, waking nobody, when n <= grain,
- * with one thread, or inside another parallel loop. `fn` must not use the context. */
+/* Splits [0, n) among the threads. `grain` indices are surely worth a thread; where n is not
+ * more, the first part is timed on the caller's, and the rest is shared if that pays (never
+ * when n is below a sixteenth of `grain`). Runs inline with one thread or inside another
+ * parallel loop. `fn` must not use the context. */
 void rx_parallel_for(RxContext *ctx, int64_t n, int64_t grain, RxRangeFn fn, void *data);
 
 /* ---- profiles ---------------------------------------------------------------------- */

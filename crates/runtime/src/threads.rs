@@ -1,5 +1,9 @@
 //! The thread pool: loops over a range, split among a fixed number of threads.
 //!
+//! What a loop takes depends on the kernel, the element type and the processor, so how much of it
+//! is worth a thread is not known beforehand, except where it is very little or very much. In
+//! between, the first part of the loop is timed, and what is left is shared if that pays.
+//!
 //! Invariant: no thread is woken for a loop that is too small, a loop inside a loop runs inline,
 //! and every piece of the range runs exactly once.
 
@@ -12,13 +16,68 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Processes a part of the range on one worker.
 pub type RangeFn = unsafe extern "C" fn(*mut c_void, i64, i64, i32);
 
-/// The number of polls of an idle worker before it sleeps: some fifty microseconds, about the cost
-/// of waking it.
-const SPINS: u32 = 1_000;
+/// The number of polls of an idle worker before it sleeps: about a millisecond, which is longer
+/// than most of what a program does between two loops on one thread. Waking a worker takes some
+/// fifty microseconds.
+const SPINS: u32 = 20_000;
+
+/// What is left of a loop is shared if it takes longer than this: some times what it takes workers
+/// that poll to join.
+const WORTH: Duration = Duration::from_micros(4);
+
+/// The same where workers sleep: waking them takes the caller some microseconds. They come too late
+/// for a loop as short, but poll for the next ones.
+const WORTH_WAKING: Duration = Duration::from_micros(8);
+
+/// The part of [`Grain::sure`] that is too little whatever it takes.
+const HOPELESS: i64 = 32;
+
+/// How finely a loop divides.
+#[derive(Clone, Copy, Debug)]
+pub struct Grain {
+    /// The fewest indices of a piece.
+    pub least: i64,
+    /// As many indices as are surely worth a thread. Fewer are shared if their first part takes
+    /// long.
+    pub sure: i64,
+}
+
+impl Grain {
+    /// The grain of a loop that always pays, in pieces of at least `least` indices.
+    pub fn always(least: usize) -> Self {
+        let least = (least as i64).max(1);
+        Self { least, sure: least }
+    }
+
+    /// The grain of a loop each of whose indices does `work`, where `enough` is surely worth a
+    /// thread.
+    pub fn of_work(enough: usize, work: usize) -> Self {
+        Self::estimated((enough / work.max(1)) as i64)
+    }
+
+    /// The same in pieces of at least `least` indices.
+    pub fn at_least(self, least: usize) -> Self {
+        let least = (least as i64).max(1);
+        Self {
+            least: self.least.max(least),
+            sure: self.sure.max(least),
+        }
+    }
+
+    /// The grain of a loop `sure` of whose indices are surely worth a thread.
+    fn estimated(sure: i64) -> Self {
+        let sure = sure.max(1);
+        Self {
+            least: (sure / HOPELESS).max(1),
+            sure,
+        }
+    }
+}
 
 /// Set in `Shared::gate` while workers may join the job; the other bits count those inside.
 const OPEN: usize = 1 << 31;
@@ -27,7 +86,8 @@ const OPEN: usize = 1 << 31;
 struct Job {
     function: RangeFn,
     data: *mut c_void,
-    n: i64,
+    begin: i64,
+    end: i64,
     piece: i64,
 }
 
@@ -58,10 +118,11 @@ impl Shared {
         loop {
             // Pieces are counted, not indices: indices past the end might overflow.
             let piece = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(begin) = piece.checked_mul(job.piece).filter(|b| *b < job.n) else {
+            let begin = (piece.checked_mul(job.piece)).and_then(|b| b.checked_add(job.begin));
+            let Some(begin) = begin.filter(|b| *b < job.end) else {
                 return;
             };
-            let end = begin.saturating_add(job.piece).min(job.n);
+            let end = begin.saturating_add(job.piece).min(job.end);
             // SAFETY: the caller of `rx_parallel_for` promised that any thread may run this.
             unsafe { (job.function)(job.data, begin, end, worker) };
         }
@@ -180,31 +241,55 @@ impl Pool {
         self.threads()
     }
 
-    /// Runs `function` over `[0, n)` in pieces of at least `grain`.
+    /// Runs `function` over `[0, n)`, on several threads where that pays.
     ///
     /// # Safety
     /// `function` may be called with `data` from any thread, for disjoint ranges at the same time.
-    pub unsafe fn run(&self, n: i64, grain: i64, function: RangeFn, data: *mut c_void) {
+    pub unsafe fn run(&self, n: i64, grain: Grain, function: RangeFn, data: *mut c_void) {
         if n <= 0 {
             return;
         }
-        let grain = grain.max(1);
-        let threads = self.threads() as i64;
-        let inline = threads == 1 || n <= grain || self.active.swap(true, Ordering::Acquire);
+        let least = grain.least.max(1);
+        let inline = self.workers.is_empty()
+            || n <= grain.sure && n <= 2 * least
+            || self.active.swap(true, Ordering::Acquire);
         if inline {
             // SAFETY: `function` may be called with `data` for every part of `0..n`.
             unsafe { function(data, 0, n, 0) };
             return;
         }
-        self.places.make_room(&self.workers);
+        let mut begin = 0;
+        if n <= grain.sure {
+            begin = least.max(n / 8);
+            let start = Instant::now();
+            // SAFETY: as above.
+            unsafe { function(data, 0, begin, 0) };
+            let asleep = self.shared.sleepers.load(Ordering::Relaxed) > 0;
+            let worth = if asleep { WORTH_WAKING } else { WORTH };
+            let parts = ((n - begin) / begin).min(1 << 16) as u32;
+            if start.elapsed() * parts < worth {
+                // SAFETY: as above.
+                unsafe { function(data, begin, n, 0) };
+                self.active.store(false, Ordering::Release);
+                return;
+            }
+        }
         // Four pieces for each thread even out unequal speeds.
-        let piece = grain.max((n - 1) / (threads * 4) + 1);
+        let pieces = self.threads() as i64 * 4;
         let job = Job {
             function,
             data,
-            n,
-            piece,
+            begin,
+            end: n,
+            piece: least.max((n - begin - 1) / pieces + 1),
         };
+        self.share(job);
+        self.active.store(false, Ordering::Release);
+    }
+
+    /// Runs a job on all threads that come while there is work, and returns when it is done.
+    fn share(&self, job: Job) {
+        self.places.make_room(&self.workers);
         let shared = &*self.shared;
         // SAFETY: the gate is shut and nobody is inside, so no worker reads the job.
         unsafe { *shared.job.get() = Some(job) };
@@ -222,11 +307,10 @@ impl Pool {
                 std::thread::yield_now()
             }
         }
-        self.active.store(false, Ordering::Release);
     }
 
     /// Like [`Pool::run`], for a Rust closure that gets `(begin, end, worker)`.
-    pub fn each(&self, n: usize, grain: usize, body: impl Fn(usize, usize, usize) + Sync) {
+    pub fn each(&self, n: usize, grain: Grain, body: impl Fn(usize, usize, usize) + Sync) {
         unsafe extern "C" fn call<F: Fn(usize, usize, usize) + Sync>(
             data: *mut c_void,
             begin: i64,
@@ -242,7 +326,7 @@ impl Pool {
         }
         let data = (&raw const body).cast_mut().cast();
         // SAFETY: the closure may be shared among threads.
-        unsafe { self.run(n as i64, grain as i64, of(&body), data) };
+        unsafe { self.run(n as i64, grain, of(&body), data) };
     }
 }
 
@@ -321,7 +405,8 @@ impl<T> Share<T> {
     }
 }
 
-/// Splits a range among the context's threads.
+/// Splits a range among the context's threads. `grain` indices are surely worth a thread; fewer
+/// are shared when those that run first take long enough.
 ///
 /// # Safety
 /// `ctx` is a context; `function` may be called with `data` from any thread, for disjoint ranges
@@ -338,7 +423,7 @@ pub unsafe extern "C" fn rx_parallel_for(
     // `0..n`.
     unsafe {
         if let (Some(function), Some(context)) = (function, ctx.as_ref()) {
-            context.pool.run(n, grain, function, data);
+            (context.pool).run(n, Grain::estimated(grain), function, data);
         }
     }
 }

@@ -34,10 +34,12 @@ use super::nest::Body;
 use super::{ERR_ARGUMENT, Kernel, Place, Result};
 use crate::scalar::register;
 
-/// The minimum work of a piece of a loop, in elementary operations: about the time it takes to wake
+/// Work that is surely worth a thread, in elementary operations: about the time it takes to wake
 /// a sleeping worker (`cargo run --release -p relax-runtime --example bench_threads` measures
 /// both).
 const GRAIN: i64 = 1 << 16;
+/// Loops with less work in all are not shared. At run time those up to [`GRAIN`] are timed first.
+const LITTLE: i64 = GRAIN / 2;
 
 /// The shared loop whose body is being emitted.
 pub(super) struct Shared {
@@ -188,7 +190,7 @@ impl Kernel<'_, '_, '_> {
         let uses = self.uses(body);
         let cost = self.cost(body);
         let all = extent.as_int().zip(cost.as_int());
-        let small = all.is_some_and(|(n, c)| n.saturating_mul(c) < 2 * GRAIN);
+        let small = all.is_some_and(|(n, c)| n.saturating_mul(c) < LITTLE);
         if uses.heap || small {
             return Ok(false);
         }

@@ -15,7 +15,7 @@ use crate::kernels::gemm::{FEW_ROWS, RxGemmF32, pack, serial};
 use crate::kernels::rows::{largest, load, only, store, total};
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::vmath::exp;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 use std::ffi::c_void;
@@ -557,7 +557,7 @@ pub unsafe extern "C" fn rx_attention_f32(ctx: *mut RxContext, g: *const RxAtten
             } else {
                 (heads * of_head).div_ceil(threads)
             };
-            let grain = whole.max(GRAIN / work.max(1));
+            let grain = Grain::of_work(GRAIN, work).at_least(whole);
             let shared = Share::new((&g, scratch, room));
             (context.pool).each(heads * of_head, grain, |begin, end, worker| {
                 let (g, scratch, room) = shared.get();

@@ -15,7 +15,7 @@ use crate::kernels::gemm::tile::{COLS, ROWS};
 use crate::kernels::gemm::{RxGemmF32, pack, serial};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 c_structure! {
     /// As in the C header.
@@ -283,20 +283,22 @@ unsafe fn many(context: &mut RxContext, q: &RxBlockwiseF32) -> i32 {
         pack::rows(m, depth, q.x, depth as isize, 1, a);
         Share::new((*q, a, a.add(packed)))
     };
-    context.pool.each(pieces, 1, |begin, end, worker| {
-        let &(q, a, memory) = shared.get();
-        let q = &q;
-        for k in begin..end {
-            let (from, to) = (k * piece, n.min((k + 1) * piece));
-            // SAFETY: a worker has its own memory and writes its own columns of the result.
-            unsafe {
-                let memory = memory.add(worker * each);
-                dispatch!(floats(q: &RxBlockwiseF32, from: usize, to: usize, memory: *mut f32));
-                let g = q.product(a, memory, from..to);
-                serial(&g, g.way(), memory.add(converted));
+    context
+        .pool
+        .each(pieces, Grain::always(1), |begin, end, worker| {
+            let &(q, a, memory) = shared.get();
+            let q = &q;
+            for k in begin..end {
+                let (from, to) = (k * piece, n.min((k + 1) * piece));
+                // SAFETY: a worker has its own memory and writes its own columns of the result.
+                unsafe {
+                    let memory = memory.add(worker * each);
+                    dispatch!(floats(q: &RxBlockwiseF32, from: usize, to: usize, memory: *mut f32));
+                    let g = q.product(a, memory, from..to);
+                    serial(&g, g.way(), memory.add(converted));
+                }
             }
-        }
-    });
+        });
     0
 }
 
@@ -338,7 +340,7 @@ pub unsafe extern "C" fn rx_blockwise_f32(ctx: *mut RxContext, q: *const RxBlock
                 order = Some(scratch);
             }
             let status = if whole && q.m as usize <= FEW {
-                let grain = SMALL.div_ceil(q.depth().max(1));
+                let grain = Grain::of_work(SMALL, q.depth());
                 let shared = Share::new(q);
                 context.pool.each(q.n as usize, grain, |begin, end, _| {
                     let q = shared.get();

@@ -10,7 +10,7 @@ use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::strided::copy_row;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// The maximum number of axes.
 pub const AXES: usize = 12;
@@ -237,7 +237,7 @@ pub unsafe extern "C" fn rx_pick(ctx: *mut RxContext, pick: *const RxPick) -> i3
                 holes: table.iter().any(|&t| t < 0),
             };
             let count = axes[..split].iter().map(|a| a.0).product::<usize>();
-            let grain = (GRAIN / (n * p.size as usize).max(1)).max(1);
+            let grain = Grain::of_work(GRAIN, n * p.size as usize);
             let shared = Share::new(&plan);
             context.pool.each(count, grain, |begin, end, _| {
                 let plan: &Plan<'_> = shared.get();

@@ -5,7 +5,7 @@ use crate::context::{RxContext, Status, guard};
 use crate::kernels::padded::{Padded, Window};
 use crate::kernels::pool_lanes;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 
@@ -315,7 +315,7 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
         }
         let shared = Share::new((p, scratch));
         let work = (p.oh * p.ow * p.kh * p.kw).max(1) as usize;
-        let grain = (GRAIN * 8 / work).max(1);
+        let grain = Grain::of_work(GRAIN * 8, work);
         context
             .pool
             .each((p.n * p.c) as usize, grain, |begin, end, worker| {
@@ -359,7 +359,7 @@ pub unsafe extern "C" fn rx_pool2d_f32(ctx: *mut RxContext, pool: *const RxPool2
             let shared = Share::new(p);
             context.pool.each(
                 (p.n * p.oh) as usize,
-                (GRAIN / work).max(1),
+                Grain::of_work(GRAIN, work),
                 |begin, end, _| {
                     let p = *shared.get();
                     for i in begin as i64..end as i64 {

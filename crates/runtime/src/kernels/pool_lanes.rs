@@ -5,7 +5,7 @@ use crate::context::RxContext;
 use crate::kernels::pool2d::{RxPool2dF32, inside, take};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::square::{Turning, dispatch_turning, gather, lanes, scatter};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use std::ptr::null;
 
 /// The maximum number of output columns for which transposing is faster.
@@ -107,7 +107,7 @@ pub(super) unsafe fn run(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
     // SAFETY: the arrays have the pooling's sizes; tasks write their own channels.
     unsafe {
         let shared = Share::new((p, scratch.memory.cast::<f32>()));
-        let grain = (GRAIN / room.max(1)).max(1);
+        let grain = Grain::of_work(GRAIN, room);
         context.pool.each(tasks, grain, |begin, end, worker| {
             let &(p, rooms) = shared.get();
             let room = rooms.add(worker * room);

@@ -6,7 +6,7 @@
 use crate::c_enumeration;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// Vectors (or rows) that are combined one after another.
 const BLOCK: usize = 64;
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn rx_reduce_f32(
         } else {
             (outer * inner.div_ceil(COLUMNS), COLUMNS)
         };
-        let grain = (GRAIN / (axis * columns).max(1)).max(1);
+        let grain = Grain::of_work(GRAIN, axis * columns);
         // SAFETY: the arrays have the reduction's sizes; pieces write different elements.
         let shared = unsafe { Share::new((x, y, r)) };
         context.pool.each(pieces, grain, |begin, end, _| {

@@ -7,7 +7,7 @@ use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::integer::Element;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// The minimum number of elements per thread.
 const GRAIN: usize = 1 << 14;
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn rx_requantize_i32(ctx: *mut RxContext, q: *const RxRequ
         };
         // SAFETY: lines are disjoint.
         let shared = unsafe { Share::new(*q) };
-        let grain = GRAIN.div_ceil(length as usize);
+        let grain = Grain::of_work(GRAIN, length as usize);
         context.pool.each(count as usize, grain, |begin, end, _| {
             let q = shared.get();
             // SAFETY: as above.

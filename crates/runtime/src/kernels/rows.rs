@@ -8,7 +8,7 @@ use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::kernels::strips::STREAM;
 use crate::kernels::vmath::exp_below;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use std::ffi::c_void;
 
 /// The minimum number of elements per thread; several operations each (`--example bench_threads`).
@@ -230,7 +230,7 @@ unsafe fn over_rows(
     };
     // SAFETY: threads take rows of their own, and memory of their own.
     let shared = unsafe { Share::new((x, y, &each, scratch.memory.cast::<u8>())) };
-    let grain = (GRAIN / n).max(1);
+    let grain = Grain::of_work(GRAIN, n);
     context.pool.each(rows, grain, |begin, end, worker| {
         let &(x, y, each, room_of) = shared.get();
         let mut row = begin;

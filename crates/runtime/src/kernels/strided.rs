@@ -3,13 +3,15 @@
 use super::turn::turn;
 use crate::context::RxContext;
 use crate::tensor::extents;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use std::ffi::c_void;
 
 /// The maximum number of axes of a call.
 pub const MAX_RANK: usize = 16;
-/// The minimum number of bytes per thread.
+/// Bytes that are surely worth a thread.
 const GRAIN: usize = 128 << 10;
+/// Bytes that are copied before a loop would be split.
+const LITTLE: usize = 16 << 10;
 
 /// One loop of a copy: extent, and strides of both sides in elements.
 #[derive(Clone, Copy, Default)]
@@ -300,11 +302,11 @@ unsafe fn spread(ctx: *mut RxContext, size: usize, nest: Nest, src: *const u8, d
     unsafe {
         let total: i64 = nest.loops[..nest.rank].iter().map(|l| l.n).product();
         let bytes = total as usize * size;
-        if nest.rank < 2 || bytes <= GRAIN || ctx.is_null() {
+        if nest.rank < 2 || bytes <= LITTLE || ctx.is_null() {
             return run(size, nest, src, dst);
         }
         let first = nest.loops[0];
-        let grain = (GRAIN * first.n as usize / bytes).max(1);
+        let grain = Grain::of_work(GRAIN, bytes / first.n as usize);
         let shared = Share::new((src, dst));
         (*ctx).pool.each(first.n as usize, grain, |begin, end, _| {
             let &(src, dst) = shared.get();

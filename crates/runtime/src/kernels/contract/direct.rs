@@ -10,7 +10,7 @@ use crate::kernels::simd::{
     dispatch_of,
     wide::{Vector, Wide},
 };
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// Elements of a strip.
 const STRIP: usize = 512;
@@ -84,7 +84,7 @@ pub(super) unsafe fn run<T: Everywhere>(
         let tasks = count(&outer) * strips;
         let each = inner.extent.min(STRIP) * (k * run).max(1);
         let shared = Share::new(&work);
-        context.pool.each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
+        context.pool.each(tasks, Grain::of_work(SMALL, each), |begin, end, _| {
             let work: &Work<'_, T> = shared.get();
             if dots {
                 dispatch_of!(sums_of<T: Everywhere>(work: &Work<'_, T>, begin: usize, end: usize));

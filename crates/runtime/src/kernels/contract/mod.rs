@@ -22,7 +22,7 @@ use crate::kernels::gemm::{RxGemmF32, rx_batch_gemm_f32, rx_gemm_f32};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::wide::{Vector, Wide};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use plan::{Plan, Way};
 
 /// The maximum number of axes.
@@ -110,15 +110,17 @@ impl<T: Sum> Operand<T> {
         unsafe {
             let from = data.offset(low * kind.size() as isize);
             let shared = Share::new((from, to));
-            context.pool.each(n, PIECE, |begin, end, _| {
-                let &(from, to) = shared.get();
-                T::widen(
-                    kind,
-                    end - begin,
-                    from.add(begin * kind.size()),
-                    to.add(begin),
-                );
-            });
+            context
+                .pool
+                .each(n, Grain::of_work(PIECE, 1), |begin, end, _| {
+                    let &(from, to) = shared.get();
+                    T::widen(
+                        kind,
+                        end - begin,
+                        from.add(begin * kind.size()),
+                        to.add(begin),
+                    );
+                });
             Some(Self {
                 data: to.offset(-low),
                 _copy: Some(copy),

@@ -10,7 +10,7 @@ use crate::kernels::simd::{
     Simd, dispatch_of,
     wide::{Vector, Wide},
 };
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// Rows of a panel of the left operand.
 const ROWS: usize = 8;
@@ -133,7 +133,7 @@ pub(super) unsafe fn run<T: Everywhere>(
             high,
             wide,
         };
-        let grain = (SMALL / (high * wide * k.max(1)).max(1)).max(1);
+        let grain = Grain::of_work(SMALL, high * wide * k.max(1));
         let shared = Share::new(&work);
         context.pool.each(blocks, grain, |begin, end, worker| {
             let work: &Work<'_, T> = shared.get();

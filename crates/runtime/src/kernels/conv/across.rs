@@ -9,7 +9,7 @@ use crate::context::RxContext;
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
 use crate::kernels::gemm::{block, even_piece, pack};
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 
 /// The longest piece of the common axis: the weight of [`WIDE`] channels for it stays in the
@@ -205,8 +205,8 @@ pub(super) unsafe fn run(
         for image in 0..s.n {
             let x = v.x.add(image * s.c * s.h * s.w);
             let shared = Share::new((s, x, packed));
-            let grain = SMALL / (ROWS * s.k * 8);
-            context.pool.each(panels, grain.max(1), |begin, end, _| {
+            let grain = Grain::of_work(SMALL, ROWS * s.k * 8);
+            context.pool.each(panels, grain, |begin, end, _| {
                 let &(s, x, packed) = shared.get();
                 for panel_no in begin..end {
                     let first = panel_no * high;
@@ -223,18 +223,16 @@ pub(super) unsafe fn run(
             });
             let shared = Share::new((v, s, weight, packed.cast_const()));
             let tasks = s.o.div_ceil(WIDE) * parts;
-            context
-                .pool
-                .each(tasks, (SMALL / work).max(1), |begin, end, _| {
-                    let &(v, s, weight, packed) = shared.get();
-                    for task in begin..end {
-                        let (channel, part) = (task / parts * WIDE, task % parts);
-                        let mine = part * each..((part + 1) * each).min(panels);
-                        if !mine.is_empty() {
-                            products((v, s), image, channel, mine, (weight, packed));
-                        }
+            (context.pool).each(tasks, Grain::of_work(SMALL, work), |begin, end, _| {
+                let &(v, s, weight, packed) = shared.get();
+                for task in begin..end {
+                    let (channel, part) = (task / parts * WIDE, task % parts);
+                    let mine = part * each..((part + 1) * each).min(panels);
+                    if !mine.is_empty() {
+                        products((v, s), image, channel, mine, (weight, packed));
                     }
-                });
+                }
+            });
         }
         rx_scratch_free(context, packed.cast());
     }

@@ -6,7 +6,7 @@ use crate::kernels::gemm::epilogue::Line;
 use crate::kernels::padded::Padded;
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::{Isa, Simd, dispatch, isa};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// Vectors of an output row that are summed together.
 const WIDE: usize = 4;
@@ -373,7 +373,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
     unsafe {
         if s.nhwc {
             let shared = Share::new((shared_v, s));
-            let grain = (SMALL / (row_work * s.c).max(1)).max(1);
+            let grain = Grain::of_work(SMALL, row_work * s.c);
             context.pool.each(s.n * s.oh, grain, |begin, end, _| {
                 let &(v, s) = shared.get();
                 for task in begin..end {
@@ -386,7 +386,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         if lanes::pays(s) {
             return lanes::run(context, v, s);
         }
-        let grain = (SMALL / (row_work * s.oh * s.og).max(1)).max(1);
+        let grain = Grain::of_work(SMALL, row_work * s.oh * s.og);
         if as_it_lies(s) {
             let shared = Share::new((shared_v, s));
             context.pool.each(s.n * s.c, grain, |begin, end, _| {

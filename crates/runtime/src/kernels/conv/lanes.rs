@@ -10,7 +10,7 @@ use crate::context::RxContext;
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::square::{MOST, Turning, dispatch_turning, gather, lanes, scatter};
 use crate::kernels::simd::{Isa, isa};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use std::ops::Range;
 
 /// The maximum number of sums that are computed together.
@@ -294,7 +294,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
             std::ptr::write_bytes(rooms.add(worker * all), 0, room.floats()[0]);
         }
         let shared = Share::new((v, &room, places, rooms));
-        let grain = (SMALL / work.max(1)).max(1);
+        let grain = Grain::of_work(SMALL, work);
         context
             .pool
             .each(s.n * blocks, grain, |begin, end, worker| {

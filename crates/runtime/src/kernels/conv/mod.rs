@@ -23,7 +23,7 @@ use crate::kernels::gemm::{RxGemmF32, block, even_piece, gemm, pack};
 use crate::kernels::padded::{Padded, Window};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::Simd;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 use blocks::{Blocks, Task};
@@ -413,7 +413,7 @@ unsafe fn in_blocks(
         let x = v.x;
         let shared = Share::new((v, s, x, weight, scratch));
         let tasks = s.n * s.groups * blocks.count;
-        let grain = (SMALL * tasks / work.max(1)).max(1);
+        let grain = Grain::of_work(SMALL, work / tasks.max(1));
         context.pool.each(tasks, grain, |first, last, worker| {
             let &(v, s, x, weight, scratch) = shared.get();
             let scratch = scratch.add(worker * all);

@@ -13,7 +13,7 @@ use crate::kernels::pool2d::{RxPool2dF32, channel as pool_channel, rx_pool2d_f32
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
 use crate::kernels::simd::square::lanes;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use std::ops::Range;
 
 /// The approximate number of floats of a strip: it stays in the second-level cache beside the
@@ -236,7 +236,7 @@ unsafe fn strips(
         return context.status;
     };
     let scratch = rooms.memory.cast::<f32>();
-    let grain = (super::SMALL * tasks / work.max(1)).max(1);
+    let grain = Grain::of_work(super::SMALL, work / tasks.max(1));
     // SAFETY: the arrays have the sizes of convolution and pooling, and the weight is packed;
     // strips of the output are disjoint.
     unsafe {

@@ -5,13 +5,15 @@
 //! position for all pixels, is then added to the output. The number of rows is chosen so that the
 //! product fits in the second-level cache.
 
-use super::{RxConv2dF32, Sizes};
+use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::gemm::epilogue::RxEpilogue;
-use crate::kernels::gemm::{RxGemmF32, gemm};
-use crate::threads::Share;
-use crate::values::{rx_scratch_alloc, rx_scratch_free};
+use crate::kernels::gemm::tile::ROWS;
+use crate::kernels::gemm::{RxGemmF32, Way, serial};
+use crate::kernels::scratch::Scratch;
+use crate::threads::{Grain, Share};
 use std::ops::Range;
+use std::ptr::{null, null_mut};
 
 /// The approximate number of floats that are scattered at a time.
 const ROOM: usize = 1 << 18;
@@ -114,68 +116,151 @@ unsafe fn finish(v: &RxConv2dF32, pixels: usize, channel: usize, plane: usize) {
     }
 }
 
-unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
-    let (taps, pixels) = (s.kh * s.kw, s.oh * s.ow);
-    let filters = s.og * taps;
-    let rows = (ROOM / (s.w * filters).max(1)).clamp(1, s.h.max(1));
-    // SAFETY: the arrays have the convolution's sizes; planes of the output are disjoint.
-    unsafe {
-        std::ptr::write_bytes(v.y, 0, s.n * s.o * pixels);
-        let bytes = (rows * s.w * filters * 4).max(1);
-        let spread = rx_scratch_alloc(context, bytes as u64).cast::<f32>();
-        if spread.is_null() {
-            return context.status;
+/// What a task computes: the filters of a group of an image from `first` on.
+#[derive(Clone, Copy)]
+struct Filters {
+    image: usize,
+    group: usize,
+    first: usize,
+    count: usize,
+}
+
+/// How the work is divided.
+#[derive(Clone, Copy)]
+struct Plan {
+    /// Filters of a task.
+    filters: usize,
+    /// Rows of the input that are scattered at a time. They decide in which order numbers are
+    /// added, so they do not depend on the number of threads.
+    rows: usize,
+    /// How products are computed, and the floats that one needs.
+    way: Way,
+    room: usize,
+}
+
+impl Plan {
+    fn of(v: &RxConv2dF32, s: &Sizes, threads: usize) -> Self {
+        let taps = s.kh * s.kw;
+        let rows = (ROOM / (s.w * s.og * taps).max(1)).clamp(1, s.h.max(1));
+        // A part of a packed weight begins at a panel.
+        let panel = (1..ROWS).find(|n| n * taps % ROWS == 0).unwrap_or(ROWS);
+        let parts = threads.div_ceil((s.n * s.groups).max(1));
+        let filters = s.og.div_ceil(parts).next_multiple_of(panel).min(s.og);
+        let all = Filters {
+            image: 0,
+            group: 0,
+            first: 0,
+            count: s.og,
+        };
+        let way = product(v, s, all, 0..rows, null_mut()).way();
+        let part = Filters {
+            count: filters,
+            ..all
+        };
+        let part = product(v, s, part, 0..rows, null_mut());
+        let (a, b) = part.scratch(way);
+        Self {
+            filters,
+            rows,
+            way,
+            room: a + b,
         }
-        for (image, group) in (0..s.n * s.groups).map(|i| (i / s.groups, i % s.groups)) {
-            let mut from = 0;
-            while from < s.h && s.w > 0 && s.cg > 0 {
-                let to = (from + rows).min(s.h);
-                let first = (image * s.c + group * s.cg) * s.h * s.w + from * s.w;
-                let g = RxGemmF32 {
-                    m: filters as i64,
-                    n: ((to - from) * s.w) as i64,
-                    k: s.cg as i64,
-                    a: v.weight.wrapping_add(group * s.cg * filters),
-                    a_rs: 1,
-                    a_cs: filters as i64,
-                    a_packed: v.weight_packed,
-                    b: v.x.add(first),
-                    b_rs: (s.h * s.w) as i64,
-                    b_cs: 1,
-                    c: spread,
-                    c_ld: ((to - from) * s.w) as i64,
-                    ..Default::default()
-                };
-                let status = gemm(context, &g);
-                if status != 0 {
-                    rx_scratch_free(context, spread.cast());
-                    return status;
-                }
-                let y = v.y.add((image * s.o + group * s.og) * pixels);
-                let piece = Piece {
-                    from,
-                    to,
-                    spread,
-                    y,
-                };
-                let shared = Share::new((s, piece));
-                let grain = ((1 << 15) / ((to - from) * s.w * taps).max(1)).max(1);
-                context.pool.each(s.og, grain, |begin, end, _| {
-                    let (s, piece) = shared.get();
-                    s.gather(piece, begin..end);
-                });
-                from = to;
+    }
+
+    /// Floats of the contributions of a piece.
+    fn spread(&self, s: &Sizes) -> usize {
+        self.rows * s.w * self.filters * s.kh * s.kw
+    }
+}
+
+/// The contributions of some rows of the input to a task's filters.
+fn product(v: &RxConv2dF32, s: &Sizes, of: Filters, rows: Range<usize>, c: *mut f32) -> RxGemmF32 {
+    let taps = s.kh * s.kw;
+    let first = (of.image * s.c + of.group * s.cg) * s.h * s.w + rows.start * s.w;
+    let a_packed = if v.weight_packed.is_null() {
+        null()
+    } else {
+        v.weight_packed.wrapping_add(of.first * taps * s.cg)
+    };
+    RxGemmF32 {
+        m: (of.count * taps) as i64,
+        n: (rows.len() * s.w) as i64,
+        k: s.cg as i64,
+        a: (v.weight).wrapping_add((of.group * s.cg * s.og + of.first) * taps),
+        a_rs: 1,
+        a_cs: (s.og * taps) as i64,
+        a_packed,
+        b: v.x.wrapping_add(first),
+        b_rs: (s.h * s.w) as i64,
+        b_cs: 1,
+        c,
+        c_ld: (rows.len() * s.w) as i64,
+        ..Default::default()
+    }
+}
+
+/// Computes some filters' planes of the output.
+///
+/// # Safety
+/// Like `rx_conv2d_transpose_f32`; `scratch` has what the plan says for a piece and a product.
+unsafe fn task(v: &RxConv2dF32, s: &Sizes, plan: &Plan, at: Filters, scratch: *mut f32) {
+    let pixels = s.oh * s.ow;
+    let first = at.image * s.o + at.group * s.og + at.first;
+    // SAFETY: the arrays have the convolution's sizes; the planes are this task's, and the scratch
+    // memory has room for a piece and then for its product.
+    unsafe {
+        let y = v.y.add(first * pixels);
+        std::ptr::write_bytes(y, 0, at.count * pixels);
+        let mut from = 0;
+        while from < s.h && s.w > 0 && s.cg > 0 {
+            let to = (from + plan.rows).min(s.h);
+            let g = product(v, s, at, from..to, scratch);
+            serial(&g, plan.way, scratch.add(plan.spread(s)));
+            let piece = Piece {
+                from,
+                to,
+                spread: scratch,
+                y,
+            };
+            s.gather(&piece, 0..at.count);
+            from = to;
+        }
+        if !v.epilogue.none() {
+            for plane in first..first + at.count {
+                finish(v, pixels, plane % s.o, plane);
             }
         }
-        rx_scratch_free(context, spread.cast());
-        if !v.epilogue.none() {
-            let shared = Share::new((v, s));
-            let grain = ((1 << 15) / pixels).max(1);
-            context.pool.each(s.n * s.o, grain, |begin, end, _| {
-                let &(v, s) = shared.get();
-                (begin..end).for_each(|plane| finish(v, pixels, plane % s.o, plane));
-            });
-        }
+    }
+}
+
+unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) -> i32 {
+    let threads = context.pool.threads();
+    let plan = Plan::of(v, s, threads);
+    let each = (plan.spread(s) + plan.room).next_multiple_of(16);
+    let Some(scratch) = Scratch::new(context, each.saturating_mul(4 * threads)) else {
+        return context.status;
+    };
+    let parts = s.og.div_ceil(plan.filters.max(1));
+    let tasks = s.n * s.groups * parts;
+    let work = s.n * s.c * s.h * s.w * s.og * s.kh * s.kw;
+    let grain = Grain::of_work(SMALL, work / tasks.max(1));
+    // SAFETY: tasks write planes of their own, and a worker has its own memory.
+    unsafe {
+        let shared = Share::new((v, s, &plan, scratch.memory.cast::<f32>()));
+        context.pool.each(tasks, grain, |begin, end, worker| {
+            let &(v, s, plan, memory) = shared.get();
+            for i in begin..end {
+                let (part, rest) = (i % parts, i / parts);
+                let first = part * plan.filters;
+                let at = Filters {
+                    image: rest / s.groups,
+                    group: rest % s.groups,
+                    first,
+                    count: plan.filters.min(s.og - first),
+                };
+                task(v, s, plan, at, memory.add(worker * each));
+            }
+        });
     }
     0
 }

@@ -24,7 +24,7 @@ use crate::kernels::gemm::epilogue::Target;
 use crate::kernels::gemm::tile::{COLS, Columns, ROWS};
 use crate::kernels::padded::Padded;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use plan::{IN, LINE, OUT, PARTS, Plan, TAPS, panel, tiles, window};
 pub(super) use plan::{can, cost};
@@ -465,23 +465,26 @@ pub(super) unsafe fn run(
             }
         };
         if whole {
-            context.pool.each(s.n * blocks, 1, |begin, end, worker| {
-                for task in begin..end {
-                    transformed(of(task), 0..s.c, worker, worker);
-                    summed(of(task), 0..plan.groups(s), worker, worker);
-                }
-            });
+            context
+                .pool
+                .each(s.n * blocks, Grain::always(1), |begin, end, worker| {
+                    for task in begin..end {
+                        transformed(of(task), 0..s.c, worker, worker);
+                        summed(of(task), 0..plan.groups(s), worker, worker);
+                    }
+                });
         } else {
             for task in 0..s.n * blocks {
                 let at = of(task);
+                let grain = Grain::always(s.c.div_ceil(4 * threads));
+                context.pool.each(s.c, grain, |begin, end, worker| {
+                    transformed(at, begin..end, 0, worker);
+                });
                 context
                     .pool
-                    .each(s.c, s.c.div_ceil(4 * threads), |begin, end, worker| {
-                        transformed(at, begin..end, 0, worker);
+                    .each(plan.groups(s), Grain::always(1), |begin, end, worker| {
+                        summed(at, begin..end, 0, worker);
                     });
-                context.pool.each(plan.groups(s), 1, |begin, end, worker| {
-                    summed(at, begin..end, 0, worker);
-                });
             }
         }
         rx_scratch_free(context, scratch.cast());

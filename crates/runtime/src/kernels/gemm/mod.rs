@@ -16,7 +16,7 @@ use crate::c_structure;
 use crate::context::{RxContext, guard};
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::{Claims, Share};
+use crate::threads::{Claims, Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use epilogue::{RxEpilogue, Target};
 use few::{dots, one_row};
@@ -36,10 +36,10 @@ const NC: usize = 480;
 /// Rows of a block of A.
 const MC: usize = 2048;
 /// Below this number of multiplications a product stays on one thread.
-const SMALL: usize = 1 << 19;
+const SMALL: usize = 1 << 18;
 /// The same for few rows: memory is the bottleneck then, and every thread's part of B stays in its
 /// own cache.
-const SMALL_FEW: usize = 1 << 17;
+const SMALL_FEW: usize = 1 << 16;
 /// The maximum number of rows for which a B that is not packed is read in place.
 pub(crate) const FEW_ROWS: usize = 4;
 
@@ -464,22 +464,24 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
         } else {
             let shared = Share::new((g, scratch));
             let claims = Claims::new(parts);
-            context.pool.each(parts, 1, |begin, end, worker| {
-                let &(g, scratch) = shared.get();
-                for _ in begin..end {
-                    let part = claims.take(worker);
-                    let (i, j) = (part / columns * h, part % columns * w);
-                    if i >= m || j >= n {
-                        continue;
+            context
+                .pool
+                .each(parts, Grain::always(1), |begin, end, worker| {
+                    let &(g, scratch) = shared.get();
+                    for _ in begin..end {
+                        let part = claims.take(worker);
+                        let (i, j) = (part / columns * h, part % columns * w);
+                        if i >= m || j >= n {
+                            continue;
+                        }
+                        let sub = &g.part(i, j, h.min(m - i), w.min(n - j));
+                        if row {
+                            dispatch!(one_row(sub: &RxGemmF32, backwards: bool));
+                        } else {
+                            serial(sub, way, scratch.add(part * each));
+                        }
                     }
-                    let sub = &g.part(i, j, h.min(m - i), w.min(n - j));
-                    if row {
-                        dispatch!(one_row(sub: &RxGemmF32, backwards: bool));
-                    } else {
-                        serial(sub, way, scratch.add(part * each));
-                    }
-                }
-            });
+                });
         }
         rx_scratch_free(context, scratch.cast());
     }
@@ -557,7 +559,7 @@ pub unsafe extern "C" fn rx_batch_gemm_f32(
                 return context.status;
             }
             let shared = Share::new((of, scratch));
-            let grain = (SMALL / work.max(1)).max(1);
+            let grain = Grain::of_work(SMALL, work);
             context
                 .pool
                 .each(batch as usize, grain, |begin, end, worker| {

@@ -8,7 +8,7 @@ use crate::kernels::contract::{RxContract, rx_contract};
 use crate::kernels::integer::{Element, Matrices};
 use crate::kernels::kinds::Kind;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use std::ffi::c_void;
 
 c_structure! {
@@ -264,7 +264,7 @@ macro_rules! products {
                     }
                     let shared = Share::new(*g);
                     let work = ((*g).n as usize).saturating_mul((*g).k.max(1) as usize);
-                    let grain = ((1 << 17) / work).max(HIGH);
+                    let grain = Grain::of_work(1 << 17, work).at_least(HIGH);
                     context.pool.each((*g).m as usize, grain, |begin, end, _| {
                         let g = shared.get();
                         dispatch!(kernel(g: &RxGemm, begin: usize, end: usize));

@@ -13,7 +13,7 @@ use super::share::Operand;
 use super::{Element, Scratch};
 use crate::context::RxContext;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// An operand of bytes: the bits flipped in each to make it unsigned (data) or signed (weight), and
 /// its zero point then.
@@ -242,7 +242,7 @@ impl Dense {
                 *start.add(i) = self.row_start(row, deep).wrapping_add(self.both());
             }
             let shared = Share::new((self, a, start));
-            let grain = ((1 << 18) / (self.k * self.m)).max(1);
+            let grain = Grain::of_work(1 << 18, self.k * self.m);
             context.pool.each(self.n, grain, |begin, end, _| {
                 let &(d, a, start) = shared.get();
                 let (a, start) = (a.cast_const(), start.cast_const());
@@ -335,7 +335,7 @@ impl Dense {
                 *along_a.add(p) = p;
                 *along_b.add(p) = if lines { p } else { p * n };
             }
-            let grain = ((1 << 16) / k).max(1);
+            let grain = Grain::of_work(1 << 16, k);
             let shared = Share::new((self, b, column_start));
             if lines {
                 context.pool.each(n, grain, |begin, end, _| {

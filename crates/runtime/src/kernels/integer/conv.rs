@@ -13,7 +13,7 @@ use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::conv::{RxConv2dSizes, Sizes};
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 c_structure! {
     /// As in the C header.
@@ -155,7 +155,7 @@ impl<'v> Conv<'v> {
         let (s, (high, wide)) = (&self.s, self.read());
         let (parts, each) = if s.nhwc { (s.n, s.c) } else { (s.n * s.c, 1) };
         let fits = AtomicBool::new(true);
-        let grain = ((1 << 16) / (high * wide * each)).max(1);
+        let grain = Grain::of_work(1 << 16, high * wide * each);
         // SAFETY: the image has all channels, and `to` room for the copies, which are disjoint.
         let shared = unsafe { Share::new((self, to, &fits)) };
         context.pool.each(parts, grain, |begin, end, _| {
@@ -240,7 +240,7 @@ impl<'v> Conv<'v> {
         }
         let (s, (high, wide)) = (&self.s, self.read());
         let (pixels, taps) = (s.oh * s.ow, s.kh * s.kw);
-        let grain = ((1 << 16) / (pixels * taps.max(1))).max(1);
+        let grain = Grain::of_work(1 << 16, pixels * taps.max(1));
         // SAFETY: image and weight have the convolution's sizes; output channels are disjoint.
         let shared = unsafe { Share::new((self, data, weight)) };
         context.pool.each(s.n * s.o, grain, |begin, end, _| {
@@ -292,15 +292,17 @@ impl<'v> Conv<'v> {
         let s = &self.s;
         // SAFETY: the arrays have the convolution's sizes; elements of the output are disjoint.
         let shared = unsafe { Share::new(self) };
-        context.pool.each(s.n * s.oh * s.ow, 16, |begin, end, _| {
-            let &conv = shared.get();
-            for p in begin..end {
-                for o in 0..s.o {
-                    // SAFETY: as above.
-                    unsafe { conv.element(p, o) };
+        context
+            .pool
+            .each(s.n * s.oh * s.ow, Grain::of_work(16, 1), |begin, end, _| {
+                let &conv = shared.get();
+                for p in begin..end {
+                    for o in 0..s.o {
+                        // SAFETY: as above.
+                        unsafe { conv.element(p, o) };
+                    }
                 }
-            }
-        });
+            });
     }
 
     /// Computes one element of the output.

@@ -9,7 +9,7 @@ use super::quads::{Kernel, Product};
 use super::share::Operand;
 use super::tables::Tables;
 use crate::context::RxContext;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// A convolution of bytes.
 pub(super) struct ByteConv<'v> {
@@ -155,7 +155,7 @@ impl ByteConv<'_> {
                 (s.n * each, high * wide)
             };
             let shared = Share::new((self, data));
-            let grain = ((1 << 15) / size.max(1)).max(1);
+            let grain = Grain::of_work(1 << 15, size);
             context.pool.each(parts, grain, |begin, end, _| {
                 let &(conv, data) = shared.get();
                 (begin..end).for_each(|part| conv.pad(part, data.add(part * size)));

@@ -8,7 +8,7 @@
 
 use super::Scratch;
 use crate::context::RxContext;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// Rows of a panel of A.
 pub(super) const ROWS: usize = 8;
@@ -196,9 +196,9 @@ pub(super) unsafe fn share_out<P: Panels>(context: &mut RxContext, product: P) -
         let memory = (packed.memory.cast::<u32>(), rooms.memory.cast::<u32>());
         let shared = Share::new((product, memory.0, memory.1));
         let grain = if threads == 1 {
-            panels
+            Grain::always(panels)
         } else {
-            ((1 << 15) / k).max(1)
+            Grain::of_work(1 << 15, k)
         };
         context.pool.each(panels, grain, |begin, end, _| {
             let &(product, packed, _) = shared.get();
@@ -210,7 +210,7 @@ pub(super) unsafe fn share_out<P: Panels>(context: &mut RxContext, product: P) -
             }
         });
         let tasks = blocks * parts;
-        let grain = if threads == 1 { tasks } else { 1 };
+        let grain = Grain::always(if threads == 1 { tasks } else { 1 });
         context.pool.each(tasks, grain, |begin, end, worker| {
             let &(product, packed, rooms) = shared.get();
             for task in begin..end {

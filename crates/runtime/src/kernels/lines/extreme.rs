@@ -9,7 +9,7 @@ use crate::kernels::contract::{Everywhere, Sums};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::dispatch_of;
 use crate::kernels::simd::wide::{Vector, Wide};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use std::mem::MaybeUninit;
 
 /// Adjacent lines that are scanned together.
@@ -81,7 +81,7 @@ pub(super) unsafe fn run<T: Ordered>(context: &mut RxContext, lines: &RxLines, k
     let shared = unsafe { Share::new((lines, kind)) };
     context
         .pool
-        .each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
+        .each(tasks, Grain::of_work(SMALL, each), |begin, end, _| {
             let &(lines, kind) = shared.get();
             // SAFETY: the arrays have the lines' sizes; tasks write their own places.
             unsafe {

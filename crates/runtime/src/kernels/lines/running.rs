@@ -4,7 +4,7 @@ use super::{Element, RxLines, Work};
 use crate::context::RxContext;
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::{Simd, dispatch_of};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// Adjacent lines that are computed together.
 const STRIP: usize = 256;
@@ -26,7 +26,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
     let shared = unsafe { Share::new(lines) };
     context
         .pool
-        .each(tasks, (SMALL / each.max(1)).max(1), |begin, end, _| {
+        .each(tasks, Grain::of_work(SMALL, each), |begin, end, _| {
             let lines: &RxLines = shared.get();
             // SAFETY: the arrays have the lines' sizes; tasks write their own lines.
             unsafe {
@@ -130,7 +130,7 @@ pub(super) unsafe fn narrow(context: &mut RxContext, lines: &RxLines, kind: Kind
     } else {
         lines.outer as usize * strips
     };
-    let grain = (SMALL / (n * rows.min(together)).max(1)).max(1);
+    let grain = Grain::of_work(SMALL, n * rows.min(together));
     // SAFETY: lines are disjoint.
     let shared = unsafe { Share::new(lines) };
     context.pool.each(tasks, grain, |begin, end, _| {

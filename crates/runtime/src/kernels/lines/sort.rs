@@ -6,7 +6,7 @@ use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
 use crate::kernels::kinds::Kind;
 use crate::kernels::scratch::Scratch;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// Elements from which on radix sort beats comparisons.
 const MANY: usize = 96;
@@ -36,7 +36,7 @@ pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -
     };
     // SAFETY: lines are disjoint, and each thread has its own room.
     let shared = unsafe { Share::new((lines, scratch.memory.cast::<u8>())) };
-    let grain = ((1 << 12) / n.max(1)).max(1);
+    let grain = Grain::of_work(1 << 12, n);
     context
         .pool
         .each(lines.count(), grain, |begin, end, worker| {

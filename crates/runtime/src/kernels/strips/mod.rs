@@ -17,7 +17,7 @@ use crate::context::{RxContext, Status, guard};
 use crate::kernels::kinds::Combiner;
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use flat::plain as rows_together;
 pub(crate) use op::apply;
@@ -424,7 +424,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                 out.rows() * out.inner().div_ceil(plan.piece)
             };
             let work = each * over.count().max(1) * plan.ops.len();
-            let grain = (SMALL / work.max(1)).max(1);
+            let grain = Grain::of_work(SMALL, work);
             let shared = Share::new((plan, room));
             context.pool.each(tasks, grain, |begin, end, worker| {
                 let &(plan, room) = shared.get();

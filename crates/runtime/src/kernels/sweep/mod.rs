@@ -26,7 +26,7 @@ use crate::context::{RxContext, Status, guard};
 use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 use apply::{Args, apply};
 pub use op::{Op, RxSweepOp};
 use read::Strip;
@@ -401,7 +401,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 (_, true) => (plan.strips(), plan.strip.min(plan.unit) * over),
                 _ => (plan.strips(), plan.strip.min(plan.unit)),
             };
-            let grain = (SMALL / (each * plan.ops.len()).max(1)).max(1);
+            let grain = Grain::of_work(SMALL, each * plan.ops.len());
             let plan = &plan;
             let shared = Share::new((plan, scratch.memory.cast::<u8>()));
             context.pool.each(tasks, grain, |begin, end, worker| {

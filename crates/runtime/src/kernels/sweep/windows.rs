@@ -15,7 +15,7 @@ use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
 use crate::kernels::simd::wide::{Vector, Wide};
-use crate::threads::Share;
+use crate::threads::{Grain, Share};
 
 /// The maximum number of positions that an element is reduced from.
 const MOST: usize = 1 << 12;
@@ -562,7 +562,7 @@ pub(super) unsafe fn run(context: &mut RxContext, plan: &Plan<'_>, w: &Windows) 
         Some(pitched) => pitched.tasks(rows),
         None => rows * plan.out.inner().div_ceil(w.piece),
     };
-    let grain = (SMALL / (w.piece * plan.over.count()).max(1)).max(1);
+    let grain = Grain::of_work(SMALL, w.piece * plan.over.count());
     // SAFETY: each thread has its own room, each task its own part of the result.
     let shared = unsafe { Share::new((w, plan, scratch.memory.cast::<u8>())) };
     context.pool.each(tasks, grain, |begin, end, worker| {
