@@ -361,8 +361,8 @@ impl Unifier<'_> {
         for (d, other) in [(&a, &b), (&b, &a)] {
             // What most equations are.
             if let Some(Atom::Infer(v)) = d.as_atom()
-                && (other.as_const().is_some_and(|c| c >= 0)
-                    || matches!(other.as_atom(), Some(Atom::Var(_))))
+                && other.as_const().is_none_or(|c| c >= 0)
+                && !other.has_infer()
             {
                 self.solved(v.0, Sol::Dim(other.clone()));
                 return Ok(());

@@ -54,7 +54,7 @@ pub use module::{
 pub use rel::{DTypePattern, RelId, RelationDef, ShapeItem, ShapePattern, TypePattern};
 pub use rewrite::inline_call;
 pub use scope::{ScopeId, ScopeKind, Scopes};
-pub use script::{Inplace, Kept, Script};
+pub use script::{Inplace, Kept, KeptItems, Script};
 pub use share::Own;
 pub use source::TypeSource;
 pub use types::{

@@ -1,5 +1,6 @@
 //! TVMScript-specific information that the IR does not represent, preserved for printing.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use relax_base::{Span, Symbol};
@@ -47,6 +48,60 @@ impl Kept {
     }
 }
 
+/// Preserved items in the order of the text, found by name in constant time.
+///
+/// Invariant: `first` holds the place of the first item of each name.
+#[derive(Clone, Default, Debug)]
+pub struct KeptItems {
+    items: Vec<Kept>,
+    first: FxHashMap<Symbol, usize>,
+}
+
+impl PartialEq for KeptItems {
+    fn eq(&self, other: &Self) -> bool {
+        self.items == other.items
+    }
+}
+
+impl Deref for KeptItems {
+    type Target = [Kept];
+
+    fn deref(&self) -> &[Kept] {
+        &self.items
+    }
+}
+
+impl KeptItems {
+    /// Appends an item.
+    pub fn push(&mut self, item: Kept) {
+        self.first.entry(item.name).or_insert(self.items.len());
+        self.items.push(item);
+    }
+
+    /// Returns the first item of this name.
+    pub fn get(&self, name: Symbol) -> Option<&Kept> {
+        self.first.get(&name).map(|&at| &self.items[at])
+    }
+
+    /// Changes items in order; their names stay.
+    pub fn each_mut(&mut self, mut f: impl FnMut(&mut Kept)) {
+        for item in &mut self.items {
+            let name = item.name;
+            f(item);
+            item.name = name;
+        }
+    }
+
+    /// Keeps the items for which `f` returns true.
+    pub fn retain(&mut self, f: impl FnMut(&Kept) -> bool) {
+        self.items.retain(f);
+        self.first.clear();
+        for (at, item) in self.items.iter().enumerate() {
+            self.first.entry(item.name).or_insert(at);
+        }
+    }
+}
+
 /// The preserved information of a TVMScript module.
 #[derive(Clone, Default, PartialEq, Debug)]
 pub struct Script {
@@ -58,7 +113,7 @@ pub struct Script {
     pub metadata: Option<Arc<str>>,
     /// Items preserved as text. A Relax function among them is also a function of the module, whose
     /// body is a placeholder.
-    pub kept: Vec<Kept>,
+    pub kept: KeptItems,
     /// Dimensions that the text spells differently from their normal form.
     pub dims: FxHashMap<Dim, Arc<str>>,
     /// The names that the text uses for operators that are named differently here.
@@ -77,8 +132,9 @@ impl Script {
             ..Script::default()
         }
     }
+
     /// Returns the preserved item of this name.
     pub fn kept(&self, name: Symbol) -> Option<&Kept> {
-        self.kept.iter().find(|k| k.name == name)
+        self.kept.get(name)
     }
 }

@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rayon::prelude::*;
 use relax_base::{Diagnostic, Diagnostics, Span};
 use relax_infer::{InferOptions, Typing};
 use relax_ir::Module;
+use relax_loops::Program;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::analysis::{Analyses, State, Typed};
@@ -152,6 +154,9 @@ pub fn run_typed(
 }
 
 type Failure = Box<(PassRun, Diagnostics)>;
+
+/// The number of tensor programs from which on several threads verify them.
+const FEW: usize = 4;
 
 /// The note on a module that a pass broke.
 const BUG: &str = "this is a mistake of the pass, not of the program: please report it";
@@ -362,17 +367,22 @@ impl Manager<'_> {
             let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(BUG);
             return Err(d.into());
         }
-        for program in State::of(self.module).programs_since(before) {
-            let problems = relax_loops::verify(&program).diagnostics(&program);
-            if !problems.is_empty() {
+        let programs = State::of(self.module).programs_since(before);
+        let problems = |p: &Arc<Program>| relax_loops::verify(p).diagnostics(p);
+        let found: Vec<_> = match programs.len() {
+            0..FEW => programs.iter().map(problems).collect(),
+            _ => programs.par_iter().map(problems).collect(),
+        };
+        match found.into_iter().find(|p| !p.is_empty()) {
+            Some(problems) => {
                 let message = format!("`{}` left a broken tensor program", run.pass.name);
                 let d = Diagnostic::error(codes::BROKEN_MODULE, Span::NONE, message).note(BUG);
                 let mut all = Diagnostics::from(d);
                 all.extend(problems);
-                return Err(all);
+                Err(all)
             }
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Infers the types of the module after a pass.

@@ -103,7 +103,7 @@ impl Printer<'_> {
     fn module(&mut self) -> Printed {
         let m = self.m;
         let script = m.script.clone().unwrap_or_default();
-        for kept in &script.kept {
+        for kept in script.kept.iter() {
             for &name in &kept.symbols {
                 self.names.declare(name);
             }

@@ -1,11 +1,8 @@
 //! Items kept as text: tensor programs that the module cannot represent, and functions with such
 //! constructs.
 
-use std::sync::Arc;
-
 use relax_base::{Span, Symbol};
 use relax_ir::{AttrValue, Attrs, Function, Global, GlobalKind, Kept};
-use relax_loops::Program;
 use rustc_hash::FxHashSet;
 
 use super::eval::ROOTS;
@@ -41,7 +38,8 @@ impl Reader<'_> {
         let errors = self.diagnostics.len();
         let name = self.items[item].name;
         if python {
-            return self.kept(name, first, at, "a function of Python", None);
+            let item = self.as_text(name, first, at, "a function of Python");
+            return self.script.kept.push(item);
         }
         self.names_of_item(first, at);
         let (mut program, mut inplace, mut why) = (None, None, "a tensor program");
@@ -62,21 +60,16 @@ impl Reader<'_> {
                 prelude: false,
             }));
         }
-        self.kept(name, first, at, why, program);
-        if let Some(kept) = self.script.kept.last_mut() {
-            kept.inplace = inplace;
-        }
+        let text = self.as_text(name, first, at, why);
+        self.script.kept.push(Kept {
+            program,
+            inplace,
+            ..text
+        });
     }
 
-    /// Stores the text of an item.
-    pub(super) fn kept(
-        &mut self,
-        name: Symbol,
-        first: u32,
-        at: u32,
-        why: &'static str,
-        program: Option<Arc<Program>>,
-    ) {
+    /// Returns an item as its text, with the symbols that it uses.
+    fn as_text(&self, name: Symbol, first: u32, at: u32, why: &'static str) -> Kept {
         let span = self.item_span(first, at);
         let mut symbols = Vec::new();
         let mut seen = FxHashSet::default();
@@ -103,15 +96,15 @@ impl Reader<'_> {
             }
         }
         let text = self.outdented(span);
-        self.script.kept.push(Kept {
+        Kept {
             name,
             text: text.into(),
             symbols,
             why,
             span,
-            program,
+            program: None,
             inplace: None,
-        });
+        }
     }
 
     /// Keeps a function of Relax as text, of which only the signature is known.
@@ -124,7 +117,8 @@ impl Reader<'_> {
         why: &'static str,
     ) {
         let name = self.items[item].name;
-        self.kept(name, first, at, why, None);
+        let text = self.as_text(name, first, at, why);
+        self.script.kept.push(text);
         let attrs: Attrs = [
             (Symbol::new("name"), AttrValue::Str("kept".into())),
             (Symbol::new("given"), AttrValue::array([])),

@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Expr, ExprId, GlobalId, GlobalKind, Kept, Module, Shape, Type, TypeId, VarId,
+    AttrValue, Expr, ExprId, FuncId, GlobalId, GlobalKind, Kept, Module, Shape, Type, TypeId, VarId,
 };
 use relax_loops::{Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, map_expr};
 use relax_ops::Lowering;
@@ -31,6 +32,9 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     run,
 }];
 
+/// The number of functions from which on several threads make their texts.
+const FEW: usize = 4;
+
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     if cx.module.is_script() {
         if expand_tuples::expand(cx)? > 0 {
@@ -44,14 +48,29 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let m = &mut *cx.module;
     let open = unknown_results(m, &typing);
     let mut fused: FxHashMap<GlobalId, Fused> = FxHashMap::default();
+    let mut functions = Vec::new();
     for g in private::called_only(m, |f| has_flag(f, "Primitive")) {
         let f = m.global_func(g).expect("a function");
-        let Some(code) = Code::of(m, m.funcs[f].body).filter(|_| !open.contains(&g)) else {
-            continue;
+        if !open.contains(&g)
+            && let Some(code) = Code::of(m, m.funcs[f].body)
+        {
+            functions.push((g, f, code));
+        }
+    }
+    // Texts are made of what the module says before any function becomes a program.
+    let texts: Vec<_> = {
+        let m = &*m;
+        let text = |(g, f, code): &(GlobalId, FuncId, Code)| {
+            fuse_text::merged(m, &typing, m.globals[*g].name, &m.funcs[*f].params, code)
         };
+        match functions.len() {
+            0..FEW => functions.iter().map(text).collect(),
+            _ => functions.par_iter().map(text).collect(),
+        }
+    };
+    for ((g, f, code), text) in functions.into_iter().zip(texts) {
         let params = m.funcs[f].params.clone();
         let (name, span) = (m.globals[g].name, m.globals[g].span);
-        let text = fuse_text::merged(m, &typing, name, &params, &code);
         let inplace = text.as_ref().map_or(Vec::new(), |t| t.inplace.clone());
         let program = merged(m, &typing, name, &params, &code).filter(|_| inplace.is_empty());
         if text.is_none() && program.is_none() {

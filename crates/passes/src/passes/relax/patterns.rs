@@ -27,9 +27,9 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         return Ok(());
     };
     let mut said = 0;
-    for kept in &mut Arc::make_mut(&mut script).kept {
+    Arc::make_mut(&mut script).kept.each_mut(|kept| {
         if !kept.text.contains("@T.prim_func") || kept.text.contains(ATTR) {
-            continue;
+            return;
         }
         let kind = kept.program.as_deref().map(of_program);
         let kind = kind.unwrap_or_else(|| of_text(&kept.text));
@@ -37,7 +37,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             kept.text = text.into();
             said += 1;
         }
-    }
+    });
     if said > 0 {
         cx.module.script = Some(script);
     }

@@ -148,7 +148,7 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
     let texts: FxHashMap<Symbol, &Kept> = script.kept.iter().map(|k| (k.name, k)).collect();
     let mut open: Vec<Symbol> = Vec::new();
     let mut uses: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
-    for k in &script.kept {
+    for k in script.kept.iter() {
         if !says_private(&k.text) {
             open.push(k.name);
         }
