@@ -89,13 +89,13 @@ fn passes_hold_on_smooth_random_programs() {
 
 #[test]
 fn passes_hold_on_random_effects() {
-    hold(&Features::EFFECTS, seeds(60));
+    hold(&Features::EFFECTS, seeds(10));
 }
 
 #[test]
 fn orders_of_passes_hold_on_random_effects() {
     let first = 500 + from();
-    orders::on_programs(&Features::EFFECTS, first..first + seeds(60));
+    orders::on_programs(&Features::EFFECTS, first..first + seeds(20));
 }
 
 #[test]
