@@ -126,7 +126,7 @@ fn engines_agree() {
 #[test]
 #[cfg(feature = "native")]
 fn engines_agree_on_effects() {
-    let seeds = wanted(300).map(|n| (n.to_string(), format!("effects {n}").into_bytes()));
+    let seeds = wanted(100).map(|n| (n.to_string(), format!("effects {n}").into_bytes()));
     let target = target("engines").expect("a target");
     none(&found(target, seeds));
 }
