@@ -3,21 +3,13 @@
 //! What a program did in which order shows in its result: writes do not commute, and `@main` ends
 //! by returning every number it can reach.
 
-use crate::expr::Gen;
+use crate::expr::{Gen, Said};
 use crate::types::{Elem, Ty};
 
 /// The most numbers that `@main` returns for its effects.
 const OBSERVED: usize = 24;
 /// The most calls in scope that may be repeated.
 const REPEATED: usize = 12;
-
-/// A call that may be repeated where the variables that were in scope still are.
-pub struct Said {
-    text: String,
-    ty: Ty,
-    /// How many variables were in scope, and the last of them.
-    scope: (usize, Option<String>),
-}
 
 fn int() -> Ty {
     Ty::scalar(Elem::I32)

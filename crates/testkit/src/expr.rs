@@ -1,6 +1,5 @@
 //! Expressions of any type.
 
-use crate::effects::Said;
 use crate::program::Features;
 use crate::programs::Programs;
 use crate::rng::Rng;
@@ -13,6 +12,14 @@ pub struct Global {
     pub ret: Ty,
     /// Whether the first argument is the number of its steps.
     pub counted: bool,
+}
+
+/// A call that may be repeated where the variables that were in scope still are.
+pub struct Said {
+    pub text: String,
+    pub ty: Ty,
+    /// How many variables were in scope, and the last of them.
+    pub scope: (usize, Option<String>),
 }
 
 /// The state of the generator.
