@@ -241,6 +241,13 @@ fn code_whose_memory_is_planned_agrees_with_the_evaluator() {
     );
 }
 
+#[test]
+fn effects_are_the_same_at_every_level() {
+    for (at, pipeline) in ["O0", "O1", "O2", "O3"].into_iter().enumerate() {
+        all(&Features::EFFECTS, pipeline, 500_000 + 10_000 * at as u64);
+    }
+}
+
 /// Runs programs under valgrind, which detects invalid accesses and decisions on uninitialised
 /// bytes; the ledger counts leaks and double frees, as elsewhere.
 /// `RELAX_VALGRIND=300 cargo test --release --workspace --test random_programs

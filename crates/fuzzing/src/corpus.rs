@@ -36,14 +36,20 @@ fn read(folder: &Path, to: &mut Vec<(String, Vec<u8>)>) {
 
 /// Returns the short texts of the repository with their names: tests, examples, the prelude.
 pub fn texts() -> Vec<(String, Vec<u8>)> {
+    let folders = ["tests", "examples", "prelude"].into_iter();
+    folders
+        .flat_map(|dir| texts_under(&Path::new(ROOT).join(dir)))
+        .collect()
+}
+
+/// Returns the short texts under a folder, with their names.
+pub fn texts_under(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
-    for dir in ["tests", "examples", "prelude"] {
-        for path in relax_testkit::files(&Path::new(ROOT).join(dir), "relay") {
-            if let Ok(data) = std::fs::read(&path)
-                && data.len() < LONGEST
-            {
-                found.push((path.to_string_lossy().into_owned(), data));
-            }
+    for path in relax_testkit::files(folder, "relay") {
+        if let Ok(data) = std::fs::read(&path)
+            && data.len() < LONGEST
+        {
+            found.push((path.to_string_lossy().into_owned(), data));
         }
     }
     found

@@ -12,8 +12,12 @@ use relax_tensor::{Tensor, Value};
 use relax_testkit::{Features, alike, program};
 use relax_vm::{Loops, Machine};
 
-/// The prefix of a generated program's seed; any other input is a text.
-const SEED: &[u8] = b"seed ";
+/// The prefixes of a generated program's seed, and what is in such programs; any other input is a
+/// text.
+const SEEDS: [(&[u8], Features); 2] = [
+    (b"seed ", Features::NATIVE),
+    (b"effects ", Features::EFFECTS),
+];
 /// Longer texts take long and add no coverage.
 const LONGEST: usize = 3000;
 /// The evaluator's step limit: programs that exceed it are not run natively, where nothing stops
@@ -23,23 +27,29 @@ const STEPS: u64 = 20_000;
 const EXTENT: i64 = 3;
 const LEVELS: [&str; 4] = ["O0", "O1", "O2", "O3"];
 
-/// Runs a generated program (`seed NUMBER`), or a text, whose `@main` is called with random
-/// tensors: all engines give the same result or fail.
+/// Runs a generated program (`seed NUMBER`, `effects NUMBER`), or a text, whose `@main` is called
+/// with random tensors: all engines give the same result or fail.
 pub(crate) fn engines(data: &[u8]) {
+    compared(data);
+}
+
+/// Does what the target `engines` does, and returns whether there was something to compare: a
+/// program that checks and ends.
+pub fn compared(data: &[u8]) -> bool {
     if data.len() > LONGEST {
-        return;
+        return false;
     }
-    match data.strip_prefix(SEED) {
-        Some(number) => {
+    for (prefix, features) in &SEEDS {
+        if let Some(number) = data.strip_prefix(*prefix) {
             let number = String::from_utf8_lossy(number).trim().parse::<u64>();
-            if let Ok(number) = number {
-                let made = program(number, &Features::NATIVE);
+            return number.is_ok_and(|number| {
+                let made = program(number, features);
                 let inputs: Vec<Tensor> = made.inputs.iter().map(|i| i.1.clone()).collect();
-                agreed(made.text.as_bytes(), Some(&inputs));
-            }
+                agreed(made.text.as_bytes(), Some(&inputs))
+            });
         }
-        None => agreed(data, None),
     }
+    agreed(data, None)
 }
 
 struct Case {
@@ -123,9 +133,9 @@ impl Case {
     }
 }
 
-fn agreed(text: &[u8], inputs: Option<&[Tensor]>) {
+fn agreed(text: &[u8], inputs: Option<&[Tensor]>) -> bool {
     let Some(mut case) = Case::of(text, inputs) else {
-        return;
+        return false;
     };
     for level in LEVELS {
         let Some((lowered, module)) = case.lowered(level) else {
@@ -148,6 +158,7 @@ fn agreed(text: &[u8], inputs: Option<&[Tensor]>) {
             );
         }
     }
+    true
 }
 
 fn run(jit: &Jit, threads: usize, case: &Case) -> Result<Value, relax_codegen::Error> {

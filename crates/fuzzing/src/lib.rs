@@ -17,7 +17,9 @@ mod capi;
 #[cfg(feature = "native")]
 mod engines;
 
-pub use corpus::{corpus, texts};
+pub use corpus::{corpus, texts, texts_under};
+#[cfg(feature = "native")]
+pub use engines::compared;
 pub use files::seeds as files;
 
 /// A fuzz target.

@@ -141,6 +141,110 @@ pub fn tokens(text: &[u8], number: u32) -> Vec<u8> {
     changed_text
 }
 
+/// Replaces one to three tokens by others of their kind, mostly from the same text: of these
+/// mutations far more still check than of [`tokens`].
+pub fn alike(text: &[u8], number: u32) -> Vec<u8> {
+    let mut random = Random::new(number);
+    let mut text = text.to_vec();
+    for _ in 0..=random.below(3) {
+        let tokens = split(&text);
+        let Some(here) = tokens.get(random.below(tokens.len())).cloned() else {
+            return text;
+        };
+        let of = kind(&text, &here);
+        let others = tokens.iter().filter(|t| kind(&text, t) == of);
+        let mut others: Vec<&[u8]> = others.map(|t| &text[t.clone()]).collect();
+        if let Some(more) = INSTEAD.iter().find(|i| i.0 == of) {
+            others.extend(more.1.iter().map(|w| w.as_bytes()));
+        }
+        others.retain(|o| *o != &text[here.clone()]);
+        if !others.is_empty() {
+            let new = others[random.below(others.len())].to_vec();
+            text.splice(here, new);
+        }
+    }
+    text
+}
+
+/// What a token is, by its first byte and what follows it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Variable,
+    Global,
+    Number,
+    Called,
+    Word,
+    Infix,
+    Other,
+}
+
+fn kind(text: &[u8], token: &Range<usize>) -> Kind {
+    match text[token.start] {
+        b'%' if token.len() > 1 => Kind::Variable,
+        b'@' => Kind::Global,
+        b'0'..=b'9' => Kind::Number,
+        b'+' | b'-' | b'*' | b'/' | b'<' | b'%' => Kind::Infix,
+        b if b.is_ascii_alphabetic() => match text.get(token.end) {
+            Some(b'(') => Kind::Called,
+            _ => Kind::Word,
+        },
+        _ => Kind::Other,
+    }
+}
+
+/// What may stand in place of tokens of some kinds besides those of the text.
+const INSTEAD: &[(Kind, &[&str])] = &[
+    (
+        Kind::Called,
+        &[
+            "add",
+            "subtract",
+            "multiply",
+            "maximum",
+            "divide",
+            "less",
+            "equal",
+            "where",
+            "negative",
+            "abs",
+            "sqrt",
+            "exp",
+            "sigmoid",
+            "tanh",
+            "copy",
+            "sum",
+            "max",
+            "mean",
+            "argmax",
+            "transpose",
+            "reverse",
+            "squeeze",
+            "nn.relu",
+            "nn.softmax",
+            "nn.dense",
+            "nn.batch_flatten",
+            "zeros_like",
+            "ones_like",
+            "floor_mod",
+            "power",
+        ],
+    ),
+    (
+        Kind::Word,
+        &[
+            "True", "False", "int32", "int8", "uint8", "float32", "float64", "float16", "bool",
+            "int64",
+        ],
+    ),
+    (
+        Kind::Number,
+        &[
+            "0", "1", "2", "3", "-1", "5", "0f", "1f", "-2.5f", "7i64", "nan",
+        ],
+    ),
+    (Kind::Infix, &["+", "-", "*", "/"]),
+];
+
 /// Numbers that often cause defects.
 const NUMBERS: [u64; 8] = [
     0,

@@ -6,6 +6,7 @@
 //!
 //!     RELAX_FUZZ=100000 RELAX_FUZZ_FROM=1000000 cargo test --release -p relax-fuzzing --test tried -- --nocapture
 //!
+//! `RELAX_FUZZ_CASES` is a folder of programs that are changed for `engines`;
 //! `RELAX_FUZZ_SECONDS` limits the time of each target instead of the number of mutations.
 
 use std::panic::catch_unwind;
@@ -120,6 +121,38 @@ fn engines_agree() {
     let seeds = wanted(100).map(|n| (n.to_string(), format!("seed {n}").into_bytes()));
     let target = target("engines").expect("a target");
     none(&found(target, corpus("engines").into_iter().chain(seeds)));
+}
+
+#[test]
+#[cfg(feature = "native")]
+fn engines_agree_on_effects() {
+    let seeds = wanted(100).map(|n| (n.to_string(), format!("effects {n}").into_bytes()));
+    let target = target("engines").expect("a target");
+    none(&found(target, seeds));
+}
+
+/// Changes the programs under the folder `RELAX_FUZZ_CASES`, if there is one.
+#[test]
+#[cfg(feature = "native")]
+fn engines_agree_on_changed_programs() {
+    let Some(folder) = std::env::var_os("RELAX_FUZZ_CASES") else {
+        return;
+    };
+    let cases = relax_fuzzing::texts_under(folder.as_ref());
+    assert!(!cases.is_empty(), "there are no programs to change");
+    let (mut compared, mut all, mut wrong) = (0, 0, Vec::new());
+    for n in wanted(2_000) {
+        let (name, base) = &cases[n as usize % cases.len()];
+        let data = mutate::alike(base, n);
+        let input = data.clone();
+        all += 1;
+        match catch_unwind(move || relax_fuzzing::compared(&input)) {
+            Ok(some) => compared += u32::from(some),
+            Err(_) => wrong.push(format!("{n}, {name}:\n{}", String::from_utf8_lossy(&data))),
+        }
+    }
+    println!("engines: {compared} of {all} changed programs check and end");
+    none(&wrong);
 }
 
 #[test]

@@ -97,6 +97,17 @@ pub struct Input {
     pub name: &'static str,
     /// Its meaning, in one line.
     pub doc: &'static str,
+    /// Whether the type needs the value of a constant here. It is an operand of the call itself,
+    /// never a variable's value.
+    pub literal: bool,
+}
+
+impl Input {
+    /// Declares that the type needs the value of a constant here.
+    pub const fn literal(mut self) -> Input {
+        self.literal = true;
+        self
+    }
 }
 
 /// The number of arguments of a call.
@@ -442,7 +453,11 @@ impl OpDef {
 
 /// Shorthand: `input("data", "the input tensor")`.
 pub const fn input(name: &'static str, doc: &'static str) -> Input {
-    Input { name, doc }
+    Input {
+        name,
+        doc,
+        literal: false,
+    }
 }
 
 /// Shorthand: `attr("axis", AttrTy::Int, Default::Int(-1), "the axis")`.

@@ -2,10 +2,10 @@
 
 use relax_base::Symbol;
 use relax_ir::{
-    AttrValue, Binding, Clause, ConstId, DTy, Expr, ExprId, Function, GlobalId, IdSet, Memo,
-    Module, Shape, Type, TypeId, VarId,
+    AttrValue, Binding, Clause, ConstId, DTy, Expr, ExprId, FuncId, Function, GlobalId, IdSet,
+    Memo, Module, Shape, Type, TypeId, VarId, VarStyle, inline_call,
 };
-use relax_ops::OpDef;
+use relax_ops::{Effects, OpDef};
 use relax_sym::Dim;
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -106,6 +106,84 @@ pub(crate) fn called_op(m: &Module, call: ExprId) -> Option<&'static OpDef> {
         return None;
     };
     relax_ops::registry().get(op)
+}
+
+/// Returns whether argument `i` of a call is a constant whose value the call's type needs: it stays
+/// where it is.
+pub(crate) fn is_literal_argument(m: &Module, call: ExprId, i: usize) -> bool {
+    let Expr::Call { args, .. } = m.exprs[call] else {
+        return false;
+    };
+    m.list(args)
+        .get(i)
+        .is_some_and(|&a| matches!(m.exprs[a], Expr::Const(_)))
+        && called_op(m, call).is_some_and(|d| d.inputs.get(i).is_some_and(|input| input.literal))
+}
+
+/// Returns whether a module has effects whose number or order can show.
+pub(crate) fn has_effects(m: &Module) -> bool {
+    (m.exprs.values()).any(|e| {
+        matches!(
+            e,
+            Expr::RefNew(_) | Expr::RefRead(_) | Expr::RefWrite(..) | Expr::Extern(_)
+        )
+    })
+}
+
+/// The most nodes that [`may_have_effects`] looks at.
+const LOOKED_AT: usize = 256;
+
+/// Returns whether evaluating a value may have an effect or make a cell; of large ones it is
+/// assumed.
+fn may_have_effects(m: &Module, root: ExprId) -> bool {
+    let (mut open, mut seen) = (vec![root], FxHashSet::default());
+    while let Some(e) = open.pop() {
+        if !seen.insert(e) {
+            continue;
+        }
+        let effect = match m.exprs[e] {
+            Expr::Func(_) => continue,
+            Expr::Call { callee, .. } => match m.exprs[callee] {
+                Expr::Ctor(_) => false,
+                _ => called_op(m, e).is_none_or(|d| d.effects != Effects::Pure),
+            },
+            Expr::RefNew(_)
+            | Expr::RefRead(_)
+            | Expr::RefWrite(..)
+            | Expr::MatchShape { .. }
+            | Expr::MatchCast { .. } => true,
+            _ => seen.len() > LOOKED_AT,
+        };
+        if effect {
+            return true;
+        }
+        m.for_each_child(e, |c| open.push(c));
+    }
+    false
+}
+
+/// Returns a function's body with arguments in place of its parameters. With `effects`, those that
+/// may have some get names: each is evaluated once, before the body, wherever that uses it.
+pub(crate) fn inlined(
+    m: &mut Module,
+    func: FuncId,
+    args: &[ExprId],
+    effects: bool,
+) -> Option<ExprId> {
+    let params = m.funcs[func].params.clone();
+    let (mut named, mut given) = (Vec::new(), args.to_vec());
+    for (arg, param) in given.iter_mut().zip(params) {
+        if effects && may_have_effects(m, *arg) {
+            let wish = m.vars[param].name;
+            let (var, name) = m.fresh_var(wish, None, VarStyle::Let);
+            named.push((var, std::mem::replace(arg, name)));
+        }
+    }
+    let body = inline_call(m, func, &given)?;
+    Some(named.into_iter().rev().fold(body, |body, (var, value)| {
+        let span = m.span(value);
+        m.add(Expr::Let { var, value, body }, span)
+    }))
 }
 
 /// Merges all nodes of each constant, as they are one value: the text's `meta[relay.Constant][0]`

@@ -1,5 +1,5 @@
 //! Prints the random program of a seed: `cargo run -p relax-testkit --example program -- SEED
-//! [all|tensors|smooth|native]`.
+//! [all|tensors|smooth|native|effects]`.
 
 use relax_testkit::{Features, program};
 
@@ -10,6 +10,7 @@ fn main() {
         Some("tensors") => Features::TENSORS,
         Some("smooth") => Features::SMOOTH,
         Some("native") => Features::NATIVE,
+        Some("effects") => Features::EFFECTS,
         _ => Features::ALL,
     };
     let p = program(seed, &features);

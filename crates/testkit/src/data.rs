@@ -120,6 +120,7 @@ impl Gen {
         let list = Ty::List(Box::new(of.clone()));
         let name = format!("fold{k}");
         self.bases.clear();
+        self.said.clear();
         (self.fuel, self.inner, self.graph) = (fuel as i64, 2, 0);
         self.env = vec![("%acc".into(), ret.clone()), ("%head".into(), of)];
         let body = if self.rng.chance(50) {

@@ -14,6 +14,14 @@ pub struct Global {
     pub counted: bool,
 }
 
+/// A call that may be repeated where the variables that were in scope still are.
+pub struct Said {
+    pub text: String,
+    pub ty: Ty,
+    /// How many variables were in scope, and the last of them.
+    pub scope: (usize, Option<String>),
+}
+
 /// The state of the generator.
 pub struct Gen {
     pub rng: Rng,
@@ -29,6 +37,8 @@ pub struct Gen {
     pub appliers: Vec<String>,
     /// The user-defined data types: the fields of each constructor.
     pub data: Vec<Vec<Vec<Ty>>>,
+    /// Calls that may be repeated.
+    pub said: Vec<Said>,
     /// Items required by expressions.
     pub programs: Programs,
     /// The nesting depth of closures and loops: code that runs often stays small.
@@ -54,6 +64,7 @@ impl Gen {
             bases: Vec::new(),
             appliers: Vec::new(),
             data: Vec::new(),
+            said: Vec::new(),
             programs: Programs::default(),
             inner: 0,
             plain: false,
@@ -87,6 +98,9 @@ impl Gen {
 
     /// Generates a tensor type.
     pub fn tensor_ty(&mut self, symbolic: bool) -> Ty {
+        if self.features.effects && self.rng.chance(85) {
+            return Ty::scalar(Elem::I32);
+        }
         let elem = self.elem();
         let rank = *self.rng.pick(&[0, 0, 1, 1, 2, 2, 2, 3, 4]);
         let mut dims: Vec<Dim> = (0..rank)
@@ -106,6 +120,9 @@ impl Gen {
         let f = self.features;
         if depth == 0 {
             return self.tensor_ty(symbolic);
+        }
+        if f.effects && self.rng.chance(80) {
+            return self.effect_ty(symbolic, depth);
         }
         let below = |this: &mut Gen| Box::new(this.value_ty(symbolic, depth - 1));
         match self.rng.below(12) {
@@ -155,6 +172,13 @@ impl Gen {
         {
             return v;
         }
+        if self.features.effects
+            && !self.plain
+            && self.rng.chance(45)
+            && let Some(text) = self.effectful(ty, depth)
+        {
+            return text;
+        }
         if !self.plain
             && self.rng.chance(45)
             && let Some(text) = self.general(ty, depth)
@@ -162,6 +186,14 @@ impl Gen {
             return text;
         }
         match ty {
+            Ty::Tensor(dims, elem @ (Elem::I32 | Elem::Bool))
+                if self.features.effects
+                    && !self.plain
+                    && dims.is_empty()
+                    && self.rng.chance(90) =>
+            {
+                self.number(*elem, depth)
+            }
             Ty::Tensor(dims, elem) => self.tensor(dims, *elem, depth),
             _ => self.construct(ty, depth),
         }
@@ -226,7 +258,7 @@ impl Gen {
     }
 
     /// Generates an expression that works for any type: control flow, calls, projections.
-    fn general(&mut self, ty: &Ty, depth: u32) -> Option<String> {
+    pub fn general(&mut self, ty: &Ty, depth: u32) -> Option<String> {
         let f = self.features;
         let below = depth - 1;
         match self.rng.below(12) {
@@ -268,12 +300,25 @@ impl Gen {
             6 | 7 if self.inner < 2 => self.call(ty, below),
             8 if f.control => Some(self.matching(ty, below)),
             9 | 10 if f.control && f.closures && self.inner < 2 => self.library(ty, below),
-            11 => Some(format!("(\n{})", self.block(ty, below))),
+            11 => Some(self.inline(ty, below)),
             _ => None,
         }
     }
 
-    fn call(&mut self, ty: &Ty, depth: u32) -> Option<String> {
+    /// Generates a block in parentheses.
+    pub fn inline(&mut self, ty: &Ty, depth: u32) -> String {
+        let block = self.block(ty, depth);
+        // Parentheses do not begin with a statement that is an expression.
+        let first = block.trim_start();
+        let begins = !self.features.effects || first.starts_with("let ");
+        match begins || block.lines().count() == 1 {
+            true => format!("(\n{block})"),
+            false => format!("(\n  let {} = ();\n{block})", self.name()),
+        }
+    }
+
+    /// Generates a call of a global function with this result.
+    pub fn call(&mut self, ty: &Ty, depth: u32) -> Option<String> {
         let found: Vec<(usize, Dims)> = (self.globals.iter().enumerate())
             .filter_map(|(at, g)| {
                 let mut dims = Dims::new();

@@ -1,8 +1,8 @@
 //! Random well-typed programs with inputs, for the tests of every crate.
 //!
 //! [`program`] generates a text from a seed: closures, recursion, data types, tuples, references,
-//! dataflow blocks, shared graph nodes, symbolic dimensions, and tensors with NaN, infinities and
-//! signed zeros among their elements. The same seed gives the same program on any machine, so
+//! cells behind calls, dataflow blocks, shared graph nodes, symbolic dimensions, and tensors with
+//! NaN, infinities and signed zeros among their elements. The same seed gives the same program on any machine, so
 //! failures are reported by seed.
 //!
 //! The crate knows no compiler: a program is text, its inputs are tensors. It is only a
@@ -14,6 +14,7 @@
 mod arrays;
 mod compare;
 mod data;
+mod effects;
 mod expr;
 mod files;
 mod inputs;

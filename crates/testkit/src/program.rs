@@ -18,6 +18,8 @@ pub struct Features {
     pub control: bool,
     /// Reference cells.
     pub references: bool,
+    /// Cells that are read and written behind calls, by closures and in branches; little else.
+    pub effects: bool,
     /// Dimension variables.
     pub symbolic: bool,
     /// Extents unknown to type inference: hidden, recovered by matches, or data-dependent.
@@ -48,6 +50,7 @@ impl Features {
         closures: true,
         control: true,
         references: true,
+        effects: false,
         symbolic: true,
         unknown: false,
         programs: false,
@@ -64,6 +67,7 @@ impl Features {
         closures: false,
         control: false,
         references: false,
+        effects: false,
         symbolic: false,
         unknown: false,
         programs: false,
@@ -88,6 +92,15 @@ impl Features {
         data: true,
         elements: true,
         size: 80,
+        ..Features::SMOOTH
+    };
+    /// Effects on numbers, everywhere.
+    pub const EFFECTS: Features = Features {
+        effects: true,
+        data: true,
+        symbolic: false,
+        sharing: false,
+        size: 70,
         ..Features::SMOOTH
     };
 }
@@ -118,7 +131,8 @@ pub fn program(seed: u64, features: &Features) -> Program {
             items.push_str(&text);
         }
     }
-    for k in 0..gen_.rng.below(4) {
+    let fewest = if features.effects { 2 } else { 0 };
+    for k in 0..fewest + gen_.rng.below(4) {
         let text = match gen_.rng.below(4) {
             0 if features.control => gen_.recursive(k, size / 6),
             1 if features.control => gen_.mutual(k, size / 6),
@@ -144,7 +158,10 @@ pub fn program(seed: u64, features: &Features) -> Program {
         1 => results.remove(0),
         _ => Ty::Tuple(results),
     };
-    let body = gen_.function(&params, &ret, size as i64);
+    let (body, ret) = match features.effects {
+        true => gen_.observed(&params, &ret, size as i64),
+        false => (gen_.function(&params, &ret, size as i64), ret),
+    };
     let shown: Vec<String> = params.iter().map(|(n, t)| format!("%{n}: {t}")).collect();
     // The result is annotated now and then; otherwise it is inferred.
     let annotated = if gen_.rng.chance(60) {

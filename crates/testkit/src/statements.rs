@@ -8,6 +8,12 @@ use crate::types::{Dim, Elem, Ty};
 impl Gen {
     /// Generates the body of a global function.
     pub fn function(&mut self, params: &[(String, Ty)], ret: &Ty, fuel: i64) -> String {
+        self.enter(params, fuel);
+        self.block(ret, 5)
+    }
+
+    /// Begins the body of a global function: only its parameters are in scope.
+    pub fn enter(&mut self, params: &[(String, Ty)], fuel: i64) {
         let params = params.iter().map(|(n, t)| (format!("%{n}"), t.clone()));
         self.env = params.collect();
         self.bases.clear();
@@ -19,7 +25,7 @@ impl Gen {
             }
         }
         (self.fuel, self.inner, self.graph) = (fuel, 0, 0);
-        self.block(ret, 5)
+        self.said.clear();
     }
 
     /// Generates `if (k <= 0) { acc } else { … step(k - 1, …) … }`, over `%k` and `%acc`.
@@ -29,6 +35,7 @@ impl Gen {
             ("%acc".into(), ty.clone()),
         ];
         self.bases.clear();
+        self.said.clear();
         (self.fuel, self.inner, self.graph) = (fuel, 2, 0);
         self.countdown_here(step, ty, "%k", "%acc")
     }
@@ -53,6 +60,17 @@ impl Gen {
     /// Generates statements and a final expression.
     pub fn block(&mut self, ty: &Ty, depth: u32) -> String {
         let marks = (self.env.len(), self.bases.len(), self.appliers.len());
+        let mut out = self.statements(depth);
+        let last = self.expr(ty, depth);
+        let _ = writeln!(out, "  {last}");
+        self.env.truncate(marks.0);
+        self.bases.truncate(marks.1);
+        self.appliers.truncate(marks.2);
+        out
+    }
+
+    /// Generates statements, whose variables stay in scope.
+    pub fn statements(&mut self, depth: u32) -> String {
         let mut out = String::new();
         let statements = if self.fuel > 10 {
             let most = 1 + (self.fuel / 4).min(9) as usize;
@@ -63,6 +81,13 @@ impl Gen {
         for _ in 0..statements {
             let f = self.features;
             let symbolic = !self.bases.is_empty();
+            if f.effects
+                && self.rng.chance(65)
+                && let Some(line) = self.effect(symbolic)
+            {
+                let _ = writeln!(out, "  {line}");
+                continue;
+            }
             let line = match self.rng.below(17) {
                 0 | 1 if f.closures => {
                     let t = self.value_ty(symbolic, 1);
@@ -118,11 +143,6 @@ impl Gen {
             };
             let _ = writeln!(out, "  {line}");
         }
-        let last = self.expr(ty, depth);
-        let _ = writeln!(out, "  {last}");
-        self.env.truncate(marks.0);
-        self.bases.truncate(marks.1);
-        self.appliers.truncate(marks.2);
         out
     }
 

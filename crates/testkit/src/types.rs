@@ -113,6 +113,16 @@ impl Ty {
             Ty::Func(..) | Ty::Ref(_) | Ty::Data(_) => true,
         }
     }
+    /// Returns whether a cell with such a value may be part of it: behind a function that captured
+    /// the cell, or within data.
+    pub fn may_hold_itself(&self) -> bool {
+        match self {
+            Ty::Tensor(..) => false,
+            Ty::Tuple(fields) => fields.iter().any(Ty::may_hold_itself),
+            Ty::Ref(t) | Ty::List(t) | Ty::Option(t) | Ty::Choice(t) => t.may_hold_itself(),
+            Ty::Func(..) | Ty::Data(_) => true,
+        }
+    }
     pub fn scalar(elem: Elem) -> Ty {
         Ty::Tensor(Vec::new(), elem)
     }

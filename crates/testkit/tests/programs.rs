@@ -63,6 +63,11 @@ fn smooth_programs_are_typed_and_end() {
 }
 
 #[test]
+fn programs_of_effects_are_typed_and_end() {
+    well_formed(&Features::EFFECTS, seeds(300));
+}
+
+#[test]
 fn a_seed_is_a_program() {
     let (a, b) = (program(7, &Features::ALL), program(7, &Features::ALL));
     assert_eq!(a.text, b.text);

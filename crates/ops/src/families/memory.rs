@@ -44,7 +44,7 @@ pub static OPS: &[OpDef] = &[
     .inputs(&[
         input("storage", "the block"),
         input("offset", "how many bytes from its start, int64"),
-        input("shape", "the extents, `shape(n, 4)` or a constant"),
+        input("shape", "the extents, `shape(n, 4)` or a constant").literal(),
     ])
     .attrs(&[
         attr(
@@ -70,6 +70,26 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("memory.kill", "Ends a variable's life.", kill)
         .not_computed()
         .inputs(&[input("to_free", "the variable")])
+        .effects(Effects::Effect)
+        .lowering(Lowering::Kill),
+    // The same in Relax, by what ends.
+    OpDef::new("relax.memory.kill_tensor", "Ends a tensor's life.", kill)
+        .not_computed()
+        .inputs(&[input("tensor", "the tensor")])
+        .effects(Effects::Effect)
+        .lowering(Lowering::Kill),
+    OpDef::new(
+        "relax.memory.kill_storage",
+        "Ends the life of a block of memory.",
+        kill,
+    )
+    .not_computed()
+    .inputs(&[input("storage", "the block")])
+    .effects(Effects::Effect)
+    .lowering(Lowering::Kill),
+    OpDef::new("relax.vm.kill_object", "Ends the life of any value.", kill)
+        .not_computed()
+        .inputs(&[input("obj", "the value")])
         .effects(Effects::Effect)
         .lowering(Lowering::Kill),
     OpDef::new(

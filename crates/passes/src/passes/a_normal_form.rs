@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostics, SideTable};
 use relax_ir::{
-    BlockId, Clause, Expr, ExprId, Function, IdSet, Memo, Module, ScopeId, Scopes, VarId, VarStyle,
+    BlockId, Clause, Expr, ExprId, ExprList, Function, IdSet, Memo, Module, ScopeId, Scopes, VarId,
+    VarStyle,
 };
 
 use rustc_hash::FxHashMap;
 
-use crate::util::{is_primitive, share_constants};
+use crate::util::{is_literal_argument, is_primitive, share_constants};
 use crate::{Analysis, Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -224,7 +225,9 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
                 let first = self.literals == Order::LiteralsFirst && self.is_literal(callee);
                 let args = self.m.list(args);
                 stack.extend(first.then_some(Step::Enter(callee, None)));
-                stack.extend(args.iter().map(|&a| Step::Enter(a, None)));
+                let named = args.iter().enumerate();
+                let named = named.filter(|(i, _)| !is_literal_argument(self.m, e, *i));
+                stack.extend(named.map(|(_, &a)| Step::Enter(a, None)));
                 stack.extend((!first).then_some(Step::Enter(callee, None)));
             }
             Expr::Func(f) if is_primitive(&self.m.funcs[*f]) => {}
@@ -401,12 +404,24 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
                 }
                 return value;
             }
+            Expr::Call { args, .. } => self.call(e, args),
             _ => {
                 let memo = &self.memo;
                 self.m.map_children(e, |c| memo[&c])
             }
         };
         self.compound(e, new, var)
+    }
+
+    /// Returns a call of names, and of the constants that its type needs.
+    fn call(&mut self, e: ExprId, args: ExprList) -> ExprId {
+        let literals: Vec<ExprId> = (self.m.list(args).iter().enumerate())
+            .filter(|(i, _)| is_literal_argument(self.m, e, *i))
+            .map(|(_, &a)| a)
+            .collect();
+        let memo = &self.memo;
+        let name = |c| if literals.contains(&c) { c } else { memo[&c] };
+        self.m.map_children(e, name)
     }
 
     /// Appends the bindings of a nested `let` to those of the enclosing scope.

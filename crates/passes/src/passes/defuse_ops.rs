@@ -1,9 +1,9 @@
 //! `defuse-ops`: inlines calls of function literals, the inverse of `fuse-ops`.
 
 use relax_base::Diagnostics;
-use relax_ir::{Expr, inline_call};
+use relax_ir::Expr;
 
-use crate::util::binds;
+use crate::util::{binds, has_effects, inlined};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -15,7 +15,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let mut inlined = 0;
+    let (mut count, effects) = (0, has_effects(cx.module));
     cx.module.rewrite_globals(|m, new, _| {
         let Expr::Call { callee, args, .. } = m.exprs[new] else {
             return new;
@@ -27,14 +27,14 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             return new;
         }
         let args = m.list(args).to_vec();
-        match inline_call(m, func, &args) {
+        match inlined(m, func, &args, effects) {
             Some(body) => {
-                inlined += 1;
+                count += 1;
                 body
             }
             None => new,
         }
     });
-    cx.count("functions inlined", inlined);
+    cx.count("functions inlined", count);
     Ok(())
 }

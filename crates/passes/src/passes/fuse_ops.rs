@@ -8,19 +8,22 @@
 mod extents;
 pub(super) mod groups;
 
+use std::sync::Arc;
+
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, ConstId, Expr, ExprId, Function, Memo, Module, Shape, Type, TypeId, VarId,
-    VarStyle,
+    AttrValue, Attrs, ConstId, Expr, ExprId, Function, GlobalId, Memo, Module, Shape, Type, TypeId,
+    VarId, VarStyle,
 };
 use relax_ops::{Fusion, Lowering};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
 use self::groups::{Graph, Groups};
+use crate::purity::Purity;
 use crate::scope::Nameable;
-use crate::util::{called_op, is_external};
+use crate::util::{called_op, has_effects, is_external};
 use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
 use relax_ops::call_requirements::{Arg, call_type};
 
@@ -75,18 +78,30 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let nameable = Nameable::new(m, func, &order);
         Some((body, order, graph, groups, nameable))
     });
+    let purity = match has_effects(cx.module) {
+        true => cx.bodies_with_purity()?,
+        false => Vec::new(),
+    };
+    let mut purity: FxHashMap<GlobalId, Arc<Purity>> = purity
+        .into_iter()
+        .map(|(g, _, purity)| (g, purity))
+        .collect();
     let mut made = 0;
     for (global, found) in found {
         let Some((body, order, graph, groups, nameable)) = found else {
             continue;
         };
         let m = &mut *cx.module;
+        let purity = purity.remove(&global);
+        let places = order.iter().copied().zip(0..);
         let mut fuser = Fuser {
             m,
             typing: &typing,
             graph,
             groups,
             nameable,
+            places: purity.is_some().then(|| places.collect()),
+            purity,
             infos: FxHashMap::default(),
             memo: Memo::default(),
             names: Vec::new(),
@@ -208,6 +223,8 @@ fn same_shape(m: &Module, a: TypeId, b: TypeId) -> bool {
 struct Info {
     params: Vec<VarId>,
     args: Vec<ExprId>,
+    /// The arguments before the pass.
+    olds: Vec<ExprId>,
     refs: Vec<ExprId>,
     has_call: bool,
     more_than_reshapes: bool,
@@ -219,6 +236,9 @@ struct Fuser<'m> {
     graph: Graph,
     groups: Groups,
     nameable: Nameable,
+    /// In a module with effects: which nodes have some, and the order in which nodes are evaluated.
+    purity: Option<Arc<Purity>>,
+    places: Option<FxHashMap<ExprId, usize>>,
     /// The open groups, by their last nodes.
     infos: FxHashMap<usize, Info>,
     memo: Memo,
@@ -317,6 +337,7 @@ impl Fuser<'_> {
             let tensor = is_tensor(self.m, ty);
             info.params.push(var);
             info.args.push(new);
+            info.olds.push(arg);
             info.refs.push(reference);
             info.more_than_reshapes |= !tensor;
             out.push(reference);
@@ -353,12 +374,31 @@ impl Fuser<'_> {
         call_type(self.m, op, &attrs, &args).is_some_and(|without| without != ty)
     }
 
+    /// Brings the arguments of a group into the order in which they were evaluated, where several
+    /// have effects: the group's operations have none.
+    fn in_order(&self, info: &mut Info) {
+        let (Some(purity), Some(places)) = (&self.purity, &self.places) else {
+            return;
+        };
+        if info.olds.iter().filter(|&&e| !purity.eval(e)).count() < 2 {
+            return;
+        }
+        let mut all: Vec<(usize, VarId, ExprId)> = (info.olds.iter())
+            .zip(info.params.iter().zip(&info.args))
+            .map(|(old, (&param, &arg))| (places[old], param, arg))
+            .collect();
+        all.sort_by_key(|a| a.0);
+        info.params = all.iter().map(|a| a.1).collect();
+        info.args = all.iter().map(|a| a.2).collect();
+    }
+
     /// Replaces the last node of a group by a call of the group's function.
     fn root_of(&mut self, group: usize, old: ExprId, body: ExprId) -> ExprId {
         if group != self.graph.of(old) {
             return body;
         }
-        let info = self.infos.remove(&group).unwrap_or_default();
+        let mut info = self.infos.remove(&group).unwrap_or_default();
+        self.in_order(&mut info);
         let mut attrs = Attrs::new();
         attrs.set("Primitive", AttrValue::Int(info.has_call.into()));
         if info.has_call && !info.more_than_reshapes {

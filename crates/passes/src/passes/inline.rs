@@ -2,10 +2,10 @@
 //! marked functions are removed.
 
 use relax_base::Diagnostics;
-use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
+use relax_ir::{Expr, ExprId, GlobalId, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::{binds, calls_itself, has_flag, is_external};
+use crate::util::{binds, calls_itself, has_effects, has_flag, inlined, is_external};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -18,6 +18,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let m = &mut *cx.module;
+    let effects = has_effects(m);
     let graph = m.call_graph();
     let order = callees_first(m, &graph);
     let mut entries: FxHashSet<GlobalId> = m.globals.ids().collect();
@@ -29,15 +30,15 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     // The marked functions whose calls can be removed: those that after inlining call nothing that
     // stays.
     let mut inlinable: FxHashSet<GlobalId> = FxHashSet::default();
-    let mut inlined = 0;
+    let mut count = 0;
     for &(global, recursive) in &order {
         let Some(func) = m.global_func(global) else {
             continue;
         };
         let body = m.funcs[func].body;
         let new = m.rewrite(body, &mut relax_ir::Memo::default(), |m, new, _| {
-            let new = expand(m, new, &inlinable);
-            inlined += u64::from(new.1);
+            let new = expand(m, new, &inlinable, effects);
+            count += u64::from(new.1);
             new.0
         });
         m.set_global_body(global, new);
@@ -54,12 +55,17 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let used: FxHashSet<GlobalId> = used.into_values().flatten().collect();
     keep.retain(|g| !inlinable.contains(g) || entries.contains(g) || used.contains(g));
     m.retain_globals(&keep);
-    cx.count("calls inlined", inlined);
+    cx.count("calls inlined", count);
     Ok(())
 }
 
 /// Returns the replacement of a call of an inlinable function or of its name.
-fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId, bool) {
+fn expand(
+    m: &mut Module,
+    e: ExprId,
+    inlinable: &FxHashSet<GlobalId>,
+    effects: bool,
+) -> (ExprId, bool) {
     let (e, changed) = expand_values(m, e, inlinable);
     let Expr::Call {
         callee,
@@ -96,7 +102,7 @@ fn expand(m: &mut Module, e: ExprId, inlinable: &FxHashSet<GlobalId>) -> (ExprId
         );
     }
     let args = m.list(args).to_vec();
-    match inline_call(m, func, &args) {
+    match inlined(m, func, &args, effects) {
         Some(body) => (body, true),
         None => (e, false),
     }

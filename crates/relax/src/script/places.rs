@@ -16,7 +16,7 @@ use relax_ir::{
     AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Type,
     TypeId, VarId, VarStyle,
 };
-use relax_ops::registry;
+use relax_ops::{Lowering, registry};
 use relax_sym::Dim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -188,6 +188,19 @@ pub(super) fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)>
     Some((kept.unwrap_or(def.name), m.list(args), attrs))
 }
 
+/// Returns whether a call ends the life of its argument.
+fn ends(m: &Module, e: ExprId) -> bool {
+    let Expr::Call { callee, .. } = m.exprs[e] else {
+        return false;
+    };
+    let Expr::Op(id) = m.exprs[callee] else {
+        return false;
+    };
+    registry()
+        .get(id)
+        .is_some_and(|d| d.hooks.lowering == Lowering::Kill)
+}
+
 /// Returns the type of an expression, where it is known.
 pub(super) fn type_of(m: &Module, typing: &Typing, e: ExprId) -> Option<TypeId> {
     let known = |t: &TypeId| (t.0 as usize) < m.types.len();
@@ -276,18 +289,17 @@ impl Places<'_> {
         }
         let name = called(m, value).map(|c| c.0);
         let gone = match name {
-            Some(name) => matches!(
-                name,
-                "memory.alloc_storage"
-                    | "memory.alloc_tensor"
-                    | "vm.alloc_storage"
-                    | "vm.alloc_tensor"
-                    | "builtin.alloc_tensor"
-                    | "memory.kill_storage"
-                    | "memory.kill_tensor"
-                    | "vm.kill_object"
-                    | "relax.null_value"
-            ),
+            Some(name) => {
+                matches!(
+                    name,
+                    "memory.alloc_storage"
+                        | "memory.alloc_tensor"
+                        | "vm.alloc_storage"
+                        | "vm.alloc_tensor"
+                        | "builtin.alloc_tensor"
+                        | "relax.null_value"
+                ) || ends(m, value)
+            }
             None => checks(m, value),
         };
         if gone {

@@ -4,7 +4,7 @@
 //! passes declared idempotent change nothing in a second run. The result of a pass round-trips
 //! through printing.
 //!
-//! `RELAX_SEEDS=N` tries more programs, `RELAX_PASS=PIPELINE` only one pass or pipeline, and
+//! `RELAX_SEEDS=N` tries more programs, `RELAX_FROM` others, `RELAX_PASS=PIPELINE` only one pass or pipeline, and
 //! `RELAX_MODULES=DIR` also the modules under a folder (`RELAX_SAMPLE=K`: every K-th, `K:R`
 //! starting at the R-th).
 
@@ -40,9 +40,15 @@ fn seeded(seed: u64, features: &Features) -> (Case, Runs, String) {
     (case, runs, p.text)
 }
 
+/// Returns the number from which seeds count, `RELAX_FROM`.
+fn from() -> u64 {
+    let from = std::env::var("RELAX_FROM").ok();
+    from.and_then(|f| f.parse().ok()).unwrap_or(0)
+}
+
 fn hold(features: &Features, count: u64) {
     let mut wrong = Vec::new();
-    for seed in 0..count {
+    for seed in from()..from() + count {
         let (mut case, runs, text) = seeded(seed, features);
         for pass in pipelines() {
             let kept = Kept::of(&mut case, &pass);
@@ -82,6 +88,17 @@ fn passes_hold_on_smooth_random_programs() {
 }
 
 #[test]
+fn passes_hold_on_random_effects() {
+    hold(&Features::EFFECTS, seeds(10));
+}
+
+#[test]
+fn orders_of_passes_hold_on_random_effects() {
+    let first = 500 + from();
+    orders::on_programs(&Features::EFFECTS, first..first + seeds(20));
+}
+
+#[test]
 fn passes_hold_on_the_modules_of_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     modules::hold(&root.join("tests"));
@@ -114,8 +131,6 @@ fn orders_of_passes_hold_on_smooth_random_programs() {
 #[test]
 fn orders_of_passes_hold_on_the_modules_of_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let from = std::env::var("RELAX_FROM").ok();
-    let from = from.and_then(|f| f.parse().ok()).unwrap_or(0);
-    orders::on_modules(&root.join("tests"), from);
-    orders::on_modules(&root.join("examples"), from);
+    orders::on_modules(&root.join("tests"), from());
+    orders::on_modules(&root.join("examples"), from());
 }

@@ -7,10 +7,12 @@
 use relax_base::Diagnostics;
 use relax_infer::Typing;
 use relax_ir::{Expr, Module, Type, VarId, VarStyle};
+use relax_ops::{Lowering, registry};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{canonical, kept};
 use crate::code::{Bind, Code, Value, each_code, each_var};
+use crate::util::called_op;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -51,11 +53,11 @@ fn unused_names(m: &Module, code: &mut Code) -> bool {
     !gone.is_empty()
 }
 
-/// The operator that ends an object's lifetime, and the parameter that takes the object.
-type Kill = (&'static str, &'static str);
-const TENSOR: Kill = ("memory.kill_tensor", "tensor");
-const STORAGE: Kill = ("memory.kill_storage", "storage");
-const OBJECT: Kill = ("vm.kill_object", "obj");
+/// The operator that ends an object's lifetime.
+type Kill = &'static str;
+const TENSOR: Kill = "relax.memory.kill_tensor";
+const STORAGE: Kill = "relax.memory.kill_storage";
+const OBJECT: Kill = "relax.vm.kill_object";
 
 /// Returns the variables that end in the body that binds them: the last use of each, and its kill
 /// operator.
@@ -66,8 +68,9 @@ fn last_uses(m: &Module, typing: &Typing, code: &Code, s: usize) -> Vec<(VarId, 
         for b in &part.binds {
             let mut uses = Vec::new();
             mentions(m, code, b, &mut uses);
-            let ends = b.expr().and_then(|e| kept::name(m, e));
-            if ends.is_some_and(|n| [TENSOR.0, STORAGE.0, OBJECT.0].contains(&n)) {
+            let called = b.expr().and_then(|e| called_op(m, e));
+            let ends = called.is_some_and(|d| d.hooks.lowering == Lowering::Kill);
+            if ends {
                 stays.extend(uses.iter().copied());
             }
             if part.flow {
@@ -81,7 +84,7 @@ fn last_uses(m: &Module, typing: &Typing, code: &Code, s: usize) -> Vec<(VarId, 
                     last.insert(v, b.var);
                 }
             }
-            if ends.is_some() && ends.is_some_and(|n| n.contains("kill")) {
+            if ends {
                 last.retain(|_, at| *at != b.var);
             }
         }
@@ -153,9 +156,11 @@ fn insert(m: &mut Module, code: &mut Code, s: usize, kills: &[(VarId, VarId, Kil
         for b in old {
             let at = b.var;
             part.binds.push(b);
-            for &(v, (name, param)) in behind.get(&at).into_iter().flatten() {
+            for &(v, name) in behind.get(&at).into_iter().flatten() {
                 let arg = m.add(Expr::Var(v), b.span);
-                let call = kept::call(m, (name, true), &[(param, arg)], &[], b.span);
+                let op = registry().find(name).expect("what ends lifetimes");
+                let callee = m.add(Expr::Op(op), b.span);
+                let call = m.call(callee, &[arg], b.span);
                 let unit = m.types.tuple(Vec::new());
                 let (var, _) = m.fresh_var("_", Some(unit), VarStyle::Effect);
                 part.binds.push(Bind::plain(var, call, b.span));

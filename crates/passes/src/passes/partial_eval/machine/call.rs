@@ -8,7 +8,7 @@ use crate::passes::fold_constant::computed;
 use crate::passes::partial_eval::analysis::fits;
 use crate::passes::partial_eval::residual;
 use crate::passes::partial_eval::value::{Closure, Known, Value};
-use crate::util::{is_external, is_primitive};
+use crate::util::{is_external, is_literal_argument, is_primitive};
 
 impl Machine<'_, '_> {
     pub(super) fn call(&mut self, e: ExprId, callee: ExprId, args: &[ExprId]) -> State {
@@ -17,7 +17,17 @@ impl Machine<'_, '_> {
             Expr::Op(_) | Expr::Ctor(_) | Expr::Extern(_) | Expr::Func(_) => None,
             _ => Some(self.atom(callee)),
         };
-        let values: Vec<Value> = args.iter().map(|&a| self.atom(a)).collect();
+        let values = args.iter().enumerate().map(|(i, &a)| {
+            match self.edit.m.exprs[a] {
+                // It has no name but itself.
+                Expr::Const(c) if is_literal_argument(self.edit.m, e, i) => {
+                    let value = self.edit.m.consts[c].clone();
+                    self.slot(Known::Tensor(value), a)
+                }
+                _ => self.atom(a),
+            }
+        });
+        let values: Vec<Value> = values.collect();
         match function {
             Some(function) => {
                 if let Known::Closure(closure) = self.known(function).clone()
