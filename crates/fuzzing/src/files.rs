@@ -20,7 +20,7 @@ pub(crate) fn is_text(kind: &[u8]) -> bool {
 }
 
 /// Reads the bytes after the first line as a file of the named format; a resulting module must
-/// type-check and print, and one from a graph must read back.
+/// type-check and print.
 pub(crate) fn file(data: &[u8]) {
     let Some((kind, bytes)) = parts(data) else {
         return;
@@ -118,11 +118,7 @@ fn module(bytes: &[u8], format: Format) {
         if let Err(breach) = module.verify() {
             panic!("the module is not sound: {breach}");
         }
-        match format {
-            // Its names are any texts.
-            Format::TvmJson => crate::text::reads_back(&module, &[]),
-            _ => drop(relax::print(&module, Style::Pretty, None)),
-        }
+        relax::print(&module, Style::Pretty, None);
     }
 }
 
