@@ -4,8 +4,9 @@
 //! names of everything that has one. A text may be refused; one that is accepted must print, with
 //! types and without, as a text of the same module.
 
-use relax::{InferOptions, ReadOptions, Session, Style, TypeSource, TypedModule, check};
-use relax_ir::EqualOptions;
+use relax::{Format, InferOptions, ReadOptions, Session, Style, TypeSource, TypedModule, check};
+use relax_base::Diagnostics;
+use relax_ir::{EqualOptions, Module};
 use relax_syntax::{HighlightClass, TOKENS};
 
 /// Words that mean something to the reader or to later steps, beside the tokens'.
@@ -303,7 +304,10 @@ fn session() -> Session {
 
 /// Returns how a text that is accepted does not read back.
 fn mistake(text: &str) -> Option<String> {
-    let (module, errors) = session().read("input", text.as_bytes().to_vec());
+    mistake_of(session().read("input", text.as_bytes().to_vec()))
+}
+
+fn mistake_of((module, errors): (Module, Diagnostics)) -> Option<String> {
     if errors.has_errors() {
         return None;
     }
@@ -374,6 +378,99 @@ fn any_word_that_is_read_as_a_name_reads_back() {
         }
     }
     assert!(accepted > TEXTS.len() * words.len() / 3, "{accepted}");
+    let (count, all) = (wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{count} of {accepted}:\n{all}");
+}
+
+/// What no position of a text reads as a name, but a graph may have as one.
+const ODD: &[&str] = &[
+    "",
+    " ",
+    "a b",
+    "1",
+    "1x",
+    "%x",
+    "@x",
+    "x;y",
+    "a\"b",
+    "a'b",
+    "(x)",
+    "x\n",
+    "/*",
+    "//",
+    "-",
+    "x[0]",
+    ".",
+    "x.",
+    ".x",
+    "/t:0",
+    "x-y",
+    "x?",
+    "\\",
+    "x,y",
+    "\u{1F980}",
+    "x\u{301}",
+    "a\tb",
+    "_",
+    "a_b",
+    "x = 1",
+    "#[a]",
+];
+
+/// Returns the graph of a text with another name in place of `NAMEDHERE`; `None` if it has no form.
+fn graph(text: &str, word: &str) -> Option<Vec<u8>> {
+    let (module, errors) = session().read("input", text.as_bytes().to_vec());
+    if errors.has_errors() {
+        return None;
+    }
+    let release = "0.12".parse().expect("a release");
+    let mut bytes = Vec::new();
+    relax::json_graph(&module, None, release)
+        .ok()?
+        .to(&mut bytes)
+        .expect("memory holds it");
+    let text = String::from_utf8(bytes).expect("a graph is a text");
+    let escaped = word.chars().flat_map(|c| match c {
+        '"' | '\\' => vec!['\\', c],
+        '\n' => vec!['\\', 'n'],
+        '\t' => vec!['\\', 't'],
+        c => vec![c],
+    });
+    let escaped: String = escaped.collect();
+    text.contains(HERE)
+        .then(|| text.replace(HERE, &escaped).into_bytes())
+}
+
+const HERE: &str = "NAMEDHERE";
+
+/// Names of graphs are any texts: what is read is printed, with types and without, as a text of the
+/// same module. (Keys of attributes are left out: what no text holds stays what it is.)
+#[test]
+fn names_of_graphs_read_back() {
+    let words = TOKENS.iter().map(|t| t.example).filter(|e| !e.is_empty());
+    let words: Vec<&str> = words.chain(WORDS.iter().chain(ODD).copied()).collect();
+    let (mut wrong, mut accepted, mut positions) = (Vec::new(), 0, 0);
+    for (position, text) in TEXTS {
+        let text = with(text, HERE);
+        if position.contains("key") || graph(&text, "w").is_none() {
+            continue;
+        }
+        positions += 1;
+        for word in &words {
+            let bytes = graph(&text, word).expect("it has a form");
+            let read = Session::new(ReadOptions {
+                format: Some(Format::TvmJson),
+                ..ReadOptions::default()
+            })
+            .read("input", bytes);
+            accepted += usize::from(!read.1.has_errors());
+            if let Some(mistake) = mistake_of(read) {
+                wrong.push(format!("`{word}` as a {position}: {mistake}"));
+            }
+        }
+    }
+    assert!(positions > 10, "{positions}");
+    assert!(accepted > positions * words.len() / 2, "{accepted}");
     let (count, all) = (wrong.len(), wrong.join("\n"));
     assert!(wrong.is_empty(), "{count} of {accepted}:\n{all}");
 }

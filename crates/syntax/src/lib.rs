@@ -25,4 +25,7 @@ pub use old::{OLD_FORM, OldForm, warning as old_forms};
 pub use parse::{Parsed, parse, parse_type};
 pub use print::{PrintOptions, Style, print};
 pub use text::{Decoded, READ_AS, decode, is_utf16};
-pub use token::{HighlightClass, TOKENS, Tok, TokenInfo, reads_as_local, reads_as_word};
+pub use token::{
+    HighlightClass, TOKENS, Tok, TokenInfo, in_letters, reads_as_global, reads_as_local,
+    reads_as_word,
+};

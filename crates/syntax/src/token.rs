@@ -412,8 +412,35 @@ pub fn reads_as_local(name: &str) -> bool {
     }
     let text = format!("%{name}");
     let mut lexer = Tok::lexer(&text);
-    // A number after a dot is part of a name that its binder has: see `Tok::Local`.
-    lexer.next() == Some(Ok(Tok::Local)) && lexer.all(|t| t == Ok(Tok::Proj))
+    let mut end = 0;
+    // A number after a dot is part of a name that its binder has: see `Tok::Local`. Blanks and
+    // comments between tokens or behind them are not.
+    while let Some(token) = lexer.next() {
+        let wanted = if end == 0 { Tok::Local } else { Tok::Proj };
+        if token != Ok(wanted) || lexer.span().start != end {
+            return false;
+        }
+        end = lexer.span().end;
+    }
+    end == text.len()
+}
+
+/// Returns whether `@` and a text are read as a global of this name.
+pub fn reads_as_global(name: &str) -> bool {
+    let text = format!("@{name}");
+    let mut lexer = Tok::lexer(&text);
+    lexer.next() == Some(Ok(Tok::Global)) && lexer.span() == (0..text.len())
+}
+
+/// Returns a name of ASCII letters, digits and `_` that resembles any text. It may be a keyword.
+pub fn in_letters(text: &str) -> String {
+    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let mut name = String::with_capacity(text.len() + 1);
+    if !text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
+        name.push('v');
+    }
+    name.extend(text.chars().map(|c| if fine(c) { c } else { '_' }));
+    name
 }
 
 /// Returns whether a text is read as a name wherever a name without a sigil may stand: it is one

@@ -137,12 +137,12 @@ impl Builder<'_, '_> {
                 }
                 Some(ExprKind::Local(name))
             }
-            Sort::GlobalVar => Some(ExprKind::Global(Symbol::new(&g.name(id, "name_hint")?))),
+            Sort::GlobalVar => Some(ExprKind::Global(self.items.of(self.g, id)?)),
             Sort::Op => {
                 let name = g.repr(id).unwrap_or_default();
                 Some(ExprKind::Name(Symbol::new(&name)))
             }
-            Sort::Ctor => Some(ExprKind::Name(Symbol::new(&g.name(id, "name_hint")?))),
+            Sort::Ctor => Some(ExprKind::Name(self.items.of(self.g, id)?)),
             Sort::Constant => {
                 let index = self.constant(id, true)?;
                 let key = Symbol::new(&g.kind(id).name);
@@ -347,7 +347,7 @@ impl Builder<'_, '_> {
                         List::EMPTY
                     };
                     PatKind::Ctor {
-                        name: Symbol::new(&g.name(ctor, "name_hint")?),
+                        name: self.items.of(self.g, ctor)?,
                         args,
                         parens,
                     }

@@ -1,9 +1,13 @@
-//! Names for nodes: syntax trees identify entities by name, graphs by node.
+//! Names for nodes: syntax trees identify entities by name, graphs by node and by any text.
 
 use relax_base::Symbol;
-use rustc_hash::FxHashMap;
+use relax_syntax::{in_letters, reads_as_global, reads_as_word};
+use relax_tensor::DType;
+use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::graph::NodeId;
+use crate::error::Found;
+use crate::graph::{Graph, NodeId};
+use crate::kinds::Sort;
 
 /// The separator between a name and the suffix that makes it unique. No name in TVM contains it.
 const MARK: char = '\0';
@@ -46,6 +50,61 @@ impl Names {
     pub(crate) fn clear(&mut self) {
         self.given.clear();
         self.taken.clear();
+    }
+}
+
+/// The names of items: functions, data types and constructors, which a text knows by nothing else.
+/// One that no text can hold is replaced by one that resembles it.
+#[derive(Default)]
+pub(crate) struct Items {
+    given: FxHashMap<String, Symbol>,
+    /// The names of all items, once one of them is replaced.
+    taken: Option<FxHashSet<String>>,
+}
+
+impl Items {
+    fn instead(&mut self, g: &Graph<'_>, text: &str) -> Symbol {
+        let taken = self.taken.get_or_insert_with(|| {
+            let all = (1..g.nodes.len() as NodeId).filter_map(|id| item(g, id).ok()?);
+            all.collect()
+        });
+        *self.given.entry(text.to_owned()).or_insert_with(|| {
+            let base = in_letters(text);
+            let numbered = (1u32..).map(|n| format!("{base}{n}"));
+            let fine = |name: &String| {
+                let word = reads_as_word(name) && name.parse::<DType>().is_err();
+                word && !taken.contains(name)
+            };
+            let mut names = std::iter::once(base.clone()).chain(numbered);
+            let name = names.find(fine).expect("one of 2^32 is free");
+            taken.insert(name.clone());
+            Symbol::new(&name)
+        })
+    }
+}
+
+/// Returns the name of an item; `None` for another node.
+fn item(g: &Graph<'_>, id: NodeId) -> Found<Option<String>> {
+    Ok(match g.sort(id) {
+        Sort::GlobalTypeVar => Some(g.type_name(id)?.into_owned()),
+        Sort::GlobalVar | Sort::Ctor => Some(g.name(id, "name_hint")?.into_owned()),
+        _ => None,
+    })
+}
+
+impl Items {
+    /// Returns the name in the text of a function, a data type or a constructor.
+    pub(crate) fn of(&mut self, g: &Graph<'_>, id: NodeId) -> Found<Symbol> {
+        let text = item(g, id)?.unwrap_or_default();
+        let fine = match g.sort(id) {
+            Sort::GlobalVar => reads_as_global(&text),
+            // An element type is one wherever it stands.
+            _ => reads_as_word(&text) && text.parse::<DType>().is_err(),
+        };
+        Ok(match fine {
+            true => Symbol::new(&text),
+            false => self.instead(g, &text),
+        })
     }
 }
 

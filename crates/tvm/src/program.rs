@@ -13,7 +13,7 @@ use crate::error::{Found, Mistake};
 use crate::expr::Task;
 use crate::graph::{Graph, NodeId};
 use crate::kinds::Sort;
-use crate::names::{self, Names};
+use crate::names::{self, Items, Names};
 use crate::objects::Objects;
 use crate::tensor;
 use crate::types::Types;
@@ -56,6 +56,7 @@ pub fn program(
         objects: Objects::default(),
         types: Types::default(),
         vars: Names::default(),
+        items: Items::default(),
         bound: FxHashSet::default(),
         free: false,
         uses: Uses::default(),
@@ -98,6 +99,7 @@ pub(crate) struct Builder<'g, 'a> {
     pub(crate) out: Ast,
     pub(crate) objects: Objects,
     pub(crate) types: Types,
+    pub(crate) items: Items,
     /// The names of variables in the current item.
     pub(crate) vars: Names,
     /// The variables among them that are bound.
@@ -171,13 +173,13 @@ impl Builder<'_, '_> {
         let mut types = self.named(id, "type_definitions", Sort::GlobalTypeVar)?;
         types.sort();
         for (name, data) in types {
-            self.type_def(&name, data)?;
+            self.type_def(name, data)?;
         }
         let mut functions = self.named(id, "functions", Sort::GlobalVar)?;
         functions.sort();
         for (name, function) in functions {
             let span = g.span(self.start, function);
-            let name = Symbol::new(&name);
+            let name = Symbol::new(name);
             let kind = if g.sort(function) == Sort::Func {
                 let function = self.def(function)?;
                 ItemKind::Def { name, function }
@@ -192,7 +194,7 @@ impl Builder<'_, '_> {
     }
 
     /// Returns the entries of a map whose keys are nodes with a name.
-    fn named(&self, id: NodeId, field: &str, key: Sort) -> Found<Vec<(String, NodeId)>> {
+    fn named(&mut self, id: NodeId, field: &str, key: Sort) -> Found<Vec<(&'static str, NodeId)>> {
         let g = self.g;
         let map = g.refers(id, field)?;
         if !matches!(g.sort(map), Sort::Map | Sort::Null) {
@@ -206,7 +208,7 @@ impl Builder<'_, '_> {
             if g.sort(name) != key {
                 return Err(g.mistake(name, format!("a key of `{field}` is no name")));
             }
-            Ok((g.type_name(name)?.into_owned(), value))
+            Ok((self.items.of(self.g, name)?.as_str(), value))
         };
         pairs.iter().map(named).collect()
     }
@@ -232,8 +234,9 @@ impl Builder<'_, '_> {
             }
             let parens = !fields.is_empty();
             let fields = self.out.make_list(fields);
+            let name = self.items.of(self.g, ctor)?;
             ctors.push(self.out.ctors.push(ast::Ctor {
-                name: Symbol::new(&g.name(ctor, "name_hint")?),
+                name,
                 fields,
                 parens,
                 ret: None,

@@ -23,9 +23,9 @@ pub(crate) struct Types {
 
 impl Builder<'_, '_> {
     /// Returns the name of a data type.
-    pub(crate) fn data_type(&self, id: NodeId) -> Found<Symbol> {
+    pub(crate) fn data_type(&mut self, id: NodeId) -> Found<Symbol> {
         match self.g.sort(id) {
-            Sort::GlobalTypeVar => Ok(Symbol::new(&self.g.type_name(id)?)),
+            Sort::GlobalTypeVar => self.items.of(self.g, id),
             _ => Err(self
                 .g
                 .mistake(id, "this stands where the name of a data type is expected")),

@@ -5,7 +5,7 @@ use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
 use super::resample::{Coordinates, Method, Resample};
-use super::util::{anys, dtype_or, finish, need_scalar, shaped, word};
+use super::util::{anys, dtype_or, finish, need_eq, need_scalar, shaped, word};
 use super::util_te::Done;
 use crate::AttrTy::*;
 use crate::{
@@ -293,6 +293,17 @@ fn dyn_upsampling3d(cx: &mut RelCx<'_>) -> RelResult {
 fn dyn_resize2d(cx: &mut RelCx<'_>) -> RelResult {
     let (_, dtype) = shaped(cx, 0)?;
     let out = dtype_or(cx, "out_dtype", dtype);
+    if let Some(size) = shaped(cx, 1)?.0 {
+        let rule = "the size has a height and a width";
+        match &size[..] {
+            [n] => need_eq(cx, n, &2.into(), Subject::Arg(1), rule)?,
+            _ => {
+                let rank = size.len();
+                let message = format!("{rule}: a vector of two, but this has rank {rank}");
+                return cx.refuse(Subject::Arg(1), message);
+            }
+        }
+    }
     spatial(cx, 2, out)
 }
 
@@ -336,6 +347,9 @@ fn dyn_upsampling3d_compute(te: &mut Te<'_>) -> Done {
 
 fn dyn_resize2d_compute(te: &mut Te<'_>) -> Done {
     let (x, size) = (te.arg(0), te.arg(1));
+    if size.rank() != 1 {
+        return Err("the size is no vector".into());
+    }
     let (layout, _) = layouts(te.str("layout"), 2).ok_or("no such layout")?;
     let coordinates = Coordinates::parse(te.str("coordinate_transformation_mode"))
         .ok_or("no such coordinate transformation")?;

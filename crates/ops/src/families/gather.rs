@@ -217,6 +217,13 @@ fn gather_nd(cx: &mut RelCx<'_>) -> RelResult {
             format!("the first axis of the indices says how many axes are indexed, so it must be known, but it is {n}"),
         );
     };
+    if first.as_const().is_none() {
+        let (first, rule) = (
+            first.clone(),
+            "the first axis of the indices is `index_rank`",
+        );
+        need_eq(cx, &first, &count.into(), Subject::Arg(1), rule)?;
+    }
     let batch = cx.int("batch_dims")?;
     let end = count
         .checked_add(batch)

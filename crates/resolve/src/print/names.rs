@@ -6,7 +6,7 @@
 
 use relax_base::Symbol;
 use relax_ir::Module;
-use relax_syntax::{reads_as_local, reads_as_word};
+use relax_syntax::{in_letters, reads_as_local, reads_as_word};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// The names in use, across the whole text as in TVM: a name that is taken gets the first free
@@ -34,7 +34,7 @@ impl Names {
     pub(super) fn local(&mut self, wish: Symbol) -> Symbol {
         match reads_as_local(wish.as_str()) {
             true => self.unique(wish),
-            false => self.unique(in_letters(wish)),
+            false => self.unique(Symbol::new(&in_letters(wish.as_str()))),
         }
     }
 
@@ -43,7 +43,7 @@ impl Names {
         let wish = match reads_as_word(wish.as_str()) {
             true => wish,
             // A number makes a word that means something another one.
-            false => in_letters(wish),
+            false => Symbol::new(&in_letters(wish.as_str())),
         };
         if words.mean(wish) {
             self.taken.entry(wish).or_insert(0);
@@ -107,19 +107,6 @@ impl Words {
             || self.types.contains(&word)
             || text.parse::<relax_tensor::DType>().is_ok()
     }
-}
-
-/// Returns a name of letters, digits and `_` that resembles any text.
-fn in_letters(text: Symbol) -> Symbol {
-    let fine = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let fine = |c| if fine(c) { c } else { '_' };
-    let text: String = text.as_str().chars().map(fine).collect();
-    let head = if text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
-        ""
-    } else {
-        "v"
-    };
-    Symbol::new(&format!("{head}{text}"))
 }
 
 #[cfg(test)]

@@ -9,10 +9,10 @@
 use relax_base::{Diagnostics, Span};
 use relax_infer::Typing;
 use relax_ir::{
-    Attrs, Expr, ExprId, FuncType, Function, GlobalId, GlobalKind, Module, Type, TypeId, TypeSubst,
-    VarId, VarStyle,
+    Attrs, Expr, ExprId, FuncType, Function, GlobalId, GlobalKind, Module, Type, TypeId,
+    TypeParamId, TypeSubst, VarId, VarStyle,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::PassCx;
 use crate::edit::Edit;
@@ -68,6 +68,8 @@ struct Reverse<'m, 't> {
     typing: &'t Typing,
     /// Functions of the new program have type parameters and dimension variables of their own.
     subst: TypeSubst,
+    /// The type parameters that those functions declare.
+    bound: FxHashSet<TypeParamId>,
     types: FxHashMap<TypeId, TypeId>,
     vars: FxHashMap<VarId, ExprId>,
     globals: FxHashMap<GlobalId, GlobalId>,
@@ -98,6 +100,7 @@ impl<'m, 't> Reverse<'m, 't> {
             edit: Edit::new(m, typing),
             typing,
             subst: TypeSubst::new(),
+            bound: FxHashSet::default(),
             types: FxHashMap::default(),
             vars: FxHashMap::default(),
             globals: FxHashMap::default(),

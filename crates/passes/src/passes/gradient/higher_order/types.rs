@@ -67,10 +67,14 @@ impl Reverse<'_, '_> {
         while let Some(t) = work.pop() {
             match &self.edit.m.types[t] {
                 Type::Infer(_) | Type::Error => return false,
+                // Those that inference made up have no name.
+                Type::Param(p) if !self.bound.contains(p) => return false,
                 Type::Func(f) if !f.params.is_empty() || !f.dims.is_empty() => return false,
                 Type::Tensor(t)
                     if matches!(t.shape, Shape::Infer(_))
-                        || matches!(t.dtype, relax_ir::DTy::Infer(_)) =>
+                        || matches!(t.dtype, relax_ir::DTy::Infer(_))
+                        || matches!(t.shape, Shape::Param(p) if !self.bound.contains(&p))
+                        || matches!(t.dtype, relax_ir::DTy::Param(p) if !self.bound.contains(&p)) =>
                 {
                     return false;
                 }
@@ -87,6 +91,7 @@ impl Reverse<'_, '_> {
             let param = self.edit.m.types.params[old].clone();
             let new = self.edit.m.types.params.push(param);
             let ty = self.edit.m.types.intern(Type::Param(new));
+            self.bound.insert(new);
             self.subst.params.insert(old, new);
             self.subst.types.insert(old, ty);
             self.subst.shapes.insert(old, Shape::Param(new));
