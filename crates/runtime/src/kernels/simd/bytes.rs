@@ -5,7 +5,6 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use super::wide::Vector;
 use crate::kernels::kinds::Combiner;
 
 /// The combiners of [`Lanes::with`]; any other number is the minimum.
@@ -28,33 +27,6 @@ pub trait Lanes: Copy {
     unsafe fn write(self, to: *mut Self::Element);
     /// Combines further elements: `COMBINER` as in the descriptor.
     unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self;
-}
-
-// SAFETY: of all methods, what holds for vectors.
-#[allow(unsafe_op_in_unsafe_fn)]
-impl<V: Vector> Lanes for V {
-    type Element = V::Element;
-    const LANES: usize = V::LANES;
-    #[inline(always)]
-    unsafe fn all(x: V::Element) -> Self {
-        V::splat(x)
-    }
-    #[inline(always)]
-    unsafe fn read(from: *const V::Element) -> Self {
-        V::load(from)
-    }
-    #[inline(always)]
-    unsafe fn write(self, to: *mut V::Element) {
-        self.store(to);
-    }
-    #[inline(always)]
-    unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
-        match COMBINER {
-            SUM => self.add(x),
-            MAX => self.greater(x),
-            _ => self.lesser(x),
-        }
-    }
 }
 
 /// 32 bytes of a type without vectors.

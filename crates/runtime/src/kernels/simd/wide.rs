@@ -2,7 +2,7 @@
 //!
 //! Invariant: as for [`Simd`], no closure touches a vector.
 
-use super::bytes::{Lanes, Row};
+use super::bytes::{Lanes, MAX, Row, SUM};
 #[cfg(target_arch = "x86_64")]
 use super::{Avx2, Avx512, bytes};
 use super::{Portable, Simd};
@@ -57,6 +57,33 @@ pub unsafe trait Vector: Copy {
     unsafe fn lesser(self, b: Self) -> Self {
         // SAFETY: the processor has the instructions of `Self`, for which the function is compiled.
         unsafe { Self::pick(b.above(self), self, b) }
+    }
+}
+
+// SAFETY: of all methods, what holds for vectors.
+#[allow(unsafe_op_in_unsafe_fn)]
+impl<V: Vector> Lanes for V {
+    type Element = V::Element;
+    const LANES: usize = V::LANES;
+    #[inline(always)]
+    unsafe fn all(x: V::Element) -> Self {
+        V::splat(x)
+    }
+    #[inline(always)]
+    unsafe fn read(from: *const V::Element) -> Self {
+        V::load(from)
+    }
+    #[inline(always)]
+    unsafe fn write(self, to: *mut V::Element) {
+        self.store(to);
+    }
+    #[inline(always)]
+    unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
+        match COMBINER {
+            SUM => self.add(x),
+            MAX => self.greater(x),
+            _ => self.lesser(x),
+        }
     }
 }
 
