@@ -238,7 +238,7 @@ void rx_vsin_f32(int64_t n, const float *x, float *y);     /* 2 for |x| <= 2^16,
 void rx_vcos_f32(int64_t n, const float *x, float *y);     /* 2 for |x| <= 2^16, else libm */
 void rx_vatan_f32(int64_t n, const float *x, float *y);    /* 2 */
 void rx_vgelu_f32(int64_t n, const float *x, float *y);    /* x/2 (1 + erf(x/sqrt 2)) */
-void rx_vpow_f32(int64_t n, const float *x, const float *y, float *z); /* 2; 2.1 where all exponents are 0.75 */
+void rx_vpow_f32(int64_t n, const float *x, const float *y, float *z); /* 2; where all exponents are one quarter of a whole number 2.1, below 0 3.5 */
 
 /* One function for every other element-wise function and for float64, by number: see RxMath.
  * `y` is read by the functions of two arguments only. */

@@ -373,3 +373,146 @@ fn columns_are_reduced_over_any_number_of_rows() {
         }
     }
 }
+
+/// A program of several operations over matrices of `high` rows and `wide` columns, with all
+/// instruction sets: `args` name inputs, then the constant, then temporaries.
+fn program<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
+    ops: &[(Op, Kind, i32, [i32; 4])],
+    (held, constant): (Kind, u64),
+    (high, wide): (usize, usize),
+    operands: &[(Rows, &[T])],
+    wanted: impl Fn(usize, usize) -> R,
+) {
+    let kind = if held == Kind::F64 {
+        Kind::F64
+    } else {
+        Kind::F32
+    };
+    let ops: Vec<RxSweepOp> = (ops.iter())
+        .map(|&(code, to, dst, args)| RxSweepOp {
+            code: code as i32,
+            kind: kind as i32,
+            to: to as i32,
+            dst,
+            args,
+        })
+        .collect();
+    let extents = [high as i64, wide as i64];
+    let strides: Vec<i64> = (operands.iter())
+        .flat_map(|o| o.0.steps(wide as i64))
+        .collect();
+    let data: Vec<_> = operands.iter().map(|o| o.1.as_ptr().cast()).collect();
+    let kinds = vec![held as i32; operands.len()];
+    everywhere(|ctx, isa| {
+        let mut out = vec![R::default(); high * wide];
+        let sweep = RxSweep {
+            axes: 2,
+            reduced: 0,
+            inputs: operands.len() as i32,
+            constants: 1,
+            ops: ops.len() as i32,
+            temps: 3,
+            combiner: 0,
+            out_type: held as i32,
+            extents: extents.as_ptr(),
+            data: data.as_ptr(),
+            kinds: kinds.as_ptr(),
+            strides: strides.as_ptr(),
+            values: &raw const constant,
+            program: ops.as_ptr(),
+            out: out.as_mut_ptr().cast(),
+        };
+        // SAFETY: operands have the elements that their rows name, the result all of them.
+        assert_eq!(unsafe { rx_sweep(ctx, &raw const sweep) }, 0);
+        for (place, &found) in out.iter().enumerate() {
+            let (i, j) = (place / wide, place % wide);
+            let rows: Vec<Rows> = operands.iter().map(|o| o.0).collect();
+            assert_eq!(
+                found,
+                wanted(i, j),
+                "{held:?} in {rows:?}, {high} by {wide}, at {i}, {j}, {isa:?}"
+            );
+        }
+    });
+}
+
+/// Values are rounded where the program says so, in registers or over strips, and operations in
+/// between may be any.
+#[test]
+fn programs_of_narrow_floats_round_at_each_step() {
+    let mut random = Random(31);
+    for held in [Kind::F16, Kind::BF16] {
+        let narrow = |x: f32| match held {
+            Kind::F16 => f16::from_f32(x).to_bits(),
+            _ => bf16::from_f32(x).to_bits(),
+        };
+        let number = |x: u16| match held {
+            Kind::F16 => f16::from_bits(x).to_f32(),
+            _ => bf16::from_bits(x).to_f32(),
+        };
+        let float = Kind::F32;
+        let ops = [
+            (Op::Mul, float, 0, [1, 2, -1, -1]),
+            (Op::Narrow, held, 1, [3, -1, -1, -1]),
+            (Op::Add, float, 0, [0, 4, -1, -1]),
+            (Op::Narrow, held, 2, [3, -1, -1, -1]),
+            (Op::Round, float, 0, [5, -1, -1, -1]),
+            (Op::SelectLt, float, 1, [0, 2, 3, 5]),
+        ];
+        for (high, wide) in SIZES {
+            let mut all = || -> Vec<u16> {
+                let floats = (0..high * wide).map(|_| random.bits() as i16 as f32 / 4096.0);
+                floats.map(narrow).collect()
+            };
+            let (x, y) = (all(), all());
+            for rows in ROWS {
+                let operands = [(Rows::Whole, &x[..]), (rows, &y[..])];
+                let constant = u64::from(0.3f32.to_bits());
+                program(&ops, (held, constant), (high, wide), &operands, |i, j| {
+                    let (x, y) = (number(x[i * wide + j]), number(y[rows.at(wide, (i, j))]));
+                    let product = number(narrow(y * 0.3));
+                    let sum = number(narrow(x + product));
+                    narrow(if x < 0.3 { sum.round() } else { sum })
+                });
+            }
+        }
+    }
+}
+
+/// What is made of single numbers is made once for a row.
+#[test]
+fn numbers_of_rows_are_as_those_of_elements() {
+    let mut random = Random(32);
+    let kind = Kind::F64;
+    let ops = [
+        (Op::Add, kind, 0, [2, 3, -1, -1]),
+        (Op::Rsqrt, kind, 1, [4, -1, -1, -1]),
+        (Op::Sub, kind, 0, [0, 1, -1, -1]),
+        (Op::Mul, kind, 2, [4, 5, -1, -1]),
+    ];
+    for (high, wide) in SIZES {
+        let mut all = || -> Vec<f64> {
+            (0..high * wide)
+                .map(|_| f64::from(random.bits() as u16))
+                .collect()
+        };
+        let (x, m, v) = (all(), all(), all());
+        for rows in ROWS {
+            let operands = [
+                (Rows::Whole, &x[..]),
+                (Rows::Column, &m[..]),
+                (rows, &v[..]),
+            ];
+            program(
+                &ops,
+                (kind, 0.5f64.to_bits()),
+                (high, wide),
+                &operands,
+                |i, j| {
+                    let root = 1.0 / (v[rows.at(wide, (i, j))] + 0.5).sqrt();
+                    (x[i * wide + j] - m[i]) * root
+                },
+            );
+        }
+    }
+}

@@ -283,7 +283,12 @@ mod eights {
                 $store($to.add(i), $value);
                 i += 8;
             }
-            if i < $n {
+            if i < $n && $n >= 8 {
+                // The last vector overlaps the one before: what was rounded stays what it is.
+                let i = $n - 8;
+                let $v = $from.add(i);
+                $store($to.add(i), $value);
+            } else if i < $n {
                 let (mut a, mut b) = ([<$a>::default(); 8], [<$b>::default(); 8]);
                 std::ptr::copy_nonoverlapping($from.add(i), a.as_mut_ptr(), $n - i);
                 let $v = a.as_ptr();

@@ -444,27 +444,25 @@ pub unsafe extern "C" fn rx_vpow_f32(n: i64, x: *const f32, y: *const f32, z: *m
     let n = n.max(0) as usize;
     // SAFETY: all have `n` elements; an exponent was read before its place is written.
     unsafe {
-        if let Some(quarters) = quarters(n, y) {
+        if let Some(quarters) = quarters(std::slice::from_raw_parts(y, n)) {
             return dispatch!(roots(n: usize, x: *const f32, z: *mut f32, quarters: i32));
         }
         by_double::run(Math::Pow, n, x, y, z);
     }
 }
 
-/// Returns four times the exponent, where all exponents are the same and such that roots and
-/// products compute the power.
-unsafe fn quarters(n: usize, y: *const f32) -> Option<i32> {
-    // SAFETY: `y` has `n` elements.
-    unsafe {
-        let first = if n >= 16 { *y } else { return None };
-        let four = [0.25, 0.5, 0.75, 1.5, 2.0, 3.0]
-            .contains(&first)
-            .then_some((first * 4.0) as i32)?;
-        let same = std::slice::from_raw_parts(y, n)
-            .iter()
-            .fold(true, |same, &y| same & (y == first));
-        same.then_some(four)
-    }
+/// Returns four times the exponent, where all exponents are the same and such that roots, products
+/// and a reciprocal compute the power.
+pub(super) fn quarters<T: Copy + PartialEq + Into<f64>>(exponents: &[T]) -> Option<i32> {
+    let first = *exponents.first().filter(|_| exponents.len() >= 16)?;
+    let four = 4.0 * first.into();
+    let known = [
+        -8.0, -6.0, -4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0,
+    ];
+    let same = exponents
+        .iter()
+        .fold(known.contains(&four), |same, &y| same & (y == first));
+    same.then_some(four as i32)
 }
 
 /// Powers with quarters of whole numbers as exponents.
@@ -473,24 +471,28 @@ unsafe fn roots<S: Simd>(n: usize, x: *const f32, z: *mut f32, quarters: i32) {
     let mut i = 0;
     // SAFETY: both have `n` elements, of which a part ends at most there.
     unsafe {
-        let infinity = S::splat(f32::INFINITY);
+        let (zero, one) = (S::splat(0.0), S::splat(1.0));
+        let (infinity, below) = (S::splat(f32::INFINITY), S::splat(f32::NEG_INFINITY));
         while i < n {
             let part = (n - i).min(S::LANES);
             let x = S::load_part(x.add(i), part);
+            // Powers of -0 and -∞ that are no whole numbers are those of 0 and ∞.
+            let a = S::select(x.eq(below), infinity, x.add(zero));
             let y = match quarters {
+                4 => x,
                 8 => x.mul(x),
                 12 => x.mul(x).mul(x),
-                _ => {
-                    // The root of -0 is 0 here, and that of -∞ is ∞.
-                    let root = x.sqrt().add(S::splat(0.0));
-                    let y = match quarters {
-                        1 => root.sqrt(),
-                        2 => root,
-                        3 => root.mul(root.sqrt()),
-                        _ => root.mul(x),
-                    };
-                    S::select(x.eq(S::splat(f32::NEG_INFINITY)), infinity, y)
-                }
+                1 => a.sqrt().sqrt(),
+                2 => a.sqrt(),
+                3 => a.sqrt().mul(a.sqrt().sqrt()),
+                6 => a.sqrt().mul(a),
+                -4 => one.div(x),
+                // Of factors that overflow no earlier than the result.
+                -8 => one.div(x).mul(one.div(x)),
+                -1 => one.div(a.sqrt().sqrt()),
+                -2 => one.div(a.sqrt()),
+                -3 => one.div(a.sqrt().mul(a.sqrt().sqrt())),
+                _ => one.div(a.sqrt()).mul(one.div(a)),
             };
             y.store_part(z.add(i), part);
             i += part;

@@ -196,8 +196,20 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
         offsets(&w.plan.columns, 1, j0, columns);
         let a = w.a.offset(offset(&w.plan.batch, 0, batch));
         let b = w.b.offset(offset(&w.plan.batch, 1, batch));
-        for i in 0..panels_a * ROWS * panels_b * width {
-            *sums.add(i) = T::default();
+        let (to_rows, to_columns) = (part(to_row, mc), part(to_column, nc));
+        offsets(&w.plan.rows, 2, i0, to_rows);
+        offsets(&w.plan.columns, 2, j0, to_columns);
+        let first = offset(&w.plan.batch, 2, batch);
+        // Whole tiles are summed where the result is, if its columns are side by side.
+        let beside = to_columns.windows(2).all(|w| w[1] == w[0] + 1);
+        let in_place = beside && w.kind == T::KIND && w.k > 0;
+        let whole = |rows: usize, panel: usize| {
+            in_place && (rows + 1) * ROWS <= mc && (panel + 1) * width <= nc
+        };
+        if w.k == 0 {
+            for i in 0..panels_a * ROWS * panels_b * width {
+                *sums.add(i) = T::default();
+            }
         }
         let mut p0 = 0;
         while p0 < w.k {
@@ -222,30 +234,43 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
                 let b = packed_b.add(panel * width * deep);
                 for rows in 0..panels_a {
                     let a = packed_a.add(rows * ROWS * deep);
-                    let to = sums.add((rows * panels_b + panel) * ROWS * width);
+                    let mut to = [sums; ROWS];
+                    for (i, to) in to.iter_mut().enumerate() {
+                        *to = if whole(rows, panel) {
+                            let at = first + to_rows[rows * ROWS + i] + to_columns[panel * width];
+                            w.c.cast::<T>().offset(at)
+                        } else {
+                            sums.add(((rows * panels_b + panel) * ROWS + i) * width)
+                        };
+                    }
+                    let more = p0 > 0;
                     if tile_rows::<S>() == 8 {
-                        tile::<S, T, 8, NV>(deep, a, b, to);
+                        tile::<S, T, 8, NV>(deep, a, b, &to, more);
                     } else {
-                        tile::<S, T, 4, NV>(deep, a, b, to);
+                        tile::<S, T, 4, NV>(deep, a, b, &to, more);
                         if mc - rows * ROWS > 4 {
-                            tile::<S, T, 4, NV>(deep, a.add(4), b, to.add(4 * width));
+                            tile::<S, T, 4, NV>(deep, a.add(4), b, &to[4..], more);
                         }
                     }
                 }
             }
             p0 += deep;
         }
-        let (rows, columns) = (part(to_row, mc), part(to_column, nc));
-        offsets(&w.plan.rows, 2, i0, rows);
-        offsets(&w.plan.columns, 2, j0, columns);
-        let first = offset(&w.plan.batch, 2, batch);
-        for (i, &row) in rows.iter().enumerate() {
+        for (i, &row) in to_rows.iter().enumerate() {
+            let mut done = 0;
             for panel in 0..panels_b {
+                if whole(i / ROWS, panel) {
+                    done = (panel + 1) * width;
+                    continue;
+                }
                 let from =
                     sums.add((i / ROWS * panels_b + panel) * ROWS * width + i % ROWS * width);
                 std::ptr::copy_nonoverlapping(from, line.add(panel * width), width);
             }
-            put(line, nc, columns, w.c, first + row, w.kind);
+            if done < nc {
+                let columns = &to_columns[done..];
+                put(line.add(done), nc - done, columns, w.c, first + row, w.kind);
+            }
         }
     }
 }
@@ -438,17 +463,19 @@ unsafe fn copy<T: Copy>(from: *const T, to: *mut T, n: usize) {
     }
 }
 
-/// Adds `k` steps of `MR` rows by `NV` vectors to sums that are stored row by row.
+/// Sums `k` steps of `MR` rows by `NV` vectors, with `more` onto the sums that are there.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
 unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
     k: usize,
     a: *const T,
     b: *const T,
-    sums: *mut T,
+    sums: &[*mut T],
+    more: bool,
 ) {
     let width = NV * <T as Sums<S>>::V::LANES;
-    // SAFETY: `a` has `MR` rows and `b` the vectors' columns, each `k` long.
+    // SAFETY: `a` has `MR` rows and `b` the vectors' columns, each `k` long; so many rows of sums
+    // have the vectors.
     unsafe {
         let mut acc = [[<T as Sums<S>>::V::splat(T::default()); NV]; MR];
         let (mut a, mut b) = (a, b);
@@ -471,8 +498,12 @@ unsafe fn tile<S: Wide, T: Sums<S>, const MR: usize, const NV: usize>(
         }
         for i in 0..MR {
             for v in 0..NV {
-                let to = sums.add(i * width + v * <T as Sums<S>>::V::LANES);
-                acc[i][v].add(<T as Sums<S>>::V::load(to)).store(to);
+                let to = sums[i].add(v * <T as Sums<S>>::V::LANES);
+                let sum = match more {
+                    true => acc[i][v].add(<T as Sums<S>>::V::load(to)),
+                    false => acc[i][v],
+                };
+                sum.store(to);
             }
         }
     }

@@ -2,6 +2,7 @@
 //! sums.
 
 mod extreme;
+mod order;
 mod running;
 mod sort;
 

@@ -1,7 +1,9 @@
-//! Stable sorting: elements become keys, with their indices where these are requested. Long lines
-//! are sorted by the upper digits of the distance from the least key, and the remaining disorder is
-//! repaired by insertion; where few elements are kept, they are selected first.
+//! Stable sorting: elements become keys, with their indices where these are requested. Keys alone
+//! are sorted in vectors (`order`), where the processor has them. Long lines are sorted by the
+//! upper digits of the distance from the least key, and the remaining disorder is repaired by
+//! insertion; where few elements are kept, they are selected first.
 
+use super::order::Ordered;
 use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
 use crate::kernels::kinds::Kind;
@@ -85,9 +87,9 @@ unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
         }
         if lines.indices.is_null() && keep >= n / 4 {
             return if size_of::<T>() <= 4 {
-                values::<T, u32>(lines, line, x, room.cast())
+                values::<T, i32>(lines, line, x, room.cast())
             } else {
-                values::<T, u64>(lines, line, x, room.cast())
+                values::<T, i64>(lines, line, x, room.cast())
             };
         }
         let order = std::slice::from_raw_parts_mut(room.cast::<u32>(), n);
@@ -139,20 +141,21 @@ impl Sorted for (u64, u32) {
     }
 }
 
-/// A key without an index.
+/// A key without an index, less half of its range.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
 struct Alone<K>(K);
 macro_rules! alone {
-    ($($k:ty),*) => {$(
+    ($($k:ty, $bits:ty);*) => {$(
         impl Sorted for Alone<$k> {
             #[inline(always)]
             #[allow(clippy::cast_lossless)]
             fn bits(self) -> u64 {
-                self.0 as u64
+                (self.0 ^ <$k>::MIN) as $bits as u64
             }
             #[inline(always)]
             fn of(key: u64, _: usize) -> Self {
-                Self(key as $k)
+                Self(key as $k ^ <$k>::MIN)
             }
             #[inline(always)]
             fn index(self) -> u32 {
@@ -161,7 +164,7 @@ macro_rules! alone {
         }
     )*};
 }
-alone!(u32, u64);
+alone!(i32, u32; i64, u64);
 
 /// The bits to flip for the order of an element's keys.
 fn turned<T>(ascend: bool) -> u64 {
@@ -207,7 +210,7 @@ unsafe fn indexed<T: Element, K: Sorted>(
 }
 
 /// All elements in order, without their indices; `room` is for twice as many keys.
-unsafe fn values<T: Element, K>(lines: &RxLines, line: usize, x: &[T], room: *mut Alone<K>)
+unsafe fn values<T: Element, K: Ordered>(lines: &RxLines, line: usize, x: &[T], room: *mut Alone<K>)
 where
     Alone<K>: Sorted,
 {
@@ -222,7 +225,15 @@ where
             minus |= x.is_minus_zero();
             *key = Alone::of(x.key() ^ turn, i);
         }
-        let sorted = sorted(keys, spare);
+        // Numbers of at most two digits are in order by them.
+        let few = n >= MANY && spread(keys).1 <= 2 * digit_of(n);
+        let places = |list: &mut [Alone<K>]| {
+            std::slice::from_raw_parts_mut(list.as_mut_ptr().cast::<K>(), n)
+        };
+        let sorted = match !few && K::order(places(keys), places(spare)) {
+            true => &*keys,
+            false => sorted(keys, spare),
+        };
         let begin = lines.begin(line, lines.keep);
         let to = |k: usize| {
             lines
@@ -288,6 +299,21 @@ fn chosen<T: Element, K: Sorted>(x: &[T], ascend: bool, keep: usize, keys: &mut 
     n.min(keep)
 }
 
+/// The maximum number of bits of a digit of so many keys.
+fn digit_of(n: usize) -> u32 {
+    if n < SHORT.0 { SHORT.1 } else { DIGIT }
+}
+
+/// The least key, and the number of bits of the greatest one's distance from it.
+fn spread<K: Sorted>(keys: &[K]) -> (u64, u32) {
+    let (mut least, mut most) = (u64::MAX, 0);
+    for key in keys {
+        least = least.min(key.bits());
+        most = most.max(key.bits());
+    }
+    (least, u64::BITS - (most - least).leading_zeros())
+}
+
 /// Sorts keys that are given in the order of their indices.
 fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
     if keys.len() < MANY {
@@ -296,13 +322,8 @@ fn sorted<'a, K: Sorted>(keys: &'a mut [K], spare: &'a mut [K]) -> &'a [K] {
     }
     // Digits of the distance from the least key, since small numbers of opposite signs differ in
     // the topmost bit.
-    let (mut least, mut most) = (u64::MAX, 0);
-    for key in &*keys {
-        least = least.min(key.bits());
-        most = most.max(key.bits());
-    }
-    let top = u64::BITS - (most - least).leading_zeros();
-    let digit = if keys.len() < SHORT.0 { SHORT.1 } else { DIGIT };
+    let (least, top) = spread(keys);
+    let digit = digit_of(keys.len());
     let digits = top
         .div_ceil(digit)
         .min(if keys.len() <= TWO { 2 } else { 3 });

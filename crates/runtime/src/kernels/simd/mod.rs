@@ -23,6 +23,7 @@ macro_rules! intrinsics {
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+pub mod bytes;
 mod portable;
 pub mod square;
 pub mod wide;

@@ -2,8 +2,9 @@
 //!
 //! Invariant: as for [`Simd`], no closure touches a vector.
 
+use super::bytes::{Lanes, MAX, Row, SUM};
 #[cfg(target_arch = "x86_64")]
-use super::{Avx2, Avx512};
+use super::{Avx2, Avx512, bytes};
 use super::{Portable, Simd};
 #[cfg(target_arch = "x86_64")]
 use std::arch::asm;
@@ -59,6 +60,33 @@ pub unsafe trait Vector: Copy {
     }
 }
 
+// SAFETY: of all methods, what holds for vectors.
+#[allow(unsafe_op_in_unsafe_fn)]
+impl<V: Vector> Lanes for V {
+    type Element = V::Element;
+    const LANES: usize = V::LANES;
+    #[inline(always)]
+    unsafe fn all(x: V::Element) -> Self {
+        V::splat(x)
+    }
+    #[inline(always)]
+    unsafe fn read(from: *const V::Element) -> Self {
+        V::load(from)
+    }
+    #[inline(always)]
+    unsafe fn write(self, to: *mut V::Element) {
+        self.store(to);
+    }
+    #[inline(always)]
+    unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
+        match COMBINER {
+            SUM => self.add(x),
+            MAX => self.greater(x),
+            _ => self.lesser(x),
+        }
+    }
+}
+
 /// The vectors of an instruction set.
 pub trait Wide: Simd {
     /// The vector of float32.
@@ -69,6 +97,14 @@ pub trait Wide: Simd {
     type I32: Vector<Element = i32>;
     /// The vector of 64-bit integers.
     type I64: Vector<Element = i64>;
+    /// Those of narrow integers.
+    type I8: Lanes<Element = i8>;
+    /// Bytes.
+    type U8: Lanes<Element = u8>;
+    /// 16 bits.
+    type I16: Lanes<Element = i16>;
+    /// 16 bits without signs.
+    type U16: Lanes<Element = u16>;
 }
 
 /// Vectors of float32 are those of [`Simd`].
@@ -203,6 +239,10 @@ impl Wide for Portable {
     type F64 = Four<f64>;
     type I32 = Four<i32>;
     type I64 = Four<i64>;
+    type I8 = Row<i8, 32>;
+    type U8 = Row<u8, 32>;
+    type I16 = Row<i16, 16>;
+    type U16 = Row<u16, 16>;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -359,6 +399,10 @@ impl Wide for Avx512 {
     type F64 = D512;
     type I32 = I512;
     type I64 = L512;
+    type I8 = bytes::I8s;
+    type U8 = bytes::U8s;
+    type I16 = bytes::I16s;
+    type U16 = bytes::U16s;
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -367,4 +411,8 @@ impl Wide for Avx2 {
     type F64 = D256;
     type I32 = I256;
     type I64 = L256;
+    type I8 = bytes::I8s;
+    type U8 = bytes::U8s;
+    type I16 = bytes::I16s;
+    type U16 = bytes::U16s;
 }

@@ -345,6 +345,8 @@ unsafe fn cast(from: Kind, to_kind: Kind, a: *const u8, to: *mut u8, n: usize) {
                 Kind::U8 => narrow!($t, $t, u8),
                 Kind::I16 => narrow!($t, $t, i16),
                 Kind::U16 => narrow!($t, $t, u16),
+                // Float64 holds all of them.
+                Kind::I32 if size_of::<$t>() == 8 => narrow!($t, f64, i32),
                 Kind::I32 => words!($t),
                 _ => to!($t),
             }

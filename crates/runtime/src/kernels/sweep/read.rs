@@ -88,12 +88,25 @@ impl Plan<'_> {
                     s.operands[k] = to;
                     let base = self.data[k].addr() as i64;
                     let to = to.cast::<i64>();
-                    cursor.rows(space, k, n, |at, done, len| {
-                        let first = base.wrapping_add(at as i64);
+                    let counted = |first: i64, done: usize, len: usize| {
                         for i in 0..len {
                             *to.add(done + i) = first.wrapping_add(i as i64 * step as i64);
                         }
-                    });
+                    };
+                    if whole {
+                        // The rows that follow may begin with the same index; none is longer.
+                        let first = base.wrapping_add(cursor.offset[k] as i64);
+                        let known = std::ptr::without_provenance(first.wrapping_add(1) as usize);
+                        if s.spread[k] != known || known.is_null() {
+                            s.spread[k] = known;
+                            counted(first, 0, self.strip.min(space.inner()));
+                        }
+                    } else {
+                        s.spread[k] = std::ptr::null();
+                        cursor.rows(space, k, n, |at, done, len| {
+                            counted(base.wrapping_add(at as i64), done, len);
+                        });
+                    }
                     continue;
                 }
                 let Some(kind) = Kind::of(self.kinds[k]) else {

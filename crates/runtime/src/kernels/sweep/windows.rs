@@ -13,8 +13,9 @@ use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, combine, register};
 use crate::context::RxContext;
 use crate::kernels::kinds::{Combiner, Kind, Sum};
 use crate::kernels::scratch::Scratch;
+use crate::kernels::simd::bytes::{Lanes, Row};
 use crate::kernels::simd::dispatch;
-use crate::kernels::simd::wide::{Vector, Wide};
+use crate::kernels::simd::wide::Wide;
 use crate::threads::{Grain, Share};
 
 /// The maximum number of positions that an element is reduced from.
@@ -300,85 +301,6 @@ unsafe fn apart<T: Copy, const STEP: usize>(part: usize, from: *const T, n: usiz
     }
 }
 
-/// Adjacent elements that are reduced together.
-trait Lanes: Copy {
-    /// An element.
-    type Element: Copy;
-    const LANES: usize;
-    unsafe fn all(x: Self::Element) -> Self;
-    unsafe fn read(from: *const Self::Element) -> Self;
-    unsafe fn write(self, to: *mut Self::Element);
-    /// Combines further elements: `COMBINER` as in the descriptor.
-    unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self;
-}
-
-// SAFETY: of all methods, what holds for vectors.
-#[allow(unsafe_op_in_unsafe_fn)]
-impl<V: Vector> Lanes for V {
-    type Element = V::Element;
-    const LANES: usize = V::LANES;
-    #[inline(always)]
-    unsafe fn all(x: V::Element) -> Self {
-        V::splat(x)
-    }
-    #[inline(always)]
-    unsafe fn read(from: *const V::Element) -> Self {
-        V::load(from)
-    }
-    #[inline(always)]
-    unsafe fn write(self, to: *mut V::Element) {
-        self.store(to);
-    }
-    #[inline(always)]
-    unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
-        match COMBINER {
-            SUM => self.add(x),
-            MAX => self.greater(x),
-            _ => self.lesser(x),
-        }
-    }
-}
-
-/// 32 bytes of a type without vectors.
-#[derive(Clone, Copy)]
-struct Row<T, const N: usize>([T; N]);
-
-macro_rules! rows {
-    ($($t:ty),*) => {$(
-        // SAFETY: plain memory.
-        #[allow(unsafe_op_in_unsafe_fn)]
-        impl Lanes for Row<$t, { 32 / size_of::<$t>() }> {
-            type Element = $t;
-            const LANES: usize = 32 / size_of::<$t>();
-            #[inline(always)]
-            unsafe fn all(x: $t) -> Self {
-                Self([x; _])
-            }
-            #[inline(always)]
-            unsafe fn read(from: *const $t) -> Self {
-                Self(from.cast::<[$t; 32 / size_of::<$t>()]>().read_unaligned())
-            }
-            #[inline(always)]
-            unsafe fn write(self, to: *mut $t) {
-                to.cast::<[$t; 32 / size_of::<$t>()]>().write_unaligned(self.0);
-            }
-            #[inline(always)]
-            unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
-                let mut y = self.0;
-                for i in 0..y.len() {
-                    y[i] = match COMBINER {
-                        SUM => y[i].wrapping_add(x.0[i]),
-                        MAX => if y[i] > x.0[i] { y[i] } else { x.0[i] },
-                        _ => if y[i] < x.0[i] { y[i] } else { x.0[i] },
-                    };
-                }
-                Self(y)
-            }
-        }
-    )*};
-}
-rows!(i8, u8, i16, u16, u32, u64);
-
 /// Computes `NV` vectors of sums.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
@@ -435,10 +357,19 @@ unsafe fn reduced<L: Lanes, const COMBINER: i32>(
         if i == n {
             return;
         }
-        if start.is_some() && n >= L::LANES {
-            // The last vector overlaps the one before.
-            let i = n - L::LANES;
-            return block::<L, COMBINER, 1>(from.add(i), taps, start, sums.add(i));
+        if n >= L::LANES {
+            // The last vector overlaps the one before, of which nothing is added twice.
+            let from = from.add(n - L::LANES);
+            if start.is_some() {
+                return block::<L, COMBINER, 1>(from, taps, start, sums.add(n - L::LANES));
+            }
+            let mut line = [*sums; 64];
+            let last = sums.add(n - L::LANES);
+            std::ptr::copy_nonoverlapping(last, line.as_mut_ptr(), L::LANES);
+            block::<L, COMBINER, 1>(from, taps, None, line.as_mut_ptr());
+            let begun = L::LANES - (n - i);
+            std::ptr::copy_nonoverlapping(line.as_ptr().add(begun), sums.add(i), n - i);
+            return;
         }
         // With fewer elements than a vector's, nothing beyond is read.
         while i < n {
@@ -490,10 +421,10 @@ unsafe fn typed<S: Wide>(
             Kind::U64 if combiner == Combiner::Sum => of!(S::I64, |x| x as i64),
             Kind::U32 => of!(Row<u32, 8>, |x| x as u32),
             Kind::U64 => of!(Row<u64, 4>, |x| x),
-            Kind::I8 => of!(Row<i8, 32>, |x| x as i8),
-            Kind::I16 => of!(Row<i16, 16>, |x| x as i16),
-            Kind::U16 => of!(Row<u16, 16>, |x| x as u16),
-            _ => of!(Row<u8, 32>, |x| x as u8),
+            Kind::I8 => of!(S::I8, |x| x as i8),
+            Kind::I16 => of!(S::I16, |x| x as i16),
+            Kind::U16 => of!(S::U16, |x| x as u16),
+            _ => of!(S::U8, |x| x as u8),
         }
     }
 }
