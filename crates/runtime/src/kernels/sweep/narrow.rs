@@ -26,9 +26,10 @@ pub(super) enum Narrow {
     OfClass(usize, Op, u16),
 }
 
-/// Returns whether the elements of an input that a row of the result needs are side by side.
+/// Returns whether the elements of an input that a strip of the result needs are side by side:
+/// strips may go over several rows where these are short.
 fn lies(p: &Plan<'_>, input: usize) -> bool {
-    p.dense[input] || p.out.inner_step(input) == 1
+    p.dense[input] || p.unit == p.out.inner() && p.out.inner_step(input) == 1
 }
 
 /// The bit of a narrow float that is its sign.
