@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use relax_runtime::abi::{CALLBACK, FUNCTIONS, Structure, Type};
 use relax_runtime::kernels::{
     attention::Masking,
+    combiner::Combiner,
     conv::Layout,
     gemm::epilogue::{Activation, BiasAxis},
-    kinds::{Combiner, Kind},
+    kinds::Kind,
     lines::Work,
     math::Math,
     pool2d::Pooling,

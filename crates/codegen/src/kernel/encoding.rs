@@ -1,7 +1,8 @@
 //! Element types and combiners as the runtime's kernels number them.
 
 use relax_loops::Combiner;
-use relax_runtime::kernels::kinds::{Combiner as Code, Kind};
+use relax_runtime::kernels::combiner::Combiner as Code;
+use relax_runtime::kernels::kinds::Kind;
 use relax_tensor::{DType, TypeCode};
 
 /// Returns the kernels' code for an element type; `None` for types that they do not take.

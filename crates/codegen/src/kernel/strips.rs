@@ -11,7 +11,7 @@ use super::cut::Cut;
 use super::encoding::combiner;
 use super::{Access, Kernel, Result};
 use crate::scalar::words;
-use relax_runtime::kernels::kinds::Combiner as How;
+use relax_runtime::kernels::combiner::Combiner as How;
 use relax_runtime::kernels::strips::{AXES, INPUTS, OPS, Op, RxStripOp, RxStrips};
 use relax_runtime::{abi, fields};
 

@@ -6,7 +6,8 @@
 
 use cranelift_codegen::ir::Value;
 use relax_loops::{Combiner, Compute, Ex, Var, visit_expr};
-use relax_runtime::kernels::kinds::{Combiner as How, Kind};
+use relax_runtime::kernels::combiner::Combiner as How;
+use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::sweep::{AXES, INDEX, RxSweep, RxSweepOp};
 use relax_runtime::{abi, fields};
 

@@ -151,6 +151,10 @@ pub fn gather_nd(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     if site.int("batch_dims").unwrap_or(0) != 0 {
         return None;
     }
+    // `scatter_nd` has no `index_rank`: the tuples' length must be known by their type.
+    if site.int("index_rank").is_some() && b.extents(indices).is_none() {
+        return None;
+    }
     let zeros = un(b, "zeros_like", x);
     let add = [("mode", AttrValue::Str("add".into()))];
     let grad = b.call("scatter_nd", &[zeros, indices, g], &add);

@@ -146,6 +146,6 @@ mod tests {
         assert_eq!(name("METADATA"), "METADATA1");
         assert_eq!(name("2d"), "v2d");
         assert_eq!(name("seq len"), "seq_len");
-        assert_eq!(name("?"), "_1");
+        assert_eq!(name("?"), "v_");
     }
 }

@@ -4,6 +4,7 @@ mod arcs;
 pub mod attention;
 pub mod blockwise;
 mod by_double;
+pub mod combiner;
 pub mod contract;
 pub mod conv;
 pub mod convert;

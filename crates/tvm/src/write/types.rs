@@ -32,25 +32,27 @@ impl Writer<'_> {
     /// further ones where a function without annotations is generic.
     pub(super) fn is_closed(&mut self, id: TypeId) -> bool {
         let module = self.module;
-        let bound = self.declared.get_or_insert_with(|| {
+        let bound = &*self.declared.get_or_insert_with(|| {
             let funcs = module.funcs.values().flat_map(|f| &f.type_params);
             let adts = module.adts.values().flat_map(|a| &a.params);
             funcs.chain(adts).copied().collect()
         });
         let mut work = vec![id];
         let mut seen = FxHashSet::default();
+        // Those of polymorphic functions are bound in their types only.
+        let mut inside = FxHashSet::default();
         while let Some(id) = work.pop() {
             if self.closed.contains(&id) || !seen.insert(id) {
                 continue;
             }
             match &module.types[id] {
-                Type::Param(p) if !bound.contains(p) => return false,
-                Type::Func(f) => bound.extend(f.params.iter().copied()),
+                Type::Param(p) if !bound.contains(p) && !inside.contains(p) => return false,
+                Type::Func(f) => inside.extend(f.params.iter().copied()),
                 _ => {}
             }
             work.extend(module.types.children(id));
         }
-        self.closed.extend(seen);
+        self.closed.insert(id);
         true
     }
 

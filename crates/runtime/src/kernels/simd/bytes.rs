@@ -5,7 +5,7 @@
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::*;
 
-use crate::kernels::kinds::Combiner;
+use crate::kernels::combiner::Combiner;
 
 /// The combiners of [`Lanes::with`]; any other number is the minimum.
 pub const SUM: i32 = Combiner::Sum as i32;

@@ -14,7 +14,7 @@ mod uniform;
 
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
-use crate::kernels::kinds::Combiner;
+use crate::kernels::combiner::Combiner;
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};

@@ -2,7 +2,7 @@
 
 use super::space::Offsets;
 use super::{INPUTS, Op, Plan, STRIP};
-use crate::kernels::kinds::Combiner;
+use crate::kernels::combiner::Combiner;
 use crate::kernels::simd::Simd;
 
 /// One step of a reduction, lane by lane.

@@ -4,7 +4,7 @@
 use super::reduce::{combine, neutral};
 use super::space::Offsets;
 use super::{INPUTS, Op, Plan};
-use crate::kernels::kinds::Combiner;
+use crate::kernels::combiner::Combiner;
 use crate::kernels::simd::square::{MOST, Turning, columns};
 
 /// The maximum row length for which transposing is faster than reducing row by row.

@@ -1,7 +1,8 @@
 //! Reductions of strips, for every type.
 
 use super::{MAX, MIN, SUM};
-use crate::kernels::kinds::{Combiner, Kind};
+use crate::kernels::combiner::Combiner;
+use crate::kernels::kinds::Kind;
 use crate::kernels::simd::dispatch;
 use crate::kernels::simd::wide::{Vector, Wide};
 

@@ -23,7 +23,8 @@ use std::ffi::c_void;
 
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
-use crate::kernels::kinds::{Combiner, Kind, Sum};
+use crate::kernels::combiner::Combiner;
+use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::dispatch;
 use crate::threads::{Grain, Share};
