@@ -143,7 +143,9 @@ impl Plan {
         let taps = s.kh * s.kw;
         let rows = (ROOM / (s.w * s.og * taps).max(1)).clamp(1, s.h.max(1));
         // A part of a packed weight begins at a panel.
-        let panel = (1..ROWS).find(|n| (n * taps).is_multiple_of(ROWS)).unwrap_or(ROWS);
+        let panel = (1..ROWS)
+            .find(|n| (n * taps).is_multiple_of(ROWS))
+            .unwrap_or(ROWS);
         let parts = threads.div_ceil((s.n * s.groups).max(1));
         let filters = s.og.div_ceil(parts).next_multiple_of(panel).min(s.og);
         let all = Filters {
