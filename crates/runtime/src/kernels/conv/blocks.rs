@@ -12,13 +12,21 @@ const PIXELS: usize = 192;
 /// image are read twice.
 const BLOCK: usize = 32 << 10;
 
-/// Some pixels of one group of one image.
+/// What unfolding an input for a block costs, in multiplications.
+const UNFOLDED: usize = 12;
+
+/// Some pixels and filters of one group of one image.
 #[derive(Clone, Copy)]
 pub(super) struct Task {
     pub image: usize,
     pub group: usize,
+    /// The pixels.
     pub begin: usize,
     pub end: usize,
+    /// The first of the group's filters, a multiple of the filters of a panel of the weight.
+    pub filter: usize,
+    /// The number of filters.
+    pub filters: usize,
 }
 
 /// The output's pixels in blocks that are computed at once.
@@ -29,7 +37,9 @@ pub(super) struct Blocks {
     /// Pixels that are divided into blocks separately: an image, or a row that is too long for a
     /// block.
     span: usize,
-    /// Blocks of an image.
+    /// Filters of a block.
+    filters: usize,
+    /// Blocks of one group of an image.
     pub count: usize,
     /// Floats of the unfolded block, and of the padded channels that it is read from. Without
     /// unfolding, the first is the number of run starts.
@@ -49,15 +59,13 @@ impl Blocks {
             return Self {
                 each,
                 span,
+                filters: s.og,
                 count: span.div_ceil(each) * (pixels / span),
                 room: rows::room(s, high, wide),
                 rows: Some(rows::joins(s)),
             };
         }
-        let limit = PIXELS.max(BLOCK / s.k.max(1) / COLS * COLS);
-        let limit = limit.min(pixels.div_ceil(threads).next_multiple_of(COLS));
-        let count = pixels.div_ceil(limit);
-        let each = pixels.div_ceil(count).next_multiple_of(COLS);
+        let (each, filters) = Self::unfolded(s, threads);
         let taps = s.kh * s.kw;
         let deep = s.k.min(KC.max(taps) + taps);
         let rows = s.oh.min((each + s.ow - 2) / s.ow + 1);
@@ -71,10 +79,35 @@ impl Blocks {
         Self {
             each,
             span: pixels,
-            count,
+            filters,
+            count: pixels.div_ceil(each) * s.og.div_ceil(filters),
             room,
             rows: None,
         }
+    }
+
+    /// The pixels and filters of an unfolded block. Few pixels are hard to divide among threads:
+    /// then all are unfolded several times, each time for a part of the filters, where the longest
+    /// thread is done earlier.
+    fn unfolded(s: &Sizes, threads: usize) -> (usize, usize) {
+        let pixels = s.oh * s.ow;
+        let panel = if s.nhwc { COLS } else { ROWS };
+        let most = PIXELS.max(BLOCK / s.k.max(1) / COLS * COLS);
+        let mut best = ((0, 0), usize::MAX);
+        for parts in 1..=threads {
+            let filters = s.og.div_ceil(parts).next_multiple_of(panel).min(s.og);
+            let parts = s.og.div_ceil(filters);
+            let share = pixels.div_ceil(threads.div_ceil(parts));
+            let limit = most.min(share.next_multiple_of(COLS));
+            let count = pixels.div_ceil(limit);
+            let each = pixels.div_ceil(count).next_multiple_of(COLS);
+            let turns = (s.n * s.groups * count * parts).div_ceil(threads);
+            let cost = turns * each.min(pixels) * (filters + UNFOLDED);
+            if cost < best.1 {
+                best = ((each, filters), cost);
+            }
+        }
+        best.0
     }
 
     /// The number of floats that a thread needs.
@@ -87,6 +120,8 @@ impl Blocks {
         let pixels = s.oh * s.ow;
         // A strip of a pooled convolution may have fewer rows than the blocks were planned for.
         let span = self.span.min(pixels);
+        let parts = s.og.div_ceil(self.filters);
+        let (block, filter) = (block / parts, block % parts * self.filters);
         let per = self.span.div_ceil(self.each);
         let first = block / per * span;
         let begin = first + block % per * self.each;
@@ -96,6 +131,8 @@ impl Blocks {
             group,
             begin,
             end,
+            filter,
+            filters: self.filters.min(s.og - filter),
         })
     }
 

@@ -327,6 +327,8 @@ unsafe fn unfolded<S: Simd>(
         group,
         begin,
         end,
+        filter,
+        filters,
     } = task;
     let pixels = end - begin;
     let top = begin / s.ow;
@@ -335,8 +337,12 @@ unsafe fn unfolded<S: Simd>(
     // SAFETY: the task is the convolution's, whose arrays have its sizes, and `scratch` has the
     // room's.
     unsafe {
-        let weight = weight.add(group * s.packed_group());
+        let weight = weight.add(group * s.packed_group() + filter * s.k);
         let full = s.target(v, image, group, begin);
+        let full = match s.nhwc {
+            true => full.shift(0, filter),
+            false => full.shift(filter, 0),
+        };
         let taps = s.kh * s.kw;
         let (scratch, copies) = (scratch, scratch.add(room.0));
         if padded.is_some() {
@@ -355,7 +361,7 @@ unsafe fn unfolded<S: Simd>(
                 let x = x.add(image * s.h * s.w * s.c + group * s.cg);
                 unfold::rows(s, x, begin..end, p0..p0 + kc, scratch);
                 let b = Columns::of(weight.add(p0 * COLS), s.k * COLS, COLS);
-                block(pixels, s.og, kc, scratch, kc * ROWS, b, &target);
+                block(pixels, filters, kc, scratch, kc * ROWS, b, &target);
             } else {
                 let mut x = x.add((image * s.c + group * s.cg) * s.h * s.w);
                 if let Some(padded) = &padded {
@@ -374,7 +380,7 @@ unsafe fn unfolded<S: Simd>(
                 unfold::columns::<S>(s, from, begin..end, p0..p0 + kc, scratch);
                 let b = Columns::of(scratch, kc * COLS, COLS);
                 block(
-                    s.og,
+                    filters,
                     pixels,
                     kc,
                     weight.add(p0 * ROWS),

@@ -389,8 +389,8 @@ fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
         let columns = threads / rows;
         // The largest part's work, including packing.
         let (h, w) = (
-            row_units.div_ceil(rows) * ROWS,
-            column_units.div_ceil(columns) * 3 * COLS,
+            (row_units.div_ceil(rows) * ROWS).min(m),
+            (column_units.div_ceil(columns) * 3 * COLS).min(n),
         );
         let a = if g.a_packed.is_null() {
             h as f64 * 4.0
