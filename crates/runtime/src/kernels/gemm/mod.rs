@@ -352,8 +352,16 @@ unsafe fn tiles<S: Simd>(
         if panels {
             b.pace = ROWS.div_ceil(ROWS.div_ceil(S::MR) * across);
         }
+        // A vector of columns that is left behind whole tiles is multiplied by all rows of a panel.
+        let vectors = n.div_ceil(S::LANES);
+        let alone = match S::MR < ROWS && vectors % S::NV == 1 && vectors > S::NV + 1 {
+            true => n - (vectors - 1) * S::LANES,
+            false => 0,
+        };
         let mut i = 0;
         while i < m {
+            let whole = m - i / ROWS * ROWS >= ROWS;
+            let n = if whole { n - alone } else { n };
             let a = a.add(i / ROWS * panel + i % ROWS);
             if panels && i.is_multiple_of(ROWS) {
                 b.ahead.0 = a.wrapping_add(panel);
@@ -373,6 +381,10 @@ unsafe fn tiles<S: Simd>(
                 j += columns;
             }
             i += rows;
+            if alone > 0 && whole && i.is_multiple_of(ROWS) {
+                let (a, first) = (a.sub(ROWS - rows), i - ROWS);
+                tile::tall::<S>(alone, k, a, b.from(n), &target.shift(first, n));
+            }
         }
     }
 }
