@@ -6,21 +6,20 @@
 //! Values needed later than that allows, and operations that are not arithmetic, use the strips of
 //! temporaries.
 
-use super::{OPS, Op, RxStripOp, apply};
-use crate::kernels::simd::Simd;
+use super::registers::code;
+use super::{OPS, Op, RxStripOp};
 use std::mem::MaybeUninit;
-use std::ptr::{null, null_mut};
 
 /// The maximum number of steps: an operation may need a load and a store besides its own step.
 const STEPS: usize = 3 * OPS;
 /// The writer of an input or a constant: none.
 const NOBODY: u8 = u8::MAX;
 
-/// The operation of a step. `a` is the upper bank, `b` the lower one; `x` and `y` are strip
+/// The form of a step. `a` is the upper bank, `b` the lower one; `x` and `y` are strip
 /// operands, `s` is a single number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-enum Form {
+pub(super) enum Form {
     /// `a = x`.
     Load,
     /// `a = s`.
@@ -55,11 +54,15 @@ enum Form {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Step {
-    form: Form,
-    op: Op,
-    x: u8,
-    y: u8,
+pub(super) struct Step {
+    /// Its form.
+    pub form: Form,
+    /// What is done: see [`code`].
+    pub code: u8,
+    /// The first operand in memory.
+    pub x: u8,
+    /// The second one.
+    pub y: u8,
 }
 
 /// A program as steps; empty where registers would not help.
@@ -124,7 +127,8 @@ impl Chain {
         }
     }
 
-    fn steps(&self) -> &[Step] {
+    /// The steps.
+    pub(super) fn steps(&self) -> &[Step] {
         // SAFETY: the first `count` are initialised, and `MaybeUninit` has the layout of what it
         // holds.
         unsafe { std::slice::from_raw_parts(self.steps.as_ptr().cast(), self.count) }
@@ -191,8 +195,8 @@ impl Chain {
 
 impl Maker<'_> {
     fn step(&mut self, form: Form, op: Op, x: usize, y: usize) {
-        let (x, y) = (x as u8, y as u8);
-        self.out.steps[self.out.count].write(Step { form, op, x, y });
+        let (code, x, y) = (code(form, op), x as u8, y as u8);
+        self.out.steps[self.out.count].write(Step { form, code, x, y });
         self.out.count += 1;
     }
 
@@ -355,181 +359,5 @@ impl Maker<'_> {
             self.step(Form::Store, Op::Copy, self.first + op.dst as usize, 0);
         }
         Ok(())
-    }
-}
-
-/// Repeats code for every vector of a block, with a constant index, so that banks stay in
-/// registers.
-macro_rules! unrolled {
-    ($u:ident, $i:ident => $body:expr) => {
-        unrolled!(@ $u, $i => $body; 0 1 2 3 4 5 6 7)
-    };
-    (@ $u:ident, $i:ident => $body:expr; $($n:literal)*) => {{
-        $(
-            if $n < $u {
-                #[allow(non_upper_case_globals)]
-                const $i: usize = $n;
-                $body;
-            }
-        )*
-    }};
-}
-
-/// Runs the steps over a strip of `n` elements, in blocks of `U` vectors (at most 8) and the rest
-/// in blocks of `P`, and stores the result; with `stream`, whole blocks are stored non-temporally.
-///
-/// # Safety
-/// Operands are strips of at least `n` elements, or point to one element for single numbers;
-/// temporaries are strips of `room` from operand `first` on, and `out` has `n` elements.
-#[inline(always)]
-pub(super) unsafe fn run<S: Simd, const U: usize, const P: usize>(
-    chain: &Chain,
-    ops: &[RxStripOp],
-    operands: &[*const f32],
-    first: usize,
-    n: usize,
-    out: *mut f32,
-    stream: bool,
-) {
-    let whole = n / (U * S::LANES) * (U * S::LANES);
-    let mut steps = chain.steps();
-    // SAFETY: operands have `n` elements, steps name operations that exist, and `out` has room for
-    // `n` floats.
-    unsafe {
-        while let Some((step, rest)) = steps.split_first() {
-            if step.form == Form::Other {
-                let op = ops.get_unchecked(step.x as usize);
-                let mut args = [null(); 4];
-                for (to, arg) in args.iter_mut().zip(op.args) {
-                    *to = *operands.get_unchecked(arg as usize);
-                }
-                let to = *operands.get_unchecked(first + op.dst as usize);
-                apply::<S>(op.op(), args, to.cast_mut(), n);
-                steps = rest;
-                continue;
-            }
-            let other = steps.iter().position(|s| s.form == Form::Other);
-            let (now, later) = steps.split_at(other.unwrap_or(steps.len()));
-            let out = if later.is_empty() { out } else { null_mut() };
-            if whole > 0 {
-                blocks::<S, U, false>(now, operands, (0, whole), out, stream);
-            }
-            if whole < n {
-                blocks::<S, P, true>(now, operands, (whole, n), out, false);
-            }
-            steps = later;
-        }
-    }
-}
-
-/// Runs steps in registers over the elements from `at` up to `end`; the upper bank is stored to
-/// `out` at the end, unless that is null. These are whole blocks, or with `PART` any number: lanes
-/// beyond the last element are neither read nor written.
-#[inline(always)]
-unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
-    steps: &[Step],
-    operands: &[*const f32],
-    (mut at, end): (usize, usize),
-    out: *mut f32,
-    stream: bool,
-) {
-    let block = U * S::LANES;
-    // SAFETY: operands have the elements up to `end`, and steps name registers that exist.
-    unsafe {
-        let mut left = [S::LANES; 8];
-        let mut lanes = [S::lanes(0, S::LANES); 8];
-        while at < end {
-            if PART {
-                for i in 0..U {
-                    left[i] = (end - at).saturating_sub(i * S::LANES).min(S::LANES);
-                    lanes[i] = S::lanes(0, left[i]);
-                }
-            }
-            let mut a = [S::splat(0.0); 8];
-            let mut b = [S::splat(0.0); 8];
-            macro_rules! put {
-                ($to:expr, $i:ident) => {
-                    if PART {
-                        a[$i].store_part($to.wrapping_add($i * S::LANES), left[$i])
-                    } else {
-                        a[$i].store($to.add($i * S::LANES))
-                    }
-                };
-            }
-            for step in steps {
-                let x = operands.get_unchecked(step.x as usize).add(at);
-                let y = operands.get_unchecked(step.y as usize).add(at);
-                // Closures would not be inlined with the instruction set enabled.
-                macro_rules! number {
-                    ($p:expr) => {
-                        S::splat(*$p.sub(at))
-                    };
-                }
-                macro_rules! strip {
-                    ($p:ident, $i:ident) => {
-                        if PART {
-                            S::load_lanes($p.wrapping_add($i * S::LANES), lanes[$i])
-                        } else {
-                            S::load($p.add($i * S::LANES))
-                        }
-                    };
-                }
-                macro_rules! binary {
-                    ($op:ident) => {
-                        match step.form {
-                            Form::Right => unrolled!(U, I => a[I] = a[I].$op(strip!(x, I))),
-                            Form::RightNumber => {
-                                let s = number!(x);
-                                unrolled!(U, I => a[I] = a[I].$op(s));
-                            }
-                            Form::Left => unrolled!(U, I => a[I] = strip!(x, I).$op(a[I])),
-                            Form::LeftNumber => {
-                                let s = number!(x);
-                                unrolled!(U, I => a[I] = s.$op(a[I]));
-                            }
-                            Form::Both => unrolled!(U, I => a[I] = b[I].$op(a[I])),
-                            Form::Turned => unrolled!(U, I => a[I] = a[I].$op(b[I])),
-                            Form::Two => unrolled!(U, I => a[I] = strip!(x, I).$op(strip!(y, I))),
-                            _ => {
-                                let s = number!(y);
-                                unrolled!(U, I => a[I] = strip!(x, I).$op(s));
-                            }
-                        }
-                    };
-                }
-                match step.form {
-                    Form::Load => unrolled!(U, I => a[I] = strip!(x, I)),
-                    Form::LoadNumber => {
-                        let s = number!(x);
-                        unrolled!(U, I => a[I] = s);
-                    }
-                    Form::Push => unrolled!(U, I => b[I] = a[I]),
-                    Form::Pop => unrolled!(U, I => a[I] = b[I]),
-                    Form::Store => unrolled!(U, I => put!(x.cast_mut(), I)),
-                    Form::Unary => match step.op {
-                        Op::Neg => {
-                            unrolled!(U, I => a[I] = S::splat(-0.0).sub(a[I]))
-                        }
-                        Op::Abs => unrolled!(U, I => a[I] = a[I].abs()),
-                        Op::RoundEven => unrolled!(U, I => a[I] = a[I].round()),
-                        _ => unrolled!(U, I => a[I] = a[I].sqrt()),
-                    },
-                    _ => match step.op {
-                        Op::Add => binary!(add),
-                        Op::Sub => binary!(sub),
-                        Op::Mul => binary!(mul),
-                        Op::Div => binary!(div),
-                        Op::Min => binary!(min),
-                        _ => binary!(max),
-                    },
-                }
-            }
-            if stream && !out.is_null() {
-                unrolled!(U, I => a[I].stream(out.add(at + I * S::LANES)));
-            } else if !out.is_null() {
-                unrolled!(U, I => put!(out.add(at), I));
-            }
-            at += block;
-        }
     }
 }

@@ -8,6 +8,7 @@ mod chain;
 mod flat;
 mod op;
 mod reduce;
+mod registers;
 mod short;
 mod space;
 mod uniform;
@@ -240,9 +241,9 @@ impl<'a> Plan<'a> {
                 let chain = &self.chain;
                 let (operands, stream) = (&s.operands[..], self.stream);
                 return if S::LANES == 16 {
-                    chain::run::<S, 8, 4>(chain, self.ops, operands, first, n, out, stream)
+                    registers::run::<S, 16, 8, 4>(chain, self.ops, operands, first, n, out, stream)
                 } else {
-                    chain::run::<S, 4, 2>(chain, self.ops, operands, first, n, out, stream)
+                    registers::run::<S, 12, 6, 2>(chain, self.ops, operands, first, n, out, stream)
                 };
             }
             if self.stream {

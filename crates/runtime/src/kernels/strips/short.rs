@@ -5,16 +5,24 @@ use super::reduce::{combine, neutral};
 use super::space::Offsets;
 use super::{INPUTS, Op, Plan};
 use crate::kernels::combiner::Combiner;
+use crate::kernels::simd::Simd;
 use crate::kernels::simd::square::{MOST, Turning, columns};
 
 /// The maximum row length for which transposing is faster than reducing row by row.
 const SHORT: usize = 64;
+/// The maximum row length for which reducing the lanes of its sums takes long beside the rest: the
+/// sums of several rows are transposed.
+const LONGER: usize = 512;
 
 /// Returns whether contiguous rows of one input are reduced without computation.
 pub(super) fn pays(p: &Plan<'_>) -> bool {
     let plain = p.ops.len() == 1 && p.ops[0].op() == Op::Copy && p.ops[0].args[0] == 0;
     let line = p.over.rank == 1 && p.over.inner_steps()[0] == 1;
-    plain && p.v.inputs == 1 && line && p.over.inner() <= SHORT && p.out.inner() >= MOST
+    let most = match p.combiner {
+        Combiner::Sum | Combiner::Product => LONGER,
+        _ => SHORT,
+    };
+    plain && p.v.inputs == 1 && line && p.over.inner() <= most && p.out.inner() >= MOST
 }
 
 /// Elements `begin..end` of a result.
@@ -33,6 +41,18 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
             let x = p.data[0].offset(base[0] + within as isize * step);
             let sums = p.combiner == Combiner::Sum;
             let mut acc = [S::splat(neutral(p.combiner)); 4];
+            let mut rows = [0.0f32; MOST * MOST];
+            let (x, step, n) = match n <= SHORT {
+                true => (x, step, n),
+                false => {
+                    for line in 0..lines {
+                        let row = x.offset(line as isize * step);
+                        let all = vector::<S>(p.combiner, row, n);
+                        all.store(rows.as_mut_ptr().add(line * S::LANES));
+                    }
+                    (rows.as_ptr(), S::LANES as isize, S::LANES)
+                }
+            };
             for i in (0..n).step_by(S::LANES) {
                 let part = (n - i).min(S::LANES);
                 let square = columns::<S>(x.add(i), step, lines, part);
@@ -50,5 +70,37 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
             acc[0].store_part(p.v.out.add(element), lines);
             element += lines;
         }
+    }
+}
+
+/// Sums or multiplies a row to a vector.
+#[inline(always)]
+unsafe fn vector<S: Simd>(combiner: Combiner, row: *const f32, n: usize) -> S {
+    // SAFETY: the row has `n` elements.
+    unsafe {
+        let mut acc = [S::splat(neutral(combiner)); 4];
+        let mut i = 0;
+        while i + 4 * S::LANES <= n {
+            for (k, acc) in acc.iter_mut().enumerate() {
+                *acc = combine(combiner, *acc, S::load(row.add(i + k * S::LANES)));
+            }
+            i += 4 * S::LANES;
+        }
+        while i + S::LANES <= n {
+            acc[0] = combine(combiner, acc[0], S::load(row.add(i)));
+            i += S::LANES;
+        }
+        if i < n {
+            // Lanes beyond the row are neutral.
+            let rest = n - i;
+            let mut last = [neutral(combiner); MOST];
+            S::load_part(row.add(i), rest).store_part(last.as_mut_ptr(), rest);
+            acc[1] = combine(combiner, acc[1], S::load(last.as_ptr()));
+        }
+        combine(
+            combiner,
+            combine(combiner, acc[0], acc[1]),
+            combine(combiner, acc[2], acc[3]),
+        )
     }
 }
