@@ -9,7 +9,9 @@
 //! `RELAX_FUZZ_CASES` is a folder of programs that are changed for `engines`;
 //! `RELAX_FUZZ_SECONDS` limits the time of each target instead of the number of mutations.
 
-use std::panic::catch_unwind;
+use std::panic::{UnwindSafe, catch_unwind};
+#[cfg(feature = "native")]
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use relax_fuzzing::{Target, corpus, files, mutate, target, texts};
@@ -20,16 +22,25 @@ fn number(name: &str) -> Option<u32> {
 
 /// Runs a target on named inputs and returns those on which it panics.
 fn found(target: &Target, inputs: impl Iterator<Item = (String, Vec<u8>)>) -> Vec<String> {
+    found_by(target.name, target.run, inputs)
+}
+
+/// The same of what is no target.
+fn found_by(
+    what: &str,
+    run: impl Fn(&[u8]) + Copy + UnwindSafe,
+    inputs: impl Iterator<Item = (String, Vec<u8>)>,
+) -> Vec<String> {
     let mut found = Vec::new();
     let mut executions = 0;
     for (name, data) in inputs {
         executions += 1;
-        let (run, input) = (target.run, data.clone());
+        let input = data.clone();
         if catch_unwind(move || run(&input)).is_err() {
             found.push(format!("{name}:\n{}", String::from_utf8_lossy(&data)));
         }
     }
-    println!("{}: {executions} executions", target.name);
+    println!("{what}: {executions} executions");
     found
 }
 
@@ -140,18 +151,17 @@ fn engines_agree_on_changed_programs() {
     };
     let cases = relax_fuzzing::texts_under(folder.as_ref());
     assert!(!cases.is_empty(), "there are no programs to change");
-    let (mut compared, mut all, mut wrong) = (0, 0, Vec::new());
-    for n in wanted(2_000) {
+    let changed = wanted(2_000).map(|n| {
         let (name, base) = &cases[n as usize % cases.len()];
-        let data = mutate::alike(base, n);
-        let input = data.clone();
-        all += 1;
-        match catch_unwind(move || relax_fuzzing::compared(&input)) {
-            Ok(some) => compared += u32::from(some),
-            Err(_) => wrong.push(format!("{n}, {name}:\n{}", String::from_utf8_lossy(&data))),
-        }
-    }
-    println!("engines: {compared} of {all} changed programs check and end");
+        (format!("{n}, {name}"), mutate::alike(base, n))
+    });
+    let compared = &AtomicU32::new(0);
+    let run = |data: &[u8]| {
+        let some = relax_fuzzing::compared(data);
+        compared.fetch_add(some.into(), Ordering::Relaxed);
+    };
+    let wrong = found_by("engines", run, changed);
+    println!("{} of them check and end", compared.load(Ordering::Relaxed));
     none(&wrong);
 }
 

@@ -21,12 +21,17 @@ enum Callee {
 
 /// Returns whether an expression is one by which a function can have an effect: it touches a
 /// reference cell, or is a callee with effects.
-pub fn may_have_effect(m: &Module, e: ExprId) -> bool {
+fn may_have_effect(m: &Module, e: ExprId) -> bool {
     match m.exprs[e] {
         Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
         Expr::Op(op) => has_effect(op),
         _ => false,
     }
+}
+
+/// Returns whether a module contains anything by which a function can have an effect.
+pub fn may_have_effects(m: &Module) -> bool {
+    m.exprs.ids().any(|e| may_have_effect(m, e))
 }
 
 fn has_effect(op: OpId) -> bool {
@@ -125,7 +130,7 @@ impl Solver<'_> {
         let effect = |e| may_have_effect(self.m, e);
         match &self.part {
             Some(part) => part.had_effects || part.exprs.iter().any(|&e| effect(e)),
-            None => self.m.exprs.ids().any(effect),
+            None => may_have_effects(self.m),
         }
     }
 

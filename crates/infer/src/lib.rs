@@ -53,7 +53,7 @@ mod walk;
 use relax_base::Diagnostics;
 use relax_ir::Module;
 
-pub use effects::may_have_effect;
+pub use effects::may_have_effects;
 pub use finish::show_type;
 pub use incremental::{Again, infer_again};
 pub use typing::{Check, CheckKind, Typing};

@@ -51,16 +51,10 @@ impl Kept {
 /// Preserved items in the order of the text, found by name in constant time.
 ///
 /// Invariant: `first` holds the place of the first item of each name.
-#[derive(Clone, Default, Debug)]
+#[derive(Clone, Default, PartialEq, Debug)]
 pub struct KeptItems {
     items: Vec<Kept>,
     first: FxHashMap<Symbol, usize>,
-}
-
-impl PartialEq for KeptItems {
-    fn eq(&self, other: &Self) -> bool {
-        self.items == other.items
-    }
 }
 
 impl Deref for KeptItems {

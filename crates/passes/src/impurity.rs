@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use relax_base::Diagnostics;
-use relax_infer::{Typing, may_have_effect};
+use relax_infer::{Typing, may_have_effects};
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, FuncId, GlobalId, Module, VarId};
 use relax_ops::Effects;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -32,7 +32,7 @@ impl Impurity {
     /// Those of inference, for a module with effects.
     pub fn of(cx: &mut PassCx<'_>) -> Result<Impurity, Diagnostics> {
         let m = &*cx.module;
-        let typing = match m.exprs.ids().any(|e| may_have_effect(m, e)) {
+        let typing = match may_have_effects(m) {
             true => Some(cx.typing()?),
             false => None,
         };

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rayon::prelude::*;
 use relax_base::{Diagnostic, Diagnostics, Span};
 use relax_infer::{InferOptions, Typing};
 use relax_ir::Module;
@@ -154,9 +153,6 @@ pub fn run_typed(
 }
 
 type Failure = Box<(PassRun, Diagnostics)>;
-
-/// The number of tensor programs from which on several threads verify them.
-const FEW: usize = 4;
 
 /// The note on a module that a pass broke.
 const BUG: &str = "this is a mistake of the pass, not of the program: please report it";
@@ -369,10 +365,7 @@ impl Manager<'_> {
         }
         let programs = State::of(self.module).programs_since(before);
         let problems = |p: &Arc<Program>| relax_loops::verify(p).diagnostics(p);
-        let found: Vec<_> = match programs.len() {
-            0..FEW => programs.iter().map(problems).collect(),
-            _ => programs.par_iter().map(problems).collect(),
-        };
+        let found = parallel::mapped(&programs, problems);
         match found.into_iter().find(|p| !p.is_empty()) {
             Some(problems) => {
                 let message = format!("`{}` left a broken tensor program", run.pass.name);

@@ -12,6 +12,17 @@ use crate::{PassCx, PassDef};
 /// since functions differ in size. A constant, so that the shares are the same on every machine.
 const SHARES: usize = 32;
 
+/// The number of items from which on several threads take them.
+const FEW: usize = 4;
+
+/// Returns what becomes of each item, in order; of several by rayon's threads.
+pub(crate) fn mapped<T: Sync, R: Send>(items: &[T], one: impl Fn(&T) -> R + Send + Sync) -> Vec<R> {
+    match items.len() {
+        0..FEW => items.iter().map(one).collect(),
+        _ => items.par_iter().map(one).collect(),
+    }
+}
+
 /// Runs a pass over all functions, shares of them in parallel. The results of the shares are merged
 /// in the order of the text: the module does not depend on the number of threads. The first of
 /// several errors is returned.

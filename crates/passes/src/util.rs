@@ -120,22 +120,12 @@ pub(crate) fn is_literal_argument(m: &Module, call: ExprId, i: usize) -> bool {
         && called_op(m, call).is_some_and(|d| d.inputs.get(i).is_some_and(|input| input.literal))
 }
 
-/// Returns whether a module has effects whose number or order can show.
-pub(crate) fn has_effects(m: &Module) -> bool {
-    (m.exprs.values()).any(|e| {
-        matches!(
-            e,
-            Expr::RefNew(_) | Expr::RefRead(_) | Expr::RefWrite(..) | Expr::Extern(_)
-        )
-    })
-}
-
-/// The most nodes that [`may_have_effects`] looks at.
+/// The most nodes that [`evaluates_effects`] looks at.
 const LOOKED_AT: usize = 256;
 
 /// Returns whether evaluating a value may have an effect or make a cell; of large ones it is
 /// assumed.
-fn may_have_effects(m: &Module, root: ExprId) -> bool {
+fn evaluates_effects(m: &Module, root: ExprId) -> bool {
     let (mut open, mut seen) = (vec![root], FxHashSet::default());
     while let Some(e) = open.pop() {
         if !seen.insert(e) {
@@ -173,7 +163,7 @@ pub(crate) fn inlined(
     let params = m.funcs[func].params.clone();
     let (mut named, mut given) = (Vec::new(), args.to_vec());
     for (arg, param) in given.iter_mut().zip(params) {
-        if effects && may_have_effects(m, *arg) {
+        if effects && evaluates_effects(m, *arg) {
             let wish = m.vars[param].name;
             let (var, name) = m.fresh_var(wish, None, VarStyle::Let);
             named.push((var, std::mem::replace(arg, name)));

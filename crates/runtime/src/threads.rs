@@ -38,13 +38,15 @@ const WORTH_WAKING: Duration = Duration::from_micros(8);
 const HOPELESS: i64 = 32;
 
 /// How finely a loop divides.
+///
+/// Invariant: both are at least 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Grain {
     /// The fewest indices of a piece.
-    pub least: i64,
+    least: i64,
     /// As many indices as are surely worth a thread. Fewer are shared if their first part takes
     /// long.
-    pub sure: i64,
+    sure: i64,
 }
 
 impl Grain {
@@ -249,7 +251,7 @@ impl Pool {
         if n <= 0 {
             return;
         }
-        let least = grain.least.max(1);
+        let least = grain.least;
         let inline = self.workers.is_empty()
             || n <= grain.sure && n <= 2 * least
             || self.active.swap(true, Ordering::Acquire);

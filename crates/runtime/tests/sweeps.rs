@@ -37,22 +37,16 @@ impl Rows {
     }
 }
 
-/// An operation on matrices of `high` rows and `wide` columns; the result's bytes, all of them,
-/// with every instruction set and numbers of threads.
-fn sweep<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
-    (code, kind, to): (Op, Kind, Kind),
+/// Runs a program over matrices of `high` rows and `wide` columns: the result's bytes, all of them,
+/// with every instruction set and numbers of threads. Arguments name inputs, then constants, then
+/// temporaries.
+fn swept<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
+    (ops, temps, constants): (&[RxSweepOp], i32, &[u64]),
     (held, out_kind): (Kind, Kind),
     (high, wide): (usize, usize),
     operands: &[(Rows, &[T])],
-    wanted: impl Fn(usize, usize) -> R,
+    (what, wanted): (&str, impl Fn(usize, usize) -> R),
 ) {
-    let op = RxSweepOp {
-        code: code as i32,
-        kind: kind as i32,
-        to: to as i32,
-        dst: 0,
-        args: [0, 1, if operands.len() > 2 { 2 } else { 0 }, 1],
-    };
     let extents = [high as i64, wide as i64];
     let strides: Vec<i64> = (operands.iter())
         .flat_map(|o| o.0.steps(wide as i64))
@@ -65,17 +59,17 @@ fn sweep<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
             axes: 2,
             reduced: 0,
             inputs: operands.len() as i32,
-            constants: 0,
-            ops: 1,
-            temps: 1,
+            constants: constants.len() as i32,
+            ops: ops.len() as i32,
+            temps,
             combiner: 0,
             out_type: out_kind as i32,
             extents: extents.as_ptr(),
             data: data.as_ptr(),
             kinds: kinds.as_ptr(),
             strides: strides.as_ptr(),
-            values: std::ptr::null(),
-            program: &raw const op,
+            values: constants.as_ptr(),
+            program: ops.as_ptr(),
             out: out.as_mut_ptr().cast(),
         };
         // SAFETY: operands have the elements that their rows name, the result all of them.
@@ -86,10 +80,29 @@ fn sweep<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
             assert_eq!(
                 found,
                 wanted(i, j),
-                "{code:?} of {held:?} in {rows:?}, {high} by {wide}, at {i}, {j}, {isa:?}"
+                "{what} of {held:?} in {rows:?}, {high} by {wide}, at {i}, {j}, {isa:?}"
             );
         }
     });
+}
+
+/// One operation.
+fn sweep<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
+    (code, kind, to): (Op, Kind, Kind),
+    kinds: (Kind, Kind),
+    extents: (usize, usize),
+    operands: &[(Rows, &[T])],
+    wanted: impl Fn(usize, usize) -> R,
+) {
+    let op = RxSweepOp {
+        code: code as i32,
+        kind: kind as i32,
+        to: to as i32,
+        dst: 0,
+        args: [0, 1, if operands.len() > 2 { 2 } else { 0 }, 1],
+    };
+    let what = format!("{code:?}");
+    swept((&[op], 1, &[]), kinds, extents, operands, (&what, wanted));
 }
 
 /// Rows that are strips of their own, several to a strip, and several strips long.
@@ -374,12 +387,11 @@ fn columns_are_reduced_over_any_number_of_rows() {
     }
 }
 
-/// A program of several operations over matrices of `high` rows and `wide` columns, with all
-/// instruction sets: `args` name inputs, then the constant, then temporaries.
+/// A program of several operations, with one constant and three temporaries.
 fn program<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
     ops: &[(Op, Kind, i32, [i32; 4])],
     (held, constant): (Kind, u64),
-    (high, wide): (usize, usize),
+    extents: (usize, usize),
     operands: &[(Rows, &[T])],
     wanted: impl Fn(usize, usize) -> R,
 ) {
@@ -397,43 +409,14 @@ fn program<T: Copy, R: Copy + Default + PartialEq + std::fmt::Debug>(
             args,
         })
         .collect();
-    let extents = [high as i64, wide as i64];
-    let strides: Vec<i64> = (operands.iter())
-        .flat_map(|o| o.0.steps(wide as i64))
-        .collect();
-    let data: Vec<_> = operands.iter().map(|o| o.1.as_ptr().cast()).collect();
-    let kinds = vec![held as i32; operands.len()];
-    everywhere(|ctx, isa| {
-        let mut out = vec![R::default(); high * wide];
-        let sweep = RxSweep {
-            axes: 2,
-            reduced: 0,
-            inputs: operands.len() as i32,
-            constants: 1,
-            ops: ops.len() as i32,
-            temps: 3,
-            combiner: 0,
-            out_type: held as i32,
-            extents: extents.as_ptr(),
-            data: data.as_ptr(),
-            kinds: kinds.as_ptr(),
-            strides: strides.as_ptr(),
-            values: &raw const constant,
-            program: ops.as_ptr(),
-            out: out.as_mut_ptr().cast(),
-        };
-        // SAFETY: operands have the elements that their rows name, the result all of them.
-        assert_eq!(unsafe { rx_sweep(ctx, &raw const sweep) }, 0);
-        for (place, &found) in out.iter().enumerate() {
-            let (i, j) = (place / wide, place % wide);
-            let rows: Vec<Rows> = operands.iter().map(|o| o.0).collect();
-            assert_eq!(
-                found,
-                wanted(i, j),
-                "{held:?} in {rows:?}, {high} by {wide}, at {i}, {j}, {isa:?}"
-            );
-        }
-    });
+    let program = (&ops[..], 3, &[constant][..]);
+    swept(
+        program,
+        (held, held),
+        extents,
+        operands,
+        ("a program", wanted),
+    );
 }
 
 /// Values are rounded where the program says so, in registers or over strips, and operations in

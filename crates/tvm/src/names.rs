@@ -57,6 +57,9 @@ impl Names {
 /// One that no text can hold is replaced by one that resembles it.
 #[derive(Default)]
 pub(crate) struct Items {
+    /// The names of nodes that were asked for.
+    of: FxHashMap<NodeId, Symbol>,
+    /// What stands for names that no text can hold.
     given: FxHashMap<String, Symbol>,
     /// The names of all items, once one of them is replaced.
     taken: Option<FxHashSet<String>>,
@@ -81,6 +84,25 @@ impl Items {
             Symbol::new(&name)
         })
     }
+
+    /// Returns the name in the text of a function, a data type or a constructor.
+    pub(crate) fn of(&mut self, g: &Graph<'_>, id: NodeId) -> Found<Symbol> {
+        if let Some(&known) = self.of.get(&id) {
+            return Ok(known);
+        }
+        let text = item(g, id)?.unwrap_or_default();
+        let fine = match g.sort(id) {
+            Sort::GlobalVar => reads_as_global(&text),
+            // An element type is one wherever it stands.
+            _ => reads_as_word(&text) && text.parse::<DType>().is_err(),
+        };
+        let name = match fine {
+            true => Symbol::new(&text),
+            false => self.instead(g, &text),
+        };
+        self.of.insert(id, name);
+        Ok(name)
+    }
 }
 
 /// Returns the name of an item; `None` for another node.
@@ -90,22 +112,6 @@ fn item(g: &Graph<'_>, id: NodeId) -> Found<Option<String>> {
         Sort::GlobalVar | Sort::Ctor => Some(g.name(id, "name_hint")?.into_owned()),
         _ => None,
     })
-}
-
-impl Items {
-    /// Returns the name in the text of a function, a data type or a constructor.
-    pub(crate) fn of(&mut self, g: &Graph<'_>, id: NodeId) -> Found<Symbol> {
-        let text = item(g, id)?.unwrap_or_default();
-        let fine = match g.sort(id) {
-            Sort::GlobalVar => reads_as_global(&text),
-            // An element type is one wherever it stands.
-            _ => reads_as_word(&text) && text.parse::<DType>().is_err(),
-        };
-        Ok(match fine {
-            true => Symbol::new(&text),
-            false => self.instead(g, &text),
-        })
-    }
 }
 
 #[cfg(test)]

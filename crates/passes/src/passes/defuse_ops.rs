@@ -1,9 +1,10 @@
 //! `defuse-ops`: inlines calls of function literals, the inverse of `fuse-ops`.
 
 use relax_base::Diagnostics;
+use relax_infer::may_have_effects;
 use relax_ir::Expr;
 
-use crate::util::{binds, has_effects, inlined};
+use crate::util::{binds, inlined};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -15,7 +16,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    let (mut count, effects) = (0, has_effects(cx.module));
+    let (mut count, effects) = (0, may_have_effects(cx.module));
     cx.module.rewrite_globals(|m, new, _| {
         let Expr::Call { callee, args, .. } = m.exprs[new] else {
             return new;

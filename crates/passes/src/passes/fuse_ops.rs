@@ -11,7 +11,7 @@ pub(super) mod groups;
 use std::sync::Arc;
 
 use relax_base::{Diagnostics, Symbol};
-use relax_infer::Typing;
+use relax_infer::{Typing, may_have_effects};
 use relax_ir::{
     AttrValue, Attrs, ConstId, Expr, ExprId, Function, GlobalId, Memo, Module, Shape, Type, TypeId,
     VarId, VarStyle,
@@ -23,7 +23,7 @@ use rustc_hash::FxHashMap;
 use self::groups::{Graph, Groups};
 use crate::purity::Purity;
 use crate::scope::Nameable;
-use crate::util::{called_op, has_effects, is_external};
+use crate::util::{called_op, is_external};
 use crate::{Analysis, Contract, OptionDef, OptionType, PassCx, PassDef};
 use relax_ops::call_requirements::{Arg, call_type};
 
@@ -78,7 +78,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let nameable = Nameable::new(m, func, &order);
         Some((body, order, graph, groups, nameable))
     });
-    let purity = match has_effects(cx.module) {
+    let purity = match may_have_effects(cx.module) {
         true => cx.bodies_with_purity()?,
         false => Vec::new(),
     };
@@ -93,15 +93,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         };
         let m = &mut *cx.module;
         let purity = purity.remove(&global);
-        let places = order.iter().copied().zip(0..);
         let mut fuser = Fuser {
             m,
             typing: &typing,
             graph,
             groups,
             nameable,
-            places: purity.is_some().then(|| places.collect()),
-            purity,
+            evaluated: purity.map(|purity| (purity, order.iter().copied().zip(0..).collect())),
             infos: FxHashMap::default(),
             memo: Memo::default(),
             names: Vec::new(),
@@ -237,8 +235,7 @@ struct Fuser<'m> {
     groups: Groups,
     nameable: Nameable,
     /// In a module with effects: which nodes have some, and the order in which nodes are evaluated.
-    purity: Option<Arc<Purity>>,
-    places: Option<FxHashMap<ExprId, usize>>,
+    evaluated: Option<(Arc<Purity>, FxHashMap<ExprId, usize>)>,
     /// The open groups, by their last nodes.
     infos: FxHashMap<usize, Info>,
     memo: Memo,
@@ -377,7 +374,7 @@ impl Fuser<'_> {
     /// Brings the arguments of a group into the order in which they were evaluated, where several
     /// have effects: the group's operations have none.
     fn in_order(&self, info: &mut Info) {
-        let (Some(purity), Some(places)) = (&self.purity, &self.places) else {
+        let Some((purity, places)) = &self.evaluated else {
             return;
         };
         if info.olds.iter().filter(|&&e| !purity.eval(e)).count() < 2 {

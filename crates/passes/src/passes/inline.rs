@@ -2,10 +2,11 @@
 //! marked functions are removed.
 
 use relax_base::Diagnostics;
+use relax_infer::may_have_effects;
 use relax_ir::{Expr, ExprId, GlobalId, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::{binds, calls_itself, has_effects, has_flag, inlined, is_external};
+use crate::util::{binds, calls_itself, has_flag, inlined, is_external};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -18,7 +19,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let m = &mut *cx.module;
-    let effects = has_effects(m);
+    let effects = may_have_effects(m);
     let graph = m.call_graph();
     let order = callees_first(m, &graph);
     let mut entries: FxHashSet<GlobalId> = m.globals.ids().collect();

@@ -16,7 +16,7 @@ use relax_ir::{
     AttrValue, Attrs, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Type,
     TypeId, VarId, VarStyle,
 };
-use relax_ops::{Lowering, registry};
+use relax_ops::{Lowering, OpDef, registry};
 use relax_sym::Dim;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -164,22 +164,25 @@ pub(super) fn attr(name: &str, value: AttrValue) -> Attrs {
     [(Symbol::new(name), value)].into_iter().collect()
 }
 
+/// Returns the operator of a call.
+fn operator(m: &Module, e: ExprId) -> Option<&'static OpDef> {
+    let Expr::Call { callee, .. } = m.exprs[e] else {
+        return None;
+    };
+    match m.exprs[callee] {
+        Expr::Op(id) => registry().get(id),
+        _ => None,
+    }
+}
+
 /// Returns the operator that a call names: a standard one, or a Relax operator that is kept as it
 /// is.
 pub(super) fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)> {
-    let Expr::Call {
-        callee,
-        args,
-        attrs,
-        ..
-    } = m.exprs[e]
-    else {
+    let def = operator(m, e)?;
+    let Expr::Call { args, attrs, .. } = m.exprs[e] else {
         return None;
     };
-    let Expr::Op(id) = m.exprs[callee] else {
-        return None;
-    };
-    let (def, attrs) = (registry().get(id)?, m.attrs(attrs));
+    let attrs = m.attrs(attrs);
     let kept = def
         .hooks
         .told
@@ -190,15 +193,7 @@ pub(super) fn called(m: &Module, e: ExprId) -> Option<(&str, &[ExprId], &Attrs)>
 
 /// Returns whether a call ends the life of its argument.
 fn ends(m: &Module, e: ExprId) -> bool {
-    let Expr::Call { callee, .. } = m.exprs[e] else {
-        return false;
-    };
-    let Expr::Op(id) = m.exprs[callee] else {
-        return false;
-    };
-    registry()
-        .get(id)
-        .is_some_and(|d| d.hooks.lowering == Lowering::Kill)
+    operator(m, e).is_some_and(|d| d.hooks.lowering == Lowering::Kill)
 }
 
 /// Returns the type of an expression, where it is known.

@@ -4,10 +4,11 @@
 //! to the scalar functions elsewhere.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, LOG2_E, LOG10_E};
+use std::ops::{Div, Mul};
 
 use super::math::{Math, rx_math_f64};
 use super::simd::{Simd, dispatch};
-use super::vmath::quarters;
+use super::vmath::{power, quarters};
 
 /// Elements processed at a time in local memory, since the result may alias an operand.
 const PIECE: usize = 64;
@@ -415,31 +416,16 @@ fn pow<S: Simd>(x: f64, y: f64) -> f64 {
     if y == 2.0 { x * x } else { r }
 }
 
-/// A power whose exponent is a quarter of a whole number, as `vmath` has it for float32.
+/// A power whose exponent is so many quarters, as `vmath` has it for float32.
 #[inline(always)]
 fn root(x: f64, quarters: i32) -> f64 {
-    // Powers of -0 and -∞ that are no whole numbers are those of 0 and ∞.
     let a = if x == f64::NEG_INFINITY {
         f64::INFINITY
     } else {
         x + 0.0
     };
-    match quarters {
-        4 => x,
-        8 => x * x,
-        12 => x * x * x,
-        1 => a.sqrt().sqrt(),
-        2 => a.sqrt(),
-        3 => a.sqrt() * a.sqrt().sqrt(),
-        6 => a.sqrt() * a,
-        -4 => 1.0 / x,
-        // Of factors that overflow no earlier than the result.
-        -8 => (1.0 / x) * (1.0 / x),
-        -1 => 1.0 / a.sqrt().sqrt(),
-        -2 => 1.0 / a.sqrt(),
-        -3 => 1.0 / (a.sqrt() * a.sqrt().sqrt()),
-        _ => (1.0 / a.sqrt()) * (1.0 / a),
-    }
+    let one = 1.0f64;
+    power!(quarters, x, a, one)
 }
 
 /// Whether [`fmod`] holds of two numbers: their quotient rounds to a whole number that it is not at

@@ -465,6 +465,31 @@ pub(super) fn quarters<T: Copy + PartialEq + Into<f64>>(exponents: &[T]) -> Opti
     same.then_some(four as i32)
 }
 
+/// The power of `$x` by a number of quarters that [`quarters`] knows, of numbers or vectors with the
+/// methods of numbers. `$a` is `$x` with 0 and infinity for -0 and -∞, which have the same powers
+/// where these are no whole numbers.
+macro_rules! power {
+    ($quarters:expr, $x:ident, $a:ident, $one:ident) => {
+        match $quarters {
+            4 => $x,
+            8 => $x.mul($x),
+            12 => $x.mul($x).mul($x),
+            1 => $a.sqrt().sqrt(),
+            2 => $a.sqrt(),
+            3 => $a.sqrt().mul($a.sqrt().sqrt()),
+            6 => $a.sqrt().mul($a),
+            -4 => $one.div($x),
+            // Of factors that overflow no earlier than the result.
+            -8 => $one.div($x).mul($one.div($x)),
+            -1 => $one.div($a.sqrt().sqrt()),
+            -2 => $one.div($a.sqrt()),
+            -3 => $one.div($a.sqrt().mul($a.sqrt().sqrt())),
+            _ => $one.div($a.sqrt()).mul($one.div($a)),
+        }
+    };
+}
+pub(super) use power;
+
 /// Powers with quarters of whole numbers as exponents.
 #[inline(always)]
 unsafe fn roots<S: Simd>(n: usize, x: *const f32, z: *mut f32, quarters: i32) {
@@ -476,24 +501,8 @@ unsafe fn roots<S: Simd>(n: usize, x: *const f32, z: *mut f32, quarters: i32) {
         while i < n {
             let part = (n - i).min(S::LANES);
             let x = S::load_part(x.add(i), part);
-            // Powers of -0 and -∞ that are no whole numbers are those of 0 and ∞.
             let a = S::select(x.eq(below), infinity, x.add(zero));
-            let y = match quarters {
-                4 => x,
-                8 => x.mul(x),
-                12 => x.mul(x).mul(x),
-                1 => a.sqrt().sqrt(),
-                2 => a.sqrt(),
-                3 => a.sqrt().mul(a.sqrt().sqrt()),
-                6 => a.sqrt().mul(a),
-                -4 => one.div(x),
-                // Of factors that overflow no earlier than the result.
-                -8 => one.div(x).mul(one.div(x)),
-                -1 => one.div(a.sqrt().sqrt()),
-                -2 => one.div(a.sqrt()),
-                -3 => one.div(a.sqrt().mul(a.sqrt().sqrt())),
-                _ => one.div(a.sqrt()).mul(one.div(a)),
-            };
+            let y = power!(quarters, x, a, one);
             y.store_part(z.add(i), part);
             i += part;
         }

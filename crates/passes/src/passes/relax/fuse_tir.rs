@@ -7,7 +7,6 @@
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
@@ -22,7 +21,7 @@ use super::{expand_tuples, fuse_text, kept, private, unused, unused_parameters};
 use crate::code::{Code, Value, each_code, each_typed_code};
 use crate::edit::Edit;
 use crate::util::{called_op, extents_of, has_flag};
-use crate::{Contract, PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef, parallel};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "fuse-tir",
@@ -31,9 +30,6 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     contract: Contract::TYPED,
     run,
 }];
-
-/// The number of functions from which on several threads make their texts.
-const FEW: usize = 4;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     if cx.module.is_script() {
@@ -63,10 +59,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let text = |(g, f, code): &(GlobalId, FuncId, Code)| {
             fuse_text::merged(m, &typing, m.globals[*g].name, &m.funcs[*f].params, code)
         };
-        match functions.len() {
-            0..FEW => functions.iter().map(text).collect(),
-            _ => functions.par_iter().map(text).collect(),
-        }
+        parallel::mapped(&functions, text)
     };
     for ((g, f, code), text) in functions.into_iter().zip(texts) {
         let params = m.funcs[f].params.clone();

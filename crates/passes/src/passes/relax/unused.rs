@@ -145,7 +145,6 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
     let Some(script) = m.script.clone() else {
         return 0;
     };
-    let texts: FxHashMap<Symbol, &Kept> = script.kept.iter().map(|k| (k.name, k)).collect();
     let mut open: Vec<Symbol> = Vec::new();
     let mut uses: FxHashMap<Symbol, Vec<Symbol>> = FxHashMap::default();
     for k in script.kept.iter() {
@@ -156,7 +155,7 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
     }
     for g in m.globals.values() {
         if let GlobalKind::Func(f) = g.kind {
-            if !is_private(&m.funcs[f]) && !texts.contains_key(&g.name) || g.prelude {
+            if !is_private(&m.funcs[f]) && script.kept(g.name).is_none() || g.prelude {
                 open.push(g.name);
             }
             let of = uses.entry(g.name).or_default();

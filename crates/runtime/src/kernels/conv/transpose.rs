@@ -154,12 +154,12 @@ impl Plan {
             first: 0,
             count: s.og,
         };
-        let way = product(v, s, all, 0..rows, null_mut()).way();
-        let part = Filters {
-            count: filters,
-            ..all
+        let whole = product(v, s, all, 0..rows, null_mut());
+        let way = whole.way();
+        let part = RxGemmF32 {
+            m: (filters * taps) as i64,
+            ..whole
         };
-        let part = product(v, s, part, 0..rows, null_mut());
         let (a, b) = part.scratch(way);
         Self {
             filters,

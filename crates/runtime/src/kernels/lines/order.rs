@@ -58,10 +58,9 @@ mod vectors {
         /// One stage of the network within a vector, by its number: 0 to 2 compare lanes 1, 2 and
         /// 4 apart, those from `LANES.ilog2()` on lanes that lie opposite in 4 and in 8.
         unsafe fn within(self, stage: usize) -> Self;
-        /// Lanes that are less than another vector's first, and the number of them.
-        unsafe fn parted(self, by: Self) -> (Self, usize);
-        /// The same for those that are not greater.
-        unsafe fn parted_with(self, by: Self) -> (Self, usize);
+        /// Lanes that are less than another vector's first, with `EQUAL` those that are not greater,
+        /// and the number of them.
+        unsafe fn parted<const EQUAL: bool>(self, by: Self) -> (Self, usize);
     }
 
     /// For each mask, the lanes of its bits and then the others.
@@ -154,18 +153,12 @@ mod vectors {
             }
         }
         #[inline(always)]
-        unsafe fn parted(self, by: Self) -> (Self, usize) {
-            let less = _mm256_cmpgt_epi32(by.0, self.0);
-            let mask = _mm256_movemask_ps(_mm256_castsi256_ps(less)) as usize;
-            (
-                Self(permuted(self.0, &EIGHTS[mask])),
-                mask.count_ones() as usize,
-            )
-        }
-        #[inline(always)]
-        unsafe fn parted_with(self, by: Self) -> (Self, usize) {
-            let more = _mm256_cmpgt_epi32(self.0, by.0);
-            let mask = !_mm256_movemask_ps(_mm256_castsi256_ps(more)) as usize & 0xff;
+        unsafe fn parted<const EQUAL: bool>(self, by: Self) -> (Self, usize) {
+            let first = match EQUAL {
+                true => _mm256_xor_si256(_mm256_cmpgt_epi32(self.0, by.0), _mm256_set1_epi8(-1)),
+                false => _mm256_cmpgt_epi32(by.0, self.0),
+            };
+            let mask = _mm256_movemask_ps(_mm256_castsi256_ps(first)) as usize;
             (
                 Self(permuted(self.0, &EIGHTS[mask])),
                 mask.count_ones() as usize,
@@ -215,18 +208,12 @@ mod vectors {
             }
         }
         #[inline(always)]
-        unsafe fn parted(self, by: Self) -> (Self, usize) {
-            let less = _mm256_cmpgt_epi64(by.0, self.0);
-            let mask = _mm256_movemask_pd(_mm256_castsi256_pd(less)) as usize;
-            (
-                Self(permuted(self.0, &FOURS[mask])),
-                mask.count_ones() as usize,
-            )
-        }
-        #[inline(always)]
-        unsafe fn parted_with(self, by: Self) -> (Self, usize) {
-            let more = _mm256_cmpgt_epi64(self.0, by.0);
-            let mask = !_mm256_movemask_pd(_mm256_castsi256_pd(more)) as usize & 0xf;
+        unsafe fn parted<const EQUAL: bool>(self, by: Self) -> (Self, usize) {
+            let first = match EQUAL {
+                true => _mm256_xor_si256(_mm256_cmpgt_epi64(self.0, by.0), _mm256_set1_epi8(-1)),
+                false => _mm256_cmpgt_epi64(by.0, self.0),
+            };
+            let mask = _mm256_movemask_pd(_mm256_castsi256_pd(first)) as usize;
             (
                 Self(permuted(self.0, &FOURS[mask])),
                 mask.count_ones() as usize,
@@ -349,10 +336,7 @@ mod vectors {
             let (mut low, mut high, mut i) = (0, n, 0);
             while i + 2 * V::LANES <= n {
                 let x = V::load(from.add(i));
-                let (x, less) = match EQUAL {
-                    true => x.parted_with(pivot),
-                    false => x.parted(pivot),
-                };
+                let (x, less) = x.parted::<EQUAL>(pivot);
                 x.store(to.add(low));
                 x.store(to.add(high - V::LANES));
                 low += less;
@@ -434,11 +418,9 @@ mod vectors {
                 if less == 0 {
                     // It is the least: all that are equal are in order.
                     less = parted::<V, true>(from, to, n, by);
-                    if is_away {
-                        first = (begin, begin, false);
-                    } else {
+                    first = (begin, begin, false);
+                    if !is_away {
                         std::ptr::copy_nonoverlapping(to, home.add(begin), less);
-                        first = (begin, begin, false);
                     }
                 }
                 let second = (begin + less, end, !is_away);

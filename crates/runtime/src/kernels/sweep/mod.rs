@@ -195,6 +195,11 @@ impl Plan<'_> {
         }
     }
 
+    /// Returns whether a strip stays within a row of the result.
+    fn within_rows(&self) -> bool {
+        self.unit == self.out.inner()
+    }
+
     /// The number of strips of the result.
     fn strips(&self) -> usize {
         self.out.count() / self.unit.max(1) * self.unit.div_ceil(self.strip)
@@ -222,7 +227,7 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
         let mut s = p.begin(room);
         let result = room.add(p.room() - STRIP);
         let mut cursor = p.out.cursor(p.strip_at(begin).0, None);
-        let rows = p.unit == p.out.inner() && p.unit <= p.strip;
+        let rows = p.within_rows() && p.unit <= p.strip;
         let mut before = 0;
         for task in begin..end {
             let (first, n) = p.strip_at(task);

@@ -29,7 +29,7 @@ pub(super) enum Narrow {
 /// Returns whether the elements of an input that a strip of the result needs are side by side:
 /// strips may go over several rows where these are short.
 fn lies(p: &Plan<'_>, input: usize) -> bool {
-    p.dense[input] || p.unit == p.out.inner() && p.out.inner_step(input) == 1
+    p.dense[input] || p.within_rows() && p.out.inner_step(input) == 1
 }
 
 /// The bit of a narrow float that is its sign.
@@ -69,11 +69,10 @@ impl Narrow {
                 return (arg < inputs + p.v.constants as usize)
                     .then_some(From::Constant(arg - inputs));
             }
-            let step = p.out.inner_step(arg);
-            // Rows are processed one by one where the layout of an operand differs from the
-            // result's.
-            let lies = p.dense[arg] || p.unit == p.out.inner() && (0..=1).contains(&step);
-            (lies && Kind::of(p.kinds[arg]) == Some(kind)).then_some(From::Input(arg))
+            // Or one number for the whole strip.
+            let one = p.within_rows() && p.out.inner_step(arg) == 0;
+            ((lies(p, arg) || one) && Kind::of(p.kinds[arg]) == Some(kind))
+                .then_some(From::Input(arg))
         };
         let pair = match op.op() {
             Op::Add => Pair::Add,

@@ -11,6 +11,8 @@ pub(super) struct Strip {
     pub(super) room: *mut u8,
     /// Inputs that are one number for a strip and have been spread: where they were read.
     spread: [*const u8; INPUTS],
+    /// Inputs of indices that have been counted for a whole row: the first one.
+    counted: [Option<i64>; INPUTS],
     /// The bytes by which each input's operand moves from an element to the next one.
     moves: [usize; INPUTS],
     /// The elements of the row after this strip whose operands are those of this one, moved.
@@ -53,6 +55,7 @@ impl Plan<'_> {
             operands,
             room,
             spread: [std::ptr::null(); INPUTS],
+            counted: [None; INPUTS],
             moves: [0; INPUTS],
             left: 0,
         }
@@ -88,7 +91,7 @@ impl Plan<'_> {
                     s.operands[k] = to;
                     let base = self.data[k].addr() as i64;
                     let to = to.cast::<i64>();
-                    let counted = |first: i64, done: usize, len: usize| {
+                    let count = |first: i64, done: usize, len: usize| {
                         for i in 0..len {
                             *to.add(done + i) = first.wrapping_add(i as i64 * step as i64);
                         }
@@ -96,15 +99,13 @@ impl Plan<'_> {
                     if whole {
                         // The rows that follow may begin with the same index; none is longer.
                         let first = base.wrapping_add(cursor.offset[k] as i64);
-                        let known = std::ptr::without_provenance(first.wrapping_add(1) as usize);
-                        if s.spread[k] != known || known.is_null() {
-                            s.spread[k] = known;
-                            counted(first, 0, self.strip.min(space.inner()));
+                        if s.counted[k].replace(first) != Some(first) {
+                            count(first, 0, self.strip.min(space.inner()));
                         }
                     } else {
-                        s.spread[k] = std::ptr::null();
+                        s.counted[k] = None;
                         cursor.rows(space, k, n, |at, done, len| {
-                            counted(base.wrapping_add(at as i64), done, len);
+                            count(base.wrapping_add(at as i64), done, len);
                         });
                     }
                     continue;
