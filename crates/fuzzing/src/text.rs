@@ -128,7 +128,8 @@ fn chosen(text: &[u8]) -> Vec<String> {
     let sum = text
         .iter()
         .fold(7u32, |h, &b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
-    let all = relax_passes::all().into_iter().map(|p| p.name);
+    let passes = [relax_passes::all(), relax_passes::of_relax()].concat();
+    let all = passes.into_iter().map(|p| p.name);
     let all: Vec<&str> = all.chain(TOGETHER).collect();
     let bytes = sum.to_le_bytes();
     let count = 1 + usize::from(bytes[0] >> 6) % 3;
