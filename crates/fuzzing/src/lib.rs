@@ -19,7 +19,7 @@ mod engines;
 
 pub use corpus::{corpus, texts, texts_under};
 #[cfg(feature = "native")]
-pub use engines::compared;
+pub use engines::{compared, compared_at_all};
 pub use files::seeds as files;
 
 /// A fuzz target.

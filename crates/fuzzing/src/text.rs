@@ -61,7 +61,7 @@ fn sound(m: &Module) {
 
 /// Checks that printing round-trips: exactly without inferred types, and up to annotations with
 /// them. `after` are the passes that ran before, for what is said of a finding.
-fn reads_back(m: &Module, after: &[String]) {
+pub(crate) fn reads_back(m: &Module, after: &[String]) {
     let mut typed = m.clone();
     let (typing, errors) = check(&mut typed, &InferOptions::default());
     if errors.has_errors() {
@@ -128,7 +128,8 @@ fn chosen(text: &[u8]) -> Vec<String> {
     let sum = text
         .iter()
         .fold(7u32, |h, &b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
-    let all = relax_passes::all().into_iter().map(|p| p.name);
+    let passes = [relax_passes::all(), relax_passes::of_relax()].concat();
+    let all = passes.into_iter().map(|p| p.name);
     let all: Vec<&str> = all.chain(TOGETHER).collect();
     let bytes = sum.to_le_bytes();
     let count = 1 + usize::from(bytes[0] >> 6) % 3;

@@ -99,7 +99,7 @@ impl Solver<'_> {
                 let Some(def) = registry().get(*op) else {
                     return Ok(());
                 };
-                let attrs = self.m.attrs(*attrs);
+                let attrs = &*def.attrs_of(self.m.attrs(*attrs));
                 def.relate(&mut RelCx {
                     host: self,
                     name: def.name,

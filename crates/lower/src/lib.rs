@@ -289,7 +289,7 @@ impl Lowering<'_> {
             op: Operator::BuiltIn(def),
             args: f.args.to_vec(),
             out: f.ret,
-            attrs: &relax_ir::Attrs::new(),
+            attrs: &def.default_attrs(),
             consts: vec![None; f.args.len()],
             span: self.m.span(e),
         };

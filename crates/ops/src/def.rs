@@ -1,5 +1,7 @@
 //! Operator definitions.
 
+use std::borrow::Cow;
+
 use relax_ir::{AttrValue, Attrs};
 
 use crate::expand::{GradientFn, InferenceFn};
@@ -433,6 +435,14 @@ impl OpDef {
         (self.attrs.iter())
             .map(|a| (a.name.into(), a.default.value().unwrap_or(AttrValue::None)))
             .collect()
+    }
+    /// Returns the attributes of a call: the given ones, or the defaults for an operator that is
+    /// called as a value.
+    pub fn attrs_of<'a>(&self, given: &'a Attrs) -> Cow<'a, Attrs> {
+        match given.is_empty() && !self.attrs.is_empty() {
+            true => Cow::Owned(self.default_attrs()),
+            false => Cow::Borrowed(given),
+        }
     }
     /// Returns the attribute of extents that must be given: a `shape(…)` after the inputs is its
     /// value.

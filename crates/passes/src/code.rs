@@ -57,6 +57,7 @@ pub(crate) struct Bind {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Value {
     /// An expression without bindings.
+    /// Invariant: nothing inside of it opens a scope.
     Plain(ExprId),
     /// Two branches, as indices of [`Code::seqs`].
     If {
@@ -146,10 +147,13 @@ impl Value {
 }
 
 impl Code {
-    /// Decomposes a body; `None` if values are shared without a name, which is not Relax's form.
+    /// Decomposes a body; `None` if values are shared without a name, or bindings, branches or
+    /// functions are parts of other expressions, which is not Relax's form.
     pub fn of(m: &Module, body: ExprId) -> Option<Code> {
         let (mut once, mut shared, mut open) = (IdSet::new(), false, vec![body]);
+        let mut scoped = 0;
         while let Some(e) = open.pop() {
+            scoped += usize::from(opens_scope(m, e));
             m.for_each_child(e, |c| match is_name(m, c) {
                 true => {}
                 false if once.insert(c) => open.push(c),
@@ -163,10 +167,11 @@ impl Code {
         let mut heads = vec![body];
         while code.seqs.len() < heads.len() {
             let head = heads[code.seqs.len()];
-            let seq = sequence(m, head, &mut heads);
+            let seq = sequence(m, head, &mut heads, &mut scoped);
             code.seqs.push(seq);
         }
-        Some(code)
+        // What is left is inside of plain values.
+        (scoped == 0).then_some(code)
     }
 
     /// Rebuilds the body.
@@ -351,16 +356,41 @@ fn one_code<T>(
     }
 }
 
+/// Returns whether every function is in Relax's form that is not another compiler's.
+pub(crate) fn in_form(m: &Module) -> bool {
+    m.global_bodies().into_iter().all(|(global, body)| {
+        let external = m
+            .global_func(global)
+            .is_some_and(|f| is_external(&m.funcs[f]));
+        external || Code::of(m, body).is_some()
+    })
+}
+
+/// Returns whether a node has bodies with bindings of their own.
+fn opens_scope(m: &Module, e: ExprId) -> bool {
+    matches!(
+        m.exprs[e],
+        Expr::Let { .. }
+            | Expr::Dataflow { .. }
+            | Expr::If { .. }
+            | Expr::Match { .. }
+            | Expr::Func(_)
+    )
+}
+
 /// Returns whether evaluating it again yields the same value at no cost.
 fn is_name(m: &Module, e: ExprId) -> bool {
     m.is_leaf(e) || matches!(m.exprs[e], Expr::Shape(_) | Expr::Extern(_))
 }
 
-/// Returns the bindings from `head` on; the heads of nested bodies are appended to `heads`.
-fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>) -> Seq {
+/// Returns the bindings from `head` on; the heads of nested bodies are appended to `heads`, and
+/// nodes that open a scope are subtracted from `scoped`.
+fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>, scoped: &mut usize) -> Seq {
     let mut parts: Vec<Part> = Vec::new();
+    let mut chained = 0;
     let mut bind = |var: VarId, value: ExprId| {
         let span = m.span(value);
+        *scoped -= usize::from(matches!(m.exprs[value], Expr::If { .. } | Expr::Func(_)));
         let value = match m.exprs[value] {
             Expr::If {
                 cond,
@@ -388,6 +418,7 @@ fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>) -> Seq {
     loop {
         match m.exprs[at] {
             Expr::Let { var, value, body } => {
+                chained += 1;
                 if parts.last().is_none_or(|p| p.flow) {
                     parts.push(Part::plain(m.span(at)));
                 }
@@ -396,6 +427,7 @@ fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>) -> Seq {
                 at = body;
             }
             Expr::Dataflow { block, body } => {
+                chained += 1;
                 let block = &m.blocks[block];
                 let binds = block.bindings.iter().map(|b| bind(b.var, b.value));
                 parts.push(Part {
@@ -406,7 +438,10 @@ fn sequence(m: &Module, head: ExprId, heads: &mut Vec<ExprId>) -> Seq {
                 });
                 at = body;
             }
-            _ => return Seq { parts, value: at },
+            _ => {
+                *scoped -= chained;
+                return Seq { parts, value: at };
+            }
         }
     }
 }

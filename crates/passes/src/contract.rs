@@ -63,8 +63,8 @@ pub enum Floats {
 /// The promises of a pass, besides keeping the module verified, typed and its semantics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Contract {
-    /// Forms that the program must be in. [`Form::Typed`] is established by the manager, others by
-    /// an earlier pass.
+    /// Forms that the program must be in. [`Form::Typed`] and [`Form::Relax`] are established by
+    /// the manager, others by an earlier pass.
     pub needs: &'static [Form],
     /// Forms that the program is in afterwards.
     pub gives: &'static [Form],
@@ -110,6 +110,8 @@ impl Contract {
         needs: &[],
         ..Contract::TYPED
     };
+    /// Requires types and Relax's form, preserves no form, not idempotent.
+    pub(crate) const RELAX: Contract = Contract::TYPED.needs(&[Form::Typed, Form::Relax]);
     /// Declares that running it again immediately changes nothing.
     pub const fn idempotent(mut self) -> Contract {
         self.idempotent = true;

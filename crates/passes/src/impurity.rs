@@ -2,12 +2,11 @@
 //!
 //! A function has the effects that it declares and those that inference finds in it; functions of
 //! Relay declare none. Functions that are passed as values are trusted to have none, as their types
-//! say in Relax, unless something in the module has effects that no type mentions.
+//! say in Relax, unless something in the module has effects that no type mentions: then a function
+//! that calls one has any effect, too.
 
-use std::sync::Arc;
-
-use relax_base::Diagnostics;
-use relax_infer::{Typing, may_have_effects};
+use relax_base::{Diagnostics, SideTable};
+use relax_infer::may_have_effects;
 use relax_ir::{AttrValue, Attrs, Expr, ExprId, FuncId, GlobalId, Module, VarId};
 use relax_ops::Effects;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -21,8 +20,8 @@ use crate::util::says_impure;
 #[derive(Debug)]
 pub(crate) struct Impurity {
     globals: FxHashSet<GlobalId>,
-    /// The types, which know the effects of functions; `None` if nothing has effects.
-    typing: Option<Arc<Typing>>,
+    /// The functions whose calls have no effects; `None` if nothing has effects.
+    pure: Option<SideTable<FuncId, bool>>,
 }
 
 impl Impurity {
@@ -31,14 +30,13 @@ impl Impurity {
     /// # Errors
     /// Those of inference, for a module with effects.
     pub fn of(cx: &mut PassCx<'_>) -> Result<Impurity, Diagnostics> {
-        let m = &*cx.module;
-        let typing = match may_have_effects(m) {
-            true => Some(cx.typing()?),
+        let pure = match may_have_effects(cx.module) {
+            true => Some(pure_functions(cx)?),
             false => None,
         };
         let mut this = Impurity {
             globals: FxHashSet::default(),
-            typing,
+            pure,
         };
         let m = &*cx.module;
         let impure = |g: &GlobalId| m.global_func(*g).is_none_or(|f| this.function(m, f));
@@ -48,7 +46,7 @@ impl Impurity {
 
     /// Returns whether calling a function literal has effects.
     pub fn function(&self, m: &Module, f: FuncId) -> bool {
-        says_impure(&m.funcs[f]) || self.typing.as_ref().is_some_and(|t| !t.pure[f])
+        says_impure(&m.funcs[f]) || self.pure.as_ref().is_some_and(|pure| !pure[f])
     }
 
     /// Returns which variables of a body are bound to functions, and whether calling them has
@@ -61,10 +59,10 @@ impl Impurity {
         code.binds().filter_map(function).collect()
     }
 
-    /// Returns whether evaluating a binding's value has side effects, given the closures of the
-    /// body.
+    /// Returns whether evaluating a binding's value, but for its branches, has side effects, given
+    /// the closures of the body.
     pub fn bind(&self, m: &Module, b: &Bind, closures: &FxHashMap<VarId, bool>) -> bool {
-        let Value::Plain(e) = b.value else {
+        let (Value::Plain(e) | Value::If { cond: e, .. }) = b.value else {
             return false;
         };
         m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
@@ -92,7 +90,24 @@ impl Impurity {
             Expr::Ctor(_) => false,
             Expr::Func(f) => self.function(m, f),
             Expr::Var(v) if closures.contains_key(&v) => closures[&v],
-            _ => self.typing.is_some(),
+            _ => self.pure.is_some(),
         }
     }
+}
+
+/// Returns the functions that have no effects when called, and call none that may have some.
+fn pure_functions(cx: &mut PassCx<'_>) -> Result<SideTable<FuncId, bool>, Diagnostics> {
+    let typing = cx.typing()?;
+    let mut pure = SideTable::with_default(false);
+    for (global, body, purity) in cx.bodies_with_purity()? {
+        let m = &*cx.module;
+        let func = m.global_func(global).expect("it has a body");
+        pure.set(func, typing.pure[func] && purity.eval(body));
+        for e in m.post_order([body]) {
+            if let Expr::Func(f) = m.exprs[e] {
+                pure.set(f, typing.pure[f] && purity.call(e));
+            }
+        }
+    }
+    Ok(pure)
 }

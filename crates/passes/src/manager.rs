@@ -13,8 +13,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::analysis::{Analyses, State, Typed};
 use crate::passes::relax;
 use crate::{
-    Analysis, Form, Found, PassCx, PassRun, Pipeline, Step, annotate, attributes, blocks, codes,
-    parallel, registry,
+    Analysis, Form, Found, Options, PassCx, PassRun, Pipeline, Step, annotate, attributes, blocks,
+    code, codes, parallel, registry,
 };
 
 /// The options of running a pipeline.
@@ -201,6 +201,8 @@ impl Manager<'_> {
         for &form in run.pass.contract.needs {
             if form == Form::Typed {
                 self.analyses.types(self.module, &self.config.infer)?;
+            } else if form == Form::Relax {
+                self.normalize()?;
             } else if !self.forms.contains(&form) {
                 let (name, pass) = (run.pass.name, form.pass());
                 let message = format!("`{name}` needs {form}, and no pass before it gives that");
@@ -211,6 +213,35 @@ impl Manager<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Brings the module to Relax's form, unless its functions are. There is no event for it: it
+    /// is the beginning of the pass that needs it.
+    fn normalize(&mut self) -> Result<(), Diagnostics> {
+        if code::in_form(self.module) {
+            return Ok(());
+        }
+        let run = registry::named(Form::Relax.pass()).expect("the pass that gives it");
+        let run = PassRun {
+            pass: run,
+            options: Options::defaults(run),
+        };
+        let typing = self.analyses.types(self.module, &self.config.infer)?;
+        let first = self.module.exprs.next_id();
+        let mut cx = PassCx {
+            module: self.module,
+            options: &run.options,
+            diagnostics: &mut self.diagnostics,
+            analyses: &mut self.analyses,
+            infer: &self.config.infer,
+            counts: &mut BTreeMap::new(),
+        };
+        (run.pass.run)(&mut cx)?;
+        attributes::complete(self.module, first);
+        annotate::annotate(self.module, &typing);
+        self.analyses
+            .changed(self.module, run.pass.contract.preserves);
+        self.retype(&run)
     }
 
     fn pass(&mut self, run: &PassRun) -> Result<bool, Diagnostics> {
@@ -230,6 +261,7 @@ impl Manager<'_> {
         if unknown.has_errors() {
             return Err(unknown);
         }
+        let before = State::of(self.module);
         self.prepare(run)?;
         let mut counts = BTreeMap::new();
         if self.analyses.known_types(self.module).is_none() && annotate::missing(self.module) {
@@ -250,7 +282,7 @@ impl Manager<'_> {
         let relax = self.module.is_script() && registry::is_relax(run.pass);
         let bodies =
             relax.then(|| -> FxHashSet<_> { self.module.global_bodies().into_iter().collect() });
-        let (before, begin) = (State::of(self.module), Instant::now());
+        let begin = Instant::now();
         let first = self.module.exprs.next_id();
         for analysis in contract.asks {
             match analysis {

@@ -144,6 +144,11 @@ impl Purity {
         self.exprs[e].eval
     }
 
+    /// Returns whether calling the function that an expression gives has no side effects.
+    pub fn call(&self, e: ExprId) -> bool {
+        self.exprs[e].call
+    }
+
     /// Returns whether an expression is a call of a function that may create reference cells, if
     /// only for its own use.
     pub fn makes_cells(&self, m: &Module, e: ExprId) -> bool {

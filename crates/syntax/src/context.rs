@@ -367,7 +367,11 @@ impl<'s> Pass<'s> {
             self.close_all(Some(t));
         }
         if t.tok == Tok::Arrow && self.kind() == FrameKind::Arms && !self.top().bound {
-            self.thin_arrow(&mut t);
+            // Behind parameters it is the arrow of a function's type.
+            let params = self.params.map(|p| p.0);
+            if params != Some(self.out.tokens.len()) {
+                self.thin_arrow(&mut t);
+            }
         }
         self.close_before(t);
         self.separate(i, &mut t);
@@ -483,7 +487,7 @@ impl<'s> Pass<'s> {
         self.end_segment();
     }
 
-    /// Reports a `->` in a clause that has no `=>` yet: patterns contain no arrows.
+    /// Reports a `->` in a clause that has no `=>` yet: patterns contain no arrows but those of types.
     fn thin_arrow(&mut self, t: &mut Token) {
         self.report(
             Diagnostic::error(

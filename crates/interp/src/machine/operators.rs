@@ -1,5 +1,6 @@
 //! Calls of operators, tensor programs, and packed functions on tensors.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use relax_ir::{Attrs, Expr, ExprId, GlobalKind, OpId};
@@ -63,7 +64,11 @@ impl Interp<'_> {
                 key.extend(t.shape());
             }
         }
-        let attrs = plan::concrete(self.attrs(at), dims);
+        let given = match relax_ops::registry().get(op) {
+            Some(def) => def.attrs_of(self.attrs(at)),
+            None => Cow::Borrowed(self.attrs(at)),
+        };
+        let attrs = plan::concrete(&given, dims);
         if attrs.is_some() || !dims.is_empty() {
             key.extend(dims.iter().map(|d| d.1));
         }
@@ -77,7 +82,7 @@ impl Interp<'_> {
                     typing: self.typing,
                     at,
                     op,
-                    attrs: attrs.as_ref().unwrap_or_else(|| self.attrs(at)),
+                    attrs: attrs.as_ref().unwrap_or(&given),
                     args: &args,
                     tensors: &tensors,
                     consts: &consts,

@@ -1,11 +1,13 @@
 //! Completion.
 
+use std::sync::LazyLock;
+
 use lsp_types::{
     CompletionItem, CompletionItemKind, CompletionList, CompletionResponse, CompletionTextEdit,
     Documentation, InsertTextFormat, MarkupContent, MarkupKind, Position, Range, TextEdit,
 };
 use relax_base::{Span, Symbol};
-use relax_ops::registry;
+use relax_ops::{OpDef, registry};
 use relax_resolve::names::NameKind;
 use relax_syntax::{HighlightClass, TOKENS, Tok};
 use rustc_hash::FxHashSet;
@@ -307,6 +309,42 @@ fn declared(doc: &mut Document, kind: NameKind) -> Vec<Symbol> {
     found.map(|n| n.text).collect()
 }
 
+/// What is offered of an operator.
+struct Offer {
+    def: &'static OpDef,
+    /// Its signature.
+    detail: String,
+    /// A call with placeholders, if it has inputs.
+    snippet: Option<String>,
+}
+
+/// Returns the offers of all operators, which are the same in every document.
+fn offers() -> &'static [Offer] {
+    static OFFERS: LazyLock<Vec<Offer>> = LazyLock::new(|| {
+        let all = registry().iter();
+        all.map(|(_, def)| Offer {
+            def,
+            detail: op_signature(def),
+            snippet: (!def.inputs.is_empty()).then(|| snippet(def)),
+        })
+        .collect()
+    });
+    &OFFERS
+}
+
+/// Returns a call of an operator with placeholders.
+fn snippet(def: &OpDef) -> String {
+    let mut parts: Vec<String> = (def.inputs.iter().enumerate())
+        .map(|(i, input)| format!("${{{}:%{}}}", i + 1, input.name))
+        .collect();
+    for a in def.attrs {
+        if a.default == relax_ops::Default::Required {
+            parts.push(format!("{}=${{{}}}", a.name, parts.len() + 1));
+        }
+    }
+    format!("{}({})$0", def.name, parts.join(", "))
+}
+
 fn callees(doc: &mut Document, list: &mut List, snippets: bool) {
     for name in declared(doc, NameKind::Ctor) {
         let item = list.item(name.as_str(), CompletionItemKind::ENUM_MEMBER, "2");
@@ -316,19 +354,13 @@ fn callees(doc: &mut Document, list: &mut List, snippets: bool) {
         let item = list.item(name.as_str(), CompletionItemKind::OPERATOR, "2");
         list.add(item);
     }
-    for (_, def) in registry().iter() {
-        let mut item = list.item(def.name, CompletionItemKind::METHOD, "4");
-        item.detail = Some(op_signature(def));
-        if snippets && !def.inputs.is_empty() {
-            let mut parts: Vec<String> = (def.inputs.iter().enumerate())
-                .map(|(i, input)| format!("${{{}:%{}}}", i + 1, input.name))
-                .collect();
-            for a in def.attrs {
-                if a.default == relax_ops::Default::Required {
-                    parts.push(format!("{}=${{{}}}", a.name, parts.len() + 1));
-                }
-            }
-            let text = format!("{}({})$0", def.name, parts.join(", "));
+    for offer in offers() {
+        if !list.fits(offer.def.name) {
+            continue;
+        }
+        let mut item = list.item(offer.def.name, CompletionItemKind::METHOD, "4");
+        item.detail = Some(offer.detail.clone());
+        if snippets && let Some(text) = offer.snippet.clone() {
             item.text_edit = Some(CompletionTextEdit::Edit(TextEdit::new(list.range, text)));
             item.insert_text_format = Some(InsertTextFormat::SNIPPET);
         }

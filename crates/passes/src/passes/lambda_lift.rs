@@ -411,7 +411,7 @@ fn renamed(m: &mut Module, body: ExprId, names: &FxHashMap<GlobalId, GlobalId>) 
 
 /// Returns the type parameters that a function mentions and does not bind, in order of first
 /// mention.
-fn free_type_params(
+pub(super) fn free_type_params(
     m: &Module,
     func: FuncId,
     captured: &[VarId],

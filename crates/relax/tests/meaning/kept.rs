@@ -77,12 +77,13 @@ const TOGETHER: [&str; 14] = [
     "native3",
 ];
 
-/// Returns all single passes and the pipelines; `RELAX_PASS` selects one.
+/// Returns all single passes, those of Relax among them, and the pipelines; `RELAX_PASS` selects one.
 pub fn pipelines() -> Vec<String> {
     if let Ok(only) = std::env::var("RELAX_PASS") {
         return vec![only];
     }
-    let all = relax_passes::all().into_iter().map(|p| p.name);
+    let passes = [relax_passes::all(), relax_passes::of_relax()].concat();
+    let all = passes.into_iter().map(|p| p.name);
     all.chain(TOGETHER).map(str::to_owned).collect()
 }
 

@@ -203,6 +203,8 @@ fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
         for b in &mut part.binds {
             while let Some(&v) = bound.get(&b.var) {
                 b.var = v;
+                // The name may have been bound in another block than this one, and leaves it now.
+                part.outputs.push(v);
             }
         }
         let here: FxHashSet<VarId> = part.binds.iter().map(|b| b.var).collect();

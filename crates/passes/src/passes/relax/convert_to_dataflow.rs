@@ -2,11 +2,12 @@
 //! blocks.
 
 use relax_base::Diagnostics;
-use relax_ir::VarId;
+use relax_ir::{Expr, Type, VarId};
 
 use super::canonical;
 use crate::code::{Bind, Code, Part, Value, each_code};
 use crate::impurity::Impurity;
+use crate::util::opened_block;
 use crate::{Contract, Form, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[
@@ -19,7 +20,7 @@ pub(crate) static PASSES: &[PassDef] = &[
             default: "2",
             doc: "fewer bindings become no block",
         }],
-        contract: Contract::TYPED,
+        contract: Contract::RELAX,
         run: convert,
     },
     PassDef {
@@ -42,8 +43,16 @@ fn convert(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let impurity = Impurity::of(cx)?;
     each_code(cx.module, |m, _, code| {
         let closures = impurity.closures(m, code);
-        let leaves =
-            |b: &Bind| matches!(b.value, Value::If { .. }) || impurity.bind(m, b, &closures);
+        let leaves = |b: &Bind| match b.value {
+            Value::If { .. } => true,
+            // Only a binding outside of blocks is visible in its own value, and has the type
+            // parameters that inference makes up.
+            Value::Func { func, .. } => {
+                let generic = |t| matches!(&m.types[t], Type::Func(f) if !f.params.is_empty());
+                generic(typing.vars[b.var]) || m.free_vars(m.funcs[func].body).contains(&b.var)
+            }
+            Value::Plain(_) => impurity.bind(m, b, &closures),
+        };
         let mut changed = false;
         for s in 0..code.seqs.len() {
             changed |= blocks(code, s, least, &leaves, &mut found);
@@ -129,14 +138,9 @@ fn blocks(
 
 fn open(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let mut opened = 0;
-    each_code(cx.module, |_, _, code| {
-        let before = opened;
-        for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
-            opened += u64::from(part.flow);
-            part.flow = false;
-            part.outputs.clear();
-        }
-        opened > before
+    cx.module.rewrite_globals(|m, new, _| {
+        opened += u64::from(matches!(m.exprs[new], Expr::Dataflow { .. }));
+        opened_block(m, new)
     });
     cx.count("dataflow blocks opened", opened);
     Ok(())

@@ -14,7 +14,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "expand-tuple-arguments",
     doc: "Gives private functions the fields of tuples as parameters.",
     options: &[],
-    contract: Contract::TYPED,
+    contract: Contract::RELAX,
     run,
 }];
 

@@ -14,13 +14,14 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::{fuse, kept};
 use crate::code::{Code, Value, each_var};
 use crate::impurity::Impurity;
+use crate::passes::lambda_lift::free_type_params;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "relax-lambda-lift",
     doc: "Relax's lambda-lift: functions inside of functions become private ones of the module.",
     options: &[],
-    contract: Contract::TYPED,
+    contract: Contract::RELAX,
     run,
 }];
 
@@ -67,8 +68,17 @@ fn lift(
     let pure = !impurity.function(m, func);
     let inner = inside(code, body);
     let captured = captured(m, code, func, &inner, b.var);
-    // A closure value is an object, which no parameter of a function's type takes.
-    if !captured.is_empty() && is_passed(m, code, b.var) {
+    // A closure value is an object, which no parameter of a function's type takes, and which only
+    // what TVM builds from TVMScript calls.
+    let closure = !captured.is_empty();
+    if closure && (!m.is_script() || is_passed(m, code, b.var)) {
+        return false;
+    }
+    // Relax has no type parameters, not even those that inference makes up.
+    let Type::Func(ty) = &m.types[typing.vars[b.var]] else {
+        return false;
+    };
+    if !ty.params.is_empty() || !free_type_params(m, func, &captured, typing).is_empty() {
         return false;
     }
     let base = format!("{outer}_{}", m.vars[b.var].name);
@@ -194,6 +204,7 @@ fn captured(
 }
 
 /// Returns replacements for a function's recursive calls: calls of the global, with the captures.
+/// A function without captures is the global wherever its body names it.
 fn own_calls(
     m: &mut Module,
     code: &mut Code,
@@ -218,6 +229,7 @@ fn own_calls(
                 args.extend(captured.iter().map(|&v| m.add(Expr::Var(v), span)));
                 m.call(item, &args, span)
             }
+            Expr::Var(v) if v == own && captured.is_empty() => item,
             _ => new,
         });
         new.insert(e, with);

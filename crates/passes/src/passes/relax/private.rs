@@ -1,10 +1,11 @@
 //! Private functions that are only called: their signatures can be changed freely.
 
 use relax_base::Symbol;
-use relax_ir::{Expr, Function, GlobalId, GlobalKind, IdSet, Module};
+use relax_ir::{Expr, ExprId, Function, GlobalId, GlobalKind, IdSet, Module};
 use rustc_hash::FxHashMap;
 
-use crate::util::is_private;
+use crate::code::{Code, Value};
+use crate::util::{is_external, is_private};
 
 /// Returns the private functions of a module that are only used in calls, with the right number of
 /// arguments.
@@ -31,39 +32,48 @@ pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<G
     found
 }
 
-/// Returns the globals that are used otherwise than in calls with the right number of arguments.
+/// Returns the globals that are used otherwise than in bound calls with the right number of
+/// arguments, which passes rewrite.
 fn named(m: &Module) -> IdSet {
     let mut named = IdSet::new();
-    for (_, body) in m.global_bodies() {
-        let order = m.post_order([body]);
-        let mut callees = IdSet::new();
-        for &e in &order {
-            if let Expr::Call { callee, args, .. } = m.exprs[e]
-                && let Expr::Global(g) = m.exprs[callee]
-                && let Some(f) = m.global_func(g)
-                && m.funcs[f].params.len() == args.len()
-            {
-                callees.insert(callee);
+    for (global, body) in m.global_bodies() {
+        let external = m
+            .global_func(global)
+            .is_some_and(|f| is_external(&m.funcs[f]));
+        let code = match external {
+            true => None,
+            false => Code::of(m, body),
+        };
+        let roots = code.map_or(vec![body], |code| not_called(m, &code));
+        for e in m.post_order(roots) {
+            if let Expr::Global(g) = m.exprs[e] {
+                named.insert(g);
             }
-        }
-        for &e in &order {
-            let children = |f: &mut dyn FnMut(relax_ir::ExprId)| m.for_each_child(e, f);
-            let mut at = 0;
-            children(&mut |c| {
-                let first = at == 0 && matches!(m.exprs[e], Expr::Call { .. });
-                at += 1;
-                if let Expr::Global(g) = m.exprs[c]
-                    && !(first && callees.contains(c))
-                {
-                    named.insert(g);
-                }
-            });
-        }
-        if let Expr::Global(g) = m.exprs[body] {
-            named.insert(g);
         }
     }
     named
+}
+
+/// Returns the expressions of a function apart from the functions that its bindings call.
+fn not_called(m: &Module, code: &Code) -> Vec<ExprId> {
+    let mut roots: Vec<ExprId> = code.seqs.iter().map(|s| s.value).collect();
+    for b in code.binds() {
+        let (Value::Plain(e) | Value::If { cond: e, .. }) = b.value else {
+            continue;
+        };
+        match m.exprs[e] {
+            Expr::Call { callee, args, .. }
+                if b.expr().is_some()
+                    && let Expr::Global(g) = m.exprs[callee]
+                    && let Some(f) = m.global_func(g)
+                    && m.funcs[f].params.len() == args.len() =>
+            {
+                roots.extend(m.list(args));
+            }
+            _ => roots.push(e),
+        }
+    }
+    roots
 }
 
 /// Replaces functions.

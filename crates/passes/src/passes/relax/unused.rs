@@ -82,7 +82,7 @@ pub(super) fn unused_bindings(
                 }
                 Value::If { cond, .. } => {
                     each_var(m, cond, |v| users.entry(b.var).or_default().push(v));
-                    kept_inside.contains(&b.var)
+                    kept_inside.contains(&b.var) || impurity.bind(m, b, &closures)
                 }
                 Value::Func { .. } => false,
             };

@@ -14,7 +14,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "remove-unused-outputs",
     doc: "Lets private functions give only those fields of tuples that are asked for.",
     options: &[],
-    contract: Contract::TYPED,
+    contract: Contract::RELAX,
     run,
 }];
 

@@ -17,7 +17,7 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
     name: "remove-unused-parameters",
     doc: "Drops parameters of private functions that these do not use.",
     options: &[],
-    contract: Contract::TYPED,
+    contract: Contract::RELAX,
     run,
 }];
 

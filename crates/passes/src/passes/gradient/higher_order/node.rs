@@ -1,7 +1,7 @@
 //! Expressions: each is lifted over operands that are already lifted.
 
 use relax_base::Span;
-use relax_ir::{Attrs, CtorId, Expr, ExprId, Function, VarStyle};
+use relax_ir::{Attrs, CtorId, Expr, ExprId, Function, Pattern, VarStyle};
 use rustc_hash::FxHashMap;
 
 use super::{Failure, List, Reverse};
@@ -103,6 +103,13 @@ impl Reverse<'_, '_> {
                 complete,
             } => {
                 let value = self.part(value)?;
+                for clause in &clauses {
+                    for p in self.edit.m.sub_patterns(clause.pattern) {
+                        if let Pattern::Ctor(c, _) = self.edit.m.patterns[p] {
+                            self.fields_stay(e, c)?;
+                        }
+                    }
+                }
                 let var = |w: &mut Self, v| Ok(w.var_id(v));
                 let clauses = copied_clauses(self, |w| w.edit.m, &clauses, Self::part, var)?;
                 let new = Expr::Match {
