@@ -411,12 +411,12 @@ impl Resolver<'_> {
         self.error(d);
     }
 
-    /// Reports an operator that stands as a value, which calls give no attributes, and has some
-    /// that it needs.
-    pub(crate) fn lacks_attr(&mut self, op: OpId, place: Span, name: &str) {
+    /// Reports an operator that stands as a value, which calls give no attributes, if there are some
+    /// that it needs; returns whether there are.
+    pub(crate) fn lacks_attr(&mut self, op: OpId, place: Span, name: &str) -> bool {
         let schema = self.schema(op);
         let Some(attr) = schema.attrs.iter().find(|a| a.default.is_none()) else {
-            return;
+            return false;
         };
         let message = format!(
             "`{name}` needs the attribute `{}`, which a value cannot be given",
@@ -429,6 +429,7 @@ impl Resolver<'_> {
                 attr.name
             ));
         self.error(d);
+        true
     }
 
     fn unknown_attr(&mut self, schema: &Schema, key: Symbol, span: Span, name: &str) {

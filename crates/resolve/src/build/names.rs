@@ -159,8 +159,11 @@ impl Resolver<'_> {
             let place = self.at(span);
             return self.module.call(id, &[], place);
         }
-        if let Expr::Op(op) = self.module.exprs[id] {
-            self.lacks_attr(op, span, name.as_str());
+        if let Expr::Op(op) = self.module.exprs[id]
+            && self.lacks_attr(op, span, name.as_str())
+        {
+            let place = self.at(span);
+            return self.module.add(Expr::Error, place);
         }
         id
     }
