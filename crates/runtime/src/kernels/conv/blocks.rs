@@ -3,7 +3,7 @@
 
 use super::rows::{self, block};
 use super::{KC, RxConv2dF32, Sizes, Way, unfolded};
-use crate::kernels::gemm::tile::COLS;
+use crate::kernels::gemm::tile::{COLS, ROWS};
 use crate::kernels::simd::dispatch;
 
 /// Pixels of a block.
