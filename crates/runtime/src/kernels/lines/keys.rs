@@ -155,3 +155,72 @@ unsafe fn zeros<T: Element>(lines: &RxLines, line: usize, first: usize) {
         }
     }
 }
+
+/// A sorted item: a key, with its index as the less significant part, or alone.
+pub(super) trait Sorted: Ord + Copy {
+    /// The key's bits.
+    fn bits(self) -> u64;
+    /// The item of a key and an index.
+    fn of(key: u64, index: usize) -> Self;
+    /// The index.
+    fn index(self) -> u32;
+}
+impl Sorted for u64 {
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self >> 32
+    }
+    #[inline(always)]
+    fn of(key: u64, index: usize) -> Self {
+        key << 32 | index as u64
+    }
+    #[inline(always)]
+    fn index(self) -> u32 {
+        self as u32
+    }
+}
+impl Sorted for (u64, u32) {
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.0
+    }
+    #[inline(always)]
+    fn of(key: u64, index: usize) -> Self {
+        (key, index as u32)
+    }
+    #[inline(always)]
+    fn index(self) -> u32 {
+        self.1
+    }
+}
+
+/// A key without an index, less half of its range.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(transparent)]
+pub(super) struct Alone<K>(pub K);
+macro_rules! alone {
+    ($($k:ty, $bits:ty);*) => {$(
+        impl Sorted for Alone<$k> {
+            #[inline(always)]
+            #[allow(clippy::cast_lossless)]
+            fn bits(self) -> u64 {
+                (self.0 ^ <$k>::MIN) as $bits as u64
+            }
+            #[inline(always)]
+            fn of(key: u64, _: usize) -> Self {
+                Self(key as $k ^ <$k>::MIN)
+            }
+            #[inline(always)]
+            fn index(self) -> u32 {
+                0
+            }
+        }
+    )*};
+}
+alone!(i32, u32; i64, u64);
+
+/// Keys as items without an index.
+pub(super) fn alone<K>(keys: &mut [K]) -> &mut [Alone<K>] {
+    // SAFETY: an item is laid out as its key.
+    unsafe { &mut *(std::ptr::from_mut(keys) as *mut [Alone<K>]) }
+}

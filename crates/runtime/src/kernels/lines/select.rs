@@ -1,7 +1,7 @@
 //! The first few elements of lines in order, without sorting what is not kept.
 
-use super::keys::{Elements, Key, Tile};
-use super::{RxLines, sort::Sorted};
+use super::RxLines;
+use super::keys::{Elements, Key, Sorted, Tile};
 use crate::kernels::simd::{Simd, dispatch_of};
 
 /// Elements up to which those that are kept are a list in order, into which others are inserted.

@@ -4,7 +4,7 @@
 //! insertion; where few elements are kept, they are selected first. Lines of several axes are read
 //! a few at a time, since their elements lie in the same lines of the caches.
 
-use super::keys::{Elements, Key, Tile};
+use super::keys::{Alone, Elements, Key, Sorted, Tile, alone};
 use super::select::{FEW, chosen, few, few_of_lines, lanes, ordered};
 use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
@@ -287,69 +287,6 @@ unsafe fn one<K: Key, I: Sorted>(
     }
 }
 
-/// A sorted item: a key, with its index as the less significant part, or alone.
-pub(super) trait Sorted: Ord + Copy {
-    /// The key's bits.
-    fn bits(self) -> u64;
-    /// The item of a key and an index.
-    fn of(key: u64, index: usize) -> Self;
-    /// The index.
-    fn index(self) -> u32;
-}
-impl Sorted for u64 {
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self >> 32
-    }
-    #[inline(always)]
-    fn of(key: u64, index: usize) -> Self {
-        key << 32 | index as u64
-    }
-    #[inline(always)]
-    fn index(self) -> u32 {
-        self as u32
-    }
-}
-impl Sorted for (u64, u32) {
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self.0
-    }
-    #[inline(always)]
-    fn of(key: u64, index: usize) -> Self {
-        (key, index as u32)
-    }
-    #[inline(always)]
-    fn index(self) -> u32 {
-        self.1
-    }
-}
-
-/// A key without an index, less half of its range.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-pub(super) struct Alone<K>(K);
-macro_rules! alone {
-    ($($k:ty, $bits:ty);*) => {$(
-        impl Sorted for Alone<$k> {
-            #[inline(always)]
-            #[allow(clippy::cast_lossless)]
-            fn bits(self) -> u64 {
-                (self.0 ^ <$k>::MIN) as $bits as u64
-            }
-            #[inline(always)]
-            fn of(key: u64, _: usize) -> Self {
-                Self(key as $k ^ <$k>::MIN)
-            }
-            #[inline(always)]
-            fn index(self) -> u32 {
-                0
-            }
-        }
-    )*};
-}
-alone!(i32, u32; i64, u64);
-
 /// All elements in order, without their indices; `spare` is for as many keys.
 unsafe fn values<K: Key>(p: &Plan<'_, K>, line: usize, keys: &mut [K], spare: *mut K)
 where
@@ -387,12 +324,6 @@ unsafe fn zeros<K: Key>(p: &Plan<'_, K>, line: usize, sorted: &[Alone<K>]) {
             unsafe { zeros(p.lines, line, first) };
         }
     }
-}
-
-/// Keys as items without an index.
-fn alone<K>(keys: &mut [K]) -> &mut [Alone<K>] {
-    // SAFETY: an item is laid out as its key.
-    unsafe { &mut *(std::ptr::from_mut(keys) as *mut [Alone<K>]) }
 }
 
 /// The maximum number of bits of a digit of so many keys.

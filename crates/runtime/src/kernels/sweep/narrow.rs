@@ -3,7 +3,8 @@
 
 use super::op::Op;
 use super::{INPUTS, Plan};
-use crate::kernels::halves::{self, Chain, Operand, Pair, Quick, SLOTS, STEPS, Step, pairs};
+use crate::kernels::chains::{Chain, Quick, SLOTS, STEPS, Step, chained};
+use crate::kernels::halves::{Operand, Pair, known, pairs};
 use crate::kernels::kinds::Kind;
 use crate::kernels::simd::{Simd, dispatch};
 
@@ -92,7 +93,7 @@ impl Narrow {
             _ => return chain(p).map(Self::Of),
         };
         let both = [from(op.args[0])?, from(op.args[1])?];
-        halves::known().then_some(Self::Of2(pair, both))
+        known().then_some(Self::Of2(pair, both))
     }
 
     /// Computes `n` elements from one on, of inputs at these offsets.
@@ -131,7 +132,7 @@ impl Narrow {
                         *to = operand(p, from, input);
                     }
                     let operands = &operands[..inputs + p.v.constants as usize];
-                    return halves::chained(p.out_kind == Kind::BF16, chain, n, operands, to);
+                    return chained(p.out_kind == Kind::BF16, chain, n, operands, to);
                 }
                 &Self::Of2(pair, operands) => (pair, operands),
             };
@@ -164,7 +165,7 @@ fn chain(p: &Plan<'_>) -> Option<Chain> {
     let slots = inputs + (p.v.constants + p.v.temps) as usize;
     let narrow = matches!(p.out_kind, Kind::F16 | Kind::BF16);
     let fits = narrow && p.v.reduced == 0 && slots <= SLOTS && p.ops.len() <= STEPS;
-    if !fits || !halves::known() || !(0..inputs).all(|k| read(p, k)) {
+    if !fits || !known() || !(0..inputs).all(|k| read(p, k)) {
         return None;
     }
     let first = inputs + p.v.constants as usize;
