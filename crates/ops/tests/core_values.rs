@@ -837,7 +837,8 @@ fn transforms_of_any_extent() {
                     b += x * angle.sin() + y * angle.cos();
                 }
                 let scale = if inverse { 1.0 / n as f64 } else { 1.0 };
-                (re.push(a * scale), im.push(b * scale));
+                re.push(a * scale);
+                im.push(b * scale);
             }
             let [x, y, re, im] = [&x, &y, &re, &im].map(|v| [f(&[2, n as i64], v)]);
             let [re, im] = [re, im].map(|[v]| v);

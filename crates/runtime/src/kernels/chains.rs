@@ -105,6 +105,7 @@ mod blocks {
 
     /// See [`super::chained`].
     #[target_feature(enable = "avx2,f16c")]
+    #[allow(clippy::needless_range_loop)] // Indices keep the vectors in place.
     pub unsafe fn chained<const BRAIN: bool>(
         chain: &Chain,
         n: usize,
