@@ -247,7 +247,7 @@ def contractions():
         for what, (b, m, n, k) in shapes.items():
             x, y = array("x", dtype, b, m, k), array("y", dtype, b, n, k)
             out = ', out_dtype="int32"' if dtype in ("int8", "uint8") else ""
-            yield Case("nn.batch_matmul", f"{what} {dtype}", f"nn.batch_matmul(%x, %y{out})", {"x": x, "y": y},
+            yield Case("nn.batch_matmul", f"{what} {dtype}", f"nn.batch_matmul(%x, %y, transpose_b=True{out})", {"x": x, "y": y},
                        None if out else lambda x, y: x @ y.swapaxes(1, 2), work=2 * b * m * n * k)
             x, y = x[0].copy(), np.ascontiguousarray(y[0].T)
             yield Case("nn.matmul", f"{what} {dtype}", f"nn.matmul(%x, %y, units={n}{out})", {"x": x, "y": y},

@@ -81,7 +81,8 @@ def array(seed, dtype, *shape, low=-4, high=5, made=None):
     """Normal floats, or integers from `low` to before `high`, and what `made` makes of each."""
     count = int(np.prod(shape))
     begin = zlib.crc32(f"{seed}{dtype}{shape}".encode()) % (SPREAD // 64) * 64
-    return numbers(dtype, low, high, made)[begin:begin + count].reshape(shape)
+    # A copy: arrays of one case that shared memory would need less of the caches than anyone has to spend.
+    return numbers(dtype, low, high, made)[begin:begin + count].reshape(shape).copy()
 
 
 def beyond(v):

@@ -1,7 +1,7 @@
 //! The interface between operators' computations and the tensor programs they become.
 
 use relax_ir::{AttrValue, Attrs, TypeArena, TypeId};
-use relax_loops::{Builder, Ex, Stage, Stmt, TensorRef};
+use relax_loops::{BinOp, Builder, Ex, ExKind, Stage, Stmt, TensorRef, UnOp, visit_expr};
 use relax_sym::Atom;
 use relax_tensor::{DType, Tensor};
 
@@ -23,6 +23,24 @@ impl From<&Tensor> for TensorInfo {
             shape: t.shape().iter().map(|&d| Some(d)).collect(),
         }
     }
+}
+
+/// The number of operations in an expression whose results are rounded.
+fn roundings(e: &Ex) -> usize {
+    let mut count = 0;
+    visit_expr(e, |e| {
+        count += usize::from(match e.kind() {
+            ExKind::Unary(op, _) => !matches!(op, UnOp::Neg | UnOp::Abs),
+            ExKind::Binary(op, ..) => {
+                matches!(
+                    op,
+                    BinOp::Add | BinOp::Sub | BinOp::Mul | BinOp::Div | BinOp::Pow
+                )
+            }
+            _ => false,
+        });
+    });
+    count
 }
 
 /// A computation that cannot be stated for these inputs ("not supported for layout …").
@@ -212,10 +230,18 @@ impl<'a> Te<'a> {
             .filter(|&a| a < rank.max(1))
             .ok_or_else(|| format!("`{name}={v}` is out of range for rank {rank}").into())
     }
-    /// The element-wise output: the shape of argument 0, each element by `f`.
-    pub fn elementwise(&mut self, f: impl FnOnce(&Ex) -> Ex) -> Result<(), ComputeError> {
+    /// The element-wise output: the shape of argument 0, each element by `f`. Several operations on
+    /// narrow floats are done in float32, and rounded once.
+    pub fn elementwise(&mut self, f: impl Fn(&Ex) -> Ex) -> Result<(), ComputeError> {
         let x = self.arg(0);
-        let y = self.compute("y", &x.shape, |i| f(&x.at(i)));
+        let narrow = x.dtype.is_float() && x.dtype.bits == 16;
+        let y = self.compute("y", &x.shape, |i| {
+            let y = f(&x.at(i));
+            match narrow && y.dtype() == x.dtype && roundings(&y) > 1 {
+                true => f(&x.at(i).cast(DType::F32)).cast(x.dtype),
+                false => y,
+            }
+        });
         self.output(&y);
         Ok(())
     }

@@ -819,6 +819,34 @@ fn sums_by_equation() {
     gives("einsum", &by("ij->"), &[&[x]], &[f(&[], &[10.0])]);
 }
 
+/// By factors, by halves of odd ones and as a convolution, against the sum that defines it.
+#[test]
+fn transforms_of_any_extent() {
+    for n in [1, 2, 6, 17, 34, 64, 127, 257, 271] {
+        let number = |k: usize, a: usize| ((k * a + 3) % 11) as f64 - 5.0;
+        let (x, y): (Vec<f64>, Vec<f64>) = (0..2 * n).map(|k| (number(k, 7), number(k, 5))).unzip();
+        for inverse in [false, true] {
+            let (mut re, mut im) = (vec![], vec![]);
+            for k in 0..2 * n {
+                let (mut a, mut b) = (0.0, 0.0);
+                for j in 0..n {
+                    let turns = (j * (k % n) % n) as f64 / n as f64;
+                    let angle = std::f64::consts::TAU * if inverse { turns } else { -turns };
+                    let (x, y) = (x[k / n * n + j], y[k / n * n + j]);
+                    a += x * angle.cos() - y * angle.sin();
+                    b += x * angle.sin() + y * angle.cos();
+                }
+                let scale = if inverse { 1.0 / n as f64 } else { 1.0 };
+                re.push(a * scale);
+                im.push(b * scale);
+            }
+            let [x, y, re, im] = [&x, &y, &re, &im].map(|v| [f(&[2, n as i64], v)]);
+            let [re, im] = [re, im].map(|[v]| v);
+            gives("dft", &[("inverse", flag(inverse))], &[&x, &y], &[re, im]);
+        }
+    }
+}
+
 #[test]
 fn transforms_of_signals() {
     let x = [f(&[4], &[1.0, 2.0, 3.0, 4.0])];

@@ -20,7 +20,7 @@ fn numbers(random: &mut Random, n: usize, lost: bool) -> Vec<f32> {
 
 /// The order as the operators define it: a bottom-up merge of indices, in which an element precedes
 /// another where it is less.
-fn order(line: &[f32], ascend: bool) -> Vec<usize> {
+fn order<T: PartialOrd>(line: &[T], ascend: bool) -> Vec<usize> {
     let before = |a: usize, b: usize| match ascend {
         true => line[a] < line[b],
         false => line[a] > line[b],
@@ -197,6 +197,7 @@ fn elements(random: &mut Random, kind: Kind, n: usize, lost: bool) -> Elements {
             Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64 if random.below(200) == 0 => {
                 f64::INFINITY.copysign(small as f64)
             }
+            Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64 if random.below(30) == 0 => -0.0,
             _ => small as f64,
         };
         match kind {
@@ -437,6 +438,64 @@ fn narrow_floats_run_up_rounded_at_every_step() {
                     let wanted = to_bits(if outside { sum } else { after });
                     assert_eq!(found[at], wanted, "{outer} {n} {inner} at {o} {i} {j}");
                     sum = after;
+                }
+            }
+        }
+    });
+}
+
+/// Sorted lines of every type, along axes with others behind them, whole and the first few, with
+/// indices and without, against the merge that defines them. Values are compared by their bits: of
+/// equal ones, as of zeros, the first one comes first.
+#[test]
+fn lines_of_every_type_are_sorted() {
+    everywhere(|ctx, _| {
+        let mut random = Random(17);
+        for round in 0..40 {
+            for &kind in Kind::ALL.iter().filter(|&&k| k != Kind::Bool) {
+                let inner = [1, 1, 3, 16, 33, 70][random.below(6)];
+                let n: usize = [1, 5, 24, 70, 150, 400][random.below(6)];
+                let outer = 1 + random.below(2);
+                let keep = [n, 1, 3, n.div_ceil(5), n + 1, 16][random.below(6)];
+                let x = elements(&mut random, kind, outer * n * inner, round % 4 == 0);
+                let (ascend, indexed) = (random.below(2) == 0, random.below(3) > 0);
+                let size = x.bytes.len() / x.values.len();
+                let mut values = vec![9u8; outer * keep * inner * size];
+                let mut indices = vec![9i32; outer * keep * inner];
+                let lines = RxLines {
+                    outer: outer as i64,
+                    extent: n as i64,
+                    inner: inner as i64,
+                    keep: keep as i64,
+                    kind: kind as i32,
+                    index_kind: Kind::I32 as i32,
+                    work: Work::Sort as i32,
+                    flag: ascend.into(),
+                    x: x.bytes.as_ptr().cast(),
+                    values: values.as_mut_ptr().cast(),
+                    indices: match indexed {
+                        true => indices.as_mut_ptr().cast(),
+                        false => null_mut(),
+                    },
+                };
+                // SAFETY: the arrays are as large as the descriptor says.
+                assert_eq!(unsafe { rx_lines(ctx, &lines) }, 0);
+                for (o, i) in (0..outer).flat_map(|o| (0..inner).map(move |i| (o, i))) {
+                    let place = |k: usize| (o * n + k) * inner + i;
+                    let line: Vec<f64> = (0..n).map(|k| x.values[place(k)]).collect();
+                    let order = order(&line, ascend);
+                    for k in 0..keep {
+                        let to = (o * keep + k) * inner + i;
+                        let from = order.get(k);
+                        let wanted = match from {
+                            Some(&k) => &x.bytes[place(k) * size..][..size],
+                            None => &[0; 8][..size],
+                        };
+                        let what = format!("{k} of {keep}, {n} of {kind:?}, {inner}");
+                        assert_eq!(&values[to * size..][..size], wanted, "{what}");
+                        let index = from.map_or(0, |&k| k as i32);
+                        assert!(!indexed || indices[to] == index, "{what}");
+                    }
                 }
             }
         }

@@ -499,3 +499,150 @@ fn numbers_of_rows_are_as_those_of_elements() {
         }
     }
 }
+
+/// The bits of a float16, or of a bfloat16; all NaN are one.
+#[derive(Clone, Copy, Default, Debug)]
+#[repr(transparent)]
+struct Held<const BRAIN: bool>(u16);
+
+impl<const BRAIN: bool> Held<BRAIN> {
+    fn of(x: f32) -> Self {
+        Self(match BRAIN {
+            true => bf16::from_f32(x).to_bits(),
+            false => f16::from_f32(x).to_bits(),
+        })
+    }
+    fn number(self) -> f32 {
+        match BRAIN {
+            true => bf16::from_bits(self.0).to_f32(),
+            false => f16::from_bits(self.0).to_f32(),
+        }
+    }
+}
+
+impl<const BRAIN: bool> PartialEq for Held<BRAIN> {
+    fn eq(&self, other: &Self) -> bool {
+        self.0 == other.0 || self.number().is_nan() && other.number().is_nan()
+    }
+}
+
+/// What an operation that is done in registers gives.
+fn done(code: Op, [a, b, c, d]: [f32; 4]) -> f32 {
+    let least = |a: f32, b: f32| if a < b { a } else { b };
+    let most = |a: f32, b: f32| if a > b { a } else { b };
+    match code {
+        Op::Add => a + b,
+        Op::Sub => a - b,
+        Op::Mul => a * b,
+        Op::Div => a / b,
+        Op::Min => least(a, b),
+        Op::Max => most(a, b),
+        Op::MaxMin => least(most(a, b), c),
+        Op::MinMax => most(least(a, b), c),
+        Op::Neg => -a,
+        Op::Abs => a.abs(),
+        Op::Sqrt => a.sqrt(),
+        Op::Floor => a.floor(),
+        Op::Ceil => a.ceil(),
+        Op::Trunc => a.trunc(),
+        Op::RoundEven => a.round_ties_even(),
+        Op::SelectLt => [d, c][usize::from(a < b)],
+        Op::SelectLe => [d, c][usize::from(a <= b)],
+        Op::SelectEq => [d, c][usize::from(a == b)],
+        _ => a,
+    }
+}
+
+/// Random programs of operations that are done in registers, of which some results are rounded,
+/// over any bits.
+fn chains<const BRAIN: bool>() {
+    let held = if BRAIN { Kind::BF16 } else { Kind::F16 };
+    let codes = [
+        (Op::Add, 2),
+        (Op::Sub, 2),
+        (Op::Mul, 2),
+        (Op::Div, 2),
+        (Op::Min, 2),
+        (Op::Max, 2),
+        (Op::MaxMin, 3),
+        (Op::MinMax, 3),
+        (Op::Neg, 1),
+        (Op::Abs, 1),
+        (Op::Sqrt, 1),
+        (Op::Floor, 1),
+        (Op::Ceil, 1),
+        (Op::Trunc, 1),
+        (Op::RoundEven, 1),
+        (Op::SelectLt, 4),
+        (Op::SelectLe, 4),
+        (Op::SelectEq, 4),
+    ];
+    let mut random = Random(7);
+    for round in 0..60 {
+        let (high, wide) = [(3, 7), (5, 255), (4, 256), (3, 1021), (1, 70)][round % 5];
+        let constants = [0.75f32, -2.0].map(|x| u64::from(x.to_bits()));
+        // Two inputs, two constants, and a temporary for each operation.
+        let mut ops = Vec::new();
+        for _ in 0..2 + random.below(4) {
+            let (code, arity) = codes[random.below(codes.len())];
+            let values = 4 + ops.len();
+            let mut args = [-1; 4];
+            for arg in &mut args[..arity] {
+                // Often what was just computed.
+                let last = random.below(3) > 0;
+                *arg = if last {
+                    values - 1
+                } else {
+                    random.below(values)
+                } as i32;
+            }
+            ops.push((code, Kind::F32, args));
+            if random.below(2) == 0 {
+                ops.push((Op::Narrow, held, [values as i32, -1, -1, -1]));
+            }
+        }
+        let program: Vec<RxSweepOp> = (ops.iter().enumerate())
+            .map(|(k, &(code, to, args))| RxSweepOp {
+                code: code as i32,
+                kind: Kind::F32 as i32,
+                to: to as i32,
+                dst: k as i32,
+                args,
+            })
+            .collect();
+        let mut all = || -> Vec<Held<BRAIN>> {
+            (0..high * wide)
+                .map(|_| Held(random.bits() as u16))
+                .collect()
+        };
+        let (x, y) = (all(), all());
+        let rows = ROWS[round % 4];
+        let operands = [(Rows::Whole, &x[..]), (rows, &y[..])];
+        let what = format!("{ops:?}");
+        let program = (&program[..], program.len() as i32, &constants[..]);
+        swept(
+            program,
+            (held, held),
+            (high, wide),
+            &operands,
+            (&what, |i, j| {
+                let at = [i * wide + j, rows.at(wide, (i, j))];
+                let mut values = vec![x[at[0]].number(), y[at[1]].number(), 0.75, -2.0];
+                for &(code, _, args) in &ops {
+                    let value = args.map(|k| usize::try_from(k).map_or(0.0, |k| values[k]));
+                    values.push(match code {
+                        Op::Narrow => Held::<BRAIN>::of(value[0]).number(),
+                        code => done(code, value),
+                    });
+                }
+                Held::<BRAIN>::of(values[values.len() - 1])
+            }),
+        );
+    }
+}
+
+#[test]
+fn chains_of_narrow_floats() {
+    chains::<false>();
+    chains::<true>();
+}

@@ -1,9 +1,10 @@
 //! Fourier transforms and the windows they slide over.
 
-use relax_loops::{Combiner, Ex, TensorRef, UnOp};
+use relax_loops::{Combiner, Ex, UnOp};
 use relax_sym::Dim;
 use relax_tensor::DType as DT;
 
+use super::transform::{angle, transform};
 use super::util::{axis_attr, check_eq, finish, finish_tuple, int_list, shaped};
 use super::util_te::{Done, set};
 use crate::AttrTy::*;
@@ -134,13 +135,6 @@ fn stft(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, dims, dtype)
 }
 
-/// The angle `2π * a * b / n`, in 64 bits.
-fn angle(a: &Ex, b: &Ex, n: &Ex) -> Ex {
-    // The product modulo n keeps the angle small, and so exact.
-    let turns = (a * b).floor_mod(n).cast(DT::F64) / n.cast(DT::F64);
-    turns * Ex::float(DT::F64, std::f64::consts::TAU)
-}
-
 fn stft_compute(te: &mut Te<'_>) -> Done {
     let (x, window) = (te.arg(0), te.arg(1));
     let (size, hop, width) = (
@@ -217,83 +211,6 @@ fn dft(cx: &mut RelCx<'_>) -> RelResult {
     finish_tuple(cx, cx.args[..2].to_vec())
 }
 
-/// Factors the extent of a transform into levels, whose product is `n`: as few as possible with
-/// some 32 elements each, and as equal as the divisors allow. `None` where a prime factor is so
-/// large that its matrix would take too much memory.
-fn levels(n: i64) -> Option<Vec<i64>> {
-    const SHORT: f64 = 32.0;
-    const LONGEST: i64 = 1024;
-    let (mut found, mut rest) = (Vec::new(), n);
-    while rest > 1 || found.is_empty() {
-        let size = rest as f64;
-        let count = (size.ln() / SHORT.ln()).ceil().max(1.0);
-        let wanted = (size.powf(1.0 / count) - 1e-9).ceil() as i64;
-        let level = (wanted.max(1)..=LONGEST.min(rest)).find(|f| rest % f == 0)?;
-        found.push(level);
-        rest /= level;
-    }
-    Some(found)
-}
-
-/// The transform of `n` elements by [`levels`]: real and imaginary part are adjacent along the last
-/// axis. Along each level, the sums are products with a matrix that does not depend on the other
-/// levels' indices.
-fn by_levels(te: &mut Te<'_>, levels: &[i64], inverse: bool) -> TensorRef {
-    let (re, im) = (te.arg(0), te.arg(1));
-    let batch = re.rank() - 1;
-    let turn = if inverse { 1.0 } else { -1.0 };
-    // The contributions of a part itself and of the other part, rotated by `angle`.
-    let own = |a: &Ex| a.unary(UnOp::Cos);
-    let other = |a: &Ex, part: &Ex| {
-        let sine = a.unary(UnOp::Sin) * Ex::float(DT::F64, turn);
-        Ex::where_(&part.eq(0i64), &-sine.clone(), &sine)
-    };
-    let two = Ex::idx(2);
-    let mut rest: i64 = levels.iter().product();
-    let mut done = re.shape[..batch].to_vec();
-    let start = [done.as_slice(), &[Ex::idx(rest), two.clone()]].concat();
-    let mut z = te.compute("parts", &start, |i| {
-        let (at, part) = (&i[..=batch], &i[batch + 1]);
-        let [x, y] = [re.at(at), im.at(at)].map(|e| e.cast(DT::F64));
-        Ex::where_(&part.eq(0i64), &x, &y)
-    });
-    for &level in levels {
-        let all = Ex::idx(rest);
-        rest /= level;
-        let (f, r) = (Ex::idx(level), Ex::idx(rest));
-        let square = [f.clone(), two.clone(), f.clone(), two.clone()];
-        let matrix = te.compute("matrix", &square, |i| {
-            let a = angle(&i[0], &i[2], &f);
-            Ex::where_(&i[1].eq(&i[3]), &own(&a), &other(&a, &i[3]))
-        });
-        let k = done.len();
-        done.push(f.clone());
-        let shape = [done.as_slice(), &[r.clone(), two.clone()]].concat();
-        let sums = [f.clone(), two.clone()];
-        let before = z;
-        z = te.reduce("level", &shape, &sums, Combiner::Sum, |i, s| {
-            let at = [&i[..k], &[&s[0] * rest + &i[k + 1], s[1].clone()]].concat();
-            before.at(&at)
-                * matrix.at(&[s[0].clone(), s[1].clone(), i[k].clone(), i[k + 2].clone()])
-        });
-        if rest == 1 {
-            continue;
-        }
-        let tables = [f.clone(), r.clone(), two.clone()];
-        let stay = te.compute("stay", &tables[..2], |i| own(&angle(&i[0], &i[1], &all)));
-        let cross = te.compute("cross", &tables, |i| {
-            other(&angle(&i[0], &i[1], &all), &i[2])
-        });
-        let y = z;
-        z = te.compute("turned", &shape, |i| {
-            let mut swapped = i.to_vec();
-            swapped[k + 2] = Ex::idx(1) - &i[k + 2];
-            y.at(i) * stay.at(&i[k..k + 2]) + y.at(&swapped) * cross.at(&i[k..k + 3])
-        });
-    }
-    z
-}
-
 fn dft_compute(te: &mut Te<'_>) -> Done {
     let (re, im) = (te.arg(0), te.arg(1));
     let axis = re
@@ -302,29 +219,15 @@ fn dft_compute(te: &mut Te<'_>) -> Done {
         .ok_or("a scalar has no axis to transform along")?;
     let n = re.shape[axis].clone();
     let inverse = te.flag("inverse");
-    let levels = n.as_int().filter(|&n| n > 0).and_then(levels);
-    let parts = levels.as_ref().map(|l| by_levels(te, l, inverse));
+    let parts = (n.as_int().filter(|&n| n > 0)).map(|n| transform(te, &re, &im, n, inverse));
     for imaginary in [false, true] {
         let scaled = |v: Ex| {
             let v = if inverse { v / n.cast(DT::F64) } else { v };
             v.cast(re.dtype)
         };
-        if let (Some(levels), Some(parts)) = (&levels, &parts) {
+        if let Some(parts) = &parts {
             let y = te.compute("y", &re.shape, |i| {
-                // The digits of the index, the least significant first.
-                let (mut at, mut rest) = (i[..axis].to_vec(), i[axis].clone());
-                for (k, &level) in levels.iter().enumerate() {
-                    let last = k + 1 == levels.len();
-                    let digit = if last {
-                        rest.clone()
-                    } else {
-                        rest.floor_mod(level)
-                    };
-                    at.push(digit);
-                    rest = rest.floor_div(level);
-                }
-                at.extend([Ex::idx(0), Ex::idx(imaginary.into())]);
-                scaled(parts.at(&at))
+                scaled(parts.at(i, Ex::idx(imaginary.into())))
             });
             te.output(&y);
             continue;

@@ -79,6 +79,7 @@ mod slice;
 mod sort;
 mod sorting;
 mod sparse;
+mod transform;
 pub mod util;
 pub mod util_te;
 mod vision_detect;

@@ -376,13 +376,16 @@ fn batch_norm(te: &mut Te<'_>) -> Result<(), ComputeError> {
     let (x, mean, var) = (te.arg(0), te.arg(3), te.arg(4));
     let axis = te.axis("axis", x.rank())?;
     let (dtype, epsilon, affine) = (wide(x.dtype), te.float("epsilon")?, Affine::of(te));
+    // Once for each channel; integers are divided by it.
+    let deviation = te.compute("deviation", &var.shape, |i| {
+        let var = var.at(i).cast(dtype);
+        (var.clone() + var.same(epsilon)).unary(UnOp::Sqrt)
+    });
     let y = te.compute("batch_norm", &x.shape, |i| {
         let c = &i[axis..=axis];
-        let [var, mean, own] = [var.at(c), mean.at(c), x.at(i)].map(|e| e.cast(dtype));
-        let deviation = (var.clone() + var.same(epsilon)).unary(UnOp::Sqrt);
-        affine
-            .apply((own - mean) / deviation, &i[axis])
-            .cast(x.dtype)
+        let [mean, own] = [mean.at(c), x.at(i)].map(|e| e.cast(dtype));
+        let y = affine.apply((own - mean) / deviation.at(c), &i[axis]);
+        y.cast(x.dtype)
     });
     te.output(&y);
     te.output(&mean);

@@ -5,6 +5,7 @@ use relax_sym::Dim;
 use relax_tensor::DType;
 
 use super::nn_conv::{numbers, padding_of, pairs, reach, steps};
+use super::util_te::{narrowed, widened};
 use crate::{
     AttrDef, AttrTy, ComputeError, Default, Former, Fusion, Input, Layout, OpDef, RelCx, RelResult,
     Subject, Te, attr, input,
@@ -274,8 +275,7 @@ fn divided(x: &Ex, count: &Ex) -> Ex {
 }
 
 fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
-    let x = te.arg(0);
-    let y = window_of(te, &x, n, max)?;
+    let given = te.arg(0);
     let nhwc = te.str("layout") == "NHWC";
     let layout = nhwc || matches!(te.str("layout"), "NCHW" | "NCW");
     // A mean that counts padding counts none beyond it.
@@ -283,7 +283,14 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
     // Lines with large strides: sorting their elements by remainders, as the kernel does, costs
     // more than the windows.
     let short = n == 2 || numbers(te, "strides", n).iter().all(|&s| s <= 2);
-    if n <= 2 && layout && within && short {
+    let tuned = n <= 2 && layout && within && short;
+    // The kernel is for float32, which narrow floats become as whole arrays.
+    let x = match tuned {
+        true => widened(te, &given),
+        false => given.clone(),
+    };
+    let y = window_of(te, &x, n, max)?;
+    if tuned {
         // A line is an image of one row.
         let pair = |te: &Te<'_>, name: &str, one: i64| {
             let given = numbers(te, name, n);
@@ -305,6 +312,7 @@ fn window(te: &mut Te<'_>, n: usize, max: bool) -> Result<(), ComputeError> {
         };
         te.program.hints.push((y.buf, hint));
     }
+    let y = narrowed(te, &y, given.dtype);
     te.output(&y);
     Ok(())
 }
@@ -323,12 +331,19 @@ pub(super) fn window_of(
         pairs(&te.ints("padding").unwrap_or_default(), n).ok_or("`padding` has a wrong length")?;
     let ceil = te.flag("ceil_mode");
     let mut shape = x.shape.clone();
+    // How far windows reach beyond the padding: where the extent is known, often not at all.
+    let mut beyond = vec![0; n];
     for (i, &axis) in axes.iter().enumerate() {
         let extra = if ceil { strides[i] - 1 } else { 0 };
         let reach = (size[i] - 1) * dilation[i] + 1;
         let room = &x.shape[axis] + (padding[i].0 + padding[i].1 + extra - reach);
         shape[axis] = room.floor_div(strides[i]) + 1;
+        beyond[i] = match (shape[axis].as_int(), room.as_int()) {
+            (Some(count), Some(room)) => ((count - 1) * strides[i] - room + extra).max(0),
+            _ => extra,
+        };
     }
+    let ceil = beyond.iter().any(|&b| b > 0);
     let fill = if max {
         lowest(x.dtype)
     } else {
@@ -337,8 +352,7 @@ pub(super) fn window_of(
     let p = if ceil || padding.iter().any(|&p| p != (0, 0)) {
         let mut padded = x.shape.clone();
         for (i, &axis) in axes.iter().enumerate() {
-            let extra = if ceil { strides[i] - 1 } else { 0 };
-            padded[axis] = &x.shape[axis] + (padding[i].0 + padding[i].1 + extra);
+            padded[axis] = &x.shape[axis] + (padding[i].0 + padding[i].1 + beyond[i]);
         }
         te.compute("pad", &padded, |at| {
             let mut from = at.to_vec();

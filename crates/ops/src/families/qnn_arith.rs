@@ -337,7 +337,7 @@ fn unary(cx: &mut RelCx<'_>) -> RelResult {
     }
 }
 
-fn unary_compute(te: &mut Te<'_>, f: impl FnOnce(&Ex) -> Ex) -> Done {
+fn unary_compute(te: &mut Te<'_>, f: impl Fn(&Ex) -> Ex) -> Done {
     let (scale, zero, to, zero_out) = (te.arg(1), te.arg(2), te.arg(3), te.arg(4));
     let dtype = quantised_out(te)?;
     te.elementwise(|x| {

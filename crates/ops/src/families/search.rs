@@ -85,22 +85,25 @@ fn searchsorted_compute(te: &mut Te<'_>) -> Done {
     te.nest(|n| {
         n.grid(&v.shape, |n, i| {
             let value = n.let_(v.at(i));
-            let (low, high) = (n.cell(Ex::idx(0)), n.cell(last.clone()));
-            n.while_(low.scalar().lt(high.scalar()), |n| {
-                let middle = n.let_((low.scalar() + high.scalar()).floor_div(2));
-                let mut at = i[..s.rank() - 1].to_vec();
-                at.push(middle.clone());
-                let here = s.at(&at);
-                let before = if right {
-                    here.le(&value)
-                } else {
-                    here.lt(&value)
-                };
-                n.if_else(
-                    before,
-                    |n| n.set(&low, &middle + 1),
-                    |n| n.set(&high, &middle),
-                );
+            let place = |at: Ex| s.at(&[&i[..s.rank() - 1], &[at]].concat());
+            let before = |at: Ex| match right {
+                true => place(at).le(&value),
+                false => place(at).lt(&value),
+            };
+            // The extent that is left does not depend on comparisons, and they choose without a
+            // branch, which would be mispredicted every other time.
+            let (low, left) = (n.cell(Ex::idx(0)), n.cell(last.clone()));
+            n.while_(left.scalar().gt(1i64), |n| {
+                let half = n.let_(left.scalar().floor_div(2));
+                let begin = n.let_(low.scalar());
+                let beyond = n.let_(before(&begin + &half - 1));
+                n.set(&low, Ex::where_(&beyond, &(&begin + &half), &begin));
+                n.set(&left, left.scalar() - &half);
+            });
+            n.if_(left.scalar().gt(0i64), |n| {
+                let begin = n.let_(low.scalar());
+                let beyond = n.let_(before(begin.clone()));
+                n.set(&low, Ex::where_(&beyond, &(&begin + 1), &begin));
             });
             n.store(&y, i, low.scalar().cast(y.dtype));
         });

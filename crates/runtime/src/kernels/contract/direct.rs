@@ -16,6 +16,14 @@ use crate::threads::{Grain, Share};
 const STRIP: usize = 512;
 /// Vectors that are summed at a time.
 const VECTORS: usize = 4;
+/// Sums of products of two rows that are made at a time, so that memory is read in several places,
+/// and the vectors of each: whatever is summed beside it, the order is the same.
+const DOTS: usize = 4;
+const PARTS: usize = 2;
+/// Numbers of products from which those of a whole strip are added at a time, [`ROWS`] of each: as
+/// few columns of many rows as registers hold would be read with a long step.
+const MANY: usize = 32;
+const ROWS: usize = 4;
 /// The number of multiplications below which no thread is woken.
 const SMALL: usize = 1 << 16;
 
@@ -130,6 +138,16 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
             let at = [0, 1, 2].map(|x| offset(w.outer, x, row) + first as isize * w.inner.steps[x]);
             let (a, b) = (w.a.offset(at[0]), w.b.offset(at[1]));
             let mut j = 0;
+            if w.along[0].len() >= MANY && n >= VECTORS * lanes {
+                j = n / lanes * lanes;
+                match (ra, rb) {
+                    (Read::One, Read::Beside) => rows::<S, T>(w.along, (a, b), j, to),
+                    (Read::Beside, Read::One) => {
+                        rows::<S, T>([w.along[1], w.along[0]], (b, a), j, to);
+                    }
+                    _ => j = 0,
+                }
+            }
             while j < n {
                 let whole = n - j >= VECTORS * lanes;
                 let part = if whole {
@@ -166,6 +184,53 @@ unsafe fn strips_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usi
                 std::ptr::copy_nonoverlapping(line.as_ptr(), to.cast::<T>(), n);
             } else {
                 T::narrow(w.kind, n, line.as_ptr(), to);
+            }
+        }
+    }
+}
+
+/// Adds up rows of `n` elements, whole vectors, each multiplied by a number.
+#[inline(always)]
+unsafe fn rows<S: Wide, T: Sums<S>>(
+    along: [&[isize]; 2],
+    (number, row): (*const T, *const T),
+    n: usize,
+    to: *mut T,
+) {
+    let lanes = <T as Sums<S>>::V::LANES;
+    // SAFETY: both operands have what the offsets name, the second one `n` elements at each, and
+    // `to` room for as many.
+    unsafe {
+        for i in 0..n {
+            *to.add(i) = T::default();
+        }
+        macro_rules! add {
+            ($numbers:expr, $rows:expr, $many:expr) => {{
+                let mut x = [<T as Sums<S>>::V::splat(T::default()); $many];
+                let mut at = [row; $many];
+                for k in 0..$many {
+                    x[k] = <T as Sums<S>>::V::splat(*number.offset($numbers[k]));
+                    at[k] = row.offset($rows[k]);
+                }
+                let mut j = 0;
+                while j < n {
+                    let mut sum = <T as Sums<S>>::V::load(to.add(j));
+                    for k in 0..$many {
+                        sum = x[k].fma(<T as Sums<S>>::V::load(at[k].add(j)), sum);
+                    }
+                    sum.store(to.add(j));
+                    j += lanes;
+                }
+            }};
+        }
+        let numbers = along[0].chunks(ROWS).zip(along[1].chunks(ROWS));
+        for (numbers, rows) in numbers {
+            if numbers.len() == ROWS {
+                add!(numbers, rows, ROWS);
+                continue;
+            }
+            for k in 0..numbers.len() {
+                add!(numbers[k..], rows[k..], 1);
             }
         }
     }
@@ -284,48 +349,63 @@ unsafe fn gather<T: Copy>(from: *const T, read: Read, j: usize, n: usize, to: *m
 
 /// Elements of the result, each a sum along the last summed axis.
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the vectors out of memory.
 unsafe fn sums_of<S: Wide, T: Sums<S>>(w: &Work<'_, T>, begin: usize, end: usize) {
     let lanes = <T as Sums<S>>::V::LANES;
     // SAFETY: elements are those of the result, and operands have what the offsets name.
     unsafe {
-        for element in begin..end {
-            let at = [0, 1, 2].map(|x| offset(w.outer, x, element));
-            let mut acc = [<T as Sums<S>>::V::splat(T::default()); VECTORS];
+        for first in (begin..end).step_by(DOTS) {
+            // Where fewer are left, the last one takes the other places.
+            let mut at = [[0; 3]; DOTS];
+            for d in 0..DOTS {
+                for x in 0..3 {
+                    at[d][x] = offset(w.outer, x, (first + d).min(end - 1));
+                }
+            }
+            let mut acc = [[<T as Sums<S>>::V::splat(T::default()); PARTS]; DOTS];
             for (p, q) in w.along[0].iter().zip(w.along[1]) {
-                let (a, b) = (w.a.offset(at[0] + p), w.b.offset(at[1] + q));
+                let mut from = [(w.a, w.b); DOTS];
+                for d in 0..DOTS {
+                    from[d] = (w.a.offset(at[d][0] + p), w.b.offset(at[d][1] + q));
+                }
                 let mut i = 0;
-                while i + VECTORS * lanes <= w.run {
-                    for (v, acc) in acc.iter_mut().enumerate() {
-                        let x = <T as Sums<S>>::V::load(a.add(i + v * lanes));
-                        *acc = x.fma(<T as Sums<S>>::V::load(b.add(i + v * lanes)), *acc);
+                while i + PARTS * lanes <= w.run {
+                    for d in 0..DOTS {
+                        for v in 0..PARTS {
+                            let (a, b) =
+                                (from[d].0.add(i + v * lanes), from[d].1.add(i + v * lanes));
+                            let x = <T as Sums<S>>::V::load(a);
+                            acc[d][v] = x.fma(<T as Sums<S>>::V::load(b), acc[d][v]);
+                        }
                     }
-                    i += VECTORS * lanes;
+                    i += PARTS * lanes;
                 }
                 while i < w.run {
                     let part = (w.run - i).min(lanes);
-                    let (mut xs, mut ys) = ([T::default(); 16], [T::default(); 16]);
-                    gather(a.add(i), Read::Beside, 0, part, xs.as_mut_ptr());
-                    gather(b.add(i), Read::Beside, 0, part, ys.as_mut_ptr());
-                    let x = <T as Sums<S>>::V::load(xs.as_ptr());
-                    acc[0] = x.fma(<T as Sums<S>>::V::load(ys.as_ptr()), acc[0]);
+                    for d in 0..DOTS {
+                        let (mut xs, mut ys) = ([T::default(); 16], [T::default(); 16]);
+                        gather(from[d].0.add(i), Read::Beside, 0, part, xs.as_mut_ptr());
+                        gather(from[d].1.add(i), Read::Beside, 0, part, ys.as_mut_ptr());
+                        let x = <T as Sums<S>>::V::load(xs.as_ptr());
+                        acc[d][0] = x.fma(<T as Sums<S>>::V::load(ys.as_ptr()), acc[d][0]);
+                    }
                     i += part;
                 }
             }
-            let mut lane = [T::default(); 16];
-            acc[0]
-                .add(acc[1])
-                .add(acc[2].add(acc[3]))
-                .store(lane.as_mut_ptr());
-            // In pairs, so that rounding errors stay small.
-            let mut half = lanes / 2;
-            while half > 0 {
-                for i in 0..half {
-                    lane[i] = lane[i].plus(lane[i + half]);
+            for d in 0..DOTS.min(end - first) {
+                let mut lane = [T::default(); 16];
+                acc[d][0].add(acc[d][1]).store(lane.as_mut_ptr());
+                // In pairs, so that rounding errors stay small.
+                let mut half = lanes / 2;
+                while half > 0 {
+                    for i in 0..half {
+                        lane[i] = lane[i].plus(lane[i + half]);
+                    }
+                    half /= 2;
                 }
-                half /= 2;
+                let to = w.c.offset(at[d][2] * w.kind.size() as isize);
+                T::narrow(w.kind, 1, lane.as_ptr(), to);
             }
-            let to = w.c.offset(at[2] * w.kind.size() as isize);
-            T::narrow(w.kind, 1, lane.as_ptr(), to);
         }
     }
 }

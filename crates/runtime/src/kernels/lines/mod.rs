@@ -2,8 +2,10 @@
 //! sums.
 
 mod extreme;
+mod keys;
 mod order;
 mod running;
+mod select;
 mod sort;
 
 use std::ffi::c_void;
@@ -86,12 +88,10 @@ trait Element: Copy + PartialOrd + Default + Send + Sync {
     fn key(self) -> u64;
     /// An element with this key: of the zeros, the one without a sign.
     fn of_key(key: u64) -> Self;
-    /// Returns whether it is a zero other than the one that its key gives.
-    fn is_minus_zero(self) -> bool {
-        false
-    }
-    /// Returns whether it is unordered (NaN).
-    fn lost(self) -> bool;
+    /// The keys of the least and the greatest element: others are unordered (NaN).
+    fn bounds() -> (u64, u64);
+    /// Whether there are two zeros, which are equal.
+    const SIGNED_ZERO: bool;
     /// The sum; integers wrap.
     fn plus(self, b: Self) -> Self;
     /// The product; integers wrap.
@@ -114,9 +114,10 @@ macro_rules! integers {
             fn of_key(key: u64) -> Self {
                 (key as i128 + <$t>::MIN as i128) as $t
             }
+            const SIGNED_ZERO: bool = false;
             #[inline(always)]
-            fn lost(self) -> bool {
-                false
+            fn bounds() -> (u64, u64) {
+                (0, <$t>::MAX.key())
             }
             #[inline(always)]
             fn plus(self, b: Self) -> Self {
@@ -141,7 +142,7 @@ macro_rules! floats {
             #[inline(always)]
             fn key(self) -> u64 {
                 // Both zeros have the same key.
-                let bits = if self.is_minus_zero() { 0 } else { self.to_bits() };
+                let bits = if self.to_bits() == 1 << $shift { 0 } else { self.to_bits() };
                 let turned = if bits >> $shift != 0 { !bits } else { bits | (1 << $shift) };
                 u64::from(turned)
             }
@@ -151,13 +152,10 @@ macro_rules! floats {
                 let turned = if key >> $shift != 0 { key & !(1 << $shift) } else { !key };
                 Self::from_bits(turned)
             }
+            const SIGNED_ZERO: bool = true;
             #[inline(always)]
-            fn is_minus_zero(self) -> bool {
-                self.to_bits() == 1 << $shift
-            }
-            #[inline(always)]
-            fn lost(self) -> bool {
-                self.is_nan()
+            fn bounds() -> (u64, u64) {
+                (Self::NEG_INFINITY.key(), Self::INFINITY.key())
             }
             #[inline(always)]
             fn plus(self, $b: Self) -> Self {

@@ -1,9 +1,11 @@
 //! Stable sorting: elements become keys, with their indices where these are requested. Keys alone
 //! are sorted in vectors (`order`), where the processor has them. Long lines are sorted by the
 //! upper digits of the distance from the least key, and the remaining disorder is repaired by
-//! insertion; where few elements are kept, they are selected first.
+//! insertion; where few elements are kept, they are selected first. Lines of several axes are read
+//! a few at a time, since their elements lie in the same lines of the caches.
 
-use super::order::Ordered;
+use super::keys::{Alone, Elements, Key, Sorted, Tile, alone};
+use super::select::{FEW, chosen, few, few_of_lines, lanes, ordered};
 use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
 use crate::kernels::kinds::Kind;
@@ -20,283 +22,308 @@ const SHORT: (usize, u32) = (1024, 8);
 const TWO: usize = 1 << 16;
 /// Repair steps per element after which comparisons are faster.
 const STEPS: usize = 4;
-/// Elements that are compared with the last one kept at a time.
-const BLOCK: usize = 64;
+/// Adjacent lines that are read together, at most, and the bytes of their keys up to which they are.
+const TOGETHER: usize = 16;
+const NEAR: usize = 1 << 20;
+/// Elements of a line that are read at a time.
+const ROWS: usize = 16;
+/// Elements of short lines one behind the other that are read together, and of a line that is short.
+const ELEMENTS: usize = 1 << 11;
+const TINY: usize = 32;
 
 pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
-    let n = lines.extent.max(0) as usize;
+    // SAFETY: the arrays have the lines' sizes.
+    unsafe {
+        if size_of::<T>() <= 4 {
+            sort::<i32, u64>(context, lines, &Elements::of::<T>())
+        } else {
+            sort::<i64, (u64, u32)>(context, lines, &Elements::of::<T>())
+        }
+    }
+}
+
+/// What the threads share.
+struct Plan<'a, K> {
+    lines: &'a RxLines,
+    of: &'a Elements<K>,
+    turn: K,
+    /// Elements of a line.
+    n: usize,
+    /// Elements that are kept.
+    keep: usize,
+    /// Lines that are read together: adjacent ones, or those one behind the other.
+    many: usize,
+    /// Whether few elements are kept.
+    few: bool,
+}
+
+impl<K: Key> Plan<'_, K> {
+    /// Lines that are a task.
+    fn width(&self) -> usize {
+        if self.few && self.lines.inner > 1 {
+            lanes()
+        } else {
+            self.many
+        }
+    }
+    /// Bytes for the keys of lines.
+    fn keys(&self) -> usize {
+        (self.many * self.n * size_of::<K>()).next_multiple_of(64)
+    }
+    /// Bytes for the order of a line, or of as many lines as few are selected from together.
+    fn order(&self) -> usize {
+        (4 * self.n.max(lanes() * FEW)).next_multiple_of(64)
+    }
+}
+
+unsafe fn sort<K: Key, I: Sorted>(context: &mut RxContext, lines: &RxLines, of: &Elements<K>) -> i32
+where
+    Alone<K>: Sorted,
+{
+    let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
     if u32::try_from(n).is_err() {
         return context.fail(
             Status::Argument,
             "rx_lines: a line is too long to be sorted",
         );
     }
-    let threads = context.pool.threads();
-    let each = (48 * n).next_multiple_of(64);
-    let Some(scratch) = Scratch::new(context, each * threads) else {
-        return context.status;
-    };
-    // SAFETY: lines are disjoint, and each thread has its own room.
-    let shared = unsafe { Share::new((lines, scratch.memory.cast::<u8>())) };
-    let grain = Grain::of_work(1 << 12, n);
-    context
-        .pool
-        .each(lines.count(), grain, |begin, end, worker| {
-            let &(lines, room) = shared.get();
-            for line in begin..end {
-                // SAFETY: lines are disjoint, each thread has its room.
-                unsafe { one::<T>(lines, line, room.add(worker * each)) };
-            }
-        });
-    0
-}
-
-/// Sorts one line. A comparison without a total order (with NaN) gives what merge sort would, which
-/// is how the operator is defined.
-unsafe fn one<T: Element>(lines: &RxLines, line: usize, room: *mut u8) {
-    let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
-    let inner = lines.inner as usize;
-    let ascend = lines.flag != 0;
-    // SAFETY: the line is one of the array's; `room` is 48 bytes for each element.
-    unsafe {
-        let mut room = room;
-        let mut x = lines.x.cast::<T>().add(lines.begin(line, lines.extent));
-        if inner > 1 {
-            let side = room.cast::<T>();
-            for i in 0..n {
-                *side.add(i) = *x.add(i * inner);
-            }
-            (x, room) = (side.cast_const(), room.add(8 * n));
-        }
-        let x = std::slice::from_raw_parts(x, n);
-        let mut lost = false;
-        for x in x {
-            lost |= x.lost();
-        }
-        if lost {
-            let order = std::slice::from_raw_parts_mut(room.cast::<u32>(), n);
-            let spare = std::slice::from_raw_parts_mut(room.cast::<u32>().add(n), n);
-            merge(
-                order,
-                spare,
-                |a, b| {
-                    if ascend { x[a] < x[b] } else { x[a] > x[b] }
-                },
-            );
-            return write::<T>(lines, line, order, x);
-        }
-        if lines.indices.is_null() && keep >= n / 4 {
-            return if size_of::<T>() <= 4 {
-                values::<T, i32>(lines, line, x, room.cast())
-            } else {
-                values::<T, i64>(lines, line, x, room.cast())
-            };
-        }
-        let order = std::slice::from_raw_parts_mut(room.cast::<u32>(), n);
-        let rest = room.add((4 * n).next_multiple_of(16));
-        if size_of::<T>() <= 4 {
-            indexed::<T, u64>(x, ascend, keep, order, rest.cast());
-        } else {
-            indexed::<T, (u64, u32)>(x, ascend, keep, order, rest.cast());
-        }
-        write::<T>(lines, line, order, x);
-    }
-}
-
-/// A sorted item: a key, with its index as the less significant part, or alone.
-trait Sorted: Ord + Copy {
-    /// The key's bits.
-    fn bits(self) -> u64;
-    /// The item of a key and an index.
-    fn of(key: u64, index: usize) -> Self;
-    /// The index.
-    fn index(self) -> u32;
-}
-impl Sorted for u64 {
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self >> 32
-    }
-    #[inline(always)]
-    fn of(key: u64, index: usize) -> Self {
-        key << 32 | index as u64
-    }
-    #[inline(always)]
-    fn index(self) -> u32 {
-        self as u32
-    }
-}
-impl Sorted for (u64, u32) {
-    #[inline(always)]
-    fn bits(self) -> u64 {
-        self.0
-    }
-    #[inline(always)]
-    fn of(key: u64, index: usize) -> Self {
-        (key, index as u32)
-    }
-    #[inline(always)]
-    fn index(self) -> u32 {
-        self.1
-    }
-}
-
-/// A key without an index, less half of its range.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(transparent)]
-struct Alone<K>(K);
-macro_rules! alone {
-    ($($k:ty, $bits:ty);*) => {$(
-        impl Sorted for Alone<$k> {
-            #[inline(always)]
-            #[allow(clippy::cast_lossless)]
-            fn bits(self) -> u64 {
-                (self.0 ^ <$k>::MIN) as $bits as u64
-            }
-            #[inline(always)]
-            fn of(key: u64, _: usize) -> Self {
-                Self(key as $k ^ <$k>::MIN)
-            }
-            #[inline(always)]
-            fn index(self) -> u32 {
-                0
-            }
-        }
-    )*};
-}
-alone!(i32, u32; i64, u64);
-
-/// The bits to flip for the order of an element's keys.
-fn turned<T>(ascend: bool) -> u64 {
-    match (ascend, size_of::<T>()) {
-        (true, _) => 0,
-        (false, 8) => u64::MAX,
-        (false, size) => (1 << (8 * size)) - 1,
-    }
-}
-
-/// The indices of the first elements in order; `room` is for twice as many keys.
-unsafe fn indexed<T: Element, K: Sorted>(
-    x: &[T],
-    ascend: bool,
-    keep: usize,
-    order: &mut [u32],
-    room: *mut K,
-) {
-    let n = x.len();
-    // SAFETY: `room` has twice as many places as there are elements.
-    let (keys, spare) = unsafe {
-        (
-            std::slice::from_raw_parts_mut(room, n),
-            std::slice::from_raw_parts_mut(room.add(n), n),
-        )
-    };
-    let sorted = if keep < n / 4 {
-        let chosen = chosen(x, ascend, keep, keys);
-        let keys = &mut keys[..chosen];
-        // The selected keys are in any order: equal keys are also sorted by their indices.
-        keys.sort_unstable();
-        &*keys
-    } else {
-        let turn = turned::<T>(ascend);
-        for (i, (key, x)) in keys.iter_mut().zip(x).enumerate() {
-            *key = K::of(x.key() ^ turn, i);
-        }
-        sorted(keys, spare)
-    };
-    for (to, key) in order.iter_mut().zip(sorted) {
-        *to = key.index();
-    }
-}
-
-/// All elements in order, without their indices; `room` is for twice as many keys.
-unsafe fn values<T: Element, K: Ordered>(lines: &RxLines, line: usize, x: &[T], room: *mut Alone<K>)
-where
-    Alone<K>: Sorted,
-{
-    let n = x.len();
-    let turn = turned::<T>(lines.flag != 0);
-    // SAFETY: `room` has twice as many places as there are elements.
-    unsafe {
-        let keys = std::slice::from_raw_parts_mut(room, n);
-        let spare = std::slice::from_raw_parts_mut(room.add(n), n);
-        let mut minus = false;
-        for (i, (key, x)) in keys.iter_mut().zip(x).enumerate() {
-            minus |= x.is_minus_zero();
-            *key = Alone::of(x.key() ^ turn, i);
-        }
-        // Numbers of at most two digits are in order by them.
-        let few = n >= MANY && spread(keys).1 <= 2 * digit_of(n);
-        let places = |list: &mut [Alone<K>]| {
-            std::slice::from_raw_parts_mut(list.as_mut_ptr().cast::<K>(), n)
-        };
-        let sorted = match !few && K::order(places(keys), places(spare)) {
-            true => &*keys,
-            false => sorted(keys, spare),
-        };
-        let begin = lines.begin(line, lines.keep);
-        let to = |k: usize| {
-            lines
-                .values
-                .cast::<T>()
-                .add(begin + k * lines.inner as usize)
-        };
-        for k in 0..lines.keep.max(0) as usize {
-            let value = sorted.get(k).map(|key| T::of_key(key.bits() ^ turn));
-            *to(k) = value.unwrap_or_default();
-        }
-        if minus {
-            // Zeros are equal, and keep their original order.
-            let zero = T::default().key() ^ turn;
-            let first = sorted.partition_point(|key| key.bits() < zero);
-            let zeros = x.iter().filter(|x| x.key() ^ turn == zero);
-            for (k, x) in (first..lines.keep.max(0) as usize).zip(zeros) {
-                *to(k) = *x;
-            }
-        }
-    }
-}
-
-/// Selects the keys and indices of the `keep` first elements, in any order, at the front of `keys`.
-fn chosen<T: Element, K: Sorted>(x: &[T], ascend: bool, keep: usize, keys: &mut [K]) -> usize {
     if keep == 0 {
         return 0;
     }
-    let turn = turned::<T>(ascend);
-    let most = (4 * keep).max(2 * BLOCK).min(keys.len());
-    let mut n = 0;
-    // Elements that are not before this one are not kept.
-    let mut last: Option<T> = None;
-    for (k, block) in x.chunks(BLOCK).enumerate() {
-        if let Some(last) = last {
-            let mut any = false;
-            for x in block {
-                any |= if ascend { *x < last } else { *x > last };
+    let inner = lines.inner as usize;
+    let most = match inner {
+        1 => (ELEMENTS / n.max(1)).clamp(1, lines.outer as usize),
+        _ => inner.min((NEAR / (n * size_of::<K>()).max(1)).clamp(1, TOGETHER)),
+    };
+    let plan = Plan {
+        lines,
+        of,
+        turn: K::turn(lines.flag == 0),
+        n,
+        keep,
+        many: most,
+        few: keep <= FEW && keep < n / 4,
+    };
+    let width = plan.width();
+    let each = plan.keys() + plan.order() + 2 * n * size_of::<I>().max(8);
+    let each = each.next_multiple_of(64);
+    let Some(scratch) = Scratch::new(context, each * context.pool.threads()) else {
+        return context.status;
+    };
+    // SAFETY: lines are disjoint, and each thread has its own room.
+    let shared = unsafe { Share::new((&plan, scratch.memory.cast::<u8>())) };
+    // Tasks are parts of runs of lines, along the axes behind or along those before.
+    let run = if inner > 1 {
+        inner
+    } else {
+        lines.outer as usize
+    };
+    let across = run.div_ceil(width);
+    let grain = Grain::of_work(1 << 12, n * width.min(run));
+    let tasks = lines.count() / run * across;
+    context.pool.each(tasks, grain, |begin, end, worker| {
+        let &(plan, room) = shared.get();
+        for task in begin..end {
+            let first = task % across * width;
+            let many = width.min(run - first);
+            // SAFETY: lines are disjoint, each thread has its room.
+            unsafe {
+                adjacent::<K, I>(
+                    plan,
+                    (task / across * run + first, many),
+                    room.add(worker * each),
+                );
             }
-            if !any {
+        }
+    });
+    0
+}
+
+/// Sorts adjacent lines.
+unsafe fn adjacent<K: Key, I: Sorted>(p: &Plan<'_, K>, (first, all): (usize, usize), room: *mut u8)
+where
+    Alone<K>: Sorted,
+{
+    let n = p.n;
+    // SAFETY: the lines are some of the array's; `room` has what the plan says.
+    unsafe {
+        let order = room.add(p.keys()).cast::<u32>();
+        let rest = room.add(p.keys() + p.order());
+        if p.few && p.lines.inner > 1 {
+            let order = std::slice::from_raw_parts_mut(order, all * p.keep);
+            if few_of_lines(p.of, p.lines, (first, all), p.turn, order) {
+                for (k, order) in order.chunks_exact(p.keep).enumerate() {
+                    write(p, first + k, order);
+                }
+                return;
+            }
+        }
+        let keys = room.cast::<K>();
+        let order = std::slice::from_raw_parts_mut(order, n);
+        for begin in (0..all).step_by(p.many) {
+            let many = p.many.min(all - begin);
+            read(p, (first + begin, many), keys);
+            let keys = std::slice::from_raw_parts_mut(keys, many * n);
+            let whole = ordered(keys, p.of.bounds, p.turn);
+            if whole && n <= TINY && p.keep == n && p.lines.inner == 1 && p.lines.indices.is_null()
+            {
+                tiny(p, first + begin, keys);
                 continue;
             }
-        }
-        for (i, x) in block.iter().enumerate() {
-            if last.is_none_or(|last| if ascend { *x < last } else { *x > last }) {
-                if n == most {
-                    keys[..n].select_nth_unstable(keep - 1);
-                    n = keep;
-                }
-                keys[n] = K::of(x.key() ^ turn, k * BLOCK + i);
-                n += 1;
+            for k in 0..many {
+                let keys = &mut keys[k * n..(k + 1) * n];
+                one::<K, I>(p, first + begin + k, (keys, whole), order, rest);
             }
         }
-        if n > keep && (last.is_none() || n > most / 2) {
-            keys[..n].select_nth_unstable(keep - 1);
-            n = keep;
-            last = Some(x[keys[keep - 1].index() as usize]);
+    }
+}
+
+/// Reads the keys of adjacent lines, one line after the other.
+unsafe fn read<K: Key>(p: &Plan<'_, K>, (first, many): (usize, usize), keys: *mut K) {
+    let (n, inner, size) = (p.n, p.lines.inner as usize, p.of.size);
+    // SAFETY: the lines are some of the array's, and `keys` has room for them.
+    unsafe {
+        let from = p
+            .lines
+            .x
+            .byte_add(p.lines.begin(first, p.lines.extent) * size);
+        if inner == 1 {
+            let tile = Tile {
+                from,
+                rows: 1,
+                step: 0,
+                wide: many * n,
+            };
+            (p.of.read)(&tile, p.turn, keys);
+            return;
+        }
+        let mut square = [K::turn(false); ROWS * TOGETHER];
+        for row in (0..n).step_by(ROWS) {
+            let rows = ROWS.min(n - row);
+            let tile = Tile {
+                from: from.byte_add(row * inner * size),
+                rows,
+                step: inner,
+                wide: many,
+            };
+            (p.of.read)(&tile, p.turn, square.as_mut_ptr());
+            for k in 0..many {
+                for i in 0..rows {
+                    *keys.add(k * n + row + i) = square[i * many + k];
+                }
+            }
         }
     }
-    if n > keep {
-        keys[..n].select_nth_unstable(keep - 1);
+}
+
+/// Sorts short lines one behind the other, from one on.
+unsafe fn tiny<K: Key>(p: &Plan<'_, K>, first: usize, keys: &mut [K])
+where
+    Alone<K>: Sorted,
+{
+    for line in keys.chunks_exact_mut(p.n) {
+        line.sort_unstable();
     }
-    n.min(keep)
+    // SAFETY: the lines are some of the result's.
+    unsafe {
+        let to = p.lines.values.byte_add(first * p.n * p.of.size);
+        (p.of.write)(keys.as_ptr(), p.turn, keys.len(), to, 1);
+        for (k, line) in keys.chunks_exact_mut(p.n).enumerate() {
+            zeros(p, first + k, alone(line));
+        }
+    }
+}
+
+/// Sorts one line by its keys, which may be known to be those of ordered elements. A comparison without a total order (with NaN) gives what merge sort
+/// would, which is how the operator is defined.
+unsafe fn one<K: Key, I: Sorted>(
+    p: &Plan<'_, K>,
+    line: usize,
+    (keys, whole): (&mut [K], bool),
+    order: &mut [u32],
+    room: *mut u8,
+) where
+    Alone<K>: Sorted,
+{
+    let n = keys.len();
+    // SAFETY: the line is one of the array's; `room` has two items for each element.
+    unsafe {
+        if !whole && !ordered(keys, p.of.bounds, p.turn) {
+            let spare = std::slice::from_raw_parts_mut(room.cast::<u32>(), n);
+            let lost = |key: &K| !ordered(std::slice::from_ref(key), p.of.bounds, p.turn);
+            merge(order, spare, |a, b| {
+                let (a, b) = (keys[a], keys[b]);
+                a < b && !lost(&a) && !lost(&b)
+            });
+            return write(p, line, order);
+        }
+        if p.few {
+            few(keys, p.keep, order);
+            return write(p, line, &order[..p.keep]);
+        }
+        if p.lines.indices.is_null() && p.keep >= n / 4 {
+            return values(p, line, keys, room.cast());
+        }
+        let (items, spare) = (
+            std::slice::from_raw_parts_mut(room.cast::<I>(), n),
+            std::slice::from_raw_parts_mut(room.cast::<I>().add(n), n),
+        );
+        let sorted = if p.keep < n / 4 {
+            let chosen = chosen(keys, p.keep, items);
+            let items = &mut items[..chosen];
+            // The selected keys are in any order: equal keys are also sorted by their indices.
+            items.sort_unstable();
+            &*items
+        } else {
+            for (i, (item, key)) in items.iter_mut().zip(&*keys).enumerate() {
+                *item = I::of(key.bits(), i);
+            }
+            sorted(items, spare)
+        };
+        for (to, item) in order.iter_mut().zip(sorted) {
+            *to = item.index();
+        }
+        write(p, line, order);
+    }
+}
+
+/// All elements in order, without their indices; `spare` is for as many keys.
+unsafe fn values<K: Key>(p: &Plan<'_, K>, line: usize, keys: &mut [K], spare: *mut K)
+where
+    Alone<K>: Sorted,
+{
+    let (n, keep) = (keys.len(), p.keep);
+    // SAFETY: `spare` has as many places as there are keys; the result has the places of the line.
+    unsafe {
+        let spare = std::slice::from_raw_parts_mut(spare, n);
+        // Numbers of at most two digits are in order by them.
+        let few = n >= MANY && spread(alone(keys)).1 <= 2 * digit_of(n);
+        let sorted = match !few && K::order(keys, spare) {
+            true => &*alone(keys),
+            false => sorted(alone(keys), alone(spare)),
+        };
+        let (inner, size) = (p.lines.inner as usize, p.of.size);
+        let to = (p.lines.values).byte_add(p.lines.begin(line, p.lines.keep) * size);
+        (p.of.write)(sorted.as_ptr().cast(), p.turn, n.min(keep), to, inner);
+        for k in n..keep {
+            to.byte_add(k * inner * size)
+                .cast::<u8>()
+                .write_bytes(0, size);
+        }
+        zeros(p, line, sorted);
+    }
+}
+
+/// Puts the zeros of a sorted line in their original order.
+unsafe fn zeros<K: Key>(p: &Plan<'_, K>, line: usize, sorted: &[Alone<K>]) {
+    if let Some(zeros) = p.of.zeros {
+        let zero = p.of.zero.turned(p.turn);
+        let first = sorted.partition_point(|key| key.0 < zero);
+        if sorted.get(first).is_some_and(|key| key.0 == zero) {
+            // SAFETY: the line is one of the array's, whose result is written.
+            unsafe { zeros(p.lines, line, first) };
+        }
+    }
 }
 
 /// The maximum number of bits of a digit of so many keys.
@@ -401,18 +428,37 @@ fn merge(order: &mut [u32], spare: &mut [u32], before: impl Fn(usize, usize) -> 
 }
 
 /// Writes the first elements and their indices; 0 where there are no more.
-unsafe fn write<T: Element>(lines: &RxLines, line: usize, order: &[u32], x: &[T]) {
+unsafe fn write<K>(p: &Plan<'_, K>, line: usize, order: &[u32]) {
+    match p.of.size {
+        // SAFETY: elements have this size.
+        1 => unsafe { write_as::<u8, K>(p, line, order) },
+        // SAFETY: as above.
+        2 => unsafe { write_as::<u16, K>(p, line, order) },
+        // SAFETY: as above.
+        4 => unsafe { write_as::<u32, K>(p, line, order) },
+        // SAFETY: as above.
+        _ => unsafe { write_as::<u64, K>(p, line, order) },
+    }
+}
+
+/// The same for the bits of elements; those of 0 are 0.
+unsafe fn write_as<B: Copy + Default, K>(p: &Plan<'_, K>, line: usize, order: &[u32]) {
+    let lines = p.lines;
     let inner = lines.inner as usize;
-    let begin = lines.begin(line, lines.keep);
+    let (from, begin) = (
+        lines.begin(line, lines.extent),
+        lines.begin(line, lines.keep),
+    );
     debug_assert!(lines.index_kind == Kind::I64 as i32 || lines.index_kind == Kind::I32 as i32);
-    // SAFETY: the line is one of the results', which have `keep` places in each.
+    // SAFETY: the line is one of the array's and of the results', which have `keep` places in each.
     unsafe {
-        for k in 0..lines.keep.max(0) as usize {
+        let x = lines.x.cast::<B>().add(from);
+        for k in 0..p.keep {
             let to = begin + k * inner;
             let from = order.get(k).map(|&i| i as usize);
             if !lines.values.is_null() {
-                let value = from.map_or(T::default(), |i| x[i]);
-                *lines.values.cast::<T>().add(to) = value;
+                let value = from.map_or(B::default(), |i| *x.add(i * inner));
+                *lines.values.cast::<B>().add(to) = value;
             }
             if !lines.indices.is_null() {
                 lines.put_index(to, from.map_or(0, |i| i as i64));

@@ -249,34 +249,34 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
-/// Like `dispatch`, for a kernel that is also generic over a type: `name::<S, T>(arg, …)`.
+/// Like `dispatch`, for a kernel that is also generic over types: `name::<S, T, …>(arg, …)`.
 macro_rules! dispatch_of {
-    ($name:ident<$t:ident: $bound:path>($($arg:ident: $ty:ty),* $(,)?)) => {{
+    ($name:ident<$($t:ident: $bound:path),+>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{
         #[cfg(target_arch = "x86_64")]
         {
             #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,fma,avx2,f16c,bmi1,bmi2")]
-            unsafe fn avx512<$t: $bound>($($arg: $ty),*) {
+            unsafe fn avx512<$($t: $bound),+>($($arg: $ty),*) $(-> $ret)? {
                 // SAFETY: the instruction set is enabled here; the arguments are those that the
                 // function asks for.
-                unsafe { $name::<$crate::kernels::simd::Avx512, $t>($($arg),*) }
+                unsafe { $name::<$crate::kernels::simd::Avx512, $($t),+>($($arg),*) }
             }
             #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2")]
-            unsafe fn avx2<$t: $bound>($($arg: $ty),*) {
+            unsafe fn avx2<$($t: $bound),+>($($arg: $ty),*) $(-> $ret)? {
                 // SAFETY: the instruction set is enabled here; the arguments are those that the
                 // function asks for.
-                unsafe { $name::<$crate::kernels::simd::Avx2, $t>($($arg),*) }
+                unsafe { $name::<$crate::kernels::simd::Avx2, $($t),+>($($arg),*) }
             }
             match $crate::kernels::simd::isa() {
-                $crate::kernels::simd::Isa::Avx512 => avx512::<$t>($($arg),*),
-                $crate::kernels::simd::Isa::Avx2 => avx2::<$t>($($arg),*),
+                $crate::kernels::simd::Isa::Avx512 => avx512::<$($t),+>($($arg),*),
+                $crate::kernels::simd::Isa::Avx2 => avx2::<$($t),+>($($arg),*),
                 $crate::kernels::simd::Isa::Portable => {
-                    $name::<$crate::kernels::simd::Portable, $t>($($arg),*)
+                    $name::<$crate::kernels::simd::Portable, $($t),+>($($arg),*)
                 }
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
         {
-            $name::<$crate::kernels::simd::Portable, $t>($($arg),*)
+            $name::<$crate::kernels::simd::Portable, $($t),+>($($arg),*)
         }
     }};
 }

@@ -240,9 +240,8 @@ unsafe fn plain(p: &Plan<'_>, begin: usize, end: usize, room: *mut u8) {
                         cursor = p.out.cursor(first, None);
                     }
                 }
-                if let Some(narrow) = &p.narrow
-                    && narrow.run(p, &cursor.offset, (first, n))
-                {
+                if let Some(narrow) = &p.narrow {
+                    narrow.run(p, &cursor.offset, (first, n));
                     continue;
                 }
                 p.read(&mut s, &cursor, &p.out, n);
@@ -389,6 +388,10 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             let rows_apart = plan.dense[..inputs].contains(&false) && long;
             plan.unit = if rows_apart { inner } else { count };
             plan.narrow = narrow::Narrow::of(&plan);
+            if plan.narrow.is_some() {
+                // It takes no memory.
+                plan.strip = BARE;
+            }
             let easy = (0..inputs).all(|k| (0..=1).contains(&plan.over.inner_step(k)));
             plan.along_reduced =
                 reduced > 0 && over >= 16 && (count < 16 || easy && plan.over.inner() >= 16);

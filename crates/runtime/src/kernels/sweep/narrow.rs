@@ -1,9 +1,10 @@
-//! One operation on narrow floats: they are widened, computed with and narrowed again in registers,
-//! only their signs change, or their exponents tell all.
+//! Operations on narrow floats: they are widened, computed with and narrowed again in registers, only
+//! their signs change, or their exponents tell all.
 
 use super::op::Op;
 use super::{INPUTS, Plan};
-use crate::kernels::halves::{Operand, Pair, pairs};
+use crate::kernels::chains::{Chain, Quick, SLOTS, STEPS, Step, chained};
+use crate::kernels::halves::{Operand, Pair, known, pairs};
 use crate::kernels::kinds::Kind;
 use crate::kernels::simd::{Simd, dispatch};
 
@@ -14,8 +15,7 @@ pub(super) enum From {
     Constant(usize),
 }
 
-/// A sweep of one such operation.
-#[derive(Clone, Copy)]
+/// A sweep of one such operation, or of several.
 pub(super) enum Narrow {
     /// A function of two numbers.
     Of2(Pair, [From; 2]),
@@ -24,6 +24,8 @@ pub(super) enum Narrow {
     OfSign(usize, [u16; 2]),
     /// Whether an input's elements are NaN, infinite or finite, where infinity has these bits.
     OfClass(usize, Op, u16),
+    /// Operations on float32 in registers, between which numbers may be rounded.
+    Of(Chain),
 }
 
 /// Returns whether the elements of an input that a strip of the result needs are side by side:
@@ -39,7 +41,7 @@ impl Narrow {
     /// `None` where a sweep is anything else.
     pub(super) fn of(p: &Plan<'_>) -> Option<Self> {
         let [op] = p.ops else {
-            return None;
+            return chain(p).map(Self::Of);
         };
         if let (Op::IsNan | Op::IsInf | Op::IsFinite, Ok(k)) =
             (op.op(), usize::try_from(op.args[0]))
@@ -69,10 +71,7 @@ impl Narrow {
                 return (arg < inputs + p.v.constants as usize)
                     .then_some(From::Constant(arg - inputs));
             }
-            // Or one number for the whole strip.
-            let one = p.within_rows() && p.out.inner_step(arg) == 0;
-            ((lies(p, arg) || one) && Kind::of(p.kinds[arg]) == Some(kind))
-                .then_some(From::Input(arg))
+            read(p, arg).then_some(From::Input(arg))
         };
         let pair = match op.op() {
             Op::Add => Pair::Add,
@@ -91,13 +90,13 @@ impl Narrow {
                 };
                 return lies(p, k).then_some(Self::OfSign(k, masks));
             }
-            _ => return None,
+            _ => return chain(p).map(Self::Of),
         };
-        Some(Self::Of2(pair, [from(op.args[0])?, from(op.args[1])?]))
+        let both = [from(op.args[0])?, from(op.args[1])?];
+        known().then_some(Self::Of2(pair, both))
     }
 
-    /// Computes `n` elements from one on, of inputs at these offsets. Returns `false` where the
-    /// processor does not support it.
+    /// Computes `n` elements from one on, of inputs at these offsets.
     ///
     /// # Safety
     /// They lie in the inputs and in the result.
@@ -106,35 +105,136 @@ impl Narrow {
         p: &Plan<'_>,
         offsets: &[isize; INPUTS],
         (first, n): (usize, usize),
-    ) -> bool {
+    ) {
         // SAFETY: the elements lie in the inputs and the result; constants are eight bytes each.
         unsafe {
             let to = p.v.out.cast::<u16>().wrapping_add(first);
             let input = |k: usize| p.data[k].cast::<u16>().offset(offsets[k]);
-            let (pair, operands) = match *self {
-                Self::OfSign(k, [kept, changed]) => {
+            let (pair, operands) = match self {
+                &Self::OfSign(k, [kept, changed]) => {
                     let at = input(k);
                     for i in 0..n {
                         *to.add(i) = *at.add(i) & kept ^ changed;
                     }
-                    return true;
+                    return;
                 }
-                Self::OfClass(k, op, infinite) => {
+                &Self::OfClass(k, op, infinite) => {
                     let (at, to) = (input(k), p.v.out.cast::<u8>().add(first));
                     dispatch!(classes(op: Op, infinite: u16, n: usize, at: *const u16, to: *mut u8));
-                    return true;
+                    return;
                 }
-                Self::Of2(pair, operands) => (pair, operands),
+                Self::Of(chain) => {
+                    let mut operands = [Operand::Number(0.0); SLOTS];
+                    let inputs = p.v.inputs as usize;
+                    let constants = (0..p.v.constants as usize).map(From::Constant);
+                    let from = (0..inputs).map(From::Input).chain(constants);
+                    for (to, from) in operands.iter_mut().zip(from) {
+                        *to = operand(p, from, input);
+                    }
+                    let operands = &operands[..inputs + p.v.constants as usize];
+                    return chained(p.out_kind == Kind::BF16, chain, n, operands, to);
+                }
+                &Self::Of2(pair, operands) => (pair, operands),
             };
-            let operand = |from: From| match from {
-                From::Constant(k) => Operand::Number(p.v.values.add(k).cast::<f32>().read()),
-                From::Input(k) if p.dense[k] || p.out.inner_step(k) == 1 => Operand::Lies(input(k)),
-                From::Input(k) => Operand::One(input(k)),
-            };
-            let operands = operands.map(operand);
-            pairs(p.out_kind == Kind::BF16, pair, n, operands, to)
+            let operands = operands.map(|from| operand(p, from, input));
+            pairs(p.out_kind == Kind::BF16, pair, n, operands, to);
         }
     }
+}
+
+/// Returns whether an input is of the result's type and lies beside the result, or is one number for
+/// a whole strip.
+fn read(p: &Plan<'_>, input: usize) -> bool {
+    let one = p.within_rows() && p.out.inner_step(input) == 0;
+    (lies(p, input) || one) && Kind::of(p.kinds[input]) == Some(p.out_kind)
+}
+
+/// The operand of a strip, of whose inputs `input` gives the place.
+unsafe fn operand(p: &Plan<'_>, from: From, input: impl Fn(usize) -> *const u16) -> Operand {
+    match from {
+        // SAFETY: constants are eight bytes each.
+        From::Constant(k) => Operand::Number(unsafe { p.v.values.add(k).cast::<f32>().read() }),
+        From::Input(k) if p.dense[k] || p.out.inner_step(k) == 1 => Operand::Lies(input(k)),
+        From::Input(k) => Operand::One(input(k)),
+    }
+}
+
+/// Operations that are done in registers, where all of a sweep's are.
+fn chain(p: &Plan<'_>) -> Option<Chain> {
+    let inputs = p.v.inputs as usize;
+    let slots = inputs + (p.v.constants + p.v.temps) as usize;
+    let narrow = matches!(p.out_kind, Kind::F16 | Kind::BF16);
+    let fits = narrow && p.v.reduced == 0 && slots <= SLOTS && p.ops.len() <= STEPS;
+    if !fits || !known() || !(0..inputs).all(|k| read(p, k)) {
+        return None;
+    }
+    let first = inputs + p.v.constants as usize;
+    let mut chain = Chain::default();
+    for op in p.ops {
+        let to = (first + op.dst as usize) as u8;
+        if op.op() == Op::Narrow {
+            // What was just computed is rounded at once, if that is all that it is for.
+            let given = op.args[0] as u8;
+            let rounded = op.result() == Some(p.out_kind);
+            let step = chain
+                .last()
+                .filter(|s| rounded && s.to == given && !s.rounds)?;
+            (step.rounds, step.to) = (true, to);
+            let later = |o: &&super::RxSweepOp| !std::ptr::eq(*o, op);
+            let mut after = p.ops.iter().skip_while(later).skip(1);
+            // Until it is written anew.
+            let reads = |o: &super::RxSweepOp| {
+                (0..4).any(|k| o.argument(k).is_some() && o.args[k] == i32::from(given))
+            };
+            let overwritten = |o: &super::RxSweepOp| first as i32 + o.dst == i32::from(given);
+            if given != to
+                && after
+                    .find(|o| reads(o) || overwritten(o))
+                    .is_some_and(reads)
+            {
+                return None;
+            }
+            continue;
+        }
+        let code = match op.op() {
+            Op::Copy => Quick::Copy,
+            Op::Add => Quick::Add,
+            Op::Sub => Quick::Sub,
+            Op::Mul => Quick::Mul,
+            Op::Div => Quick::Div,
+            Op::Min => Quick::Min,
+            Op::Max => Quick::Max,
+            Op::MaxMin => Quick::MaxMin,
+            Op::MinMax => Quick::MinMax,
+            Op::Neg => Quick::Neg,
+            Op::Abs => Quick::Abs,
+            Op::Sqrt => Quick::Sqrt,
+            Op::Floor => Quick::Floor,
+            Op::Ceil => Quick::Ceil,
+            Op::Trunc => Quick::Trunc,
+            Op::RoundEven => Quick::RoundEven,
+            Op::SelectLt => Quick::SelectLt,
+            Op::SelectLe => Quick::SelectLe,
+            Op::SelectEq => Quick::SelectEq,
+            _ => return None,
+        };
+        if op.argument(0) != Some(Kind::F32) || op.result() != Some(Kind::F32) {
+            return None;
+        }
+        let mut args = [0; 4];
+        for (k, arg) in args.iter_mut().enumerate() {
+            if op.argument(k).is_some() {
+                *arg = op.args[k] as u8;
+            }
+        }
+        chain.push(Step {
+            code,
+            rounds: false,
+            args,
+            to,
+        });
+    }
+    Some(chain)
 }
 
 /// Whether `n` narrow floats are of a class, by their bits.

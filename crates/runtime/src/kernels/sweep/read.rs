@@ -43,7 +43,9 @@ impl Plan<'_> {
             for (k, at) in operands.iter_mut().enumerate().take(self.operands()) {
                 *at = room.add(k * STRIP).cast_const();
             }
-            for k in 0..constants {
+            // What is done in registers reads no strips.
+            let filled = if self.narrow.is_none() { constants } else { 0 };
+            for k in 0..filled {
                 let to = room.add((inputs + k) * STRIP);
                 let from = self.v.values.add(k).cast::<u8>();
                 // Which width a constant has is said by those that use it.

@@ -199,11 +199,12 @@ impl Windows {
     }
 
     /// The bytes that a thread needs: lines, one more in which a line is converted, and the sums of
-    /// a piece.
+    /// a piece, of at least a vector.
     fn room(&self, kind: Kind) -> usize {
         let size = register(kind).size();
         let lines = if self.brought { self.widest().0 + 1 } else { 0 };
-        ((lines * self.line + self.piece) * size + 64).next_multiple_of(64)
+        let sums = (self.piece * size).next_multiple_of(64);
+        (lines * self.line * size + 64).next_multiple_of(64) + sums
     }
 
     /// Copies the lines of a chunk for `n` elements of a row that begins at `from`.
@@ -239,13 +240,14 @@ impl Windows {
 }
 
 impl Windows {
-    /// Computes `n` sums that begin with `start`, for the elements from an offset in the input on.
+    /// Computes `n` sums that begin with `start`, for the elements from an offset in the input on;
+    /// `own` says that the sums are in the room for them.
     #[inline(always)]
     unsafe fn sums<S: Wide>(
         &self,
         p: &Plan<'_>,
         at: isize,
-        (n, start): (usize, u64),
+        (n, start, own): (usize, u64, bool),
         room: *mut u8,
         sums: *mut u8,
     ) {
@@ -261,6 +263,8 @@ impl Windows {
                     from = room.cast_const();
                 }
                 let start = if k == 0 { Some(start) } else { None };
+                // Behind the last line there is another one, and the sums.
+                let n = (n, own && self.brought);
                 typed::<S>((p.combiner, wide), from, &chunk.taps, n, start, sums);
             }
         }
@@ -335,18 +339,23 @@ unsafe fn block<L: Lanes, const COMBINER: i32, const NV: usize>(
     }
 }
 
-/// Reduces `n` elements into sums, which are initialised with `start`, or continued.
+/// Reduces `n` elements into sums, which are initialised with `start`, or continued. With `spare`,
+/// there is room for a whole vector at every tap and in the sums.
 #[inline(always)]
 unsafe fn reduced<L: Lanes, const COMBINER: i32>(
     from: *const L::Element,
     taps: &[isize],
-    n: usize,
+    (n, spare): (usize, bool),
     start: Option<L::Element>,
     sums: *mut L::Element,
 ) {
     let mut i = 0;
-    // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`.
+    // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`; with `spare`, both have
+    // those of a vector.
     unsafe {
+        if spare && n < L::LANES {
+            return block::<L, COMBINER, 1>(from, taps, start, sums);
+        }
         while i + 4 * L::LANES <= n {
             block::<L, COMBINER, 4>(from.add(i), taps, start, sums.add(i));
             i += 4 * L::LANES;
@@ -393,7 +402,7 @@ unsafe fn typed<S: Wide>(
     (combiner, kind): (Combiner, Kind),
     from: *const u8,
     taps: &[isize],
-    n: usize,
+    n: (usize, bool),
     start: Option<u64>,
     sums: *mut u8,
 ) {
@@ -411,7 +420,7 @@ unsafe fn typed<S: Wide>(
             }
         }};
     }
-    // SAFETY: `from` has `n` elements at every tap, and `sums` room for `n`.
+    // SAFETY: as for `reduced`.
     unsafe {
         match kind {
             Kind::F32 => of!(S::F32, |x| f32::from_bits(x as u32)),
@@ -455,7 +464,7 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
                 if task > begin {
                     row = p.out.cursor(first * inner, None);
                 }
-                w.sums::<S>(p, row.offset[0], (n, start), room, sums_room);
+                w.sums::<S>(p, row.offset[0], (n, start, true), room, sums_room);
                 let mut results = sums_room;
                 if wide != kind {
                     // Narrow floats take less room than the sums.
@@ -472,8 +481,9 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
             let n = (inner - inside).min(w.piece);
             let to = out.add((index * inner + inside) * given);
             let at = row.offset[0] + (inside * w.step) as isize;
-            let sums = if wide == kind { to } else { sums_room };
-            w.sums::<S>(p, at, (n, start), room, sums);
+            let own = wide != kind;
+            let sums = if own { sums_room } else { to };
+            w.sums::<S>(p, at, (n, start, own), room, sums);
             if wide != kind {
                 f32::narrow(kind, n, sums.cast_const().cast(), to);
             }
