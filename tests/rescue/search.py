@@ -104,12 +104,16 @@ class Module:
             t: T.let[T.float32] = p1[i0]
             cell[()] = T.int64(0)
             cell_1[()] = p0_d0
-            while (cell[()] < cell_1[()]):
-                t_1: T.let[T.int64] = ((cell[()] + cell_1[()]) // T.int64(2))
-                if (p0[t_1] < t):
-                    cell[()] = (t_1 + T.int64(1))
-                else:
-                    cell_1[()] = t_1
+            while (cell_1[()] > T.int64(1)):
+                t_1: T.let[T.int64] = (cell_1[()] // T.int64(2))
+                t_2: T.let[T.int64] = cell[()]
+                t_3: T.let[T.bool] = (p0[((t_2 + t_1) - T.int64(1))] < t)
+                cell[()] = T.if_then_else(t_3, (t_2 + t_1), t_2)
+                cell_1[()] = (cell_1[()] - t_1)
+            if (cell_1[()] > T.int64(0)):
+                t_4: T.let[T.int64] = cell[()]
+                t_5: T.let[T.bool] = (p0[t_4] < t)
+                cell[()] = T.if_then_else(t_5, (t_4 + T.int64(1)), t_4)
             y[i0] = T.Cast("int32", cell[()])
 
     @T.prim_func(private=True, s_tir=True)

@@ -521,11 +521,12 @@ fn lrn(te: &mut Te<'_>) -> Result<(), ComputeError> {
         let at = &i[axis] - size / 2;
         let v = x.at(&set(i, axis, at.clone()));
         let inside = at.ge(0i64) & at.lt(&x.shape[axis]);
-        Ex::where_(&inside, &(&v * &v), &v.same(0.0))
+        Ex::where_(&inside, &v, &v.same(0.0))
     });
     let over = [Ex::idx(size)];
     let squares = te.reduce("squares", &x.shape, &over, Combiner::Sum, |i, r| {
-        p.at(&set(i, axis, &i[axis] + &r[0]))
+        let v = p.at(&set(i, axis, &i[axis] + &r[0]));
+        &v * &v
     });
     let y = te.compute("lrn", &x.shape, |i| {
         let s = squares.at(i);

@@ -411,27 +411,6 @@ impl Resolver<'_> {
         self.error(d);
     }
 
-    /// Reports an operator that stands as a value, which calls give no attributes, if there are some
-    /// that it needs; returns whether there are.
-    pub(crate) fn lacks_attr(&mut self, op: OpId, place: Span, name: &str) -> bool {
-        let schema = self.schema(op);
-        let Some(attr) = schema.attrs.iter().find(|a| a.default.is_none()) else {
-            return false;
-        };
-        let message = format!(
-            "`{name}` needs the attribute `{}`, which a value cannot be given",
-            attr.name
-        );
-        let d = Diagnostic::error(codes::MISSING_ATTR, place, message)
-            .primary("an operator as a value")
-            .note(format!(
-                "write a function that calls it: `fn (…) {{ {name}(…, {}=…) }}`",
-                attr.name
-            ));
-        self.error(d);
-        true
-    }
-
     fn unknown_attr(&mut self, schema: &Schema, key: Symbol, span: Span, name: &str) {
         let place = Span::new(span.start, span.start + key.as_str().len() as u32);
         let message = format!("`{name}` has no attribute `{key}`");

@@ -168,6 +168,27 @@ impl Resolver<'_> {
         id
     }
 
+    /// Reports an operator that stands as a value, which calls give no attributes, if there are some
+    /// that it needs; returns whether there are.
+    fn lacks_attr(&mut self, op: OpId, place: Span, name: &str) -> bool {
+        let schema = self.schema(op);
+        let Some(attr) = schema.attrs.iter().find(|a| a.default.is_none()) else {
+            return false;
+        };
+        let message = format!(
+            "`{name}` needs the attribute `{}`, which a value cannot be given",
+            attr.name
+        );
+        let d = Diagnostic::error(codes::MISSING_ATTR, place, message)
+            .primary("an operator as a value")
+            .note(format!(
+                "write a function that calls it: `fn (…) {{ {name}(…, {}=…) }}`",
+                attr.name
+            ));
+        self.error(d);
+        true
+    }
+
     /// Resolves a bare name as a constructor or an operator.
     pub(crate) fn callee_name(&mut self, name: Symbol, span: Span, called: bool) -> ExprId {
         let place = self.at(span);

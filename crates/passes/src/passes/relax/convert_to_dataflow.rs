@@ -2,7 +2,7 @@
 //! blocks.
 
 use relax_base::Diagnostics;
-use relax_ir::{Expr, Type, VarId};
+use relax_ir::{Expr, Module, Type, VarId, VarStyle};
 
 use super::canonical;
 use crate::code::{Bind, Code, Part, Value, each_code};
@@ -55,7 +55,7 @@ fn convert(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         };
         let mut changed = false;
         for s in 0..code.seqs.len() {
-            changed |= blocks(code, s, least, &leaves, &mut found);
+            changed |= blocks(m, code, s, least, &leaves, &mut found);
         }
         canonical::canonicalize(m, &typing, code, false) || changed
     });
@@ -64,8 +64,9 @@ fn convert(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 }
 
 /// Rebuilds the blocks of one body, outside of which the bindings are that `leaves` names; returns
-/// whether they changed.
+/// whether they changed. Variables that nothing can name are no outputs.
 fn blocks(
+    m: &Module,
     code: &mut Code,
     s: usize,
     least: usize,
@@ -118,7 +119,7 @@ fn blocks(
                 close(&mut run, &mut given, &mut outputs, &mut plain, &mut parts);
                 plain.push(b);
             } else {
-                outputs.push(b.var);
+                outputs.extend(Some(b.var).filter(|&v| m.vars[v].style != VarStyle::Effect));
                 run.push(b);
             }
         }

@@ -6,7 +6,7 @@
 //! Values needed later than that allows, and operations that are not arithmetic, use the strips of
 //! temporaries.
 
-use super::registers::code;
+use super::registers::{Form, Step, code};
 use super::{OPS, Op, RxStripOp};
 use std::mem::MaybeUninit;
 
@@ -14,56 +14,6 @@ use std::mem::MaybeUninit;
 const STEPS: usize = 3 * OPS;
 /// The writer of an input or a constant: none.
 const NOBODY: u8 = u8::MAX;
-
-/// The form of a step. `a` is the upper bank, `b` the lower one; `x` and `y` are strip
-/// operands, `s` is a single number.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub(super) enum Form {
-    /// `a = x`.
-    Load,
-    /// `a = s`.
-    LoadNumber,
-    /// `b = a`.
-    Push,
-    /// `a = b`.
-    Pop,
-    /// `x = a`.
-    Store,
-    /// `a = op a`.
-    Unary,
-    /// `a = a op x`.
-    Right,
-    /// `a = a op s`.
-    RightNumber,
-    /// `a = x op a`.
-    Left,
-    /// `a = s op a`.
-    LeftNumber,
-    /// `a = b op a`.
-    Both,
-    /// `a = a op b`.
-    Turned,
-    /// `a = x op y`.
-    Two,
-    /// `a = x op s`.
-    TwoNumber,
-    /// Any operation of the program (number `x`), through memory; the banks are empty before and
-    /// after.
-    Other,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Step {
-    /// Its form.
-    pub form: Form,
-    /// What is done: see [`code`].
-    pub code: u8,
-    /// The first operand in memory.
-    pub x: u8,
-    /// The second one.
-    pub y: u8,
-}
 
 /// A program as steps; empty where registers would not help.
 pub(super) struct Chain {

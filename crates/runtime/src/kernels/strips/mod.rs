@@ -238,12 +238,12 @@ impl<'a> Plan<'a> {
         // SAFETY: the operands have `n` elements, and `out` has room for as many.
         unsafe {
             if self.chain.helps() {
-                let chain = &self.chain;
+                let steps = self.chain.steps();
                 let (operands, stream) = (&s.operands[..], self.stream);
                 return if S::LANES == 16 {
-                    registers::run::<S, 16, 8, 4>(chain, self.ops, operands, first, n, out, stream)
+                    registers::run::<S, 16, 8, 4>(steps, self.ops, operands, first, n, out, stream)
                 } else {
-                    registers::run::<S, 12, 6, 2>(chain, self.ops, operands, first, n, out, stream)
+                    registers::run::<S, 12, 6, 2>(steps, self.ops, operands, first, n, out, stream)
                 };
             }
             if self.stream {

@@ -1,9 +1,58 @@
 //! The steps of a chain, run in banks of vector registers.
 
-use super::chain::{Chain, Form, Step};
 use super::{Op, RxStripOp, apply};
 use crate::kernels::simd::Simd;
 use std::ptr::{null, null_mut};
+
+/// The form of a step. `a` is the upper bank, `b` the lower one; `x` and `y` are strip
+/// operands, `s` is a single number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(super) enum Form {
+    /// `a = x`.
+    Load,
+    /// `a = s`.
+    LoadNumber,
+    /// `b = a`.
+    Push,
+    /// `a = b`.
+    Pop,
+    /// `x = a`.
+    Store,
+    /// `a = op a`.
+    Unary,
+    /// `a = a op x`.
+    Right,
+    /// `a = a op s`.
+    RightNumber,
+    /// `a = x op a`.
+    Left,
+    /// `a = s op a`.
+    LeftNumber,
+    /// `a = b op a`.
+    Both,
+    /// `a = a op b`.
+    Turned,
+    /// `a = x op y`.
+    Two,
+    /// `a = x op s`.
+    TwoNumber,
+    /// Any operation of the program (number `x`), through memory; the banks are empty before and
+    /// after.
+    Other,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// Its form.
+    pub form: Form,
+    /// What is done: see [`code`].
+    pub code: u8,
+    /// The first operand in memory.
+    pub x: u8,
+    /// The second one.
+    pub y: u8,
+}
 
 /// Repeats code for every vector of a block, with a constant index, so that banks stay in
 /// registers.
@@ -73,7 +122,7 @@ pub(super) fn code(form: Form, op: Op) -> u8 {
 /// temporaries are strips of `room` from operand `first` on, and `out` has `n` elements.
 #[inline(always)]
 pub(super) unsafe fn run<S: Simd, const W: usize, const U: usize, const P: usize>(
-    chain: &Chain,
+    mut steps: &[Step],
     ops: &[RxStripOp],
     operands: &[*const f32],
     first: usize,
@@ -81,7 +130,6 @@ pub(super) unsafe fn run<S: Simd, const W: usize, const U: usize, const P: usize
     out: *mut f32,
     stream: bool,
 ) {
-    let mut steps = chain.steps();
     // SAFETY: operands have `n` elements, steps name operations that exist, and `out` has room for
     // `n` floats.
     unsafe {
@@ -153,14 +201,14 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
             }
             for step in steps {
                 // Closures would not be inlined with the instruction set enabled.
-                macro_rules! operand {
-                    ($p:ident) => {
-                        *operands.get_unchecked(step.$p as usize)
-                    };
-                }
                 macro_rules! number {
                     ($p:ident) => {
-                        S::splat(*operand!($p))
+                        S::splat(**operands.get_unchecked(step.$p as usize))
+                    };
+                }
+                macro_rules! over {
+                    ($p:ident) => {
+                        operands.get_unchecked(step.$p as usize).add(at)
                     };
                 }
                 macro_rules! strip {
@@ -177,18 +225,12 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
                        $left_number:literal $both:literal $turned:literal $two:literal
                        $two_number:literal;)*) => {
                         match step.code {
-                            0 => {
-                                let x = operand!(x).add(at);
-                                unrolled!(U, I => a[I] = strip!(x, I));
-                            }
-                            1 => {
-                                let s = number!(x);
-                                unrolled!(U, I => a[I] = s);
-                            }
+                            0 => unrolled!(U, I => a[I] = strip!(over!(x), I)),
+                            1 => unrolled!(U, I => a[I] = number!(x)),
                             2 => unrolled!(U, I => b[I] = a[I]),
                             3 => unrolled!(U, I => a[I] = b[I]),
                             4 => {
-                                let x = operand!(x).add(at).cast_mut();
+                                let x = over!(x).cast_mut();
                                 unrolled!(U, I => put!(x, I));
                             }
                             5 => unrolled!(U, I => a[I] = S::splat(-0.0).sub(a[I])),
@@ -197,7 +239,7 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
                             8 => unrolled!(U, I => a[I] = a[I].sqrt()),
                             $(
                                 $right => {
-                                    let x = operand!(x).add(at);
+                                    let x = over!(x);
                                     unrolled!(U, I => a[I] = a[I].$op(strip!(x, I)));
                                 }
                                 $right_number => {
@@ -205,7 +247,7 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
                                     unrolled!(U, I => a[I] = a[I].$op(s));
                                 }
                                 $left => {
-                                    let x = operand!(x).add(at);
+                                    let x = over!(x);
                                     unrolled!(U, I => a[I] = strip!(x, I).$op(a[I]));
                                 }
                                 $left_number => {
@@ -215,11 +257,11 @@ unsafe fn blocks<S: Simd, const U: usize, const PART: bool>(
                                 $both => unrolled!(U, I => a[I] = b[I].$op(a[I])),
                                 $turned => unrolled!(U, I => a[I] = a[I].$op(b[I])),
                                 $two => {
-                                    let (x, y) = (operand!(x).add(at), operand!(y).add(at));
+                                    let (x, y) = (over!(x), over!(y));
                                     unrolled!(U, I => a[I] = strip!(x, I).$op(strip!(y, I)));
                                 }
                                 $two_number => {
-                                    let (x, s) = (operand!(x).add(at), number!(y));
+                                    let (x, s) = (over!(x), number!(y));
                                     unrolled!(U, I => a[I] = strip!(x, I).$op(s));
                                 }
                             )*
