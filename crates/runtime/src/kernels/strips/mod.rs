@@ -240,11 +240,7 @@ impl<'a> Plan<'a> {
             if self.chain.helps() {
                 let steps = self.chain.steps();
                 let (operands, stream) = (&s.operands[..], self.stream);
-                return if S::LANES == 16 {
-                    registers::run::<S, 16, 8, 4>(steps, self.ops, operands, first, n, out, stream)
-                } else {
-                    registers::run::<S, 12, 6, 2>(steps, self.ops, operands, first, n, out, stream)
-                };
+                return registers::run(steps, self.ops, operands, (first, n), out, stream);
             }
             if self.stream {
                 let result = s.room.add(self.room() - STRIP);

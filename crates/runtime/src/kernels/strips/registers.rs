@@ -1,7 +1,7 @@
 //! The steps of a chain, run in banks of vector registers.
 
 use super::{Op, RxStripOp, apply};
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{Simd, dispatch};
 use std::ptr::{null, null_mut};
 
 /// The form of a step. `a` is the upper bank, `b` the lower one; `x` and `y` are strip
@@ -113,15 +113,59 @@ pub(super) fn code(form: Form, op: Op) -> u8 {
 }
 
 /// Runs the steps over a strip of `n` elements and stores the result; with `stream`, whole blocks
-/// are stored non-temporally. Blocks are as long as registers allow, since each costs a jump for
-/// every step: `W` vectors where the lower bank is not used, else `U`; what is left has blocks of
-/// `P`.
+/// are stored non-temporally.
 ///
 /// # Safety
 /// Operands are strips of at least `n` elements, or point to one element for single numbers;
 /// temporaries are strips of `room` from operand `first` on, and `out` has `n` elements.
+pub(super) unsafe fn run(
+    steps: &[Step],
+    ops: &[RxStripOp],
+    operands: &[*const f32],
+    (first, n): (usize, usize),
+    out: *mut f32,
+    stream: bool,
+) {
+    // Once for each instruction set, not wherever it is called: the steps are much code.
+    // SAFETY: as the function asks for.
+    unsafe {
+        dispatch!(widest(
+            steps: &[Step],
+            ops: &[RxStripOp],
+            operands: &[*const f32],
+            first: usize,
+            n: usize,
+            out: *mut f32,
+            stream: bool,
+        ));
+    }
+}
+
+/// Blocks are as long as registers allow, since each costs a jump for every step.
 #[inline(always)]
-pub(super) unsafe fn run<S: Simd, const W: usize, const U: usize, const P: usize>(
+unsafe fn widest<S: Simd>(
+    steps: &[Step],
+    ops: &[RxStripOp],
+    operands: &[*const f32],
+    first: usize,
+    n: usize,
+    out: *mut f32,
+    stream: bool,
+) {
+    // SAFETY: as for `run`.
+    unsafe {
+        if S::LANES == 16 {
+            in_parts::<S, 16, 8, 4>(steps, ops, operands, first, n, out, stream);
+        } else {
+            in_parts::<S, 12, 6, 2>(steps, ops, operands, first, n, out, stream);
+        }
+    }
+}
+
+/// Runs in blocks of `W` vectors where the lower bank is not used, else `U`; what is left has blocks
+/// of `P`.
+#[inline(always)]
+unsafe fn in_parts<S: Simd, const W: usize, const U: usize, const P: usize>(
     mut steps: &[Step],
     ops: &[RxStripOp],
     operands: &[*const f32],
