@@ -4,7 +4,6 @@ mod arcs;
 pub mod attention;
 pub mod blockwise;
 mod by_double;
-mod chains;
 pub mod combiner;
 pub mod contract;
 pub mod conv;

@@ -198,26 +198,20 @@ impl Sorted for (u64, u32) {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(transparent)]
 pub(super) struct Alone<K>(pub K);
-macro_rules! alone {
-    ($($k:ty, $bits:ty);*) => {$(
-        impl Sorted for Alone<$k> {
-            #[inline(always)]
-            #[allow(clippy::cast_lossless)]
-            fn bits(self) -> u64 {
-                (self.0 ^ <$k>::MIN) as $bits as u64
-            }
-            #[inline(always)]
-            fn of(key: u64, _: usize) -> Self {
-                Self(key as $k ^ <$k>::MIN)
-            }
-            #[inline(always)]
-            fn index(self) -> u32 {
-                0
-            }
-        }
-    )*};
+impl<K: Key> Sorted for Alone<K> {
+    #[inline(always)]
+    fn bits(self) -> u64 {
+        self.0.bits()
+    }
+    #[inline(always)]
+    fn of(key: u64, _: usize) -> Self {
+        Self(K::of(key))
+    }
+    #[inline(always)]
+    fn index(self) -> u32 {
+        0
+    }
 }
-alone!(i32, u32; i64, u64);
 
 /// Keys as items without an index.
 pub(super) fn alone<K>(keys: &mut [K]) -> &mut [Alone<K>] {

@@ -9,7 +9,7 @@ pub(super) const FEW: usize = 16;
 /// Keys that are compared with the last one kept at a time.
 const BLOCK: usize = 64;
 /// Adjacent lines that are selected from together,
-const LANES: usize = 32;
+pub(super) const LANES: usize = 32;
 /// and how many of their elements are read at a time.
 const ROWS: usize = 16;
 
@@ -139,11 +139,6 @@ pub(super) unsafe fn few_of_lines<K: Key>(
         order.copy_from_slice(&first.indices[..keep]);
     }
     true
-}
-
-/// The number of lines of [`few_of_lines`] at a time.
-pub(super) const fn lanes() -> usize {
-    LANES
 }
 
 /// Returns whether any key is less than the one in the same place.

@@ -5,7 +5,7 @@
 //! a few at a time, since their elements lie in the same lines of the caches.
 
 use super::keys::{Alone, Elements, Key, Sorted, Tile, alone};
-use super::select::{FEW, chosen, few, few_of_lines, lanes, ordered};
+use super::select::{FEW, LANES, chosen, few, few_of_lines, ordered};
 use super::{Element, RxLines};
 use crate::context::{RxContext, Status};
 use crate::kernels::kinds::Kind;
@@ -61,7 +61,7 @@ impl<K: Key> Plan<'_, K> {
     /// Lines that are a task.
     fn width(&self) -> usize {
         if self.few && self.lines.inner > 1 {
-            lanes()
+            LANES
         } else {
             self.many
         }
@@ -72,14 +72,15 @@ impl<K: Key> Plan<'_, K> {
     }
     /// Bytes for the order of a line, or of as many lines as few are selected from together.
     fn order(&self) -> usize {
-        (4 * self.n.max(lanes() * FEW)).next_multiple_of(64)
+        (4 * self.n.max(LANES * FEW)).next_multiple_of(64)
     }
 }
 
-unsafe fn sort<K: Key, I: Sorted>(context: &mut RxContext, lines: &RxLines, of: &Elements<K>) -> i32
-where
-    Alone<K>: Sorted,
-{
+unsafe fn sort<K: Key, I: Sorted>(
+    context: &mut RxContext,
+    lines: &RxLines,
+    of: &Elements<K>,
+) -> i32 {
     let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
     if u32::try_from(n).is_err() {
         return context.fail(
@@ -140,10 +141,11 @@ where
 }
 
 /// Sorts adjacent lines.
-unsafe fn adjacent<K: Key, I: Sorted>(p: &Plan<'_, K>, (first, all): (usize, usize), room: *mut u8)
-where
-    Alone<K>: Sorted,
-{
+unsafe fn adjacent<K: Key, I: Sorted>(
+    p: &Plan<'_, K>,
+    (first, all): (usize, usize),
+    room: *mut u8,
+) {
     let n = p.n;
     // SAFETY: the lines are some of the array's; `room` has what the plan says.
     unsafe {
@@ -217,10 +219,7 @@ unsafe fn read<K: Key>(p: &Plan<'_, K>, (first, many): (usize, usize), keys: *mu
 }
 
 /// Sorts short lines one behind the other, from one on.
-unsafe fn tiny<K: Key>(p: &Plan<'_, K>, first: usize, keys: &mut [K])
-where
-    Alone<K>: Sorted,
-{
+unsafe fn tiny<K: Key>(p: &Plan<'_, K>, first: usize, keys: &mut [K]) {
     for line in keys.chunks_exact_mut(p.n) {
         line.sort_unstable();
     }
@@ -242,9 +241,7 @@ unsafe fn one<K: Key, I: Sorted>(
     (keys, whole): (&mut [K], bool),
     order: &mut [u32],
     room: *mut u8,
-) where
-    Alone<K>: Sorted,
-{
+) {
     let n = keys.len();
     // SAFETY: the line is one of the array's; `room` has two items for each element.
     unsafe {
@@ -288,10 +285,7 @@ unsafe fn one<K: Key, I: Sorted>(
 }
 
 /// All elements in order, without their indices; `spare` is for as many keys.
-unsafe fn values<K: Key>(p: &Plan<'_, K>, line: usize, keys: &mut [K], spare: *mut K)
-where
-    Alone<K>: Sorted,
-{
+unsafe fn values<K: Key>(p: &Plan<'_, K>, line: usize, keys: &mut [K], spare: *mut K) {
     let (n, keep) = (keys.len(), p.keep);
     // SAFETY: `spare` has as many places as there are keys; the result has the places of the line.
     unsafe {

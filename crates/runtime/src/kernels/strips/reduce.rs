@@ -28,6 +28,42 @@ pub(super) fn neutral(combiner: Combiner) -> f32 {
     }
 }
 
+/// Reduces the whole vectors of `n` elements in four chains; returns these, and the number of
+/// elements.
+#[inline(always)]
+pub(super) unsafe fn chains<S: Simd>(
+    combiner: Combiner,
+    from: *const f32,
+    n: usize,
+) -> ([S; 4], usize) {
+    // SAFETY: there are `n` elements.
+    unsafe {
+        let mut acc = [S::splat(neutral(combiner)); 4];
+        let mut i = 0;
+        while i + 4 * S::LANES <= n {
+            for (k, acc) in acc.iter_mut().enumerate() {
+                *acc = combine(combiner, *acc, S::load(from.add(i + k * S::LANES)));
+            }
+            i += 4 * S::LANES;
+        }
+        while i + S::LANES <= n {
+            acc[0] = combine(combiner, acc[0], S::load(from.add(i)));
+            i += S::LANES;
+        }
+        (acc, i)
+    }
+}
+
+/// Reduces four chains to one vector.
+#[inline(always)]
+pub(super) unsafe fn together<S: Simd>(combiner: Combiner, [a, b, c, d]: [S; 4]) -> S {
+    // SAFETY: the processor has the instructions of `S`.
+    unsafe {
+        let (left, right) = (combine(combiner, a, b), combine(combiner, c, d));
+        combine(combiner, left, right)
+    }
+}
+
 fn combine_f64(combiner: Combiner, a: f64, b: f64) -> f64 {
     match combiner {
         Combiner::Sum => a + b,
@@ -78,24 +114,8 @@ pub(super) unsafe fn rows<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room:
                             result.cast_const()
                         }
                     };
-                    let mut acc = [S::splat(start); 4];
-                    let mut i = 0;
-                    while i + 4 * S::LANES <= len {
-                        for (k, acc) in acc.iter_mut().enumerate() {
-                            let x = S::load(result.add(i + k * S::LANES));
-                            *acc = combine(p.combiner, *acc, x);
-                        }
-                        i += 4 * S::LANES;
-                    }
-                    while i + S::LANES <= len {
-                        acc[0] = combine(p.combiner, acc[0], S::load(result.add(i)));
-                        i += S::LANES;
-                    }
-                    let all = combine(
-                        p.combiner,
-                        combine(p.combiner, acc[0], acc[1]),
-                        combine(p.combiner, acc[2], acc[3]),
-                    );
+                    let (acc, mut i) = chains::<S>(p.combiner, result, len);
+                    let all = together(p.combiner, acc);
                     let mut lanes = [0.0f32; 16];
                     all.store(lanes.as_mut_ptr());
                     for &x in &lanes[..S::LANES] {

@@ -1,7 +1,7 @@
 //! Reductions of short rows: as many rows as a vector has lanes are transposed and reduced in
 //! parallel lanes.
 
-use super::reduce::{combine, neutral};
+use super::reduce::{chains, combine, neutral, together};
 use super::space::Offsets;
 use super::{INPUTS, Op, Plan};
 use crate::kernels::combiner::Combiner;
@@ -32,6 +32,8 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
     let step = p.out.inner_steps()[0];
     let (zero, mut base): (Offsets, Offsets) = ([0; INPUTS], [0; INPUTS]);
     let mut element = begin;
+    // The sums of longer rows.
+    let mut rows = [0.0f32; MOST * MOST];
     // SAFETY: elements are those of the result, and inputs have what the axes name.
     unsafe {
         while element < end {
@@ -41,7 +43,6 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
             let x = p.data[0].offset(base[0] + within as isize * step);
             let sums = p.combiner == Combiner::Sum;
             let mut acc = [S::splat(neutral(p.combiner)); 4];
-            let mut rows = [0.0f32; MOST * MOST];
             let (x, step, n) = match n <= SHORT {
                 true => (x, step, n),
                 false => {
@@ -78,18 +79,7 @@ pub(super) unsafe fn short<S: Turning>(p: &Plan<'_>, begin: usize, end: usize) {
 unsafe fn vector<S: Simd>(combiner: Combiner, row: *const f32, n: usize) -> S {
     // SAFETY: the row has `n` elements.
     unsafe {
-        let mut acc = [S::splat(neutral(combiner)); 4];
-        let mut i = 0;
-        while i + 4 * S::LANES <= n {
-            for (k, acc) in acc.iter_mut().enumerate() {
-                *acc = combine(combiner, *acc, S::load(row.add(i + k * S::LANES)));
-            }
-            i += 4 * S::LANES;
-        }
-        while i + S::LANES <= n {
-            acc[0] = combine(combiner, acc[0], S::load(row.add(i)));
-            i += S::LANES;
-        }
+        let (mut acc, i) = chains::<S>(combiner, row, n);
         if i < n {
             // Lanes beyond the row are neutral.
             let rest = n - i;
@@ -97,10 +87,6 @@ unsafe fn vector<S: Simd>(combiner: Combiner, row: *const f32, n: usize) -> S {
             S::load_part(row.add(i), rest).store_part(last.as_mut_ptr(), rest);
             acc[1] = combine(combiner, acc[1], S::load(last.as_ptr()));
         }
-        combine(
-            combiner,
-            combine(combiner, acc[0], acc[1]),
-            combine(combiner, acc[2], acc[3]),
-        )
+        together(combiner, acc)
     }
 }

@@ -10,6 +10,7 @@
 mod types;
 
 pub mod apply;
+mod chains;
 mod combine;
 mod divide;
 mod narrow;

@@ -1,9 +1,9 @@
 //! Operations on narrow floats: they are widened, computed with and narrowed again in registers, only
 //! their signs change, or their exponents tell all.
 
+use super::chains::{Chain, SLOTS, STEPS, Step, chained, quick};
 use super::op::Op;
 use super::{INPUTS, Plan};
-use crate::kernels::chains::{Chain, Quick, SLOTS, STEPS, Step, chained};
 use crate::kernels::halves::{Operand, Pair, known, pairs};
 use crate::kernels::kinds::Kind;
 use crate::kernels::simd::{Simd, dispatch};
@@ -16,6 +16,7 @@ pub(super) enum From {
 }
 
 /// A sweep of one such operation, or of several.
+#[allow(clippy::large_enum_variant)] // One for each sweep, on the stack.
 pub(super) enum Narrow {
     /// A function of two numbers.
     Of2(Pair, [From; 2]),
@@ -169,7 +170,7 @@ fn chain(p: &Plan<'_>) -> Option<Chain> {
         return None;
     }
     let first = inputs + p.v.constants as usize;
-    let mut chain = Chain::default();
+    let mut chain = Chain::new();
     for op in p.ops {
         let to = (first + op.dst as usize) as u8;
         if op.op() == Op::Narrow {
@@ -196,29 +197,7 @@ fn chain(p: &Plan<'_>) -> Option<Chain> {
             }
             continue;
         }
-        let code = match op.op() {
-            Op::Copy => Quick::Copy,
-            Op::Add => Quick::Add,
-            Op::Sub => Quick::Sub,
-            Op::Mul => Quick::Mul,
-            Op::Div => Quick::Div,
-            Op::Min => Quick::Min,
-            Op::Max => Quick::Max,
-            Op::MaxMin => Quick::MaxMin,
-            Op::MinMax => Quick::MinMax,
-            Op::Neg => Quick::Neg,
-            Op::Abs => Quick::Abs,
-            Op::Sqrt => Quick::Sqrt,
-            Op::Floor => Quick::Floor,
-            Op::Ceil => Quick::Ceil,
-            Op::Trunc => Quick::Trunc,
-            Op::RoundEven => Quick::RoundEven,
-            Op::SelectLt => Quick::SelectLt,
-            Op::SelectLe => Quick::SelectLe,
-            Op::SelectEq => Quick::SelectEq,
-            _ => return None,
-        };
-        if op.argument(0) != Some(Kind::F32) || op.result() != Some(Kind::F32) {
+        if !quick(op.op()) || op.argument(0) != Some(Kind::F32) || op.result() != Some(Kind::F32) {
             return None;
         }
         let mut args = [0; 4];
@@ -228,7 +207,7 @@ fn chain(p: &Plan<'_>) -> Option<Chain> {
             }
         }
         chain.push(Step {
-            code,
+            op: op.op(),
             rounds: false,
             args,
             to,

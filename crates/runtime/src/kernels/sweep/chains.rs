@@ -1,41 +1,44 @@
 //! Chains of operations on narrow floats: a block of elements is widened, passes through all of them
 //! and is narrowed again, and nothing in between leaves the first cache.
 
-use super::halves::Operand;
+use super::op::Op;
+use crate::kernels::halves::Operand;
 
 /// The most values that a chain of operations has, and the most operations.
 pub(super) const SLOTS: usize = 16;
 pub(super) const STEPS: usize = 24;
 
-/// An operation on float32 that is done in registers; as those of a sweep.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Quick {
-    #[default]
-    Copy,
-    Add,
-    Sub,
-    Mul,
-    Div,
-    Min,
-    Max,
-    MaxMin,
-    MinMax,
-    Neg,
-    Abs,
-    Sqrt,
-    Floor,
-    Ceil,
-    Trunc,
-    RoundEven,
-    SelectLt,
-    SelectLe,
-    SelectEq,
+/// Returns whether an operation is done in registers.
+pub(super) fn quick(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Copy
+            | Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Min
+            | Op::Max
+            | Op::MaxMin
+            | Op::MinMax
+            | Op::Neg
+            | Op::Abs
+            | Op::Sqrt
+            | Op::Floor
+            | Op::Ceil
+            | Op::Trunc
+            | Op::RoundEven
+            | Op::SelectLt
+            | Op::SelectLe
+            | Op::SelectEq
+    )
 }
 
 /// A step of a chain: its arguments and its result are values by their numbers, operands first.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct Step {
-    pub code: Quick,
+    /// One that is [`quick`].
+    pub op: Op,
     /// Whether the result is rounded to the narrow type.
     pub rounds: bool,
     pub args: [u8; 4],
@@ -45,13 +48,26 @@ pub(super) struct Step {
 /// Operations, of which the last one gives the result.
 ///
 /// Invariant: numbers of values are below [`SLOTS`].
-#[derive(Default)]
 pub(super) struct Chain {
     steps: [Step; STEPS],
     count: usize,
 }
 
 impl Chain {
+    /// No operations.
+    pub(super) fn new() -> Self {
+        let none = Step {
+            op: Op::Copy,
+            rounds: false,
+            args: [0; 4],
+            to: 0,
+        };
+        Self {
+            steps: [none; STEPS],
+            count: 0,
+        }
+    }
+
     /// Adds a step; there is room.
     pub(super) fn push(&mut self, step: Step) {
         assert!(
@@ -73,8 +89,8 @@ impl Chain {
 /// Computes `n` elements of float16, or of bfloat16 (`brain`), by a chain of operations in float32.
 ///
 /// # Safety
-/// The processor is [`known`](super::halves::known); operands have `n` elements or one, and `to` has `n`, which overlap none
-/// that are read later.
+/// The processor is [`known`](crate::kernels::halves::known); operands have `n` elements or one, and
+/// `to` has `n`, which overlap none that are read later.
 pub(super) unsafe fn chained(
     brain: bool,
     chain: &Chain,
@@ -96,8 +112,8 @@ pub(super) unsafe fn chained(
 /// Blocks of elements.
 #[cfg(target_arch = "x86_64")]
 mod blocks {
-    use super::super::halves::eights::{narrowed, widened};
-    use super::{Chain, Operand, Quick, SLOTS, Step};
+    use super::{Chain, Op, Operand, SLOTS, Step};
+    use crate::kernels::halves::eights::{narrowed, widened};
     use std::arch::x86_64::*;
 
     /// Vectors of a block that passes through all steps at once.
@@ -184,28 +200,30 @@ mod blocks {
             };
         }
         const KEEP: i32 = _MM_FROUND_NO_EXC;
-        match step.code {
-            Quick::Copy => y = *a,
-            Quick::Add => each!(|v| _mm256_add_ps(a[v], b[v])),
-            Quick::Sub => each!(|v| _mm256_sub_ps(a[v], b[v])),
-            Quick::Mul => each!(|v| _mm256_mul_ps(a[v], b[v])),
-            Quick::Div => each!(|v| _mm256_div_ps(a[v], b[v])),
-            Quick::Min => each!(|v| _mm256_min_ps(a[v], b[v])),
-            Quick::Max => each!(|v| _mm256_max_ps(a[v], b[v])),
-            Quick::MaxMin => each!(|v| _mm256_min_ps(_mm256_max_ps(a[v], b[v]), c[v])),
-            Quick::MinMax => each!(|v| _mm256_max_ps(_mm256_min_ps(a[v], b[v]), c[v])),
-            Quick::Neg => each!(|v| _mm256_xor_ps(a[v], _mm256_set1_ps(-0.0))),
-            Quick::Abs => each!(|v| _mm256_andnot_ps(_mm256_set1_ps(-0.0), a[v])),
-            Quick::Sqrt => each!(|v| _mm256_sqrt_ps(a[v])),
-            Quick::Floor => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_NEG_INF | KEEP }>(a[v])),
-            Quick::Ceil => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_POS_INF | KEEP }>(a[v])),
-            Quick::Trunc => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_ZERO | KEEP }>(a[v])),
-            Quick::RoundEven => {
+        match step.op {
+            Op::Copy => y = *a,
+            Op::Add => each!(|v| _mm256_add_ps(a[v], b[v])),
+            Op::Sub => each!(|v| _mm256_sub_ps(a[v], b[v])),
+            Op::Mul => each!(|v| _mm256_mul_ps(a[v], b[v])),
+            Op::Div => each!(|v| _mm256_div_ps(a[v], b[v])),
+            Op::Min => each!(|v| _mm256_min_ps(a[v], b[v])),
+            Op::Max => each!(|v| _mm256_max_ps(a[v], b[v])),
+            Op::MaxMin => each!(|v| _mm256_min_ps(_mm256_max_ps(a[v], b[v]), c[v])),
+            Op::MinMax => each!(|v| _mm256_max_ps(_mm256_min_ps(a[v], b[v]), c[v])),
+            Op::Neg => each!(|v| _mm256_xor_ps(a[v], _mm256_set1_ps(-0.0))),
+            Op::Abs => each!(|v| _mm256_andnot_ps(_mm256_set1_ps(-0.0), a[v])),
+            Op::Sqrt => each!(|v| _mm256_sqrt_ps(a[v])),
+            Op::Floor => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_NEG_INF | KEEP }>(a[v])),
+            Op::Ceil => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_POS_INF | KEEP }>(a[v])),
+            Op::Trunc => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_ZERO | KEEP }>(a[v])),
+            Op::RoundEven => {
                 each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | KEEP }>(a[v]));
             }
-            Quick::SelectLt => chosen!(_CMP_LT_OQ),
-            Quick::SelectLe => chosen!(_CMP_LE_OQ),
-            Quick::SelectEq => chosen!(_CMP_EQ_OQ),
+            Op::SelectLt => chosen!(_CMP_LT_OQ),
+            Op::SelectLe => chosen!(_CMP_LE_OQ),
+            Op::SelectEq => chosen!(_CMP_EQ_OQ),
+            // No step has any other.
+            _ => {}
         }
         if step.rounds {
             // SAFETY: the processor has AVX2 and F16C.
