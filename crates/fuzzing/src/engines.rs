@@ -12,6 +12,8 @@ use relax_tensor::{Tensor, Value};
 use relax_testkit::{Features, alike, program};
 use relax_vm::{Loops, Machine};
 
+use crate::mutate;
+
 /// The prefixes of a generated program's seed, and what is in such programs; any other input is a
 /// text.
 const SEEDS: [(&[u8], Features); 2] = [
@@ -42,9 +44,7 @@ pub(crate) fn engines(data: &[u8]) {
 /// Does what the target `engines` does, and returns whether there was something to compare: a
 /// program that checks and ends.
 pub fn compared(data: &[u8]) -> bool {
-    let sum = data
-        .iter()
-        .fold(0u32, |h, &b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
+    let sum = mutate::sum(0, data);
     let level = LEVELS[(sum ^ sum >> 16) as usize % LEVELS.len()];
     compared_at(data, &[level])
 }

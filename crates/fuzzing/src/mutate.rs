@@ -32,14 +32,18 @@ thread_local! {
     static SEEN: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Returns a number that a text decides, from one on.
+pub(crate) fn sum(from: u32, data: &[u8]) -> u32 {
+    let add = |h: u32, &b: &u8| h.wrapping_mul(31).wrapping_add(u32::from(b));
+    data.iter().fold(from, add)
+}
+
 /// Remembers a piece of an input.
 pub fn remember(data: &[u8]) {
     if data.is_empty() {
         return;
     }
-    let sum = data.iter().fold(data.len() as u32, |h, &b| {
-        h.wrapping_mul(31).wrapping_add(u32::from(b))
-    });
+    let sum = sum(data.len() as u32, data);
     let mut random = Random::new(sum);
     if random.below(4) > 0 {
         return;

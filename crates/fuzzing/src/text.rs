@@ -10,6 +10,8 @@ use relax::{
 use relax_ir::{EqualOptions, Module};
 use relax_syntax::{FmtOptions, format_source};
 
+use crate::mutate;
+
 /// Longer inputs add no coverage.
 const LONGEST: usize = 1 << 14;
 
@@ -125,9 +127,7 @@ fn chosen(text: &[u8]) -> Vec<String> {
             .map(|n| n.trim().to_owned())
             .collect();
     }
-    let sum = text
-        .iter()
-        .fold(7u32, |h, &b| h.wrapping_mul(31).wrapping_add(u32::from(b)));
+    let sum = mutate::sum(7, text);
     let passes = [relax_passes::all(), relax_passes::of_relax()].concat();
     let all = passes.into_iter().map(|p| p.name);
     let all: Vec<&str> = all.chain(TOGETHER).collect();

@@ -343,10 +343,7 @@ fn one_code<T>(
 ) {
     let m = module(at);
     let func = m.global_func(global).expect("it has a body");
-    if is_external(&m.funcs[func]) {
-        return;
-    }
-    let Some(mut code) = Code::of(m, body) else {
+    let Some(mut code) = code_of(m, global, body) else {
         return;
     };
     if f(at, func, &mut code) {
@@ -358,12 +355,23 @@ fn one_code<T>(
 
 /// Returns whether every function is in Relax's form that is not another compiler's.
 pub(crate) fn in_form(m: &Module) -> bool {
-    m.global_bodies().into_iter().all(|(global, body)| {
-        let external = m
-            .global_func(global)
-            .is_some_and(|f| is_external(&m.funcs[f]));
-        external || Code::of(m, body).is_some()
-    })
+    (m.global_bodies().into_iter())
+        .all(|(global, body)| external(m, global) || Code::of(m, body).is_some())
+}
+
+/// Decomposes the body of a global function; `None` if it is another compiler's or not in Relax's
+/// form.
+pub(crate) fn code_of(m: &Module, global: GlobalId, body: ExprId) -> Option<Code> {
+    match external(m, global) {
+        true => None,
+        false => Code::of(m, body),
+    }
+}
+
+/// Returns whether a global function is another compiler's.
+fn external(m: &Module, global: GlobalId) -> bool {
+    m.global_func(global)
+        .is_some_and(|f| is_external(&m.funcs[f]))
 }
 
 /// Returns whether a node has bodies with bindings of their own.

@@ -228,20 +228,29 @@ impl Manager<'_> {
         };
         let typing = self.analyses.types(self.module, &self.config.infer)?;
         let first = self.module.exprs.next_id();
-        let mut cx = PassCx {
-            module: self.module,
-            options: &run.options,
-            diagnostics: &mut self.diagnostics,
-            analyses: &mut self.analyses,
-            infer: &self.config.infer,
-            counts: &mut BTreeMap::new(),
-        };
-        (run.pass.run)(&mut cx)?;
+        let mut counts = BTreeMap::new();
+        (run.pass.run)(&mut self.context(&run.options, &mut counts))?;
         attributes::complete(self.module, first);
         annotate::annotate(self.module, &typing);
         self.analyses
             .changed(self.module, run.pass.contract.preserves);
         self.retype(&run)
+    }
+
+    /// What a pass with these options works on.
+    fn context<'b>(
+        &'b mut self,
+        options: &'b Options,
+        counts: &'b mut BTreeMap<&'static str, u64>,
+    ) -> PassCx<'b> {
+        PassCx {
+            module: self.module,
+            options,
+            diagnostics: &mut self.diagnostics,
+            analyses: &mut self.analyses,
+            infer: &self.config.infer,
+            counts,
+        }
     }
 
     fn pass(&mut self, run: &PassRun) -> Result<bool, Diagnostics> {
@@ -294,15 +303,9 @@ impl Manager<'_> {
             // Computed so that there is something to preserve.
             drop(self.analyses.effects(self.module, &self.config.infer));
         }
-        let mut cx = PassCx {
-            module: self.module,
-            options: &run.options,
-            diagnostics: &mut self.diagnostics,
-            analyses: &mut self.analyses,
-            infer: &self.config.infer,
-            counts: &mut counts,
-        };
-        if contract.each_function && cx.module.exprs.len() >= self.config.parallel_from {
+        let shared = self.module.exprs.len() >= self.config.parallel_from;
+        let mut cx = self.context(&run.options, &mut counts);
+        if contract.each_function && shared {
             parallel::run(run.pass, &mut cx)?;
         } else {
             (run.pass.run)(&mut cx)?;

@@ -4,8 +4,8 @@ use relax_base::Symbol;
 use relax_ir::{Expr, ExprId, Function, GlobalId, GlobalKind, IdSet, Module};
 use rustc_hash::FxHashMap;
 
-use crate::code::{Code, Value};
-use crate::util::{is_external, is_private};
+use crate::code::{Code, Value, code_of};
+use crate::util::is_private;
 
 /// Returns the private functions of a module that are only used in calls, with the right number of
 /// arguments.
@@ -37,13 +37,7 @@ pub(super) fn called_only(m: &Module, kind: impl Fn(&Function) -> bool) -> Vec<G
 fn named(m: &Module) -> IdSet {
     let mut named = IdSet::new();
     for (global, body) in m.global_bodies() {
-        let external = m
-            .global_func(global)
-            .is_some_and(|f| is_external(&m.funcs[f]));
-        let code = match external {
-            true => None,
-            false => Code::of(m, body),
-        };
+        let code = code_of(m, global, body);
         let roots = code.map_or(vec![body], |code| not_called(m, &code));
         for e in m.post_order(roots) {
             if let Expr::Global(g) = m.exprs[e] {
