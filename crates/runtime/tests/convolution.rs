@@ -88,7 +88,7 @@ fn check_conv(ctx: *mut RxContext, mut v: RxConv2dF32, epilogue: usize, pack: bo
     } * (s.c as f32 / 64.0).max(1.0);
     let ways = ways_of(&s, v.layout);
     let chosen = tolerance(ways[0]);
-    close(&format!("{v:?}"), &y, &wanted, chosen);
+    close(&format!("{:?} {v:?}", ways[0]), &y, &wanted, chosen);
     if epilogue > 2 || outputs == 0 {
         return;
     }

@@ -99,6 +99,107 @@ fn errors_are_within_the_stated_bounds() {
     check("tan", numbered::<8>, libm::tan, 1.0, -1e6, 1e6);
 }
 
+#[test]
+fn logarithms_and_areas_of_float32_are_within_their_bounds() {
+    let inf = f32::INFINITY;
+    check("log2", numbered::<2>, libm::log2, 2.0, 0.0, inf);
+    check("log10", numbered::<3>, libm::log10, 2.0, 0.0, inf);
+    check("asinh", numbered::<15>, libm::asinh, 4.0, -inf, inf);
+    check("acosh", numbered::<16>, libm::acosh, 4.0, 1.0, inf);
+    check("atanh", numbered::<17>, libm::atanh, 4.0, -1.0, 1.0);
+    check("round", numbered::<23>, libm::round, 0.0, -inf, inf);
+    check("rint", numbered::<24>, libm::rint, 0.0, -inf, inf);
+    let special = [
+        f32::NAN,
+        inf,
+        -inf,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        2.0,
+        1e-40,
+        -1e-40,
+        3e38,
+    ];
+    let whole: Vec<f32> = (-8..=8).map(|k| (k as f32 * 0.5).next_down()).collect();
+    let x = [&special[..], &whole].concat();
+    everywhere(|_, isa| {
+        for (strip, exact) in [
+            (numbered::<2> as Strip, libm::log2f as Exact),
+            (numbered::<3>, libm::log10f),
+            (numbered::<15>, libm::asinhf),
+            (numbered::<16>, libm::acoshf),
+            (numbered::<17>, libm::atanhf),
+            (numbered::<23>, libm::roundf),
+            (numbered::<24>, libm::rintf),
+        ] {
+            for (&x, y) in x.iter().zip(apply(strip, &x)) {
+                let wanted = exact(x);
+                let near = (y - wanted).abs() <= 5e-7 * wanted.abs();
+                let same = y == wanted && y.is_sign_negative() == wanted.is_sign_negative();
+                let none = y.is_nan() && wanted.is_nan();
+                let near = near && wanted != 0.0;
+                assert!(
+                    same || near || none,
+                    "of {x} is {y}, not {wanted} ({isa:?})"
+                );
+            }
+        }
+        // Powers of the base are exact.
+        let two: Vec<f32> = (-149..128).map(|k| (k as f32).exp2()).collect();
+        let found = apply(numbered::<2>, &two);
+        assert!(
+            found.into_iter().eq((-149..128).map(|k| k as f32)),
+            "{isa:?}"
+        );
+    });
+}
+
+/// Angles of points in all directions, near the axes, and of zeros, infinities and what is no
+/// number.
+#[test]
+fn angles_of_float32_are_within_their_bounds() {
+    let inf = f32::INFINITY;
+    let special = [
+        f32::NAN,
+        inf,
+        -inf,
+        0.0,
+        -0.0,
+        1.0,
+        -1.0,
+        1e-40,
+        -1e-40,
+        3e38,
+        2e-38,
+        -7.5,
+    ];
+    let mut random = common::Random(13);
+    let mut pairs: Vec<(f32, f32)> = Vec::new();
+    for y in special {
+        pairs.extend(special.map(|x| (y, x)));
+    }
+    while pairs.len() < 200_000 {
+        let scale = (random.float() * 20.0).exp2();
+        pairs.push((random.float() - 0.5, (random.float() - 0.5) * scale));
+    }
+    let (y, x): (Vec<f32>, Vec<f32>) = pairs.into_iter().unzip();
+    everywhere(|_, isa| {
+        let mut z = vec![0.0f32; x.len()];
+        // SAFETY: all have as many elements.
+        unsafe { rx_vmath_f32(26, x.len() as i64, y.as_ptr(), x.as_ptr(), z.as_mut_ptr()) };
+        for ((&y, &x), &z) in y.iter().zip(&x).zip(&z) {
+            let exact = libm::atan2(f64::from(y), f64::from(x));
+            let error = ulps(z, exact);
+            assert!(
+                error <= 4.0 && (z.is_nan() || z.is_sign_negative() == exact.is_sign_negative()),
+                "atan2({y:e}, {x:e}) is {z:e}, not {exact:e}: {error} ({isa:?})"
+            );
+        }
+    });
+}
+
 /// The function with a number, over a strip.
 unsafe extern "C" fn numbered<const F: i32>(n: i64, x: *const f32, y: *mut f32) {
     // SAFETY: all that are read have `n` elements; functions of one number read no second one.

@@ -380,6 +380,19 @@ macro_rules! real {
 real!(f32 single_compare single_binary; powf atan2f);
 real!(f64 double_compare double_binary; pow atan2);
 
+/// C's functions, by crate `libm`. Its inverse hyperbolic cosine has a value below 1, where C's has
+/// none.
+mod c {
+    pub use libm::*;
+
+    pub fn acosh(x: f64) -> f64 {
+        if x < 1.0 { f64::NAN } else { libm::acosh(x) }
+    }
+    pub fn acoshf(x: f32) -> f32 {
+        if x < 1.0 { f32::NAN } else { libm::acoshf(x) }
+    }
+}
+
 macro_rules! unary {
     (@of $name:ident $t:ident $exp:ident: $($op:ident $($f:ident)?;)*) => {
         /// A unary function on float lanes, before rounding to narrow types.
@@ -394,7 +407,7 @@ macro_rules! unary {
                 UnOp::Ceil => map1(d, a, $t::ceil),
                 UnOp::Trunc => map1(d, a, $t::trunc),
                 UnOp::RoundEven => map1(d, a, $t::round_ties_even),
-                $($(UnOp::$op => map1(d, a, libm::$f),)?)*
+                $($(UnOp::$op => map1(d, a, c::$f),)?)*
                 UnOp::Not | UnOp::Popcount | UnOp::Clz | UnOp::IsNan | UnOp::IsInf | UnOp::IsFinite => {
                     unreachable!("refused when the program was compiled, or a test")
                 }

@@ -1,8 +1,9 @@
 //! Arc sine and arc cosine of float32: polynomials up to a half, beyond that by the sine of half
-//! the angle that is missing, which is precise where the arc ends.
+//! the angle that is missing, which is precise where the arc ends. And the angle of a point, by the arc
+//! tangent of the lesser coordinate by the greater one.
 
 use super::simd::{Simd, dispatch};
-use super::vmath::poly;
+use super::vmath::{atan, poly};
 
 /// The larger part of a quarter of a turn; the rest is what float32 loses of it.
 const QUARTER: f32 = std::f32::consts::FRAC_PI_2;
@@ -66,4 +67,55 @@ pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
     }
     // SAFETY: both have `n` elements, and are the same or do not overlap.
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, cosine: bool)) }
+}
+
+/// The angle of the point with the coordinates `y` and `x`.
+#[inline(always)]
+unsafe fn angle<S: Simd>(y: S, x: S) -> S {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        let (zero, one) = (S::splat(0.0), S::splat(1.0));
+        let (up, along) = (y.abs(), x.abs());
+        let steep = along.lt(up);
+        let top = S::select(steep, along, up);
+        let below = S::select(steep, up, along);
+        // Of infinities and zeros, too.
+        let t = S::select(top.eq(below), one, top.div(below));
+        let t = S::select(top.eq(zero), zero, t);
+        let a = atan(t);
+        let (quarter, half) = (S::splat(QUARTER), S::splat(2.0 * QUARTER));
+        let (low, half_low) = (S::splat(QUARTER_LOW), S::splat(2.0 * QUARTER_LOW));
+        // The sign of `x`, as a number.
+        let side = one.copysign(x);
+        // A steep point is beside a quarter of a turn, another one that is back beside a half.
+        let beside = quarter.sub(a.mul(side).sub(low));
+        let back = half.sub(a.sub(half_low));
+        let flat = S::select(side.lt(zero), back, a);
+        let turned = S::select(steep, beside, flat);
+        // What is not a number is in none of the comparisons.
+        let known = S::select(x.eq(x), turned, x);
+        S::select(y.eq(y), known.copysign(y), y)
+    }
+}
+
+/// Angles of points.
+///
+/// # Safety
+/// All have `n` elements; `z` is `y`, `x` or overlaps neither.
+pub(super) unsafe fn angles(n: usize, y: *const f32, x: *const f32, z: *mut f32) {
+    #[inline(always)]
+    unsafe fn strip<S: Simd>(n: usize, y: *const f32, x: *const f32, z: *mut f32) {
+        let mut i = 0;
+        // SAFETY: all have `n` elements, and `i + part` is at most `n`.
+        unsafe {
+            while i < n {
+                let part = (n - i).min(S::LANES);
+                let (v, u) = (S::load_part(y.add(i), part), S::load_part(x.add(i), part));
+                angle(v, u).store_part(z.add(i), part);
+                i += part;
+            }
+        }
+    }
+    // SAFETY: all have `n` elements; `z` is one of the others or overlaps neither.
+    unsafe { dispatch!(strip(n: usize, y: *const f32, x: *const f32, z: *mut f32)) }
 }

@@ -2,9 +2,11 @@
 //! within 1 unit in the last place. The loops are plain and branch-free, so that compilers
 //! vectorise them for every instruction set.
 
-use std::f64::consts::{FRAC_2_PI, LN_2, LOG10_E};
+use std::f64::consts::FRAC_2_PI;
+use std::marker::PhantomData;
 
 use super::math::Math;
+use super::pieces::{OfPieces, pieces};
 use super::simd::{Simd, dispatch};
 
 /// `a * b + c`, rounded once where the processor can.
@@ -88,85 +90,25 @@ fn plain_pow<S: Simd>(x: f32, y: f32) -> f32 {
     if y == 2.0 { x * x } else { exp2::<S>(e) as f32 }
 }
 
-/// A function of two numbers with a short form for those that are usual.
-trait Pair {
-    /// Whether the short form holds of two numbers.
-    fn usual(x: f32, y: f32) -> bool;
-    /// The short form, whose loop becomes vectors.
-    fn short<S: Simd>(x: f32, y: f32) -> f32;
-    /// The function of any two numbers.
-    fn any<S: Simd>(x: f32, y: f32) -> f32;
-}
-
-struct Powers;
-
-impl Pair for Powers {
-    #[inline(always)]
-    fn usual(x: f32, y: f32) -> bool {
-        x > 0.0 && x < f32::INFINITY && y.abs() < f32::INFINITY
-    }
-    #[inline(always)]
-    fn short<S: Simd>(x: f32, y: f32) -> f32 {
-        plain_pow::<S>(x, y)
-    }
-    #[inline(always)]
-    fn any<S: Simd>(x: f32, y: f32) -> f32 {
-        pow::<S>(x, y)
-    }
-}
-
-struct Remainders;
-
-impl Pair for Remainders {
-    /// A quotient of fewer than 28 bits is farther from a whole number that it is not than float64
-    /// rounds it, and its product with the divisor has no more than 53.
-    #[inline(always)]
-    fn usual(x: f32, y: f32) -> bool {
-        x.abs() < y.abs() * 67_108_864.0 && y.abs() < f32::INFINITY
-    }
-    #[inline(always)]
-    fn short<S: Simd>(x: f32, y: f32) -> f32 {
-        let (a, b) = (f64::from(x), f64::from(y));
-        let rest = a - (a / b).trunc() * b;
-        (rest as f32).copysign(x)
-    }
-    #[inline(always)]
-    fn any<S: Simd>(x: f32, y: f32) -> f32 {
-        x % y
-    }
-}
-
-/// A function of pairs that are worked on at a time, in memory of their own: the result may lie
-/// where an operand does.
+/// Returns whether [`plain_pow`] holds of two numbers.
 #[inline(always)]
-unsafe fn pairs<S: Simd, P: Pair>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
-    const PIECE: usize = 64;
-    let (mut a, mut b, mut c) = ([1.0f32; PIECE], [1.0f32; PIECE], [0.0f32; PIECE]);
-    let mut at = 0;
-    while at < n {
-        let part = (n - at).min(PIECE);
-        // SAFETY: all have `n` elements, and `part` is at most what is left.
-        unsafe {
-            std::ptr::copy_nonoverlapping(x.add(at), a.as_mut_ptr(), part);
-            std::ptr::copy_nonoverlapping(y.add(at), b.as_mut_ptr(), part);
-        }
-        let mut usual = true;
-        for i in 0..PIECE {
-            usual &= P::usual(a[i], b[i]);
-        }
-        if usual {
-            for i in 0..PIECE {
-                c[i] = P::short::<S>(a[i], b[i]);
-            }
-        } else {
-            for i in 0..part {
-                c[i] = P::any::<S>(a[i], b[i]);
-            }
-        }
-        // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(c.as_ptr(), z.add(at), part) };
-        at += part;
-    }
+fn has_plain_pow(x: f32, y: f32) -> bool {
+    x > 0.0 && x < f32::INFINITY && y.abs() < f32::INFINITY
+}
+
+/// Returns whether [`remainder`] holds of two numbers: a quotient of fewer than 28 bits is farther
+/// from a whole number that it is not than float64 rounds it, and its product with the divisor has
+/// no more than 53.
+#[inline(always)]
+fn divides(x: f32, y: f32) -> bool {
+    x.abs() < y.abs() * 67_108_864.0 && y.abs() < f32::INFINITY
+}
+
+#[inline(always)]
+fn remainder(x: f32, y: f32) -> f32 {
+    let (a, b) = (f64::from(x), f64::from(y));
+    let rest = a - (a / b).trunc() * b;
+    (rest as f32).copysign(x)
 }
 
 #[inline(always)]
@@ -217,28 +159,9 @@ fn near_tan<S: Simd>(x: f64) -> f64 {
     let r = x - n * 1.570_796_326_734_125_6;
     let r = r - n * 6.077_100_506_506_192e-11;
     let z = r * r;
-    let s = poly::<S, 5>(
-        z,
-        [
-            -1.0 / 39_916_800.0,
-            1.0 / 362_880.0,
-            -1.0 / 5_040.0,
-            1.0 / 120.0,
-            -1.0 / 6.0,
-        ],
-    );
-    let c = poly::<S, 6>(
-        z,
-        [
-            -1.0 / 3_628_800.0,
-            1.0 / 40_320.0,
-            -1.0 / 720.0,
-            1.0 / 24.0,
-            -0.5,
-            1.0,
-        ],
-    );
-    let s = fma::<S>(s * z, r, r);
+    // The continued fraction of the tangent, cut off where it differs by 2^-33.
+    let s = r * poly::<S, 3>(z, [21.0, -1_260.0, 10_395.0]);
+    let c = poly::<S, 4>(z, [-1.0, 210.0, -4_725.0, 10_395.0]);
     let odd = shifted.to_bits() & 1 != 0;
     (if odd { -c } else { s }) / (if odd { s } else { c })
 }
@@ -246,97 +169,68 @@ fn near_tan<S: Simd>(x: f64) -> f64 {
 /// Numbers from this on are left to the scalar function.
 const FAR: f32 = 100_000.0;
 
-#[inline(always)]
-unsafe fn tangents<S: Simd>(n: usize, x: *const f32, z: *mut f32) {
-    const PIECE: usize = 64;
-    let (mut a, mut c) = ([0.0f32; PIECE], [0.0f32; PIECE]);
-    let mut at = 0;
-    while at < n {
-        let part = (n - at).min(PIECE);
-        // SAFETY: both have `n` elements, and `part` is at most what is left.
-        unsafe { std::ptr::copy_nonoverlapping(x.add(at), a.as_mut_ptr(), part) };
-        let mut near = true;
-        for a in &a {
-            near &= a.abs() < FAR;
+/// A function with the instruction set that it is computed by.
+struct ByDouble<S>(Math, PhantomData<S>);
+
+impl<S: Simd> OfPieces<f32> for ByDouble<S> {
+    #[inline(always)]
+    fn piece(&self, a: &[f32], b: &[f32], c: &mut [f32]) {
+        let n = c.len();
+        let (a, b) = (&a[..n], &b[..n]);
+        macro_rules! each {
+            ($x:ident, $y:ident => $value:expr) => {
+                for i in 0..n {
+                    let ($x, $y) = (a[i], b[i]);
+                    c[i] = $value;
+                }
+            };
         }
-        if near {
-            for (a, c) in a.iter().zip(&mut c) {
-                let y = near_tan::<S>(f64::from(*a)) as f32;
-                *c = if *a == 0.0 { *a } else { y };
-            }
-        } else {
-            for (a, c) in a.iter().zip(&mut c) {
-                *c = libm::tanf(*a);
-            }
+        /// A short form where it holds for all elements, else another one.
+        macro_rules! usual {
+            ($x:ident, $y:ident: $usual:expr => $short:expr, $any:expr) => {{
+                let mut usual = true;
+                for i in 0..n {
+                    let ($x, $y) = (a[i], b[i]);
+                    usual &= $usual;
+                }
+                if usual {
+                    each!($x, $y => $short)
+                } else {
+                    each!($x, $y => $any)
+                }
+            }};
         }
-        // SAFETY: as above.
-        unsafe { std::ptr::copy_nonoverlapping(c.as_ptr(), z.add(at), part) };
-        at += part;
+        match self.0 {
+            Math::Rint => each!(x, _y => x.round_ties_even()),
+            // The greatest number below a half, so that it does not round up to one.
+            Math::Round => each!(x, _y => (x.abs() + 0.499_999_97).trunc().copysign(x)),
+            Math::Tan => usual!(x, _y: x.abs() < FAR => {
+                let y = near_tan::<S>(f64::from(x)) as f32;
+                if x == 0.0 { x } else { y }
+            }, libm::tanf(x)),
+            Math::Fmod => usual!(x, y: divides(x, y) => remainder(x, y), x % y),
+            _ => usual!(x, y: has_plain_pow(x, y) => plain_pow::<S>(x, y), pow::<S>(x, y)),
+        }
     }
 }
 
-/// The float64 formula of a function of one number; `None` for functions without one here.
-macro_rules! forms {
-    ($($math:ident: |$x:ident| $value:expr;)*) => {
-        /// Returns whether a function is computed here.
-        pub(super) fn knows(math: Math) -> bool {
-            matches!(math, Math::Pow | Math::Fmod | Math::Tan $(| Math::$math)*)
-        }
-        #[inline(always)]
-        unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
-            // SAFETY: all that are read have `n` elements.
-            unsafe {
-                match math {
-                    $(Math::$math => {
-                        for i in 0..n {
-                            let given = *x.add(i);
-                            let $x = f64::from(given);
-                            let value: f64 = $value;
-                            #[allow(clippy::eq_op)] // A NaN stays the NaN that it is.
-                            let value = if given != given { given } else { value as f32 };
-                            *z.add(i) = value;
-                        }
-                    })*
-                    Math::Tan => tangents::<S>(n, x, z),
-                    Math::Fmod => pairs::<S, Remainders>(n, x, y, z),
-                    _ => pairs::<S, Powers>(n, x, y, z),
-                }
-            }
-        }
-    };
+/// Returns whether a function is computed here.
+pub(super) fn knows(math: Math) -> bool {
+    match math {
+        Math::Rint | Math::Round | Math::Tan | Math::Fmod | Math::Pow => true,
+        _ => false,
+    }
 }
 
-/// The logarithm of any float32.
 #[inline(always)]
-fn any_log2<S: Simd>(x: f64) -> f64 {
-    let y = log2::<S>(if x > 0.0 && x < f64::INFINITY { x } else { 1.0 });
-    let y = if x == 0.0 { f64::NEG_INFINITY } else { y };
-    let y = if x < 0.0 { f64::NAN } else { y };
-    if x == f64::INFINITY { x } else { y }
-}
-
-forms! {
-    Log2: |x| any_log2::<S>(x);
-    Log10: |x| any_log2::<S>(x) * (LN_2 * LOG10_E);
-    Asinh: |x| {
-        let a = x.abs();
-        let large = any_log2::<S>(a + (a * a + 1.0).sqrt()) * LN_2;
-        if a < 1e-3 { x - x * x * x * (1.0 / 6.0) } else { large.copysign(x) }
-    };
-    Acosh: |x| {
-        let y = any_log2::<S>(x + (x * x - 1.0).sqrt()) * LN_2;
-        if x < 1.0 { f64::NAN } else { y }
-    };
-    Atanh: |x| {
-        let y = any_log2::<S>((1.0 + x) / (1.0 - x)) * (0.5 * LN_2);
-        let y = if x.abs() < 1e-3 { x + x * x * x * (1.0 / 3.0) } else { y };
-        let y = if x.abs() == 1.0 { f64::INFINITY.copysign(x) } else { y };
-        if x.abs() > 1.0 { f64::NAN } else { y }
-    };
+unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
+    let beside = if math.binary() { y } else { x };
+    // SAFETY: all that are read have `n` elements.
+    unsafe { pieces(n, (x, beside), z, 1.0, &ByDouble::<S>(math, PhantomData)) }
 }
 
 /// # Safety
-/// All have `n` elements; `z` is `x`, `y` or overlaps neither.
+/// All that are read, and `z`, have `n` elements; `z` is one of the others or overlaps none.
 pub(super) unsafe fn run(math: Math, n: usize, x: *const f32, y: *const f32, z: *mut f32) {
     // SAFETY: all that are read have `n` elements.
     unsafe {

@@ -1,7 +1,7 @@
 //! Element-wise functions by number, for functions without a vector kernel, and for float64.
 
 use crate::c_enumeration;
-use crate::kernels::{arcs, by_double, doubles, vmath};
+use crate::kernels::{arcs, by_double, doubles, logs, vmath};
 
 c_enumeration! {
     /// A function of one or two numbers.
@@ -46,6 +46,16 @@ impl Math {
     }
 }
 
+/// C's: that of crate `libm` has values below 1, too.
+fn acosh(x: f64) -> f64 {
+    if x < 1.0 { f64::NAN } else { libm::acosh(x) }
+}
+
+/// The same of float32.
+fn acoshf(x: f32) -> f32 {
+    if x < 1.0 { f32::NAN } else { libm::acoshf(x) }
+}
+
 macro_rules! by_number {
     ($name:ident, $t:ty, $($one:ident => $unary:path),*; $($two:ident => $binary:path),*) => {
         fn $name(math: Math, x: $t, y: $t) -> $t {
@@ -68,7 +78,7 @@ by_number!(single, f32,
     Log1p => libm::log1pf, Expm1 => libm::expm1f, Sin => libm::sinf, Cos => libm::cosf,
     Tan => libm::tanf, Asin => libm::asinf, Acos => libm::acosf, Atan => libm::atanf,
     Sinh => libm::sinhf, Cosh => libm::coshf, Tanh => libm::tanhf, Asinh => libm::asinhf,
-    Acosh => libm::acoshf, Atanh => libm::atanhf, Erf => libm::erff, Sqrt => f32::sqrt,
+    Acosh => acoshf, Atanh => libm::atanhf, Erf => libm::erff, Sqrt => f32::sqrt,
     Cbrt => libm::cbrtf, Round => f32::round, Rint => f32::round_ties_even;
     Pow => libm::powf, Atan2 => libm::atan2f, Hypot => libm::hypotf
 );
@@ -77,7 +87,7 @@ by_number!(double, f64,
     Log1p => libm::log1p, Expm1 => libm::expm1, Sin => libm::sin, Cos => libm::cos,
     Tan => libm::tan, Asin => libm::asin, Acos => libm::acos, Atan => libm::atan,
     Sinh => libm::sinh, Cosh => libm::cosh, Tanh => libm::tanh, Asinh => libm::asinh,
-    Acosh => libm::acosh, Atanh => libm::atanh, Erf => libm::erf, Sqrt => f64::sqrt,
+    Acosh => acosh, Atanh => libm::atanh, Erf => libm::erf, Sqrt => f64::sqrt,
     Cbrt => libm::cbrt, Round => f64::round, Rint => f64::round_ties_even;
     Pow => libm::pow, Atan2 => libm::atan2, Hypot => libm::hypot
 );
@@ -127,6 +137,9 @@ pub unsafe extern "C" fn rx_vmath_f32(
                 vmath::hyperbolics(n.max(0) as usize, x, z, math == Math::Cosh);
             }
             Math::Asin | Math::Acos => arcs::run(n.max(0) as usize, x, z, math == Math::Acos),
+            Math::Log2 | Math::Log10 => logs::run(n.max(0) as usize, x, z, math == Math::Log10),
+            Math::Asinh | Math::Acosh | Math::Atanh => logs::areas(math, n.max(0) as usize, x, z),
+            Math::Atan2 => arcs::angles(n.max(0) as usize, x, y, z),
             Math::Pow => vmath::rx_vpow_f32(n, x, y, z),
             _ if by_double::knows(math) => by_double::run(math, n.max(0) as usize, x, y, z),
             _ => {

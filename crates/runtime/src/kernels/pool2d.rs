@@ -4,6 +4,7 @@ use super::conv::Layout;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::padded::{Padded, Window};
 use crate::kernels::pool_lanes;
+use crate::kernels::simd::square::lanes;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
@@ -128,6 +129,11 @@ impl RxPool2dF32 {
             for ox in 0..self.ow {
                 *room.add(padded + ox as usize) = self.columns(ox) as f32;
             }
+            // A last vector's lanes beyond the row divide, too: whatever lay there before may be
+            // subnormal, which takes processors a hundred times as long.
+            for ox in self.ow.max(0) as usize..self.room() - padded {
+                *room.add(padded + ox) = 1.0;
+            }
         }
     }
 
@@ -142,6 +148,20 @@ impl RxPool2dF32 {
         steps.iter().all(|&s| s >= 1)
             && Layout::of(self.layout).is_some()
             && Pooling::of(self.op).is_some()
+    }
+
+    /// Returns whether windows lie in the image, their elements for adjacent outputs side by side.
+    pub(super) fn dense(&self) -> bool {
+        let inside = |out: i64, step: i64, count: i64, apart: i64, size: i64| {
+            let reach = (out - 1).saturating_mul(step);
+            reach.saturating_add((count - 1).saturating_mul(apart)) < size
+        };
+        self.stride_w == 1
+            && (self.pad_t, self.pad_l) == (0, 0)
+            && self.kh >= 1
+            && self.kw >= 1
+            && inside(self.oh, self.stride_h, self.kh, self.dilation_h, self.h)
+            && inside(self.ow, self.stride_w, self.kw, self.dilation_w, self.w)
     }
 
     /// Returns whether this is maximum pooling.
@@ -165,6 +185,47 @@ pub(super) unsafe fn take<S: Simd>(max: bool, acc: S, x: S) -> S {
             S::select(x.eq(x), x.max(acc), x)
         } else {
             acc.add(x)
+        }
+    }
+}
+
+/// One channel from `x` to `y` whose windows are [`dense`](RxPool2dF32::dense): vectors run along the
+/// output's rows, over the image as it is.
+///
+/// # Safety
+/// `x` and `y` are channels of the sizes that `p` has.
+#[inline(always)]
+unsafe fn dense_channel<S: Simd>(p: &RxPool2dF32, x: *const f32, y: *mut f32) {
+    let size = |n: i64| n.max(0) as usize;
+    let (oh, ow, w) = (size(p.oh), size(p.ow), size(p.w));
+    let (kh, kw) = (size(p.kh), size(p.kw));
+    let (below, beside) = (size(p.dilation_h) * w, size(p.dilation_w));
+    // SAFETY: windows lie in the image, so that as many columns are read as are written, from where
+    // the first one's window has its element.
+    unsafe {
+        let count = S::splat((kh * kw).max(1) as f32);
+        for oy in 0..oh {
+            let (from, to) = (x.add(oy * size(p.stride_h) * w), y.add(oy * ow));
+            let mut ox = 0;
+            while ox < ow {
+                let n = (ow - ox).min(S::LANES);
+                let mut acc = S::splat(p.start());
+                for ky in 0..kh {
+                    let line = from.add(ky * below + ox);
+                    for kx in 0..kw {
+                        let at = line.add(kx * beside);
+                        let x = if n == S::LANES {
+                            S::load(at)
+                        } else {
+                            S::load_part(at, n)
+                        };
+                        acc = take(p.greatest(), acc, x);
+                    }
+                }
+                let acc = if p.greatest() { acc } else { acc.div(count) };
+                acc.store_part(to.add(ox), n);
+                ox += n;
+            }
         }
     }
 }
@@ -313,7 +374,7 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
         for worker in 0..threads {
             p.prepare(scratch.add(worker * room));
         }
-        let shared = Share::new((p, scratch));
+        let (dense, shared) = (p.dense(), Share::new((p, scratch)));
         let work = (p.oh * p.ow * p.kh * p.kw).max(1) as usize;
         let grain = Grain::of_work(GRAIN * 8, work);
         context
@@ -324,7 +385,11 @@ unsafe fn channels_first(context: &mut RxContext, p: &RxPool2dF32) -> i32 {
                 let (from, to) = ((p.h * p.w) as usize, (p.oh * p.ow) as usize);
                 for plane in begin..end {
                     let (x, y) = (p.x.add(plane * from), p.y.add(plane * to));
-                    dispatch!(channel(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32));
+                    if dense {
+                        dispatch!(dense_channel(p: &RxPool2dF32, x: *const f32, y: *mut f32));
+                    } else {
+                        dispatch!(channel(p: &RxPool2dF32, x: *const f32, y: *mut f32, room: *mut f32));
+                    }
                 }
             });
         rx_scratch_free(context, scratch.cast());
@@ -349,7 +414,9 @@ pub unsafe extern "C" fn rx_pool2d_f32(ctx: *mut RxContext, pool: *const RxPool2
             if p.n <= 0 || p.c <= 0 || p.oh <= 0 || p.ow <= 0 {
                 return 0;
             }
-            if p.layout == Layout::Nchw as i32 && pool_lanes::pays(p) {
+            // Dense rows that fill half a vector at least are read where they lie.
+            let dense = p.dense() && p.ow * 2 >= lanes() as i64;
+            if p.layout == Layout::Nchw as i32 && !dense && pool_lanes::pays(p) {
                 return pool_lanes::run(context, p);
             }
             if p.layout == Layout::Nchw as i32 {

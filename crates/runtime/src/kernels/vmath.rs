@@ -4,6 +4,7 @@
 //! states are checked in `tests/vmath.rs` against float64.
 
 use crate::kernels::by_double;
+use crate::kernels::logs::natural;
 use crate::kernels::math::Math;
 use crate::kernels::simd::{Simd, dispatch};
 
@@ -96,46 +97,6 @@ pub unsafe fn exp_below<S: Simd>(x: S) -> S {
         let power = shifted.power();
         let y = power.fma(rest, power);
         S::select(x.lt(S::splat(-87.336_54)), S::splat(0.0), y)
-    }
-}
-
-/// `ln x`. The argument is `m 2^e`, with a polynomial for `ln m` near 1.
-///
-/// # Safety
-/// The instruction set of `S` is enabled.
-#[inline(always)]
-pub unsafe fn log<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe {
-        let tiny = x.lt(S::splat(f32::MIN_POSITIVE));
-        let scaled = S::select(tiny, x.mul(S::splat(8_388_608.0)), x);
-        let (m, e) = scaled.split();
-        let e = S::select(tiny, e.sub(S::splat(23.0)), e);
-        let f = m.sub(S::splat(1.0));
-        let z = f.mul(f);
-        let p = poly(
-            f,
-            &[
-                7.037_683_6e-2,
-                -1.151_461e-1,
-                1.167_699_9e-1,
-                -1.242_014_1e-1,
-                1.424_932_3e-1,
-                -1.666_805_8e-1,
-                2.000_071_5e-1,
-                -2.499_999_4e-1,
-                0.333_333_3,
-            ],
-        );
-        let y = p.mul(f).mul(z);
-        let y = e.fma(S::splat(-2.121_944_4e-4), y);
-        let y = z.fma(S::splat(-0.5), y);
-        let y = e.fma(S::splat(355.0 / 512.0), f.add(y));
-        let zero = S::splat(0.0);
-        let y = S::select(x.eq(zero), S::splat(f32::NEG_INFINITY), y);
-        let y = S::select(x.lt(zero), S::splat(f32::NAN), y);
-        let y = S::select(x.eq(S::splat(f32::INFINITY)), x, y);
-        S::select(x.eq(x), y, x)
     }
 }
 
@@ -414,7 +375,7 @@ strips! {
     /// Exponential.
     rx_vexp_f32 = exp;
     /// Natural logarithm.
-    rx_vlog_f32 = log;
+    rx_vlog_f32 = natural;
     /// Hyperbolic tangent.
     rx_vtanh_f32 = tanh;
     /// Error function.

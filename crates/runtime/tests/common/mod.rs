@@ -149,9 +149,10 @@ pub fn close(what: &str, found: &[f32], wanted: &[f32], tolerance: f32) {
     assert_eq!(found.len(), wanted.len(), "{what}");
     for (i, (f, w)) in found.iter().zip(wanted).enumerate() {
         let near = (f - w).abs() <= tolerance * w.abs().max(1.0) || f == w;
+        let isa = relax_runtime::kernels::simd::isa();
         assert!(
             near || f.is_nan() && w.is_nan(),
-            "{what}: element {i} is {f}, not {w}"
+            "{what}: element {i} is {f}, not {w} ({isa:?})"
         );
     }
 }
