@@ -193,12 +193,17 @@ pub(crate) fn in_blocks(m: &Module) -> IdSet {
         .collect()
 }
 
-/// Returns whether evaluating an expression has control flow, but for what functions that it calls
-/// have.
+/// Returns whether evaluating an expression has control flow or blocks of its own, but for what
+/// functions that it calls have.
 pub(crate) fn has_control_flow(m: &Module, e: ExprId) -> bool {
     m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
         .into_iter()
-        .any(|e| matches!(m.exprs[e], Expr::If { .. } | Expr::Match { .. }))
+        .any(|e| {
+            matches!(
+                m.exprs[e],
+                Expr::If { .. } | Expr::Match { .. } | Expr::Dataflow { .. }
+            )
+        })
 }
 
 /// Merges all nodes of each constant, as they are one value: the text's `meta[relay.Constant][0]`
