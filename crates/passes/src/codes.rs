@@ -29,3 +29,5 @@ pub const NOT_PACKED: Code = Code(910);
 pub const FORM: Code = Code(912);
 /// Unknown extents were not named.
 pub const UNKNOWN_KEPT: Code = Code(911);
+/// Calls of programs keep making their results.
+pub const CALLS_KEPT: Code = Code(913);

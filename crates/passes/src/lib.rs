@@ -10,6 +10,7 @@
 //! ([`relax_ops::Hooks`]); passes name only the operators that they create calls of and those of
 //! their patterns, which `tests/operator_names.rs` checks against the registry.
 
+mod abstracted;
 mod analysis;
 mod annotate;
 mod attributes;
@@ -33,6 +34,7 @@ pub mod pattern;
 mod pipeline;
 mod purity;
 mod registry;
+mod run_by_blocks;
 mod scope;
 mod testing;
 mod util;

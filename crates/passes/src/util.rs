@@ -176,6 +176,36 @@ pub(crate) fn inlined(
     }))
 }
 
+/// Returns the nodes of dataflow blocks' values, which may have no control flow: but for those inside
+/// of functions.
+pub(crate) fn in_blocks(m: &Module) -> IdSet {
+    let bodies = m.global_bodies().into_iter().map(|g| g.1);
+    let values = m
+        .post_order(bodies)
+        .into_iter()
+        .flat_map(|e| match m.exprs[e] {
+            Expr::Dataflow { block, .. } => m.blocks[block].bindings.as_slice(),
+            _ => &[],
+        });
+    let values: Vec<ExprId> = values.map(|b| b.value).collect();
+    m.post_order_within(values, |e| !matches!(m.exprs[e], Expr::Func(_)))
+        .into_iter()
+        .collect()
+}
+
+/// Returns whether evaluating an expression has control flow or blocks of its own, but for what
+/// functions that it calls have.
+pub(crate) fn has_control_flow(m: &Module, e: ExprId) -> bool {
+    m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
+        .into_iter()
+        .any(|e| {
+            matches!(
+                m.exprs[e],
+                Expr::If { .. } | Expr::Match { .. } | Expr::Dataflow { .. }
+            )
+        })
+}
+
 /// Merges all nodes of each constant, as they are one value: the text's `meta[relay.Constant][0]`
 /// is one constant, however often it occurs.
 pub(crate) fn share_constants(m: &mut Module) {

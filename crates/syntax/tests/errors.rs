@@ -66,6 +66,15 @@ fn a_missing_bracket_is_one_mistake() {
 }
 
 #[test]
+fn statements_in_parentheses_may_be_long() {
+    for count in [10, 100, 1000, 10_000] {
+        let long = "add(%r, 1), ".repeat(count);
+        let text = format!("def @f(%r: int32) {{ %0 = (@g(%r); %1 = ({long}); @g(%r); %1); %0 }}");
+        check(&text, &[]);
+    }
+}
+
+#[test]
 fn messages_are_plain() {
     check(
         "def @f() {\n  let %x = 1\n  %x\n}",

@@ -23,10 +23,13 @@ impl Comparer<'_> {
         }
         for (&p, &q) in x.type_params.iter().zip(&y.type_params) {
             let kinds = (self.a.types.params[p].kind, self.b.types.params[q].kind);
-            if kinds.0 != kinds.1 || !self.params.pair(p, q) {
+            if kinds.0 != kinds.1 {
                 return self.differ_at("the type parameters differ", at);
             }
+            // A type that inference made of the function's may have bound them already.
+            self.params.bind(p, q);
         }
+        self.dims.unbind(&x.dims, &y.dims);
         for (&v, &w) in x.params.iter().zip(&y.params) {
             self.var(v, w, at)?;
         }

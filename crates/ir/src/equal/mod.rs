@@ -137,6 +137,20 @@ impl<T: Copy + Eq + Hash> Pairs<T> {
         self.back.insert(b, a);
     }
 
+    /// Forgets what these elements of both sides corresponded to.
+    fn unbind(&mut self, left: &[T], right: &[T]) {
+        for a in left {
+            if let Some(b) = self.there.remove(a) {
+                self.back.remove(&b);
+            }
+        }
+        for b in right {
+            if let Some(a) = self.back.remove(b) {
+                self.there.remove(&a);
+            }
+        }
+    }
+
     fn known(&self, a: T, b: T) -> bool {
         self.there.get(&a) == Some(&b)
     }

@@ -1,10 +1,11 @@
-//! `defuse-ops`: inlines calls of function literals, the inverse of `fuse-ops`.
+//! `defuse-ops`: inlines calls of function literals, the inverse of `fuse-ops`. Those with control
+//! flow stay in dataflow blocks, which have none.
 
 use relax_base::Diagnostics;
 use relax_infer::may_have_effects;
 use relax_ir::Expr;
 
-use crate::util::{binds, inlined};
+use crate::util::{binds, has_control_flow, in_blocks, inlined};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -17,14 +18,16 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let (mut count, effects) = (0, may_have_effects(cx.module));
-    cx.module.rewrite_globals(|m, new, _| {
+    let blocks = in_blocks(cx.module);
+    cx.module.rewrite_globals(|m, new, old| {
         let Expr::Call { callee, args, .. } = m.exprs[new] else {
             return new;
         };
         let Expr::Func(func) = m.exprs[callee] else {
             return new;
         };
-        if binds(m, &m.funcs[func]) {
+        let branches = || has_control_flow(m, m.funcs[func].body);
+        if binds(m, &m.funcs[func]) || blocks.contains(old) && branches() {
             return new;
         }
         let args = m.list(args).to_vec();

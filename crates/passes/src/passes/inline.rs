@@ -6,7 +6,9 @@ use relax_infer::may_have_effects;
 use relax_ir::{Expr, ExprId, GlobalId, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::{binds, calls_itself, has_flag, inlined, is_external};
+use crate::util::{
+    binds, calls_itself, has_control_flow, has_flag, in_blocks, inlined, is_external,
+};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -20,6 +22,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let m = &mut *cx.module;
     let effects = may_have_effects(m);
+    let blocks = in_blocks(m);
     let graph = m.call_graph();
     let order = callees_first(m, &graph);
     let mut entries: FxHashSet<GlobalId> = m.globals.ids().collect();
@@ -37,8 +40,8 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             continue;
         };
         let body = m.funcs[func].body;
-        let new = m.rewrite(body, &mut relax_ir::Memo::default(), |m, new, _| {
-            let new = expand(m, new, &inlinable, effects);
+        let new = m.rewrite(body, &mut relax_ir::Memo::default(), |m, new, old| {
+            let new = expand(m, new, &inlinable, effects, blocks.contains(old));
             count += u64::from(new.1);
             new.0
         });
@@ -60,12 +63,14 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-/// Returns the replacement of a call of an inlinable function or of its name.
+/// Returns the replacement of a call of an inlinable function or of its name; `straight` says that
+/// there may be no control flow.
 fn expand(
     m: &mut Module,
     e: ExprId,
     inlinable: &FxHashSet<GlobalId>,
     effects: bool,
+    straight: bool,
 ) -> (ExprId, bool) {
     let (e, changed) = expand_values(m, e, inlinable);
     let Expr::Call {
@@ -85,7 +90,9 @@ fn expand(
     }
     let func = m.global_func(global).expect("only functions are inlined");
     // Extents and types that a function binds per call stay bound by a literal.
-    let stays = binds(m, &m.funcs[func]) || is_external(&m.funcs[func]);
+    let stays = binds(m, &m.funcs[func])
+        || is_external(&m.funcs[func])
+        || straight && has_control_flow(m, m.funcs[func].body);
     if stays || has_flag(&m.funcs[func], "Extern") {
         let copy = m.copy_func(func);
         let callee = m.add(Expr::Func(copy), m.span(callee));

@@ -7,13 +7,14 @@
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Attrs, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, IdSet, Memo,
-    Module, TensorType, Type, TypeId, TypeParamId, VarId, VarStyle,
+    AttrValue, Attrs, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Memo, Module,
+    Type, VarId, VarStyle,
 };
 use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::scope::{Nameable, alone};
+use crate::abstracted::{Abstracted, bound_outside, has_writable_types};
+use crate::scope::Nameable;
 use crate::util::{is_external, is_primitive, outside_primitives};
 use crate::{Contract, PassCx, PassDef};
 
@@ -137,38 +138,16 @@ impl Lifter<'_> {
             return new;
         };
         let free = m.free_vars(new);
-        let uses = free.iter().chain(&name).map(|v| self.typing.vars[*v]);
-        let own = std::iter::once(self.typing.funcs[old_func]);
-        // Expressions that another pass or an error left untyped stay so.
-        let mut said = (uses.chain(own)).filter(|t| m.types[*t] != Type::Error);
-        if !said.all(|t| nameable.annotation(m, t).is_some() && !constrained(m, t)) {
-            return new;
-        }
-        // Type parameters that inference made up are bound by no function's text.
-        if let Type::Func(f) = &m.types[self.typing.funcs[old_func]]
-            && f.params.len() > m.funcs[func].type_params.len()
-        {
+        let uses: Vec<VarId> = free.iter().copied().chain(name).collect();
+        if !has_writable_types(m, self.typing, nameable, old_func, &uses) {
             return new;
         }
         let func = self.annotate(m, old_func, func);
-        let (mut used, values) = dims_used(m, func, dims);
         let recursive = name.filter(|v| free.contains(v));
         let captured: Vec<VarId> = free.into_iter().filter(|v| Some(*v) != recursive).collect();
-        let type_params = free_type_params(m, func, &captured, self.typing);
-        let own: Vec<TypeId> = (m.funcs[func].params.iter())
-            .filter_map(|p| m.vars[*p].ty)
-            .collect();
-        let given: Vec<TypeId> = captured.iter().map(|v| self.typing.vars[*v]).collect();
-        // A dimension is determined by arguments, or not at all.
-        let known = extents(m, own.iter().chain(&given).copied());
-        let (by_own, by_given) = (dims_in_order(m, own), dims_in_order(m, given));
-        used.extend(by_given.iter().filter(|d| dims.contains(d)));
-        let mut seen = FxHashSet::default();
-        used.retain(|d| seen.insert(*d));
-        // In a function's type a name would be that type's own.
-        if !used.iter().all(|d| known.contains(d)) || !values.is_subset(&known) {
+        let Some(over) = Abstracted::of(m, self.typing, func, &captured, dims) else {
             return new;
-        }
+        };
         let global = self.fresh_global(m, func, span);
         let callee = m.add(Expr::Global(global), span);
         // The closure as its surroundings and its own body see it.
@@ -186,23 +165,20 @@ impl Lifter<'_> {
             let values = std::iter::once((var, value)).collect();
             function.body = m.substitute(function.body, &mut Memo::default(), &values);
         }
-        let outermost = captured.is_empty() && type_params.is_empty();
-        let here = |d: &DimVar| outermost || by_own.contains(d) && !by_given.contains(d);
-        let (inner_dims, mut outer_dims): (Vec<DimVar>, Vec<DimVar>) =
-            used.into_iter().partition(here);
-        // In the order in which a text declares them: where the parameters mention them.
-        outer_dims.sort_by_key(|d| by_given.iter().position(|g| g == d));
-        function.dims.extend(inner_dims);
-        if outermost {
-            let dims = !function.dims.is_empty();
+        if captured.is_empty() {
+            function.dims.extend(over.dims);
+            function.type_params.extend(over.type_params);
+            let names = !function.dims.is_empty() || !function.type_params.is_empty();
             let mut func = m.funcs.push(function);
-            if dims {
-                // The dimension variables were those of the enclosing function.
+            if names {
+                // They were those of the enclosing function.
                 func = m.copy_func(func);
             }
             m.globals[global].kind = GlobalKind::Func(func);
             return value;
         }
+        let (own_dims, given_dims) = over.own_and_given();
+        function.dims.extend(own_dims);
         let mut rebind = FxHashMap::default();
         let mut params = Vec::new();
         for &var in &captured {
@@ -217,8 +193,8 @@ impl Lifter<'_> {
         let mut attrs = Attrs::new();
         attrs.set("Closure", AttrValue::Int(1));
         let outer = m.funcs.push(Function {
-            type_params,
-            dims: outer_dims,
+            type_params: over.type_params,
+            dims: given_dims,
             params,
             ret: None,
             constraints: Vec::new(),
@@ -241,121 +217,6 @@ struct Around<'a> {
     dims: &'a FxHashSet<DimVar>,
     /// The variable that is bound to it.
     name: Option<VarId>,
-}
-
-/// Returns the dimension variables that are bound outside of a closure, in the function that has
-/// `dims` and the nodes of `order`.
-fn bound_outside(
-    m: &Module,
-    dims: &[DimVar],
-    order: &[ExprId],
-    closure: ExprId,
-) -> FxHashSet<DimVar> {
-    let inside: IdSet = m.post_order([closure]).into_iter().collect();
-    let mut found: FxHashSet<DimVar> = dims.iter().copied().collect();
-    for &e in order.iter().filter(|e| !inside.contains(**e)) {
-        match &m.exprs[e] {
-            Expr::Func(f) => found.extend(&m.funcs[*f].dims),
-            Expr::MatchCast { ty, .. } => found.extend(m.dims_in_types([*ty])),
-            Expr::MatchShape { dims, .. } => found.extend(dims.iter().flat_map(|d| d.free_vars())),
-            _ => {}
-        }
-    }
-    found
-}
-
-/// Returns the dimension variables among `bound` that a function mentions, in order of first
-/// mention, and those whose values it uses.
-fn dims_used(
-    m: &Module,
-    func: FuncId,
-    bound: &FxHashSet<DimVar>,
-) -> (Vec<DimVar>, FxHashSet<DimVar>) {
-    let (mut types, mut values) = (Vec::new(), Vec::new());
-    let mut signature = |f: FuncId| {
-        let f = &m.funcs[f];
-        types.extend(f.params.iter().filter_map(|p| m.vars[*p].ty));
-        types.extend(f.ret);
-    };
-    signature(func);
-    let order = m.post_order([m.funcs[func].body]);
-    for &e in &order {
-        if let Expr::Func(f) = &m.exprs[e] {
-            signature(*f);
-        }
-    }
-    for &e in &order {
-        match &m.exprs[e] {
-            Expr::MatchCast { ty, .. } => types.push(*ty),
-            Expr::MatchShape { dims, .. } | Expr::Shape(dims) => {
-                values.extend(dims.iter().flat_map(|d| d.free_vars()));
-            }
-            Expr::Call {
-                type_args, attrs, ..
-            } => {
-                types.extend(m.type_args(*type_args));
-                attr_dims(m.attrs(*attrs).iter().map(|a| &a.1), &mut values);
-            }
-            _ => {}
-        }
-        types.extend(m.bound_vars(e).into_iter().filter_map(|v| m.vars[v].ty));
-    }
-    let mut mentioned = dims_in_order(m, types);
-    mentioned.extend(&values);
-    let mut seen = FxHashSet::default();
-    mentioned.retain(|d| bound.contains(d) && seen.insert(*d));
-    values.retain(|d| bound.contains(d));
-    (mentioned, values.into_iter().collect())
-}
-
-/// Returns the dimension variables that types mention, in textual order.
-fn dims_in_order(m: &Module, mut types: Vec<TypeId>) -> Vec<DimVar> {
-    types.reverse();
-    let (mut found, mut seen) = (Vec::new(), IdSet::new());
-    while let Some(ty) = types.pop() {
-        if !seen.insert(ty) {
-            continue;
-        }
-        if let Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape) = &m.types[ty] {
-            let dims = shape.dims().unwrap_or_default();
-            found.extend(dims.iter().flat_map(|d| d.free_vars()));
-        }
-        types.extend(m.types.children(ty).into_iter().rev());
-    }
-    found
-}
-
-/// The dimension variables in values of attributes.
-fn attr_dims<'a>(values: impl Iterator<Item = &'a AttrValue>, found: &mut Vec<DimVar>) {
-    let mut work: Vec<&AttrValue> = values.collect();
-    while let Some(value) = work.pop() {
-        match value {
-            AttrValue::Dim(d) => found.extend(d.free_vars()),
-            AttrValue::Array(items) => work.extend(items.iter()),
-            _ => {}
-        }
-    }
-}
-
-/// Returns the dimension variables that are an extent of tensors of these types.
-fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
-    let (mut work, mut found): (Vec<TypeId>, _) = (types.collect(), FxHashSet::default());
-    while let Some(ty) = work.pop() {
-        match &m.types[ty] {
-            Type::Tensor(TensorType { shape, .. }) | Type::Shape(shape) => {
-                found.extend(shape.dims().unwrap_or_default().iter().filter_map(alone));
-            }
-            Type::Tuple(fields) => work.extend(fields),
-            _ => {}
-        }
-    }
-    found
-}
-
-/// Returns whether a type is that of a function with relations, which cannot instantiate a type
-/// parameter.
-fn constrained(m: &Module, ty: TypeId) -> bool {
-    matches!(&m.types[ty], Type::Func(f) if !f.constraints.is_empty())
 }
 
 /// Merges equal lifted functions. Inner closures come before enclosing ones, so that one pass finds
@@ -407,69 +268,4 @@ fn renamed(m: &mut Module, body: ExprId, names: &FxHashMap<GlobalId, GlobalId>) 
         }
         _ => new,
     })
-}
-
-/// Returns the type parameters that a function mentions and does not bind, in order of first
-/// mention.
-pub(super) fn free_type_params(
-    m: &Module,
-    func: FuncId,
-    captured: &[VarId],
-    typing: &Typing,
-) -> Vec<TypeParamId> {
-    let (mut types, mut bound) = (Vec::<TypeId>::new(), FxHashSet::default());
-    let mut funcs = vec![func];
-    for &v in captured {
-        types.push(typing.vars[v]);
-    }
-    for e in m.post_order([m.funcs[func].body]) {
-        match &m.exprs[e] {
-            Expr::Func(f) => funcs.push(*f),
-            Expr::MatchCast { ty, .. } => types.push(*ty),
-            Expr::Call { type_args, .. } => types.extend(m.type_args(*type_args)),
-            _ => {}
-        }
-        types.extend(m.bound_vars(e).into_iter().filter_map(|v| m.vars[v].ty));
-    }
-    for f in funcs {
-        let f = &m.funcs[f];
-        bound.extend(f.type_params.iter().copied());
-        types.extend(f.ret);
-        types.extend(f.params.iter().filter_map(|p| m.vars[*p].ty));
-    }
-    let (mut out, mut seen) = (Vec::new(), IdSet::new());
-    types.reverse();
-    while let Some(ty) = types.pop() {
-        if !seen.insert(ty) {
-            continue;
-        }
-        match &m.types[ty] {
-            Type::Param(p) => {
-                if bound.insert(*p) {
-                    out.push(*p);
-                }
-            }
-            Type::Tensor(t) => {
-                let shape = match t.shape {
-                    relax_ir::Shape::Param(p) => Some(p),
-                    _ => None,
-                };
-                let dtype = match t.dtype {
-                    relax_ir::DTy::Param(p) => Some(p),
-                    _ => None,
-                };
-                for p in shape.into_iter().chain(dtype) {
-                    if bound.insert(p) {
-                        out.push(p);
-                    }
-                }
-            }
-            Type::Func(f) => {
-                bound.extend(f.params.iter().copied());
-                types.extend(m.types.children(ty).into_iter().rev());
-            }
-            _ => types.extend(m.types.children(ty).into_iter().rev()),
-        }
-    }
-    out
 }

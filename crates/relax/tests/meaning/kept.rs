@@ -88,31 +88,6 @@ pub fn pipelines() -> Vec<String> {
     all.chain(TOGETHER).map(str::to_owned).collect()
 }
 
-/// Relax's passes that do not hold on all modules of `tests/` yet: `call-tir-rewrite` calls tensor
-/// programs as only TVMScript may, `relax-lambda-lift` lifts functions that name another's type
-/// parameters or extents, and `kill-after-last-use` neither sees that a result computed in place is
-/// its operand nor that functions called from dataflow blocks may have no effects.
-const OPEN: [&str; 3] = [
-    "call-tir-rewrite",
-    "relax-lambda-lift",
-    "kill-after-last-use",
-];
-
-/// Returns those of [`pipelines`] that hold on the modules of `tests/`.
-pub fn on_modules() -> Vec<String> {
-    let mut all = pipelines();
-    all.retain(|p| !OPEN.contains(&p.as_str()) || std::env::var("RELAX_PASS").is_ok());
-    all
-}
-
-/// Returns those of [`pipelines`] that hold behind each other: Relax's own were never tried so.
-pub fn in_any_order() -> Vec<String> {
-    let mut all = pipelines();
-    let relax = relax_passes::of_relax();
-    all.retain(|p| !relax.iter().any(|r| r.name == p));
-    all
-}
-
 impl Kept {
     /// Returns the combined guarantees of a pipeline's passes.
     pub fn of(case: &mut Case, pipeline: &str) -> Kept {

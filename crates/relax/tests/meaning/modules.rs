@@ -12,7 +12,7 @@ use relax_tensor::Tensor;
 use relax_testkit::{Rng, files};
 
 use crate::case::{Case, Runs};
-use crate::kept::{Among, Kept, on_modules};
+use crate::kept::{Among, Kept, pipelines};
 
 /// Intentionally long-running programs: lists of millions of cells, deep recursion.
 const LONG: [&str; 5] = [
@@ -124,7 +124,7 @@ fn mistakes(file: &Path) -> Vec<String> {
         return Vec::new();
     };
     let mut wrong = Vec::new();
-    for pass in on_modules() {
+    for pass in pipelines() {
         let kept = Kept::of(&mut case, &pass);
         if let Some(reason) = case.mistake(&pass, kept, &runs) {
             let reason: String = reason.chars().take(400).collect();

@@ -423,10 +423,12 @@ impl Pass<'_> {
         }
     }
 
-    /// Returns whether a `)` for the innermost bracket follows before the block around it ends.
+    /// Returns whether a `)` for the innermost bracket follows before the block around it ends, or
+    /// nothing says otherwise as far as it looks.
     fn closes_later(&self, i: usize) -> bool {
         let mut depth = 0usize;
-        for t in self.input.since(i).iter().take(HORIZON * 4) {
+        let ahead = self.input.since(i);
+        for t in ahead.iter().take(HORIZON * 4) {
             match t.tok {
                 Tok::LParen | Tok::LSquare | Tok::LBrace => depth += 1,
                 Tok::RParen if depth == 0 => return true,
@@ -436,6 +438,6 @@ impl Pass<'_> {
                 _ => {}
             }
         }
-        false
+        ahead.len() >= HORIZON * 4
     }
 }

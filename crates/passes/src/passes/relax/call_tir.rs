@@ -4,8 +4,11 @@
 //! A call that returns a tensor becomes the allocation of that tensor followed by a call that
 //! writes it; a result computed in place is the argument. Tensors are then located in blocks of
 //! memory.
+//!
+//! Only TVMScript calls programs so. In the text format `call_tir` makes its result itself until
+//! `plan-memory` places it, so such a module stays as it is, with a note.
 
-use relax_base::Diagnostics;
+use relax_base::{Diagnostic, Diagnostics, Severity, Span};
 use relax_infer::Typing;
 use relax_ir::{AttrValue, Expr, ExprId, Module, Type, TypeId, VarStyle};
 use relax_ops::Lowering;
@@ -15,7 +18,7 @@ use relax_tensor::DType;
 use super::kept;
 use crate::code::{Bind, each_code, fresh};
 use crate::util::{called_op, dims_of};
-use crate::{Contract, PassCx, PassDef};
+use crate::{Contract, PassCx, PassDef, codes};
 
 pub(crate) static PASSES: &[PassDef] = &[
     PassDef {
@@ -37,6 +40,11 @@ pub(crate) static PASSES: &[PassDef] = &[
 pub(super) const ALLOC: &str = "builtin.alloc_tensor";
 
 fn rewrite(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+    if !cx.module.is_script() {
+        let first = first_call(cx.module);
+        cx.diagnostics.extend(first.map(kept_calls));
+        return Ok(());
+    }
     let typing = cx.typing()?;
     let mut calls = 0;
     each_code(cx.module, |m, _, code| {
@@ -61,6 +69,31 @@ fn rewrite(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
+/// Returns whether a call makes the results of a program.
+fn makes_results(m: &Module, e: ExprId) -> bool {
+    called_op(m, e).is_some_and(|d| {
+        matches!(
+            d.hooks.lowering,
+            Lowering::CallTir | Lowering::CallDpsPacked
+        )
+    })
+}
+
+/// Returns the source location of the first call in a module that makes the results of a program.
+fn first_call(m: &Module) -> Option<Span> {
+    let bodies = m.global_bodies().into_iter().map(|g| g.1);
+    let all = m.post_order(bodies).into_iter();
+    all.filter(|&e| makes_results(m, e))
+        .map(|e| m.span(e))
+        .min_by_key(|s| s.start)
+}
+
+fn kept_calls(place: Span) -> Diagnostic {
+    let message = "calls of programs make their results themselves, this one and those after it";
+    Diagnostic::new(Severity::Note, codes::CALLS_KEPT, place, message)
+        .note("only TVMScript calls a program with the tensors that it writes; in the text format `plan-memory` says where results lie")
+}
+
 /// Returns the bindings that replace a call of a tensor program.
 fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<Bind>> {
     let Expr::Call { args, .. } = m.exprs[e] else {
@@ -70,10 +103,8 @@ fn written(m: &mut Module, typing: &Typing, b: &Bind, e: ExprId) -> Option<Vec<B
     let inplace = match kept::name(m, e) {
         Some("call_tir_inplace") => Some(kept::attr(m, e, "inplace_indices")?.as_ints()?),
         Some(_) => return None,
-        None => match called_op(m, e)?.hooks.lowering {
-            Lowering::CallTir | Lowering::CallDpsPacked => None,
-            _ => return None,
-        },
+        None if makes_results(m, e) => None,
+        None => return None,
     };
     let (&callee, &given) = (args.first()?, args.get(1)?);
     let Expr::Tuple(fields) = m.exprs[given] else {

@@ -167,8 +167,8 @@ fn demote(code: &mut Code, known: &mut Known) -> bool {
     changed
 }
 
-/// Replaces uses of aliases by the original; where only the alias leaves the block, the original's
-/// binding takes the alias's name. Constants are propagated to their uses.
+/// Replaces uses of aliases by the original; where only the alias is visible outside of the block, the
+/// original's binding takes the alias's name. Constants are propagated to their uses.
 fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
     let flow: FxHashSet<VarId> = {
         let parts = code.seqs.iter().flat_map(|s| &s.parts).filter(|p| p.flow);
@@ -187,7 +187,13 @@ fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
         while let Some(&f) = bound.get(&first) {
             first = f;
         }
-        if flow.contains(&name) || !flow.contains(&first) || !known.outside.contains(&name) {
+        // What is local to a block is named in another one, by a field of a tuple that leaves the
+        // block.
+        let leaves = match flow.contains(&name) {
+            true => known.homes.get(&name) != known.homes.get(&first),
+            false => known.outside.contains(&name),
+        };
+        if !leaves || !flow.contains(&first) {
             used.insert(name, first);
         } else {
             bound.insert(first, name);

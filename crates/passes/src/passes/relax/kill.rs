@@ -2,16 +2,22 @@
 //! their last use.
 //!
 //! Values that a function returns are not killed, nor those whose last use is in a dataflow block,
-//! which has no effects. Names are canonical first.
+//! which has no effects. Functions that dataflow blocks run get no effects either. Names are
+//! canonical first.
+//!
+//! In a module that places tensors in blocks of memory, a block ends behind the last use of anything
+//! that may lie in it ([`sharing`](super::sharing)), and its tensors end with it.
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
-use relax_ir::{Expr, Module, Type, VarId, VarStyle};
+use relax_ir::{Expr, FuncId, GlobalId, Module, Type, VarId, VarStyle};
 use relax_ops::{Lowering, registry};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::{canonical, kept};
+use super::sharing::{End, Sharing};
+use super::{canonical, kept, sharing};
 use crate::code::{Bind, Code, Value, each_code, each_var};
+use crate::run_by_blocks::RunByBlocks;
 use crate::util::called_op;
 use crate::{Contract, PassCx, PassDef};
 
@@ -26,11 +32,21 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
     let mut ended = 0;
-    each_code(cx.module, |m, _, code| {
+    let quiet = RunByBlocks::of(cx.module);
+    let places = sharing::places_tensors(cx.module);
+    let owner: FxHashMap<FuncId, GlobalId> = (cx.module.globals.ids())
+        .filter_map(|g| Some((cx.module.global_func(g)?, g)))
+        .collect();
+    each_code(cx.module, |m, func, code| {
         let mut changed = canonical::canonicalize(m, &typing, code, true);
         changed |= unused_names(m, code);
-        for s in 0..code.seqs.len() {
-            let kills = last_uses(m, &typing, code, s);
+        if owner.get(&func).is_none_or(|&g| quiet.global(g)) {
+            return changed;
+        }
+        let shared = places.then(|| Sharing::of(m, func, code));
+        let inner = run_inside(code, &quiet);
+        for s in (0..code.seqs.len()).filter(|s| !inner.contains(s)) {
+            let kills = last_uses(m, &typing, code, s, shared.as_ref());
             ended += kills.len() as u64;
             changed |= !kills.is_empty();
             insert(m, code, s, &kills);
@@ -39,6 +55,24 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     });
     cx.count("objects ended", ended);
     Ok(())
+}
+
+/// Returns the bodies of the function literals that dataflow blocks may run.
+fn run_inside(code: &Code, quiet: &RunByBlocks) -> FxHashSet<usize> {
+    let run = |b: &&Bind| matches!(b.value, Value::Func { func, .. } if quiet.literal(func));
+    let mut open: Vec<usize> = code
+        .binds()
+        .filter(run)
+        .flat_map(|b| b.value.bodies())
+        .collect();
+    let mut found = FxHashSet::default();
+    while let Some(s) = open.pop() {
+        if found.insert(s) {
+            let binds = code.seqs[s].parts.iter().flat_map(|p| &p.binds);
+            open.extend(binds.flat_map(|b| b.value.bodies()));
+        }
+    }
+    found
 }
 
 /// Removes unused aliases.
@@ -60,45 +94,53 @@ const STORAGE: Kill = "relax.memory.kill_storage";
 const OBJECT: Kill = "relax.vm.kill_object";
 
 /// Returns the variables that end in the body that binds them: the last use of each, and its kill
-/// operator.
-fn last_uses(m: &Module, typing: &Typing, code: &Code, s: usize) -> Vec<(VarId, VarId, Kill)> {
+/// operator. With `shared`, what may be one block of memory is used and ends together.
+fn last_uses(
+    m: &Module,
+    typing: &Typing,
+    code: &Code,
+    s: usize,
+    shared: Option<&Sharing>,
+) -> Vec<(VarId, VarId, Kill)> {
+    let of = |v: VarId| shared.map_or(v, |s| s.of_var(v));
     let mut last: FxHashMap<VarId, VarId> = FxHashMap::default();
     let mut stays: FxHashSet<VarId> = FxHashSet::default();
+    // What something ends already.
+    let mut ended: FxHashSet<VarId> = FxHashSet::default();
     for part in &code.seqs[s].parts {
         for b in &part.binds {
             let mut uses = Vec::new();
             mentions(m, code, b, &mut uses);
-            let called = b.expr().and_then(|e| called_op(m, e));
-            let ends = called.is_some_and(|d| d.hooks.lowering == Lowering::Kill);
-            if ends {
-                stays.extend(uses.iter().copied());
+            if ends(m, b) {
+                ended.extend(uses.iter().map(|&v| of(v)));
+                continue;
             }
-            if part.flow {
-                stays.extend(uses.iter().copied());
-            }
-            for v in uses {
-                if part.flow {
-                    last.remove(&v);
-                } else {
-                    stays.remove(&v);
-                    last.insert(v, b.var);
-                }
-            }
-            if ends {
-                last.retain(|_, at| *at != b.var);
+            for v in uses.into_iter().map(of) {
+                match part.flow {
+                    true => stays.insert(v),
+                    false => stays.remove(&v),
+                };
+                last.insert(v, b.var);
             }
         }
     }
     each_var(m, code.seqs[s].value, |v| {
-        last.remove(&v);
+        stays.insert(of(v));
     });
     let mut kills = Vec::new();
     for part in &code.seqs[s].parts {
         for b in &part.binds {
-            let Some(&at) = last.get(&b.var).filter(|_| !stays.contains(&b.var)) else {
-                continue;
+            let root = of(b.var);
+            let kind = match shared.map_or(End::Alone, |all| all.end(b.var, s)) {
+                End::Alone => kind(m, typing, b),
+                End::Block => Some(STORAGE),
+                End::Never => None,
             };
-            if let Some(kill) = kind(m, typing, b) {
+            if let Some(&at) = last.get(&root)
+                && !stays.contains(&root)
+                && !ended.contains(&root)
+                && let Some(kill) = kind
+            {
                 kills.push((at, b.var, kill));
             }
         }
@@ -106,6 +148,12 @@ fn last_uses(m: &Module, typing: &Typing, code: &Code, s: usize) -> Vec<(VarId, 
     let rank = |k: &Kill| [TENSOR, STORAGE, OBJECT].iter().position(|x| x == k);
     kills.sort_by_key(|k| rank(&k.2));
     kills
+}
+
+/// Returns whether a binding ends what it names.
+fn ends(m: &Module, b: &Bind) -> bool {
+    let called = b.expr().and_then(|e| called_op(m, e));
+    called.is_some_and(|d| d.hooks.lowering == Lowering::Kill)
 }
 
 /// Collects the variables that a binding mentions, including those in nested bodies.

@@ -2,19 +2,22 @@
 //!
 //! A function that captures nothing is replaced by its global; others take their captures after
 //! their own parameters, and are created with `R.make_closure` and called with
-//! `R.invoke_pure_closure`.
+//! `R.invoke_pure_closure`. Type parameters and symbols of the functions around one become its own;
+//! one that no argument tells them stays where it is.
 
 use relax_base::{Diagnostics, Span, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    AttrValue, Expr, ExprId, FuncId, Global, GlobalKind, Memo, Module, Type, TypeId, VarId,
+    AttrValue, Expr, ExprId, FuncId, Global, GlobalId, GlobalKind, Memo, Module, Type, VarId,
 };
+use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{fuse, kept};
-use crate::code::{Code, Value, each_var};
+use crate::abstracted::{Abstracted, bound_outside, has_writable_types};
+use crate::code::{Bind, Code, Part, Value, each_var, fresh};
 use crate::impurity::Impurity;
-use crate::passes::lambda_lift::free_type_params;
+use crate::scope::Nameable;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -35,12 +38,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             continue;
         };
         let name = m.globals[global].name;
+        let mut around = Around::of(m, &typing, &impurity, global, body);
         let before = lifted;
         // Inner functions come after outer ones.
         for s in (0..code.seqs.len()).rev() {
             for p in 0..code.seqs[s].parts.len() {
                 for i in (0..code.seqs[s].parts[p].binds.len()).rev() {
-                    lifted += u64::from(lift(m, (&typing, &impurity), name, &mut code, (s, p, i)));
+                    lifted += u64::from(lift(m, &mut around, name, &mut code, (s, p, i)));
                 }
             }
         }
@@ -53,10 +57,81 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     Ok(())
 }
 
+/// A function of the module, around those that are lifted.
+struct Around<'t> {
+    typing: &'t Typing,
+    impurity: &'t Impurity,
+    /// The names that a lifted function can be written with.
+    nameable: Nameable,
+    dims: Vec<DimVar>,
+    order: Vec<ExprId>,
+    /// The function literals of its body.
+    literals: FxHashMap<FuncId, ExprId>,
+}
+
+impl<'t> Around<'t> {
+    fn of(
+        m: &Module,
+        typing: &'t Typing,
+        impurity: &'t Impurity,
+        global: GlobalId,
+        body: ExprId,
+    ) -> Around<'t> {
+        let func = m.global_func(global).expect("it has a body");
+        let order = m.post_order([body]);
+        let literal = |&e: &ExprId| match m.exprs[e] {
+            Expr::Func(f) => Some((f, e)),
+            _ => None,
+        };
+        Around {
+            typing,
+            impurity,
+            nameable: Nameable::new(m, func, &order),
+            dims: m.funcs[func].dims.clone(),
+            literals: order.iter().filter_map(literal).collect(),
+            order,
+        }
+    }
+
+    /// Returns what a function that captures these variables binds once it has left; `None` if it
+    /// has to stay.
+    fn left(
+        &mut self,
+        m: &mut Module,
+        code: &Code,
+        func: FuncId,
+        body: usize,
+        captured: &[VarId],
+        own: VarId,
+    ) -> Option<Abstracted> {
+        let uses: Vec<VarId> = captured.iter().copied().chain([own]).collect();
+        if !has_writable_types(m, self.typing, &mut self.nameable, func, &uses) {
+            return None;
+        }
+        for p in m.funcs[func].params.clone() {
+            let ty = self.typing.vars[p];
+            if m.vars[p].ty.is_none() && m.types[ty] != Type::Error {
+                m.vars[p].ty = Some(ty);
+            }
+        }
+        let outside = bound_outside(m, &self.dims, &self.order, *self.literals.get(&func)?);
+        // As it is now, without the functions that have left it.
+        let now = Code {
+            seqs: sub(code, body, FxHashMap::default()),
+        };
+        let mut function = m.funcs[func].clone();
+        function.body = now.body(m);
+        let now = m.funcs.push(function);
+        let over = Abstracted::of(m, self.typing, now, captured, &outside)?;
+        // TVMScript has no type parameters.
+        (over.type_params.is_empty() || !m.is_script()).then_some(over)
+    }
+}
+
 /// Lifts the value of a binding, if it is a function.
 fn lift(
     m: &mut Module,
-    (typing, impurity): (&Typing, &Impurity),
+    around: &mut Around<'_>,
     outer: Symbol,
     code: &mut Code,
     (s, p, i): (usize, usize, usize),
@@ -65,7 +140,8 @@ fn lift(
     let Value::Func { func, body } = b.value else {
         return false;
     };
-    let pure = !impurity.function(m, func);
+    let typing = around.typing;
+    let pure = !around.impurity.function(m, func);
     let inner = inside(code, body);
     let captured = captured(m, code, func, &inner, b.var);
     // A closure value is an object, which no parameter of a function's type takes, and which only
@@ -74,13 +150,9 @@ fn lift(
     if closure && (!m.is_script() || is_passed(m, code, b.var)) {
         return false;
     }
-    // Relax has no type parameters, not even those that inference makes up.
-    let Type::Func(ty) = &m.types[typing.vars[b.var]] else {
+    let Some(over) = around.left(m, code, func, body, &captured, b.var) else {
         return false;
     };
-    if !ty.params.is_empty() || !free_type_params(m, func, &captured, typing).is_empty() {
-        return false;
-    }
     let base = format!("{outer}_{}", m.vars[b.var].name);
     let (mut name, mut n) = (base.clone(), 0);
     while fuse::taken(m, &name) {
@@ -95,21 +167,26 @@ fn lift(
         prelude: false,
     });
     let item = m.add(Expr::Global(global), Span::NONE);
-    let own = own_calls(m, code, &inner, b.var, item, &captured);
-    let body_expr = {
-        let part = Code {
-            seqs: sub(code, body, own),
-        };
-        part.body(m)
+    let (itself, reference) = fresh(m, m.vars[b.var].name, None);
+    let own = own_uses(m, code, &inner, b.var, (item, reference), &captured);
+    let mut alone = Code {
+        seqs: sub(code, body, own),
     };
+    if alone.uses(m).contains_key(&itself) {
+        let closure = made(m, item, &captured, b.span);
+        let first = Part {
+            flow: false,
+            binds: vec![Bind::plain(itself, closure, b.span)],
+            outputs: Vec::new(),
+            span: b.span,
+        };
+        alone.seqs[0].parts.insert(0, first);
+    }
+    let body_expr = alone.body(m);
     let mut function = m.funcs[func].clone();
     function.params.extend(&captured);
-    let types: Vec<TypeId> = function.params.iter().map(|v| typing.vars[*v]).collect();
-    for d in m.dims_in_types(types) {
-        if !function.dims.contains(&d) {
-            function.dims.push(d);
-        }
-    }
+    function.type_params.extend(over.type_params);
+    function.dims.extend(over.dims);
     for &v in &captured {
         if m.vars[v].ty.is_none() {
             m.vars[v].ty = Some(typing.vars[v]);
@@ -132,16 +209,21 @@ fn lift(
         code.seqs[s].parts[p].outputs.retain(|v| *v != b.var);
         return true;
     }
-    let all: Vec<ExprId> = (captured.iter())
-        .map(|&v| m.add(Expr::Var(v), b.span))
-        .collect();
-    let tuple = m.tuple(&all, b.span);
-    let args = [("func", item), ("args", tuple)];
-    let closure = kept::call(m, ("make_closure", false), &args, &[], b.span);
+    let closure = made(m, item, &captured, b.span);
     code.seqs[s].parts[p].binds[i].value = Value::Plain(closure);
     m.vars[b.var].ty = Some(m.types.intern(Type::Object));
     invoke(m, typing, code, b.var, pure);
     true
+}
+
+/// Creates the closure of a lifted function.
+fn made(m: &mut Module, item: ExprId, captured: &[VarId], span: Span) -> ExprId {
+    let all: Vec<ExprId> = (captured.iter())
+        .map(|&v| m.add(Expr::Var(v), span))
+        .collect();
+    let tuple = m.tuple(&all, span);
+    let args = [("func", item), ("args", tuple)];
+    kept::call(m, ("make_closure", false), &args, &[], span)
 }
 
 /// Returns whether a variable is an argument of a function's call.
@@ -203,14 +285,15 @@ fn captured(
     out
 }
 
-/// Returns replacements for a function's recursive calls: calls of the global, with the captures.
-/// A function without captures is the global wherever its body names it.
-fn own_calls(
+/// Returns replacements for a function's uses of itself: calls of the global, with the captures, and
+/// elsewhere a closure, to which `itself` refers. A function without captures is the global wherever
+/// its body names it.
+fn own_uses(
     m: &mut Module,
     code: &mut Code,
     inner: &FxHashSet<usize>,
     own: VarId,
-    item: ExprId,
+    (item, itself): (ExprId, ExprId),
     captured: &[VarId],
 ) -> FxHashMap<ExprId, ExprId> {
     let mut new = FxHashMap::default();
@@ -221,15 +304,14 @@ fn own_calls(
     let mut memo = Memo::default();
     for e in inner {
         let with = m.rewrite(e, &mut memo, |m, new, _| match m.exprs[new] {
-            Expr::Call { callee, args, .. }
-                if matches!(m.exprs[callee], Expr::Var(v) if v == own) =>
-            {
+            Expr::Call { callee, args, .. } if callee == itself => {
                 let mut args = m.list(args).to_vec();
                 let span = m.span(new);
                 args.extend(captured.iter().map(|&v| m.add(Expr::Var(v), span)));
                 m.call(item, &args, span)
             }
             Expr::Var(v) if v == own && captured.is_empty() => item,
+            Expr::Var(v) if v == own => itself,
             _ => new,
         });
         new.insert(e, with);

@@ -216,9 +216,8 @@ impl Rewriter<'_, '_> {
             }
             self.narrow_once(b.var);
         }
-        for p in params {
-            self.stands.remove(p);
-        }
+        // Narrowed versions are local to the block.
+        self.stands.clear();
         std::mem::take(&mut self.binds)
     }
 

@@ -25,6 +25,7 @@ mod patterns;
 mod private;
 mod reshapes;
 pub(crate) mod results;
+mod sharing;
 mod sorted;
 mod spoken;
 mod text;
