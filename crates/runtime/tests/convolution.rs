@@ -160,6 +160,8 @@ fn convolutions_of_all_kinds() {
             [35, 40, 1, 7, 7, 3, 3, 1, 1, 1],
             [150, 36, 1, 10, 12, 3, 3, 1, 1, 1],
             [64, 48, 1, 5, 6, 3, 3, 1, 2, 1],
+            [400, 24, 1, 7, 7, 3, 3, 1, 1, 1],
+            [64, 24, 1, 11, 9, 3, 3, 1, 1, 1],
             // Few pixels: vectors along output channels, in one piece of the common axis and in
             // two.
             [64, 70, 1, 7, 7, 1, 1, 1, 0, 1],
