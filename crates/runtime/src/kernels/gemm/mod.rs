@@ -37,8 +37,7 @@ const NC: usize = 480;
 const MC: usize = 2048;
 /// Below this number of multiplications a product stays on one thread.
 const SMALL: usize = 1 << 18;
-/// The same for few rows: memory is the bottleneck then, and every thread's part of B stays in its
-/// own cache.
+/// The same for few rows: memory is slow then, and each thread's part of B stays in its cache.
 const SMALL_FEW: usize = 1 << 16;
 /// The fewest rows of a piece of a product, in which packing B costs little.
 const PIECE: usize = 64;
