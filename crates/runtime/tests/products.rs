@@ -176,6 +176,8 @@ fn a_product_of_many_rows_is_cut_into_blocks() {
 fn batches_step_through_their_operands() {
     everywhere(|ctx, _| {
         for (batch, m, n, k) in [
+            // More products than threads, that are cut along their rows.
+            (3, 201, 50, 33),
             (0, 3, 4, 5),
             (1, 3, 4, 5),
             (7, 5, 33, 9),

@@ -190,10 +190,7 @@ pub(super) unsafe fn run(
     let pixels = s.oh * s.ow;
     let high = high(pixels);
     let panels = pixels.div_ceil(high);
-    // Each thread takes a part of the pixels, so that few channels suffice for all threads.
-    let parts = context.pool.threads().min(panels);
-    let each = panels.div_ceil(parts);
-    let work = WIDE * each * high * s.k;
+    let work = WIDE * high * s.k;
     // SAFETY: the arrays have the convolution's sizes, and the weight is packed; tasks write
     // disjoint panels, then disjoint outputs.
     unsafe {
@@ -222,15 +219,18 @@ pub(super) unsafe fn run(
                 }
             });
             let shared = Share::new((v, s, weight, packed.cast_const()));
-            let tasks = s.o.div_ceil(WIDE) * parts;
+            // A task is a panel of pixels with some output channels, so that threads have equal
+            // shares; those of the same channels come one after the other and share the weight.
+            let tasks = s.o.div_ceil(WIDE) * panels;
             (context.pool).each(tasks, Grain::of_work(SMALL, work), |begin, end, _| {
                 let &(v, s, weight, packed) = shared.get();
-                for task in begin..end {
-                    let (channel, part) = (task / parts * WIDE, task % parts);
-                    let mine = part * each..((part + 1) * each).min(panels);
-                    if !mine.is_empty() {
-                        products((v, s), image, channel, mine, (weight, packed));
-                    }
+                let mut task = begin;
+                while task < end {
+                    let (group, first) = (task / panels, task % panels);
+                    let count = (panels - first).min(end - task);
+                    let mine = first..first + count;
+                    products((v, s), image, group * WIDE, mine, (weight, packed));
+                    task += count;
                 }
             });
         }

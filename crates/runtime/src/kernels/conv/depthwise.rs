@@ -266,6 +266,120 @@ unsafe fn down3<S: Simd, const NV: usize, const EDGE: bool>(
     }
 }
 
+/// Returns whether windows of a step of two to the right are read from the image in place, with
+/// neighbouring columns sorted in registers: two instructions with AVX-512, where others take as long
+/// as a sorted copy.
+fn in_twos(s: &Sizes) -> bool {
+    let plain = !s.nhwc && (s.sw, s.dw) == (2, 1) && matches!(s.kw, 3 | 5);
+    plain && isa() == Isa::Avx512
+}
+
+/// Like [`plane`] for windows `K` wide with a step of two, without a copy of the channel.
+#[inline(always)]
+unsafe fn plane_twos<S: Simd, const K: usize>(
+    v: &RxConv2dF32,
+    s: &Sizes,
+    (image, channel): (usize, usize),
+) {
+    // SAFETY: image and channel are the convolution's, whose arrays have its sizes.
+    unsafe {
+        let x = v.x.add((image * s.c + channel) * s.h * s.w);
+        let full = s.target(v, image, channel, 0);
+        for m in 0..s.og {
+            let weight = v.weight.add((channel * s.og + m) * s.kh * K);
+            let mut to = full.line::<S>(m);
+            let to = (to.start(), &to);
+            for ox in (0..s.ow).step_by(S::LANES) {
+                let left = (2 * ox) as isize - s.pl;
+                let edge = left < 0 || left + (2 * S::LANES + K) as isize > s.w as isize;
+                let mut oy = 0;
+                while oy < s.oh {
+                    macro_rules! rows {
+                        ($r:literal) => {
+                            match edge {
+                                true => twos::<S, K, $r, true>(s, x, weight, (oy, ox), to),
+                                false => twos::<S, K, $r, false>(s, x, weight, (oy, ox), to),
+                            }
+                        };
+                    }
+                    oy += match s.oh - oy {
+                        4.. => rows!(4),
+                        2.. => rows!(2),
+                        _ => rows!(1),
+                    };
+                }
+            }
+        }
+    }
+}
+
+/// All output channels of one input channel of one image, for windows that [`in_twos`] reads.
+#[inline(always)]
+unsafe fn channel_twos<S: Simd>(v: &RxConv2dF32, s: &Sizes, at: (usize, usize)) {
+    // SAFETY: image and channel are the convolution's.
+    unsafe {
+        match s.kw {
+            3 => plane_twos::<S, 3>(v, s, at),
+            _ => plane_twos::<S, 5>(v, s, at),
+        }
+    }
+}
+
+/// Computes `R` output rows, which it returns, of one vector from a column on, for windows `K` wide
+/// with a step of two. Where they are no `EDGE`, what vectors read lies inside the image's rows.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn twos<S: Simd, const K: usize, const R: usize, const EDGE: bool>(
+    s: &Sizes,
+    x: *const f32,
+    weight: *const f32,
+    (oy, ox): (usize, usize),
+    (start, to): (S, &Line<S>),
+) -> usize {
+    // SAFETY: the rows lie in the image and the output; lanes beyond the image are not read.
+    unsafe {
+        let left = (2 * ox) as isize - s.pl;
+        let mut inside = [[S::lanes(0, 0); 2]; K];
+        if EDGE {
+            for kx in (0..K).step_by(2) {
+                for half in 0..2 {
+                    inside[kx][half] = within::<S>(s, left + (kx + half * S::LANES) as isize);
+                }
+            }
+        }
+        let mut acc = [[start; 1]; R];
+        for ky in 0..s.kh {
+            let first = (oy * s.sh + ky * s.dh) as isize - s.pt;
+            for kx in (0..K).step_by(2) {
+                let w = weight.add(ky * K + kx);
+                let next = if kx + 1 < K { *w.add(1) } else { 0.0 };
+                let (w, next) = (S::splat(*w), S::splat(next));
+                for r in 0..R {
+                    let y = first + (r * s.sh) as isize;
+                    if y < 0 || y as usize >= s.h {
+                        continue;
+                    }
+                    let at = x.wrapping_offset(y * s.w as isize + left + kx as isize);
+                    let (even, odd) = match EDGE {
+                        true => S::unzip(
+                            S::load_lanes(at, inside[kx][0]),
+                            S::load_lanes(at.wrapping_add(S::LANES), inside[kx][1]),
+                        ),
+                        false => S::unzip(S::load(at), S::load(at.add(S::LANES))),
+                    };
+                    acc[r][0] = w.fma(even, acc[r][0]);
+                    if kx + 1 < K {
+                        acc[r][0] = next.fma(odd, acc[r][0]);
+                    }
+                }
+            }
+        }
+        let columns = (s.ow - ox).min(S::LANES);
+        put(acc, s, (oy * s.ow + ox, columns), to);
+    }
+    R
+}
+
 /// The sums of `R` output rows of `NV` vectors.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
@@ -383,10 +497,23 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
             });
             return 0;
         }
-        if lanes::pays(s) {
+        let grain = Grain::of_work(SMALL, row_work * s.oh * s.og);
+        // Where rows are short, vectors of 16 lanes that are half full still do better in place.
+        let lie = isa() == Isa::Avx512 && s.ow > 8 || !lanes::pays(s);
+        if in_twos(s) && lie {
+            let shared = Share::new((shared_v, s));
+            context.pool.each(s.n * s.c, grain, |begin, end, _| {
+                let &(v, s) = shared.get();
+                for task in begin..end {
+                    let at = (task / s.c, task % s.c);
+                    dispatch!(channel_twos(v: &RxConv2dF32, s: &Sizes, at: (usize, usize)));
+                }
+            });
+            return 0;
+        }
+        if lanes::pays(s) && !(as_it_lies(s) && lie) {
             return lanes::run(context, v, s);
         }
-        let grain = Grain::of_work(SMALL, row_work * s.oh * s.og);
         if as_it_lies(s) {
             let shared = Share::new((shared_v, s));
             context.pool.each(s.n * s.c, grain, |begin, end, _| {

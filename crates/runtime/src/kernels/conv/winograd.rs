@@ -138,8 +138,10 @@ unsafe fn inputs<S: Simd>(
                         parts[i] = input(half[i]);
                     }
                     // Lanes behind the last tile are those of the next row's tiles, or of the next
-                    // channel, which come after these.
-                    if lane + S::LANES <= unit || (fits == lanes && c + 1 < channels.end) {
+                    // channels, which come after these where they are ours: with 16 lanes, a
+                    // vector reaches the second next one.
+                    let reached = c + (lane + S::LANES - 1) / unit;
+                    if reached == c || (fits == lanes && reached < channels.end) {
                         for i in 0..IN {
                             for j in 0..IN {
                                 parts[i][j].store(to.add((i * IN + j) * matrix));

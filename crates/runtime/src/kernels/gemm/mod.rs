@@ -37,9 +37,10 @@ const NC: usize = 480;
 const MC: usize = 2048;
 /// Below this number of multiplications a product stays on one thread.
 const SMALL: usize = 1 << 18;
-/// The same for few rows: memory is the bottleneck then, and every thread's part of B stays in its
-/// own cache.
+/// The same for few rows: memory is slow then, and each thread's part of B stays in its cache.
 const SMALL_FEW: usize = 1 << 16;
+/// The fewest rows of a piece of a product, in which packing B costs little.
+const PIECE: usize = 64;
 /// The maximum number of rows for which a B that is not packed is read in place.
 pub(crate) const FEW_ROWS: usize = 4;
 
@@ -570,14 +571,26 @@ pub unsafe extern "C" fn rx_batch_gemm_f32(
             if scratch.is_null() {
                 return context.status;
             }
+            // Few products that threads cannot share evenly are cut along their rows.
+            let (m, batch) = (g.m as usize, batch as usize);
+            let uneven = batch < 4 * threads && !batch.is_multiple_of(threads);
+            let pieces = if uneven && m >= PIECE * threads {
+                threads
+            } else {
+                1
+            };
+            let high = m.div_ceil(pieces).next_multiple_of(ROWS);
+            let pieces = m.div_ceil(high);
             let shared = Share::new((of, scratch));
-            let grain = Grain::of_work(SMALL, work);
+            let grain = Grain::of_work(SMALL, work / pieces);
             context
                 .pool
-                .each(batch as usize, grain, |begin, end, worker| {
+                .each(batch * pieces, grain, |begin, end, worker| {
                     let (of, scratch) = shared.get();
                     for i in begin..end {
-                        serial(&of(i as i64), way, scratch.add(worker * each));
+                        let (one, row) = (of((i / pieces) as i64), i % pieces * high);
+                        let part = one.part(row, 0, high.min(m - row), one.n as usize);
+                        serial(&part, way, scratch.add(worker * each));
                     }
                 });
             rx_scratch_free(context, scratch.cast());
