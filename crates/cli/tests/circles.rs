@@ -204,12 +204,6 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "runtime",
         "kernels",
-        "arcs by_double doubles math vmath",
-        "one function in several widths",
-    ),
-    (
-        "runtime",
-        "kernels",
         "small strips",
         "a description that both read",
     ),

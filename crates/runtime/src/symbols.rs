@@ -80,8 +80,9 @@ pub(crate) mod functions {
             rx_vsin_f32(_, _, _) rx_vcos_f32(_, _, _) rx_vatan_f32(_, _, _) rx_vgelu_f32(_, _, _)
             rx_vpow_f32(_, _, _, _);
         crate::kernels::math =>
-            rx_math_f32(_, _, _) rx_math_f64(_, _, _) rx_vmath_f32(_, _, _, _, _)
-            rx_vmath_f64(_, _, _, _, _);
+            rx_math_f32(_, _, _) rx_math_f64(_, _, _);
+        crate::kernels::functions =>
+            rx_vmath_f32(_, _, _, _, _) rx_vmath_f64(_, _, _, _, _);
         crate::kernels::strips => rx_strips_f32(_, _) => reach::strips;
         crate::kernels::lines => rx_lines(_, _) => reach::lines;
         crate::kernels::pick => rx_pick(_, _) => reach::pick;

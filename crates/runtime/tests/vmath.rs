@@ -3,7 +3,7 @@
 mod common;
 
 use common::everywhere;
-use relax_runtime::kernels::math::{rx_vmath_f32, rx_vmath_f64};
+use relax_runtime::kernels::functions::{rx_vmath_f32, rx_vmath_f64};
 use relax_runtime::kernels::vmath::*;
 
 type Exact = fn(f32) -> f32;

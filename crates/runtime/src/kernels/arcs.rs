@@ -2,8 +2,8 @@
 //! the angle that is missing, which is precise where the arc ends. And the angle of a point, by the arc
 //! tangent of the lesser coordinate by the greater one.
 
-use super::simd::{Simd, dispatch};
-use super::vmath::{atan, poly};
+use super::simd::{Simd, dispatch, poly};
+use super::vmath::atan;
 
 /// The larger part of a quarter of a turn; the rest is what float32 loses of it.
 const QUARTER: f32 = std::f32::consts::FRAC_PI_2;

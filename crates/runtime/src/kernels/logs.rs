@@ -2,8 +2,7 @@
 //! functions, which are logarithms.
 
 use super::math::Math;
-use super::simd::{Simd, dispatch};
-use super::vmath::poly;
+use super::simd::{Simd, dispatch, poly};
 
 /// A positive number taken apart: its exponent, its mantissa less 1, and what the natural logarithm
 /// of the mantissa is more than that.

@@ -9,6 +9,7 @@ pub mod contract;
 pub mod conv;
 pub mod convert;
 mod doubles;
+pub mod functions;
 pub mod gemm;
 mod halves;
 pub mod integer;

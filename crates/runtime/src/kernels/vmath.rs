@@ -6,20 +6,7 @@
 use crate::kernels::by_double;
 use crate::kernels::logs::natural;
 use crate::kernels::math::Math;
-use crate::kernels::simd::{Simd, dispatch};
-
-/// A polynomial whose coefficients begin with that of the greatest power.
-#[inline(always)]
-pub(super) unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let mut sum = S::splat(coefficients[0]);
-        for &c in &coefficients[1..] {
-            sum = sum.fma(x, S::splat(c));
-        }
-        sum
-    }
-}
+use crate::kernels::simd::{Simd, dispatch, poly};
 
 /// `ln 2` split in two parts, where products of the first with small integers are exact.
 const LN2_HI: f32 = 355.0 / 512.0;

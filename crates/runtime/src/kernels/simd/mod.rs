@@ -214,6 +214,19 @@ pub unsafe trait Simd: Copy {
     unsafe fn of_halves(from: *const i8) -> (Self, Self);
 }
 
+/// A polynomial whose coefficients begin with that of the greatest power.
+#[inline(always)]
+pub(super) unsafe fn poly<S: Simd>(x: S, coefficients: &[f32]) -> S {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        let mut sum = S::splat(coefficients[0]);
+        for &c in &coefficients[1..] {
+            sum = sum.fma(x, S::splat(c));
+        }
+        sum
+    }
+}
+
 /// Calls a generic kernel for the instruction set in use.
 ///
 /// `dispatch!(name(arg: Type, …) -> Ret)` expands to `name::<S>(arg, …)` with the right `S`.

@@ -3,9 +3,10 @@
 use super::divide::{Round, divide};
 use super::op::{Op, RxSweepOp};
 use super::register;
+use crate::kernels::functions::{rx_vmath_f32, rx_vmath_f64};
 use crate::kernels::halves;
 use crate::kernels::kinds::Kind;
-use crate::kernels::math::{Math, rx_vmath_f32, rx_vmath_f64};
+use crate::kernels::math::Math;
 use crate::kernels::simd::Simd;
 use crate::kernels::strips::{Op as Float, apply as float};
 
