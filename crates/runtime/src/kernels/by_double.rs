@@ -216,10 +216,8 @@ impl<S: Simd> OfPieces<f32> for ByDouble<S> {
 
 /// Returns whether a function is computed here.
 pub(super) fn knows(math: Math) -> bool {
-    match math {
-        Math::Rint | Math::Round | Math::Tan | Math::Fmod | Math::Pow => true,
-        _ => false,
-    }
+    use Math::{Fmod, Pow, Rint, Round, Tan};
+    matches!(math, Rint | Round | Tan | Fmod | Pow)
 }
 
 #[inline(always)]

@@ -150,7 +150,7 @@ const TWO: Base = Base {
 };
 const TEN: Base = Base {
     two: (0.301_025_4, 4.605_039e-6),
-    e: (0.434_326_17, -3.168_997_1e-5),
+    e: (0.434_326_17, -3.168_997e-5),
     factor: std::f32::consts::LOG10_E,
     rest: -1.010_305_1e-8,
 };

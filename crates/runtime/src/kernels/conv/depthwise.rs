@@ -316,6 +316,10 @@ unsafe fn plane_twos<S: Simd, const K: usize>(
 /// All output channels of one input channel of one image, for windows that [`in_twos`] reads.
 #[inline(always)]
 unsafe fn channel_twos<S: Simd>(v: &RxConv2dF32, s: &Sizes, at: (usize, usize)) {
+    // Only AVX-512's vectors come here: what others would be is left out of the library.
+    if S::LANES < 16 {
+        return;
+    }
     // SAFETY: image and channel are the convolution's.
     unsafe {
         match s.kw {

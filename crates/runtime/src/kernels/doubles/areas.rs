@@ -1,5 +1,7 @@
 //! Hyperbolic functions of float64, their inverses, and the error function.
 
+use std::f64::consts::FRAC_2_SQRT_PI;
+
 use super::base::{self, exp, exp_near, expm1, log_plus, one_more, poly};
 use crate::kernels::simd::Simd;
 
@@ -164,7 +166,7 @@ pub(super) fn erf<S: Simd>(x: f64) -> f64 {
             -2.686_617_064_501_726e-2,
             1.128_379_167_095_468_5e-1,
             -3.761_263_890_318_375e-1,
-            1.128_379_167_095_512_6,
+            FRAC_2_SQRT_PI,
         ],
     );
     (if far { 1.0 - complement } else { a * near }).copysign(x)

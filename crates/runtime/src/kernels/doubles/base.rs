@@ -183,7 +183,7 @@ pub(super) fn one_more(x: f64) -> (f64, f64) {
 /// Returns whether [`log_ends`] has nothing to do, and the number is normal.
 #[inline(always)]
 pub(super) fn is_plain(x: f64) -> bool {
-    x >= f64::MIN_POSITIVE && x < f64::INFINITY
+    (f64::MIN_POSITIVE..f64::INFINITY).contains(&x)
 }
 
 /// Returns `y`, a logarithm of `x`, or its special value for 0, negative numbers, infinity and what
