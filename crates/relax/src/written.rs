@@ -111,11 +111,30 @@ fn plain(line: &str) -> Option<Plain<'_>> {
         return Some(Plain::Line(line));
     }
     let (head, rest) = line.split_at(line.find('(')? + 1);
-    let args: Vec<&str> = rest.strip_suffix(");")?.split(", ").collect();
-    // Brackets and texts may have commas of their own.
-    let simple = |arg: &&str| arg.len() + 5 <= width && !arg.contains(['(', '[', '"', ')', ']']);
+    let args = arguments(rest.strip_suffix(");")?)?;
     let named = head.contains(" = ") && !head.ends_with(" (") && head.len() + 2 <= width;
-    (named && args.iter().all(simple)).then_some(Plain::Call(head, args))
+    let fit = args.iter().all(|arg| arg.len() + 5 <= width);
+    (named && fit).then_some(Plain::Call(head, args))
+}
+
+/// Splits the arguments of a call at the commas outside of brackets; `None` where there are texts,
+/// which may have brackets of their own, or the brackets are not those of one call.
+fn arguments(text: &str) -> Option<Vec<&str>> {
+    let (mut depth, mut start, mut args) = (0u32, 0, Vec::new());
+    for (at, b) in text.bytes().enumerate() {
+        match b {
+            b'(' | b'[' => depth += 1,
+            b')' | b']' => depth = depth.checked_sub(1)?,
+            b'"' => return None,
+            b',' if depth == 0 => {
+                args.push(text.get(start..at)?);
+                start = at + 2;
+            }
+            _ => {}
+        }
+    }
+    args.push(text.get(start..)?);
+    (depth == 0).then_some(args)
 }
 
 /// Returns the length of the statement or comment that a text begins with: up to the end of a line
@@ -185,7 +204,8 @@ mod tests {
              // /layer1\nlet %y = add(%x, %x);\n{long}// /layer2 {{\n\
              let %f = fn (%a: Tensor[(1, 2), float32]) {{\n// within\nlet %b = add(%a, %a);\n%b\n}};\n\
              let %s = custom(%y, text=\"{{ ( \\\" //\");\nlet %w = %f(%s);\n{long}\
-             let %a = custom(%x, {}=true, b={});\n\
+             let %a = custom(%x, {0}=true, b={1});\n\
+             let %b = custom((%x, [%x, (%x,)]), {0}=[1, 2], b={1});\n\
              (%w, %z, if (true) {{\n%y\n}} else {{\n%x\n}})\n}}\n",
             "w".repeat(60),
             "7".repeat(18),
@@ -202,6 +222,9 @@ mod tests {
             "7".repeat(18)
         );
         assert!(matches!(plain(&call), Some(Plain::Call(_, args)) if args.len() == 3));
+        let nested = call.replace("%x", "(%x, [1, 2])");
+        assert!(matches!(plain(&nested), Some(Plain::Call(_, args)) if args.len() == 3));
+        assert!(plain(&call.replace("%x", "%x)(")).is_none());
         let two = format!("{text}{}", text.replace("@main", "@other"));
         assert_eq!(by_statements("model.onnx", &two), None);
         assert_eq!(laid_out("model.onnx", "def @(".into()), "def @(");
