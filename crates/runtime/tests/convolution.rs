@@ -128,6 +128,13 @@ fn convolutions_of_all_kinds() {
             [24, 20, 1, 19, 33, 3, 3, 1, 2, 2],
             [2, 12, 1, 30, 26, 5, 5, 1, 2, 1],
             [12, 8, 1, 9, 40, 4, 4, 2, 1, 1],
+            // Windows of which much lies in the padding: some rows, all but one position, steps of
+            // two, rows and ends of rows that see nothing else, more pixels than one task takes.
+            [20, 12, 1, 9, 11, 3, 3, 1, 6, 6],
+            [8, 18, 2, 7, 8, 3, 3, 1, 9, 9],
+            [6, 10, 1, 15, 14, 3, 3, 2, 5, 5],
+            [4, 9, 1, 10, 21, 5, 5, 1, 12, 4],
+            [300, 9, 1, 4, 250, 1, 7, 1, 60, 20],
             [5, 9, 1, 6, 6, 1, 1, 1, 0, 1],
             [5, 9, 1, 7, 6, 1, 1, 2, 0, 1],
             [100, 20, 1, 5, 5, 3, 3, 1, 1, 1],

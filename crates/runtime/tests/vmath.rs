@@ -99,6 +99,15 @@ fn errors_are_within_the_stated_bounds() {
     check("tan", numbered::<8>, libm::tan, 1.0, -1e6, 1e6);
 }
 
+/// Fails unless a function of `x` is what is wanted: zeros and infinities with their signs, what is no
+/// number, others within a relative tolerance.
+fn alike(x: f32, found: f32, wanted: f32, tolerance: f32) {
+    let same = found == wanted && found.is_sign_negative() == wanted.is_sign_negative();
+    let near = (found - wanted).abs() <= tolerance * wanted.abs() && wanted != 0.0;
+    let none = found.is_nan() && wanted.is_nan();
+    assert!(same || near || none, "of {x} is {found}, not {wanted}");
+}
+
 #[test]
 fn logarithms_and_areas_of_float32_are_within_their_bounds() {
     let inf = f32::INFINITY;
@@ -135,15 +144,7 @@ fn logarithms_and_areas_of_float32_are_within_their_bounds() {
             (numbered::<24>, libm::rintf),
         ] {
             for (&x, y) in x.iter().zip(apply(strip, &x)) {
-                let wanted = exact(x);
-                let near = (y - wanted).abs() <= 5e-7 * wanted.abs();
-                let same = y == wanted && y.is_sign_negative() == wanted.is_sign_negative();
-                let none = y.is_nan() && wanted.is_nan();
-                let near = near && wanted != 0.0;
-                assert!(
-                    same || near || none,
-                    "of {x} is {y}, not {wanted} ({isa:?})"
-                );
+                alike(x, y, exact(x), 5e-7);
             }
         }
         // Powers of the base are exact.
@@ -432,10 +433,7 @@ fn arcs_and_powers_of_float32_are_within_their_bounds() {
     ] {
         for x in [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -1.5, inf, f32::NAN] {
             let (found, wanted) = (apply(strip, &[x])[0], exact(x));
-            let same = found == wanted && found.is_sign_negative() == wanted.is_sign_negative();
-            let near = (found - wanted).abs() <= 2.0 * f32::EPSILON * wanted.abs() && wanted != 0.0;
-            let none = found.is_nan() && wanted.is_nan();
-            assert!(same || near || none, "of {x} is {found}, not {wanted}");
+            alike(x, found, wanted, 2.0 * f32::EPSILON);
         }
     }
     let special = [

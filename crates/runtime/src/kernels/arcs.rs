@@ -2,7 +2,7 @@
 //! the angle that is missing, which is precise where the arc ends. And the angle of a point, by the arc
 //! tangent of the lesser coordinate by the greater one.
 
-use super::simd::{Simd, dispatch, poly};
+use super::simd::{Simd, dispatch, over_vectors, poly};
 use super::vmath::atan;
 
 /// The larger part of a quarter of a turn; the rest is what float32 loses of it.
@@ -53,17 +53,8 @@ unsafe fn arc<S: Simd>(x: S, cosine: bool) -> S {
 pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
     #[inline(always)]
     unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, cosine: bool) {
-        let mut i = 0;
-        // SAFETY: both have `n` elements; a last vector has `n - i` lanes.
-        unsafe {
-            while i + S::LANES <= n {
-                arc(S::load(x.add(i)), cosine).store(y.add(i));
-                i += S::LANES;
-            }
-            if i < n {
-                arc(S::load_part(x.add(i), n - i), cosine).store_part(y.add(i), n - i);
-            }
-        }
+        // SAFETY: both have `n` elements.
+        unsafe { over_vectors!(n, v: x => arc(v, cosine), y) }
     }
     // SAFETY: both have `n` elements, and are the same or do not overlap.
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, cosine: bool)) }
@@ -105,16 +96,8 @@ unsafe fn angle<S: Simd>(y: S, x: S) -> S {
 pub(super) unsafe fn angles(n: usize, y: *const f32, x: *const f32, z: *mut f32) {
     #[inline(always)]
     unsafe fn strip<S: Simd>(n: usize, y: *const f32, x: *const f32, z: *mut f32) {
-        let mut i = 0;
-        // SAFETY: all have `n` elements, and `i + part` is at most `n`.
-        unsafe {
-            while i < n {
-                let part = (n - i).min(S::LANES);
-                let (v, u) = (S::load_part(y.add(i), part), S::load_part(x.add(i), part));
-                angle(v, u).store_part(z.add(i), part);
-                i += part;
-            }
-        }
+        // SAFETY: all have `n` elements.
+        unsafe { over_vectors!(n, v: y, u: x => angle(v, u), z) }
     }
     // SAFETY: all have `n` elements; `z` is one of the others or overlaps neither.
     unsafe { dispatch!(strip(n: usize, y: *const f32, x: *const f32, z: *mut f32)) }

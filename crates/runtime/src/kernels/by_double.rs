@@ -5,32 +5,14 @@
 use std::f64::consts::FRAC_2_PI;
 use std::marker::PhantomData;
 
+use super::doubles::base::{SHIFT, ends_of_power, fma, poly, power_of_two, split};
 use super::math::Math;
 use super::pieces::{OfPieces, pieces};
 use super::simd::{Simd, dispatch};
 
-/// `a * b + c`, rounded once where the processor can.
-#[inline(always)]
-fn fma<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
-    if S::FUSED { a.mul_add(b, c) } else { a * b + c }
-}
-
-#[inline(always)]
-fn poly<S: Simd, const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
-    let mut sum = coefficients[0];
-    let mut k = 1;
-    while k < N {
-        sum = fma::<S>(sum, x, coefficients[k]);
-        k += 1;
-    }
-    sum
-}
-
 /// `2^t` for `t` in -1000 to 1000: a polynomial whose error is 2^-34.
 #[inline(always)]
 fn exp2<S: Simd>(t: f64) -> f64 {
-    // Adding this rounds to an integer, which is in the low bits.
-    const SHIFT: f64 = 6_755_399_441_055_744.0;
     let shifted = t + SHIFT;
     let n = shifted - SHIFT;
     // 1 at 0, so that exact powers stay exact.
@@ -47,20 +29,13 @@ fn exp2<S: Simd>(t: f64) -> f64 {
             1.0,
         ],
     );
-    let power = shifted.to_bits().wrapping_add(1023) << 52;
-    p * f64::from_bits(power)
+    p * power_of_two(shifted)
 }
 
 /// The base-2 logarithm of a positive normal number, with a relative error of 2^-40.
 #[inline(always)]
 fn log2<S: Simd>(x: f64) -> f64 {
-    let bits = x.to_bits();
-    // The mantissa is normalised to the range between the roots of 1/2 and 2.
-    let shifted = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
-    let m = f64::from_bits(bits.wrapping_sub(shifted & 0xfff0_0000_0000_0000));
-    // The exponent plus 2048 as the low bits of 2^52, which avoids a 64-bit conversion.
-    let e = (shifted ^ (1 << 63)) >> 52 | 0x4330_0000_0000_0000;
-    let e = f64::from_bits(e) - (4_503_599_627_370_496.0 + 2048.0);
+    let (e, m) = split(x);
     let s = (m - 1.0) / (m + 1.0);
     let p = poly::<S, 6>(
         s * s,
@@ -113,46 +88,15 @@ fn remainder(x: f32, y: f32) -> f32 {
 
 #[inline(always)]
 fn pow<S: Simd>(x: f32, y: f32) -> f32 {
-    let (a, t) = (f64::from(x.abs()), f64::from(y));
-    let e = t * log2::<S>(if a > 0.0 && a < f64::INFINITY { a } else { 1.0 });
-    let r = exp2::<S>(exponent(e));
-    // Zeros and poles.
-    let up = y > 0.0;
-    let r = if a == 0.0 {
-        if up { 0.0 } else { f64::INFINITY }
-    } else {
-        r
-    };
-    let r = if a == f64::INFINITY {
-        if up { f64::INFINITY } else { 0.0 }
-    } else {
-        r
-    };
-    let huge = y.abs() >= 16_777_216.0;
-    let whole = huge || y.trunc() == y;
-    let half = y * 0.5;
-    let odd = !huge && whole && half.trunc() != half;
-    let negative = x.is_sign_negative();
-    let r = if negative && odd { -r } else { r };
-    let r = if negative && !whole && a > 0.0 && a < f64::INFINITY {
-        f64::NAN
-    } else {
-        r
-    };
-    #[allow(clippy::eq_op)] // Only a NaN is not itself.
-    let r = if x != x || y != y { f64::NAN } else { r };
-    let r = if y == 0.0 || x == 1.0 || (a == 1.0 && t.abs() == f64::INFINITY) {
-        1.0
-    } else {
-        r
-    };
-    if y == 2.0 { x * x } else { r as f32 }
+    let (x, y) = (f64::from(x), f64::from(y));
+    let a = x.abs();
+    let e = y * log2::<S>(if a > 0.0 && a < f64::INFINITY { a } else { 1.0 });
+    ends_of_power(x, y, exp2::<S>(exponent(e))) as f32
 }
 
 /// The tangent of a number below [`FAR`].
 #[inline(always)]
 fn near_tan<S: Simd>(x: f64) -> f64 {
-    const SHIFT: f64 = 6_755_399_441_055_744.0;
     let shifted = x * FRAC_2_PI + SHIFT;
     let n = shifted - SHIFT;
     // A quarter turn in two parts: products with the first are exact.

@@ -5,8 +5,8 @@ use half::slice::HalfFloatSliceExt;
 use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 #[cfg(target_arch = "x86_64")]
-use super::simd::{Isa, isa};
-use super::simd::{Simd, dispatch};
+use super::narrowing::dispatch_narrowing;
+use super::simd::{Isa, Simd, dispatch, isa};
 
 /// float16 to float32.
 ///
@@ -17,7 +17,8 @@ pub(super) unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if isa() >= Isa::Avx2 {
-            return eights::from_f16(n, x, y);
+            use vectors::from;
+            return dispatch_narrowing!(false, from(n: usize, x: *const u16, y: *mut f32));
         }
         from_raw_parts(x.cast::<f16>(), n).convert_to_f32_slice(from_raw_parts_mut(y, n));
     }
@@ -32,7 +33,8 @@ pub(super) unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if isa() >= Isa::Avx2 {
-            return eights::to_f16(n, x, y);
+            use vectors::to;
+            return dispatch_narrowing!(false, to(n: usize, x: *const f32, y: *mut u16));
         }
         from_raw_parts_mut(y.cast::<f16>(), n).convert_from_f32_slice(from_raw_parts(x, n));
     }
@@ -43,25 +45,18 @@ pub(super) unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
 /// # Safety
 /// Both have `n` elements, and are the same or do not overlap.
 pub(super) unsafe fn rounded(brain: bool, n: usize, x: *const f32, y: *mut f32) {
-    #[inline(always)]
-    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn all<S: Simd>(n: usize, x: *const f32, y: *mut f32) {
-        for i in 0..n {
-            // SAFETY: `i` is below `n`, and both have `n` elements.
-            unsafe { *y.add(i) = f32::from_bits(u32::from(brain_bits(*x.add(i))) << 16) };
-        }
-    }
     // SAFETY: both have `n` elements.
     unsafe {
-        if brain {
-            return dispatch!(all(n: usize, x: *const f32, y: *mut f32));
-        }
         #[cfg(target_arch = "x86_64")]
         if isa() >= Isa::Avx2 {
-            return eights::rounded_f16(n, x, y);
+            use vectors::rounded;
+            return dispatch_narrowing!(brain, rounded(n: usize, x: *const f32, y: *mut f32));
         }
         for i in 0..n {
-            *y.add(i) = f16::from_f32(*x.add(i)).to_f32();
+            *y.add(i) = match brain {
+                true => f32::from_bits(u32::from(brain_bits(*x.add(i))) << 16),
+                false => f16::from_f32(*x.add(i)).to_f32(),
+            };
         }
     }
 }
@@ -147,10 +142,11 @@ pub(super) unsafe fn pairs(brain: bool, pair: Pair, n: usize, [a, b]: [Operand; 
     #[cfg(target_arch = "x86_64")]
     // SAFETY: all have `n` elements.
     unsafe {
-        match brain {
-            true => eights::pairs::<true>(pair, n, a, b, to),
-            false => eights::pairs::<false>(pair, n, a, b, to),
-        }
+        use vectors::pairs;
+        dispatch_narrowing!(
+            brain,
+            pairs(pair: Pair, n: usize, a: Operand, b: Operand, to: *mut u16)
+        );
     }
     let _ = (brain, pair, n, a, b, to);
 }
@@ -163,50 +159,18 @@ pub(super) fn known() -> bool {
     false
 }
 
-/// Groups of eight.
+/// Vectors of narrow floats.
 #[cfg(target_arch = "x86_64")]
-pub(super) mod eights {
+mod vectors {
     use super::{Operand, Pair};
-    use std::arch::x86_64::*;
+    use crate::kernels::narrowing::Narrowing;
 
-    /// Eight narrow floats as float32.
-    #[inline(always)]
-    pub unsafe fn widened<const BRAIN: bool>(x: __m128i) -> __m256 {
-        // SAFETY: the processor has AVX2 and F16C.
-        unsafe {
-            if BRAIN {
-                _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(x)))
-            } else {
-                _mm256_cvtph_ps(x)
-            }
-        }
-    }
-
-    /// Eight of float32 as narrow floats, to nearest even.
-    #[inline(always)]
-    pub unsafe fn narrowed<const BRAIN: bool>(x: __m256) -> __m128i {
-        // SAFETY: the processor has AVX2 and F16C.
-        unsafe {
-            if !BRAIN {
-                return _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(x);
-            }
-            let bits = _mm256_castps_si256(x);
-            let high = _mm256_srli_epi32::<16>(bits);
-            let even = _mm256_and_si256(high, _mm256_set1_epi32(1));
-            let half = _mm256_add_epi32(even, _mm256_set1_epi32(0x7fff));
-            let rounded = _mm256_srli_epi32::<16>(_mm256_add_epi32(bits, half));
-            // Sets the quiet bit, so that a NaN remains one without its low bits.
-            let lost = _mm256_or_si256(high, _mm256_set1_epi32(0x40));
-            let nan = _mm256_castps_si256(_mm256_cmp_ps::<_CMP_UNORD_Q>(x, x));
-            let all = _mm256_blendv_epi8(rounded, lost, nan);
-            let packed = _mm256_packus_epi32(all, all);
-            _mm256_castsi256_si128(_mm256_permute4x64_epi64::<0xd8>(packed))
-        }
-    }
+    /// The most lanes of a vector.
+    const LANES: usize = 16;
 
     /// See [`super::pairs`].
-    #[target_feature(enable = "avx2,f16c")]
-    pub unsafe fn pairs<const BRAIN: bool>(
+    #[inline(always)]
+    pub unsafe fn pairs<S: Narrowing, const BRAIN: bool>(
         pair: Pair,
         n: usize,
         a: Operand,
@@ -216,18 +180,16 @@ pub(super) mod eights {
         macro_rules! number {
             ($operand:ident) => {
                 match $operand {
-                    Operand::Lies(_) => _mm256_setzero_ps(),
-                    Operand::One(at) => {
-                        widened::<BRAIN>(_mm_set1_epi16(at.read_unaligned() as i16))
-                    }
-                    Operand::Number(x) => _mm256_set1_ps(x),
+                    Operand::Lies(_) => S::splat(0.0),
+                    Operand::One(at) => S::widened_one::<BRAIN>(at),
+                    Operand::Number(x) => S::splat(x),
                 }
             };
         }
         macro_rules! vector {
             ($operand:ident, $number:ident, $i:expr) => {
                 match $operand {
-                    Operand::Lies(at) => widened::<BRAIN>(_mm_loadu_si128(at.add($i).cast())),
+                    Operand::Lies(at) => S::widened::<BRAIN>(at.add($i)),
                     _ => $number,
                 }
             };
@@ -237,13 +199,13 @@ pub(super) mod eights {
                 // In registers: what lies in an array of vectors goes through memory.
                 let (left, right) = (number!(a), number!(b));
                 let mut i = 0;
-                while i + 8 <= n {
-                    let y = $op(vector!(a, left, i), vector!(b, right, i));
-                    _mm_storeu_si128(to.add(i).cast(), narrowed::<BRAIN>(y));
-                    i += 8;
+                while i + S::LANES <= n {
+                    let y = vector!(a, left, i).$op(vector!(b, right, i));
+                    y.narrow::<BRAIN>(to.add(i));
+                    i += S::LANES;
                 }
                 if i < n {
-                    let mut lines = [[0u16; 8]; 3];
+                    let mut lines = [[0u16; LANES]; 3];
                     for (line, operand) in lines.iter_mut().zip([a, b]) {
                         if let Operand::Lies(at) = operand {
                             std::ptr::copy_nonoverlapping(at.add(i), line.as_mut_ptr(), n - i);
@@ -253,8 +215,8 @@ pub(super) mod eights {
                         Operand::Lies(_) => Operand::Lies(lines[k].as_ptr()),
                         other => other,
                     });
-                    let y = $op(vector!(a, left, 0), vector!(b, right, 0));
-                    _mm_storeu_si128(lines[2].as_mut_ptr().cast(), narrowed::<BRAIN>(y));
+                    let y = vector!(a, left, 0).$op(vector!(b, right, 0));
+                    y.narrow::<BRAIN>(lines[2].as_mut_ptr());
                     std::ptr::copy_nonoverlapping(lines[2].as_ptr(), to.add(i), n - i);
                 }
             }};
@@ -262,72 +224,57 @@ pub(super) mod eights {
         // SAFETY: all have `n` elements, and a vector at `i` ends at most there.
         unsafe {
             match pair {
-                Pair::Add => each!(_mm256_add_ps),
-                Pair::Sub => each!(_mm256_sub_ps),
-                Pair::Mul => each!(_mm256_mul_ps),
-                Pair::Div => each!(_mm256_div_ps),
-                Pair::Min => each!(_mm256_min_ps),
-                Pair::Max => each!(_mm256_max_ps),
+                Pair::Add => each!(add),
+                Pair::Sub => each!(sub),
+                Pair::Mul => each!(mul),
+                Pair::Div => each!(div),
+                Pair::Min => each!(min),
+                Pair::Max => each!(max),
             }
         }
     }
 
-    /// `$to[i] = $value` of `$v`, the eight elements of `$from` from `i` on: whole vectors, and
-    /// what is left in lines of their own.
+    /// `$to[i] = $value` of `$v`, the elements of `$from` from `i` on: whole vectors, and what is
+    /// left in lines of its own.
     macro_rules! all {
-        ($n:ident, $from:ident: $a:ty, $to:ident: $b:ty, |$v:ident| $value:expr => $store:expr) => {{
+        ($n:ident, $from:ident: $a:ty, $to:ident: $b:ty, |$v:ident, $out:ident| $put:expr) => {{
             let mut i = 0;
-            while i + 8 <= $n {
-                let $v = $from.add(i);
-                $store($to.add(i), $value);
-                i += 8;
+            while i + S::LANES <= $n {
+                let ($v, $out) = ($from.add(i), $to.add(i));
+                $put;
+                i += S::LANES;
             }
-            if i < $n && $n >= 8 {
+            if i < $n && $n >= S::LANES {
                 // The last vector overlaps the one before: what was rounded stays what it is.
-                let i = $n - 8;
-                let $v = $from.add(i);
-                $store($to.add(i), $value);
+                let i = $n - S::LANES;
+                let ($v, $out) = ($from.add(i), $to.add(i));
+                $put;
             } else if i < $n {
-                let (mut a, mut b) = ([<$a>::default(); 8], [<$b>::default(); 8]);
+                let (mut a, mut b) = ([<$a>::default(); LANES], [<$b>::default(); LANES]);
                 std::ptr::copy_nonoverlapping($from.add(i), a.as_mut_ptr(), $n - i);
-                let $v = a.as_ptr();
-                $store(b.as_mut_ptr(), $value);
+                let ($v, $out) = (a.as_ptr(), b.as_mut_ptr());
+                $put;
                 std::ptr::copy_nonoverlapping(b.as_ptr(), $to.add(i), $n - i);
             }
         }};
     }
 
     #[inline(always)]
-    unsafe fn store_halves(to: *mut u16, v: __m128i) {
-        // SAFETY: `to` has room for eight elements.
-        unsafe { _mm_storeu_si128(to.cast(), v) };
-    }
-
-    #[target_feature(enable = "avx2,f16c")]
-    pub unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
+    pub unsafe fn from<S: Narrowing, const BRAIN: bool>(n: usize, x: *const u16, y: *mut f32) {
         // SAFETY: both have `n` elements.
-        unsafe {
-            all!(n, x: u16, y: f32, |v| widened::<false>(_mm_loadu_si128(v.cast()))
-                => _mm256_storeu_ps);
-        }
+        unsafe { all!(n, x: u16, y: f32, |v, out| S::widened::<BRAIN>(v).store(out)) };
     }
 
-    #[target_feature(enable = "avx2,f16c")]
-    pub unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
+    #[inline(always)]
+    pub unsafe fn to<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut u16) {
         // SAFETY: as above.
-        unsafe {
-            all!(n, x: f32, y: u16, |v| narrowed::<false>(_mm256_loadu_ps(v))
-                => store_halves);
-        }
+        unsafe { all!(n, x: f32, y: u16, |v, out| S::load(v).narrow::<BRAIN>(out)) };
     }
 
-    #[target_feature(enable = "avx2,f16c")]
-    pub unsafe fn rounded_f16(n: usize, x: *const f32, y: *mut f32) {
+    #[inline(always)]
+    pub unsafe fn rounded<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut f32) {
         // SAFETY: as above.
-        unsafe {
-            all!(n, x: f32, y: f32, |v| widened::<false>(narrowed::<false>(_mm256_loadu_ps(v)))
-                => _mm256_storeu_ps);
-        }
+        unsafe { all!(n, x: f32, y: f32, |v, out| S::load(v).rounded::<BRAIN>().store(out)) };
     }
 }
 

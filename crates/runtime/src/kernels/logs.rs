@@ -2,7 +2,7 @@
 //! functions, which are logarithms.
 
 use super::math::Math;
-use super::simd::{Simd, dispatch, poly};
+use super::simd::{Simd, dispatch, over_vectors, poly};
 
 /// A positive number taken apart: its exponent, its mantissa less 1, and what the natural logarithm
 /// of the mantissa is more than that.
@@ -47,15 +47,24 @@ unsafe fn ends<S: Simd>(x: S, y: S) -> S {
     }
 }
 
+/// The natural logarithm of a number that was taken apart.
+#[inline(always)]
+unsafe fn joined<S: Simd>(e: S, f: S, y: S) -> S {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        let y = e.fma(S::splat(-2.121_944_4e-4), y);
+        let y = f.mul(f).fma(S::splat(-0.5), y);
+        e.fma(S::splat(355.0 / 512.0), f.add(y))
+    }
+}
+
 /// `ln x`.
 #[inline(always)]
 pub(super) unsafe fn natural<S: Simd>(x: S) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
         let (e, f, y) = parts(x);
-        let y = e.fma(S::splat(-2.121_944_4e-4), y);
-        let y = f.mul(f).fma(S::splat(-0.5), y);
-        ends(x, e.fma(S::splat(355.0 / 512.0), f.add(y)))
+        ends(x, joined(e, f, y))
     }
 }
 
@@ -71,9 +80,7 @@ unsafe fn inverse<S: Simd>(a: S, t: S, large: S::Mask) -> S {
         let rest = S::select(large, zero, lost.div(whole));
         let (e, f, y) = parts(S::select(large, a, whole));
         let e = S::select(large, e.add(one), e);
-        let y = e.fma(S::splat(-2.121_944_4e-4), y);
-        let y = f.mul(f).fma(S::splat(-0.5), y).add(rest);
-        e.fma(S::splat(355.0 / 512.0), f.add(y))
+        joined(e, f, y.add(rest))
     }
 }
 
@@ -116,15 +123,8 @@ unsafe fn area<S: Simd>(x: S, math: Math) -> S {
 pub(super) unsafe fn areas(math: Math, n: usize, x: *const f32, y: *mut f32) {
     #[inline(always)]
     unsafe fn strip<S: Simd>(math: Math, n: usize, x: *const f32, y: *mut f32) {
-        let mut i = 0;
-        // SAFETY: both have `n` elements, and `i + part` is at most `n`.
-        unsafe {
-            while i < n {
-                let part = (n - i).min(S::LANES);
-                area(S::load_part(x.add(i), part), math).store_part(y.add(i), part);
-                i += part;
-            }
-        }
+        // SAFETY: both have `n` elements.
+        unsafe { over_vectors!(n, v: x => area(v, math), y) }
     }
     // SAFETY: both have `n` elements, and are the same or do not overlap.
     unsafe { dispatch!(strip(math: Math, n: usize, x: *const f32, y: *mut f32)) }
@@ -197,15 +197,8 @@ pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, ten: bool) {
     #[inline(always)]
     unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, ten: bool) {
         let base = if ten { &TEN } else { &TWO };
-        let mut i = 0;
-        // SAFETY: both have `n` elements; a last vector has `n - i` lanes.
-        unsafe {
-            while i < n {
-                let part = (n - i).min(S::LANES);
-                of_base(S::load_part(x.add(i), part), base).store_part(y.add(i), part);
-                i += part;
-            }
-        }
+        // SAFETY: both have `n` elements.
+        unsafe { over_vectors!(n, v: x => of_base(v, base), y) }
     }
     // SAFETY: both have `n` elements, and are the same or do not overlap.
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, ten: bool)) }

@@ -17,6 +17,8 @@ pub mod kinds;
 pub mod lines;
 mod logs;
 pub mod math;
+#[cfg(target_arch = "x86_64")]
+mod narrowing;
 mod padded;
 pub mod pick;
 mod pieces;

@@ -6,7 +6,7 @@
 use crate::kernels::by_double;
 use crate::kernels::logs::natural;
 use crate::kernels::math::Math;
-use crate::kernels::simd::{Simd, dispatch, poly};
+use crate::kernels::simd::{Simd, dispatch, over_vectors, poly};
 
 /// `ln 2` split in two parts, where products of the first with small integers are exact.
 const LN2_HI: f32 = 355.0 / 512.0;
@@ -150,15 +150,8 @@ unsafe fn hyperbolic<S: Simd>(x: S, even: bool) -> S {
 pub(super) unsafe fn hyperbolics(n: usize, x: *const f32, y: *mut f32, even: bool) {
     #[inline(always)]
     unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, even: bool) {
-        let mut i = 0;
-        // SAFETY: both have `n` elements, and `i + part` is at most `n`.
-        unsafe {
-            while i < n {
-                let part = (n - i).min(S::LANES);
-                hyperbolic(S::load_part(x.add(i), part), even).store_part(y.add(i), part);
-                i += part;
-            }
-        }
+        // SAFETY: both have `n` elements.
+        unsafe { over_vectors!(n, v: x => hyperbolic(v, even), y) }
     }
     // SAFETY: both have `n` elements.
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, even: bool)) }

@@ -11,6 +11,7 @@ mod depthwise;
 mod lanes;
 pub mod pooled;
 mod rows;
+mod taps;
 pub mod transpose;
 mod unfold;
 mod ways;
@@ -151,6 +152,8 @@ pub enum Way {
     Winograd,
     /// Vectors along output channels.
     Across,
+    /// Each position of the window only where it meets the image.
+    Taps,
 }
 
 impl Sizes {
@@ -200,7 +203,7 @@ impl Sizes {
     /// other.
     fn once(&self, way: Way) -> bool {
         match way {
-            Way::Winograd | Way::Depthwise | Way::Rows => true,
+            Way::Winograd | Way::Depthwise | Way::Rows | Way::Taps => true,
             Way::Across => self.k <= across::DEEP,
             Way::Unfold => self.k <= KC,
             Way::Pointwise => false,
@@ -266,6 +269,8 @@ impl Sizes {
                 let out = out.add(g * self.packed_group());
                 if way == Way::Rows {
                     rows::pack(self, weight.add(g * og * k), out);
+                } else if way == Way::Taps {
+                    rows::by_position(self, weight.add(g * og * k), out);
                 } else if self.nhwc {
                     pack::columns(k, og, weight.add(g * og), o, 1, out);
                 } else {
@@ -550,6 +555,7 @@ unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i
             Way::Pointwise => pointwise(context, v, s, weight),
             Way::Winograd => winograd::run(context, v, s, weight),
             Way::Across => across::run(context, v, s, weight),
+            Way::Taps => taps::run(context, v, s, weight),
             _ => in_blocks(context, v, s, way, weight),
         };
         rx_scratch_free(context, packed.cast());

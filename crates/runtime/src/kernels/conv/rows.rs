@@ -88,12 +88,23 @@ fn runs(s: &Sizes) -> (usize, usize) {
 /// # Safety
 /// `weight` has the group's numbers, `out` room for its panels.
 pub(super) unsafe fn pack(s: &Sizes, weight: *const f32, out: *mut f32) {
+    // SAFETY: `weight` has the group's numbers, `out` room for its panels.
+    unsafe {
+        match along(s) {
+            true => pack::rows(s.og, s.k, weight, s.k as isize, 1, out),
+            false => by_position(s, weight, out),
+        }
+    }
+}
+
+/// Packs a group's weight, for each position of the window channel after channel.
+///
+/// # Safety
+/// As for [`pack`].
+pub(super) unsafe fn by_position(s: &Sizes, weight: *const f32, out: *mut f32) {
     let (k, taps) = (s.k, s.kh * s.kw);
     // SAFETY: `weight` has the group's numbers, `out` room for its panels.
     unsafe {
-        if along(s) {
-            return pack::rows(s.og, k, weight, k as isize, 1, out);
-        }
         for first in (0..s.og).step_by(ROWS) {
             let rows = ROWS.min(s.og - first);
             for tap in 0..taps {
@@ -211,7 +222,7 @@ pub(super) unsafe fn block<S: Simd>(
                 epilogue: None,
             };
             gemm::block(s.og, n, deep, weight, s.k * ROWS, b(0), &to);
-            place::<S>(&target, sums, (s.og, ld), (high, padded.row, wide));
+            place::<S>(&target, sums, (s.og, ld), (high, padded.row, wide), wide);
             return;
         }
         for row in 0..high {
@@ -221,14 +232,18 @@ pub(super) unsafe fn block<S: Simd>(
     }
 }
 
-/// Copies the sums of joined rows to their positions: for `channels.0` lines that are `channels.1`
-/// floats apart, `rows.0` rows of `rows.2` sums that are `rows.1` apart.
+/// Copies sums to their positions: for `channels.0` lines that are `channels.1` floats apart,
+/// `rows.0` rows of `wide` sums that are `rows.1` apart, to rows that are `rows.2` apart.
+///
+/// # Safety
+/// All sums are there, and all of the target's places.
 #[inline(always)]
-unsafe fn place<S: Simd>(
+pub(super) unsafe fn place<S: Simd>(
     target: &Target,
     sums: *const f32,
     channels: (usize, usize),
     rows: (usize, usize, usize),
+    wide: usize,
 ) {
     // SAFETY: all sums are there, and all of the target's places.
     unsafe {
@@ -236,8 +251,8 @@ unsafe fn place<S: Simd>(
             let from = sums.add(channel * channels.1);
             let line = target.line::<S>(channel);
             for row in 0..rows.0 {
-                for x in (0..rows.2).step_by(S::LANES) {
-                    let n = (rows.2 - x).min(S::LANES);
+                for x in (0..wide).step_by(S::LANES) {
+                    let n = (wide - x).min(S::LANES);
                     let part = S::load_part(from.add(row * rows.1 + x), n);
                     line.put(row * rows.2 + x, part, n);
                 }

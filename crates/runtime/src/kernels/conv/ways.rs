@@ -6,7 +6,7 @@
 //! the way chosen took 1 % more time than the fastest one. Where vectors have 16 lanes more of them
 //! stay empty, so that a way that costs a third more than another there is not taken.
 
-use super::{RxConv2dF32, RxConv2dSizes, Sizes, Way, across, by, rows, winograd};
+use super::{RxConv2dF32, RxConv2dSizes, Sizes, Way, across, by, rows, taps, winograd};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::gemm::tile::COLS;
 
@@ -39,6 +39,7 @@ pub fn ways_of(sizes: &RxConv2dSizes, layout: i32) -> Vec<Way> {
         (Way::Across, s.groups == 1),
         (Way::Rows, s.kh * s.kw > 1),
         (Way::Winograd, winograd::can(&s)),
+        (Way::Taps, taps::can(&s)),
     ];
     let others = others.into_iter().filter(|o| o.1 && o.0 != chosen);
     ways.extend(others.map(|o| o.0));
@@ -105,6 +106,9 @@ impl Sizes {
             return Way::Winograd;
         }
         let least = wide.iter().fold(f64::INFINITY, |a, b| a.min(b.1));
+        if taps::cost(self, COLS) < taps::WORTH * least {
+            return Way::Taps;
+        }
         (here.iter().zip(&wide))
             .filter(|(_, wide)| wide.1 <= least * 4.0 / 3.0)
             .min_by(|a, b| a.0.1.total_cmp(&b.0.1))

@@ -5,7 +5,7 @@
 
 mod angles;
 mod areas;
-mod base;
+pub(super) mod base;
 mod powers;
 
 use std::f64::consts::{LOG2_E, LOG10_E};

@@ -1,6 +1,6 @@
 //! Powers and remainders of float64.
 
-use super::base::{LN2_HI, LN2_LO, exp_of, fma, is_plain, poly, split, split_any};
+use super::base::{LN2_HI, LN2_LO, ends_of_power, exp_of, fma, is_plain, poly, split, split_any};
 use crate::kernels::simd::Simd;
 use crate::kernels::vmath::power;
 use std::ops::{Div, Mul};
@@ -88,33 +88,7 @@ pub(super) fn pow<S: Simd>(x: f64, y: f64) -> f64 {
     let t = if y > FARTHEST { FARTHEST } else { y };
     let t = if t < -FARTHEST { -FARTHEST } else { t };
     let r = of_parts::<S>(parts, t);
-    let up = y > 0.0;
-    let r = if a == 0.0 {
-        if up { 0.0 } else { f64::INFINITY }
-    } else {
-        r
-    };
-    let r = if a == f64::INFINITY {
-        if up { f64::INFINITY } else { 0.0 }
-    } else {
-        r
-    };
-    let huge = y.abs() >= 9_007_199_254_740_992.0;
-    let whole = huge || y.trunc() == y;
-    let half = y * 0.5;
-    let odd = !huge && whole && half.trunc() != half;
-    let negative = x.is_sign_negative();
-    let r = if negative && odd { -r } else { r };
-    let r = if negative && !whole && inside {
-        f64::NAN
-    } else {
-        r
-    };
-    #[allow(clippy::eq_op)] // Only a NaN is not itself.
-    let r = if x != x || y != y { f64::NAN } else { r };
-    let one = y == 0.0 || x == 1.0 || (a == 1.0 && y.abs() == f64::INFINITY);
-    let r = if one { 1.0 } else { r };
-    if y == 2.0 { x * x } else { r }
+    ends_of_power(x, y, r)
 }
 
 /// A power whose exponent is so many quarters, as `vmath` has it for float32.

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 /// A ymm register.
 #[derive(Clone, Copy)]
-pub struct Avx2(__m256);
+pub struct Avx2(pub(in crate::kernels) __m256);
 
 /// Eight ones, then eight zeros: a load from it is a mask of the first lanes.
 static LANES: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];

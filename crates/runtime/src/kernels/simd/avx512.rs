@@ -5,7 +5,7 @@ use std::arch::x86_64::*;
 
 /// A zmm register.
 #[derive(Clone, Copy)]
-pub struct Avx512(__m512);
+pub struct Avx512(pub(in crate::kernels) __m512);
 
 #[inline(always)]
 fn mask(n: usize) -> __mmask16 {

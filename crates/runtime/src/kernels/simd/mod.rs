@@ -262,6 +262,20 @@ macro_rules! dispatch {
 }
 pub(crate) use dispatch;
 
+/// Stores a function of vectors of `n` elements, over `S`: `over_vectors!(n, x: from => f(x), to)`.
+macro_rules! over_vectors {
+    ($n:ident, $($v:ident: $from:ident),+ => $value:expr, $to:ident) => {{
+        let mut i = 0;
+        while i < $n {
+            let part = ($n - i).min(S::LANES);
+            $(let $v = S::load_part($from.add(i), part);)+
+            $value.store_part($to.add(i), part);
+            i += part;
+        }
+    }};
+}
+pub(crate) use over_vectors;
+
 /// Like `dispatch`, for a kernel that is also generic over types: `name::<S, T, …>(arg, …)`.
 macro_rules! dispatch_of {
     ($name:ident<$($t:ident: $bound:path),+>($($arg:ident: $ty:ty),* $(,)?) $(-> $ret:ty)?) => {{

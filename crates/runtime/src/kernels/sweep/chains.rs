@@ -3,6 +3,8 @@
 
 use super::op::Op;
 use crate::kernels::halves::Operand;
+#[cfg(target_arch = "x86_64")]
+use crate::kernels::narrowing::dispatch_narrowing;
 
 /// The most values that a chain of operations has, and the most operations.
 pub(super) const SLOTS: usize = 16;
@@ -101,10 +103,11 @@ pub(super) unsafe fn chained(
     #[cfg(target_arch = "x86_64")]
     // SAFETY: all have `n` elements.
     unsafe {
-        match brain {
-            true => blocks::chained::<true>(chain, n, operands, to),
-            false => blocks::chained::<false>(chain, n, operands, to),
-        }
+        use blocks::chained;
+        dispatch_narrowing!(
+            brain,
+            chained(chain: &Chain, n: usize, operands: &[Operand], to: *mut u16)
+        );
     }
     let _ = (brain, chain, n, operands, to);
 }
@@ -113,25 +116,26 @@ pub(super) unsafe fn chained(
 #[cfg(target_arch = "x86_64")]
 mod blocks {
     use super::{Chain, Op, Operand, SLOTS, Step};
-    use crate::kernels::halves::eights::{narrowed, widened};
-    use std::arch::x86_64::*;
+    use crate::kernels::narrowing::Narrowing;
 
     /// Vectors of a block that passes through all steps at once.
     const BLOCK: usize = 8;
+    /// The most elements of a block.
+    const WIDE: usize = 16 * BLOCK;
 
     /// See [`super::chained`].
-    #[target_feature(enable = "avx2,f16c")]
+    #[inline(always)]
     #[allow(clippy::needless_range_loop)] // Indices keep the vectors in place.
-    pub unsafe fn chained<const BRAIN: bool>(
+    pub unsafe fn chained<S: Narrowing, const BRAIN: bool>(
         chain: &Chain,
         n: usize,
         operands: &[Operand],
         to: *mut u16,
     ) {
-        const WIDE: usize = 8 * BLOCK;
+        let wide = S::LANES * BLOCK;
         // SAFETY: operands have `n` elements, of which a block is whole or copied to whole lines.
         unsafe {
-            let mut slots = [[_mm256_setzero_ps(); BLOCK]; SLOTS];
+            let mut slots = [[S::splat(0.0); BLOCK]; SLOTS];
             let mut lying = [(0, std::ptr::null()); SLOTS];
             let mut count = 0;
             for (slot, operand) in operands.iter().enumerate() {
@@ -140,95 +144,89 @@ mod blocks {
                         lying[count] = (slot, at);
                         count += 1;
                     }
-                    Operand::One(at) => {
-                        let x = _mm_set1_epi16(at.read_unaligned() as i16);
-                        slots[slot] = [widened::<BRAIN>(x); BLOCK];
-                    }
-                    Operand::Number(x) => slots[slot] = [_mm256_set1_ps(x); BLOCK],
+                    Operand::One(at) => slots[slot] = [S::widened_one::<BRAIN>(at); BLOCK],
+                    Operand::Number(x) => slots[slot] = [S::splat(x); BLOCK],
                 }
             }
             let mut i = 0;
             while i < n {
-                let part = (n - i).min(WIDE);
+                let part = (n - i).min(wide);
                 for &(slot, at) in &lying[..count] {
                     let mut from = at.add(i);
                     let mut line = [0u16; WIDE];
-                    if part < WIDE {
+                    if part < wide {
                         std::ptr::copy_nonoverlapping(from, line.as_mut_ptr(), part);
                         from = line.as_ptr();
                     }
                     for v in 0..BLOCK {
-                        slots[slot][v] = widened::<BRAIN>(_mm_loadu_si128(from.add(8 * v).cast()));
+                        slots[slot][v] = S::widened::<BRAIN>(from.add(S::LANES * v));
                     }
                 }
                 let mut last = 0;
                 for step in &chain.steps[..chain.count] {
-                    apply::<BRAIN>(step, &mut slots);
+                    apply::<S, BRAIN>(step, &mut slots);
                     last = usize::from(step.to) % SLOTS;
                 }
                 let mut line = [0u16; WIDE];
                 let to = to.add(i);
-                let whole = if part < WIDE { line.as_mut_ptr() } else { to };
+                let whole = if part < wide { line.as_mut_ptr() } else { to };
                 for v in 0..BLOCK {
-                    let y = narrowed::<BRAIN>(slots[last][v]);
-                    _mm_storeu_si128(whole.add(8 * v).cast(), y);
+                    slots[last][v].narrow::<BRAIN>(whole.add(S::LANES * v));
                 }
-                if part < WIDE {
+                if part < wide {
                     std::ptr::copy_nonoverlapping(line.as_ptr(), to, part);
                 }
-                i += WIDE;
+                i += wide;
             }
         }
     }
 
     /// One step, on a block of values.
-    #[inline]
-    #[target_feature(enable = "avx2,f16c")]
-    unsafe fn apply<const BRAIN: bool>(step: &Step, slots: &mut [[__m256; BLOCK]; SLOTS]) {
+    #[inline(always)]
+    #[allow(clippy::needless_range_loop)]
+    unsafe fn apply<S: Narrowing, const BRAIN: bool>(step: &Step, slots: &mut [[S; BLOCK]; SLOTS]) {
         let [a, b, c, d] = step.args.map(|k| &slots[usize::from(k) % SLOTS]);
-        let mut y = [_mm256_setzero_ps(); BLOCK];
-        macro_rules! each {
-            (|$v:ident| $value:expr) => {
-                for $v in 0..BLOCK {
-                    y[$v] = $value;
-                }
-            };
-        }
-        macro_rules! chosen {
-            ($how:ident) => {
-                each!(|v| _mm256_blendv_ps(d[v], c[v], _mm256_cmp_ps::<$how>(a[v], b[v])))
-            };
-        }
-        const KEEP: i32 = _MM_FROUND_NO_EXC;
-        match step.op {
-            Op::Copy => y = *a,
-            Op::Add => each!(|v| _mm256_add_ps(a[v], b[v])),
-            Op::Sub => each!(|v| _mm256_sub_ps(a[v], b[v])),
-            Op::Mul => each!(|v| _mm256_mul_ps(a[v], b[v])),
-            Op::Div => each!(|v| _mm256_div_ps(a[v], b[v])),
-            Op::Min => each!(|v| _mm256_min_ps(a[v], b[v])),
-            Op::Max => each!(|v| _mm256_max_ps(a[v], b[v])),
-            Op::MaxMin => each!(|v| _mm256_min_ps(_mm256_max_ps(a[v], b[v]), c[v])),
-            Op::MinMax => each!(|v| _mm256_max_ps(_mm256_min_ps(a[v], b[v]), c[v])),
-            Op::Neg => each!(|v| _mm256_xor_ps(a[v], _mm256_set1_ps(-0.0))),
-            Op::Abs => each!(|v| _mm256_andnot_ps(_mm256_set1_ps(-0.0), a[v])),
-            Op::Sqrt => each!(|v| _mm256_sqrt_ps(a[v])),
-            Op::Floor => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_NEG_INF | KEEP }>(a[v])),
-            Op::Ceil => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_POS_INF | KEEP }>(a[v])),
-            Op::Trunc => each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_ZERO | KEEP }>(a[v])),
-            Op::RoundEven => {
-                each!(|v| _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | KEEP }>(a[v]));
+        // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+        unsafe {
+            let mut y = [S::splat(0.0); BLOCK];
+            macro_rules! each {
+                (|$v:ident| $value:expr) => {
+                    for $v in 0..BLOCK {
+                        y[$v] = $value;
+                    }
+                };
             }
-            Op::SelectLt => chosen!(_CMP_LT_OQ),
-            Op::SelectLe => chosen!(_CMP_LE_OQ),
-            Op::SelectEq => chosen!(_CMP_EQ_OQ),
-            // No step has any other.
-            _ => {}
+            let opposite = S::splat(-1.0);
+            match step.op {
+                Op::Copy => y = *a,
+                Op::Add => each!(|v| a[v].add(b[v])),
+                Op::Sub => each!(|v| a[v].sub(b[v])),
+                Op::Mul => each!(|v| a[v].mul(b[v])),
+                Op::Div => each!(|v| a[v].div(b[v])),
+                Op::Min => each!(|v| a[v].min(b[v])),
+                Op::Max => each!(|v| a[v].max(b[v])),
+                Op::MaxMin => each!(|v| a[v].max(b[v]).min(c[v])),
+                Op::MinMax => each!(|v| a[v].min(b[v]).max(c[v])),
+                Op::Neg => each!(|v| S::splat(-0.0).sub(a[v])),
+                Op::Abs => each!(|v| a[v].abs()),
+                Op::Sqrt => each!(|v| a[v].sqrt()),
+                Op::Floor => each!(|v| a[v].floor()),
+                Op::Ceil => each!(|v| a[v].mul(opposite).floor().mul(opposite)),
+                Op::Trunc => each!(|v| a[v].abs().floor().copysign(a[v])),
+                Op::RoundEven => each!(|v| a[v].round()),
+                Op::SelectLt => each!(|v| S::select(a[v].lt(b[v]), c[v], d[v])),
+                Op::SelectLe => each!(|v| {
+                    let equal = S::select(a[v].eq(b[v]), c[v], d[v]);
+                    S::select(a[v].lt(b[v]), c[v], equal)
+                }),
+                Op::SelectEq => each!(|v| S::select(a[v].eq(b[v]), c[v], d[v])),
+                // No step has any other.
+                _ => {}
+            }
+            if step.rounds {
+                each!(|v| y[v].rounded::<BRAIN>());
+            }
+            slots[usize::from(step.to) % SLOTS] = y;
         }
-        if step.rounds {
-            // SAFETY: the processor has AVX2 and F16C.
-            unsafe { each!(|v| widened::<BRAIN>(narrowed::<BRAIN>(y[v]))) };
-        }
-        slots[usize::from(step.to) % SLOTS] = y;
     }
 }
