@@ -159,13 +159,24 @@ fn steps_with(extents: &FxHashMap<Var, Option<i64>>, e: &Ex, var: Var) -> bool {
     found
 }
 
-/// The constant extents of all loops, those in `body` (which may be newer than the program's
+/// The constant that an extent is at most, if there is one.
+fn most(extent: &Ex) -> Option<i64> {
+    match extent.kind() {
+        ExKind::Binary(crate::BinOp::Min, a, b) => match (most(a), most(b)) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        },
+        _ => extent.as_int(),
+    }
+}
+
+/// The greatest constant extents of all loops, those in `body` (which may be newer than the program's
 /// stages) included; for a variable of several loops, the largest.
 fn extents_of(program: &Program, body: &[Stmt]) -> FxHashMap<Var, Option<i64>> {
     let mut found: FxHashMap<Var, Option<i64>> = FxHashMap::default();
     for s in statements(body).chain(program.statements()) {
         if let Stmt::For { var, extent, .. } = s {
-            let n = extent.as_int();
+            let n = most(extent);
             found
                 .entry(*var)
                 .and_modify(|old| *old = old.zip(n).map(|(a, b)| a.max(b)))

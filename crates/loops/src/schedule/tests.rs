@@ -81,6 +81,34 @@ fn the_automatic_schedule_marks_what_is_independent() {
     assert_eq!(execute(&p, &inputs(3, 8, 5)), before);
 }
 
+/// The last block of some elements may be shorter, and none is longer than the distance of blocks.
+#[test]
+fn blocks_are_independent_unless_they_overlap() {
+    for (most, free) in [(16i64, true), (17, false)] {
+        let mut b = Builder::new("blocks");
+        let x = b.input("x", DType::F32, &[None]);
+        let count = x.shape[0].clone();
+        let y = b.temp("y", DType::F32, &x.shape);
+        b.nest(|n| {
+            n.for_((&count + 15).floor_div(16), |n, block| {
+                let first = block * 16;
+                n.for_((&count - &first).min(most), |n, j| {
+                    let at = [&first + j];
+                    n.store(&y, &at, x.at(&at) + 1);
+                });
+            });
+        });
+        b.output(&y);
+        let Some(Stage::Nest(nest)) = b.program.stages.first() else {
+            panic!("the nest is a stage");
+        };
+        let [Stmt::For { var, body, .. }] = &nest[..] else {
+            panic!("a loop over blocks");
+        };
+        assert_eq!(independent(&b.program, *var, body).is_ok(), free, "{most}");
+    }
+}
+
 fn step(names: Vec<Symbol>) -> impl Strategy<Value = Step> {
     let name = proptest::sample::select(names);
     let pair = (name.clone(), name.clone(), 1i64..6, 1i64..6);

@@ -244,6 +244,20 @@ pub fn one_hot(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "cast_like", miss, off),
     ])
 }
+/// The gradient of `relax.nn.nll_loss`, of the predictions: class numbers have none. With weights of
+/// classes, whose gradient is another computation, there is none.
+pub fn nll_loss(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
+    let [predictions, targets] = site.args[..] else {
+        return None;
+    };
+    let attrs = ["reduction", "ignore_index"].map(|name| (name, site.value(name)));
+    let grad = b.call(
+        "relax.grad.nll_loss_backward",
+        &[g, predictions, targets],
+        &attrs,
+    );
+    Some(vec![grad, un(b, "zeros_like", targets)])
+}
 /// The gradient of `variance`.
 pub fn variance(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let [x, mean] = site.args[..] else {

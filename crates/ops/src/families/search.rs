@@ -76,36 +76,57 @@ fn searchsorted(cx: &mut RelCx<'_>) -> RelResult {
     finish(cx, values, dtype)
 }
 
+/// Values that are searched for together: the loads of one search depend on each other, those of
+/// several are under way at once.
+const TOGETHER: i64 = 16;
+
 fn searchsorted_compute(te: &mut Te<'_>) -> Done {
     let (s, v) = (te.arg(0), te.arg(1));
     let right = te.flag("right");
     let last = s.shape.last().ok_or("the sequence has no axis")?.clone();
     let dtype = te.out(0).dtype;
     let y = te.temp("y", dtype, &v.shape);
+    let one = std::slice::from_ref;
+    let (count, rows) = v.shape.split_last().ok_or("the values have no axis")?;
     te.nest(|n| {
-        n.grid(&v.shape, |n, i| {
-            let value = n.let_(v.at(i));
-            let place = |at: Ex| s.at(&[&i[..s.rank() - 1], &[at]].concat());
-            let before = |at: Ex| match right {
-                true => place(at).le(&value),
-                false => place(at).lt(&value),
-            };
-            // The extent that is left does not depend on comparisons, and they choose without a
-            // branch, which would be mispredicted every other time.
-            let (low, left) = (n.cell(Ex::idx(0)), n.cell(last.clone()));
-            n.while_(left.scalar().gt(1i64), |n| {
-                let half = n.let_(left.scalar().floor_div(2));
-                let begin = n.let_(low.scalar());
-                let beyond = n.let_(before(&begin + &half - 1));
-                n.set(&low, Ex::where_(&beyond, &(&begin + &half), &begin));
-                n.set(&left, left.scalar() - &half);
+        n.grid(rows, |n, row| {
+            let blocks = (count + (TOGETHER - 1)).floor_div(TOGETHER);
+            n.for_(blocks, |n, block| {
+                // Not named, so that blocks are seen to be independent of each other.
+                let first = block * TOGETHER;
+                let many = (count - &first).min(TOGETHER);
+                let at = |j: &Ex| [row, &[&first + j]].concat();
+                let place = |at: Ex| s.at(&[&row[..s.rank() - 1], &[at]].concat());
+                let before = |at: Ex, value: &Ex| match right {
+                    true => place(at).le(value),
+                    false => place(at).lt(value),
+                };
+                let low = n.local("low", DT::I64, &[Ex::idx(TOGETHER)]);
+                n.for_(many.clone(), |n, j| n.store(&low, one(j), 0));
+                // The extent that is left does not depend on comparisons, and they choose without
+                // a branch, which would be mispredicted every other time.
+                let left = n.cell(last.clone());
+                n.while_(left.scalar().gt(1i64), |n| {
+                    let half = n.let_(left.scalar().floor_div(2));
+                    n.for_(many.clone(), |n, j| {
+                        let begin = n.let_(low.at(one(j)));
+                        let beyond = n.let_(before(&begin + &half - 1, &v.at(&at(j))));
+                        let next = Ex::where_(&beyond, &(&begin + &half), &begin);
+                        n.store(&low, one(j), next);
+                    });
+                    n.set(&left, left.scalar() - &half);
+                });
+                n.if_(left.scalar().gt(0i64), |n| {
+                    n.for_(many.clone(), |n, j| {
+                        let begin = n.let_(low.at(one(j)));
+                        let beyond = n.let_(before(begin.clone(), &v.at(&at(j))));
+                        n.store(&low, one(j), Ex::where_(&beyond, &(&begin + 1), &begin));
+                    });
+                });
+                n.for_(many, |n, j| {
+                    n.store(&y, &at(j), low.at(one(j)).cast(y.dtype))
+                });
             });
-            n.if_(left.scalar().gt(0i64), |n| {
-                let begin = n.let_(low.scalar());
-                let beyond = n.let_(before(begin.clone()));
-                n.set(&low, Ex::where_(&beyond, &(&begin + 1), &begin));
-            });
-            n.store(&y, i, low.scalar().cast(y.dtype));
         });
     });
     te.output(&y);
