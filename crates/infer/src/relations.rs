@@ -10,6 +10,7 @@ use crate::queue::{RelKind, State};
 use crate::solver::Solver;
 use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{NO_WATCH, Site};
+use crate::way::Way;
 
 impl Solver<'_> {
     /// Runs relations until none makes progress.
@@ -128,7 +129,7 @@ impl Solver<'_> {
                     Type::Infer(_) => Err(Stop::Wait),
                     Type::Tuple(fields) => match fields.get(*index as usize).copied() {
                         Some(field) => {
-                            if let Err(clash) = self.unifier.unify(out, field) {
+                            if let Err(clash) = self.unifier.unify_as(out, field, Way::From) {
                                 self.site = Site::Match(call);
                                 self.report_clash(out, field, &clash);
                             }
@@ -163,7 +164,7 @@ impl Solver<'_> {
                     return Err(Stop::Wait);
                 }
                 let ret = self.substitute(ret, subst);
-                if self.unifier.unify(out, ret).is_err() {
+                if self.unifier.unify_as(out, ret, Way::From).is_err() {
                     let (have, want) = (self.show(out), self.show(ret));
                     return Err(Stop::from(
                         Refusal {
@@ -211,7 +212,8 @@ impl Solver<'_> {
                     .zip(args)
                     .all(|(&x, &y)| self.resolve(x) == self.resolve(y))
             {
-                return self.unifier.unify(out, c.args[args.len()]).is_ok();
+                let result = c.args[args.len()];
+                return self.unifier.unify_as(out, result, Way::From).is_ok();
             }
         }
         false

@@ -241,6 +241,11 @@ fn free_type_params(
     params_in_types(m, types, &mut bound)
 }
 
+/// Returns whether types mention type parameters that they do not bind.
+pub(crate) fn mention_type_params(m: &Module, types: Vec<TypeId>) -> bool {
+    !params_in_types(m, types, &mut FxHashSet::default()).is_empty()
+}
+
 /// Returns the type parameters that types mention, in order of first mention, but for those in
 /// `bound`, to which they are added.
 fn params_in_types(

@@ -451,6 +451,15 @@ pub fn reads_as_word(name: &str) -> bool {
     lexer.next() == Some(Ok(Tok::Name)) && !lexer.extras.word && lexer.remainder() == ":"
 }
 
+/// Returns whether a text is read as a name where only one may stand, whatever it means elsewhere:
+/// that of an attribute.
+pub fn reads_as_name(name: &str) -> bool {
+    let text = format!("{name}=");
+    let mut lexer = Tok::lexer(&text);
+    let one = lexer.next() == Some(Ok(Tok::Name)) && lexer.remainder() == "=";
+    one && !name.contains([' ', '\t'])
+}
+
 /// Marks a name that has a special meaning in some context. The lexer's automaton distinguishes
 /// such names anyway, so no text comparison is needed.
 fn word(lex: &mut logos::Lexer<'_, Tok>) {
