@@ -190,7 +190,7 @@ fn attr_dims<'a>(values: impl Iterator<Item = &'a AttrValue>, found: &mut Vec<Di
 }
 
 /// Returns the dimension variables that are an extent of tensors of these types.
-fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
+pub(crate) fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
     let (mut work, mut found): (Vec<TypeId>, _) = (types.collect(), FxHashSet::default());
     while let Some(ty) = work.pop() {
         match &m.types[ty] {

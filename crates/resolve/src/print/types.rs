@@ -443,6 +443,14 @@ impl Declared {
                     });
                 }
                 Type::Shape(Shape::Param(p)) => drop(params.insert(*p)),
+                // The relation of an operator has no name of its own.
+                Type::Func(f)
+                    if f.constraints
+                        .iter()
+                        .any(|c| matches!(c.rel, RelRef::Op(..))) =>
+                {
+                    return false;
+                }
                 Type::Func(f) => {
                     own_params.extend(f.params.iter().copied());
                     own_dims.extend(f.dims.iter().copied());
