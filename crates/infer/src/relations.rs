@@ -203,6 +203,7 @@ impl Solver<'_> {
         let Some(wanted) = self.rel_ref(kind) else {
             return false;
         };
+        let mut results = Vec::new();
         for i in 0..self.assumptions.len() {
             let c = self.assumptions[i].clone();
             let same = self.same_relation(c.rel, wanted) && c.args.len() == args.len() + 1;
@@ -212,11 +213,15 @@ impl Solver<'_> {
                     .zip(args)
                     .all(|(&x, &y)| self.resolve(x) == self.resolve(y))
             {
-                let result = c.args[args.len()];
-                return self.unifier.unify_as(out, result, Way::From).is_ok();
+                results.push(c.args[args.len()]);
             }
         }
-        false
+        // Uses of one local function have results of their own: the one that is meant comes first.
+        let known = self.resolve(out);
+        let meant = results.iter().any(|&r| self.resolve(r) == known);
+        meant
+            || (results.into_iter())
+                .any(|result| self.unifier.unify_as(out, result, Way::From).is_ok())
     }
 
     /// Returns a relation's reference as used in a `where` clause.

@@ -420,6 +420,10 @@ pub fn reads_as_local(name: &str) -> bool {
         if token != Ok(wanted) || lexer.span().start != end {
             return false;
         }
+        // It is read as a field's number before anything looks for the name.
+        if end > 0 && lexer.slice()[1..].parse::<u32>().is_err() {
+            return false;
+        }
         end = lexer.span().end;
     }
     end == text.len()
