@@ -6,6 +6,8 @@ use relax::{Format, InferOptions, ReadOptions, Session, Style, check};
 use relax_tensor::{DType, Tensor};
 use relax_testkit::{archive, npy};
 
+use crate::text::reads_back;
+
 /// Text-based formats.
 const TEXTS: [&str; 4] = ["json", "tvmscript", "metadata", "listing"];
 
@@ -20,7 +22,7 @@ pub(crate) fn is_text(kind: &[u8]) -> bool {
 }
 
 /// Reads the bytes after the first line as a file of the named format; a resulting module must
-/// type-check and print.
+/// type-check and print, and read back where the text format has all that the file's has.
 pub(crate) fn file(data: &[u8]) {
     let Some((kind, bytes)) = parts(data) else {
         return;
@@ -113,6 +115,11 @@ fn module(bytes: &[u8], format: Format) {
     if diagnostics.has_errors() {
         return;
     }
+    if format != Format::TvmScript {
+        reads_back(&module, &[]);
+        return;
+    }
+    // Names that TVMScript alone has are no part of the text format.
     let (_, diagnostics) = check(&mut module, &InferOptions::default());
     if !diagnostics.has_errors() {
         if let Err(breach) = module.verify() {

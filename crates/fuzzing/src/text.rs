@@ -63,7 +63,7 @@ fn sound(m: &Module) {
 
 /// Checks that printing round-trips: exactly without inferred types, and up to annotations with
 /// them. `after` are the passes that ran before, for what is said of a finding.
-fn reads_back(m: &Module, after: &[String]) {
+pub(crate) fn reads_back(m: &Module, after: &[String]) {
     let mut typed = m.clone();
     let (typing, errors) = check(&mut typed, &InferOptions::default());
     if errors.has_errors() {

@@ -1,7 +1,7 @@
 //! Infers globals in dependency order; decides what is left open after each group.
 
 use relax_base::{Diagnostic, Id};
-use relax_ir::{DTy, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Type, TypeId};
+use relax_ir::{DTy, Expr, ExprId, FuncId, GlobalId, GlobalKind, Module, Type, TypeArena, TypeId};
 use relax_sym::{Dim, Proof};
 use relax_tensor::DType;
 use rustc_hash::FxHashSet;
@@ -15,11 +15,13 @@ use crate::unifier::OpenCheck;
 use crate::unknown::{Lit, NO_EXPR, Sol, Sort};
 use crate::{Check, CheckKind};
 
-/// For each global, returns whether its annotations determine its type.
-pub(crate) fn complete(m: &Module) -> Vec<bool> {
+/// For each global of a module with these types, returns whether its annotations determine its type: they are there, and none of
+/// their parts is left open (`List[_]`).
+pub(crate) fn complete(m: &Module, types: &TypeArena) -> Vec<bool> {
+    let whole = |ty: Option<TypeId>| ty.is_some_and(|ty| m.type_holes == 0 || !has_hole(types, ty));
     let annotated = |f: FuncId| {
         let func = &m.funcs[f];
-        func.ret.is_some() && func.params.iter().all(|&p| m.vars[p].ty.is_some())
+        whole(func.ret) && func.params.iter().all(|&p| whole(m.vars[p].ty))
     };
     (m.globals.values())
         .map(|g| match g.kind {
@@ -27,6 +29,20 @@ pub(crate) fn complete(m: &Module) -> Vec<bool> {
             GlobalKind::Prim(_) => true,
         })
         .collect()
+}
+
+/// Returns whether a part of a type is `_`.
+fn has_hole(types: &TypeArena, ty: TypeId) -> bool {
+    let (mut work, mut seen) = (vec![ty], FxHashSet::default());
+    while let Some(ty) = work.pop() {
+        if matches!(types[ty], Type::Infer(_)) {
+            return true;
+        }
+        if seen.insert(ty) {
+            work.extend(types.children(ty));
+        }
+    }
+    false
 }
 
 impl Solver<'_> {
@@ -41,7 +57,7 @@ impl Solver<'_> {
                 _ => None,
             })
             .collect();
-        let complete = complete(m);
+        let complete = complete(m, &self.types);
         for &(g, f) in &funcs {
             if complete[g.index()] {
                 self.global_ty[g.index()] = self.signature(f);
@@ -92,6 +108,7 @@ impl Solver<'_> {
         self.open_globals.clear();
         self.report_stuck(first_rel, self.errors > errors);
         self.decide_checks(first_check);
+        self.report_kept();
         if self.errors > errors {
             let m = self.m;
             let spans = group.iter().map(|g| m.funcs[g.1].span);

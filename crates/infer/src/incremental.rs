@@ -73,7 +73,7 @@ fn widen(m: &Module, asked: &mut [bool], before: &Typing, outcome: &Outcome) -> 
     if changed.is_empty() || asked.iter().all(|a| *a) {
         return false;
     }
-    let complete = complete(m);
+    let complete = complete(m, &outcome.types);
     let mut users: FxHashMap<GlobalId, Vec<GlobalId>> = FxHashMap::default();
     for (user, body) in m.global_bodies() {
         if asked[user.index()] {

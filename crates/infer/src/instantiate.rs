@@ -9,6 +9,7 @@ use crate::map::{Leaf, Mapper, map_dims};
 use crate::subst::{Subst, find};
 use crate::unifier::Unifier;
 use crate::unknown::Lit;
+use crate::way::Way;
 
 impl Mapper for &Subst {
     fn wants(&self, flags: u8) -> bool {
@@ -144,21 +145,29 @@ impl Unifier<'_> {
 
     /// Renames the parameters of two polymorphic function types to the same ones, so that their
     /// components can be unified. Parameters that only one of them has become unknowns.
-    pub fn align_binders(&mut self, a: TypeId, b: TypeId) -> (TypeId, TypeId) {
+    pub fn align_binders(&mut self, a: TypeId, b: TypeId, way: Way) -> (TypeId, TypeId) {
         let (Type::Func(x), Type::Func(y)) = (&self.types[a], &self.types[b]) else {
             return (a, b);
         };
         let (x, y) = ((**x).clone(), (**y).clone());
         if x.params.len() < y.params.len() || x.dims.len() < y.dims.len() {
-            let (b, a) = self.align_to(y, x, a);
-            return (a, b);
+            let (b_new, left) = self.align_to(y, x);
+            if way.keeps_second() {
+                self.keep(left, a, b);
+            }
+            return (a, b_new);
         }
-        self.align_to(x, y, b)
+        let (a_new, left) = self.align_to(x, y);
+        if way.keeps_first() {
+            self.keep(left, a, b);
+        }
+        (a_new, b)
     }
 
-    /// Replaces the parameters of `more` by those of `fewer`, as many as there are.
-    fn align_to(&mut self, more: FuncType, fewer: FuncType, other: TypeId) -> (TypeId, TypeId) {
-        let mut subst = Subst::default();
+    /// Replaces the parameters of `more` by those of `fewer`, as many as there are, and the rest by
+    /// unknowns, which it returns too.
+    fn align_to(&mut self, more: FuncType, fewer: FuncType) -> (TypeId, Subst) {
+        let (mut subst, mut left) = (Subst::default(), Subst::default());
         for (i, &p) in more.params.iter().enumerate() {
             let kind = self.types.params[p].kind;
             let partner = fewer.params.get(i).copied();
@@ -172,23 +181,30 @@ impl Unifier<'_> {
                     }
                 },
                 None => {
-                    self.push_type_arg(&mut subst, p, None);
+                    self.push_type_arg(&mut left, p, None);
                 }
             }
         }
         for (i, &v) in more.dims.iter().enumerate() {
             let dim = match fewer.dims.get(i) {
                 Some(&w) => Dim::var(w),
-                None => self.fresh_dim(),
+                None => {
+                    let dim = self.fresh_dim();
+                    left.dims.push((v, dim.clone()));
+                    dim
+                }
             };
             subst.dims.push((v, dim));
         }
+        subst.types.extend(left.types.iter().cloned());
+        subst.shapes.extend(left.shapes.iter().cloned());
+        subst.dtypes.extend(left.dtypes.iter().cloned());
         let bare = FuncType {
             params: Box::default(),
             dims: Box::default(),
             ..more
         };
         let bare = self.types.intern(Type::Func(Box::new(bare)));
-        (self.substitute(bare, &subst), other)
+        (self.substitute(bare, &subst), left)
     }
 }

@@ -29,6 +29,7 @@ mod generalise;
 mod groups;
 mod incremental;
 mod instantiate;
+mod kept;
 mod map;
 mod mistakes;
 mod part;
@@ -49,6 +50,7 @@ mod unify;
 mod unknown;
 mod user_rel;
 mod walk;
+mod way;
 
 use relax_base::Diagnostics;
 use relax_ir::Module;

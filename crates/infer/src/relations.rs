@@ -10,6 +10,7 @@ use crate::queue::{RelKind, State};
 use crate::solver::Solver;
 use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{NO_WATCH, Site};
+use crate::way::Way;
 
 impl Solver<'_> {
     /// Runs relations until none makes progress.
@@ -128,7 +129,7 @@ impl Solver<'_> {
                     Type::Infer(_) => Err(Stop::Wait),
                     Type::Tuple(fields) => match fields.get(*index as usize).copied() {
                         Some(field) => {
-                            if let Err(clash) = self.unifier.unify(out, field) {
+                            if let Err(clash) = self.unifier.unify_as(out, field, Way::From) {
                                 self.site = Site::Match(call);
                                 self.report_clash(out, field, &clash);
                             }
@@ -163,7 +164,7 @@ impl Solver<'_> {
                     return Err(Stop::Wait);
                 }
                 let ret = self.substitute(ret, subst);
-                if self.unifier.unify(out, ret).is_err() {
+                if self.unifier.unify_as(out, ret, Way::From).is_err() {
                     let (have, want) = (self.show(out), self.show(ret));
                     return Err(Stop::from(
                         Refusal {
@@ -202,6 +203,7 @@ impl Solver<'_> {
         let Some(wanted) = self.rel_ref(kind) else {
             return false;
         };
+        let mut results = Vec::new();
         for i in 0..self.assumptions.len() {
             let c = self.assumptions[i].clone();
             let same = self.same_relation(c.rel, wanted) && c.args.len() == args.len() + 1;
@@ -211,10 +213,15 @@ impl Solver<'_> {
                     .zip(args)
                     .all(|(&x, &y)| self.resolve(x) == self.resolve(y))
             {
-                return self.unifier.unify(out, c.args[args.len()]).is_ok();
+                results.push(c.args[args.len()]);
             }
         }
-        false
+        // Uses of one local function have results of their own: the one that is meant comes first.
+        let known = self.resolve(out);
+        let meant = results.iter().any(|&r| self.resolve(r) == known);
+        meant
+            || (results.into_iter())
+                .any(|result| self.unifier.unify_as(out, result, Way::From).is_ok())
     }
 
     /// Returns a relation's reference as used in a `where` clause.

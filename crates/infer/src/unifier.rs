@@ -2,8 +2,8 @@
 
 use relax_base::Id;
 use relax_ir::{
-    Constraint, DTy, DTyInfer, DimInfo, ExprId, FuncId, Module, Shape, ShapeInfer, Type, TypeArena,
-    TypeId, TypeInfer,
+    AdtId, Constraint, DTy, DTyInfer, DimInfo, ExprId, FuncId, Module, Shape, ShapeInfer, Type,
+    TypeArena, TypeId, TypeInfer, TypeParamId,
 };
 use relax_sym::{Atom, Dim, DimInfer, DimVar, Facts};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -11,6 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::flags::Flags;
 use crate::queue::{Queue, RelKind};
 use crate::unknown::{Lit, NO_EXPR, NO_WATCH, Site, Sol, Sort, Unknown};
+use crate::way::{Kept, Way};
 
 /// Types and unknowns, and the relations that are woken when the latter are solved.
 ///
@@ -31,6 +32,8 @@ pub(crate) struct Unifier<'m> {
     pub cur_call: ExprId,
     /// Whether the last unification matched a coarse part (`?`, `_`) with a finer one.
     pub coarse: bool,
+    /// Whether the last join met a polymorphic function and another one.
+    pub narrowed: bool,
     pub queue: Queue,
     pub facts: Facts,
     /// Dimension variables that a match bound to a known dimension.
@@ -48,8 +51,14 @@ pub(crate) struct Unifier<'m> {
     pub unit: TypeId,
     pub bool_: TypeId,
     pub object: TypeId,
-    pub seen: FxHashSet<(TypeId, TypeId)>,
-    pub pairs: Vec<(TypeId, TypeId)>,
+    pub seen: FxHashSet<(TypeId, TypeId, Way)>,
+    pub pairs: Vec<(TypeId, TypeId, Way)>,
+    /// Polymorphic types for which other functions stand.
+    pub kept: Vec<Kept>,
+    /// Whether a data type's fields hold functions or cells.
+    pub takes: FxHashMap<AdtId, bool>,
+    /// The first type parameter that inference makes itself.
+    pub first_made: TypeParamId,
     /// The number of types and relations that instantiation may still copy.
     pub fuel: u64,
 }
@@ -72,6 +81,7 @@ impl<'m> Unifier<'m> {
         let unit = types.unit();
         let bool_ = types.scalar(relax_tensor::DType::BOOL);
         let object = types.intern(Type::Object);
+        let first_made = TypeParamId::from_index(types.params.len());
         let mut new = Unifier {
             m,
             types,
@@ -82,6 +92,7 @@ impl<'m> Unifier<'m> {
             site: Site::None,
             cur_call: NO_EXPR,
             coarse: false,
+            narrowed: false,
             queue: Queue::default(),
             facts: Facts::default(),
             alias: FxHashMap::default(),
@@ -95,6 +106,9 @@ impl<'m> Unifier<'m> {
             object,
             seen: FxHashSet::default(),
             pairs: Vec::new(),
+            kept: Vec::new(),
+            takes: FxHashMap::default(),
+            first_made,
             fuel: 50_000_000,
         };
         // Annotations may hold unknowns of the resolver's making; they keep their numbers. Those of

@@ -12,33 +12,57 @@ use crate::flags::{COARSE, INFER};
 use crate::queue::RelKind;
 use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{Clash, Detail, Lit, NO_WATCH, Sol};
+use crate::way::Way;
 
 type Unified = Result<(), Clash>;
 
 impl Unifier<'_> {
     /// Unifies two types. `?` and `_` are compatible with everything and set [`Unifier::coarse`].
     /// Solutions found before a clash are kept.
+    ///
+    /// A value of the first type is used as one of the second: only the first may be polymorphic
+    /// where the other is not.
     pub fn unify(&mut self, found: TypeId, expected: TypeId) -> Unified {
+        self.unify_as(found, expected, Way::Into)
+    }
+
+    /// The same of types between which values pass in some [way](Way). In a join, sets
+    /// [`Unifier::narrowed`] if only one of two functions was polymorphic.
+    pub fn unify_as(&mut self, found: TypeId, expected: TypeId, way: Way) -> Unified {
         self.coarse = false;
+        self.narrowed = false;
         if found == expected {
             return Ok(());
         }
         let mut pairs = std::mem::take(&mut self.pairs);
         pairs.clear();
-        pairs.push((found, expected));
+        pairs.push((found, expected, way));
         self.seen.clear();
+        let kept = self.kept.len();
         let mut result = Ok(());
-        while let Some((a, b)) = pairs.pop() {
-            result = self.unify_pair(a, b, &mut pairs);
+        while let Some((a, b, way)) = pairs.pop() {
+            result = self.unify_pair(a, b, way, &mut pairs);
             if result.is_err() {
                 break;
             }
         }
         self.pairs = pairs;
+        if self.kept.len() > kept {
+            match result {
+                Ok(()) => result = self.hold_kept(kept, found, expected),
+                Err(_) => self.kept.truncate(kept),
+            }
+        }
         result
     }
 
-    fn unify_pair(&mut self, a: TypeId, b: TypeId, pairs: &mut Vec<(TypeId, TypeId)>) -> Unified {
+    fn unify_pair(
+        &mut self,
+        a: TypeId,
+        b: TypeId,
+        way: Way,
+        pairs: &mut Vec<(TypeId, TypeId, Way)>,
+    ) -> Unified {
         let (a, b) = (self.find(a), self.find(b));
         if a == b {
             return Ok(());
@@ -77,27 +101,29 @@ impl Unifier<'_> {
                 self.unify_shape(&x, &y).or_else(clash)
             }
             (Type::Tuple(x), Type::Tuple(y)) if x.len() == y.len() => {
-                if self.seen.insert((a, b)) {
-                    pairs.extend(x.iter().copied().zip(y.iter().copied()).rev());
+                if self.seen.insert((a, b, way)) {
+                    pairs.extend(x.iter().zip(y).map(|(&x, &y)| (x, y, way)).rev());
                 }
                 Ok(())
             }
             (Type::Tuple(x), Type::Tuple(y)) => clash(Detail::Count(x.len(), y.len())),
             (Type::Adt(p, x), Type::Adt(q, y)) if p == q && x.len() == y.len() => {
-                if self.seen.insert((a, b)) {
-                    pairs.extend(x.iter().copied().zip(y.iter().copied()).rev());
+                if self.seen.insert((a, b, way)) {
+                    let (adt, x, y) = (*p, x.clone(), y.clone());
+                    let way = self.of_fields(way, adt);
+                    pairs.extend(x.iter().zip(&y).map(|(&x, &y)| (x, y, way)).rev());
                 }
                 Ok(())
             }
             (Type::Ref(x), Type::Ref(y)) => {
-                pairs.push((*x, *y));
+                pairs.push((*x, *y, Way::Both));
                 Ok(())
             }
             (Type::Func(x), Type::Func(y)) => {
                 if x.args.len() != y.args.len() {
                     return clash(Detail::Count(x.args.len(), y.args.len()));
                 }
-                if !self.seen.insert((a, b)) {
+                if !self.seen.insert((a, b, way)) {
                     return Ok(());
                 }
                 let (x, y) = if x.params.is_empty()
@@ -108,17 +134,20 @@ impl Unifier<'_> {
                     (a, b)
                 } else {
                     let plain = |f: &FuncType| f.params.is_empty() && f.dims.is_empty();
+                    self.narrowed |= way == Way::Join
+                        && (x.params.len(), x.dims.len()) != (y.params.len(), y.dims.len());
                     match (plain(x), plain(y)) {
-                        (true, false) => (a, self.use_generic(b)),
-                        (false, true) => (self.use_generic(a), b),
-                        _ => self.align_binders(a, b),
+                        (true, false) => (a, self.use_generic(b, way.keeps_second(), (a, b))),
+                        (false, true) => (self.use_generic(a, way.keeps_first(), (a, b)), b),
+                        _ => self.align_binders(a, b, way),
                     }
                 };
                 let (Type::Func(x), Type::Func(y)) = (&self.types[x], &self.types[y]) else {
                     return Ok(());
                 };
-                pairs.push((x.ret, y.ret));
-                pairs.extend(x.args.iter().copied().zip(y.args.iter().copied()).rev());
+                pairs.push((x.ret, y.ret, way));
+                let way = way.of_params();
+                pairs.extend(x.args.iter().zip(&y.args).map(|(&x, &y)| (x, y, way)).rev());
                 Ok(())
             }
             _ => clash(Detail::Form),
@@ -126,11 +155,14 @@ impl Unifier<'_> {
     }
 
     /// Instantiates a polymorphic function type where a monomorphic one is required; its relations
-    /// must hold.
-    fn use_generic(&mut self, ty: TypeId) -> TypeId {
+    /// must hold. If it is `kept`, the function has to be as polymorphic as the type.
+    fn use_generic(&mut self, ty: TypeId, kept: bool, pair: (TypeId, TypeId)) -> TypeId {
         let Some(instance) = self.instantiate_func(ty, &[]) else {
             return ty;
         };
+        if kept {
+            self.keep(instance.subst, pair.0, pair.1);
+        }
         if let Type::Func(f) = self.types[instance.ty].clone() {
             for c in &f.constraints {
                 self.add_constraint(c);
@@ -461,10 +493,12 @@ impl Unifier<'_> {
         }
     }
 
-    /// Returns the coarser of two unified types: `?` and `_` where either has them, as in TVM.
+    /// Returns the coarser of two unified types: `?` and `_` where either has them, as in TVM. Of a
+    /// polymorphic and a monomorphic function it is the type of the latter.
     pub fn join(&mut self, a: TypeId, b: TypeId) -> TypeId {
         let (a, b) = (self.resolve(a), self.resolve(b));
-        if a == b || (self.flags(a) | self.flags(b)) & COARSE == 0 {
+        let narrowed = self.narrowed;
+        if a == b || !narrowed && (self.flags(a) | self.flags(b)) & COARSE == 0 {
             return a;
         }
         let mut done: FxHashMap<(TypeId, TypeId), TypeId> = FxHashMap::default();
@@ -474,8 +508,10 @@ impl Unifier<'_> {
                 stack.pop();
                 continue;
             }
-            let joined = if x == y || (self.flags(x) | self.flags(y)) & COARSE == 0 {
+            let joined = if x == y || !narrowed && (self.flags(x) | self.flags(y)) & COARSE == 0 {
                 x
+            } else if let Some(less) = self.less_general(x, y) {
+                less
             } else {
                 match (self.types[x].clone(), self.types[y].clone()) {
                     (Type::Tensor(p), Type::Tensor(q)) => {

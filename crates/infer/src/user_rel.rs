@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use crate::relations::refusal;
 use crate::solver::Solver;
 use crate::unknown::Lit;
+use crate::way::Way;
 
 /// The bindings of the variables of a relation in one run.
 #[derive(Default)]
@@ -66,7 +67,7 @@ impl Solver<'_> {
             self.match_pattern(def, pattern, arg, Subject::Arg(i), &mut b)?;
         }
         let result = self.build_type(def, &def.ret, &mut b)?;
-        if self.unify(out, result).is_err() {
+        if self.unify_as(out, result, Way::From).is_err() {
             let (want, have) = (self.show_type(result), self.show_type(out));
             return Err(refusal(
                 Subject::Result,

@@ -12,6 +12,7 @@ use relax_sym::Dim;
 use crate::flags::BAD_SHAPE;
 use crate::solver::{OPEN, Solver, UNTYPED};
 use crate::unknown::{Lit, Site};
+use crate::way::Way;
 
 /// The remaining work.
 #[derive(Clone, Copy)]
@@ -214,11 +215,13 @@ impl Solver<'_> {
             } => {
                 let (a, b) = (self.type_of(*then), self.type_of(*otherwise));
                 self.site = Site::Branches(e);
-                match self.unify(b, a) {
-                    Ok(()) if self.coarse => {
+                match self.unify_as(b, a, Way::Join) {
+                    Ok(()) if self.coarse || self.narrowed => {
                         let joined = self.join(a, b);
-                        self.coarsen(*then, joined);
-                        self.coarsen(*otherwise, joined);
+                        if self.coarse {
+                            self.coarsen(*then, joined);
+                            self.coarsen(*otherwise, joined);
+                        }
                         joined
                     }
                     Ok(()) => self.head(a),
@@ -291,8 +294,8 @@ impl Solver<'_> {
                         of: e,
                         index: i as u32,
                     };
-                    match self.unify(own, first) {
-                        Ok(()) if self.coarse => ty = Some(self.join(first, own)),
+                    match self.unify_as(own, first, Way::Join) {
+                        Ok(()) if self.coarse || self.narrowed => ty = Some(self.join(first, own)),
                         Ok(()) => {}
                         Err(clash) => {
                             self.report_clash(own, first, &clash);

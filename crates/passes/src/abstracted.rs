@@ -190,7 +190,7 @@ fn attr_dims<'a>(values: impl Iterator<Item = &'a AttrValue>, found: &mut Vec<Di
 }
 
 /// Returns the dimension variables that are an extent of tensors of these types.
-fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
+pub(crate) fn extents(m: &Module, types: impl Iterator<Item = TypeId>) -> FxHashSet<DimVar> {
     let (mut work, mut found): (Vec<TypeId>, _) = (types.collect(), FxHashSet::default());
     while let Some(ty) = work.pop() {
         match &m.types[ty] {
@@ -239,6 +239,11 @@ fn free_type_params(
         types.extend(f.params.iter().filter_map(|p| m.vars[*p].ty));
     }
     params_in_types(m, types, &mut bound)
+}
+
+/// Returns whether types mention type parameters that they do not bind.
+pub(crate) fn mention_type_params(m: &Module, types: Vec<TypeId>) -> bool {
+    !params_in_types(m, types, &mut FxHashSet::default()).is_empty()
 }
 
 /// Returns the type parameters that types mention, in order of first mention, but for those in

@@ -330,8 +330,15 @@ impl<'s> Builder<'s> {
         self.pat(PatKind::Ctor { name, args, parens }, l, r)
     }
 
-    pub(crate) fn var_pat(&mut self, l: u32, m: u32, ty: Option<TypeId>, r: u32) -> PatId {
-        let binder = self.binder(l, m, None, ty);
+    pub(crate) fn var_pat(
+        &mut self,
+        l: u32,
+        m: u32,
+        attrs: Option<u32>,
+        ty: Option<TypeId>,
+        r: u32,
+    ) -> PatId {
+        let binder = self.binder(l, m, attrs, ty);
         self.pat(PatKind::Var(binder), l, r)
     }
 

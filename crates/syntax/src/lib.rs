@@ -27,5 +27,5 @@ pub use print::{PrintOptions, Style, print};
 pub use text::{Decoded, READ_AS, decode, is_utf16};
 pub use token::{
     HighlightClass, TOKENS, Tok, TokenInfo, in_letters, reads_as_global, reads_as_local,
-    reads_as_word,
+    reads_as_name, reads_as_word,
 };

@@ -420,6 +420,10 @@ pub fn reads_as_local(name: &str) -> bool {
         if token != Ok(wanted) || lexer.span().start != end {
             return false;
         }
+        // It is read as a field's number before anything looks for the name.
+        if end > 0 && lexer.slice()[1..].parse::<u32>().is_err() {
+            return false;
+        }
         end = lexer.span().end;
     }
     end == text.len()
@@ -449,6 +453,15 @@ pub fn reads_as_word(name: &str) -> bool {
     let text = format!("{name}:");
     let mut lexer = Tok::lexer(&text);
     lexer.next() == Some(Ok(Tok::Name)) && !lexer.extras.word && lexer.remainder() == ":"
+}
+
+/// Returns whether a text is read as a name where only one may stand, whatever it means elsewhere:
+/// that of an attribute.
+pub fn reads_as_name(name: &str) -> bool {
+    let text = format!("{name}=");
+    let mut lexer = Tok::lexer(&text);
+    let one = lexer.next() == Some(Ok(Tok::Name)) && lexer.remainder() == "=";
+    one && !name.contains([' ', '\t'])
 }
 
 /// Marks a name that has a special meaning in some context. The lexer's automaton distinguishes

@@ -11,6 +11,7 @@ use crate::codes;
 use crate::error::Found;
 use crate::graph::NodeId;
 use crate::kinds::{Form, Kind, Sort};
+use crate::names::attributes;
 use crate::program::Builder;
 use crate::types::integer;
 
@@ -129,9 +130,9 @@ impl Builder<'_, '_> {
         let span = g.span(self.start, id);
         let mut attrs = Vec::new();
         // In file order, which is the order of TVM's text.
-        for (key, &to) in g.keys(map).zip(g.data(map)) {
+        for (key, &to) in attributes(g.keys(map)).into_iter().zip(g.data(map)) {
             let value = self.object(to)?;
-            attrs.push(self.out.attr(Symbol::new(&key), value, span));
+            attrs.push(self.out.attr(key, value, span));
         }
         Ok(self.out.make_list(attrs))
     }
@@ -204,8 +205,8 @@ impl Builder<'_, '_> {
             Sort::Array => ExprKind::List(self.out.make_list(items)),
             Sort::Map if items.len() == g.data(id).len() => {
                 let mut attrs = Vec::with_capacity(items.len());
-                for (key, item) in g.keys(id).zip(items) {
-                    attrs.push(self.out.attr(Symbol::new(&key), item, span));
+                for (key, item) in attributes(g.keys(id)).into_iter().zip(items) {
+                    attrs.push(self.out.attr(key, item, span));
                 }
                 ExprKind::Map(self.out.make_list(attrs))
             }

@@ -1,7 +1,9 @@
 //! Names for nodes: syntax trees identify entities by name, graphs by node and by any text.
 
+use std::borrow::Cow;
+
 use relax_base::Symbol;
-use relax_syntax::{in_letters, reads_as_global, reads_as_word};
+use relax_syntax::{in_letters, reads_as_global, reads_as_name, reads_as_word};
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -105,6 +107,39 @@ impl Items {
     }
 }
 
+/// Returns the names in the text of attributes, which are the keys of one map: those that no text
+/// can hold are replaced by ones that resemble them.
+pub(crate) fn attributes<'k>(keys: impl Iterator<Item = Cow<'k, str>>) -> Vec<Symbol> {
+    let keys: Vec<Cow<'k, str>> = keys.collect();
+    let fine: Vec<bool> = keys.iter().map(|key| reads_as_name(key)).collect();
+    if fine.iter().all(|fine| *fine) {
+        return keys.iter().map(|key| Symbol::new(key)).collect();
+    }
+    let mut taken: FxHashSet<String> = keys.iter().map(|key| key.to_string()).collect();
+    let mut name = |(key, fine): (&Cow<'k, str>, &bool)| {
+        if *fine {
+            return Symbol::new(key);
+        }
+        let base = in_letters(key);
+        let numbered = (1u32..).map(|n| format!("{base}{n}"));
+        let mut names = std::iter::once(base.clone()).chain(numbered);
+        let free = |name: &String| reads_as_name(name) && !taken.contains(name);
+        let name = names.find(free).expect("one of 2^32 is free");
+        taken.insert(name.clone());
+        Symbol::new(&name)
+    };
+    keys.iter().zip(&fine).map(&mut name).collect()
+}
+
+/// Returns the name of a kind of objects in references to them.
+pub(crate) fn kind(text: &str) -> Symbol {
+    let fine = !text.is_empty() && text.trim() == text;
+    match fine && !text.contains(|c: char| c.is_control() || c == ']') {
+        true => Symbol::new(text),
+        false => Symbol::new(&in_letters(text)),
+    }
+}
+
 /// Returns the name of an item; `None` for another node.
 fn item(g: &Graph<'_>, id: NodeId) -> Found<Option<String>> {
     Ok(match g.sort(id) {
@@ -125,5 +160,24 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!(names.of(1, || "y".into()), a);
         assert_eq!((plain(a), plain(b)), ("x".into(), "x".into()));
+    }
+
+    #[test]
+    fn attributes_have_names_of_a_text() {
+        let names = |keys: &[&'static str]| -> Vec<String> {
+            let keys = keys.iter().map(|k| Cow::Borrowed(*k));
+            attributes(keys).iter().map(Symbol::to_string).collect()
+        };
+        assert_eq!(
+            names(&["Primitive", "a.b", "shape"]),
+            ["Primitive", "a.b", "shape"]
+        );
+        assert_eq!(names(&["a b", "a_b", "a-b"]), ["a_b1", "a_b", "a_b2"]);
+        assert_eq!(
+            names(&["fn", "", "\0", "Inlin\u{fffd}"]),
+            ["fn1", "v", "v_", "Inlin_"]
+        );
+        assert_eq!(kind("relay.Constant"), "relay.Constant");
+        assert_eq!(kind("S\0x]"), "S_x_");
     }
 }

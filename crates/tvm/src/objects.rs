@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::graph::{Graph, NodeId};
 use crate::kinds::Form;
+use crate::names::kind;
 
 /// The objects referenced so far, by kind.
 #[derive(Default)]
@@ -22,7 +23,7 @@ impl Objects {
         if let Some(&known) = self.known.get(&id) {
             return known;
         }
-        let key = Symbol::new(&g.kind(id).name);
+        let key = kind(&g.kind(id).name);
         let list = match self.lists.iter().position(|l| l.0 == key) {
             Some(at) => at,
             None => {

@@ -3,11 +3,13 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{
-    CtorId, Expr, ExprId, FuncId, Function, GlobalId, Memo, Module, Type, TypeSubst, VarStyle,
+    CtorId, Expr, ExprId, FuncId, Function, GlobalId, Memo, Module, Type, TypeId, TypeSubst,
+    VarStyle,
 };
 
 use rustc_hash::FxHashMap;
 
+use crate::util::any_type;
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -115,8 +117,13 @@ fn constructor(m: &mut Module, ctor: CtorId) -> ExprId {
 fn annotated(m: &Module, global: GlobalId) -> bool {
     m.global_func(global).is_none_or(|f| {
         let f = &m.funcs[f];
-        f.ret.is_some() && f.params.iter().all(|&p| m.vars[p].ty.is_some())
+        whole(m, f.ret).is_some() && f.params.iter().all(|&p| whole(m, m.vars[p].ty).is_some())
     })
+}
+
+/// Returns an annotation without open parts. Those of one that is copied would be the same unknowns.
+fn whole(m: &Module, ty: Option<TypeId>) -> Option<TypeId> {
+    ty.filter(|&ty| !any_type(m, ty, |t| matches!(t, Type::Infer(_))))
 }
 
 /// Creates a function literal with the signature of a global that calls it.
@@ -132,10 +139,15 @@ fn global_function(m: &mut Module, global: GlobalId) -> Option<ExprId> {
     let shell: FuncId = m.funcs.push(shell);
     let new = m.copy_func(shell);
     let params = m.funcs[new].params.clone();
+    for &p in &params {
+        m.vars[p].ty = whole(m, m.vars[p].ty);
+    }
+    let ret = whole(m, m.funcs[new].ret);
     let args: Vec<ExprId> = params.iter().map(|&p| m.add(Expr::Var(p), span)).collect();
     let body = m.call(callee, &args, span);
     let function = Function {
         body,
+        ret,
         ..m.funcs[new].clone()
     };
     let func = m.funcs.push(function);

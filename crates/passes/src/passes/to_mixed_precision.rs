@@ -13,6 +13,7 @@ use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edit::{Edit, OpCall};
+use crate::scope::Nameable;
 use crate::util::called_op;
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
@@ -123,6 +124,9 @@ impl<'a> Converter<'a> {
     /// Returns a function with a new body, whose type is the new result type.
     fn function(&mut self, func: relax_ir::FuncId, body: ExprId) -> relax_ir::FuncId {
         let ret = self.edit.typed(body).then(|| self.edit.ty(body));
+        let m = &*self.edit.m;
+        let ret =
+            ret.and_then(|ty| Nameable::new(m, func, &m.post_order([body])).annotation(m, ty));
         let function = Function {
             body,
             ret,

@@ -78,9 +78,7 @@ pub fn on_modules(dir: &Path, from: u64) {
         // Excluded because of a known bug: after `fuse-ops{level=0}`,
         // `to-mixed-precision{dtype=bfloat16,keep-output-dtype=true}` gives the branches of an `if`
         // different extents (`t` and `t + 1`).
-        // Another: `relax-fuse-ops-by-pattern` makes functions over type parameters of what
-        // `relax-lambda-lift` lifted, and these do not say that they take tensors.
-        if file.ends_with("run/growing.relay") || file.ends_with("passes/roundtrip-types.relay") {
+        if file.ends_with("run/growing.relay") {
             continue;
         }
         if let Some((mut case, runs)) = modules::case(&file).filter(|_| !modules::long(&file)) {

@@ -112,7 +112,7 @@ impl Resolver<'_> {
             ExprKind::Local(name) => self.local(name, span),
             ExprKind::Graph(index) => self.graph_var(index, span),
             ExprKind::Global(name) => {
-                let value = self.global(name, span);
+                let value = self.global(e, name, span);
                 self.values.push(value);
             }
             ExprKind::Name(name) => {

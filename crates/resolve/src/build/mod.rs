@@ -197,8 +197,8 @@ struct Resolver<'a> {
     stub_place: Option<Span>,
     /// Spans of constants whose metadata section is missing.
     missing: Vec<Span>,
-    /// Globals of other modules, referenced by opaque calls.
-    kernels: FxHashSet<Symbol>,
+    /// Arguments of opaque calls that are globals of other modules.
+    kernels: FxHashSet<ast::ExprId>,
     /// Spans of unknown operators.
     unknown_ops: Vec<Span>,
     /// Obsolete forms.

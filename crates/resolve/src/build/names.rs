@@ -114,11 +114,11 @@ impl Resolver<'_> {
         self.values.push(value);
     }
 
-    pub(crate) fn global(&mut self, name: Symbol, span: Span) -> ExprId {
+    pub(crate) fn global(&mut self, e: ast::ExprId, name: Symbol, span: Span) -> ExprId {
         let found = self.globals.get(&name).copied();
         let expr = match found.or_else(|| self.prelude_global(name)) {
             Some(id) => Expr::Global(id),
-            None if self.kernels.contains(&name) => Expr::Extern(Symbol::new(&format!("@{name}"))),
+            None if self.kernels.contains(&e) => Expr::Extern(Symbol::new(&format!("@{name}"))),
             None => {
                 if self.first_report('@', name) {
                     let names = self.module.globals.values().map(|g| g.name.as_str());

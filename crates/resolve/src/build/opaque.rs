@@ -33,8 +33,8 @@ impl Resolver<'_> {
         opaque && self.result_of_comment(span).is_some()
     }
 
-    /// Returns whether the first argument is a global that the module does not define; it is from
-    /// then on treated as a global of another module.
+    /// Returns whether the first argument is a global that the module does not define: there, and
+    /// nowhere else, it is one of another module.
     fn lacks_kernel(&mut self, args: ast::List<ast::ExprId>) -> bool {
         let Some(first) = self.ast.nth(args, 0) else {
             return false;
@@ -44,7 +44,7 @@ impl Resolver<'_> {
         };
         let lacks = !self.globals.contains_key(&name);
         if lacks {
-            self.kernels.insert(name);
+            self.kernels.insert(first);
         }
         lacks
     }

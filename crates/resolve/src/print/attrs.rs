@@ -7,6 +7,7 @@ use relax_sym::Dim;
 use relax_syntax::Style;
 use relax_syntax::ast::{self, ExprKind, NumSuffix, VERBATIM};
 
+use super::meta::is_node;
 use super::{NO, Printer};
 use crate::build::attr_type::attr_type;
 
@@ -62,7 +63,11 @@ impl Printer<'_> {
             _ => None,
         };
         let def = op.and_then(schema_of);
-        if let (Some(op), Some(key)) = (op, def.and_then(|d| d.meta_attrs)) {
+        // What no node of the metadata can hold is written by name.
+        let nodes = || m.attrs(attrs).iter().all(|(_, v)| is_node(v));
+        if let (Some(op), Some(key)) = (op, def.and_then(|d| d.meta_attrs))
+            && nodes()
+        {
             let index = self.meta.attrs(key, op, attrs);
             let key = key.into();
             args.push(self.out.expr(ExprKind::Meta { key, index }, NO));

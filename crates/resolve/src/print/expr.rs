@@ -252,9 +252,7 @@ impl Printer<'_> {
     /// Returns the dimension variables that the parameters' types do not bind.
     fn declared_dims(&self, f: &Function) -> Vec<relax_sym::DimVar> {
         let types = f.params.iter().filter_map(|&p| self.m.vars[p].ty);
-        let used = self.m.dims_in_types(types);
-        let dims = f.dims.iter().copied();
-        dims.filter(|d| !used.contains(d)).collect()
+        self.not_bound_by(&f.dims, types)
     }
 
     /// Names a variable at its binding.

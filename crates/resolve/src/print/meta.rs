@@ -290,7 +290,7 @@ impl Graph {
         self.with_attrs(key, &fields)
     }
 
-    /// Adds a value as a node of its own. The nesting of lists is bounded by the schemas.
+    /// Adds a value that [is one](is_node) as a node of its own. The nesting of lists is bounded by the schemas.
     fn value(&mut self, value: &AttrValue) -> usize {
         match value {
             AttrValue::None | AttrValue::Meta(..) => 0,
@@ -364,6 +364,22 @@ impl Graph {
         out.push_str(", \n  \"attrs\": {\"tvm_version\": \"0.12.0\"}\n}");
         out
     }
+}
+
+/// Returns whether a node can hold a value, and not only that there is one: a reference into the
+/// metadata, or a dimension that is no number, have none.
+pub(super) fn is_node(value: &AttrValue) -> bool {
+    let mut work = vec![value];
+    while let Some(value) = work.pop() {
+        match value {
+            AttrValue::Meta(..) => return false,
+            AttrValue::Dim(d) if !d.is_wide() && !d.is_any() => return false,
+            AttrValue::Array(items) => work.extend(items.iter()),
+            AttrValue::Dict(items) => work.extend(items.iter().map(|(_, v)| v)),
+            _ => {}
+        }
+    }
+    true
 }
 
 /// Returns whether TVM represents an attribute of this type as a node.

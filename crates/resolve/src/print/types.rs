@@ -156,7 +156,12 @@ impl Printer<'_> {
     }
 
     fn func_type(&mut self, f: &FuncType) -> ast::TypeId {
-        let params = self.type_param_list(&f.params, &[], self.pretty());
+        // The first use in an argument or the result binds a variable, as in a signature.
+        let dims = match self.pretty() {
+            true => self.not_bound_by(&f.dims, f.args.iter().copied().chain([f.ret])),
+            false => Vec::new(),
+        };
+        let params = self.type_param_list(&f.params, &dims, self.pretty());
         let (args, ret) = (self.all_done(&f.args), self.done(f.ret));
         let relations = if self.pretty() {
             self.constraints(&f.constraints)
@@ -207,6 +212,47 @@ impl Printer<'_> {
             ids.push(self.declare(name, Some("ShapeVar")));
         }
         self.out.make_list(ids)
+    }
+
+    /// Returns those of some dimension variables that these types, in the order of the text, do not
+    /// bind by their first use: that are not used, or first inside the type of a function, where a
+    /// name that is not in scope is that type's own.
+    pub(super) fn not_bound_by(
+        &self,
+        dims: &[DimVar],
+        types: impl IntoIterator<Item = TypeId>,
+    ) -> Vec<DimVar> {
+        if dims.is_empty() {
+            return Vec::new();
+        }
+        let m = self.m;
+        let mut stack: Vec<(TypeId, bool)> = types.into_iter().map(|t| (t, false)).collect();
+        stack.reverse();
+        // Whether the first use of a variable is inside.
+        let mut first: FxHashMap<DimVar, bool> = FxHashMap::default();
+        let mut seen = FxHashSet::default();
+        while let Some((ty, inside)) = stack.pop() {
+            if !seen.insert((ty, inside)) {
+                continue;
+            }
+            if let Type::Tensor(relax_ir::TensorType { shape, .. }) | Type::Shape(shape) =
+                &m.types[ty]
+            {
+                for v in shape
+                    .dims()
+                    .unwrap_or_default()
+                    .iter()
+                    .flat_map(|d| d.free_vars())
+                {
+                    first.entry(v).or_insert(inside);
+                }
+            }
+            let inside = inside || matches!(m.types[ty], Type::Func(_));
+            let parts = m.types.children(ty);
+            stack.extend(parts.into_iter().rev().map(|t| (t, inside)));
+        }
+        let bound = |d: &DimVar| first.get(d) == Some(&false);
+        dims.iter().copied().filter(|d| !bound(d)).collect()
     }
 
     fn declare(&mut self, name: Symbol, kind: Option<&str>) -> ast::TypeParamId {
@@ -397,6 +443,14 @@ impl Declared {
                     });
                 }
                 Type::Shape(Shape::Param(p)) => drop(params.insert(*p)),
+                // The relation of an operator has no name of its own.
+                Type::Func(f)
+                    if f.constraints
+                        .iter()
+                        .any(|c| matches!(c.rel, RelRef::Op(..))) =>
+                {
+                    return false;
+                }
                 Type::Func(f) => {
                     own_params.extend(f.params.iter().copied());
                     own_dims.extend(f.dims.iter().copied());

@@ -1,7 +1,8 @@
 //! Writing of expressions, variables, patterns and functions.
 
 use relax_base::Span;
-use relax_ir::{Expr, ExprId, FuncId, GlobalId, OpId, PatId, Pattern, VarId};
+use relax_ir::{Expr, ExprId, FuncId, GlobalId, OpId, PatId, Pattern, TensorType, Type, VarId};
+use rustc_hash::FxHashSet;
 
 use super::{Node, Work, Writer};
 
@@ -197,10 +198,44 @@ impl Writer<'_> {
         at
     }
 
+    /// Returns whether a variable of a function is first used inside the type of a function. A text
+    /// declares it; a graph declares none, and there it would be that type's own when it is read.
+    fn is_told_late(&self, f: FuncId) -> bool {
+        let m = self.module;
+        let func = &m.funcs[f];
+        let types = func.params.iter().filter_map(|&p| m.vars[p].ty);
+        let mut stack: Vec<_> = types.map(|t| (t, false)).collect();
+        stack.reverse();
+        let (mut told, mut seen) = (FxHashSet::default(), FxHashSet::default());
+        while let Some((ty, inside)) = stack.pop() {
+            if func.dims.is_empty() || !seen.insert((ty, inside)) {
+                continue;
+            }
+            if let Type::Tensor(TensorType { shape, .. }) = &m.types[ty] {
+                for v in (shape.dims().unwrap_or_default().iter()).flat_map(|d| d.free_vars()) {
+                    if inside && func.dims.contains(&v) && !told.contains(&v) {
+                        return true;
+                    }
+                    told.insert(v);
+                }
+            }
+            let inside = inside || matches!(m.types[ty], Type::Func(_));
+            let parts = m.types.children(ty);
+            stack.extend(parts.into_iter().rev().map(|t| (t, inside)));
+        }
+        false
+    }
+
     pub(super) fn func_node(&mut self, f: FuncId, checked: Option<u32>) -> Node {
         let func = &self.module.funcs[f];
         if !func.constraints.is_empty() {
             self.refuse(func.span, "a relation of a function's type");
+        }
+        if self.is_told_late(f) {
+            self.refuse(
+                func.span,
+                "an extent that the type of a function names first",
+            );
         }
         let params = func.params.iter().map(|&v| self.var(v)).collect();
         let type_params = func

@@ -12,9 +12,11 @@ use relax_ir::{
     Attrs, Expr, ExprId, FuncType, Function, GlobalId, GlobalKind, Module, Type, TypeId,
     TypeParamId, TypeSubst, VarId, VarStyle,
 };
+use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::PassCx;
+use crate::abstracted::extents;
 use crate::edit::Edit;
 use crate::passes::a_normal_form::{Order, normal_form};
 use crate::util::dissolve_blocks;
@@ -51,6 +53,7 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     }
     let typing = cx.typing()?;
     let mut reverse = Reverse::new(cx.module, &typing);
+    reverse.bind_annotations();
     match reverse.entry(entry) {
         Ok(count) => {
             cx.count("functions differentiated", count);
@@ -68,8 +71,10 @@ struct Reverse<'m, 't> {
     typing: &'t Typing,
     /// Functions of the new program have type parameters and dimension variables of their own.
     subst: TypeSubst,
-    /// The type parameters that those functions declare.
+    /// The type parameters that those functions declare, and types of functions in annotations.
     bound: FxHashSet<TypeParamId>,
+    /// The dimension variables that the latter declare.
+    spoken: FxHashSet<DimVar>,
     types: FxHashMap<TypeId, TypeId>,
     vars: FxHashMap<VarId, ExprId>,
     globals: FxHashMap<GlobalId, GlobalId>,
@@ -101,6 +106,7 @@ impl<'m, 't> Reverse<'m, 't> {
             typing,
             subst: TypeSubst::new(),
             bound: FxHashSet::default(),
+            spoken: FxHashSet::default(),
             types: FxHashMap::default(),
             vars: FxHashMap::default(),
             globals: FxHashMap::default(),
@@ -167,6 +173,13 @@ impl<'m, 't> Reverse<'m, 't> {
         let body = function.body;
         if !function.type_params.is_empty() {
             return Err(self.refuse(body, "the entry is polymorphic"));
+        }
+        // It calls the function that carries the gradients, at its own extents.
+        let types = function.params.iter().map(|p| self.typing.vars[*p]);
+        let told = extents(self.edit.m, types);
+        if !function.dims.iter().all(|d| told.contains(d)) {
+            let why = "an extent of a parameter does not determine the variables in it";
+            return Err(self.refuse(body, why));
         }
         let carried = self.global(body, entry)?;
         while let Some(old) = self.work.pop() {

@@ -16,7 +16,7 @@ use relax_sym::DimVar;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::patterns;
-use super::spoken::{enclosed, free_dims};
+use super::spoken::{enclosed, free_dims, speaks_alone};
 use crate::code::{Bind, Code, Part, Seq, each_code, each_var, fresh};
 use crate::passes::fuse_ops::groups::{Graph, Groups};
 use crate::util::{called_op, is_settled};
@@ -283,6 +283,7 @@ pub(super) fn emit(
     mut of_group: FxHashMap<usize, Group>,
     made: &mut Made,
 ) -> Vec<Bind> {
+    of_group.retain(|_, group| speaks_alone(m, typing, part, &group.binds));
     let at: FxHashMap<VarId, usize> = (part.binds.iter().enumerate())
         .map(|(i, b)| (b.var, i))
         .collect();

@@ -5,7 +5,8 @@ use relax_ir::{AttrValue, Attrs, Expr, FuncId, Function, Module, Type, TypeId, V
 use relax_sym::DimVar;
 use rustc_hash::FxHashSet;
 
-use crate::code::{Bind, Code, Part, Seq, fresh};
+use crate::abstracted::mention_type_params;
+use crate::code::{Bind, Code, Part, Seq, each_var, fresh};
 
 /// Returns the dimension variables that a function mentions and no parameter binds.
 pub(super) fn free_dims(
@@ -94,4 +95,15 @@ pub(super) fn enclosed(m: &mut Module, inner: FuncId, codegen: &str) -> FuncId {
         ..function
     });
     m.copy_func(func)
+}
+
+/// Returns whether the types of what bindings take and compute can be written outside of the
+/// function around them: of a type parameter only the relations of that function say that it is a
+/// tensor.
+pub(super) fn speaks_alone(m: &Module, typing: &Typing, part: &Part, binds: &[usize]) -> bool {
+    let mut vars: Vec<VarId> = binds.iter().map(|&i| part.binds[i].var).collect();
+    for e in binds.iter().filter_map(|&i| part.binds[i].expr()) {
+        each_var(m, e, |v| vars.push(v));
+    }
+    !mention_type_params(m, vars.into_iter().map(|v| typing.vars[v]).collect())
 }

@@ -30,11 +30,15 @@ pub(super) fn expand(m: &mut Module, typing: &Typing) -> u64 {
             }
             // Names have no identity: the replacement of one depends on its context.
             let called = matches!(m.exprs[e], Expr::Call { .. });
+            // An operand of an operator or a packed function has no type that would determine the
+            // closure's.
+            let determined = !matches!(m.exprs[e], Expr::Call { callee, .. }
+                if matches!(m.exprs[callee], Expr::Op(_) | Expr::Extern(_)));
             let mut parts = Vec::new();
             m.for_each_child(e, |c| parts.push(c));
             let mut new = Vec::with_capacity(parts.len());
             for (i, &c) in parts.iter().enumerate() {
-                new.push(if called && i == 0 {
+                new.push(if called && (i == 0 || !determined) {
                     memo[&c]
                 } else {
                     place(m, &memo, c)

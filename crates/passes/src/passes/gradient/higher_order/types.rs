@@ -2,6 +2,7 @@
 
 use relax_ir::{Expr, ExprId, FuncId, FuncType, Shape, Type, TypeId, VarId};
 use relax_sym::Dim;
+use rustc_hash::FxHashSet;
 
 use super::Reverse;
 
@@ -69,7 +70,8 @@ impl Reverse<'_, '_> {
                 Type::Infer(_) | Type::Error => return false,
                 // Those that inference made up have no name.
                 Type::Param(p) if !self.bound.contains(p) => return false,
-                Type::Func(f) if !f.params.is_empty() || !f.dims.is_empty() => return false,
+                Type::Func(f) if !f.params.iter().all(|p| self.bound.contains(p)) => return false,
+                Type::Func(f) if !f.dims.iter().all(|d| self.spoken.contains(d)) => return false,
                 Type::Tensor(t)
                     if matches!(t.shape, Shape::Infer(_))
                         || matches!(t.dtype, relax_ir::DTy::Infer(_))
@@ -82,6 +84,23 @@ impl Reverse<'_, '_> {
             }
         }
         true
+    }
+
+    /// Notes the names that the types of functions in annotations declare.
+    pub(super) fn bind_annotations(&mut self) {
+        let m = &*self.edit.m;
+        let mut work: Vec<TypeId> = m.vars.values().filter_map(|v| v.ty).collect();
+        let mut seen = FxHashSet::default();
+        while let Some(t) = work.pop() {
+            if !seen.insert(t) {
+                continue;
+            }
+            if let Type::Func(f) = &m.types[t] {
+                self.bound.extend(f.params.iter().copied());
+                self.spoken.extend(f.dims.iter().copied());
+            }
+            work.extend(m.types.children(t));
+        }
     }
 
     pub(super) fn bind_types(&mut self, func: FuncId) {
