@@ -29,6 +29,9 @@ pub struct Reading {
     /// Makes one function of the equal layers of an ONNX model, called for each.
     #[arg(long, help_heading = "Reading")]
     pub fold_layers: bool,
+    /// Computes with dequantised numbers what an ONNX model does, rather than with integers.
+    #[arg(long, help_heading = "Reading")]
+    pub keep_qdq: bool,
 }
 
 impl Reading {
@@ -46,6 +49,7 @@ impl Reading {
             },
             format: self.from,
             fold_layers: self.fold_layers,
+            keep_qdq: self.keep_qdq,
         }
     }
 

@@ -25,6 +25,7 @@ use memory::local_bytes;
 
 mod attention;
 mod bind;
+mod bytes;
 mod clip;
 mod contract;
 mod copies;
@@ -134,6 +135,7 @@ pub(crate) fn emit(
     let unwritten = &relax_loops::unwritten(&def.program);
     let program = relax_loops::with_starts(&def.program);
     let program = relax_loops::quantised::hint_requantised(program);
+    let (program, of_bytes) = bytes::found(program, packed);
     let program = &*relax_loops::shorten_round_trips(program);
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
@@ -179,7 +181,8 @@ pub(crate) fn emit(
     };
     k.bind(inputs, outputs)?;
     let attention = relax_loops::attention::find(program);
-    let needed = tuned::needed(program, &attention);
+    let mut needed = tuned::needed(program, &attention);
+    bytes::need(program, &of_bytes, &mut needed);
     // A product with an epilogue is emitted at the epilogue's position, where the epilogue's inputs
     // are ready.
     let mut fused = relax_loops::epilogue::find(program);
@@ -194,7 +197,11 @@ pub(crate) fn emit(
     pooled.retain(|p| needed[p.pool]);
     for (i, stage) in program.stages.iter().enumerate() {
         let later = fused.iter().any(|f| f.producer == i) || pooled.iter().any(|p| p.last == i);
-        if !needed[i] || later {
+        if !needed[i] || later || bytes::at(&of_bytes, stage, |f| f.sums).is_some() {
+            continue;
+        }
+        if let Some(f) = bytes::at(&of_bytes, stage, |f| f.bytes) {
+            k.fused_bytes(f)?;
             continue;
         }
         if let Some(p) = pooled.iter().find(|p| p.pool == i) {

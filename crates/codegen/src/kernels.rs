@@ -21,7 +21,7 @@ use crate::Host;
 use crate::host::dl;
 use crate::jit::{in_memory, trouble};
 use crate::module::compile_kernels;
-use crate::prepack::{Form, pack, weights};
+use crate::prepack::{Form, Weight, pack, weights};
 
 /// The code of a kernel: context, inputs, outputs.
 pub(crate) type Code =
@@ -73,7 +73,7 @@ pub(crate) struct Packed {
 }
 
 /// Returns the inputs that may be packed; no more than a mask has bits.
-pub(crate) fn packable(program: &Program) -> Vec<(usize, Form)> {
+pub(crate) fn packable(program: &Program) -> Vec<Weight> {
     let mut all = weights(program);
     all.truncate(64);
     all
@@ -95,7 +95,14 @@ impl Plan {
                 continue;
             };
             let mut mask = 0;
-            for (bit, &(input, form)) in forms.iter().enumerate() {
+            for (bit, &Weight { input, form, zero }) in forms.iter().enumerate() {
+                let is_zero = |z: usize| {
+                    let z = site.constants.get(z).and_then(Option::as_ref);
+                    z.is_some_and(|z| z.is_scalar() && z.get_i64(0) == 0)
+                };
+                if !zero.is_none_or(is_zero) {
+                    continue;
+                }
                 let Some(Some(constant)) = site.constants.get(input) else {
                     continue;
                 };
@@ -124,7 +131,7 @@ impl Plan {
             if !plan.variants.contains(&variant) {
                 let def = &kernels[site.kernel];
                 let bits = forms.iter().enumerate().filter(|f| mask >> f.0 & 1 == 1);
-                let bufs = bits.map(|(_, f)| def.program.inputs[f.0]).collect();
+                let bufs = bits.map(|(_, f)| def.program.inputs[f.input]).collect();
                 plan.variants.push(variant);
                 plan.code.push((def.clone(), bufs));
             }
@@ -162,7 +169,7 @@ impl Signature {
             inputs: form(&def.program.inputs),
             outputs: form(&def.program.outputs),
             given: def.holds_outputs,
-            packable: packable(&def.program).iter().map(|f| f.0).collect(),
+            packable: packable(&def.program).iter().map(|f| f.input).collect(),
         }
     }
 }

@@ -4,12 +4,14 @@
 //! packed once, while the program is compiled: the call gets the packed constant, and a kernel of
 //! its own that expects it. The packed form is the same on every processor (`docs/kernels.md`).
 
+use std::borrow::Cow;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use memmap2::MmapMut;
-use relax_loops::{Buf, Hint, Program, Stage};
+use relax_loops::fused_bytes::FusedBytes;
+use relax_loops::{Buf, ExKind, Hint, Program, Stage};
 use relax_lower::lir::{DataId, Hold, Inst, KernelId, Lowered, Reg};
 use relax_runtime::kernels::conv::{
     self, RxConv2dF32, RxConv2dSizes, rx_conv2d_f32_pack, rx_conv2d_f32_pack_size,
@@ -17,6 +19,9 @@ use relax_runtime::kernels::conv::{
 use relax_runtime::kernels::gemm::epilogue::RxEpilogue;
 use relax_runtime::kernels::gemm::pack::{
     rx_pack_a_f32, rx_pack_a_f32_size, rx_pack_b_f32, rx_pack_b_f32_size,
+};
+use relax_runtime::kernels::integer::fused::{
+    RxConv2dQ8, rx_conv2d_q8_pack, rx_conv2d_q8_pack_size,
 };
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
@@ -124,6 +129,19 @@ pub(crate) enum Form {
     Rows([i64; 4]),
     /// A convolution: its sizes and layout.
     Conv(RxConv2dSizes, i32),
+    /// A product of bytes that become bytes at once: its sizes as a convolution, and the steps of the
+    /// weight along taps, input and output channels.
+    Bytes(RxConv2dSizes, [i64; 3]),
+}
+
+/// An input that a kernel reads packed.
+#[derive(Clone, Copy)]
+pub(crate) struct Weight {
+    /// Which one.
+    pub input: usize,
+    pub form: Form,
+    /// The input that has to be zero for that.
+    pub zero: Option<usize>,
 }
 
 /// Packs all constant weights of a program, and determines which kernels overwrite an argument.
@@ -151,7 +169,7 @@ pub(crate) fn plan(lowered: &Lowered) -> (Prepacked, Packing) {
     let mut kernels: FxHashMap<(KernelId, Vec<usize>), KernelId> = FxHashMap::default();
     let mut data: FxHashMap<(DataId, Form), DataId> = FxHashMap::default();
     let mut once: FxHashMap<KernelId, bool> = FxHashMap::default();
-    let forms: FxHashMap<KernelId, Vec<(usize, Form)>> = (lowered.kernels.iter())
+    let forms: FxHashMap<KernelId, Vec<Weight>> = (lowered.kernels.iter())
         .map(|(id, def)| (id, weights(&def.program)))
         .filter(|(_, forms)| !forms.is_empty())
         .collect();
@@ -180,21 +198,33 @@ pub(crate) fn plan(lowered: &Lowered) -> (Prepacked, Packing) {
                 {
                     let taken: Vec<(usize, Form, DataId)> = forms
                         .iter()
-                        .filter_map(|&(i, form)| {
-                            let id = *constants.get(&args[i])?;
-                            let packed = match data.get(&(id, form)) {
-                                Some(&packed) => packed,
-                                None => {
-                                    let size = packed_size(&lowered.data[id], form)?;
-                                    let later = Tensor::zeros(DType::F32, &[0]);
-                                    let packed = out.lowered.data.push(later);
-                                    wanted.push((packed, id, form, size));
-                                    data.insert((id, form), packed);
-                                    packed
+                        .filter_map(
+                            |&Weight {
+                                 input: i,
+                                 form,
+                                 zero,
+                             }| {
+                                let id = *constants.get(&args[i])?;
+                                if let Some(zero) = zero {
+                                    let zero = &lowered.data[*constants.get(&args[zero])?];
+                                    if !zero.is_scalar() || zero.get_i64(0) != 0 {
+                                        return None;
+                                    }
                                 }
-                            };
-                            Some((i, form, packed))
-                        })
+                                let packed = match data.get(&(id, form)) {
+                                    Some(&packed) => packed,
+                                    None => {
+                                        let size = packed_size(&lowered.data[id], form)?;
+                                        let later = Tensor::zeros(DType::F32, &[0]);
+                                        let packed = out.lowered.data.push(later);
+                                        wanted.push((packed, id, form, size));
+                                        data.insert((id, form), packed);
+                                        packed
+                                    }
+                                };
+                                Some((i, form, packed))
+                            },
+                        )
                         .collect();
                     let which: Vec<usize> = taken.iter().map(|t| t.0).collect();
                     for &(i, _, packed) in &taken {
@@ -324,8 +354,8 @@ fn room(
 }
 
 /// The inputs that a program's kernels read packed: those without other readers.
-pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
-    let mut out: Vec<(usize, Form)> = Vec::new();
+pub(crate) fn weights(program: &Program) -> Vec<Weight> {
+    let mut out = of_bytes(program);
     for stage in &program.stages {
         let Stage::Compute(c) = stage else { continue };
         let Some(hint) = hint_of(program, c) else {
@@ -365,10 +395,75 @@ pub(crate) fn weights(program: &Program) -> Vec<(usize, Form)> {
             && others == 1
             && !program.outputs.contains(&buf)
         {
-            out.push((i, form));
+            out.push(Weight {
+                input: i,
+                form,
+                zero: None,
+            });
         }
     }
     out
+}
+
+/// The weights of products of bytes that become bytes at once.
+fn of_bytes(program: &Program) -> Vec<Weight> {
+    let constant = |buf: Buf| -> Option<Vec<i64>> {
+        program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
+    };
+    let input = |buf: Buf| program.inputs.iter().position(|&b| b == buf);
+    let (_, found) = relax_loops::fused_bytes::find(Cow::Borrowed(program));
+    let weight = |f: &FusedBytes| {
+        let (sizes, steps) = match f.hint {
+            Hint::Conv2d { .. } => {
+                let (sizes, _) = conv_sizes(program, f.sums, &f.hint)?;
+                let inner = sizes.c / sizes.groups.max(1);
+                (sizes, [inner * sizes.o, sizes.o, 1])
+            }
+            Hint::Gemm { b, transpose_b, .. } => {
+                let [rows, columns] = constant(b)?[..] else {
+                    return None;
+                };
+                let (c, o, steps) = match transpose_b {
+                    true => (columns, rows, [0, 1, columns]),
+                    false => (rows, columns, [0, columns, 1]),
+                };
+                let sizes = RxConv2dSizes {
+                    n: 1,
+                    c,
+                    h: 1,
+                    w: 1,
+                    o,
+                    kh: 1,
+                    kw: 1,
+                    oh: 1,
+                    ow: 1,
+                    stride_h: 1,
+                    stride_w: 1,
+                    pad_t: 0,
+                    pad_l: 0,
+                    dilation_h: 1,
+                    dilation_w: 1,
+                    groups: 1,
+                };
+                (sizes, steps)
+            }
+            _ => return None,
+        };
+        let buf = *f.hint.operands().get(1)?;
+        let readers = |s: &&Stage| relax_loops::reads_buffer(s, buf);
+        let alone = program.stages.iter().filter(readers).count() == 1;
+        let zero = match f.zeros[1].kind() {
+            _ if f.zeros[1].as_int() == Some(0) => None,
+            ExKind::Load(b, _) => Some(input(*b)?),
+            _ => return None,
+        };
+        (alone && !program.outputs.contains(&buf)).then_some(Weight {
+            input: input(buf)?,
+            form: Form::Bytes(sizes, steps),
+            zero,
+        })
+    };
+    found.iter().filter_map(weight).collect()
 }
 
 /// The sizes and the layout of a convolution, where all extents but the number of images are known:
@@ -423,6 +518,29 @@ fn described(weight: *const f32, sizes: RxConv2dSizes, layout: i32) -> RxConv2dF
     }
 }
 
+/// Returns the descriptor of a product of bytes by this weight, in which only the sizes matter.
+fn described_bytes(weight: *const i8, sizes: RxConv2dSizes, steps: [i64; 3]) -> RxConv2dQ8 {
+    RxConv2dQ8 {
+        sizes,
+        tap_step: steps[0],
+        in_step: steps[1],
+        out_step: steps[2],
+        x: std::ptr::null(),
+        weight,
+        packed: std::ptr::null(),
+        bias: std::ptr::null(),
+        factor: std::ptr::null(),
+        y: std::ptr::null_mut(),
+        factors: 1,
+        x_signed: 0,
+        x_zero: 0,
+        y_zero: 0,
+        low: 0,
+        high: 0,
+        reserved: 0,
+    }
+}
+
 /// Returns the number of elements of a packed weight; `None` when a kernel packs nothing.
 fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
     let whole = |elements: i64| weight.len() as i64 == elements;
@@ -435,6 +553,13 @@ fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
             // SAFETY: only sizes are read.
             unsafe { rx_conv2d_f32_pack_size(&conv) }
         }
+        Form::Bytes(sizes, steps) => {
+            let all = sizes.o * (sizes.c / sizes.groups.max(1)) * sizes.kh * sizes.kw;
+            let conv = described_bytes(std::ptr::null(), sizes, steps);
+            // SAFETY: only sizes are read.
+            let bytes = unsafe { rx_conv2d_q8_pack_size(&conv) };
+            if whole(all) { (bytes + 3) / 4 } else { 0 }
+        }
     };
     usize::try_from(size).ok().filter(|&n| n > 0)
 }
@@ -444,7 +569,8 @@ fn packed_size(weight: &Tensor, form: Form) -> Option<usize> {
 /// # Safety
 /// There are as many numbers at `to` as [`packed_size`] says, and nobody else uses them.
 unsafe fn fill(weight: &Tensor, form: Form, to: *mut f32) {
-    let from = weight.slice::<f32>().as_ptr();
+    let bytes = weight.bytes().as_ptr();
+    let from = bytes.cast::<f32>();
     // SAFETY: the weight has as many elements as its form says at these strides, which the size was
     // asked for; `to` has room for as many numbers as `packed_size` says.
     unsafe {
@@ -457,6 +583,10 @@ unsafe fn fill(weight: &Tensor, form: Form, to: *mut f32) {
             }
             Form::Conv(sizes, layout) => {
                 rx_conv2d_f32_pack(&described(from, sizes, layout), to);
+            }
+            Form::Bytes(sizes, steps) => {
+                let conv = described_bytes(bytes.cast(), sizes, steps);
+                rx_conv2d_q8_pack(&conv, to.cast());
             }
         }
     }

@@ -21,6 +21,7 @@ mod expr;
 pub mod extents;
 pub mod fits;
 mod functions;
+pub mod fused_bytes;
 mod hint;
 mod lower;
 mod outside;

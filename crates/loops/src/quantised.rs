@@ -40,7 +40,7 @@ pub fn shifted(program: &Program, buf: Buf) -> Option<Shifted> {
 }
 
 /// Returns the buffer of which an expression is the element at the stage's own indices.
-fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
+pub(crate) fn own_element(program: &Program, c: &Compute, e: &Ex) -> Option<Buf> {
     let ExKind::Load(buf, index) = e.kind() else {
         return None;
     };

@@ -418,6 +418,10 @@ impl Cx {
         if let Some(folded) = self.folded(name, args, attrs) {
             return Ok(folded);
         }
+        self.op_kept(name, args, attrs)
+    }
+    /// Like [`Self::op`], for a call that stays one where its value is known.
+    pub fn op_kept(&mut self, name: &str, args: &[&Val], attrs: Attrs<'_>) -> R<Val> {
         let (ty, text) = self.call(name, args, false, attrs)?;
         let text = self.bind(text);
         self.one(ty, text)

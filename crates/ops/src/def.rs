@@ -8,7 +8,7 @@ use crate::expand::{GradientFn, InferenceFn};
 use crate::families::layout_rules;
 use crate::hooks::{Hooks, Lowering, Precision, ScaleRole, StaticForm};
 use crate::relation::RelFn;
-use crate::{ComputeError, CostFn, Former, LayoutFn, RelCx, RelResult, Te};
+use crate::{AffineFn, AffineRole, ComputeError, CostFn, Former, LayoutFn, RelCx, RelResult, Te};
 
 /// The type of an attribute's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -302,6 +302,24 @@ impl OpDef {
     pub const fn gradient(mut self, f: GradientFn) -> OpDef {
         self.hooks.gradient = Some(f);
         self
+    }
+    /// Sets its part in computing with integers that stand for numbers.
+    pub const fn affine(mut self, role: AffineRole) -> OpDef {
+        self.hooks.affine = Some(role);
+        self
+    }
+    /// Sets how it is computed with integers that stand for numbers.
+    pub const fn affine_rule(self, f: AffineFn) -> OpDef {
+        self.affine(AffineRole::Rule(f))
+    }
+    /// Sets how it is computed with integers that stand for numbers, in whose order its results
+    /// are.
+    pub const fn affine_ordered(self, f: AffineFn) -> OpDef {
+        self.affine(AffineRole::Ordered(f))
+    }
+    /// Sets how it is computed as sums of products of integers that stand for numbers.
+    pub const fn affine_product(self, f: AffineFn) -> OpDef {
+        self.affine(AffineRole::Product(f))
     }
     /// Sets the replacement of a call outside of training.
     pub const fn inference(mut self, f: InferenceFn) -> OpDef {

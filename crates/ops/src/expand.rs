@@ -8,6 +8,8 @@ use relax_tensor::{DType, Tensor};
 pub trait Build {
     /// Creates a call of a built-in operator; attributes that are not given have their defaults.
     fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId;
+    /// Creates the same call with other arguments and some other attributes.
+    fn again(&mut self, site: &Site, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId;
     /// A constant.
     fn constant(&mut self, value: Tensor) -> ExprId;
     /// A tuple.
@@ -20,6 +22,12 @@ pub trait Build {
     fn rank(&self, e: ExprId) -> Option<usize>;
     /// Returns the element type of a tensor.
     fn dtype(&self, e: ExprId) -> Option<DType>;
+    /// Returns the value of a constant.
+    fn value(&self, e: ExprId) -> Option<Tensor>;
+    /// Returns whether two expressions are the same value, as far as that is seen at once.
+    fn same(&self, a: ExprId, b: ExprId) -> bool;
+    /// Returns whether it is a constant or a parameter.
+    fn given(&self, e: ExprId) -> bool;
     /// Returns the extents of the fields of a tuple of tensors.
     fn field_extents(&self, e: ExprId) -> Option<Vec<Vec<i64>>>;
 }

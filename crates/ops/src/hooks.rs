@@ -1,5 +1,6 @@
 //! The properties of operators that passes and the lowering ask for.
 
+use crate::AffineRole;
 use crate::expand::{GradientFn, InferenceFn};
 use crate::relation::RelFn;
 use crate::{CostFn, LayoutFn};
@@ -83,6 +84,8 @@ pub struct Hooks {
     pub result_dtype: Option<&'static str>,
     /// How it interacts with a scale along an axis, for folding scales into weights.
     pub scale: Option<ScaleRole>,
+    /// Its part in computing with integers that stand for numbers.
+    pub affine: Option<AffineRole>,
     /// A faster and less precise operator with the same operands and attributes.
     pub fast_form: Option<&'static str>,
     /// The gradients of the arguments.
@@ -139,6 +142,7 @@ impl Hooks {
         rounds_once: false,
         result_dtype: None,
         scale: None,
+        affine: None,
         fast_form: None,
         gradient: None,
         inference: None,

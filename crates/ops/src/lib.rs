@@ -7,6 +7,7 @@
 //!
 //! Invariant: nothing outside an operator's own entry names it.
 
+mod affine;
 pub mod call_requirements;
 mod compute;
 mod cost;
@@ -22,6 +23,7 @@ mod registry;
 mod relation;
 mod release;
 
+pub use affine::{Affine, AffineFn, AffineRole, AffineSite, Number};
 pub use compute::{ComputeError, Te, TensorInfo};
 pub use cost::{CostFn, Known, Priced};
 pub use def::{

@@ -1,7 +1,7 @@
 //! [`Build`] over an [`Edit`]: the interface in which operators' own rewrites are written.
 
 use relax_base::Span;
-use relax_ir::{AttrValue, ExprId, Type};
+use relax_ir::{AttrValue, Expr, ExprId, Type};
 use relax_ops::{Build, InferenceFn, Site};
 use relax_sym::Dim;
 use relax_tensor::{DType, Tensor};
@@ -70,6 +70,14 @@ impl Build for At<'_, '_> {
     fn call(&mut self, op: &'static str, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId {
         self.edit.call(op, args, attrs, self.span)
     }
+    fn again(&mut self, site: &Site, args: &[ExprId], attrs: &[(&str, AttrValue)]) -> ExprId {
+        let parts = self.edit.op_call(site.call).expect("a site is a call");
+        let mut all = site.attrs.clone();
+        for (name, value) in attrs {
+            all.set(*name, value.clone());
+        }
+        self.edit.recall(&parts, args, all, self.span)
+    }
     fn constant(&mut self, value: Tensor) -> ExprId {
         self.edit.constant(value, self.span)
     }
@@ -87,6 +95,15 @@ impl Build for At<'_, '_> {
     }
     fn dtype(&self, e: ExprId) -> Option<DType> {
         self.edit.dtype(e)
+    }
+    fn value(&self, e: ExprId) -> Option<Tensor> {
+        self.edit.constant_value(e).cloned()
+    }
+    fn same(&self, a: ExprId, b: ExprId) -> bool {
+        self.edit.same(a, b)
+    }
+    fn given(&self, e: ExprId) -> bool {
+        matches!(self.edit.m.exprs[e], Expr::Const(_) | Expr::Var(_))
     }
     fn field_extents(&self, e: ExprId) -> Option<Vec<Vec<i64>>> {
         let types = &self.edit.m.types;

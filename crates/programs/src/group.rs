@@ -124,6 +124,7 @@ pub fn program(
     extents::simplify_indices(&mut program);
     drop_unused(&mut program);
     relax_loops::epilogue::split(&mut program);
+    relax_loops::fused_bytes::split(&mut program);
     Ok((program, names.join("+")))
 }
 

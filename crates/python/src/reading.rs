@@ -59,6 +59,7 @@ fn options(py: Python<'_>, format: Option<&str>, stubs: Option<&str>) -> PyResul
     Ok(ReadOptions {
         format: (format.map(str::parse).transpose()).map_err(|e: relax::Error| error(py, &e))?,
         fold_layers: false,
+        keep_qdq: false,
         text: TextOptions {
             stub_constants,
             ..TextOptions::default()

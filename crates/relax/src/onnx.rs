@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use relax_base::{Diagnostics, SourceFile};
-use relax_ir::{AttrValue, GlobalId, Module};
+use relax_ir::{AttrValue, Expr, GlobalId, Module};
 use relax_onnx::export;
+use relax_ops::AffineRole;
 use relax_passes::Bound;
 
 use crate::optimise::run_own;
@@ -14,6 +15,23 @@ use crate::{Contents, Session, TypedModule};
 /// The pipeline that brings a module to a sequence of operator calls: fused groups and called
 /// functions are inlined.
 const BINDINGS: &str = "infer-type,defuse-ops,inline,defuse-ops,to-a-normal-form,infer-type";
+
+/// The pipeline that computes with integers what a model computes between dequantisation and
+/// quantisation.
+const INTEGERS: &str =
+    "infer-type,to-graph-normal-form{into-functions=false},fake-quantization-to-integer";
+
+/// Returns whether numbers become integers somewhere, or integers numbers.
+fn quantised(module: &Module) -> bool {
+    let called = module.exprs.values().filter_map(|e| match e {
+        Expr::Op(op) => relax_ops::registry().get(*op),
+        _ => None,
+    });
+    let role = |def: &relax_ops::OpDef| def.hooks.affine;
+    called
+        .into_iter()
+        .any(|def| matches!(role(def), Some(AffineRole::Enter | AffineRole::Leave)))
+}
 
 /// A model's contents as shared bytes that tensors can borrow from.
 struct Owner(Contents);
@@ -62,6 +80,13 @@ impl Session {
             let weights = imported.weights.into_iter();
             let values = weights.map(|(name, t)| (name, Bound::Tensor(t))).collect();
             relax_passes::bind_params(&mut module, main, values);
+        }
+        if !self.options.keep_qdq && quantised(&module) {
+            let mut integers = module.clone();
+            // A module with mistakes stays as it is, for whoever reports them.
+            if run_own(INTEGERS, &mut integers).is_ok() {
+                module = integers;
+            }
         }
         (file, module)
     }

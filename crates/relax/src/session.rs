@@ -36,6 +36,9 @@ pub struct ReadOptions {
     /// Whether identical layers of an ONNX model are folded into one function that is called for
     /// each.
     pub fold_layers: bool,
+    /// Whether what an ONNX model computes with dequantised numbers stays so, rather than being
+    /// computed with integers.
+    pub keep_qdq: bool,
 }
 
 /// The sources read so far. Spans of all modules of a session refer to its source map.

@@ -421,3 +421,39 @@ fn repeated_layers_are_drawn_once() {
     let graph = module.graph(None).expect("there is a function");
     assert_eq!(graph.folded(), graph);
 }
+
+#[test]
+fn onnx_models_are_computed_with_integers_unless_they_are_kept() {
+    let text = "def @main(%x: Tensor[(2, 4), float32], %w: Tensor[(3, 4), int8]) {
+      let %q = qnn.quantize(%x, 0.5f, 3, out_dtype=\"uint8\", rounding=\"TOEVEN\");
+      let %y = nn.dense(qnn.dequantize(%q, 0.5f, 3), qnn.dequantize(%w, 0.25f, 0), units=3);
+      qnn.quantize(%y, 1f, 7, out_dtype=\"uint8\", rounding=\"TOEVEN\")
+    }";
+    let module = Module::parse(text).expect("it is right");
+    let model = module.to_onnx("main").expect("all of it has a form");
+    let read = |keep_qdq| {
+        let options = relax::ReadOptions {
+            keep_qdq,
+            ..relax::ReadOptions::default()
+        };
+        Module::read("model.onnx", model.clone(), options).expect("a model")
+    };
+    let (integers, kept) = (read(false), read(true));
+    let printed = |m: &Module| m.print(relax::Style::Tvm, false);
+    let (of_integers, of_kept) = (printed(&integers), printed(&kept));
+    assert!(of_integers.contains("qnn.dense"), "{of_integers}");
+    assert!(!of_integers.contains("qnn.dequantize"), "{of_integers}");
+    assert!(of_kept.contains("nn.dense"), "{of_kept}");
+    assert!(of_kept.contains("qnn.dequantize"), "{of_kept}");
+    // Both say the same, the way back included.
+    let again = integers.to_onnx("main").expect("integers have a form too");
+    let again = Module::read("again.onnx", again, relax::ReadOptions::default()).expect("a model");
+    let x = Tensor::from_slice(&[2, 4], &[1.0f32, -2.0, 30.0, 4.0, 0.5, 6.0, -70.0, 8.0]);
+    let w = Tensor::from_slice(&[3, 4], &[1i8, 2, 3, 4, -5, 6, -7, 8, 90, -100, 110, -120]);
+    let values = [Value::Tensor(x), Value::Tensor(w)];
+    let run = |m: &Module| m.evaluate("main", &values).expect("it runs");
+    let want = run(&kept);
+    for module in [&integers, &again] {
+        assert_eq!(format!("{:?}", run(module)), format!("{want:?}"));
+    }
+}

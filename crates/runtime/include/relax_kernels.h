@@ -205,6 +205,34 @@ typedef struct RxConv2dI32 {
 } RxConv2dI32;                    /* 176 bytes */
 int32_t rx_conv2d_i32(RxContext *ctx, const RxConv2dI32 *conv);
 
+/* Bytes by signed bytes, channels last, one group or one channel in each:
+ * y = min(max(round((sum + bias[o]) * factor[o]) + y_zero, low), high), halves to even, as bytes. */
+typedef struct RxConv2dQ8 {
+  int64_t n, c, h, w;             /*   0.. 24 */
+  int64_t o, kh, kw;              /*  32.. 48 */
+  int64_t oh, ow;                 /*  56, 64 */
+  int64_t stride_h, stride_w;     /*  72, 80 */
+  int64_t pad_t, pad_l;           /*  88, 96 */
+  int64_t dilation_h, dilation_w; /* 104, 112 */
+  int64_t groups;                 /* 120: 1 or c */
+  int64_t tap_step;               /* 128: of the weight: from one tap to the next, */
+  int64_t in_step, out_step;      /* 136, 144: one input channel, one output channel */
+  const void *x;                  /* 152 */
+  const char *weight;             /* 160: signed, of 8 bits */
+  const void *packed;             /* 168: not NULL: from rx_conv2d_q8_pack; weight is not read */
+  const int32_t *bias;            /* 176: or NULL */
+  const float *factor;            /* 184 */
+  void *y;                        /* 192 */
+  int64_t factors;                /* 200: how many: 1, or o */
+  int32_t x_signed;               /* 208: whether x is int8, otherwise uint8 */
+  int32_t x_zero;                 /* 212: taken off every element of x; padding is 0 after that */
+  int32_t y_zero, low, high;      /* 216, 220, 224 */
+  int32_t reserved;               /* 228 */
+} RxConv2dQ8;                     /* 232 bytes */
+int32_t rx_conv2d_q8(RxContext *ctx, const RxConv2dQ8 *conv);
+int64_t rx_conv2d_q8_pack_size(const RxConv2dQ8 *conv); /* in bytes */
+void rx_conv2d_q8_pack(const RxConv2dQ8 *conv, void *out);
+
 typedef struct RxPool2dF32 {
   int64_t n, c, h, w;             /*   0.. 24 */
   int64_t kh, kw, oh, ow;         /*  32.. 56 */

@@ -19,6 +19,7 @@ use crate::kernels::gemm::RxGemmF32;
 use crate::kernels::gemm::epilogue::RxEpilogue;
 use crate::kernels::gemm::other::RxGemmI32;
 use crate::kernels::integer::conv::RxConv2dI32;
+use crate::kernels::integer::fused::{RxConv2dQ8, rx_conv2d_q8_pack_size};
 use crate::kernels::kinds::Kind;
 use crate::kernels::lines::{RxLines, Work};
 use crate::kernels::pick::RxPick;
@@ -294,6 +295,20 @@ described! {
     };
     /// `rx_conv2d_f32` and `rx_conv2d_transpose_f32`.
     conv = |reach, v: RxConv2dF32| reach.conv(v);
+    /// `rx_conv2d_q8`.
+    conv_q8 = |reach, v: RxConv2dQ8| {
+        let s = &v.sizes;
+        let image = reach.image(s);
+        reach.all("image", v.x, 1, &image);
+        if v.packed.is_null() {
+            reach.all("weight", v.weight, 1, &[weights(s), s.kh, s.kw]);
+        } else {
+            reach.all("packed weight", v.packed, 1, &[rx_conv2d_q8_pack_size(v)]);
+        }
+        reach.all("bias", v.bias, 4, &[if v.bias.is_null() { 0 } else { s.o }]);
+        reach.all("factor", v.factor, 4, &[v.factors]);
+        reach.all("result", v.y.cast_const(), 1, &[s.n, s.o, s.oh, s.ow]);
+    };
     /// `rx_conv2d_i32`.
     conv_i32 = |reach, v: RxConv2dI32| {
         let s = &v.sizes;

@@ -72,6 +72,9 @@ pub(crate) mod functions {
         crate::kernels::conv::pooled => rx_conv2d_pool2d_f32(_, _, _) => reach::pooled;
         crate::kernels::conv::transpose => rx_conv2d_transpose_f32(_, _) => reach::conv;
         crate::kernels::integer::conv => rx_conv2d_i32(_, _) => reach::conv_i32;
+        crate::kernels::integer::fused =>
+            rx_conv2d_q8(_, _) => reach::conv_q8
+            rx_conv2d_q8_pack_size(_) rx_conv2d_q8_pack(_, _);
         crate::kernels::requantize => rx_requantize_i32(_, _) => reach::requantize;
         crate::kernels::pool2d => rx_pool2d_f32(_, _) => reach::pool;
         crate::kernels::vmath =>

@@ -184,6 +184,12 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
+    /// The rows, columns and terms of a product.
+    pub(super) fn extents_of(&mut self, product: &Product) -> [Value; 3] {
+        let m = self.matrices(product, 0);
+        [m.m, m.n, m.k]
+    }
+
     /// The product of two operands whose matrices start at axis `lead`.
     fn gemm(&mut self, product: &Product, c: Value, lead: usize) -> Descriptor<RxGemmF32> {
         let f = self.structure::<RxGemmF32>();

@@ -142,6 +142,18 @@ impl Kernel<'_, '_, '_> {
         c: &Conv,
         y: &[Value],
     ) {
+        self.put_sizes(f, sizes, c, y);
+        self.put_ints(f, [(layout, layout_of(c.nhwc) as i64)]);
+    }
+
+    /// Writes the sizes of a convolution.
+    pub(super) fn put_sizes<S>(
+        &mut self,
+        f: &Descriptor<S>,
+        sizes: Part<S, RxConv2dSizes>,
+        c: &Conv,
+        y: &[Value],
+    ) {
         let ((_, x), (_, k)) = (self.of(c.data), self.of(c.weight));
         let one = self.b.ins().iconst(types::I64, 1);
         let [n, channels, h, w, o, kh, kw, oh, ow] = c.extents(&x, &k, y, one);
@@ -167,7 +179,6 @@ impl Kernel<'_, '_, '_> {
             groups: c.groups,
         });
         self.put_ints(f, numbers.map(|(field, n)| (sizes.field(field), n)));
-        self.put_ints(f, [(layout, layout_of(c.nhwc) as i64)]);
     }
 
     /// The descriptor `RxPool2dF32` of a pooling of an array `x` of extents `from`; the array may

@@ -1,7 +1,7 @@
 //! The operators that have an ONNX form, one entry each.
 
 use super::call::Call;
-use super::entries::{dynamic, elementwise, index, matrix, movement, norm, reduce, window};
+use super::entries::{dynamic, elementwise, index, matrix, movement, norm, quant, reduce, window};
 use super::walk::{R, Val};
 
 /// The export of a call.
@@ -208,6 +208,12 @@ pub(super) static ENTRIES: &[(&str, Write)] = &[
     ("ones_like", By(|c| movement::number(c, 1.0))),
     ("power", Node("Pow")),
     ("prod", By(|c| reduce::reduced(c, "ReduceProd"))),
+    ("qnn.batch_matmul", By(|c| quant::product(c, false))),
+    ("qnn.conv2d", By(quant::conv)),
+    ("qnn.dense", By(|c| quant::product(c, true))),
+    ("qnn.dequantize", By(quant::dequantize)),
+    ("qnn.quantize", By(quant::quantize)),
+    ("qnn.requantize", By(quant::requantize)),
     ("reciprocal", Node("Reciprocal")),
     ("reinterpret", By(elementwise::bits)),
     ("relu6", By(elementwise::relu6)),

@@ -6,7 +6,7 @@ use crate::graph::Tr;
 use crate::node::{Node, R, unsupported};
 use crate::table::{Entry, op};
 use crate::value::{Elem, Val, Value};
-use relax_tensor::DType;
+use relax_tensor::{DType, Tensor};
 
 pub static OPS: &[Entry] = &[
     op("QuantizeLinear", 10, quantize),
@@ -81,6 +81,19 @@ pub fn quantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
         wide = Elem::F32;
     }
     let (axis, block) = (n.int("axis", 1), n.int("block_size", 0));
+    if wide == Elem::F32 && x.elem == Elem::F32 && block == 0 {
+        let steps = Steps::read(tr, &s, zero.as_ref(), (&x, to), axis)?;
+        if let Some(Steps { scale, zero, axis }) = steps {
+            let attrs = [
+                ("out_dtype", dtype(to.storage().unwrap_or(DType::U8))),
+                ("axis", int(axis)),
+                ("rounding", str("TOEVEN")),
+            ];
+            return Ok(vec![
+                tr.op("qnn.quantize", &[&x, &scale, &zero], &attrs)?.into(),
+            ]);
+        }
+    }
     let scale = spread(tr, &s, &x, axis, block)?;
     let zero = zero.map(|z| spread(tr, &z, &x, axis, block)).transpose()?;
     let (x, scale) = (tr.cast(&x, wide)?, tr.cast(&scale, wide)?);
@@ -98,6 +111,18 @@ pub fn dequantize(tr: &mut Tr<'_>, n: &Node<'_>) -> R<Vec<Value>> {
 pub fn dequantized(tr: &mut Tr<'_>, n: &Node<'_>, axis: i64, block: i64) -> R<Val> {
     let (x, s) = (n.t(0)?, n.t(1)?);
     let to = n.elem("output_dtype").unwrap_or(s.elem);
+    if to == Elem::F32 && block == 0 {
+        let zero = n.opt(2)?;
+        let steps = Steps::read(tr, &s, zero.as_ref(), (&x, x.elem), axis)?;
+        if let Some(Steps { scale, zero, axis }) = steps {
+            // What integers a constant consists of is what products of integers are made of.
+            return tr.op_kept(
+                "qnn.dequantize",
+                &[&x, &scale, &zero],
+                &[("axis", int(axis))],
+            );
+        }
+    }
     let scale = spread(tr, &s, &x, axis, block)?;
     let scale = tr.cast(&scale, Elem::F32)?;
     // A zero point known to be zero is skipped, as for nearly all weights.
@@ -196,6 +221,47 @@ impl Scaled {
         };
         let to = zero.as_ref().map_or(Elem::U8, |z| z.elem);
         quantized(tr, n, &y, zero.as_ref(), to)
+    }
+}
+
+/// The scale and zero point of `qnn.quantize` and `qnn.dequantize`: of the whole tensor, or one for
+/// each index of an axis.
+struct Steps {
+    scale: Val,
+    zero: Val,
+    axis: i64,
+}
+
+impl Steps {
+    /// Reads those between numbers of a tensor's shape and integers of `to`, if these operators take
+    /// them.
+    fn read(
+        tr: &mut Tr<'_>,
+        scale: &Val,
+        zero: Option<&Val>,
+        (x, to): (&Val, Elem),
+        axis: i64,
+    ) -> R<Option<Steps>> {
+        let taken = [Elem::I8, Elem::U8, Elem::I16, Elem::I32].contains(&to);
+        let zero_elem = zero.map_or(to, |z| z.elem);
+        if !taken || scale.elem != Elem::F32 || zero_elem != to {
+            return Ok(None);
+        }
+        let scale = one_or_many(tr, scale)?;
+        let zero = match zero.filter(|z| !all_zero(z)) {
+            Some(z) => {
+                let z = one_or_many(tr, z)?;
+                tr.cast(&z, Elem::I32)?
+            }
+            None => Val::constant(Tensor::scalar_i64(DType::I32, 0), Elem::I32, "zero"),
+        };
+        let axis = match (x.rank(), scale.rank(), zero.rank()) {
+            (_, 0, 0) => -1,
+            (1, 1, 0 | 1) => 0,
+            (rank, 1, 0 | 1) if rank > 1 => x.axis(axis)? as i64,
+            _ => return Ok(None),
+        };
+        Ok(Some(Steps { scale, zero, axis }))
     }
 }
 

@@ -14,6 +14,7 @@ use crate::{Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 pub static OPS: &[OpDef] = &[
     OpDef::new("transpose", "The axes in another order.", transpose)
         .gradient(super::gradients::transpose)
+        .affine_rule(super::affine_rules::transposed)
         .layout(super::layout_rules::transposed)
         .cost(super::costs::moved)
         .inputs(&[input("data", "the input")])
@@ -28,6 +29,7 @@ pub static OPS: &[OpDef] = &[
         .compute(transpose_compute),
     OpDef::new("expand_dims", "New axes of extent 1.", expand_dims)
         .gradient(super::gradients::expand_dims)
+        .affine_ordered(super::affine_rules::selection)
         .reshape()
         .inputs(&[input("data", "the input")])
         .attrs(&[
@@ -44,6 +46,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("squeeze", "Axes of extent 1 removed.", squeeze)
         .gradient(super::gradients::reshape)
         .reshape()
+        .affine_ordered(super::affine_rules::selection)
         .layout(super::layout_rules::squeezed)
         .inputs(&[input("data", "the input")])
         .attrs(&[attr(

@@ -20,9 +20,9 @@ macro_rules! binary {
 }
 
 binary! {
-    "add" ("+") broadcast |a, b| a + b, "The sum.", scale = crate::ScaleRole::Sum, gradient = super::gradients::add;
-    "subtract" ("-") broadcast |a, b| a - b, "The difference.", scale = crate::ScaleRole::Sum, gradient = super::gradients::subtract;
-    "multiply" ("*") broadcast |a, b| a * b, "The product.", scale = crate::ScaleRole::Product, gradient = super::gradients::multiply;
+    "add" ("+") broadcast |a, b| a + b, "The sum.", scale = crate::ScaleRole::Sum, gradient = super::gradients::add, affine_rule = super::affine_rules::add;
+    "subtract" ("-") broadcast |a, b| a - b, "The difference.", scale = crate::ScaleRole::Sum, gradient = super::gradients::subtract, affine_rule = super::affine_rules::subtract;
+    "multiply" ("*") broadcast |a, b| a * b, "The product.", scale = crate::ScaleRole::Product, gradient = super::gradients::multiply, affine_rule = super::affine_rules::multiply;
     "divide" ("/") broadcast |a, b| a / b, "The quotient; of integers, truncated.", gradient = super::gradients::divide;
     "trunc_divide" broadcast truncated, "The quotient, truncated.";
     "floor_divide" broadcast |a, b| a.floor_div(b), "The quotient, rounded down.";
@@ -30,8 +30,8 @@ binary! {
     "trunc_mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "floor_mod" ("%") broadcast |a, b| a.floor_mod(b), "The remainder with the sign of the right operand.";
     "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.", full_precision, gradient = super::gradients_parts::power;
-    "maximum" broadcast |a, b| a.max(b), "The greater one.", gradient = super::gradients_parts::maximum;
-    "minimum" broadcast |a, b| a.min(b), "The lesser one.", gradient = super::gradients_parts::minimum;
+    "maximum" broadcast |a, b| a.max(b), "The greater one.", gradient = super::gradients_parts::maximum, affine_ordered = super::affine_rules::maximum;
+    "minimum" broadcast |a, b| a.min(b), "The lesser one.", gradient = super::gradients_parts::minimum, affine_ordered = super::affine_rules::minimum;
     "left_shift" broadcast |a, b| a.shl(b), "The bits of the left operand moved up.";
     "right_shift" broadcast |a, b| a.shr(b), "The bits of the left operand moved down, the sign kept.";
     "bitwise_and" broadcast |a, b| a & b, "Bits that both have.";

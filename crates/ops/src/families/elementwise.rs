@@ -35,6 +35,7 @@ macro_rules! unary {
                 }),)*
             OpDef::new("clip", "Each element brought into a range.", clip)
                 .gradient(gradients::clip)
+                .affine_ordered(super::affine_rules::clip)
                 .inputs(&[input("data", "the input")])
                 .attrs(&[
                     attr("a_min", Float, Default::Required, "the least value"),

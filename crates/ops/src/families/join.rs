@@ -20,6 +20,7 @@ pub static OPS: &[OpDef] = &[
         concatenate,
     )
     .gradient(super::gradients::concatenate)
+    .affine_rule(super::affine_rules::concatenated)
     .layout(super::layout_rules::joined)
     .in_relax(super::relax_rules::one_type_in_tuple)
     .inputs(&[input("data", "the tensors, a tuple")])
@@ -47,6 +48,7 @@ pub static OPS: &[OpDef] = &[
         split,
     )
     .gradient(super::gradients_parts::split)
+    .affine_rule(super::affine_rules::selection)
     .layout(super::layout_rules::cut)
     .inputs(&[input("data", "the input")])
     .attrs(&[

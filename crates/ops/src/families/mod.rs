@@ -1,5 +1,6 @@
 //! The families, one file each. A new family is a new file and one line here.
 
+mod affine_rules;
 mod annotate;
 mod axes;
 mod binary;
@@ -158,6 +159,8 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     vision_nms::OPS,
     vision_proposal::OPS,
 ];
+
+pub use affine_rules::requantized;
 
 /// Type relations that the text knows by name, for `where` clauses.
 pub static RELATIONS: &[(&str, crate::RelFn)] = &[

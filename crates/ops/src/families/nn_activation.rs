@@ -11,6 +11,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.relu", "`max(x, 0)`.", identity)
         .gradient(super::gradients::relu)
         .scale(crate::ScaleRole::Positive)
+        .affine_ordered(super::affine_rules::relu)
         .inputs(&[input("data", "the input")])
         .fusion(Fusion::Elementwise)
         .compute(|te| te.elementwise(|x| x.max(0i64))),
@@ -79,6 +80,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::reshape)
     .reshape()
+    .affine_ordered(super::affine_rules::selection)
     .inputs(&[input("data", "the input")])
     .fusion(Fusion::Injective)
     .compute(batch_flatten),

@@ -38,6 +38,7 @@ pub static OPS: &[OpDef] = &[
         "Spreads channels over blocks of space.",
         |cx| sub_pixel_rel(cx, true),
     )
+    .affine_ordered(super::affine_rules::selection)
     .layout(super::layout_rules::whole_image)
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(SUB_PIXEL)
@@ -49,6 +50,7 @@ pub static OPS: &[OpDef] = &[
         |cx| sub_pixel_rel(cx, false),
     )
     .former(&[Former::form("nn.space_to_depth", 7, former::no_mode).hidden()])
+    .affine_ordered(super::affine_rules::selection)
     .layout(super::layout_rules::whole_image)
     .inputs(&[input("data", "(n, c, h, w) in its layout")])
     .attrs(SUB_PIXEL)

@@ -44,6 +44,7 @@ pub static OPS: &[OpDef] = &[
     .rounds_once()
     .result_dtype("out_dtype")
     .layout(super::layout_rules::convolution)
+    .affine_product(super::affine_rules::convolution)
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(o, i, kw) in its layout"),
@@ -62,6 +63,7 @@ pub static OPS: &[OpDef] = &[
     .scale(crate::ScaleRole::Convolution)
     .layout(super::layout_rules::convolution)
     .cost(super::costs::conv2d)
+    .affine_product(super::affine_rules::conv2d)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(o, i, kh, kw) in its layout"),
@@ -78,6 +80,7 @@ pub static OPS: &[OpDef] = &[
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Convolution)
     .layout(super::layout_rules::convolution)
+    .affine_product(super::affine_rules::convolution)
     .inputs(&[
         input("data", "(n, c, d, h, w) in its layout"),
         input("weight", "(o, i, kd, kh, kw) in its layout"),

@@ -81,6 +81,7 @@ pub static OPS: &[OpDef] = &[
         |cx| rel(cx, 2),
     )
     .narrow_precision()
+    .affine_product(super::affine_rules::conv2d_transpose)
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)

@@ -49,6 +49,7 @@ pub static OPS: &[OpDef] = &[
     .narrow_precision()
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Dense)
+    .affine_product(super::affine_rules::dense)
     .inputs(&[
         input("data", "any leading axes, then k"),
         input("weight", "(units, k)"),
@@ -62,6 +63,7 @@ pub static OPS: &[OpDef] = &[
         matmul_rel,
     )
     .gradient(super::gradients_parts::matmul)
+    .affine_product(super::affine_rules::matmul)
     .inputs(&[
         input("tensor_a", "any leading axes, then a matrix"),
         input("tensor_b", "a matrix"),
@@ -75,6 +77,7 @@ pub static OPS: &[OpDef] = &[
         batch_matmul_rel,
     )
     .gradient(super::gradients::batch_matmul)
+    .affine_product(super::affine_rules::batch_matmul)
     .narrow_precision()
     .result_dtype("out_dtype")
     .inputs(&[
@@ -87,6 +90,7 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("nn.bias_add", "Adds a vector along one axis.", bias_add_rel)
         .gradient(super::gradients::bias_add)
         .scale(crate::ScaleRole::Bias)
+        .affine_rule(super::affine_rules::bias_add)
         .layout(super::layout_rules::along_axis)
         .inputs(&[
             input("data", "the input"),

@@ -17,6 +17,7 @@ pub static OPS: &[OpDef] = &[
         |cx| pad_rel(cx, true),
     )
     .layout(super::layout_rules::padded)
+    .affine_rule(super::affine_rules::padded)
     .former(&[Former::form("nn.pad", 7, former::pad_value)])
     .inputs(&[
         input("data", "the input"),

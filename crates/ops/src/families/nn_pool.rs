@@ -85,6 +85,7 @@ macro_rules! window {
             window_rel(cx, $n)
         })
         .layout(super::layout_rules::image)
+        .affine_ordered(super::affine_rules::selection)
         .in_relax(super::relax_rules::LAYOUTS[$n - 1])
         .inputs(DATA)
         .attrs($attrs)
@@ -178,6 +179,7 @@ pub static OPS: &[OpDef] = &[
         "The maximum of each channel.",
         |cx| global_rel(cx, 2),
     )
+    .affine_ordered(super::affine_rules::selection)
     .layout(super::layout_rules::image)
     .inputs(DATA)
     .attrs(GLOBAL)
@@ -187,6 +189,7 @@ pub static OPS: &[OpDef] = &[
         global_rel(cx, 2)
     })
     .gradient(super::gradients_parts::global_avg_pool2d)
+    .affine_rule(super::affine_rules::global_mean)
     .full_precision()
     .layout(super::layout_rules::image)
     .inputs(DATA)

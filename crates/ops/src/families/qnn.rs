@@ -11,7 +11,8 @@ use super::util::{dtype_given, finish_like, word};
 use super::util_te::Done;
 use crate::AttrTy::{Int, Str};
 use crate::{
-    AttrDef, AttrTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject, Te, attr, input,
+    AffineRole, AttrDef, AttrTy, Default, Fusion, OpDef, RelCx, RelResult, Stop, Subject, Te, attr,
+    input,
 };
 
 const AXIS: AttrDef = attr(
@@ -19,6 +20,12 @@ const AXIS: AttrDef = attr(
     Int,
     Default::Int(-1),
     "the axis that scales and zero points run along",
+);
+const ROUNDING: AttrDef = attr(
+    "rounding",
+    Str,
+    Default::Str("None"),
+    "how halves are rounded: \"TONEAREST\" (away from zero, which \"None\" means too) or \"TOEVEN\"",
 );
 
 /// The family.
@@ -29,6 +36,7 @@ pub static OPS: &[OpDef] = &[
         quantize,
     )
     .layout(super::layout_rules::along_axis)
+    .affine(AffineRole::Enter)
     .inputs(&[
         input("data", "the input, float32"),
         input("output_scale", "the scale, or one per index of the axis"),
@@ -42,6 +50,7 @@ pub static OPS: &[OpDef] = &[
             "element type of the result",
         ),
         AXIS,
+        ROUNDING,
     ])
     .fusion(Fusion::Elementwise)
     .compute(quantize_compute),
@@ -51,6 +60,7 @@ pub static OPS: &[OpDef] = &[
         dequantize,
     )
     .layout(super::layout_rules::along_axis)
+    .affine(AffineRole::Leave)
     .inputs(&[
         input("data", "the quantised input"),
         input("input_scale", "the scale, or one per index of the axis"),
@@ -89,7 +99,7 @@ pub static OPS: &[OpDef] = &[
             "rounding",
             Str,
             Default::Str("None"),
-            "how halves are rounded: \"UPWARD\" (which \"None\" means too) or \"TONEAREST\" (away from zero)",
+            "how halves are rounded: \"UPWARD\" (which \"None\" means too), \"TONEAREST\" (away from zero) or \"TOEVEN\" (which \"int64\" cannot)",
         ),
         attr(
             "compute_dtype",
@@ -183,20 +193,20 @@ fn quantize(cx: &mut RelCx<'_>) -> RelResult {
         QUANTISED,
         "`out_dtype`",
     )?;
+    word(cx, "rounding", &["None", "TONEAREST", "TOEVEN"])?;
     finish_like(cx, t, out)
 }
 
 fn quantize_compute(te: &mut Te<'_>) -> Done {
     let (x, scale, zero) = (te.arg(0), te.arg(1), te.arg(2));
     let (axis, dtype) = (scale_axis(te, "axis", x.rank()), quantised_out(te)?);
+    let round = match te.str("rounding") {
+        "TOEVEN" => UnOp::RoundEven,
+        _ => UnOp::Round,
+    };
     let y = te.compute("quantize", &x.shape, |i| {
-        let value = x.at(i);
-        quantise(
-            &value,
-            &per_axis(&scale, i, axis),
-            &per_axis(&zero, i, axis),
-            dtype,
-        )
+        let steps = x.at(i) / per_axis(&scale, i, axis);
+        placed(&steps.unary(round), &per_axis(&zero, i, axis), dtype)
     });
     te.output(&y);
     Ok(())
@@ -204,8 +214,13 @@ fn quantize_compute(te: &mut Te<'_>) -> Done {
 
 /// `round(x / scale) + zero point` within the range of `dtype`.
 pub(super) fn quantise(x: &Ex, scale: &Ex, zero: &Ex, dtype: DType) -> Ex {
+    placed(&(x / scale).unary(UnOp::Round), zero, dtype)
+}
+
+/// A whole number of steps from a zero point, brought into the range of `dtype`.
+pub(super) fn placed(steps: &Ex, zero: &Ex, dtype: DType) -> Ex {
     let (low, high) = dtype.int_range().unwrap_or((0, 0));
-    let y = (x / scale).unary(UnOp::Round) + zero.cast(x.dtype());
+    let y = steps + zero.cast(steps.dtype());
     y.min(high as f64).max(low as f64).cast(dtype)
 }
 
@@ -270,12 +285,20 @@ fn requantize(cx: &mut RelCx<'_>) -> RelResult {
         QUANTISED,
         "`out_dtype`",
     )?;
-    word(cx, "rounding", &["None", "UPWARD", "TONEAREST"])?;
+    word(cx, "rounding", &["None", "UPWARD", "TONEAREST", "TOEVEN"])?;
     word(
         cx,
         "compute_dtype",
         &["None", "int64", "float32", "float64"],
     )?;
+    let fixed = !matches!(
+        cx.attr("compute_dtype").as_str(),
+        Some("float32" | "float64")
+    );
+    if fixed && cx.attr("rounding").as_str() == Some("TOEVEN") {
+        let why = "halves are rounded to even in floats: `compute_dtype` is \"float32\" or \"float64\" then";
+        return cx.refuse(Subject::Attr("rounding"), why);
+    }
     finish_like(cx, t, out)
 }
 
@@ -284,6 +307,7 @@ fn requantize_compute(te: &mut Te<'_>) -> Done {
     let (axis, dtype) = (scale_axis(te, "axis", x.rank()), quantised_out(te)?);
     let rounding = match te.str("rounding") {
         "TONEAREST" => Rounding::ToNearest,
+        "TOEVEN" => Rounding::ToEven,
         _ => Rounding::Upward,
     };
     let compute = match te.str("compute_dtype") {
@@ -295,7 +319,10 @@ fn requantize_compute(te: &mut Te<'_>) -> Done {
     let rescale = Rescale::with(te, &from, &to, axis, rounding, compute);
     let y = te.compute("requantize", &x.shape, |i| {
         let value = shifted(&x.at(i), &zero, i, axis);
-        saturate(&rescale.apply(&value, i, &zero_out), dtype)
+        match rounding {
+            Rounding::ToEven => placed(&rescale.steps(&value, i), &zero_out.scalar(), dtype),
+            _ => saturate(&rescale.apply(&value, i, &zero_out), dtype),
+        }
     });
     te.output(&y);
     Ok(())

@@ -154,6 +154,8 @@ pub(super) enum Rounding {
     Upward,
     /// Away from zero.
     ToNearest,
+    /// To the even neighbour; in floats.
+    ToEven,
 }
 
 /// Requantisation from one scale to another: the factor for each index of an axis.
@@ -194,7 +196,7 @@ pub(super) fn multiply_shift(x: &Ex, factor: &Ex, shift: &Ex, rounding: Rounding
     let places = (Ex::int(DType::I64, 31) - shift.min(0i64)).min(62i64);
     let half = Ex::int(DType::I64, 1).shl(&places - 1);
     let half = match rounding {
-        Rounding::Upward => half,
+        Rounding::Upward | Rounding::ToEven => half,
         Rounding::ToNearest => Ex::where_(&product.ge(0i64), &half, &(&half - 1)),
     };
     (product + half).shr(places).cast(DType::I32)
@@ -264,6 +266,7 @@ impl Rescale {
                 let half = y.same(0.5);
                 let y = match self.rounding {
                     Rounding::Upward => (y + half).unary(UnOp::Floor),
+                    Rounding::ToEven => y.unary(UnOp::RoundEven),
                     Rounding::ToNearest => {
                         let up = (&y + &half).unary(UnOp::Trunc);
                         let down = (&y - &half).unary(UnOp::Trunc);
@@ -273,6 +276,14 @@ impl Rescale {
                 y.cast(DType::I32)
             }
         }
+    }
+}
+
+impl Rescale {
+    /// `factor * x` at an index, in floats, rounded to even; `x` has its zero point subtracted.
+    pub(super) fn steps(&self, x: &Ex, index: &[Ex]) -> Ex {
+        let factor = per_axis(&self.factor, index, self.axis);
+        (x.cast(factor.dtype()) * factor).unary(UnOp::RoundEven)
     }
 }
 

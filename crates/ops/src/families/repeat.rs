@@ -15,6 +15,7 @@ pub static OPS: &[OpDef] = &[
         "Each element several times along an axis.",
         repeat,
     )
+    .affine_ordered(super::affine_rules::selection)
     .inputs(&[input("data", "the input")])
     .attrs(&[
         attr(
@@ -33,6 +34,7 @@ pub static OPS: &[OpDef] = &[
         "The whole tensor several times along each axis.",
         tile,
     )
+    .affine_ordered(super::affine_rules::selection)
     .inputs(&[input("data", "the input")])
     .attrs(&[attr(
         "reps",

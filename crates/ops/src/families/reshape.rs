@@ -37,6 +37,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients::reshape)
     .reshape()
+    .affine_ordered(super::affine_rules::selection)
     .former(&[Former::form("reshape", 7, former::reversed)])
     .inputs(&[input("data", "the input")])
     .attrs(NEWSHAPE)

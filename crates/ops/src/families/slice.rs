@@ -54,6 +54,7 @@ pub static OPS: &[OpDef] = &[
         strided_slice,
     )
     .gradient(super::gradients::strided_slice)
+    .affine_ordered(super::affine_rules::selection)
     .layout(super::layout_rules::sliced)
     .in_relax(super::relax_rules::distinct_axes)
     .former(&[Former::form("strided_slice", 8, former::first_axes).hidden()])

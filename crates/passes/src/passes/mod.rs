@@ -16,6 +16,7 @@ mod dynamic_to_static;
 mod eliminate_common_subexpr;
 mod eta_expand;
 mod expand_op_items;
+mod fake_quantization_to_integer;
 mod fast_math;
 mod flatten_atrous_conv;
 mod fold_constant;
@@ -64,6 +65,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     eliminate_common_subexpr::PASSES,
     eta_expand::PASSES,
     expand_op_items::PASSES,
+    fake_quantization_to_integer::PASSES,
     fast_math::PASSES,
     graph_normal_form::PASSES,
     inline::PASSES,

@@ -6,5 +6,6 @@ pub(super) mod index;
 pub(super) mod matrix;
 pub(super) mod movement;
 pub(super) mod norm;
+pub(super) mod quant;
 pub(super) mod reduce;
 pub(super) mod window;

@@ -103,6 +103,11 @@ fn multiplied(c: &Call<'_, '_>, count: usize) -> R<Option<Vec<Dim>>> {
 /// Writes a convolution.
 pub fn conv(c: &mut Call<'_, '_>) -> R<Val> {
     plain(c)?;
+    convolution(c, "Conv", &[])
+}
+
+/// Writes a convolution by an operator of ONNX that takes `more` after the weight.
+pub fn convolution(c: &mut Call<'_, '_>, op: &str, more: &[&str]) -> R<Val> {
     let count = (c.rank(0)? - 2).max(0) as usize;
     let (x, back) = channels_second(c, "data_layout")?;
     let mut w = weight(c, "OI", count)?;
@@ -115,7 +120,8 @@ pub fn conv(c: &mut Call<'_, '_>) -> R<Val> {
         ("pads", Attr::Ints(pads(c, count)?)),
         ("strides", Attr::Ints(each(c, "strides", count)?)),
     ];
-    let y = c.node("Conv", &[&x, &w], attrs);
+    let inputs = [&[x.as_str(), w.as_str()], more].concat();
+    let y = c.node(op, &inputs, attrs);
     one(c.transposed(y, &back))
 }
 

@@ -14,6 +14,9 @@
 mod bytes;
 pub mod conv;
 mod conv_bytes;
+pub mod fused;
+mod fused_tile;
+mod fused_vectors;
 mod pairs;
 mod quads;
 mod share;

@@ -1,0 +1,133 @@
+//! Products of bytes whose sums become bytes at once, through the runtime's kernel.
+
+use std::borrow::Cow;
+
+use cranelift_codegen::ir::{InstBuilder, types};
+use relax_loops::fused_bytes::FusedBytes;
+use relax_loops::{Buf, Hint, Program, Stage, fits};
+use relax_runtime::abi;
+use relax_runtime::kernels::conv::RxConv2dSizes;
+use relax_runtime::kernels::integer::fused::RxConv2dQ8;
+use relax_runtime::{fields, part};
+use relax_tensor::DType;
+
+use super::products::Product;
+use super::windows::Conv;
+use super::{Kernel, Result};
+
+/// Returns the products that the runtime's kernel computes: those whose weights are packed for it,
+/// which have no zero point then.
+pub(super) fn found<'p>(
+    program: Cow<'p, Program>,
+    packed: &[Buf],
+) -> (Cow<'p, Program>, Vec<FusedBytes>) {
+    if packed.is_empty() {
+        return (program, Vec::new());
+    }
+    let (program, mut all) = relax_loops::fused_bytes::find(program);
+    let weight = |f: &FusedBytes| f.hint.operands().get(1).copied();
+    all.retain(|f| weight(f).is_some_and(|w| packed.contains(&w)));
+    (program, all)
+}
+
+/// Marks the stages of their numbers per channel as needed.
+pub(super) fn need(program: &Program, all: &[FusedBytes], needed: &mut [bool]) {
+    for (stage, needed) in program.stages.iter().zip(needed) {
+        let table = |b| all.iter().any(|f| f.bias == Some(b) || f.factor == b);
+        *needed |= matches!(stage, Stage::Compute(c) if table(c.out));
+    }
+}
+
+/// Returns the product of which a stage computes this buffer.
+pub(super) fn at<'f>(
+    all: &'f [FusedBytes],
+    stage: &Stage,
+    buf: fn(&FusedBytes) -> Buf,
+) -> Option<&'f FusedBytes> {
+    let Stage::Compute(c) = stage else {
+        return None;
+    };
+    all.iter().find(|f| buf(f) == c.out)
+}
+
+impl Kernel<'_, '_, '_> {
+    /// Emits a product with a packed weight and the stage that makes bytes of its sums.
+    pub(super) fn fused_bytes(&mut self, p: &FusedBytes) -> Result<()> {
+        self.require_fits(fits::of_hint(self.program, p.sums, &p.hint))?;
+        let x_zero = self.eval(&p.zeros[0])?;
+        self.place(p.bytes)?;
+        let (out, shape) = self.of(p.bytes);
+        let f = self.structure::<RxConv2dQ8>();
+        let [data, weight] = p.hint.operands()[..] else {
+            unreachable!("a product has two operands")
+        };
+        match p.hint {
+            Hint::Conv2d { .. } => {
+                let sizes = part!(RxConv2dQ8, sizes);
+                self.put_sizes(&f, sizes, &Conv::of(&p.hint), &shape);
+            }
+            Hint::Gemm {
+                a, b, transpose_b, ..
+            } => {
+                // Rows are pixels.
+                let product = Product {
+                    a,
+                    b,
+                    transpose_a: false,
+                    transpose_b,
+                };
+                let [m, n, k] = self.extents_of(&product);
+                let one = self.b.ins().iconst(types::I64, 1);
+                let sizes = part!(RxConv2dQ8, sizes);
+                let extents = fields!(RxConv2dSizes {
+                    n: one,
+                    c: k,
+                    h: one,
+                    w: m,
+                    o: n,
+                    kh: one,
+                    kw: one,
+                    oh: one,
+                    ow: m,
+                    stride_h: one,
+                    stride_w: one,
+                    dilation_h: one,
+                    dilation_w: one,
+                    groups: one,
+                });
+                self.put(&f, extents.map(|(field, v)| (sizes.field(field), v)));
+            }
+            _ => unreachable!("other hints are not fused"),
+        }
+        let [x, packed] = [data, weight].map(|b| self.of(b).0);
+        let (factor, factors) = self.of(p.factor);
+        let factors = self.product(&factors);
+        self.put(
+            &f,
+            fields!(RxConv2dQ8 {
+                x: x,
+                packed: packed,
+                factor: factor,
+                factors: factors,
+                x_zero: x_zero,
+                y: out,
+            }),
+        );
+        if let Some(bias) = p.bias {
+            let (bias, _) = self.of(bias);
+            self.put(&f, fields!(RxConv2dQ8 { bias: bias }));
+        }
+        let signed = self.program.bufs[data].dtype == DType::I8;
+        self.put_ints(
+            &f,
+            fields!(RxConv2dQ8 {
+                x_signed: i64::from(signed),
+                y_zero: p.zero,
+                low: p.bounds.0,
+                high: p.bounds.1,
+            }),
+        );
+        self.run_with(abi::rx_conv2d_q8, f);
+        Ok(())
+    }
+}

@@ -1,0 +1,587 @@
+//! Convolutions and dense layers from bytes to bytes: products of quads, and what brings the sums to
+//! another scale in the tile, so that sums are never stored.
+//!
+//! Channels are last. A window's row is one run of bytes, in the image itself or, where that has to
+//! be padded, to be made unsigned, or has channels that are no quads, in a copy. Data is unsigned
+//! and the weight signed, without a zero point of its own; what the data's zero point adds to each
+//! channel's sums, and the bias, is what they start with. The weight comes packed, the same on every
+//! processor: panels of 16 channels, quad after quad, or for depthwise windows quads of taps.
+
+use std::ffi::c_void;
+
+use super::Scratch;
+use super::fused_tile::{self as tiles, MOST, PANEL, PIXELS, Row, Tile, lane};
+use super::fused_vectors::{Plain, Range};
+use crate::c_structure;
+use crate::context::{RxContext, Status, guard};
+use crate::kernels::conv::{Layout, RxConv2dSizes, Sizes};
+use crate::kernels::simd::{Isa, isa};
+use crate::threads::{Grain, Share};
+
+c_structure! {
+    /// As in the C header.
+    pub struct RxConv2dQ8 {
+        /// The sizes; channels are last.
+        pub sizes: RxConv2dSizes,
+        /// Elements of the weight from one tap to the next, from one input channel to the next, and
+        /// from one output channel to the next.
+        pub tap_step: i64,
+        /// See `tap_step`.
+        pub in_step: i64,
+        /// See `tap_step`.
+        pub out_step: i64,
+        /// Input.
+        pub x: *const c_void,
+        /// The weight, `int8`.
+        pub weight: *const i8,
+        /// The packed weight, or null.
+        pub packed: *const c_void,
+        /// The number added to the sums of each channel, or null.
+        pub bias: *const i32,
+        /// The factor of sums: one, or one for each channel.
+        pub factor: *const f32,
+        /// Output.
+        pub y: *mut c_void,
+        /// The number of factors: 1, or that of channels.
+        pub factors: i64,
+        /// Whether the input's elements are signed.
+        pub x_signed: i32,
+        /// The zero point subtracted from every element of the input; padding is 0 after that.
+        pub x_zero: i32,
+        /// The number added to the rounded products.
+        pub y_zero: i32,
+        /// The least result.
+        pub low: i32,
+        /// The largest one.
+        pub high: i32,
+        /// 0.
+        pub reserved: i32,
+    }
+}
+
+/// A convolution with validated sizes.
+#[derive(Clone, Copy)]
+struct Conv<'v> {
+    v: &'v RxConv2dQ8,
+    s: Sizes,
+}
+
+/// The packed weight: the sums of each channel's elements, then its quads.
+#[derive(Clone, Copy)]
+struct Packed {
+    sums: *const i32,
+    quads: *const u8,
+}
+
+/// Where windows are read.
+#[derive(Clone, Copy)]
+struct Image {
+    data: *const u8,
+    /// Bytes of an image, from one row to the next and from one column to the next.
+    whole: usize,
+    row: usize,
+    column: usize,
+}
+
+impl<'v> Conv<'v> {
+    fn of(v: &'v RxConv2dQ8) -> Option<Conv<'v>> {
+        let s = Sizes::of(&v.sizes, Layout::Nhwc as i32)?;
+        let depthwise = s.cg == 1 && s.og == 1;
+        let channels = v.factors == 1 || v.factors == v.sizes.o;
+        let byte = if v.x_signed != 0 { -128..=127 } else { 0..=255 };
+        let fits = (s.groups == 1 || depthwise) && channels && byte.contains(&v.x_zero);
+        (fits && s.k > 0).then_some(Conv { v, s })
+    }
+
+    fn depthwise(&self) -> bool {
+        self.s.groups > 1
+    }
+
+    /// Input channels of a pixel of the copy.
+    fn deep(&self) -> usize {
+        match self.depthwise() {
+            true => self.s.c,
+            false => self.s.c.next_multiple_of(4),
+        }
+    }
+
+    /// The height and width that windows read.
+    fn read(&self) -> (usize, usize) {
+        let s = &self.s;
+        let reach = |out: usize, step: usize, window: usize, apart: usize| {
+            (out - 1) * step + (window - 1) * apart + 1
+        };
+        (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw))
+    }
+
+    /// Runs of adjacent bytes of a window, and the quads of each.
+    fn runs(&self) -> (usize, usize) {
+        let (s, quads) = (&self.s, self.deep() / 4);
+        match s.dw == 1 {
+            true => (s.kh, s.kw * quads),
+            false => (s.kh * s.kw, quads),
+        }
+    }
+
+    /// The elements of the packed weight's first part and the bytes of its second one.
+    fn parts(&self) -> (usize, usize) {
+        let s = &self.s;
+        if self.depthwise() {
+            let blocks = s.o.next_multiple_of(MOST);
+            return (blocks, blocks * (s.kh * s.kw).next_multiple_of(4));
+        }
+        let (o, (runs, quads)) = (s.o.next_multiple_of(PANEL), self.runs());
+        (o, o * 4 * runs * quads)
+    }
+
+    /// Packs the weight.
+    ///
+    /// # Safety
+    /// The weight has the convolution's sizes, `to` room for all parts.
+    unsafe fn pack(&self, to: *mut u8) {
+        let (s, v, (o, bytes)) = (&self.s, self.v, self.parts());
+        let (sums, quads) = (to.cast::<i32>(), to.wrapping_add(4 * o));
+        let (taps, steps) = (s.kh * s.kw, [v.tap_step, v.in_step, v.out_step]);
+        // SAFETY: as promised; every byte of the second part is one of a channel's elements, or
+        // stays 0.
+        unsafe {
+            std::ptr::write_bytes(to, 0, 4 * o + bytes);
+            let read = |tap: usize, c: usize, o: usize| {
+                let at = [tap, c, o]
+                    .into_iter()
+                    .zip(steps)
+                    .map(|(i, n)| i as i64 * n);
+                *v.weight.offset(at.sum::<i64>() as isize)
+            };
+            let put = |channel: usize, at: usize, value: i8| {
+                *quads.add(at) = value as u8;
+                let sum = sums.add(channel);
+                *sum = (*sum).wrapping_add(value.into());
+            };
+            if self.depthwise() {
+                let size = taps.next_multiple_of(4) * MOST;
+                for block in 0..s.o.div_ceil(MOST) {
+                    for place in 0..MOST {
+                        let channel = block * MOST + lane(place);
+                        for tap in (0..taps).filter(|_| channel < s.o) {
+                            let quad = (tap / 4 * MOST + place) * 4 + tap % 4;
+                            put(channel, block * size + quad, read(tap, 0, channel));
+                        }
+                    }
+                }
+                return;
+            }
+            let deep = self.deep();
+            for channel in 0..s.o {
+                let panel = channel / PANEL * (PANEL * taps * deep);
+                for (tap, c) in (0..taps).flat_map(|t| (0..s.c).map(move |c| (t, c))) {
+                    let k = tap * deep + c;
+                    let at = panel + (k / 4 * PANEL + channel % PANEL) * 4 + k % 4;
+                    put(channel, at, read(tap, c, channel));
+                }
+            }
+        }
+    }
+
+    /// Whether windows are read in the image itself.
+    fn in_place(&self) -> bool {
+        let (s, (high, wide)) = (&self.s, self.read());
+        let inside = s.pt == 0 && s.pl == 0 && high <= s.h && wide <= s.w;
+        let whole = match self.depthwise() {
+            true => s.c.is_multiple_of(MOST),
+            false => s.c.is_multiple_of(4),
+        };
+        inside && whole && self.v.x_signed == 0
+    }
+
+    /// Row `y` of an image's copy: what lies outside is the zero point; all bytes are unsigned.
+    ///
+    /// # Safety
+    /// `to` has room for the row.
+    unsafe fn copy_row(&self, n: usize, y: usize, to: *mut u8) {
+        let (s, v, (_, wide), deep) = (&self.s, self.v, self.read(), self.deep());
+        let flip = if v.x_signed != 0 { 0x80u8 } else { 0 };
+        let none = v.x_zero as u8 ^ flip;
+        let row = y as isize - s.pt;
+        let (left, cut) = (s.pl.max(0) as usize, (-s.pl).max(0) as usize);
+        let count = s.w.saturating_sub(cut).min(wide.saturating_sub(left));
+        // SAFETY: the row is one of the image, or none of its bytes is read.
+        unsafe {
+            if row < 0 || row as usize >= s.h || count == 0 {
+                std::ptr::write_bytes(to, none, wide * deep);
+                return;
+            }
+            std::ptr::write_bytes(to, none, left * deep);
+            let right = left + count;
+            std::ptr::write_bytes(to.add(right * deep), none, (wide - right) * deep);
+            let from =
+                v.x.cast::<u8>()
+                    .add(((n * s.h + row as usize) * s.w + cut) * s.c);
+            let to = to.add(left * deep);
+            if deep == s.c {
+                std::ptr::copy_nonoverlapping(from, to, count * deep);
+            } else {
+                for p in 0..count {
+                    for c in 0..s.c {
+                        *to.add(p * deep + c) = *from.add(p * s.c + c);
+                    }
+                    std::ptr::write_bytes(to.add(p * deep + s.c), none, deep - s.c);
+                }
+            }
+            if flip != 0 {
+                let all = std::slice::from_raw_parts_mut(to, count * deep);
+                all.iter_mut().for_each(|b| *b ^= flip);
+            }
+        }
+    }
+
+    /// What sums of channels from `first` on start with, and are multiplied with.
+    ///
+    /// # Safety
+    /// Bias, factors and sums have the convolution's sizes.
+    unsafe fn tables(&self, packed: Packed, first: usize, at: impl Fn(usize) -> usize) -> Tables {
+        let (s, v) = (&self.s, self.v);
+        let mut tables = Tables {
+            start: [0; MOST],
+            factor: [0.0; MOST],
+        };
+        let zero = if v.x_signed != 0 {
+            v.x_zero + 128
+        } else {
+            v.x_zero
+        };
+        for place in 0..MOST {
+            let channel = first + at(place);
+            if channel >= s.o {
+                continue;
+            }
+            // SAFETY: the channel is one of the convolution's.
+            unsafe {
+                let bias = if v.bias.is_null() {
+                    0
+                } else {
+                    *v.bias.add(channel)
+                };
+                let sum = *packed.sums.add(channel);
+                tables.start[place] = bias.wrapping_sub(zero.wrapping_mul(sum));
+                tables.factor[place] = *v.factor.add(if v.factors == 1 { 0 } else { channel });
+            }
+        }
+        tables
+    }
+
+    fn range(&self) -> Range {
+        let bound = |b: i32| b.wrapping_sub(self.v.y_zero) as f32;
+        Range {
+            low: bound(self.v.low),
+            high: bound(self.v.high),
+            zero: self.v.y_zero,
+        }
+    }
+
+    /// Computes everything.
+    ///
+    /// # Safety
+    /// Like [`rx_conv2d_q8`]; no size of the output is 0.
+    unsafe fn run(&self, context: &mut RxContext) -> Result<(), i32> {
+        let (s, v, (high, wide), deep) = (&self.s, self.v, self.read(), self.deep());
+        let (sums, bytes) = self.parts();
+        let own = match v.packed.is_null() {
+            true => Some(Scratch::new(context, 4 * sums + bytes).ok_or(context.status)?),
+            false => None,
+        };
+        let place = own.as_ref().map_or(v.packed, |s| s.memory.cast_const());
+        let packed = Packed {
+            sums: place.cast(),
+            quads: place.cast::<u8>().wrapping_add(4 * sums),
+        };
+        // SAFETY: the arrays have the convolution's sizes, and the scratch has room for what is
+        // written there.
+        unsafe {
+            if let Some(own) = &own {
+                self.pack(own.memory.cast());
+            }
+            let mut image = Image {
+                data: v.x.cast(),
+                whole: s.h * s.w * s.c,
+                row: s.w * s.c,
+                column: s.c,
+            };
+            let mut copy = None;
+            if !self.in_place() {
+                // Blocks of channels are read whole, beyond the last one too.
+                let room = s.n * high * wide * deep + MOST;
+                let scratch = Scratch::new(context, room).ok_or(context.status)?;
+                let to = scratch.memory.cast::<u8>();
+                copy = Some(scratch);
+                let shared = Share::new((*self, to));
+                let grain = Grain::of_work(1 << 17, wide * deep);
+                context.pool.each(s.n * high, grain, |begin, end, _| {
+                    let &(conv, to) = shared.get();
+                    for y in begin..end {
+                        conv.copy_row(y / high, y % high, to.add(y * wide * deep));
+                    }
+                });
+                image = Image {
+                    data: to,
+                    whole: high * wide * deep,
+                    row: wide * deep,
+                    column: deep,
+                };
+            }
+            match self.depthwise() {
+                true => self.rows(context, packed, image)?,
+                false => self.tiles(context, packed, image)?,
+            }
+            drop(copy);
+        }
+        Ok(())
+    }
+
+    /// Tiles of pixels by channels.
+    unsafe fn tiles(
+        &self,
+        context: &mut RxContext,
+        packed: Packed,
+        image: Image,
+    ) -> Result<(), i32> {
+        let (s, (run_count, quads)) = (&self.s, self.runs());
+        let offsets = Scratch::new(context, 8 * run_count).ok_or(context.status)?;
+        let runs = offsets.memory.cast::<usize>();
+        for run in 0..run_count {
+            let (y, x) = if s.dw == 1 {
+                (run, 0)
+            } else {
+                (run / s.kw, run % s.kw)
+            };
+            // SAFETY: there is room for all runs.
+            unsafe { *runs.add(run) = y * s.dh * image.row + x * s.dw * image.column };
+        }
+        let pixels = s.n * s.oh * s.ow;
+        let blocks = pixels.div_ceil(PIXELS);
+        let groups = s.o.div_ceil(MOST);
+        let work = run_count * quads * PIXELS * s.o.min(MOST) / 8;
+        // SAFETY: tiles of the result are disjoint.
+        let shared = unsafe { Share::new((*self, packed, image, runs)) };
+        let grain = Grain::of_work(1 << 16, work);
+        context.pool.each(groups * blocks, grain, |begin, end, _| {
+            let &(conv, packed, image, runs) = shared.get();
+            let s = &conv.s;
+            let mut held = (usize::MAX, Tables::default());
+            for task in begin..end {
+                let (group, block) = (task / blocks, task % blocks);
+                let first = group * MOST;
+                // SAFETY: the group's channels and the block's pixels are the convolution's.
+                unsafe {
+                    if held.0 != group {
+                        held = (group, conv.tables(packed, first, |place| place));
+                    }
+                    let at = |i: usize| {
+                        let p = (block * PIXELS + i).min(pixels - 1);
+                        let (n, y, x) = (p / (s.oh * s.ow), p / s.ow % s.oh, p % s.ow);
+                        let window = n * image.whole + y * s.sh * image.row;
+                        let to = conv.v.y.cast::<u8>().add(p * s.o + first);
+                        (image.data.add(window + x * s.sw * image.column), to)
+                    };
+                    let panel = 4 * PANEL * run_count * quads;
+                    let tile = Tile {
+                        pixels: std::array::from_fn(at),
+                        high: (pixels - block * PIXELS).min(PIXELS),
+                        runs,
+                        run_count,
+                        quads,
+                        weight: packed.quads.add(first / PANEL * panel),
+                        panel,
+                        start: held.1.start.as_ptr(),
+                        factor: held.1.factor.as_ptr(),
+                        wide: (s.o - first).min(MOST),
+                        range: conv.range(),
+                    };
+                    compute(&Part::Tile(tile));
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Rows of pixels of blocks of channels.
+    unsafe fn rows(
+        &self,
+        context: &mut RxContext,
+        packed: Packed,
+        image: Image,
+    ) -> Result<(), i32> {
+        let s = &self.s;
+        let count = (s.kh * s.kw).next_multiple_of(4);
+        let offsets = Scratch::new(context, 8 * count).ok_or(context.status)?;
+        let taps = offsets.memory.cast::<usize>();
+        for tap in 0..count {
+            let (y, x) = if tap < s.kh * s.kw {
+                (tap / s.kw, tap % s.kw)
+            } else {
+                (0, 0)
+            };
+            // SAFETY: there is room for all taps.
+            unsafe { *taps.add(tap) = y * s.dh * image.row + x * s.dw * image.column };
+        }
+        let (rows, blocks) = (s.n * s.oh, s.o.div_ceil(MOST));
+        // SAFETY: rows of the result are disjoint.
+        let shared = unsafe { Share::new((*self, packed, image, taps)) };
+        let grain = Grain::of_work(1 << 16, s.ow * count * MOST / 8);
+        context.pool.each(blocks * rows, grain, |begin, end, _| {
+            let &(conv, packed, image, taps) = shared.get();
+            let s = &conv.s;
+            let mut held = (usize::MAX, Tables::default());
+            for task in begin..end {
+                let (block, row) = (task / rows, task % rows);
+                let first = block * MOST;
+                // SAFETY: the block's channels and the row are the convolution's.
+                unsafe {
+                    if held.0 != block {
+                        held = (block, conv.tables(packed, first, lane));
+                    }
+                    let window = row / s.oh * image.whole + row % s.oh * s.sh * image.row;
+                    let row = Row {
+                        x: image.data.add(window + first),
+                        step: s.sw * image.column,
+                        out_step: s.o,
+                        count: s.ow,
+                        taps,
+                        quads: count / 4,
+                        weight: packed.quads.add(first * count),
+                        start: held.1.start.as_ptr(),
+                        factor: held.1.factor.as_ptr(),
+                        y: conv.v.y.cast::<u8>().add(row * s.ow * s.o + first),
+                        wide: (s.o - first).min(MOST),
+                        range: conv.range(),
+                    };
+                    compute(&Part::Row(row));
+                }
+            }
+        });
+        Ok(())
+    }
+}
+
+/// What each channel's sums start with, and are multiplied with.
+#[derive(Clone, Copy)]
+struct Tables {
+    start: [i32; MOST],
+    factor: [f32; MOST],
+}
+
+impl Default for Tables {
+    fn default() -> Self {
+        Tables {
+            start: [0; MOST],
+            factor: [0.0; MOST],
+        }
+    }
+}
+
+/// A part of the work.
+enum Part {
+    Tile(Tile),
+    Row(Row),
+}
+
+#[inline(always)]
+unsafe fn part<S: super::fused_vectors::Wide>(p: &Part) {
+    // SAFETY: parts are made for what they refer to; the caller has the instruction set.
+    unsafe {
+        match p {
+            Part::Tile(t) => tiles::tile::<S>(t),
+            Part::Row(r) => tiles::row::<S>(r),
+        }
+    }
+}
+
+/// Computes a part with the best instructions that the processor has and `RELAX_ISA` allows.
+///
+/// # Safety
+/// What the part refers to lives and has its sizes.
+unsafe fn compute(p: &Part) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use super::fused_vectors::x86::{Avx, Avx512};
+        #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2")]
+        unsafe fn avx512(p: &Part) {
+            // SAFETY: the instruction set is enabled here.
+            unsafe { part::<Avx512>(p) };
+        }
+        #[target_feature(enable = "avx2,avxvnni")]
+        unsafe fn vnni(p: &Part) {
+            // SAFETY: as above.
+            unsafe { part::<Avx<true>>(p) };
+        }
+        #[target_feature(enable = "avx2")]
+        unsafe fn avx2(p: &Part) {
+            // SAFETY: as above.
+            unsafe { part::<Avx<false>>(p) };
+        }
+        // SAFETY: the processor has what is chosen.
+        unsafe {
+            match isa() {
+                Isa::Avx512 if is_x86_feature_detected!("avx512vnni") => return avx512(p),
+                Isa::Avx512 | Isa::Avx2 if is_x86_feature_detected!("avxvnni") => return vnni(p),
+                Isa::Avx512 | Isa::Avx2 => return avx2(p),
+                _ => {}
+            }
+        }
+    }
+    // SAFETY: nothing is enabled.
+    unsafe { part::<Plain>(p) };
+}
+
+/// A convolution of bytes by signed ones, brought to another scale:
+/// `min(max(round((sum + bias) * factor) + y_zero, low), high)`, as bytes. Sums wrap; halves are
+/// rounded to even.
+///
+/// # Safety
+/// The arrays are as large as the sizes say, and do not overlap the output. Where there is a packed
+/// weight, it is one of [`rx_conv2d_q8_pack`] for the same sizes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_q8(ctx: *mut RxContext, conv: *const RxConv2dQ8) -> i32 {
+    guard(ctx, |context| {
+        // SAFETY: `conv` is a live descriptor, whose arrays have the sizes that it says.
+        unsafe {
+            let Some(conv) = Conv::of(&*conv) else {
+                return context.fail(Status::Argument, "rx_conv2d_q8: no such convolution");
+            };
+            let s = &conv.s;
+            if s.n * s.o * s.oh * s.ow == 0 {
+                return 0;
+            }
+            conv.run(context).err().unwrap_or(0)
+        }
+    })
+}
+
+/// Returns the bytes of a packed weight, which depend on sizes only; 0 where there is none.
+///
+/// # Safety
+/// `conv` is a live descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_q8_pack_size(conv: *const RxConv2dQ8) -> i64 {
+    // SAFETY: as promised.
+    let conv = unsafe { Conv::of(&*conv) };
+    conv.map_or(0, |c| {
+        let (sums, bytes) = c.parts();
+        (4 * sums + bytes) as i64
+    })
+}
+
+/// Packs a weight.
+///
+/// # Safety
+/// The weight has the descriptor's sizes, `to` room for as many bytes as
+/// [`rx_conv2d_q8_pack_size`] says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_conv2d_q8_pack(conv: *const RxConv2dQ8, to: *mut c_void) {
+    // SAFETY: as promised.
+    unsafe {
+        if let Some(conv) = Conv::of(&*conv) {
+            conv.pack(to.cast());
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Vectors for [`fused`](super::fused): sums of 32 bits, quads of bytes, and what brings sums back to
+//! bytes.
+
+/// A vector of 32-bit sums, of quads of bytes, or of bytes.
+///
+/// # Safety
+/// Methods may be called only where the implementation's instruction set is enabled; pointers must
+/// be valid for all lanes.
+pub(super) unsafe trait Wide: Copy {
+    /// Sums in a vector.
+    const LANES: usize;
+    unsafe fn zero() -> Self;
+    /// Four bytes in all lanes.
+    unsafe fn splat(from: *const u8) -> Self;
+    unsafe fn load(from: *const u8) -> Self;
+    unsafe fn store(self, to: *mut u8);
+    /// Stores the first `n` bytes.
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut u8, n: usize) {
+        let mut all = [0u8; 64];
+        // SAFETY: no vector is longer, and there is room for `n` bytes.
+        unsafe {
+            self.store(all.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(all.as_ptr(), to, n);
+        }
+    }
+    /// Adds to each lane the four products of its bytes, exactly.
+    unsafe fn dot(self, unsigned: Self, signed: Self) -> Self;
+    /// Sums, with a number added to each, times a factor each, within bounds, rounded with halves to
+    /// even, with a number added.
+    unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self;
+    /// Writes the low bytes of all lanes.
+    unsafe fn store_low(self, to: *mut u8);
+    /// Interleaves bytes in each 16 of them: of the lower halves, and of the upper ones.
+    unsafe fn interleave8(self, b: Self) -> (Self, Self);
+    /// The same with pairs of bytes.
+    unsafe fn interleave16(self, b: Self) -> (Self, Self);
+    /// The low bytes of lanes, of all four in each 16 bytes.
+    unsafe fn join(parts: [Self; 4]) -> Self;
+}
+
+/// Where the results lie.
+#[derive(Clone, Copy)]
+pub(super) struct Range {
+    /// The bounds, before `zero` is added.
+    pub low: f32,
+    pub high: f32,
+    pub zero: i32,
+}
+
+impl Range {
+    /// Brings a sum there.
+    #[inline(always)]
+    pub(super) fn bring(&self, sum: i32, factor: f32) -> i32 {
+        let y = (sum as f32 * factor).max(self.low).min(self.high);
+        y.round_ties_even() as i32 + self.zero
+    }
+}
+
+/// Portable code, which compilers vectorise as far as they can.
+#[derive(Clone, Copy)]
+pub(super) struct Plain([u32; 4]);
+
+impl Plain {
+    #[inline(always)]
+    fn bytes(self) -> [u8; 16] {
+        let mut all = [0; 16];
+        for (to, word) in all.chunks_exact_mut(4).zip(self.0) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        all
+    }
+    #[inline(always)]
+    fn of(bytes: [u8; 16]) -> Plain {
+        Plain(std::array::from_fn(|i| {
+            u32::from_le_bytes([0, 1, 2, 3].map(|k| bytes[4 * i + k]))
+        }))
+    }
+}
+
+// SAFETY: nothing is enabled beyond what every processor has.
+#[allow(unsafe_op_in_unsafe_fn)]
+unsafe impl Wide for Plain {
+    const LANES: usize = 4;
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Plain([0; 4])
+    }
+    #[inline(always)]
+    unsafe fn splat(from: *const u8) -> Self {
+        Plain([u32::from_le_bytes(from.cast::<[u8; 4]>().read()); 4])
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const u8) -> Self {
+        Plain::of(from.cast::<[u8; 16]>().read())
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut u8) {
+        to.cast::<[u8; 16]>().write(self.bytes());
+    }
+    #[inline(always)]
+    unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
+        let (u, s) = (unsigned.bytes(), signed.bytes());
+        Plain(std::array::from_fn(|i| {
+            let product = |k: usize| i32::from(u[4 * i + k]) * i32::from(s[4 * i + k] as i8);
+            let sum = product(0) + product(1) + product(2) + product(3);
+            self.0[i].wrapping_add(sum as u32)
+        }))
+    }
+    #[inline(always)]
+    unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self {
+        let mut all = self.0;
+        for (i, x) in all.iter_mut().enumerate() {
+            let sum = (*x as i32).wrapping_add(*start.add(i));
+            *x = to.bring(sum, *factor.add(i)) as u32;
+        }
+        Plain(all)
+    }
+    #[inline(always)]
+    unsafe fn store_low(self, to: *mut u8) {
+        to.cast::<[u8; 4]>().write(self.0.map(|x| x as u8));
+    }
+    // Rows are computed one by one where there are no vectors.
+    #[inline(always)]
+    unsafe fn interleave8(self, b: Self) -> (Self, Self) {
+        (self, b)
+    }
+    #[inline(always)]
+    unsafe fn interleave16(self, b: Self) -> (Self, Self) {
+        (self, b)
+    }
+    #[inline(always)]
+    unsafe fn join([first, ..]: [Self; 4]) -> Self {
+        first
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+pub(super) mod x86 {
+    use super::{Range, Wide};
+    use std::arch::x86_64::*;
+
+    /// AVX-512 with VNNI.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx512(__m512i);
+
+    // SAFETY: used only where AVX-512 BW and VNNI are enabled.
+    #[allow(unsafe_op_in_unsafe_fn)]
+    unsafe impl Wide for Avx512 {
+        const LANES: usize = 16;
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            Avx512(_mm512_setzero_si512())
+        }
+        #[inline(always)]
+        unsafe fn splat(from: *const u8) -> Self {
+            Avx512(_mm512_set1_epi32(from.cast::<i32>().read_unaligned()))
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const u8) -> Self {
+            Avx512(_mm512_loadu_si512(from.cast()))
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut u8) {
+            _mm512_storeu_si512(to.cast(), self.0);
+        }
+        #[inline(always)]
+        unsafe fn store_some(self, to: *mut u8, n: usize) {
+            let mask = u64::MAX >> (64 - n);
+            _mm512_mask_storeu_epi8(to.cast(), mask, self.0);
+        }
+        #[inline(always)]
+        unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
+            Avx512(_mm512_dpbusd_epi32(self.0, unsigned.0, signed.0))
+        }
+        #[inline(always)]
+        unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self {
+            let sum = _mm512_add_epi32(self.0, _mm512_loadu_si512(start.cast()));
+            let y = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(factor));
+            let y = _mm512_max_ps(y, _mm512_set1_ps(to.low));
+            let y = _mm512_cvtps_epi32(_mm512_min_ps(y, _mm512_set1_ps(to.high)));
+            Avx512(_mm512_add_epi32(y, _mm512_set1_epi32(to.zero)))
+        }
+        #[inline(always)]
+        unsafe fn store_low(self, to: *mut u8) {
+            _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(self.0));
+        }
+        #[inline(always)]
+        unsafe fn interleave8(self, b: Self) -> (Self, Self) {
+            let low = _mm512_unpacklo_epi8(self.0, b.0);
+            (Avx512(low), Avx512(_mm512_unpackhi_epi8(self.0, b.0)))
+        }
+        #[inline(always)]
+        unsafe fn interleave16(self, b: Self) -> (Self, Self) {
+            let low = _mm512_unpacklo_epi16(self.0, b.0);
+            (Avx512(low), Avx512(_mm512_unpackhi_epi16(self.0, b.0)))
+        }
+        #[inline(always)]
+        unsafe fn join(parts: [Self; 4]) -> Self {
+            let low = _mm512_set1_epi32(255);
+            let [a, b, c, d] = parts.map(|p| _mm512_and_si512(p.0, low));
+            let (a, b) = (_mm512_packus_epi32(a, b), _mm512_packus_epi32(c, d));
+            Avx512(_mm512_packus_epi16(a, b))
+        }
+    }
+
+    /// Vectors of 32 bytes: AVX2, with its VNNI extension where `VNNI`.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx<const VNNI: bool>(__m256i);
+
+    // SAFETY: used only where AVX2 (and AVX-VNNI, if so) is enabled.
+    #[allow(unsafe_op_in_unsafe_fn)]
+    unsafe impl<const VNNI: bool> Wide for Avx<VNNI> {
+        const LANES: usize = 8;
+        #[inline(always)]
+        unsafe fn zero() -> Self {
+            Avx(_mm256_setzero_si256())
+        }
+        #[inline(always)]
+        unsafe fn splat(from: *const u8) -> Self {
+            Avx(_mm256_set1_epi32(from.cast::<i32>().read_unaligned()))
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const u8) -> Self {
+            Avx(_mm256_loadu_si256(from.cast()))
+        }
+        #[inline(always)]
+        unsafe fn store(self, to: *mut u8) {
+            _mm256_storeu_si256(to.cast(), self.0);
+        }
+        #[inline(always)]
+        unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
+            if VNNI {
+                return Avx(_mm256_dpbusd_avx_epi32(self.0, unsigned.0, signed.0));
+            }
+            // Pairs of products of 8 bits by 8 exceed 16 bits and would saturate; of the low seven
+            // bits, and of the highest, they do not.
+            let top = _mm256_set1_epi8(i8::MIN);
+            let low = _mm256_maddubs_epi16(_mm256_andnot_si256(top, unsigned.0), signed.0);
+            let high = _mm256_maddubs_epi16(_mm256_and_si256(top, unsigned.0), signed.0);
+            let ones = _mm256_set1_epi16(1);
+            let low = _mm256_madd_epi16(low, ones);
+            let high = _mm256_madd_epi16(high, ones);
+            Avx(_mm256_add_epi32(self.0, _mm256_add_epi32(low, high)))
+        }
+        #[inline(always)]
+        unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self {
+            let sum = _mm256_add_epi32(self.0, _mm256_loadu_si256(start.cast()));
+            let y = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(factor));
+            let y = _mm256_max_ps(y, _mm256_set1_ps(to.low));
+            let y = _mm256_cvtps_epi32(_mm256_min_ps(y, _mm256_set1_ps(to.high)));
+            Avx(_mm256_add_epi32(y, _mm256_set1_epi32(to.zero)))
+        }
+        #[inline(always)]
+        unsafe fn store_low(self, to: *mut u8) {
+            let zero = _mm256_setzero_si256();
+            let bytes = Avx::<VNNI>::join([self, Avx(zero), Avx(zero), Avx(zero)]).0;
+            let high = _mm256_extracti128_si256::<1>(bytes);
+            to.cast::<i32>()
+                .write_unaligned(_mm256_cvtsi256_si32(bytes));
+            to.cast::<i32>()
+                .add(1)
+                .write_unaligned(_mm_cvtsi128_si32(high));
+        }
+        #[inline(always)]
+        unsafe fn interleave8(self, b: Self) -> (Self, Self) {
+            let low = _mm256_unpacklo_epi8(self.0, b.0);
+            (Avx(low), Avx(_mm256_unpackhi_epi8(self.0, b.0)))
+        }
+        #[inline(always)]
+        unsafe fn interleave16(self, b: Self) -> (Self, Self) {
+            let low = _mm256_unpacklo_epi16(self.0, b.0);
+            (Avx(low), Avx(_mm256_unpackhi_epi16(self.0, b.0)))
+        }
+        #[inline(always)]
+        unsafe fn join(parts: [Self; 4]) -> Self {
+            let low = _mm256_set1_epi32(255);
+            let [a, b, c, d] = parts.map(|p| _mm256_and_si256(p.0, low));
+            let (a, b) = (_mm256_packus_epi32(a, b), _mm256_packus_epi32(c, d));
+            Avx(_mm256_packus_epi16(a, b))
+        }
+    }
+}

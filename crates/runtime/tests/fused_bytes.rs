@@ -1,0 +1,213 @@
+//! Convolutions and dense layers from bytes to bytes, bitwise, against plain loops.
+
+mod common;
+
+use common::{Random, everywhere};
+use relax_runtime::context::RxContext;
+use relax_runtime::kernels::conv::RxConv2dSizes;
+use relax_runtime::kernels::integer::fused::{
+    RxConv2dQ8, rx_conv2d_q8, rx_conv2d_q8_pack, rx_conv2d_q8_pack_size,
+};
+use std::ptr::null;
+
+/// Sizes up to the window, then steps, padding, dilation, groups.
+type Case = ([i64; 4], [i64; 3], [i64; 2], [i64; 2], [i64; 2], i64);
+
+const CASES: &[Case] = &[
+    // Pointwise, in place and with channels that are no quads, for every number of panels.
+    ([1, 16, 5, 5], [64, 1, 1], [1, 1], [0, 0], [1, 1], 1),
+    ([2, 20, 3, 4], [49, 1, 1], [1, 1], [0, 0], [1, 1], 1),
+    ([1, 7, 4, 4], [33, 1, 1], [2, 2], [0, 0], [1, 1], 1),
+    ([1, 130, 1, 5], [17, 1, 1], [1, 1], [0, 0], [1, 1], 1),
+    ([1, 4, 1, 1], [1, 1, 1], [1, 1], [0, 0], [1, 1], 1),
+    ([1, 12, 2, 9], [200, 1, 1], [1, 1], [0, 0], [1, 1], 1),
+    // Windows: padded, cropped, strided, dilated.
+    ([1, 3, 9, 11], [24, 3, 3], [2, 2], [1, 1], [1, 1], 1),
+    ([2, 8, 7, 6], [70, 3, 2], [1, 1], [1, 0], [1, 2], 1),
+    ([1, 8, 9, 9], [16, 3, 3], [1, 1], [0, 0], [1, 1], 1),
+    ([1, 5, 10, 9], [8, 2, 3], [1, 2], [-1, -2], [2, 2], 1),
+    // Depthwise: part of a block, whole ones, more; many taps.
+    ([1, 10, 7, 8], [10, 3, 3], [1, 1], [1, 1], [1, 1], 10),
+    ([1, 64, 6, 5], [64, 3, 3], [1, 1], [0, 0], [1, 1], 64),
+    ([2, 100, 5, 9], [100, 5, 3], [2, 1], [2, 1], [1, 1], 100),
+    ([1, 33, 8, 8], [33, 2, 2], [2, 2], [0, 1], [2, 1], 33),
+    // No output.
+    ([0, 4, 3, 3], [8, 1, 1], [1, 1], [0, 0], [1, 1], 1),
+];
+
+fn bytes(random: &mut Random, n: i64) -> Vec<u8> {
+    (0..n)
+        .map(|_| match random.bits() % 8 {
+            0 => 0x7f,
+            1 => 0x80,
+            2 => 0xff,
+            _ => random.bits() as u8,
+        })
+        .collect()
+}
+
+fn check(ctx: *mut RxContext, case: Case, signed: bool, packed: bool, one: bool) {
+    let ([n, c, h, w], [o, kh, kw], step, pad, apart, groups) = case;
+    let out = |size: i64, window: i64, k: usize| {
+        (size + 2 * pad[k] - (window - 1) * apart[k] - 1) / step[k] + 1
+    };
+    let (oh, ow) = (out(h, kh, 0), out(w, kw, 1));
+    let cg = c / groups;
+    let mut random = Random(5);
+    let (x, weight) = (
+        bytes(&mut random, n * c * h * w),
+        bytes(&mut random, kh * kw * cg * o),
+    );
+    let bias: Vec<i32> = (0..o).map(|_| random.bits() as i32 % 5000).collect();
+    let k = (kh * kw * cg) as f32;
+    let factor: Vec<f32> = (0..if one { 1 } else { o })
+        .map(|i| (0.3 + 0.05 * (i % 7) as f32) / (40.0 * k.sqrt()))
+        .collect();
+    let x_zero = if signed { -7 } else { 131 };
+    let (y_zero, low, high) = if signed {
+        (3, -128, 100)
+    } else {
+        (17, 17, 255)
+    };
+    let mut y = vec![0x55u8; (n * oh * ow * o) as usize];
+    let mut v = RxConv2dQ8 {
+        sizes: RxConv2dSizes {
+            n,
+            c,
+            h,
+            w,
+            o,
+            kh,
+            kw,
+            oh,
+            ow,
+            stride_h: step[0],
+            stride_w: step[1],
+            pad_t: pad[0],
+            pad_l: pad[1],
+            dilation_h: apart[0],
+            dilation_w: apart[1],
+            groups,
+        },
+        // The weight is (kh, kw, i, o), or without a window (o, i).
+        tap_step: cg * o,
+        in_step: if kh * kw == 1 { 1 } else { o },
+        out_step: if kh * kw == 1 { cg } else { 1 },
+        x: x.as_ptr().cast(),
+        weight: weight.as_ptr().cast(),
+        packed: null(),
+        bias: if one { null() } else { bias.as_ptr() },
+        factor: factor.as_ptr(),
+        y: y.as_mut_ptr().cast(),
+        factors: factor.len() as i64,
+        x_signed: i32::from(signed),
+        x_zero,
+        y_zero,
+        low,
+        high,
+        reserved: 0,
+    };
+    // SAFETY: all arrays have the sizes that the descriptor states.
+    let room = unsafe { rx_conv2d_q8_pack_size(&v) };
+    let mut room = vec![0u64; (room as usize).div_ceil(8)];
+    if packed {
+        // SAFETY: as above, and there is as much room as was asked for.
+        unsafe { rx_conv2d_q8_pack(&v, room.as_mut_ptr().cast()) };
+        v.packed = room.as_ptr().cast();
+        v.weight = null();
+    }
+    // SAFETY: as above.
+    assert_eq!(unsafe { rx_conv2d_q8(ctx, &v) }, 0);
+    let value = |b: u8| {
+        if signed {
+            i32::from(b as i8)
+        } else {
+            i32::from(b)
+        }
+    };
+    for (at, &found) in y.iter().enumerate() {
+        let p = at as i64;
+        let (image, oy, ox, filter) = (p / (oh * ow * o), p / (ow * o) % oh, p / o % ow, p % o);
+        let mut sum = 0i32;
+        for (tap, channel) in (0..kh * kw).flat_map(|t| (0..cg).map(move |c| (t, c))) {
+            let iy = oy * step[0] + tap / kw * apart[0] - pad[0];
+            let ix = ox * step[1] + tap % kw * apart[1] - pad[1];
+            if iy < 0 || ix < 0 || iy >= h || ix >= w {
+                continue;
+            }
+            let from = filter / (o / groups) * cg + channel;
+            let a = value(x[(((image * h + iy) * w + ix) * c + from) as usize]) - x_zero;
+            let b = weight[(tap * v.tap_step + channel * v.in_step + filter * v.out_step) as usize];
+            sum += a * i32::from(b as i8);
+        }
+        let bias = if one { 0 } else { bias[filter as usize] };
+        let factor = factor[if one { 0 } else { filter as usize }];
+        let steps = ((sum + bias) as f32 * factor).round_ties_even() + y_zero as f32;
+        let want = steps.max(low as f32).min(high as f32) as i32;
+        assert_eq!(
+            value(found),
+            want,
+            "{case:?} signed {signed} one {one} at {at}"
+        );
+    }
+}
+
+#[test]
+fn bytes_are_those_of_plain_loops() {
+    everywhere(|ctx, _| {
+        for &case in CASES {
+            for way in 0..8 {
+                check(ctx, case, way & 1 != 0, way & 2 != 0, way & 4 != 0);
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_no_such_convolution_is_refused() {
+    everywhere(|ctx, _| {
+        let mut v = RxConv2dQ8 {
+            sizes: RxConv2dSizes {
+                n: 1,
+                c: 4,
+                h: 1,
+                w: 1,
+                o: 4,
+                kh: 1,
+                kw: 1,
+                oh: 1,
+                ow: 1,
+                stride_h: 1,
+                stride_w: 1,
+                pad_t: 0,
+                pad_l: 0,
+                dilation_h: 1,
+                dilation_w: 1,
+                groups: 2,
+            },
+            tap_step: 0,
+            in_step: 1,
+            out_step: 4,
+            x: null(),
+            weight: null(),
+            packed: null(),
+            bias: null(),
+            factor: null(),
+            y: std::ptr::null_mut(),
+            factors: 1,
+            x_signed: 0,
+            x_zero: 0,
+            y_zero: 0,
+            low: 0,
+            high: 255,
+            reserved: 0,
+        };
+        // SAFETY: nothing is read from what is refused.
+        unsafe {
+            assert_ne!(rx_conv2d_q8(ctx, &v), 0, "two groups of channels");
+            v.sizes.groups = 1;
+            v.x_zero = 256;
+            assert_ne!(rx_conv2d_q8(ctx, &v), 0, "a zero point that is no byte");
+        }
+    });
+}
