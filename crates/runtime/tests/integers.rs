@@ -189,10 +189,7 @@ fn convolutions_of_integers_are_exact() {
         ];
         for types in [(0, 0), (1, 0), (2, 2), (3, 3), (3, 0), (1, 1)] {
             for layout in [0, 1] {
-                for case in cases
-                    .iter()
-                    .filter(|c| layout == 0 || c.groups < c.image[1])
-                {
+                for case in &cases {
                     for zeros in [
                         (0, 0),
                         (17, 0),

@@ -27,7 +27,7 @@ const GATHER: (f64, f64) = (3.0, 0.22);
 /// A multiplication of bytes with a 32-bit sum: channels first and last.
 const BYTES: (f64, f64) = (0.0075, 0.0056);
 /// A multiplication of bytes in a depthwise window: channels first and last.
-const BYTES_DEPTHWISE: (f64, f64) = (0.18, 0.05);
+const BYTES_DEPTHWISE: (f64, f64) = (0.18, 0.12);
 /// An iteration of a loop over a window that no kernel supports.
 const LOOP: f64 = 1.6;
 /// An iteration of such a loop of a transposed convolution, which searches for the inputs that

@@ -196,6 +196,10 @@ impl<'v> Conv<'v> {
                 self.depthwise(context, data, weight);
                 return Ok(true);
             }
+            if s.cg == 1 && s.og == 1 && s.groups > 1 {
+                self.depthwise_last(context, data, weight);
+                return Ok(true);
+            }
             for task in Tables::new(self, s.cg, tables).tasks(data, weight) {
                 let ((m, a), (n, b)) = if s.nhwc {
                     ((pixels, task.x), (s.og, task.weight))
@@ -266,6 +270,48 @@ impl<'v> Conv<'v> {
                                 w: i16,
                             ));
                         }
+                    }
+                }
+            }
+        });
+    }
+
+    /// One input and one output channel per group, channels last: pixels of sums, tap by tap.
+    unsafe fn depthwise_last(&self, context: &mut RxContext, data: *const i16, weight: *const i16) {
+        #[inline(always)]
+        #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
+        unsafe fn add<S: Simd>(to: *mut i32, from: *const i16, weight: *const i16, n: usize) {
+            // SAFETY: all three have `n` numbers.
+            unsafe {
+                for c in 0..n {
+                    let product = i32::from(*from.add(c)) * i32::from(*weight.add(c));
+                    *to.add(c) = (*to.add(c)).wrapping_add(product);
+                }
+            }
+        }
+        let (s, (high, wide)) = (&self.s, self.read());
+        let taps = s.kh * s.kw;
+        let grain = Grain::of_work(1 << 16, s.ow * s.c * taps.max(1));
+        // SAFETY: image and weight have the convolution's sizes; rows of the output are disjoint.
+        let shared = unsafe { Share::new((self, data, weight)) };
+        context.pool.each(s.n * s.oh, grain, |begin, end, _| {
+            let &(conv, data, weight) = shared.get();
+            for (row, x) in (begin..end).flat_map(|r| (0..s.ow).map(move |x| (r, x))) {
+                // SAFETY: as above; the copies have all places that the window reads.
+                unsafe {
+                    let to = conv.v.y.add((row * s.ow + x) * s.o);
+                    std::ptr::write_bytes(to, 0, s.o);
+                    let line = row / s.oh * high + row % s.oh * s.sh;
+                    for tap in 0..taps {
+                        let (down, across) = (tap / s.kw * s.dh, tap % s.kw * s.dw);
+                        let from = data.add(((line + down) * wide + x * s.sw + across) * s.c);
+                        let (weight, n) = (weight.add(tap * s.o), s.o);
+                        dispatch!(add(
+                            to: *mut i32,
+                            from: *const i16,
+                            weight: *const i16,
+                            n: usize,
+                        ));
                     }
                 }
             }
