@@ -96,11 +96,8 @@ impl Plan {
             };
             let mut mask = 0;
             for (bit, &Weight { input, form, zero }) in forms.iter().enumerate() {
-                let is_zero = |z: usize| {
-                    let z = site.constants.get(z).and_then(Option::as_ref);
-                    z.is_some_and(|z| z.is_scalar() && z.get_i64(0) == 0)
-                };
-                if !zero.is_none_or(is_zero) {
+                let constant = |z: usize| site.constants.get(z).and_then(Option::as_ref);
+                if !zero.is_none_or(|z| constant(z).is_some_and(is_zero)) {
                     continue;
                 }
                 let Some(Some(constant)) = site.constants.get(input) else {
@@ -146,6 +143,20 @@ pub(crate) fn address(t: &Tensor) -> Option<usize> {
     (t.bytes().len() > 8).then(|| t.bytes().as_ptr() as usize)
 }
 
+/// An input that a kernel may read packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Packable {
+    /// Which one.
+    pub input: usize,
+    /// The input that has to be zero for that, if there is one.
+    pub zero: Option<usize>,
+}
+
+/// Returns whether a tensor is the number 0.
+fn is_zero(t: &Tensor) -> bool {
+    t.is_scalar() && t.get_i64(0) == 0
+}
+
 /// The inputs and outputs of a kernel's code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
@@ -156,7 +167,7 @@ pub struct Signature {
     /// Whether the caller allocates results; the code checks them against its own extents.
     pub given: bool,
     /// The inputs that may be packed.
-    pub packable: Vec<usize>,
+    pub packable: Vec<Packable>,
 }
 
 impl Signature {
@@ -169,7 +180,9 @@ impl Signature {
             inputs: form(&def.program.inputs),
             outputs: form(&def.program.outputs),
             given: def.holds_outputs,
-            packable: packable(&def.program).iter().map(|f| f.input).collect(),
+            packable: (packable(&def.program).iter())
+                .map(|&Weight { input, zero, .. }| Packable { input, zero })
+                .collect(),
         }
     }
 }
@@ -178,7 +191,7 @@ impl Signature {
 struct Compiled {
     form: Signature,
     /// Constants by address, and their packed forms, for each input that may be packed.
-    packed: Vec<(usize, FxHashMap<usize, Tensor>)>,
+    packed: Vec<(Packable, FxHashMap<usize, Tensor>)>,
     variants: Vec<(u64, Code)>,
 }
 
@@ -248,7 +261,7 @@ impl Kernels {
         let mut out: Vec<Compiled> = (kernels.into_iter())
             .map(|form| Compiled {
                 packed: (form.packable.iter())
-                    .map(|&input| (input, FxHashMap::default()))
+                    .map(|&one| (one, FxHashMap::default()))
                     .collect(),
                 form,
                 variants: Vec::new(),
@@ -262,7 +275,7 @@ impl Kernels {
         let mut held = Vec::new();
         for p in packed {
             let inputs = &mut out[p.kernel as usize].packed;
-            let input = inputs.iter_mut().find(|i| i.0 == p.input as usize);
+            let input = (inputs.iter_mut()).find(|i| i.0.input == p.input as usize);
             if let (Some((_, of)), Some(at)) = (input, address(&p.constant)) {
                 of.insert(at, p.packed);
                 held.push(p.constant);
@@ -308,16 +321,27 @@ impl Kernels {
         for (t, settled) in inputs.iter().zip(&settled) {
             tensors.push(seen(settled.as_ref().unwrap_or(t)));
         }
-        for (bit, (input, of)) in k.packed.iter().enumerate() {
+        let mut packed = Vec::new();
+        for (bit, (Packable { input, zero }, of)) in k.packed.iter().enumerate() {
             if !of.is_empty()
-                && let Some(packed) = address(inputs[*input]).and_then(|at| of.get(&at))
+                && zero.is_none_or(|z| is_zero(inputs[z]))
+                && let Some(found) = address(inputs[*input]).and_then(|at| of.get(&at))
             {
-                tensors[*input] = seen(packed);
+                packed.push((bit, *input, found));
                 mask |= 1 << bit;
             }
         }
-        let found = k.variants.iter().find(|v| v.0 == mask);
-        let (_, code) = found.ok_or_else(|| unfit("the kernel is not called so"))?;
+        // A call whose zero is none at compile time may find more inputs packed than it was
+        // compiled for.
+        let fits = k.variants.iter().filter(|v| v.0 & !mask == 0);
+        let (mask, code) = fits
+            .max_by_key(|v| v.0.count_ones())
+            .ok_or_else(|| unfit("the kernel is not called so"))?;
+        for (bit, input, found) in packed {
+            if mask >> bit & 1 == 1 {
+                tensors[input] = seen(found);
+            }
+        }
         let pointers: Vec<*const RxTensor> = tensors.iter().map(|t| t as *const _).collect();
         let mut outs = self.outputs(host, k, shapes)?;
         // SAFETY: the tensors live through the call and are of the element types and ranks that the

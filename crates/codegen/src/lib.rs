@@ -37,7 +37,7 @@ pub use host::{Given, Host, KernelCost, KernelEvent, Packed, Place, View};
 pub use image::{Fixup, Image, Target8, needs};
 pub use jit::{Entry, Jit};
 pub use kernel::Unsupported;
-pub use kernels::{Failure, Kernels, Signature, Site};
+pub use kernels::{Failure, Kernels, Packable, Signature, Site};
 pub use library::{DESCRIPTION, Library, runtime_sources};
 pub use module::{Listing, Sizes, entry_symbol};
 pub use object::{Object, object};

@@ -218,6 +218,11 @@ const CALLS: &[(&str, &str, &str)] = &[
         "exp(take(%x, cast(ones(shape=[2], dtype=\"float64\"), dtype=\"int32\"), axis=1))",
     ),
     (
+        "relax.nn.nll_loss",
+        X,
+        "exp(relax.nn.nll_loss(%x, cast(ones(shape=[2], dtype=\"float64\"), dtype=\"int64\")))",
+    ),
+    (
         "gather_nd",
         X,
         "exp(gather_nd(%x, cast(ones(shape=[2, 2], dtype=\"float64\"), dtype=\"int32\")))",

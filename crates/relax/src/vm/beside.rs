@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use relax_base::Diagnostics;
-use relax_codegen::{Fixup, Image, Signature, Target8};
+use relax_codegen::{Fixup, Image, Packable, Signature, Target8};
 use relax_tensor::{DType, Tensor};
 use relax_vm::{Const, Executable};
 
@@ -15,7 +15,7 @@ use crate::Error;
 const MAGIC: &[u8; 8] = b"relaxvmn";
 
 /// The version of the format.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// The size of the part that the checksum does not cover.
 const HEADER: usize = 24;
@@ -47,7 +47,10 @@ pub fn native_file(program: &Executable, fingerprint: [u8; 32]) -> Result<Vec<u8
             });
         }
         w.0.push(u8::from(s.given));
-        w.list(&s.packable, |w, &input| w.word(input as u32));
+        w.list(&s.packable, |w, &Packable { input, zero }| {
+            w.word(input as u32);
+            w.word(zero.map_or(u32::MAX, |z| z as u32));
+        });
     });
     w.list(&image.imports, |w, name| w.text(name));
     w.list(&image.fixups, |w, f| {
@@ -149,10 +152,17 @@ fn image(
             inputs: side()?,
             outputs: side()?,
             given: r.take(1)?[0] != 0,
-            packable: r.list(|r| Some(r.word()? as usize))?,
+            packable: r.list(|r| {
+                let (input, zero) = (r.word()? as usize, r.word()?);
+                let zero = (zero != u32::MAX).then_some(zero as usize);
+                Some(Packable { input, zero })
+            })?,
         })
     })?;
-    let fits = |s: &Signature| s.packable.iter().all(|&input| input < s.inputs.len());
+    let fits = |s: &Signature| {
+        let there = |&input: &usize| input < s.inputs.len();
+        (s.packable.iter()).all(|p| there(&p.input) && p.zero.iter().all(there))
+    };
     signatures.iter().all(fits).then_some(())?;
     let imports = r.list(Reader::text)?;
     let fixups = r.list(|r| {

@@ -5,7 +5,7 @@
 use std::f64::consts::FRAC_2_PI;
 use std::marker::PhantomData;
 
-use super::doubles::base::{SHIFT, ends_of_power, fma, poly, power_of_two, split};
+use super::double_parts::{SHIFT, ends_of_power, fma, poly, power_of_two, split};
 use super::math::Math;
 use super::pieces::{OfPieces, pieces};
 use super::simd::{Simd, dispatch};

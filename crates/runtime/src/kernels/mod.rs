@@ -8,6 +8,7 @@ pub mod combiner;
 pub mod contract;
 pub mod conv;
 pub mod convert;
+mod double_parts;
 mod doubles;
 pub mod functions;
 pub mod gemm;

@@ -36,7 +36,9 @@ impl Pass<'_> {
             }
             return;
         }
-        if !ends_operand(last.tok) || !starts_operand(t.tok) {
+        // What ends with a block before a loop is a statement, not the loop's mark.
+        let begins = starts_operand(t.tok) || t.tok == Tok::For && last.tok == Tok::RBrace;
+        if !ends_operand(last.tok) || !begins {
             return;
         }
         let f = *self.top();

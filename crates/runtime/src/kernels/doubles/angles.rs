@@ -2,7 +2,7 @@
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, PI};
 
-use super::base::{SHIFT, fma, poly};
+use crate::kernels::double_parts::{SHIFT, fma, poly};
 use crate::kernels::simd::Simd;
 
 /// Sines of larger magnitudes are left to the scalar function.

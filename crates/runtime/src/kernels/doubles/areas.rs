@@ -2,7 +2,7 @@
 
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-use super::base::{self, exp, exp_near, expm1, log_plus, one_more, poly};
+use crate::kernels::double_parts::{self, exp, exp_near, expm1, log_plus, one_more, poly};
 use crate::kernels::simd::Simd;
 
 /// From here on 1 is nothing beside a square.
@@ -86,7 +86,7 @@ fn inverse<S: Simd>(a: f64, t: f64, large: bool) -> f64 {
 #[inline(always)]
 pub(super) fn atanh<S: Simd>(x: f64) -> f64 {
     let a = x.abs();
-    let y = 0.5 * base::log1p::<S>(2.0 * a / (1.0 - a));
+    let y = 0.5 * double_parts::log1p::<S>(2.0 * a / (1.0 - a));
     let y = if a == 1.0 { f64::INFINITY } else { y };
     let y = if a > 1.0 { f64::NAN } else { y };
     y.copysign(x)
@@ -94,7 +94,7 @@ pub(super) fn atanh<S: Simd>(x: f64) -> f64 {
 
 #[inline(always)]
 pub(super) fn log1p<S: Simd>(x: f64) -> f64 {
-    let y = base::log1p::<S>(x);
+    let y = double_parts::log1p::<S>(x);
     let y = if x == -1.0 { f64::NEG_INFINITY } else { y };
     let y = if x < -1.0 { f64::NAN } else { y };
     if x == f64::INFINITY || x == 0.0 { x } else { y }

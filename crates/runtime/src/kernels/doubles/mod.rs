@@ -5,17 +5,17 @@
 
 mod angles;
 mod areas;
-pub(super) mod base;
 mod powers;
 
 use std::f64::consts::{LOG2_E, LOG10_E};
 use std::marker::PhantomData;
 
+use super::double_parts as base;
+use super::double_parts::{LOG10_2_HI, LOG10_2_LO, NORMAL};
 use super::math::{Math, rx_math_f64};
 use super::pieces::{OfPieces, pieces};
 use super::simd::{Simd, dispatch};
 use super::vmath::quarters;
-use base::{LOG10_2_HI, LOG10_2_LO, NORMAL};
 
 /// Returns whether a function is computed here, where `fused` says that the instruction set
 /// multiplies and adds in one step.

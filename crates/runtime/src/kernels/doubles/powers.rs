@@ -1,6 +1,8 @@
 //! Powers and remainders of float64.
 
-use super::base::{LN2_HI, LN2_LO, ends_of_power, exp_of, fma, is_plain, poly, split, split_any};
+use crate::kernels::double_parts::{
+    LN2_HI, LN2_LO, ends_of_power, exp_of, fma, is_plain, poly, split, split_any,
+};
 use crate::kernels::simd::Simd;
 use crate::kernels::vmath::power;
 use std::ops::{Div, Mul};

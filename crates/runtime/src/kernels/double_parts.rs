@@ -6,7 +6,7 @@ use std::f64::consts::LOG2_E;
 use crate::kernels::simd::Simd;
 
 /// Adding this rounds to an integer, which is in the low bits.
-pub(in crate::kernels) const SHIFT: f64 = 6_755_399_441_055_744.0;
+pub(super) const SHIFT: f64 = 6_755_399_441_055_744.0;
 /// ln 2 in two parts, the first short enough that its products with exponents are exact.
 pub(super) const LN2_HI: f64 = 6.931_471_803_691_238e-1;
 pub(super) const LN2_LO: f64 = 1.908_214_929_270_587_7e-10;
@@ -17,12 +17,12 @@ pub(super) const LOG10_2_LO: f64 = 3.694_239_077_158_931e-13;
 pub(super) const NORMAL: f64 = 708.0;
 /// `a * b + c`, rounded once where the processor can.
 #[inline(always)]
-pub(in crate::kernels) fn fma<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
+pub(super) fn fma<S: Simd>(a: f64, b: f64, c: f64) -> f64 {
     if S::FUSED { a.mul_add(b, c) } else { a * b + c }
 }
 
 #[inline(always)]
-pub(in crate::kernels) fn poly<S: Simd, const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
+pub(super) fn poly<S: Simd, const N: usize>(x: f64, coefficients: [f64; N]) -> f64 {
     let mut sum = coefficients[0];
     let mut k = 1;
     while k < N {
@@ -34,7 +34,7 @@ pub(in crate::kernels) fn poly<S: Simd, const N: usize>(x: f64, coefficients: [f
 
 /// `2^n` for an integer `n` to which [`SHIFT`] was added, -1022 ≤ n ≤ 1023.
 #[inline(always)]
-pub(in crate::kernels) fn power_of_two(shifted: f64) -> f64 {
+pub(super) fn power_of_two(shifted: f64) -> f64 {
     f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52)
 }
 
@@ -105,7 +105,7 @@ pub(super) fn expm1<S: Simd>(x: f64) -> f64 {
 /// The exponent and the mantissa of a positive normal number, the latter between the roots of 1/2
 /// and 2.
 #[inline(always)]
-pub(in crate::kernels) fn split(x: f64) -> (f64, f64) {
+pub(super) fn split(x: f64) -> (f64, f64) {
     let bits = x.to_bits();
     let shifted = bits.wrapping_sub(0x3fe6_a09e_667f_3bcd);
     let m = f64::from_bits(bits.wrapping_sub(shifted & 0xfff0_0000_0000_0000));
@@ -212,7 +212,7 @@ pub(super) fn log_of_base<S: Simd, const PLAIN: bool>(
 /// Returns `r`, the power `|x|^y` of a positive finite number, or its value for 0, infinity, negative
 /// numbers and what is no number.
 #[inline(always)]
-pub(in crate::kernels) fn ends_of_power(x: f64, y: f64, r: f64) -> f64 {
+pub(super) fn ends_of_power(x: f64, y: f64, r: f64) -> f64 {
     let a = x.abs();
     let up = y > 0.0;
     let r = if a == 0.0 {
