@@ -98,23 +98,26 @@ class Module:
     @T.prim_func(private=True, s_tir=True)
     def tir_searchsorted(p0: T.Buffer((p0_d0,), "float32"), p1: T.Buffer((p1_d0,), "float32"), y: T.Buffer((p1_d0,), "int32")):
         T.func_attr({"tirx.noalias": True})
+        low = T.sblock_alloc_buffer((T.int64(16),), "int64")
         cell = T.sblock_alloc_buffer((), "int64")
-        cell_1 = T.sblock_alloc_buffer((), "int64")
-        for i0 in T.serial(p1_d0):
-            t: T.let[T.float32] = p1[i0]
-            cell[()] = T.int64(0)
-            cell_1[()] = p0_d0
-            while (cell_1[()] > T.int64(1)):
-                t_1: T.let[T.int64] = (cell_1[()] // T.int64(2))
-                t_2: T.let[T.int64] = cell[()]
-                t_3: T.let[T.bool] = (p0[((t_2 + t_1) - T.int64(1))] < t)
-                cell[()] = T.if_then_else(t_3, (t_2 + t_1), t_2)
-                cell_1[()] = (cell_1[()] - t_1)
-            if (cell_1[()] > T.int64(0)):
-                t_4: T.let[T.int64] = cell[()]
-                t_5: T.let[T.bool] = (p0[t_4] < t)
-                cell[()] = T.if_then_else(t_5, (t_4 + T.int64(1)), t_4)
-            y[i0] = T.Cast("int32", cell[()])
+        for i in T.serial(((p1_d0 + T.int64(15)) // T.int64(16))):
+            for i_1 in T.serial(T.min((p1_d0 - (i * T.int64(16))), T.int64(16))):
+                low[i_1] = T.int64(0)
+            cell[()] = p0_d0
+            while (cell[()] > T.int64(1)):
+                t: T.let[T.int64] = (cell[()] // T.int64(2))
+                for i_2 in T.serial(T.min((p1_d0 - (i * T.int64(16))), T.int64(16))):
+                    t_1: T.let[T.int64] = low[i_2]
+                    t_2: T.let[T.bool] = (p0[((t_1 + t) - T.int64(1))] < p1[((i * T.int64(16)) + i_2)])
+                    low[i_2] = T.if_then_else(t_2, (t_1 + t), t_1)
+                cell[()] = (cell[()] - t)
+            if (cell[()] > T.int64(0)):
+                for i_3 in T.serial(T.min((p1_d0 - (i * T.int64(16))), T.int64(16))):
+                    t_3: T.let[T.int64] = low[i_3]
+                    t_4: T.let[T.bool] = (p0[t_3] < p1[((i * T.int64(16)) + i_3)])
+                    low[i_3] = T.if_then_else(t_4, (t_3 + T.int64(1)), t_3)
+            for i_4 in T.serial(T.min((p1_d0 - (i * T.int64(16))), T.int64(16))):
+                y[((i * T.int64(16)) + i_4)] = T.Cast("int32", low[i_4])
 
     @T.prim_func(private=True, s_tir=True)
     def tir_nn_prelu(p0: T.Buffer((p0_d0, p0_d1, T.int64(4)), "float32"), p1: T.Buffer((p1_d0,), "float32"), prelu: T.Buffer((p0_d0, p0_d1, T.int64(4)), "float32")):
