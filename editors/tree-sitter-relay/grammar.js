@@ -49,6 +49,7 @@ module.exports = grammar({
     [$.source_file],
     [$._file_body],
     [$.relation_clause, $._expression],
+    [$._expression, $.expression_statement],
     [$._expression, $.graph_binding],
     [$._expression, $._binder],
     [$.tuple_type, $.shape],
@@ -57,6 +58,7 @@ module.exports = grammar({
     [$._expression, $._local],
     [$._expression, $.index_call],
     [$._value, $._index],
+    [$.variable_pattern],
   ],
 
   rules: {
@@ -227,7 +229,8 @@ module.exports = grammar({
         seq(field('target', $.index), '=', field('value', $._expression), ';'),
         seq(field('target', choice($.index, $.local)), choice('+=', '*='), field('value', $._expression), ';'),
       ),
-    expression_statement: ($) => seq(choice($._expression, $.block), ';'),
+    // A branch ends with its block, where the rest shows that it is no operand.
+    expression_statement: ($) => choice(seq(choice($._expression, $.block), ';'), prec.dynamic(-1, $.if)),
     free_variable: ($) =>
       seq('free_var', field('name', $._local), optional(seq(':', field('type', $._type))), ';'),
     dataflow: ($) => prec.right(seq('dataflow', field('body', $.block), optional(';'))),
@@ -372,7 +375,8 @@ module.exports = grammar({
 
     _pattern: ($) => choice($.wildcard, $.variable_pattern, $.constructor_pattern, $.tuple_pattern),
     wildcard: (_) => '_',
-    variable_pattern: ($) => seq(field('name', $._local), optional(seq(':', field('type', $._type)))),
+    variable_pattern: ($) =>
+      seq(field('name', $._local), optional($.binder_attributes), optional(seq(':', field('type', $._type)))),
     constructor_pattern: ($) => seq(field('constructor', $.name), optional(seq('(', comma0($._pattern), ')'))),
     tuple_pattern: ($) => seq('(', comma0($._pattern), ')'),
 
