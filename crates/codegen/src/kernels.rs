@@ -21,7 +21,7 @@ use crate::Host;
 use crate::host::dl;
 use crate::jit::{in_memory, trouble};
 use crate::module::compile_kernels;
-use crate::prepack::{Form, Weight, pack, weights};
+use crate::prepack::{Form, Weight, is_zero, pack, weights};
 
 /// The code of a kernel: context, inputs, outputs.
 pub(crate) type Code =
@@ -150,11 +150,6 @@ pub struct Packable {
     pub input: usize,
     /// The input that has to be zero for that, if there is one.
     pub zero: Option<usize>,
-}
-
-/// Returns whether a tensor is the number 0.
-fn is_zero(t: &Tensor) -> bool {
-    t.is_scalar() && t.get_i64(0) == 0
 }
 
 /// The inputs and outputs of a kernel's code.

@@ -198,33 +198,27 @@ pub(crate) fn plan(lowered: &Lowered) -> (Prepacked, Packing) {
                 {
                     let taken: Vec<(usize, Form, DataId)> = forms
                         .iter()
-                        .filter_map(
-                            |&Weight {
-                                 input: i,
-                                 form,
-                                 zero,
-                             }| {
-                                let id = *constants.get(&args[i])?;
-                                if let Some(zero) = zero {
-                                    let zero = &lowered.data[*constants.get(&args[zero])?];
-                                    if !zero.is_scalar() || zero.get_i64(0) != 0 {
-                                        return None;
-                                    }
+                        .filter_map(|&Weight { input, form, zero }| {
+                            let constant = |i: usize| constants.get(&args[i]).copied();
+                            let id = constant(input)?;
+                            if let Some(zero) = zero
+                                && !is_zero(&lowered.data[constant(zero)?])
+                            {
+                                return None;
+                            }
+                            let packed = match data.get(&(id, form)) {
+                                Some(&packed) => packed,
+                                None => {
+                                    let size = packed_size(&lowered.data[id], form)?;
+                                    let later = Tensor::zeros(DType::F32, &[0]);
+                                    let packed = out.lowered.data.push(later);
+                                    wanted.push((packed, id, form, size));
+                                    data.insert((id, form), packed);
+                                    packed
                                 }
-                                let packed = match data.get(&(id, form)) {
-                                    Some(&packed) => packed,
-                                    None => {
-                                        let size = packed_size(&lowered.data[id], form)?;
-                                        let later = Tensor::zeros(DType::F32, &[0]);
-                                        let packed = out.lowered.data.push(later);
-                                        wanted.push((packed, id, form, size));
-                                        data.insert((id, form), packed);
-                                        packed
-                                    }
-                                };
-                                Some((i, form, packed))
-                            },
-                        )
+                            };
+                            Some((input, form, packed))
+                        })
                         .collect();
                     let which: Vec<usize> = taken.iter().map(|t| t.0).collect();
                     for &(i, _, packed) in &taken {
@@ -353,6 +347,19 @@ fn room(
     }
 }
 
+/// Returns whether a tensor is the number 0.
+pub(crate) fn is_zero(t: &Tensor) -> bool {
+    t.is_scalar() && t.get_i64(0) == 0
+}
+
+/// Returns the number of the input that a buffer is, if one stage alone reads it.
+fn read_once(program: &Program, buf: Buf) -> Option<usize> {
+    let readers = |s: &&Stage| relax_loops::reads_buffer(s, buf);
+    let once = program.stages.iter().filter(readers).count() == 1;
+    let input = program.inputs.iter().position(|&b| b == buf)?;
+    (once && !program.outputs.contains(&buf)).then_some(input)
+}
+
 /// The inputs that a program's kernels read packed: those without other readers.
 pub(crate) fn weights(program: &Program) -> Vec<Weight> {
     let mut out = of_bytes(program);
@@ -365,11 +372,8 @@ pub(crate) fn weights(program: &Program) -> Vec<Weight> {
         if program.bufs[c.out].dtype != DType::F32 {
             continue;
         }
-        let constant = |buf: Buf| -> Option<Vec<i64>> {
-            program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
-        };
         let found = match hint {
-            Hint::Gemm { b, transpose_b, .. } => constant(*b).map(|s| {
+            Hint::Gemm { b, transpose_b, .. } => constant(program, *b).map(|s| {
                 let form = if *transpose_b {
                     [s[1], s[0], 1, s[1]]
                 } else {
@@ -380,7 +384,7 @@ pub(crate) fn weights(program: &Program) -> Vec<Weight> {
             // The weight is the left operand of a product: all other extents by input channels.
             Hint::Conv2dTranspose {
                 weight, groups: 1, ..
-            } => constant(*weight).map(|s| {
+            } => constant(program, *weight).map(|s| {
                 let rows = s[1..].iter().product();
                 (*weight, Form::Rows([rows, s[0], 1, rows]))
             }),
@@ -389,14 +393,9 @@ pub(crate) fn weights(program: &Program) -> Vec<Weight> {
             _ => None,
         };
         let Some((buf, form)) = found else { continue };
-        let readers = |s: &&Stage| relax_loops::reads_buffer(s, buf);
-        let others = program.stages.iter().filter(readers).count();
-        if let Some(i) = program.inputs.iter().position(|&b| b == buf)
-            && others == 1
-            && !program.outputs.contains(&buf)
-        {
+        if let Some(input) = read_once(program, buf) {
             out.push(Weight {
-                input: i,
+                input,
                 form,
                 zero: None,
             });
@@ -407,10 +406,6 @@ pub(crate) fn weights(program: &Program) -> Vec<Weight> {
 
 /// The weights of products of bytes that become bytes at once.
 fn of_bytes(program: &Program) -> Vec<Weight> {
-    let constant = |buf: Buf| -> Option<Vec<i64>> {
-        program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
-    };
-    let input = |buf: Buf| program.inputs.iter().position(|&b| b == buf);
     let (_, found) = relax_loops::fused_bytes::find(Cow::Borrowed(program));
     let weight = |f: &FusedBytes| {
         let (sizes, steps) = match f.hint {
@@ -420,7 +415,7 @@ fn of_bytes(program: &Program) -> Vec<Weight> {
                 (sizes, [inner * sizes.o, sizes.o, 1])
             }
             Hint::Gemm { b, transpose_b, .. } => {
-                let [rows, columns] = constant(b)?[..] else {
+                let [rows, columns] = constant(program, b)?[..] else {
                     return None;
                 };
                 let (c, o, steps) = match transpose_b {
@@ -428,37 +423,23 @@ fn of_bytes(program: &Program) -> Vec<Weight> {
                     false => (rows, columns, [0, columns, 1]),
                 };
                 let sizes = RxConv2dSizes {
-                    n: 1,
                     c,
-                    h: 1,
-                    w: 1,
                     o,
-                    kh: 1,
-                    kw: 1,
-                    oh: 1,
-                    ow: 1,
-                    stride_h: 1,
-                    stride_w: 1,
-                    pad_t: 0,
-                    pad_l: 0,
-                    dilation_h: 1,
-                    dilation_w: 1,
-                    groups: 1,
+                    ..RxConv2dSizes::ONE
                 };
                 (sizes, steps)
             }
             _ => return None,
         };
         let buf = *f.hint.operands().get(1)?;
-        let readers = |s: &&Stage| relax_loops::reads_buffer(s, buf);
-        let alone = program.stages.iter().filter(readers).count() == 1;
+        let input = read_once(program, buf)?;
         let zero = match f.zeros[1].kind() {
             _ if f.zeros[1].as_int() == Some(0) => None,
-            ExKind::Load(b, _) => Some(input(*b)?),
+            ExKind::Load(b, _) => Some(program.inputs.iter().position(|i| i == b)?),
             _ => return None,
         };
-        (alone && !program.outputs.contains(&buf)).then_some(Weight {
-            input: input(buf)?,
+        Some(Weight {
+            input,
             form: Form::Bytes(sizes, steps),
             zero,
         })
@@ -466,14 +447,16 @@ fn of_bytes(program: &Program) -> Vec<Weight> {
     found.iter().filter_map(weight).collect()
 }
 
+/// Returns the extents of a buffer, if all are known.
+fn constant(program: &Program, buf: Buf) -> Option<Vec<i64>> {
+    program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
+}
+
 /// The sizes and the layout of a convolution, where all extents but the number of images are known:
 /// the packed weight does not depend on that.
 fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes, i32)> {
     let Hint::Conv2d { .. } = hint else {
         return None;
-    };
-    let constant = |buf: Buf| -> Option<Vec<i64>> {
-        program.bufs[buf].shape.iter().map(|e| e.as_int()).collect()
     };
     let images = |buf: Buf| -> Option<Vec<i64>> {
         let (first, rest) = program.bufs[buf].shape.split_first()?;
@@ -483,7 +466,11 @@ fn conv_sizes(program: &Program, out: Buf, hint: &Hint) -> Option<(RxConv2dSizes
             .collect()
     };
     let c = Conv::of(hint);
-    let sizes = c.sizes(&images(c.data)?, &constant(c.weight)?, &images(out)?);
+    let sizes = c.sizes(
+        &images(c.data)?,
+        &constant(program, c.weight)?,
+        &images(out)?,
+    );
     Some((sizes, layout_of(c.nhwc) as i32))
 }
 

@@ -18,7 +18,9 @@ use crate::{Check, CheckKind};
 /// For each global of a module with these types, returns whether its annotations determine its type: they are there, and none of
 /// their parts is left open (`List[_]`).
 pub(crate) fn complete(m: &Module, types: &TypeArena) -> Vec<bool> {
-    let whole = |ty: Option<TypeId>| ty.is_some_and(|ty| m.type_holes == 0 || !has_hole(types, ty));
+    let whole = |ty: Option<TypeId>| {
+        ty.is_some_and(|ty| m.type_holes == 0 || !types.any(ty, |t| matches!(t, Type::Infer(_))))
+    };
     let annotated = |f: FuncId| {
         let func = &m.funcs[f];
         whole(func.ret) && func.params.iter().all(|&p| whole(m.vars[p].ty))
@@ -29,20 +31,6 @@ pub(crate) fn complete(m: &Module, types: &TypeArena) -> Vec<bool> {
             GlobalKind::Prim(_) => true,
         })
         .collect()
-}
-
-/// Returns whether a part of a type is `_`.
-fn has_hole(types: &TypeArena, ty: TypeId) -> bool {
-    let (mut work, mut seen) = (vec![ty], FxHashSet::default());
-    while let Some(ty) = work.pop() {
-        if matches!(types[ty], Type::Infer(_)) {
-            return true;
-        }
-        if seen.insert(ty) {
-            work.extend(types.children(ty));
-        }
-    }
-    false
 }
 
 impl Solver<'_> {

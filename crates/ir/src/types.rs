@@ -9,7 +9,7 @@ use hashbrown::HashTable;
 use relax_base::{Arena, Symbol};
 use relax_sym::Dim;
 use relax_tensor::DType;
-use rustc_hash::FxHasher;
+use rustc_hash::{FxHashSet, FxHasher};
 
 use crate::{AdtId, RelId};
 
@@ -160,6 +160,14 @@ pub struct FuncType {
     pub constraints: Box<[Constraint]>,
 }
 
+impl FuncType {
+    /// Returns whether one of its constraints is the relation of an operator, which has no name in a
+    /// text.
+    pub fn relates_as_operator(&self) -> bool {
+        (self.constraints.iter()).any(|c| matches!(c.rel, RelRef::Op(..)))
+    }
+}
+
 /// A type.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Type {
@@ -288,6 +296,35 @@ impl TypeArena {
                 Type::Tuple(fields) => work.extend(fields.iter().rev()),
                 _ => found.push(id),
             }
+        }
+        found
+    }
+    /// Returns whether a predicate holds for a type or one of its components.
+    pub fn any(&self, root: TypeId, test: impl Fn(&Type) -> bool) -> bool {
+        let (mut stack, mut seen) = (vec![root], FxHashSet::default());
+        while let Some(t) = stack.pop() {
+            if test(&self[t]) {
+                return true;
+            }
+            if seen.insert(t) {
+                stack.extend(self.children(t));
+            }
+        }
+        false
+    }
+    /// Returns types and their components in the order of a text, each with whether it is inside of
+    /// the type of a function.
+    pub fn in_order(&self, types: impl IntoIterator<Item = TypeId>) -> Vec<(TypeId, bool)> {
+        let mut stack: Vec<(TypeId, bool)> = types.into_iter().map(|t| (t, false)).collect();
+        stack.reverse();
+        let (mut seen, mut found) = (FxHashSet::default(), Vec::new());
+        while let Some((ty, inside)) = stack.pop() {
+            if !seen.insert((ty, inside)) {
+                continue;
+            }
+            found.push((ty, inside));
+            let inside = inside || matches!(self[ty], Type::Func(_));
+            stack.extend(self.children(ty).into_iter().rev().map(|t| (t, inside)));
         }
         found
     }

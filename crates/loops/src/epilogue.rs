@@ -5,10 +5,8 @@
 //! are never stored. The stages are not changed; [`find`] returns which pairs a kernel may compute
 //! at once.
 
-use crate::{
-    BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, Var, map_expr,
-    reads_buffer, visit_expr,
-};
+use crate::continued::{largest_part, only_reader, reads, split_off};
+use crate::{BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, visit_expr};
 use relax_tensor::DType;
 
 /// `bound(sum * scale + bias + residual)`; parts that are `None` are omitted.
@@ -64,79 +62,29 @@ pub fn find(program: &Program) -> Vec<Fused> {
 pub fn split(program: &mut Program) {
     let mut k = 0;
     while k < program.stages.len() {
-        if let Some((q, first, second)) = halves(program, k) {
-            program.stages[q] = Stage::Compute(second);
-            program.stages.insert(q, Stage::Compute(first));
+        if let Some((q, part, out)) = beginning(program, k) {
+            let between = Buffer {
+                role: Role::Temp,
+                ..program.bufs[out].clone()
+            };
+            split_off(program, q, &part, out, between);
         }
         k += 1;
     }
 }
 
-/// Returns the reader of stage `k`, split into its epilogue and the rest.
-fn halves(program: &mut Program, k: usize) -> Option<(usize, Compute, Compute)> {
+/// Returns the reader of stage `k`, if that continues, with the epilogue that it begins with and the
+/// sums.
+fn beginning(program: &Program, k: usize) -> Option<(usize, Ex, Buf)> {
     let sums = Sums::of(program, &program.stages[k])?;
     let (q, c) = sums.reader(k)?;
     if sums.epilogue(c, &c.value).is_some() {
         return None;
     }
-    let mut part: Option<Ex> = None;
-    visit_expr(&c.value, |e| {
-        let longer = part.as_ref().is_none_or(|p| size(e) > size(p));
-        if longer
-            && sums
-                .epilogue(c, e)
-                .is_some_and(|x| x != Epilogue::default())
-        {
-            part = Some(e.clone());
-        }
-    });
-    let part = part?;
-    let (c, out) = (c.clone(), sums.out);
-    let buffer = Buffer {
-        role: Role::Temp,
-        ..program.bufs[out].clone()
-    };
-    let between = program.bufs.push(buffer);
-    let index: Vec<Ex> = c.axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
-    let load = Ex::new(ExKind::Load(between, index), DType::F32);
-    let value = map_expr(&c.value, |e| (*e == part).then(|| load.clone()));
-    let mut left = false;
-    visit_expr(&value, |e| left |= reads(e, out));
-    if left {
-        return None;
-    }
-    // The two stages have axes of their own.
-    let axes: Vec<Var> = (c.axes.iter())
-        .map(|_| match program.fresh("i", DType::I64).1.kind() {
-            ExKind::Var(v) => *v,
-            _ => unreachable!("a fresh variable"),
-        })
-        .collect();
-    let renamed = map_expr(&part, |e| match e.kind() {
-        ExKind::Var(v) => c
-            .axes
-            .iter()
-            .position(|a| a == v)
-            .map(|i| Ex::var(axes[i], DType::I64)),
-        _ => None,
-    });
-    let first = Compute {
-        out: between,
-        axes,
-        reduce: None,
-        value: renamed,
-    };
-    Some((q, first, Compute { value, ..c }))
-}
-
-fn size(e: &Ex) -> usize {
-    let mut n = 0;
-    visit_expr(e, |_| n += 1);
-    n
-}
-
-fn reads(e: &Ex, buf: Buf) -> bool {
-    matches!(e.kind(), ExKind::Load(b, _) if *b == buf)
+    let part = largest_part(&c.value, |e| {
+        (sums.epilogue(c, e)).is_some_and(|x| x != Epilogue::default())
+    })?;
+    Some((q, part, sums.out))
 }
 
 /// Returns whether a stage reads the sums of a product or convolution at its own indices: it may
@@ -182,24 +130,8 @@ impl<'p> Sums<'p> {
 
     /// Returns the only stage that reads the sums of stage `k`, when it has their shape.
     fn reader(&self, k: usize) -> Option<(usize, &'p Compute)> {
-        let program = self.program;
-        let outputs = program.outputs.contains(&self.out);
-        let in_extents = program
-            .bufs
-            .values()
-            .any(|b| b.shape.iter().any(|e| contains(e, self.out)));
-        if outputs || in_extents {
-            return None;
-        }
-        let mut readers =
-            (k + 1..program.stages.len()).filter(|&i| reads_buffer(&program.stages[i], self.out));
-        let (q, more) = (readers.next()?, readers.next());
-        let Stage::Compute(c) = &program.stages[q] else {
-            return None;
-        };
-        let out = &program.bufs[c.out];
-        let same = out.dtype == DType::F32 && out.shape == program.bufs[self.out].shape;
-        (more.is_none() && same && c.reduce.is_none()).then_some((q, c))
+        let found = only_reader(self.program, k, self.out)?;
+        (self.program.bufs[found.1.out].dtype == DType::F32).then_some(found)
     }
 
     /// Returns whether `e` is the element of the sums at the indices of `c`.
@@ -278,7 +210,7 @@ impl<'p> Sums<'p> {
                 }
                 continue;
             }
-            if contains(e, self.out) {
+            if reads(e, self.out) {
                 match e.kind() {
                     ExKind::Binary(BinOp::Add, a, b) => terms.extend([a, b]),
                     ExKind::Binary(BinOp::Mul, a, b) if out.scale.is_none() && !seen => {
@@ -314,10 +246,4 @@ impl<'p> Sums<'p> {
         }
         seen.then_some(out)
     }
-}
-
-fn contains(e: &Ex, buf: Buf) -> bool {
-    let mut found = false;
-    visit_expr(e, |x| found |= reads(x, buf));
-    found
 }

@@ -8,9 +8,11 @@ use std::borrow::Cow;
 use relax_base::Symbol;
 use relax_tensor::DType;
 
-use crate::quantised::{own_element, shifted};
-use crate::{BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, UnOp, Var};
-use crate::{map_expr, reads_buffer, visit_expr};
+use crate::continued::{largest_part, only_reader, split_off};
+use crate::quantised::{own_element, shifted, table};
+use crate::{
+    BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, UnOp, visit_expr,
+};
 
 /// `min(max(round(float32(sum + bias) * factor) + zero, low), high)` as bytes, halves to even.
 #[derive(Clone, PartialEq, Debug)]
@@ -48,20 +50,21 @@ pub fn find<'p>(mut program: Cow<'p, Program>) -> (Cow<'p, Program>, Vec<FusedBy
     let mut k = 0;
     while k < program.stages.len() {
         if let Some((hint, zeros)) = product(&program, k)
-            && let Some(q) = reader(&program, k)
-            && let Some(found) = whole(&program, k, q)
-            && let (Some(sums), Some(bytes)) = (out_of(&program, k), out_of(&program, q))
-            && all.iter().all(|f| f.bytes != bytes)
+            && let Some(sums) = out_of(&program, k)
+            && let Some((q, c)) = only_reader(&program, k, sums)
+            && let Some(found) = rescaled(&program, c, &c.value, sums)
+            && all.iter().all(|f| f.bytes != c.out)
         {
-            let mut at = q;
-            let channels = channels(&program, k);
-            let mut table = |program: &mut Cow<'_, Program>, value: &Ex, one: bool, name: &str| {
+            let (mut at, bytes) = (q, c.out);
+            let last = program.bufs[sums].shape.last().cloned();
+            let channels = last.unwrap_or_else(|| Ex::idx(1));
+            let mut of = |program: &mut Cow<'_, Program>, value: &Ex, one: bool, name: &str| {
                 let (buf, inserted) = table_of(program, at, value, (&channels, one), name);
                 at += usize::from(inserted);
                 buf
             };
-            let bias = found.bias.map(|b| table(&mut program, &b, false, "bias"));
-            let factor = table(&mut program, &found.factor, true, "factor");
+            let bias = found.bias.map(|b| of(&mut program, &b, false, "bias"));
+            let factor = of(&mut program, &found.factor, true, "factor");
             all.push(FusedBytes {
                 sums,
                 bytes,
@@ -90,83 +93,30 @@ fn out_of(program: &Program, k: usize) -> Option<Buf> {
 pub fn split(program: &mut Program) {
     let mut k = 0;
     while k < program.stages.len() {
-        if product(program, k).is_some()
-            && let Some(q) = reader(program, k)
-        {
-            halve(program, k, q);
+        if let Some((q, part, out)) = beginning(program, k) {
+            let between = Buffer {
+                name: Symbol::new("bytes"),
+                dtype: part.dtype(),
+                shape: program.bufs[out].shape.clone(),
+                role: Role::Temp,
+            };
+            split_off(program, q, &part, out, between);
         }
         k += 1;
     }
 }
 
-/// Splits the reader of stage `k`, where it continues.
-fn halve(program: &mut Program, k: usize, q: usize) {
-    let (Stage::Compute(sums), Stage::Compute(c)) = (&program.stages[k], &program.stages[q]) else {
-        return;
-    };
-    let (out, c) = (sums.out, c.clone());
-    if rescaled(program, &c, &c.value, out).is_some() {
-        return;
+/// Returns the reader of the sums of stage `k`, if that continues, with the bytes that it begins with
+/// and the sums.
+fn beginning(program: &Program, k: usize) -> Option<(usize, Ex, Buf)> {
+    product(program, k)?;
+    let out = out_of(program, k)?;
+    let (q, c) = only_reader(program, k, out)?;
+    if rescaled(program, c, &c.value, out).is_some() {
+        return None;
     }
-    // Of parts of parts, the whole comes first.
-    let mut part: Option<Ex> = None;
-    visit_expr(&c.value, |e| {
-        let longer = part.as_ref().is_none_or(|p| contains(e, p));
-        if longer && rescaled(program, &c, e, out).is_some() {
-            part = Some(e.clone());
-        }
-    });
-    let Some(part) = part else { return };
-    let between = program.bufs.push(Buffer {
-        name: Symbol::new("bytes"),
-        dtype: part.dtype(),
-        shape: program.bufs[out].shape.clone(),
-        role: Role::Temp,
-    });
-    let index: Vec<Ex> = c.axes.iter().map(|&v| Ex::var(v, DType::I64)).collect();
-    let load = Ex::new(ExKind::Load(between, index), part.dtype());
-    let value = map_expr(&c.value, |e| (*e == part).then(|| load.clone()));
-    let mut left = false;
-    visit_expr(&value, |e| {
-        left |= matches!(e.kind(), ExKind::Load(b, _) if *b == out)
-    });
-    if left {
-        return;
-    }
-    // The two stages have axes of their own.
-    let fresh: Vec<(Var, Ex)> = (c.axes.iter())
-        .map(|_| program.fresh("i", DType::I64))
-        .collect();
-    let value_of_part = map_expr(&part, |e| match e.kind() {
-        ExKind::Var(v) => {
-            let at = c.axes.iter().position(|a| a == v);
-            at.map(|i| fresh[i].1.clone())
-        }
-        _ => None,
-    });
-    let first = Compute {
-        out: between,
-        axes: fresh.into_iter().map(|f| f.0).collect(),
-        reduce: None,
-        value: value_of_part,
-    };
-    program.stages[q] = Stage::Compute(Compute { value, ..c });
-    program.stages.insert(q, Stage::Compute(first));
-}
-
-fn contains(e: &Ex, part: &Ex) -> bool {
-    let mut found = false;
-    visit_expr(e, |x| found |= x == part);
-    found
-}
-
-/// The extent of the last axis of stage `k`'s sums.
-fn channels(program: &Program, k: usize) -> Ex {
-    match &program.stages[k] {
-        Stage::Compute(c) => program.bufs[c.out].shape.last().cloned(),
-        Stage::Nest(_) => None,
-    }
-    .unwrap_or_else(|| Ex::idx(1))
+    let part = largest_part(&c.value, |e| rescaled(program, c, e, out).is_some())?;
+    Some((q, part, out))
 }
 
 /// Returns the hint of a product of bytes by signed bytes with channels last, and the zero points.
@@ -206,42 +156,6 @@ fn product(program: &Program, k: usize) -> Option<(Hint, [Ex; 2])> {
     let weight = *hint.operands().get(1)?;
     let signed = program.bufs[weight].dtype == DType::I8;
     signed.then_some((hint, zeros.try_into().ok()?))
-}
-
-/// Returns the numbers of a stage that only makes bytes of the sums of stage `k`.
-fn whole(program: &Program, k: usize, q: usize) -> Option<Found> {
-    let Stage::Compute(c) = &program.stages[q] else {
-        return None;
-    };
-    rescaled(program, c, &c.value, out_of(program, k)?)
-}
-
-/// Returns the only stage that reads the sums of stage `k`, if it has their shape.
-fn reader(program: &Program, k: usize) -> Option<usize> {
-    let Stage::Compute(sums) = &program.stages[k] else {
-        return None;
-    };
-    let out = sums.out;
-    let mut in_extents = false;
-    for b in program.bufs.values() {
-        for e in &b.shape {
-            visit_expr(e, |x| {
-                in_extents |= matches!(x.kind(), ExKind::Load(b, _) if *b == out);
-            });
-        }
-    }
-    if in_extents || program.outputs.contains(&out) {
-        return None;
-    }
-    let mut readers =
-        (k + 1..program.stages.len()).filter(|&i| reads_buffer(&program.stages[i], out));
-    let (q, more) = (readers.next()?, readers.next());
-    let Stage::Compute(c) = &program.stages[q] else {
-        return None;
-    };
-    let to = &program.bufs[c.out];
-    let fits = to.shape == program.bufs[out].shape && c.reduce.is_none();
-    (more.is_none() && fits).then_some(q)
 }
 
 /// A number between bounds that are numbers: the number, and the bounds.
@@ -378,30 +292,7 @@ fn table_of(
             return (*buf, false);
         }
     }
-    let by_channel = varies || !one;
-    let shape = if by_channel {
-        vec![channels.clone()]
-    } else {
-        Vec::new()
-    };
-    let program = program.to_mut();
-    let (var, index) = program.fresh("c", DType::I64);
-    let value = map_expr(value, |e| match e.kind() {
-        ExKind::Var(v) if Some(*v) == channel => Some(index.clone()),
-        _ => None,
-    });
-    let out = program.bufs.push(Buffer {
-        name: Symbol::new(name),
-        dtype: value.dtype(),
-        shape,
-        role: Role::Temp,
-    });
-    let stage = Compute {
-        out,
-        axes: if by_channel { vec![var] } else { Vec::new() },
-        reduce: None,
-        value,
-    };
-    program.stages.insert(at, Stage::Compute(stage));
-    (out, true)
+    let channels = (varies || !one).then(|| channels.clone());
+    let made = table(program.to_mut(), at, value, (channel, channels), name);
+    (made, true)
 }

@@ -14,6 +14,7 @@ mod bounds;
 mod build;
 mod children;
 pub mod compose;
+mod continued;
 mod digits;
 pub mod epilogue;
 mod exec;

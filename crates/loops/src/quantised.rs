@@ -237,6 +237,41 @@ pub fn hint_requantised(mut program: Cow<'_, Program>) -> Cow<'_, Program> {
     program
 }
 
+/// Inserts a stage at `at` that computes an expression for all indices of a channel, of which there
+/// are so many, or once; returns its buffer.
+pub(crate) fn table(
+    program: &mut Program,
+    at: usize,
+    value: &Ex,
+    (channel, channels): (Option<Var>, Option<Ex>),
+    name: &str,
+) -> Buf {
+    let (var, index) = program.fresh("c", DType::I64);
+    let value = map_expr(value, |e| match e.kind() {
+        ExKind::Var(v) if channel == Some(*v) => Some(index.clone()),
+        _ => None,
+    });
+    let axes = if channels.is_some() {
+        vec![var]
+    } else {
+        Vec::new()
+    };
+    let out = program.bufs.push(Buffer {
+        name: Symbol::new(name),
+        dtype: value.dtype(),
+        shape: channels.into_iter().collect(),
+        role: Role::Temp,
+    });
+    let stage = Compute {
+        out,
+        axes,
+        reduce: None,
+        value,
+    };
+    program.stages.insert(at, Stage::Compute(stage));
+    out
+}
+
 /// Does it for one stage; returns the number of stages that were inserted before it.
 fn requantised(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     let Stage::Compute(c) = &program.stages[k] else {
@@ -260,25 +295,8 @@ fn requantised(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     let names = ["bias", "left", "factor", "half", "right", "zero"];
     let mut tables = Vec::new();
     for (name, value) in names.into_iter().zip(found.tables()) {
-        let (var, index) = program.fresh("c", DType::I64);
-        let value = map_expr(value, |e| match e.kind() {
-            ExKind::Var(v) if channel == Some(*v) => Some(index.clone()),
-            _ => None,
-        });
-        let out = program.bufs.push(Buffer {
-            name: Symbol::new(name),
-            dtype: value.dtype(),
-            shape: vec![channels.clone()],
-            role: Role::Temp,
-        });
-        let stage = Compute {
-            out,
-            axes: vec![var],
-            reduce: None,
-            value,
-        };
-        tables.push(out);
-        program.stages.insert(k, Stage::Compute(stage));
+        let channels = Some(channels.clone());
+        tables.push(table(program, k, value, (channel, channels), name));
     }
     let hint = Hint::Requantize {
         data: found.x,

@@ -10,8 +10,6 @@ use relax_ir::{DTy, Module, Shape, Type, TypeId, TypeParamId, VarId};
 use relax_sym::DimVar;
 use rustc_hash::FxHashSet;
 
-use crate::util::any_type;
-
 /// Returns whether some parameter has no annotation, or one that leaves something open.
 pub(crate) fn missing(m: &Module) -> bool {
     unannotated(m).next().is_some()
@@ -21,7 +19,7 @@ fn unannotated(m: &Module) -> impl Iterator<Item = VarId> {
     let open = move |v: VarId| match m.vars[v].ty {
         None => true,
         Some(_) if m.type_holes == 0 => false,
-        Some(ty) => any_type(m, ty, |t| matches!(t, Type::Infer(_))),
+        Some(ty) => m.types.any(ty, |t| matches!(t, Type::Infer(_))),
     };
     let params = m.funcs.values().flat_map(|f| f.params.iter().copied());
     params.filter(move |&p| open(p))
@@ -73,7 +71,7 @@ impl Declared {
             DTy::Param(p) => self.params.contains(&p),
             DTy::Unknown | DTy::Infer(_) => false,
         };
-        !any_type(m, ty, |t| match t {
+        !m.types.any(ty, |t| match t {
             Type::Tensor(t) => !shape(&t.shape) || !dtype(t.dtype),
             Type::Shape(s) => !shape(s),
             Type::Param(p) => !self.params.contains(p),

@@ -1,9 +1,7 @@
 //! The dimension variables and type parameters that a function's text binds.
 
 use relax_infer::Typing;
-use relax_ir::{
-    DTy, Expr, ExprId, FuncId, Module, RelRef, Shape, TensorType, Type, TypeId, TypeParamId,
-};
+use relax_ir::{DTy, Expr, ExprId, FuncId, Module, Shape, TensorType, Type, TypeId, TypeParamId};
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -134,13 +132,7 @@ impl Nameable {
                     dtype && shape(&t.shape)
                 }
                 // The relation of an operator has no name of its own.
-                Type::Func(f)
-                    if f.constraints
-                        .iter()
-                        .any(|c| matches!(c.rel, RelRef::Op(..))) =>
-                {
-                    false
-                }
+                Type::Func(f) if f.relates_as_operator() => false,
                 Type::Func(f) => {
                     bound.extend(f.params.iter().copied());
                     bound_dims.extend(f.dims.iter().copied());

@@ -29,7 +29,7 @@ pub(crate) fn binds(m: &Module, f: &Function) -> bool {
         return !f.dims.is_empty();
     }
     let speaks = |ty: TypeId| {
-        any_type(m, ty, |t| match t {
+        m.types.any(ty, |t| match t {
             Type::Param(p) => f.type_params.contains(p),
             Type::Tensor(t) => {
                 matches!(&t.shape, Shape::Param(p) if f.type_params.contains(p))
@@ -50,18 +50,6 @@ pub(crate) fn binds(m: &Module, f: &Function) -> bool {
         };
         here || written.any(speaks)
     })
-}
-
-/// Returns whether a predicate holds for a type or one of its components.
-pub(crate) fn any_type(m: &Module, root: TypeId, test: impl Fn(&Type) -> bool) -> bool {
-    let mut stack = vec![root];
-    while let Some(t) = stack.pop() {
-        if test(&m.types[t]) {
-            return true;
-        }
-        stack.extend(m.types.children(t));
-    }
-    false
 }
 
 /// Returns whether a function is private to a module of Relax.

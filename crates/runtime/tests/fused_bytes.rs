@@ -168,22 +168,10 @@ fn what_is_no_such_convolution_is_refused() {
     everywhere(|ctx, _| {
         let mut v = RxConv2dQ8 {
             sizes: RxConv2dSizes {
-                n: 1,
                 c: 4,
-                h: 1,
-                w: 1,
                 o: 4,
-                kh: 1,
-                kw: 1,
-                oh: 1,
-                ow: 1,
-                stride_h: 1,
-                stride_w: 1,
-                pad_t: 0,
-                pad_l: 0,
-                dilation_h: 1,
-                dilation_w: 1,
                 groups: 2,
+                ..RxConv2dSizes::ONE
             },
             tap_step: 0,
             in_step: 1,

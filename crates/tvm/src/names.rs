@@ -74,16 +74,9 @@ impl Items {
             all.collect()
         });
         *self.given.entry(text.to_owned()).or_insert_with(|| {
-            let base = in_letters(text);
-            let numbered = (1u32..).map(|n| format!("{base}{n}"));
-            let fine = |name: &String| {
-                let word = reads_as_word(name) && name.parse::<DType>().is_err();
-                word && !taken.contains(name)
-            };
-            let mut names = std::iter::once(base.clone()).chain(numbered);
-            let name = names.find(fine).expect("one of 2^32 is free");
-            taken.insert(name.clone());
-            Symbol::new(&name)
+            resembling(text, taken, |name| {
+                reads_as_word(name) && name.parse::<DType>().is_err()
+            })
         })
     }
 
@@ -107,6 +100,17 @@ impl Items {
     }
 }
 
+/// Takes and returns a name that resembles a text, reads as it has to and is not taken.
+fn resembling(text: &str, taken: &mut FxHashSet<String>, reads: impl Fn(&str) -> bool) -> Symbol {
+    let base = in_letters(text);
+    let numbered = (1u32..).map(|n| format!("{base}{n}"));
+    let mut names = std::iter::once(base.clone()).chain(numbered);
+    let free = |name: &String| reads(name) && !taken.contains(name);
+    let name = names.find(free).expect("one of 2^32 is free");
+    taken.insert(name.clone());
+    Symbol::new(&name)
+}
+
 /// Returns the names in the text of attributes, which are the keys of one map: those that no text
 /// can hold are replaced by ones that resemble them.
 pub(crate) fn attributes<'k>(keys: impl Iterator<Item = Cow<'k, str>>) -> Vec<Symbol> {
@@ -120,13 +124,7 @@ pub(crate) fn attributes<'k>(keys: impl Iterator<Item = Cow<'k, str>>) -> Vec<Sy
         if *fine {
             return Symbol::new(key);
         }
-        let base = in_letters(key);
-        let numbered = (1u32..).map(|n| format!("{base}{n}"));
-        let mut names = std::iter::once(base.clone()).chain(numbered);
-        let free = |name: &String| reads_as_name(name) && !taken.contains(name);
-        let name = names.find(free).expect("one of 2^32 is free");
-        taken.insert(name.clone());
-        Symbol::new(&name)
+        resembling(key, &mut taken, reads_as_name)
     };
     keys.iter().zip(&fine).map(&mut name).collect()
 }

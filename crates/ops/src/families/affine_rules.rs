@@ -73,6 +73,12 @@ pub fn requantized(b: &mut dyn Build, e: ExprId, from: Affine, to: Affine) -> Op
     Some(b.call("qnn.requantize", &args, &attrs))
 }
 
+/// Returns the numbers that integers stand for.
+pub fn dequantized(b: &mut dyn Build, e: ExprId, kind: Affine) -> ExprId {
+    let attrs = [("axis", axis_value(kind.axis))];
+    b.call("qnn.dequantize", &[e, kind.scale, kind.zero], &attrs)
+}
+
 /// Returns the product of two scales.
 fn scale_product(b: &mut dyn Build, x: ExprId, y: ExprId) -> ExprId {
     match (b.value(x), b.value(y)) {
@@ -109,11 +115,11 @@ fn reach(dtype: DType) -> Option<i64> {
 }
 
 /// Whether sums of `terms` products fit 32 bits.
-fn sums_fit(x: Affine, w: Affine, terms: Option<i64>) -> bool {
+fn sums_fit(x: Affine, w: Affine, terms: i64) -> bool {
     let (Some(x), Some(w)) = (reach(x.dtype), reach(w.dtype)) else {
         return false;
     };
-    terms.is_some_and(|n| n.saturating_mul(x * w) <= i64::from(i32::MAX))
+    terms.saturating_mul(x * w) <= i64::from(i32::MAX)
 }
 
 /// Integers minus a zero point, in 32 bits.
@@ -162,7 +168,7 @@ fn filters(b: &dyn Build, s: &AffineSite, letter: char) -> Option<(usize, usize)
     let blocked = kernel.axes().iter().chain(out.axes()).any(|a| a.factor > 0);
     let extents = b.extents(w)?;
     let terms = extents.iter().product::<i64>() / extents.get(filter).copied()?.max(1);
-    let fits = !blocked && kind.axis.is_none_or(|a| a == filter) && sums_fit(x, kind, Some(terms));
+    let fits = !blocked && kind.axis.is_none_or(|a| a == filter) && sums_fit(x, kind, terms);
     // Scales along an axis are those of the result's channels where the axis has all of them.
     let channels = b.extents(s.site.call).and_then(|e| e.get(channel).copied());
     let whole = kind.axis.is_none() || channels == Some(extents[filter]);
@@ -203,58 +209,56 @@ pub fn convolution(b: &mut dyn Build, s: &AffineSite) -> Integers {
     plain_product(b, s, channel)
 }
 
-/// The number of terms of a product's sums: the extent of an axis of the right operand, counted
-/// from its end.
-fn terms(b: &dyn Build, s: &AffineSite, transposed: bool) -> Option<i64> {
-    let extents = b.extents(s.affine(1)?.0)?;
-    let back = if transposed { 1 } else { 2 };
-    extents.len().checked_sub(back).map(|at| extents[at])
-}
-
-/// Whether the right operand's scales, if several, are one for each column of the product.
-fn by_column(b: &dyn Build, s: &AffineSite, transposed: bool) -> Option<bool> {
-    let (w, kind) = s.affine(1)?;
-    let rank = b.rank(w)?;
-    let columns = if transposed { rank - 2 } else { rank - 1 };
-    Some(kind.axis.is_none_or(|a| a == columns && rank == 2))
+/// Checks that a product's sums fit 32 bits, and that scales of its right operand are by column.
+fn product_fits(b: &dyn Build, s: &AffineSite, transposed: bool) -> Option<()> {
+    let [(_, x), (w, kind)] = factors(s)?;
+    let extents = b.extents(w)?;
+    let back = |n: usize| extents.len().checked_sub(n);
+    let (terms, column) = (
+        back(if transposed { 1 } else { 2 })?,
+        back(if transposed { 2 } else { 1 })?,
+    );
+    let by_column = kind.axis.is_none_or(|a| a == column && extents.len() == 2);
+    (by_column && sums_fit(x, kind, extents[terms])).then_some(())
 }
 
 /// `nn.dense`.
 pub fn dense(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let [(_, x), (_, w)] = factors(s)?;
+    product_fits(b, s, true)?;
     let last = b.rank(s.site.call)?.checked_sub(1)?;
-    let fits = sums_fit(x, w, terms(b, s, true)) && by_column(b, s, true)?;
-    fits.then(|| quantised_product(b, s, "qnn.dense", last))?
+    quantised_product(b, s, "qnn.dense", last)
 }
 
 /// `nn.matmul`.
 pub fn matmul(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let [(_, x), (_, w)] = factors(s)?;
-    let turned = s.site.flag("transpose_b");
+    product_fits(b, s, s.site.flag("transpose_b"))?;
     let last = b.rank(s.site.call)?.checked_sub(1)?;
-    let fits = sums_fit(x, w, terms(b, s, turned)) && by_column(b, s, turned)?;
-    fits.then(|| plain_product(b, s, last))?
+    plain_product(b, s, last)
 }
 
 /// `nn.batch_matmul`.
 pub fn batch_matmul(b: &mut dyn Build, s: &AffineSite) -> Integers {
-    let [(_, x), (_, w)] = factors(s)?;
-    let fits = sums_fit(x, w, terms(b, s, s.site.flag("transpose_b"))) && w.axis.is_none();
-    fits.then(|| quantised_product(b, s, "qnn.batch_matmul", 2))?
+    product_fits(b, s, s.site.flag("transpose_b"))?;
+    quantised_product(b, s, "qnn.batch_matmul", 2)
 }
 
-/// Returns a bias as integers that are added to sums: `axis` is the axis of the sums' channels in
-/// it.
-fn bias(b: &mut dyn Build, bias: &Number, sums: Affine, axis: Option<usize>) -> Option<ExprId> {
-    let floats = match bias {
+/// Returns operand `k`, a bias, as integers that are added to sums: `axis` is the axis of the sums'
+/// channels in it. Floats are rounded to the sums' scale only where integers follow.
+fn bias(
+    b: &mut dyn Build,
+    s: &AffineSite,
+    k: usize,
+    sums: Affine,
+    axis: Option<usize>,
+) -> Option<ExprId> {
+    let floats = match &s.operands[k] {
         Number::Affine(e, a) if a.dtype == DType::I32 && uniform(b, a.zero) == Some(0.0) => {
             if close(b, a.scale, sums.scale) {
                 return Some(*e);
             }
-            let attrs = [("axis", axis_value(a.axis))];
-            b.call("qnn.dequantize", &[*e, a.scale, a.zero], &attrs)
+            dequantized(b, *e, *a)
         }
-        Number::Plain(e) if b.given(*e) => *e,
+        Number::Plain(e) if b.given(*e) && s.wanted.is_some() => *e,
         _ => return None,
     };
     let attrs = [
@@ -296,7 +300,7 @@ fn biased(b: &mut dyn Build, s: &AffineSite, k: usize) -> Integers {
     if !channels || !at_channels {
         return None;
     }
-    let other = bias(b, &s.operands[1 - k], sums, axis)?;
+    let other = bias(b, s, 1 - k, sums, axis)?;
     let args = if k == 0 { [e, other] } else { [other, e] };
     Some((b.again(&s.site, &args, &[]), sums))
 }

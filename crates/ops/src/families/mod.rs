@@ -160,7 +160,7 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
     vision_proposal::OPS,
 ];
 
-pub use affine_rules::requantized;
+pub use affine_rules::{dequantized, requantized};
 
 /// Type relations that the text knows by name, for `where` clauses.
 pub static RELATIONS: &[(&str, crate::RelFn)] = &[

@@ -9,7 +9,6 @@ use relax_ir::{
 
 use rustc_hash::FxHashMap;
 
-use crate::util::any_type;
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -123,7 +122,7 @@ fn annotated(m: &Module, global: GlobalId) -> bool {
 
 /// Returns an annotation without open parts. Those of one that is copied would be the same unknowns.
 fn whole(m: &Module, ty: Option<TypeId>) -> Option<TypeId> {
-    ty.filter(|&ty| !any_type(m, ty, |t| matches!(t, Type::Infer(_))))
+    ty.filter(|&ty| !m.types.any(ty, |t| matches!(t, Type::Infer(_))))
 }
 
 /// Creates a function literal with the signature of a global that calls it.

@@ -8,6 +8,7 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, Memo};
+use relax_ops::families::{dequantized, requantized};
 use relax_ops::{Affine, AffineRole, AffineSite, Build, Number};
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
@@ -126,21 +127,26 @@ impl<'e, 'm> Walk<'e, 'm> {
         self.order = order;
     }
 
+    /// What builds expressions at the place of one.
+    fn at(&mut self, e: ExprId) -> At<'_, 'm> {
+        let span = self.edit.m.span(e);
+        At {
+            edit: self.edit,
+            span,
+        }
+    }
+
     fn role(&self, e: ExprId) -> Option<AffineRole> {
         self.edit.callee(e)?.1.hooks.affine
     }
 
     /// What the integers that a conversion takes or gives stand for; `integers` are these.
     fn kind(&mut self, call: ExprId, integers: ExprId) -> Option<Affine> {
-        let span = self.edit.m.span(call);
         let site = site(self.edit, call)?;
         let [_, scale, zero] = site.args[..] else {
             return None;
         };
-        let mut b = At {
-            edit: self.edit,
-            span,
-        };
+        let mut b = self.at(call);
         let (dtype, rank) = (b.dtype(integers)?, b.rank(integers)?);
         let axis = site.int("axis")?;
         let axis = usize::try_from(if axis < 0 { axis + rank as i64 } else { axis }).ok();
@@ -173,8 +179,12 @@ impl<'e, 'm> Walk<'e, 'm> {
     /// Handles a node over new operands: returns its numbers, where they are others than the node
     /// itself, and keeps its integers.
     fn node(&mut self, old: ExprId, node: ExprId) -> Option<ExprId> {
-        if let Expr::Proj { tuple, .. } = self.edit.m.exprs[old] {
-            return self.field(old, tuple);
+        if let Expr::Proj { tuple, index } = self.edit.m.exprs[old] {
+            // A field of a tuple whose fields are integers of one kind.
+            let whole = *self.carried.get(&tuple)?;
+            let e = self.edit.field(whole.e, index, self.edit.m.span(old));
+            self.carried.insert(old, Carried { e, ..whole });
+            return None;
         }
         let role = self.role(old)?;
         let (_, args, _) = self.edit.applied(old)?;
@@ -196,12 +206,7 @@ impl<'e, 'm> Walk<'e, 'm> {
             AffineRole::Enter => {
                 let from = *self.carried.get(operands.first()?)?;
                 let to = self.kind(node, node)?;
-                let span = self.edit.m.span(old);
-                let mut b = At {
-                    edit: self.edit,
-                    span,
-                };
-                let new = relax_ops::families::requantized(&mut b, from.e, from.kind, to)?;
+                let new = requantized(&mut self.at(old), from.e, from.kind, to)?;
                 self.regions += 1;
                 Some(new)
             }
@@ -217,17 +222,12 @@ impl<'e, 'm> Walk<'e, 'm> {
                 }
                 let product = matches!(role, AffineRole::Product(_)) || self.products(old);
                 let wanted = self.wanted.get(&old).copied();
-                let span = self.edit.m.span(old);
                 let at = AffineSite {
                     site: site(self.edit, node)?,
                     operands,
                     wanted,
                 };
-                let mut b = At {
-                    edit: self.edit,
-                    span,
-                };
-                let (e, kind) = rule(&mut b, &at)?;
+                let (e, kind) = rule(&mut self.at(old), &at)?;
                 if !self.edit.typed(e) {
                     return None;
                 }
@@ -244,18 +244,6 @@ impl<'e, 'm> Walk<'e, 'm> {
         }
     }
 
-    /// A field of a tuple whose fields are integers of one kind.
-    fn field(&mut self, old: ExprId, tuple: ExprId) -> Option<ExprId> {
-        let Expr::Proj { index, .. } = self.edit.m.exprs[old] else {
-            return None;
-        };
-        let whole = *self.carried.get(&tuple)?;
-        let span = self.edit.m.span(old);
-        let e = self.edit.field(whole.e, index, span);
-        self.carried.insert(old, Carried { e, ..whole });
-        None
-    }
-
     /// Returns the numbers of a value that was computed with integers, if there is to be no other
     /// way to them.
     fn left(&mut self, node: ExprId, carried: Carried) -> Option<ExprId> {
@@ -263,16 +251,8 @@ impl<'e, 'm> Walk<'e, 'm> {
         if !carried.product || carried.rounded || !tensor {
             return None;
         }
-        let Affine {
-            scale, zero, axis, ..
-        } = carried.kind;
-        let axis = relax_ops::AttrValue::Int(axis.map_or(-1, |a| a as i64));
-        let span = self.edit.m.span(node);
-        let args = [carried.e, scale, zero];
-        Some(
-            self.edit
-                .call("qnn.dequantize", &args, &[("axis", axis)], span),
-        )
+        let mut b = self.at(node);
+        Some(dequantized(&mut b, carried.e, carried.kind))
     }
 
     /// Whether sums of products are among a call's operands.

@@ -15,9 +15,7 @@ use crate::case::{Case, Runs};
 use crate::kept::{Among, Kept, pipelines};
 
 /// Intentionally long-running programs: lists of millions of cells, deep recursion.
-const LONG: [&str; 6] = [
-    // Open: `fake-quantization-to-integer` gives other values on this one.
-    "08e3e8f4e62b.relay",
+const LONG: [&str; 5] = [
     "e0dc64a53608.before.relay",
     "e0dc64a53608.after.relay",
     "long_list.relay",

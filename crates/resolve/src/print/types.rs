@@ -226,30 +226,16 @@ impl Printer<'_> {
             return Vec::new();
         }
         let m = self.m;
-        let mut stack: Vec<(TypeId, bool)> = types.into_iter().map(|t| (t, false)).collect();
-        stack.reverse();
         // Whether the first use of a variable is inside.
         let mut first: FxHashMap<DimVar, bool> = FxHashMap::default();
-        let mut seen = FxHashSet::default();
-        while let Some((ty, inside)) = stack.pop() {
-            if !seen.insert((ty, inside)) {
-                continue;
-            }
+        for (ty, inside) in m.types.in_order(types) {
             if let Type::Tensor(relax_ir::TensorType { shape, .. }) | Type::Shape(shape) =
                 &m.types[ty]
             {
-                for v in shape
-                    .dims()
-                    .unwrap_or_default()
-                    .iter()
-                    .flat_map(|d| d.free_vars())
-                {
+                for v in (shape.dims().unwrap_or_default().iter()).flat_map(|d| d.free_vars()) {
                     first.entry(v).or_insert(inside);
                 }
             }
-            let inside = inside || matches!(m.types[ty], Type::Func(_));
-            let parts = m.types.children(ty);
-            stack.extend(parts.into_iter().rev().map(|t| (t, inside)));
         }
         let bound = |d: &DimVar| first.get(d) == Some(&false);
         dims.iter().copied().filter(|d| !bound(d)).collect()
@@ -444,13 +430,7 @@ impl Declared {
                 }
                 Type::Shape(Shape::Param(p)) => drop(params.insert(*p)),
                 // The relation of an operator has no name of its own.
-                Type::Func(f)
-                    if f.constraints
-                        .iter()
-                        .any(|c| matches!(c.rel, RelRef::Op(..))) =>
-                {
-                    return false;
-                }
+                Type::Func(f) if f.relates_as_operator() => return false,
                 Type::Func(f) => {
                     own_params.extend(f.params.iter().copied());
                     own_dims.extend(f.dims.iter().copied());

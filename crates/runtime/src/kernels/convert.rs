@@ -3,7 +3,7 @@
 use super::halves;
 
 macro_rules! conversions {
-    ($($to:ident = $widen:ident, $from:ident = $narrow:ident;)*) => {$(
+    ($($to:ident $from:ident: $brain:literal;)*) => {$(
         /// To float32.
         ///
         /// # Safety
@@ -12,7 +12,7 @@ macro_rules! conversions {
         pub unsafe extern "C" fn $to(n: i64, x: *const u16, y: *mut f32) {
             if n > 0 {
                 // SAFETY: both have `n` elements.
-                unsafe { halves::$widen(n as usize, x, y) };
+                unsafe { halves::widened($brain, n as usize, x, y) };
             }
         }
 
@@ -24,13 +24,13 @@ macro_rules! conversions {
         pub unsafe extern "C" fn $from(n: i64, x: *const f32, y: *mut u16) {
             if n > 0 {
                 // SAFETY: both have `n` elements.
-                unsafe { halves::$narrow(n as usize, x, y) };
+                unsafe { halves::narrowed($brain, n as usize, x, y) };
             }
         }
     )*};
 }
 
 conversions! {
-    rx_vf16_to_f32 = from_f16, rx_vf32_to_f16 = to_f16;
-    rx_vbf16_to_f32 = from_bf16, rx_vf32_to_bf16 = to_bf16;
+    rx_vf16_to_f32 rx_vf32_to_f16: false;
+    rx_vbf16_to_f32 rx_vf32_to_bf16: true;
 }

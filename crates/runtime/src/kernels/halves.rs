@@ -6,37 +6,49 @@ use std::slice::{from_raw_parts, from_raw_parts_mut};
 
 #[cfg(target_arch = "x86_64")]
 use super::narrowing::dispatch_narrowing;
-use super::simd::{Isa, Simd, dispatch, isa};
+use super::simd::{Isa, isa};
 
-/// float16 to float32.
+/// float16, or with `brain` bfloat16, to float32.
 ///
 /// # Safety
 /// Both have `n` elements and do not overlap.
-pub(super) unsafe fn from_f16(n: usize, x: *const u16, y: *mut f32) {
+pub(super) unsafe fn widened(brain: bool, n: usize, x: *const u16, y: *mut f32) {
     // SAFETY: both have `n` elements.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if isa() >= Isa::Avx2 {
-            use vectors::from;
-            return dispatch_narrowing!(false, from(n: usize, x: *const u16, y: *mut f32));
+            use vectors::widened;
+            return dispatch_narrowing!(brain, widened(n: usize, x: *const u16, y: *mut f32));
         }
-        from_raw_parts(x.cast::<f16>(), n).convert_to_f32_slice(from_raw_parts_mut(y, n));
+        if brain {
+            for i in 0..n {
+                *y.add(i) = f32::from_bits(u32::from(*x.add(i)) << 16);
+            }
+        } else {
+            from_raw_parts(x.cast::<f16>(), n).convert_to_f32_slice(from_raw_parts_mut(y, n));
+        }
     }
 }
 
-/// float32 to float16, to nearest even.
+/// float32 to float16, or with `brain` to bfloat16, to nearest even.
 ///
 /// # Safety
-/// See [`from_f16`].
-pub(super) unsafe fn to_f16(n: usize, x: *const f32, y: *mut u16) {
+/// See [`widened`].
+pub(super) unsafe fn narrowed(brain: bool, n: usize, x: *const f32, y: *mut u16) {
     // SAFETY: as above.
     unsafe {
         #[cfg(target_arch = "x86_64")]
         if isa() >= Isa::Avx2 {
-            use vectors::to;
-            return dispatch_narrowing!(false, to(n: usize, x: *const f32, y: *mut u16));
+            use vectors::narrowed;
+            return dispatch_narrowing!(brain, narrowed(n: usize, x: *const f32, y: *mut u16));
         }
-        from_raw_parts_mut(y.cast::<f16>(), n).convert_from_f32_slice(from_raw_parts(x, n));
+        if brain {
+            for i in 0..n {
+                *y.add(i) = brain_bits(*x.add(i));
+            }
+        } else {
+            from_raw_parts_mut(y.cast::<f16>(), n).convert_from_f32_slice(from_raw_parts(x, n));
+        }
     }
 }
 
@@ -70,40 +82,6 @@ fn brain_bits(x: f32) -> u16 {
     let lost = bits >> 16 | 0x40;
     let nan = bits & 0x7fff_ffff > 0x7f80_0000;
     (if nan { lost } else { rounded }) as u16
-}
-
-/// bfloat16 to float32.
-///
-/// # Safety
-/// See [`from_f16`].
-pub(super) unsafe fn from_bf16(n: usize, x: *const u16, y: *mut f32) {
-    #[inline(always)]
-    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn all<S: Simd>(n: usize, x: *const u16, y: *mut f32) {
-        for i in 0..n {
-            // SAFETY: both have `n` elements, and `i` is below `n`.
-            unsafe { *y.add(i) = f32::from_bits(u32::from(*x.add(i)) << 16) };
-        }
-    }
-    // SAFETY: both have `n` elements.
-    unsafe { dispatch!(all(n: usize, x: *const u16, y: *mut f32)) };
-}
-
-/// float32 to bfloat16, to nearest even.
-///
-/// # Safety
-/// See [`from_f16`].
-pub(super) unsafe fn to_bf16(n: usize, x: *const f32, y: *mut u16) {
-    #[inline(always)]
-    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
-    unsafe fn all<S: Simd>(n: usize, x: *const f32, y: *mut u16) {
-        for i in 0..n {
-            // SAFETY: `i` is below `n`, and both have `n` elements.
-            unsafe { *y.add(i) = brain_bits(*x.add(i)) };
-        }
-    }
-    // SAFETY: both have `n` elements.
-    unsafe { dispatch!(all(n: usize, x: *const f32, y: *mut u16)) };
 }
 
 /// The operation on two narrow floats.
@@ -260,13 +238,13 @@ mod vectors {
     }
 
     #[inline(always)]
-    pub unsafe fn from<S: Narrowing, const BRAIN: bool>(n: usize, x: *const u16, y: *mut f32) {
+    pub unsafe fn widened<S: Narrowing, const BRAIN: bool>(n: usize, x: *const u16, y: *mut f32) {
         // SAFETY: both have `n` elements.
         unsafe { all!(n, x: u16, y: f32, |v, out| S::widened::<BRAIN>(v).store(out)) };
     }
 
     #[inline(always)]
-    pub unsafe fn to<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut u16) {
+    pub unsafe fn narrowed<S: Narrowing, const BRAIN: bool>(n: usize, x: *const f32, y: *mut u16) {
         // SAFETY: as above.
         unsafe { all!(n, x: f32, y: u16, |v, out| S::load(v).narrow::<BRAIN>(out)) };
     }
@@ -356,13 +334,13 @@ mod tests {
         let halves: Vec<u16> = (0..=u16::MAX).chain([1, 2, 3]).collect();
         let mut y = vec![0.0f32; halves.len()];
         // SAFETY: both have as many elements.
-        unsafe { from_f16(halves.len(), halves.as_ptr(), y.as_mut_ptr()) };
+        unsafe { widened(false, halves.len(), halves.as_ptr(), y.as_mut_ptr()) };
         for (x, y) in halves.iter().zip(&y) {
             let wanted = f16::from_bits(*x).to_f32();
             assert!(*y == wanted || y.is_nan() && wanted.is_nan(), "{x:x}");
         }
         // SAFETY: as above.
-        unsafe { from_bf16(halves.len(), halves.as_ptr(), y.as_mut_ptr()) };
+        unsafe { widened(true, halves.len(), halves.as_ptr(), y.as_mut_ptr()) };
         for (x, y) in halves.iter().zip(&y) {
             let wanted = bf16::from_bits(*x).to_f32();
             assert!(*y == wanted || y.is_nan() && wanted.is_nan(), "{x:x}");
@@ -370,14 +348,14 @@ mod tests {
         let floats: Vec<f32> = (0..1u32 << 20).map(|i| f32::from_bits(i * 4093)).collect();
         let mut z = vec![0u16; floats.len()];
         // SAFETY: as above.
-        unsafe { to_f16(floats.len(), floats.as_ptr(), z.as_mut_ptr()) };
+        unsafe { narrowed(false, floats.len(), floats.as_ptr(), z.as_mut_ptr()) };
         for (x, z) in floats.iter().zip(&z) {
             let (found, wanted) = (f16::from_bits(*z), f16::from_f32(*x));
             let same = found.to_bits() == wanted.to_bits();
             assert!(same || found.is_nan() && wanted.is_nan(), "{x:e}");
         }
         // SAFETY: as above.
-        unsafe { to_bf16(floats.len(), floats.as_ptr(), z.as_mut_ptr()) };
+        unsafe { narrowed(true, floats.len(), floats.as_ptr(), z.as_mut_ptr()) };
         for (x, z) in floats.iter().zip(&z) {
             let (found, wanted) = (bf16::from_bits(*z), bf16::from_f32(*x));
             let same = found.to_bits() == wanted.to_bits();

@@ -108,18 +108,14 @@ macro_rules! sums {
     )*};
     (@widen halves $from:ident $n:ident $x:ident $y:ident) => {{
         match $from {
-            Kind::F16 => halves::from_f16($n, $x.cast(), $y),
-            Kind::BF16 => halves::from_bf16($n, $x.cast(), $y),
+            Kind::F16 | Kind::BF16 => halves::widened($from == Kind::BF16, $n, $x.cast(), $y),
             _ => return false,
         }
         true
     }};
     (@widen $from:ident $n:ident $x:ident $y:ident) => { false };
     (@narrow halves $to:ident $n:ident $x:ident $y:ident) => {
-        match $to {
-            Kind::F16 => halves::to_f16($n, $x, $y.cast()),
-            _ => halves::to_bf16($n, $x, $y.cast()),
-        }
+        halves::narrowed($to != Kind::F16, $n, $x, $y.cast())
     };
     (@narrow $to:ident $n:ident $x:ident $y:ident) => {};
 }

@@ -20,6 +20,24 @@ pub struct Window {
     pub pad: (isize, isize),
 }
 
+impl Window {
+    /// The rows and columns that it reads, padding included. Sizes saturate: a request beyond all
+    /// memory fails as out of memory.
+    pub fn reach(&self) -> (usize, usize) {
+        let reach = |n: usize, step: usize, taps: usize, distance: usize| {
+            let places = (n - 1).saturating_mul(step);
+            places
+                .saturating_add((taps.max(1) - 1).saturating_mul(distance))
+                .saturating_add(1)
+        };
+        let (output, stride, window) = (self.output, self.stride, self.window);
+        (
+            reach(output.0, stride.0, window.0, self.dilation.0),
+            reach(output.1, stride.1, window.1, self.dilation.1),
+        )
+    }
+}
+
 /// The layout of a channel's elements in padded form.
 #[derive(Clone, Copy)]
 pub struct Padded {
@@ -43,18 +61,8 @@ const SLACK: usize = 64;
 impl Padded {
     /// The form for a window.
     pub fn of(window: Window) -> Self {
-        let (oh, ow) = window.output;
-        let (kh, kw) = (window.window.0.max(1), window.window.1.max(1));
         let sw = window.stride.1;
-        // Sizes saturate: a request beyond all memory fails as out of memory.
-        let reach = |n: usize, step: usize, taps: usize, distance: usize| {
-            let places = (n - 1).saturating_mul(step);
-            places
-                .saturating_add((taps - 1).saturating_mul(distance))
-                .saturating_add(1)
-        };
-        let rows = reach(oh, window.stride.0, kh, window.dilation.0);
-        let columns = reach(ow, sw, kw, window.dilation.1);
+        let (rows, columns) = window.reach();
         let phase = columns.div_ceil(sw);
         let left = (-window.pad.1).max(0) as usize;
         let first = window.pad.1.max(0) as usize;

@@ -116,24 +116,7 @@ pub fn dense_f32(
 /// A convolution of one pixel by one number, without its arrays.
 pub fn one_pixel() -> RxConv2dF32 {
     RxConv2dF32 {
-        sizes: RxConv2dSizes {
-            n: 1,
-            c: 1,
-            h: 1,
-            w: 1,
-            o: 1,
-            kh: 1,
-            kw: 1,
-            oh: 1,
-            ow: 1,
-            stride_h: 1,
-            stride_w: 1,
-            pad_t: 0,
-            pad_l: 0,
-            dilation_h: 1,
-            dilation_w: 1,
-            groups: 1,
-        },
+        sizes: RxConv2dSizes::ONE,
         layout: 0,
         reserved: 0,
         x: null(),

@@ -203,14 +203,12 @@ impl Writer<'_> {
     fn is_told_late(&self, f: FuncId) -> bool {
         let m = self.module;
         let func = &m.funcs[f];
+        if func.dims.is_empty() {
+            return false;
+        }
         let types = func.params.iter().filter_map(|&p| m.vars[p].ty);
-        let mut stack: Vec<_> = types.map(|t| (t, false)).collect();
-        stack.reverse();
-        let (mut told, mut seen) = (FxHashSet::default(), FxHashSet::default());
-        while let Some((ty, inside)) = stack.pop() {
-            if func.dims.is_empty() || !seen.insert((ty, inside)) {
-                continue;
-            }
+        let mut told = FxHashSet::default();
+        for (ty, inside) in m.types.in_order(types) {
             if let Type::Tensor(TensorType { shape, .. }) = &m.types[ty] {
                 for v in (shape.dims().unwrap_or_default().iter()).flat_map(|d| d.free_vars()) {
                     if inside && func.dims.contains(&v) && !told.contains(&v) {
@@ -219,9 +217,6 @@ impl Writer<'_> {
                     told.insert(v);
                 }
             }
-            let inside = inside || matches!(m.types[ty], Type::Func(_));
-            let parts = m.types.children(ty);
-            stack.extend(parts.into_iter().rev().map(|t| (t, inside)));
         }
         false
     }

@@ -5,8 +5,6 @@ use relax_infer::Typing;
 use relax_ir::{DTy, Expr, ExprId, FuncId, Module, Shape, Type, TypeId, VarId};
 use rustc_hash::FxHashMap;
 
-use crate::util::any_type;
-
 /// Returns whether a node contains something that may not be duplicated: what binds dimension
 /// variables or type parameters, which belong to the enclosing function.
 pub(super) fn fixed(m: &Module) -> SideTable<ExprId, bool> {
@@ -36,7 +34,7 @@ pub(super) fn loose(m: &Module, root: TypeId) -> bool {
         Shape::Unknown | Shape::Infer(_) => true,
         Shape::Param(_) => false,
     };
-    any_type(m, root, |t| match t {
+    m.types.any(root, |t| match t {
         Type::Tensor(t) => open(&t.shape) || matches!(t.dtype, DTy::Unknown | DTy::Infer(_)),
         Type::Shape(s) => open(s),
         Type::Object | Type::Error | Type::Infer(_) => true,
@@ -48,7 +46,7 @@ pub(super) fn loose(m: &Module, root: TypeId) -> bool {
 /// unknowns. It may mention dimension variables: functions that bind some are never unfolded, so
 /// what was in scope stays in scope.
 pub(super) fn closed(m: &Module, root: TypeId) -> bool {
-    !any_type(m, root, |t| match t {
+    !m.types.any(root, |t| match t {
         Type::Tensor(t) => t.shape.dims().is_none() || t.dtype.known().is_none(),
         Type::Shape(s) => s.dims().is_none(),
         Type::Func(f) => !f.params.is_empty() || !f.dims.is_empty(),
@@ -59,13 +57,13 @@ pub(super) fn closed(m: &Module, root: TypeId) -> bool {
 
 /// Returns whether it contains a data type.
 pub(super) fn has_data(m: &Module, root: TypeId) -> bool {
-    any_type(m, root, |t| matches!(t, Type::Adt(..)))
+    m.types.any(root, |t| matches!(t, Type::Adt(..)))
 }
 
 /// Returns whether it contains type parameters, or types left open by an error.
 pub(super) fn has_params(m: &Module, root: TypeId) -> bool {
     let open = |shape: &Shape| matches!(shape, Shape::Param(_) | Shape::Infer(_));
-    any_type(m, root, |t| match t {
+    m.types.any(root, |t| match t {
         Type::Tensor(t) => open(&t.shape) || matches!(t.dtype, DTy::Param(_) | DTy::Infer(_)),
         Type::Shape(s) => open(s),
         Type::Param(_) | Type::Error | Type::Infer(_) => true,

@@ -11,6 +11,7 @@ mod depthwise;
 mod lanes;
 pub mod pooled;
 mod rows;
+mod sizes;
 mod taps;
 pub mod transpose;
 mod unfold;
@@ -28,6 +29,7 @@ use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use crate::{c_enumeration, c_structure};
 use blocks::{Blocks, Task};
+pub use sizes::RxConv2dSizes;
 pub use ways::{by_way, filters_minimally, packed_for, ways_of};
 
 /// The longest piece of the common axis: a 3 by 3 window over 64 channels is one piece.
@@ -42,45 +44,6 @@ c_enumeration! {
         Nchw = "RX_NCHW",
         /// Channels last, and weights HWIO.
         Nhwc = "RX_NHWC",
-    }
-}
-
-c_structure! {
-    /// The sizes with which a convolution's descriptor begins.
-    #[derive(PartialEq, Eq, Hash)]
-    pub struct RxConv2dSizes {
-        /// Images.
-        pub n: i64,
-        /// Input channels.
-        pub c: i64,
-        /// Input height.
-        pub h: i64,
-        /// Input width.
-        pub w: i64,
-        /// Output channels.
-        pub o: i64,
-        /// Window height.
-        pub kh: i64,
-        /// Window width.
-        pub kw: i64,
-        /// Output height.
-        pub oh: i64,
-        /// Output width.
-        pub ow: i64,
-        /// The vertical stride.
-        pub stride_h: i64,
-        /// The horizontal stride.
-        pub stride_w: i64,
-        /// Zeros above the image.
-        pub pad_t: i64,
-        /// Zeros left of the image.
-        pub pad_l: i64,
-        /// The vertical dilation.
-        pub dilation_h: i64,
-        /// The horizontal dilation.
-        pub dilation_w: i64,
-        /// Groups of channels.
-        pub groups: i64,
     }
 }
 
@@ -211,7 +174,7 @@ impl Sizes {
     }
 
     /// The window's movement over the image.
-    fn window(&self) -> Window {
+    pub fn window(&self) -> Window {
         Window {
             image: (self.h, self.w),
             output: (self.oh, self.ow),

@@ -177,15 +177,16 @@ impl Tasks {
     }
 }
 
-/// Returns whether a convolution can go this way.
+/// Returns whether a convolution with channels first can go this way.
 pub(super) fn can(s: &Sizes) -> bool {
-    !s.nhwc && s.cg > 0 && Tasks::of(s).is_some()
+    Tasks::of(s).is_some()
 }
 
 /// The cost of an image by this way with vectors of so many lanes; infinite where it cannot go it.
+/// Channels are first.
 pub(super) fn cost(s: &Sizes, lanes: usize) -> f64 {
     // Without dilation a window seldom lies in the padding, and what it costs to see that is saved.
-    if (s.dh, s.dw) == (1, 1) || !can(s) {
+    if (s.dh, s.dw) == (1, 1) {
         return f64::INFINITY;
     }
     let Some(tasks) = Tasks::of(s) else {

@@ -84,11 +84,7 @@ impl<'v> Conv<'v> {
 
     /// The height and width that the window reads.
     pub(super) fn read(&self) -> (usize, usize) {
-        let s = &self.s;
-        let reach = |out: usize, step: usize, window: usize, apart: usize| {
-            (out - 1) * step + window.saturating_sub(1) * apart + 1
-        };
-        (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw))
+        self.s.window().reach()
     }
 
     /// Returns the part of its image that a padded copy contains.

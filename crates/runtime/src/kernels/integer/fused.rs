@@ -107,11 +107,7 @@ impl<'v> Conv<'v> {
 
     /// The height and width that windows read.
     fn read(&self) -> (usize, usize) {
-        let s = &self.s;
-        let reach = |out: usize, step: usize, window: usize, apart: usize| {
-            (out - 1) * step + (window - 1) * apart + 1
-        };
-        (reach(s.oh, s.sh, s.kh, s.dh), reach(s.ow, s.sw, s.kw, s.dw))
+        self.s.window().reach()
     }
 
     /// Runs of adjacent bytes of a window, and the quads of each.
