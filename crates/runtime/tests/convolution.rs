@@ -174,8 +174,7 @@ fn convolutions_of_all_kinds() {
             [64, 48, 1, 5, 6, 3, 3, 1, 2, 1],
             [400, 24, 1, 7, 7, 3, 3, 1, 1, 1],
             [64, 24, 1, 11, 9, 3, 3, 1, 1, 1],
-            // Few pixels: vectors along output channels, in one piece of the common axis and in
-            // two.
+            // Few pixels: vectors along output channels.
             [64, 70, 1, 7, 7, 1, 1, 1, 0, 1],
             [33, 130, 1, 3, 3, 1, 1, 1, 0, 1],
             [64, 64, 1, 7, 7, 1, 1, 1, 0, 1],
@@ -186,6 +185,12 @@ fn convolutions_of_all_kinds() {
             [2100, 20, 1, 3, 3, 1, 1, 1, 0, 1],
             [2100, 20, 1, 3, 3, 1, 1, 1, 0, 1],
             [230, 130, 1, 5, 5, 3, 3, 2, 1, 1],
+            // Copies with channels last: several of an image, a row in pieces, few rows for many
+            // threads, groups whose filters are no whole vector.
+            [72, 50, 1, 31, 62, 3, 3, 2, 1, 1],
+            [12, 20, 1, 3, 260, 3, 5, 2, 1, 2],
+            [16, 100, 2, 2, 9, 3, 3, 1, 1, 1],
+            [40, 24, 5, 13, 9, 3, 3, 2, 1, 1],
             // Too few channels for Winograd.
             [15, 40, 1, 7, 7, 3, 3, 1, 1, 1],
             [17, 40, 1, 7, 7, 3, 3, 1, 1, 1],

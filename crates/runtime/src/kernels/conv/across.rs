@@ -1,4 +1,4 @@
-//! Convolutions with few pixels: vectors run along output channels.
+//! Windows of one pixel over few pixels: vectors run along output channels.
 //!
 //! In products of the weight with an image, vectors run along pixels, and 49 pixels fill three
 //! vectors and one lane of a fourth. With the operands exchanged, a tile is up to eight pixels,
@@ -18,35 +18,23 @@ pub(super) const DEEP: usize = 2048;
 /// Output channels whose weights are applied to all pixels before the next ones: three of the
 /// widest vectors.
 const WIDE: usize = 3 * COLS;
-/// A multiplication of a product, in those of one lane of a tile: see `ways.rs`.
-const PRODUCT: f64 = 1.06;
-/// What turning over an output costs.
-const TURN: f64 = 80.0;
-/// What fetching an input from its own place costs.
-const FETCH: f64 = 32.0;
+/// Returns whether a convolution can go this way.
+pub(super) fn can(s: &Sizes) -> bool {
+    s.as_it_lies() && !s.nhwc && s.groups == 1 && s.k > 0
+}
 
 /// Returns whether a window of one pixel is multiplied faster this way than with pixels along
 /// vectors, by the lanes of both and what only this one does: turning over an output costs as much
 /// as eight multiplications then.
 pub(super) fn pays(s: &Sizes) -> bool {
     let pixels = s.oh * s.ow;
-    if s.nhwc || s.groups != 1 || s.o < COLS || s.k == 0 {
+    if !can(s) || s.o < COLS {
         return false;
     }
     let along = pixels.next_multiple_of(COLS) * s.o.next_multiple_of(ROWS) * s.k;
     let across = pixels * s.o.next_multiple_of(COLS) * s.k + 8 * s.o * pixels;
     // Weights and pixels both come from the second cache, not only one of them.
     11 * across < 10 * along
-}
-
-/// The cost of an image by this way; infinite where it cannot go it, or few channels fill a vector.
-pub(super) fn cost(s: &Sizes) -> f64 {
-    if s.groups != 1 || s.o < COLS {
-        return f64::INFINITY;
-    }
-    let pixels = (s.oh * s.ow) as f64;
-    let outputs = PRODUCT * s.o.next_multiple_of(COLS) as f64;
-    s.k as f64 * (pixels * (outputs + FETCH) + s.o as f64) + TURN * pixels * s.o as f64
 }
 
 /// Floats of the packed weight.
@@ -79,46 +67,17 @@ fn high(pixels: usize) -> usize {
     pixels.div_ceil(pixels.div_ceil(ROWS))
 }
 
-/// Packs the inputs of `count` pixels from `first` on: for each channel and window position a line
-/// of [`ROWS`] floats, of which the first `count` are written.
+/// Packs the inputs of `count` pixels from `first` on: for each channel a line of [`ROWS`] floats,
+/// of which the first `count` are written.
 #[inline(always)]
 unsafe fn panel<S: Simd>(s: &Sizes, x: *const f32, first: usize, count: usize, out: *mut f32) {
-    let (plane, taps) = (s.h * s.w, s.kh * s.kw);
-    // SAFETY: pixels lie in the image, and `out` has a panel's room.
-    unsafe {
-        if s.as_it_lies() {
-            for c in 0..s.c {
-                let (from, to) = (x.add(c * plane + first), out.add(c * ROWS));
-                for lane in (0..count).step_by(S::LANES) {
-                    let n = (count - lane).min(S::LANES);
-                    S::load_part(from.add(lane), n).store_part(to.add(lane), n);
-                }
-            }
-            return;
-        }
-        for tap in 0..taps {
-            let mut places = [None; ROWS];
-            for (i, place) in places.iter_mut().enumerate().take(count) {
-                let (oy, ox) = ((first + i) / s.ow, (first + i) % s.ow);
-                let y = (oy * s.sh + tap / s.kw * s.dh) as isize - s.pt;
-                let x = (ox * s.sw + tap % s.kw * s.dw) as isize - s.pl;
-                let inside = y >= 0 && x >= 0 && (y as usize) < s.h && (x as usize) < s.w;
-                *place = inside.then(|| y as usize * s.w + x as usize);
-            }
-            for (i, place) in places.into_iter().enumerate().take(count) {
-                let to = out.add(tap * ROWS + i);
-                match place {
-                    Some(place) => {
-                        for c in 0..s.c {
-                            *to.add(c * taps * ROWS) = *x.add(c * plane + place);
-                        }
-                    }
-                    None => {
-                        for c in 0..s.c {
-                            *to.add(c * taps * ROWS) = 0.0;
-                        }
-                    }
-                }
+    for c in 0..s.c {
+        // SAFETY: pixels lie in the image, and `out` has a panel's room.
+        unsafe {
+            let (from, to) = (x.add(c * s.h * s.w + first), out.add(c * ROWS));
+            for lane in (0..count).step_by(S::LANES) {
+                let n = (count - lane).min(S::LANES);
+                S::load_part(from.add(lane), n).store_part(to.add(lane), n);
             }
         }
     }

@@ -8,6 +8,7 @@
 mod across;
 mod blocks;
 mod depthwise;
+mod direct;
 mod lanes;
 pub mod pooled;
 mod rows;
@@ -113,8 +114,10 @@ pub enum Way {
     Unfold,
     /// Winograd's minimal filtering.
     Winograd,
-    /// Vectors along output channels.
+    /// A matrix product without unfolding whose vectors run along output channels.
     Across,
+    /// Vectors along output channels, and inputs that are read in a copy with channels last.
+    Direct,
     /// Each position of the window only where it meets the image.
     Taps,
 }
@@ -166,7 +169,7 @@ impl Sizes {
     /// other.
     fn once(&self, way: Way) -> bool {
         match way {
-            Way::Winograd | Way::Depthwise | Way::Rows | Way::Taps => true,
+            Way::Winograd | Way::Depthwise | Way::Rows | Way::Taps | Way::Direct => true,
             Way::Across => self.k <= across::DEEP,
             Way::Unfold => self.k <= KC,
             Way::Pointwise => false,
@@ -211,6 +214,7 @@ impl Sizes {
             Way::Depthwise => 0,
             Way::Winograd => winograd::packed(self),
             Way::Across => across::packed(self),
+            Way::Direct => direct::packed(self),
             _ => self.packed_group() * self.groups,
         }
     }
@@ -224,6 +228,10 @@ impl Sizes {
         if way == Way::Across {
             // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
             return unsafe { across::pack(self, weight, out) };
+        }
+        if way == Way::Direct {
+            // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
+            return unsafe { direct::pack(self, weight, out) };
         }
         let (k, o, og) = (self.k, self.o as isize, self.og);
         for g in 0..self.groups {
@@ -518,6 +526,7 @@ unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i
             Way::Pointwise => pointwise(context, v, s, weight),
             Way::Winograd => winograd::run(context, v, s, weight),
             Way::Across => across::run(context, v, s, weight),
+            Way::Direct => direct::run(context, v, s, weight),
             Way::Taps => taps::run(context, v, s, weight),
             _ => in_blocks(context, v, s, way, weight),
         };

@@ -6,7 +6,7 @@
 //! the way chosen took 1 % more time than the fastest one. Where vectors have 16 lanes more of them
 //! stay empty, so that a way that costs a third more than another there is not taken.
 
-use super::{RxConv2dF32, RxConv2dSizes, Sizes, Way, across, by, rows, taps, winograd};
+use super::{RxConv2dF32, RxConv2dSizes, Sizes, Way, across, by, direct, rows, taps, winograd};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::gemm::tile::COLS;
 
@@ -36,7 +36,8 @@ pub fn ways_of(sizes: &RxConv2dSizes, layout: i32) -> Vec<Way> {
     }
     let others = [
         (Way::Unfold, true),
-        (Way::Across, s.groups == 1),
+        (Way::Across, across::can(&s)),
+        (Way::Direct, true),
         (Way::Rows, s.kh * s.kw > 1),
         (Way::Winograd, winograd::can(&s)),
         (Way::Taps, taps::can(&s)),
@@ -85,11 +86,11 @@ impl Sizes {
         if self.cg == 1 && self.groups > 1 && (!self.nhwc || multiplier_one) {
             return Way::Depthwise;
         }
+        if across::pays(self) {
+            return Way::Across;
+        }
         if self.groups == 1 && self.as_it_lies() {
-            return match across::pays(self) {
-                true => Way::Across,
-                false => Way::Pointwise,
-            };
+            return Way::Pointwise;
         }
         if self.nhwc || self.k == 0 {
             return Way::Unfold;
@@ -97,7 +98,7 @@ impl Sizes {
         let others = |lanes| {
             [
                 (Way::Unfold, unfolded(self, lanes)),
-                (Way::Across, across::cost(self)),
+                (Way::Direct, direct::cost(self)),
                 (Way::Rows, rows::cost(self, lanes)),
             ]
         };

@@ -31,8 +31,11 @@ const KC: usize = 512;
 const FETCHED: usize = 32 << 10;
 /// Tiles of a panel of A up to which it matters that its first one waits for memory.
 const ACROSS: usize = 4;
-/// Columns of a block of B, which should stay in the second-level cache.
+/// The fewest columns of a block of B, which should stay in the second-level cache.
 const NC: usize = 480;
+/// Floats of a block of B with more columns: the rows of the result are written in long runs, for
+/// which the processor fetches lines ahead.
+const BLOCK: usize = 32 << 10;
 /// Rows of a block of A.
 const MC: usize = 2048;
 /// Below this number of multiplications a product stays on one thread.
@@ -187,13 +190,18 @@ impl RxGemmF32 {
         };
         let b = match way {
             Way::Packed if self.b_packed.is_null() || self.gathers() => {
-                n.min(NC).next_multiple_of(COLS) * kc
+                n.min(columns(k)).next_multiple_of(COLS) * kc
             }
             Way::Direct => COLS * kc,
             _ => 0,
         };
         (a.next_multiple_of(16), b.next_multiple_of(16))
     }
+}
+
+/// Returns the number of columns of a block of B with `k` rows.
+fn columns(k: usize) -> usize {
+    NC.max(BLOCK / k.max(1) / NC * NC)
 }
 
 /// Computes one product on one thread.
@@ -214,6 +222,7 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
     // `RxGemmF32::scratch` says.
     unsafe {
         let (a_room, b_room) = (scratch, scratch.add(g.scratch(way).0));
+        let wide = columns(k);
         let mut p0 = 0;
         loop {
             let kc = even_piece(k - p0, KC, 1);
@@ -233,7 +242,7 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                 let mut j0 = 0;
                 while j0 < n {
                     let (nc, b) = if g.gathers() {
-                        let nc = (n - j0).min(NC);
+                        let nc = (n - j0).min(wide);
                         for panel in 0..nc.div_ceil(COLS) {
                             let from = g.b_packed.add((j0 + panel * COLS) * k + p0 * COLS);
                             let to = b_room.add(panel * kc * COLS);
@@ -241,7 +250,7 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                         }
                         (nc, Columns::of(b_room, kc * COLS, COLS))
                     } else if !g.b_packed.is_null() {
-                        let nc = (n - j0).min(NC);
+                        let nc = (n - j0).min(wide);
                         let ptr = g.b_packed.add(j0 * k + p0 * COLS);
                         (nc, Columns::of(ptr, k * COLS, COLS))
                     } else if way == Way::Direct && n - j0 >= COLS {
@@ -249,7 +258,7 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                         let ptr = g.b.offset(p0 as isize * g.b_rs as isize).add(j0);
                         (nc, Columns::of(ptr, COLS, g.b_rs as usize))
                     } else {
-                        let nc = (n - j0).min(NC);
+                        let nc = (n - j0).min(wide);
                         let (rs, cs) = (g.b_rs as isize, g.b_cs as isize);
                         let from = g.b.offset(p0 as isize * rs + j0 as isize * cs);
                         pack::columns(kc, nc, from, rs, cs, b_room);

@@ -97,6 +97,14 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
             let column = b.lane + v * S::LANES;
             *base = b.ptr.add(column / COLS * b.group + column % COLS);
         }
+        // The stores at the end would wait for their lines one after the other.
+        if !target.across {
+            for i in 0..MR {
+                for v in 0..NV {
+                    S::prefetch_to_write(target.c.wrapping_add(i * target.ld + v * S::LANES));
+                }
+            }
+        }
         let (mut a, mut ahead) = (a, b.ahead.0);
         for run in 0..b.runs {
             let start = *b.starts.add(run);

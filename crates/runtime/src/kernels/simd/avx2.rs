@@ -34,6 +34,16 @@ unsafe fn pinned<T>(mut at: *const T, sum: &mut __m256) -> *const T {
     at
 }
 
+/// Fetches a line for writing. The intrinsic fetches it for reading where the compiler was not told
+/// that the processor can do more; one that cannot, of those with AVX2, does nothing.
+#[inline(always)]
+pub(super) fn prefetch_to_write<T>(to: *const T) {
+    // SAFETY: a hint, which accesses nothing.
+    unsafe {
+        asm!("prefetchw [{0}]", in(reg) to, options(nostack, preserves_flags, readonly));
+    }
+}
+
 // SAFETY: every method is one or a few intrinsics of the enabled instruction set; masked loads
 // and stores touch only the lanes of the mask.
 #[allow(unsafe_op_in_unsafe_fn)]
@@ -78,6 +88,10 @@ unsafe impl Simd for Avx2 {
     #[inline(always)]
     unsafe fn prefetch(from: *const f32) {
         _mm_prefetch::<_MM_HINT_T0>(from.cast());
+    }
+    #[inline(always)]
+    unsafe fn prefetch_to_write(to: *const f32) {
+        prefetch_to_write(to);
     }
     #[inline(always)]
     unsafe fn fence() {

@@ -1,6 +1,7 @@
 //! Sixteen lanes: AVX-512.
 
 use super::Simd;
+use super::avx2::prefetch_to_write;
 use std::arch::x86_64::*;
 
 /// A zmm register.
@@ -52,6 +53,10 @@ unsafe impl Simd for Avx512 {
     #[inline(always)]
     unsafe fn prefetch(from: *const f32) {
         _mm_prefetch::<_MM_HINT_T0>(from.cast());
+    }
+    #[inline(always)]
+    unsafe fn prefetch_to_write(to: *const f32) {
+        prefetch_to_write(to);
     }
     #[inline(always)]
     unsafe fn fence() {

@@ -135,6 +135,8 @@ pub unsafe trait Simd: Copy {
     unsafe fn stream(self, to: *mut f32);
     /// Prefetches the cache line of an address, which need not be in one of our allocations.
     unsafe fn prefetch(from: *const f32);
+    /// Brings a line of memory that is written soon to the caches, this processor's alone.
+    unsafe fn prefetch_to_write(to: *const f32);
     /// Makes what [`Simd::stream`] wrote visible.
     unsafe fn fence();
     /// The lanes from `first` up to `end`.

@@ -52,6 +52,8 @@ unsafe impl Simd for Portable {
     #[inline(always)]
     unsafe fn prefetch(_: *const f32) {}
     #[inline(always)]
+    unsafe fn prefetch_to_write(_: *const f32) {}
+    #[inline(always)]
     unsafe fn fence() {}
     #[inline(always)]
     unsafe fn lanes(first: usize, end: usize) -> (usize, usize) {
