@@ -1,6 +1,6 @@
 //! Depthwise convolution: every channel has its own windows.
 
-use super::{RxConv2dF32, SMALL, Sizes, lanes};
+use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes, lanes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Line;
 use crate::kernels::padded::Padded;
@@ -491,7 +491,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
     unsafe {
         if s.nhwc {
             let shared = Share::new((shared_v, s));
-            let grain = Grain::of_work(SMALL, row_work * s.c);
+            let grain = Grain::of_work(SMALL_DEPTHWISE, row_work * s.c);
             context.pool.each(s.n * s.oh, grain, |begin, end, _| {
                 let &(v, s) = shared.get();
                 for task in begin..end {
@@ -501,7 +501,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
             });
             return 0;
         }
-        let grain = Grain::of_work(SMALL, row_work * s.oh * s.og);
+        let grain = Grain::of_work(SMALL_DEPTHWISE, row_work * s.oh * s.og);
         // Where rows are short, vectors of 16 lanes that are half full still do better in place.
         let lie = isa() == Isa::Avx512 && s.ow > 8 || !lanes::pays(s);
         if in_twos(s) && lie {

@@ -5,7 +5,7 @@
 //! the sums are transposed back.
 
 use super::depthwise::{as_it_lies, taps};
-use super::{RxConv2dF32, SMALL, Sizes};
+use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes};
 use crate::context::RxContext;
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::square::{MOST, Turning, dispatch_turning, gather, lanes, scatter};
@@ -294,7 +294,7 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
             std::ptr::write_bytes(rooms.add(worker * all), 0, room.floats()[0]);
         }
         let shared = Share::new((v, &room, places, rooms));
-        let grain = Grain::of_work(SMALL, work);
+        let grain = Grain::of_work(SMALL_DEPTHWISE, work);
         context
             .pool
             .each(s.n * blocks, grain, |begin, end, worker| {

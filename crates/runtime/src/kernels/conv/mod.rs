@@ -37,6 +37,8 @@ pub use ways::{by_way, filters_minimally, packed_for, ways_of};
 const KC: usize = 640;
 /// Below this number of multiplications a convolution stays on one thread.
 const SMALL: usize = 1 << 19;
+/// The same of depthwise ones, whose multiplications each read an input of their own.
+const SMALL_DEPTHWISE: usize = 1 << 17;
 
 c_enumeration! {
     /// The order of the axes of images and weights.
