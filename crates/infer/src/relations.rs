@@ -12,6 +12,15 @@ use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{NO_WATCH, Site};
 use crate::way::Way;
 
+/// Whether a `where` clause asserts a relation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Assumed {
+    Yes,
+    /// It depends on types that are still open.
+    Perhaps,
+    No,
+}
+
 impl Solver<'_> {
     /// Runs relations until none makes progress.
     pub fn solve_queue(&mut self) {
@@ -71,6 +80,23 @@ impl Solver<'_> {
         out: TypeId,
         call: ExprId,
     ) -> RelResult {
+        let mut assumed = Assumed::No;
+        let result = self.run_unless_assumed(kind, args, out, call, &mut assumed);
+        match (result, assumed) {
+            // What it refuses may be asserted, once the open types are known.
+            (Err(Stop::Refuse(_)), Assumed::Perhaps) => Err(Stop::Wait),
+            (result, _) => result,
+        }
+    }
+
+    fn run_unless_assumed(
+        &mut self,
+        kind: &RelKind,
+        args: &[TypeId],
+        out: TypeId,
+        call: ExprId,
+        assumed: &mut Assumed,
+    ) -> RelResult {
         let mut poisoned = match kind {
             RelKind::User(id) => self.m.damage.relations.contains(id),
             _ => false,
@@ -90,8 +116,11 @@ impl Solver<'_> {
             let _ = self.unifier.unify(out, error);
             return Ok(());
         }
-        if rigid && self.assumed(kind, args, out) {
-            return Ok(());
+        if rigid {
+            *assumed = self.assumed(kind, args, out);
+            if *assumed == Assumed::Yes {
+                return Ok(());
+            }
         }
         self.cur_call = call;
         self.site = Site::Rel(call);
@@ -198,30 +227,42 @@ impl Solver<'_> {
     }
 
     /// Returns whether a `where` clause of an enclosing function asserts the relation of these
-    /// rigid types; then its result is the clause's.
-    fn assumed(&mut self, kind: &RelKind, args: &[TypeId], out: TypeId) -> bool {
+    /// rigid types; then its result is the clause's. Some of the types may still be open.
+    fn assumed(&mut self, kind: &RelKind, args: &[TypeId], out: TypeId) -> Assumed {
         let Some(wanted) = self.rel_ref(kind) else {
-            return false;
+            return Assumed::No;
         };
-        let mut results = Vec::new();
+        let (mut results, mut perhaps) = (Vec::new(), false);
         for i in 0..self.assumptions.len() {
             let c = self.assumptions[i].clone();
             let same = self.same_relation(c.rel, wanted) && c.args.len() == args.len() + 1;
-            if same
-                && c.args
-                    .iter()
-                    .zip(args)
-                    .all(|(&x, &y)| self.resolve(x) == self.resolve(y))
-            {
-                results.push(c.args[args.len()]);
+            if !same {
+                continue;
+            }
+            let (mut fits, mut open) = (true, false);
+            for (&x, &y) in c.args.iter().zip(args) {
+                let (x, y) = (self.resolve(x), self.resolve(y));
+                if x != y {
+                    open = true;
+                    fits &= (self.flags(x) | self.flags(y)) & INFER != 0;
+                }
+            }
+            match (fits, open) {
+                (true, false) => results.push(c.args[args.len()]),
+                (true, true) => perhaps = true,
+                (false, _) => {}
             }
         }
         // Uses of one local function have results of their own: the one that is meant comes first.
         let known = self.resolve(out);
-        let meant = results.iter().any(|&r| self.resolve(r) == known);
-        meant
+        let meant = results.iter().any(|&r| self.resolve(r) == known)
             || (results.into_iter())
-                .any(|result| self.unifier.unify_as(out, result, Way::From).is_ok())
+                .any(|result| self.unifier.unify_as(out, result, Way::From).is_ok());
+        match (meant, perhaps) {
+            (true, _) => Assumed::Yes,
+            (false, true) => Assumed::Perhaps,
+            (false, false) => Assumed::No,
+        }
     }
 
     /// Returns a relation's reference as used in a `where` clause.
