@@ -6,6 +6,7 @@ use relax_tensor::{DType, Tensor};
 
 use super::error::Fault;
 use super::num::Num;
+use super::span::STRIP;
 use crate::Buf;
 
 /// A buffer that exists.
@@ -222,14 +223,25 @@ impl Memory {
     }
 }
 
-/// All buffers of a program that exist so far.
-pub(super) struct Bufs(pub(super) Vec<Option<Memory>>);
+/// The state of a run.
+pub(super) struct Bufs {
+    /// All buffers of the program that exist so far.
+    pub(super) of: Vec<Option<Memory>>,
+    /// The number of iterations that the run may still make.
+    pub(super) left: u64,
+}
 
 impl Bufs {
+    /// Counts an iteration of a loop, or the computation of a strip.
+    #[inline]
+    pub(super) fn iterate(&mut self) -> Result<(), Fault> {
+        self.left = self.left.checked_sub(1).ok_or(Fault::Endless)?;
+        Ok(())
+    }
     /// The buffer; the program was compiled only after it came to exist.
     #[inline]
     pub(super) fn at(&self, buf: Buf) -> &Memory {
-        self.0[buf.index()]
+        self.of[buf.index()]
             .as_ref()
             .expect("stages run after their buffers exist")
     }
@@ -252,7 +264,7 @@ impl Bufs {
     }
     #[inline]
     pub(super) fn at_mut(&mut self, buf: Buf) -> &mut Memory {
-        self.0[buf.index()]
+        self.of[buf.index()]
             .as_mut()
             .expect("stages run after their buffers exist")
     }
@@ -261,7 +273,13 @@ impl Bufs {
 impl Bufs {
     /// Creates a local buffer, or creates it again.
     pub(super) fn local(&mut self, buf: Buf, shape: Vec<i64>) -> Result<(), Fault> {
-        let slot = &mut self.0[buf.index()];
+        // Its elements are set, a strip's worth at a time.
+        let strips = shape
+            .iter()
+            .fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()))
+            / STRIP as u64;
+        self.left = self.left.checked_sub(strips).ok_or(Fault::Endless)?;
+        let slot = &mut self.of[buf.index()];
         match slot {
             Some(m) if m.shape == shape => m.clear(),
             Some(m) => {
