@@ -12,6 +12,11 @@ use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{NO_WATCH, Site};
 use crate::way::Way;
 
+/// What is said of a relation that a `where` clause gives too many arguments or too few.
+pub(crate) fn count_message(name: &str, wanted: usize, given: usize) -> String {
+    format!("`{name}` relates {wanted} arguments, and {given} are given")
+}
+
 /// Whether a `where` clause asserts a relation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Assumed {
@@ -142,6 +147,12 @@ impl Solver<'_> {
                 let Some(relation) = registry().relation(name.as_str()) else {
                     return Ok(());
                 };
+                if let Some(n) = registry().relation_arity(name.as_str())
+                    && n != args.len()
+                {
+                    let message = count_message(name.as_str(), n, args.len());
+                    return Err(refusal(Subject::Call, message));
+                }
                 let attrs = self.m.attrs(AttrsId::NONE);
                 relation(&mut RelCx {
                     host: self,
