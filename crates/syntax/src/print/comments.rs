@@ -224,6 +224,21 @@ impl Sink<'_> {
         false
     }
 
+    /// Skips a semicolon of the original at the end of a block, likewise.
+    fn pass_last_semicolon(&mut self) -> bool {
+        if let Some(w) = &mut self.comments
+            && let Some(&[semicolon, close, ..]) = w.tokens.get(w.token..)
+            && w.file.slice(semicolon.span()) == ";"
+            && w.file.slice(close.span()) == "}"
+            && w.next_comment().is_none()
+        {
+            w.end = semicolon.end;
+            w.token += 1;
+            return true;
+        }
+        false
+    }
+
     /// Prints the comments before the token that begins at `start`.
     fn comments_before(&mut self, start: u32) {
         let next = self
@@ -375,9 +390,9 @@ impl Sink<'_> {
         loop {
             let Some(w) = &self.comments else { return };
             let Some(c) = w.next_comment() else {
-                // There may be comments both before and after the comma that follows the last
-                // element.
-                if !self.pass_comma() {
+                // There may be comments both before and after the comma or semicolon that follows
+                // the last element.
+                if !self.pass_comma() && !self.pass_last_semicolon() {
                     return;
                 }
                 self.trailing();
