@@ -64,6 +64,7 @@ pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics
     loop {
         let typing = cx.typing()?;
         let m = &mut *cx.module;
+        locals.look(m);
         let before = known.len() + locals.copies();
         let open = open_params(m, &typing);
         for (global, body) in m.global_bodies() {
