@@ -284,6 +284,36 @@ fn sharing_blocks(m: &Module, body: ExprId) -> FxHashSet<BlockId> {
     sharing
 }
 
+/// Returns whether the element types of all tensors in a type are known: not those of a type
+/// parameter, which may stand for tensors of any.
+pub(crate) fn has_known_elements(m: &Module, ty: TypeId) -> bool {
+    let mut open = vec![ty];
+    while let Some(t) = open.pop() {
+        match &m.types[t] {
+            Type::Param(_) => return false,
+            Type::Tensor(t) if t.dtype.known().is_none() => return false,
+            Type::Tuple(fields) => open.extend(fields.iter()),
+            _ => {}
+        }
+    }
+    true
+}
+
+/// Returns whether a type mentions type parameters, its own or others. Inference made up some of
+/// them, which no annotation can name.
+pub(crate) fn mentions_type_params(m: &Module, ty: TypeId) -> bool {
+    let (mut open, mut seen) = (vec![ty], FxHashSet::default());
+    while let Some(t) = open.pop() {
+        if matches!(m.types[t], Type::Param(_)) {
+            return true;
+        }
+        if seen.insert(t) {
+            open.extend(m.types.children(t));
+        }
+    }
+    false
+}
+
 /// Returns whether an expression is a name or a constant.
 fn is_leaf(m: &Module, e: ExprId) -> bool {
     matches!(
