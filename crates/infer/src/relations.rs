@@ -1,5 +1,6 @@
 //! Runs relations, and implements the host interface that they use.
 
+use relax_base::Symbol;
 use relax_ir::{AttrsId, Expr, ExprId, RelRef, Shape, TensorType, Type, TypeArena, TypeId};
 use relax_ops::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject, registry};
 use relax_sym::{Dim, Proof};
@@ -143,25 +144,7 @@ impl Solver<'_> {
                     attrs,
                 })
             }
-            RelKind::Builtin(name) => {
-                let Some(relation) = registry().relation(name.as_str()) else {
-                    return Ok(());
-                };
-                if let Some(n) = registry().relation_arity(name.as_str())
-                    && n != args.len()
-                {
-                    let message = count_message(name.as_str(), n, args.len());
-                    return Err(refusal(Subject::Call, message));
-                }
-                let attrs = self.m.attrs(AttrsId::NONE);
-                relation(&mut RelCx {
-                    host: self,
-                    name: name.as_str(),
-                    args,
-                    out,
-                    attrs,
-                })
-            }
+            RelKind::Builtin(name) => self.run_builtin_relation(*name, args, out),
             RelKind::User(id) => self.run_user_relation(*id, args, out),
             RelKind::Proj(index) => {
                 let tuple = self.head(args[0]);
@@ -220,6 +203,27 @@ impl Solver<'_> {
                 Ok(())
             }
         }
+    }
+
+    /// Runs a relation that the text knows by name.
+    fn run_builtin_relation(&mut self, name: Symbol, args: &[TypeId], out: TypeId) -> RelResult {
+        let Some(relation) = registry().relation(name.as_str()) else {
+            return Ok(());
+        };
+        if let Some(n) = registry().relation_arity(name.as_str())
+            && n != args.len()
+        {
+            let message = count_message(name.as_str(), n, args.len());
+            return Err(refusal(Subject::Call, message));
+        }
+        let attrs = self.m.attrs(AttrsId::NONE);
+        relation(&mut RelCx {
+            host: self,
+            name: name.as_str(),
+            args,
+            out,
+            attrs,
+        })
     }
 
     fn refuse_proj(&mut self, tuple: TypeId, index: u32) -> RelResult {

@@ -376,6 +376,10 @@ impl Machine {
                         .iter()
                         .map(|r| self.words[r.at as usize] as i64)
                         .collect();
+                    // Its elements are set, a strip's worth at a time.
+                    let all = shape.iter().map(|d| d.unsigned_abs());
+                    let elements = all.fold(1u64, u64::saturating_mul);
+                    bufs.count(elements / STRIP as u64)?;
                     bufs.local(*buf, shape)?;
                 }
                 Ins::Assert(c, message, shown) => {

@@ -6,7 +6,6 @@ use relax_tensor::{DType, Tensor};
 
 use super::error::Fault;
 use super::num::Num;
-use super::span::STRIP;
 use crate::Buf;
 
 /// A buffer that exists.
@@ -235,7 +234,13 @@ impl Bufs {
     /// Counts an iteration of a loop, or the computation of a strip.
     #[inline]
     pub(super) fn iterate(&mut self) -> Result<(), Fault> {
-        self.left = self.left.checked_sub(1).ok_or(Fault::Endless)?;
+        self.count(1)
+    }
+
+    /// Counts several of them.
+    #[inline]
+    pub(super) fn count(&mut self, iterations: u64) -> Result<(), Fault> {
+        self.left = self.left.checked_sub(iterations).ok_or(Fault::Endless)?;
         Ok(())
     }
     /// The buffer; the program was compiled only after it came to exist.
@@ -273,12 +278,6 @@ impl Bufs {
 impl Bufs {
     /// Creates a local buffer, or creates it again.
     pub(super) fn local(&mut self, buf: Buf, shape: Vec<i64>) -> Result<(), Fault> {
-        // Its elements are set, a strip's worth at a time.
-        let strips = shape
-            .iter()
-            .fold(1u64, |n, d| n.saturating_mul(d.unsigned_abs()))
-            / STRIP as u64;
-        self.left = self.left.checked_sub(strips).ok_or(Fault::Endless)?;
         let slot = &mut self.of[buf.index()];
         match slot {
             Some(m) if m.shape == shape => m.clear(),
