@@ -243,6 +243,54 @@ fn steps_have_a_limit() {
 }
 
 #[test]
+fn iterations_of_tensor_programs_are_steps() {
+    let folder = Folder::new("hostile-iterations");
+    let loops = [
+        // Loops, rounds, and strips of a computation, each of which would take hours.
+        (
+            "for",
+            "for %i, %j in grid(10000000, 10000000) { %Y[0] = %A[0]; }",
+        ),
+        ("while", "while (0 < 1) { %Y[0] = %A[0]; }"),
+    ];
+    for (name, body) in loops {
+        let program = format!(
+            "prim_func @spin(%A: Buffer[(1,), float32], %Y: Buffer[(1,), float32]) {{ {body} }}\n\
+             def @main() {{ call_tir(@spin, (ones(shape=[1], dtype=\"float32\"),), shape(1), \
+             dtype=\"float32\") }}"
+        );
+        folder.write(name, program);
+    }
+    folder.write(
+        "strips",
+        "def @main() { let %x = ones(shape=[4000, 4000], dtype=\"int8\"); \
+         nn.dense(%x, %x, units=4000, out_dtype=\"int32\") }",
+    );
+    for name in ["for", "while", "strips"] {
+        for engine in [&["interp"][..], &["vm", "--kernels", "loops"]] {
+            let args = [&["--engine"], engine, &["--max-steps", "10000", name]].concat();
+            let (code, text) = called(&folder, RUN, &args);
+            assert_eq!(code, 1, "{name}, {engine:?}: {text}");
+            let said = "more steps than allowed";
+            assert!(text.contains(said), "{name}, {engine:?}: {text}");
+        }
+    }
+    // A step is a hundred iterations.
+    folder.write(
+        "short",
+        "prim_func @count(%A: Buffer[(1,), float32], %Y: Buffer[(1,), float32]) {\n\
+         for %i in grid(30000) { %Y[0] = %A[0]; } }\n\
+         def @main() { call_tir(@count, (ones(shape=[1], dtype=\"float32\"),), shape(1), \
+         dtype=\"float32\") }",
+    );
+    for (steps, ended) in [("250", false), ("350", true)] {
+        let args = ["--engine", "interp", "--max-steps", steps, "short"];
+        let (code, text) = called(&folder, RUN, &args);
+        assert_eq!(code == 0, ended, "{text}");
+    }
+}
+
+#[test]
 fn a_reproducer_names_no_file_elsewhere() {
     let folder = Folder::new("hostile-reproducer");
     let head = |file: &str| {

@@ -138,6 +138,7 @@ impl Kernels for Few {
         kernel: &Kernel,
         _: &[Rc<Tensor>],
         _: Option<&[Vec<i64>]>,
+        _: &mut u64,
     ) -> Result<Vec<Tensor>, KernelError> {
         Err(KernelError {
             code: relax_vm::MALFORMED,

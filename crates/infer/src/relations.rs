@@ -1,5 +1,6 @@
 //! Runs relations, and implements the host interface that they use.
 
+use relax_base::Symbol;
 use relax_ir::{AttrsId, Expr, ExprId, RelRef, Shape, TensorType, Type, TypeArena, TypeId};
 use relax_ops::{Mismatch, Refusal, RelCx, RelHost, RelResult, Stop, Subject, registry};
 use relax_sym::{Dim, Proof};
@@ -11,6 +12,20 @@ use crate::solver::Solver;
 use crate::unifier::{OpenCheck, Unifier};
 use crate::unknown::{NO_WATCH, Site};
 use crate::way::Way;
+
+/// What is said of a relation that a `where` clause gives too many arguments or too few.
+pub(crate) fn count_message(name: &str, wanted: usize, given: usize) -> String {
+    format!("`{name}` relates {wanted} arguments, and {given} are given")
+}
+
+/// Whether a `where` clause asserts a relation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Assumed {
+    Yes,
+    /// It depends on types that are still open.
+    Perhaps,
+    No,
+}
 
 impl Solver<'_> {
     /// Runs relations until none makes progress.
@@ -71,6 +86,23 @@ impl Solver<'_> {
         out: TypeId,
         call: ExprId,
     ) -> RelResult {
+        let mut assumed = Assumed::No;
+        let result = self.run_unless_assumed(kind, args, out, call, &mut assumed);
+        match (result, assumed) {
+            // What it refuses may be asserted, once the open types are known.
+            (Err(Stop::Refuse(_)), Assumed::Perhaps) => Err(Stop::Wait),
+            (result, _) => result,
+        }
+    }
+
+    fn run_unless_assumed(
+        &mut self,
+        kind: &RelKind,
+        args: &[TypeId],
+        out: TypeId,
+        call: ExprId,
+        assumed: &mut Assumed,
+    ) -> RelResult {
         let mut poisoned = match kind {
             RelKind::User(id) => self.m.damage.relations.contains(id),
             _ => false,
@@ -90,8 +122,11 @@ impl Solver<'_> {
             let _ = self.unifier.unify(out, error);
             return Ok(());
         }
-        if rigid && self.assumed(kind, args, out) {
-            return Ok(());
+        if rigid {
+            *assumed = self.assumed(kind, args, out);
+            if *assumed == Assumed::Yes {
+                return Ok(());
+            }
         }
         self.cur_call = call;
         self.site = Site::Rel(call);
@@ -109,19 +144,7 @@ impl Solver<'_> {
                     attrs,
                 })
             }
-            RelKind::Builtin(name) => {
-                let Some(relation) = registry().relation(name.as_str()) else {
-                    return Ok(());
-                };
-                let attrs = self.m.attrs(AttrsId::NONE);
-                relation(&mut RelCx {
-                    host: self,
-                    name: name.as_str(),
-                    args,
-                    out,
-                    attrs,
-                })
-            }
+            RelKind::Builtin(name) => self.run_builtin_relation(*name, args, out),
             RelKind::User(id) => self.run_user_relation(*id, args, out),
             RelKind::Proj(index) => {
                 let tuple = self.head(args[0]);
@@ -182,6 +205,27 @@ impl Solver<'_> {
         }
     }
 
+    /// Runs a relation that the text knows by name.
+    fn run_builtin_relation(&mut self, name: Symbol, args: &[TypeId], out: TypeId) -> RelResult {
+        let Some(relation) = registry().relation(name.as_str()) else {
+            return Ok(());
+        };
+        if let Some(n) = registry().relation_arity(name.as_str())
+            && n != args.len()
+        {
+            let message = count_message(name.as_str(), n, args.len());
+            return Err(refusal(Subject::Call, message));
+        }
+        let attrs = self.m.attrs(AttrsId::NONE);
+        relation(&mut RelCx {
+            host: self,
+            name: name.as_str(),
+            args,
+            out,
+            attrs,
+        })
+    }
+
     fn refuse_proj(&mut self, tuple: TypeId, index: u32) -> RelResult {
         let text = self.show(tuple);
         let message = match &self.types[tuple] {
@@ -198,30 +242,42 @@ impl Solver<'_> {
     }
 
     /// Returns whether a `where` clause of an enclosing function asserts the relation of these
-    /// rigid types; then its result is the clause's.
-    fn assumed(&mut self, kind: &RelKind, args: &[TypeId], out: TypeId) -> bool {
+    /// rigid types; then its result is the clause's. Some of the types may still be open.
+    fn assumed(&mut self, kind: &RelKind, args: &[TypeId], out: TypeId) -> Assumed {
         let Some(wanted) = self.rel_ref(kind) else {
-            return false;
+            return Assumed::No;
         };
-        let mut results = Vec::new();
+        let (mut results, mut perhaps) = (Vec::new(), false);
         for i in 0..self.assumptions.len() {
             let c = self.assumptions[i].clone();
             let same = self.same_relation(c.rel, wanted) && c.args.len() == args.len() + 1;
-            if same
-                && c.args
-                    .iter()
-                    .zip(args)
-                    .all(|(&x, &y)| self.resolve(x) == self.resolve(y))
-            {
-                results.push(c.args[args.len()]);
+            if !same {
+                continue;
+            }
+            let (mut fits, mut open) = (true, false);
+            for (&x, &y) in c.args.iter().zip(args) {
+                let (x, y) = (self.resolve(x), self.resolve(y));
+                if x != y {
+                    open = true;
+                    fits &= (self.flags(x) | self.flags(y)) & INFER != 0;
+                }
+            }
+            match (fits, open) {
+                (true, false) => results.push(c.args[args.len()]),
+                (true, true) => perhaps = true,
+                (false, _) => {}
             }
         }
         // Uses of one local function have results of their own: the one that is meant comes first.
         let known = self.resolve(out);
-        let meant = results.iter().any(|&r| self.resolve(r) == known);
-        meant
+        let meant = results.iter().any(|&r| self.resolve(r) == known)
             || (results.into_iter())
-                .any(|result| self.unifier.unify_as(out, result, Way::From).is_ok())
+                .any(|result| self.unifier.unify_as(out, result, Way::From).is_ok());
+        match (meant, perhaps) {
+            (true, _) => Assumed::Yes,
+            (false, true) => Assumed::Perhaps,
+            (false, false) => Assumed::No,
+        }
     }
 
     /// Returns a relation's reference as used in a `where` clause.

@@ -9,7 +9,7 @@ use relax_ops::{RelCx, RelResult, Stop, Subject};
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::FxHashMap;
 
-use crate::relations::refusal;
+use crate::relations::{count_message, refusal};
 use crate::solver::Solver;
 use crate::unknown::Lit;
 use crate::way::Way;
@@ -54,12 +54,7 @@ impl Solver<'_> {
         if def.args.len() != args.len() {
             return Err(refusal(
                 Subject::Call,
-                format!(
-                    "`{}` relates {} arguments, and {} are given",
-                    def.name,
-                    def.args.len(),
-                    args.len()
-                ),
+                count_message(def.name.as_str(), def.args.len(), args.len()),
             ));
         }
         let mut b = Bindings::default();

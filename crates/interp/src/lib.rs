@@ -39,8 +39,10 @@ pub struct Interp<'m> {
     plans: FxHashMap<machine::PlanKey, Rc<plan::Plan>>,
     places: machine::memory::Places,
     unit: Value,
-    /// The limit on instructions per run.
+    /// The limit on steps per run.
     max_steps: Option<u64>,
+    /// What the current run may still take, in iterations.
+    left: u64,
 }
 
 impl<'m> Interp<'m> {
@@ -57,6 +59,7 @@ impl<'m> Interp<'m> {
             places: machine::memory::Places::default(),
             unit: Value::tuple(vec![]),
             max_steps: None,
+            left: u64::MAX,
         }
     }
     /// Sets the packed functions.
@@ -65,8 +68,9 @@ impl<'m> Interp<'m> {
         self
     }
     /// Limits the steps of a run; exceeding it is an error at the current call. A step is an
-    /// instruction of the evaluator: a call, a branch, a tuple. Without a limit, a non-terminating
-    /// program runs forever.
+    /// instruction of the evaluator (a call, a branch, a tuple), or a hundred iterations of loops
+    /// within operators and tensor programs. Without a limit, a non-terminating program runs
+    /// forever.
     pub fn with_max_steps(mut self, steps: Option<u64>) -> Self {
         self.max_steps = steps;
         self

@@ -10,7 +10,9 @@ use std::rc::Rc;
 
 use relax_base::{Diagnostic, Span};
 use relax_ir::{Expr, ExprId, FuncId, GlobalId, GlobalKind, OpId};
+use relax_loops::{ExecFault, Program, STEP, execute_within};
 use relax_ops::{Lowering, registry};
+use relax_tensor::Tensor;
 
 use crate::code::{Code, Ins, Slot, Src};
 use crate::types::{Dims, match_type};
@@ -114,6 +116,9 @@ impl Interp<'_> {
             frames: Vec::new(),
             values: Vec::new(),
         };
+        // It must not be used up after the last step that is allowed.
+        let most = self.max_steps.map(|n| n.saturating_add(1));
+        self.left = most.map_or(u64::MAX, |n| n.saturating_mul(STEP));
         self.enter(&mut run, code, args, None, 0, Span::NONE)?;
         self.go(&mut run)
     }
@@ -208,10 +213,8 @@ impl Interp<'_> {
 
     /// Runs until the last frame returns.
     fn go(&mut self, run: &mut Run) -> Result<Value> {
-        let most = self.max_steps.unwrap_or(u64::MAX);
-        let mut steps = 0;
         loop {
-            steps += 1;
+            self.left = self.left.saturating_sub(STEP);
             let frame = run
                 .frames
                 .last_mut()
@@ -248,9 +251,8 @@ impl Interp<'_> {
                     tail,
                 } => {
                     // Without calls, code only moves forward, and terminates.
-                    if steps > most {
-                        let text = format!("the program has not ended after {most} steps");
-                        return self.error(codes::STEPS, *at, text);
+                    if self.left == 0 {
+                        return self.endless(*at);
                     }
                     let callee = self.read(run, base, *callee);
                     let args = self.read_all(run, base, args);
@@ -322,6 +324,27 @@ impl Interp<'_> {
                     }
                 }
             }
+        }
+    }
+
+    fn endless<T>(&self, at: ExprId) -> Result<T> {
+        let most = self.max_steps.unwrap_or(u64::MAX);
+        let text = format!("the program has not ended after {most} steps");
+        self.error(codes::STEPS, at, text)
+    }
+
+    /// Executes a tensor program for a call.
+    fn execute(
+        &mut self,
+        at: ExprId,
+        program: &Program,
+        inputs: &[Tensor],
+        outputs: Option<&[Vec<i64>]>,
+    ) -> Result<Vec<Tensor>> {
+        match execute_within(program, inputs, outputs, &mut self.left) {
+            Ok(outs) => Ok(outs),
+            Err(e) if e.fault == ExecFault::Endless => self.endless(at),
+            Err(e) => Err(Box::new(e.diagnostic(self.span(at)))),
         }
     }
 

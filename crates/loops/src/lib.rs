@@ -42,7 +42,7 @@ pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
 pub use children::Children;
 pub use digits::Digits;
-pub use exec::{ExecError, ExecFault, execute, execute_for, scalar};
+pub use exec::{ExecError, ExecFault, STEP, execute, execute_for, execute_within, scalar};
 pub use expr::{Ex, ExKind, Operand, Var};
 pub use functions::{BinOp, Libm, UnOp};
 pub use hint::{Hint, Lines, Seen};

@@ -205,11 +205,7 @@ impl Document {
             let mut source = self.source(file, chunks, &pieces, own);
             let mut lacking = None;
             if needs.has_more(&pieces) {
-                let unit = match self.lacking.contains(&source.key) {
-                    true => None,
-                    false => self.unit(&source, own, true, &mut budget)?,
-                };
-                if let Some(unit) = unit {
+                if let Some(unit) = self.unit(&source, own, true, &mut budget)? {
                     out.push(Part {
                         chunk: chunk.clone(),
                         pieces,
@@ -268,7 +264,8 @@ impl Document {
     }
 
     /// Analyses a source; the inner `None` means that a name is missing, the outer one that it is
-    /// too much work.
+    /// too much work. Neither depends on what is known from before: with `more` or without, the same
+    /// pieces may have been a unit of an earlier text, and work that is saved is counted.
     fn unit(
         &self,
         source: &Source,
@@ -276,14 +273,17 @@ impl Document {
         more: bool,
         budget: &mut usize,
     ) -> Option<Option<Arc<Unit>>> {
-        if let Some(unit) = self.cache.get(&source.key) {
-            return Some(Some(unit.clone()));
-        }
         let size: usize = source.texts.iter().map(|t| t.0.len()).sum();
         if size > *budget && !source.alone {
             return None;
         }
         *budget = budget.saturating_sub(size);
+        if more && self.lacking.contains(&source.key) {
+            return Some(None);
+        }
+        if let Some(unit) = self.cache.get(&source.key) {
+            return Some((!more || !unit.lacks).then(|| unit.clone()));
+        }
         let unit = Unit::new(&source.texts, own, source.metadata, self.strict, more);
         Some(unit.map(Arc::new))
     }

@@ -56,6 +56,8 @@ pub struct Unit {
     pub typing: Typing,
     /// The diagnostics of the chunk, with spans in the unit.
     pub diagnostics: Vec<Diagnostic>,
+    /// Whether the chunk uses a name that none of the pieces has.
+    pub lacks: bool,
     /// The number of syntax errors.
     pub syntax_errors: usize,
     /// Variables by the span of their binding.
@@ -99,8 +101,8 @@ impl Unit {
     /// Parses and type-checks the pieces; `texts` holds for each the text in the file, and the text
     /// added to it.
     ///
-    /// With `more`, the file has names besides those of the pieces: if the chunk uses an unknown
-    /// name, no unit is created, and it must be analysed with all of them.
+    /// With `more`, the file has names besides those of the pieces: a unit that lacks some is
+    /// needed by nobody, as the chunk must be analysed with all of them; `None` then.
     pub fn new(
         texts: &[(&str, &str)],
         own: usize,
@@ -128,7 +130,8 @@ impl Unit {
         let range = Span::new(base, base + placed[own].len);
         let inside = |s: Span| range.start <= s.start && s.end <= range.end;
         let mut said = diagnostics.iter();
-        if more && said.any(|d| inside(d.span()) && relax_resolve::codes::may_follow(d.code)) {
+        let lacks = said.any(|d| inside(d.span()) && relax_resolve::codes::may_follow(d.code));
+        if more && lacks {
             return None;
         }
         let (ast, comments, mut module) = (read.ast, read.comments, read.module);
@@ -164,6 +167,7 @@ impl Unit {
             names,
             vars,
             exprs,
+            lacks,
             syntax_errors: read.syntax_errors,
             diagnostics: all.into_iter().filter(kept).collect(),
             ast,
@@ -204,6 +208,7 @@ impl Unit {
             names: Vec::new(),
             vars,
             exprs,
+            lacks: false,
             syntax_errors: 0,
             diagnostics: diagnostics.into_vec(),
             module,

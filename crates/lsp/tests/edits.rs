@@ -268,3 +268,17 @@ fn names_are_the_resolvers() {
         }
     }
 }
+
+/// What a unit of an earlier text lacked may be in the rest of a later one.
+#[test]
+fn names_that_a_text_lacked_are_looked_for_again() {
+    let text = "def @a() { @zz() }\ndef () { \"never closed }\n";
+    let mut doc = Document::new(text.to_owned(), 0, Encoding::Utf16, false);
+    doc.diagnostics();
+    let at = text.rfind("() {").expect("it is there");
+    doc.edit(at..at, "@b");
+    let now = doc.text.as_str().to_owned();
+    assert!(now.contains("def @b()"), "{now}");
+    let mut fresh = Document::new(now, 0, Encoding::Utf16, false);
+    assert_eq!(doc.diagnostics(), fresh.diagnostics());
+}

@@ -61,6 +61,12 @@ impl Registry {
     pub fn relation(&self, name: &str) -> Option<crate::RelFn> {
         (crate::families::RELATIONS.iter())
             .find(|r| r.0 == name)
+            .map(|r| r.2)
+    }
+    /// Returns how many arguments such a relation relates to a result.
+    pub fn relation_arity(&self, name: &str) -> Option<usize> {
+        (crate::families::RELATIONS.iter())
+            .find(|r| r.0 == name)
             .map(|r| r.1)
     }
     /// Returns the names of all relations that the text knows.
@@ -83,7 +89,7 @@ impl Registry {
     pub fn relation_name(&self, op: OpId) -> Option<&'static str> {
         let def = self.get(op)?;
         let mut named = crate::families::RELATIONS.iter();
-        let same = named.find(|r| std::ptr::fn_addr_eq(r.1, def.relation));
+        let same = named.find(|r| std::ptr::fn_addr_eq(r.2, def.relation));
         same.filter(|_| def.attrs.is_empty()).map(|r| r.0)
     }
 }

@@ -286,8 +286,17 @@ impl<'a> Edit<'a> {
                 _ => None,
             },
             Expr::Let { body, .. } | Expr::Dataflow { body, .. } => Some(self.types[*body]),
-            Expr::If { then, .. } => Some(self.types[*then]),
-            Expr::Match { clauses, .. } => clauses.first().map(|c| self.types[c.body]),
+            // Of branches that differ (in extents, or because one is polymorphic) it is neither's.
+            Expr::If {
+                then, otherwise, ..
+            } => {
+                let ty = self.types[*then];
+                (ty == self.types[*otherwise]).then_some(ty)
+            }
+            Expr::Match { clauses, .. } => {
+                let ty = self.types[clauses.first()?.body];
+                (clauses.iter().all(|c| self.types[c.body] == ty)).then_some(ty)
+            }
             Expr::Func(f) => {
                 let f = &self.m.funcs[*f];
                 let Type::Func(old) = &self.m.types[self.types[e]] else {

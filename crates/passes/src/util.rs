@@ -2,8 +2,8 @@
 
 use relax_base::Symbol;
 use relax_ir::{
-    AttrValue, Binding, Clause, ConstId, DTy, Expr, ExprId, FuncId, Function, GlobalId, IdSet,
-    Memo, Module, Shape, Type, TypeId, VarId, VarStyle, inline_call,
+    AttrValue, Binding, BlockId, Clause, ConstId, DTy, Expr, ExprId, FuncId, Function, GlobalId,
+    IdSet, Memo, Module, Shape, Type, TypeId, VarId, VarStyle, inline_call,
 };
 use relax_ops::{Effects, OpDef};
 use relax_sym::Dim;
@@ -229,6 +229,102 @@ pub(crate) fn lets(m: &mut Module, bindings: Vec<Binding>, body: ExprId) -> Expr
 /// whose results are not dataflow.
 pub(crate) fn dissolve_blocks(m: &mut Module, body: ExprId) -> ExprId {
     m.rewrite(body, &mut Memo::default(), |m, new, _| opened_block(m, new))
+}
+
+/// Opens the dataflow blocks that share a compound expression with what surrounds them: where it is
+/// bound once, before its first use, no block can be kept around one of its uses.
+pub(crate) fn open_sharing_blocks(m: &mut Module) {
+    for (global, body) in m.global_bodies() {
+        let sharing = sharing_blocks(m, body);
+        if sharing.is_empty() {
+            continue;
+        }
+        let new = m.rewrite(body, &mut Memo::default(), |m, new, old| {
+            match m.exprs[old] {
+                Expr::Dataflow { block, .. } if sharing.contains(&block) => opened_block(m, new),
+                _ => new,
+            }
+        });
+        m.set_global_body(global, new);
+    }
+}
+
+fn sharing_blocks(m: &Module, body: ExprId) -> FxHashSet<BlockId> {
+    let mut sharing = FxHashSet::default();
+    let order = m.post_order([body]);
+    if !order
+        .iter()
+        .any(|&e| matches!(m.exprs[e], Expr::Dataflow { .. }))
+    {
+        return sharing;
+    }
+    // The innermost block around the first user of each expression.
+    let mut around: FxHashMap<ExprId, Option<BlockId>> = FxHashMap::default();
+    for &e in order.iter().rev() {
+        let here = around.get(&e).copied().flatten();
+        let inside = match m.exprs[e] {
+            Expr::Dataflow { block, .. } => Some(block),
+            _ => here,
+        };
+        let rest = match m.exprs[e] {
+            Expr::Dataflow { body, .. } => Some(body),
+            _ => None,
+        };
+        m.for_each_child(e, |c| {
+            if is_leaf(m, c) {
+                return;
+            }
+            let of = if Some(c) == rest { here } else { inside };
+            let first = *around.entry(c).or_insert(of);
+            if first != of {
+                sharing.extend([first, of].into_iter().flatten());
+            }
+        });
+    }
+    sharing
+}
+
+/// Returns whether the element types of all tensors in a type are known: not those of a type
+/// parameter, which may stand for tensors of any.
+pub(crate) fn has_known_elements(m: &Module, ty: TypeId) -> bool {
+    let mut open = vec![ty];
+    while let Some(t) = open.pop() {
+        match &m.types[t] {
+            Type::Param(_) => return false,
+            Type::Tensor(t) if t.dtype.known().is_none() => return false,
+            Type::Tuple(fields) => open.extend(fields.iter()),
+            _ => {}
+        }
+    }
+    true
+}
+
+/// Returns whether a type mentions type parameters, its own or others. Inference made up some of
+/// them, which no annotation can name.
+pub(crate) fn mentions_type_params(m: &Module, ty: TypeId) -> bool {
+    let (mut open, mut seen) = (vec![ty], FxHashSet::default());
+    while let Some(t) = open.pop() {
+        if matches!(m.types[t], Type::Param(_)) {
+            return true;
+        }
+        if seen.insert(t) {
+            open.extend(m.types.children(t));
+        }
+    }
+    false
+}
+
+/// Returns whether an expression is a name or a constant.
+fn is_leaf(m: &Module, e: ExprId) -> bool {
+    matches!(
+        m.exprs[e],
+        Expr::Var(_)
+            | Expr::Const(_)
+            | Expr::Global(_)
+            | Expr::Op(_)
+            | Expr::Ctor(_)
+            | Expr::Extern(_)
+    )
 }
 
 /// Returns the bindings of a chain of `let`s, outer ones first, and the body of the last.

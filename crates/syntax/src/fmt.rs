@@ -1,5 +1,6 @@
 //! The formatter, which changes layout only.
 
+mod apart;
 mod upgrade;
 
 use relax_base::{Code, Diagnostic, Diagnostics, SourceFile, SourceMap};
@@ -95,6 +96,9 @@ fn too_large(file: &SourceFile) -> Diagnostics {
     out
 }
 
+/// The limit on attempts to print a file without joining its tokens.
+const ATTEMPTS: usize = 8;
+
 fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics> {
     let parsed = parse(file);
     if parsed.diagnostics.has_errors() {
@@ -130,21 +134,37 @@ fn layout(file: &SourceFile, options: &FmtOptions) -> Result<String, Diagnostics
         };
         return layout(&file, options);
     }
-    let comments = Comments::new(file, &tokens, &parsed.comments);
-    let sink = Sink::new(&print, Some(comments));
-    let (text, failed) = Emitter::new(&parsed.ast, &print, sink).file_checked();
-    if failed {
-        // The printer and the grammar disagree: leave the text unchanged.
-        let mut out = Diagnostics::new();
-        out.push(
-            Diagnostic::error(
-                Code(118),
-                file.span().at_start(),
-                "this file cannot be formatted",
-            )
-            .note("the formatter would have changed more than the layout; this is a defect of it"),
-        );
-        return Err(out);
+    // Tokens that touch in one attempt and are another token then are kept apart in the next. More
+    // than two are needed where such a token swallows the text in which there are others.
+    let mut apart: Vec<u32> = Vec::new();
+    for _ in 0..ATTEMPTS {
+        let comments = Comments::new(file, &tokens, &parsed.comments, &apart);
+        let sink = Sink::new(&print, Some(comments));
+        let (text, failed) = Emitter::new(&parsed.ast, &print, sink).file_checked();
+        if failed {
+            break;
+        }
+        let Some(printed) = SourceMap::new().add(file.name.clone(), text.as_str()) else {
+            return Err(too_large(file));
+        };
+        match apart::joined(file, &tokens, &printed) {
+            Some(joined) if joined.is_empty() => return Ok(text),
+            Some(joined) => {
+                apart.extend(joined);
+                apart.sort_unstable();
+            }
+            None => break,
+        }
     }
-    Ok(text)
+    // The printer and the grammar disagree: leave the text unchanged.
+    let mut out = Diagnostics::new();
+    out.push(
+        Diagnostic::error(
+            Code(118),
+            file.span().at_start(),
+            "this file cannot be formatted",
+        )
+        .note("the formatter would have changed more than the layout; this is a defect of it"),
+    );
+    Err(out)
 }

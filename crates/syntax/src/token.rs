@@ -117,7 +117,7 @@ pub enum Tok {
     #[regex(r"'[^'\n]*'")]
     Str,
     #[regex(
-        r"meta[ \t\r\n]*\[[^\]\n]*\][ \t\r\n]*\[[ \t\r\n]*[0-9]*[ \t\r\n]*\]",
+        r"meta[ \t\r\n]*\[[ \t\r\n]*[^\]\n]*[ \t\r\n]*\][ \t\r\n]*\[[ \t\r\n]*[0-9]*[ \t\r\n]*\]",
         priority = 20
     )]
     Meta,

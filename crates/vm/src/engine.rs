@@ -6,6 +6,7 @@
 //! Invariant: whatever the program and its arguments, a run that terminates ends with a value or a
 //! fault.
 
+use relax_loops::STEP;
 use relax_tensor::DType;
 use std::rc::Rc;
 
@@ -120,7 +121,8 @@ impl<'e> Machine<'e> {
         self
     }
 
-    /// Limits the number of instructions; exceeding it is a fault.
+    /// Limits the number of steps; exceeding it is a fault. A step is an instruction, or a hundred
+    /// iterations of loops in kernels, where their engine counts them ([`Loops`](crate::Loops) does).
     #[must_use]
     pub fn with_max_steps(mut self, steps: Option<u64>) -> Self {
         self.steps = steps.unwrap_or(u64::MAX);
@@ -300,7 +302,7 @@ impl<'e> Machine<'e> {
                     }
                     self.note(*at);
                     let tail = is_tail(&f.code, here, *dst);
-                    if self.invoke(*callee, args, *dst, base, tail)? {
+                    if self.invoke(*callee, args, (*dst, base, tail), left)? {
                         return Ok(None);
                     }
                 }
@@ -375,9 +377,8 @@ impl<'e> Machine<'e> {
         &mut self,
         callee: Callee,
         args: &[Arg],
-        dst: Option<Reg>,
-        base: usize,
-        tail: bool,
+        (dst, base, tail): (Option<Reg>, usize, bool),
+        left: &mut u64,
     ) -> Result<bool, Box<Trouble>> {
         if let Callee::Func(func) = callee {
             return self.enter(func, args, dst, base, tail).map(|()| true);
@@ -392,7 +393,7 @@ impl<'e> Machine<'e> {
         let mut values = std::mem::take(&mut self.args);
         values.extend(args.iter().map(|&a| self.read(a, base)));
         let value = match callee {
-            Callee::Kernel(k) => self.kernel(k, &values),
+            Callee::Kernel(k) => self.kernel(k, &values, left),
             Callee::Builtin(b) => crate::builtins::run(b, &mut values, &mut *self.packed),
             Callee::Func(_) => Ok(Value::Void),
         };
@@ -409,8 +410,13 @@ impl<'e> Machine<'e> {
         }
     }
 
-    /// Runs a kernel.
-    fn kernel(&mut self, number: u32, values: &[Value]) -> Result<Value, Box<Trouble>> {
+    /// Runs a kernel, whose iterations are taken from the steps that are left.
+    fn kernel(
+        &mut self,
+        number: u32,
+        values: &[Value],
+        left: &mut u64,
+    ) -> Result<Value, Box<Trouble>> {
         let kernel = &self.program.kernels[number as usize];
         let (inputs, targets) = values.split_at(kernel.inputs().min(values.len()));
         let inputs: Option<Vec<_>> = inputs.iter().map(Value::tensor).collect();
@@ -430,7 +436,9 @@ impl<'e> Machine<'e> {
             return Err(Trouble::new(crate::fault::SHAPE, message));
         }
         let known = (shapes.len() == targets.len()).then_some(&shapes[..]);
-        let results = self.kernels.run(number, kernel, &inputs, known);
+        let mut iterations = left.saturating_mul(STEP);
+        let results = (self.kernels).run(number, kernel, &inputs, known, &mut iterations);
+        *left = iterations / STEP;
         let results = results.map_err(|e| e.trouble(kernel))?;
         let mut results = results
             .into_iter()

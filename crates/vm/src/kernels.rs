@@ -1,6 +1,6 @@
 //! The interface for running kernels.
 
-use relax_loops::{ExecFault, execute_for};
+use relax_loops::{ExecFault, execute_within};
 use relax_tensor::Tensor;
 use std::fmt;
 use std::rc::Rc;
@@ -11,16 +11,18 @@ use crate::fault::{MALFORMED, Trouble};
 /// An engine that runs kernels.
 pub trait Kernels {
     /// Runs a kernel, by index, on its inputs; returns its results in order. `shapes` are those of
-    /// the results, if the caller knows all of them.
+    /// the results, if the caller knows all of them. `left` is how many iterations of its loops the
+    /// run may still make; an engine that counts them subtracts those that it made.
     ///
     /// # Errors
-    /// The tensor program failed, or memory is exhausted.
+    /// The tensor program failed, memory is exhausted, or `left` does not suffice.
     fn run(
         &mut self,
         number: u32,
         kernel: &Kernel,
         inputs: &[Rc<Tensor>],
         shapes: Option<&[Vec<i64>]>,
+        left: &mut u64,
     ) -> Result<Vec<Tensor>, KernelError>;
 }
 
@@ -31,8 +33,9 @@ impl<K: Kernels + ?Sized> Kernels for Box<K> {
         kernel: &Kernel,
         inputs: &[Rc<Tensor>],
         shapes: Option<&[Vec<i64>]>,
+        left: &mut u64,
     ) -> Result<Vec<Tensor>, KernelError> {
-        (**self).run(number, kernel, inputs, shapes)
+        (**self).run(number, kernel, inputs, shapes, left)
     }
 }
 
@@ -58,10 +61,11 @@ impl Kernels for Loops {
         kernel: &Kernel,
         inputs: &[Rc<Tensor>],
         shapes: Option<&[Vec<i64>]>,
+        left: &mut u64,
     ) -> Result<Vec<Tensor>, KernelError> {
         let program = kernel.program().map_err(|e| KernelError::malformed(e))?;
         let inputs: Vec<Tensor> = inputs.iter().map(|t| (**t).clone()).collect();
-        execute_for(program, &inputs, shapes).map_err(|e| {
+        execute_within(program, &inputs, shapes, left).map_err(|e| {
             let d = e.diagnostic(relax_base::Span::NONE);
             // Assertions concern the call, not the tensor program that it was lowered to.
             let message = match &e.fault {

@@ -72,7 +72,8 @@ struct Args {
     /// How far numbers may be apart.
     #[arg(long, value_name = "X", default_value_t = 1e-5, allow_negative_numbers = true, value_parser = distance)]
     atol: f64,
-    /// How many steps (calls, branches, tuples) a run of the program may take.
+    /// How many steps (calls, branches, tuples, hundreds of iterations in operators) a run of the
+    /// program may take.
     #[arg(long, value_name = "N", default_value_t = MAX_STEPS, allow_negative_numbers = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: u64,

@@ -40,8 +40,9 @@ struct Args {
     /// files.
     #[arg(long, value_enum)]
     engine: Option<Engine>,
-    /// Ends with an error when a run takes more steps (calls, branches, tuples): for programs that
-    /// may not end. With `--engine interp` and `--engine vm`.
+    /// Ends with an error when a run takes more steps (calls, branches, tuples, hundreds of
+    /// iterations in operators): for programs that may not end. With `--engine interp` and
+    /// `--engine vm`.
     #[arg(long, value_name = "N", allow_negative_numbers = true,
           value_parser = clap::value_parser!(u64).range(1..))]
     max_steps: Option<u64>,

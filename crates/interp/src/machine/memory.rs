@@ -9,7 +9,6 @@ use std::rc::{Rc, Weak};
 
 use relax_base::Diagnostic;
 use relax_ir::{ExprId, GlobalKind};
-use relax_loops::execute_for;
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
@@ -231,8 +230,7 @@ impl Interp<'_> {
         for value in &given {
             inputs.extend(self.tensors(at, value)?);
         }
-        let outs = execute_for(program, &inputs, Some(&shapes))
-            .map_err(|e| Box::new(e.diagnostic(self.span(at))))?;
+        let outs = self.execute(at, program, &inputs, Some(&shapes))?;
         let mut values = Vec::with_capacity(outs.len());
         for (out, (block, bytes)) in outs.into_iter().zip(places) {
             let out = Rc::new(out);

@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use relax_ir::{Attrs, Expr, ExprId, GlobalKind, OpId};
-use relax_loops::execute_for;
 use relax_tensor::Tensor;
 
 use super::Result;
@@ -95,8 +94,7 @@ impl Interp<'_> {
             }
         };
         let inputs: Vec<Tensor> = tensors.into_iter().flatten().collect();
-        let outs = execute_for(&plan.program, &inputs, plan.outs.as_deref())
-            .map_err(|e| Box::new(e.diagnostic(self.span(at))))?;
+        let outs = self.execute(at, &plan.program, &inputs, plan.outs.as_deref())?;
         Ok(plan::build(&plan.form, outs))
     }
 
@@ -159,8 +157,7 @@ impl Interp<'_> {
         };
         let inputs = self.tensors(at, inputs)?;
         let (shapes, several) = self.wanted(at, shape)?;
-        let outs = execute_for(program, &inputs, Some(&shapes))
-            .map_err(|e| Box::new(e.diagnostic(self.span(at))))?;
+        let outs = self.execute(at, program, &inputs, Some(&shapes))?;
         Ok(self.results(outs, several))
     }
 

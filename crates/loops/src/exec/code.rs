@@ -33,6 +33,8 @@ pub(super) enum Ins {
     /// Uniform store, likewise.
     Store(Buf, Box<[Reg]>, Reg, Option<u32>),
     Jump(usize),
+    /// Back to the condition of a loop.
+    Again(usize),
     JumpUnless(Reg, usize),
     /// Leaves the loop unless index < extent.
     ForTest(Reg, Reg, usize),
@@ -86,7 +88,7 @@ impl Ins {
                 ix.iter_mut().for_each(|r| f(r, false));
                 f(v, false);
             }
-            Ins::Jump(_) => {}
+            Ins::Jump(_) | Ins::Again(_) => {}
             Ins::JumpUnless(r, _) | Ins::ForNext(r, _) => f(r, false),
             Ins::Assert(r, _, shown) => {
                 f(r, false);
@@ -350,6 +352,10 @@ impl Machine {
                     self.store_lanes(bufs.at_mut(*buf), at, 1, *value);
                 }
                 Ins::Jump(to) => pc = *to,
+                Ins::Again(to) => {
+                    bufs.iterate()?;
+                    pc = *to;
+                }
                 Ins::JumpUnless(c, to) => {
                     if self.words[c.at as usize] == 0 {
                         pc = *to;
@@ -361,6 +367,7 @@ impl Machine {
                     }
                 }
                 Ins::ForNext(i, back) => {
+                    bufs.iterate()?;
                     self.words[i.at as usize] += 1;
                     pc = *back;
                 }
@@ -369,6 +376,10 @@ impl Machine {
                         .iter()
                         .map(|r| self.words[r.at as usize] as i64)
                         .collect();
+                    // Its elements are set, a strip's worth at a time.
+                    let all = shape.iter().map(|d| d.unsigned_abs());
+                    let elements = all.fold(1u64, u64::saturating_mul);
+                    bufs.count(elements / STRIP as u64)?;
                     bufs.local(*buf, shape)?;
                 }
                 Ins::Assert(c, message, shown) => {

@@ -392,7 +392,7 @@ impl<'a> Compiler<'a> {
     /// `dtype`.
     pub(super) fn check_access(&self, buf: Buf, indices: usize, dtype: DType) -> Result<(), Fault> {
         let info = &self.program.bufs[buf];
-        match &self.bufs.0[buf.index()] {
+        match &self.bufs.of[buf.index()] {
             None => Err(Fault::Early(buf)),
             Some(_) if info.dtype != dtype => Err(Fault::Unsupported(format!(
                 "{dtype:?} access to {}, which is {:?}",

@@ -23,6 +23,8 @@ pub(super) enum Fault {
     /// An assertion's message, and the part of the program that it belongs to.
     Message(String, u32),
     Size(Buf, Vec<i64>),
+    /// The limit on iterations does not suffice.
+    Endless,
     Unsupported(String),
     Unbound(Var),
     Early(Buf),
@@ -83,6 +85,8 @@ pub enum ExecFault {
         /// The actual value.
         found: i64,
     },
+    /// The limit on iterations does not suffice.
+    Endless,
     /// The program breaks a rule of tensor programs (the verifier would have reported it) or needs
     /// something that reference execution does not support.
     Refused(String),
@@ -140,6 +144,7 @@ impl ExecError {
                 buffer: name(b),
                 shape,
             },
+            Fault::Endless => ExecFault::Endless,
             Fault::Unsupported(what) => ExecFault::Refused(what),
             Fault::Unbound(v) => {
                 ExecFault::Refused(format!("`{}`, which nothing defines", program.vars[v].name))
@@ -180,6 +185,7 @@ impl ExecError {
             ExecFault::Count(..) | ExecFault::Argument { .. } => Code(853),
             ExecFault::Extent { .. } => Code(854),
             ExecFault::Refused(_) => Code(855),
+            ExecFault::Endless => Code(1111),
         };
         let text = self.to_string();
         if !self.own.is_none() {
@@ -241,6 +247,9 @@ impl fmt::Display for ExecError {
                 "axis {axis} of `{buffer}` has extent {found} where the program needs {wanted}"
             ),
             ExecFault::Refused(what) => write!(f, "cannot run {what}"),
+            ExecFault::Endless => {
+                f.write_str("has not ended after as many iterations as it may make")
+            }
         }
     }
 }

@@ -222,14 +222,31 @@ impl Memory {
     }
 }
 
-/// All buffers of a program that exist so far.
-pub(super) struct Bufs(pub(super) Vec<Option<Memory>>);
+/// The state of a run.
+pub(super) struct Bufs {
+    /// All buffers of the program that exist so far.
+    pub(super) of: Vec<Option<Memory>>,
+    /// The number of iterations that the run may still make.
+    pub(super) left: u64,
+}
 
 impl Bufs {
+    /// Counts an iteration of a loop, or the computation of a strip.
+    #[inline]
+    pub(super) fn iterate(&mut self) -> Result<(), Fault> {
+        self.count(1)
+    }
+
+    /// Counts several of them.
+    #[inline]
+    pub(super) fn count(&mut self, iterations: u64) -> Result<(), Fault> {
+        self.left = self.left.checked_sub(iterations).ok_or(Fault::Endless)?;
+        Ok(())
+    }
     /// The buffer; the program was compiled only after it came to exist.
     #[inline]
     pub(super) fn at(&self, buf: Buf) -> &Memory {
-        self.0[buf.index()]
+        self.of[buf.index()]
             .as_ref()
             .expect("stages run after their buffers exist")
     }
@@ -252,7 +269,7 @@ impl Bufs {
     }
     #[inline]
     pub(super) fn at_mut(&mut self, buf: Buf) -> &mut Memory {
-        self.0[buf.index()]
+        self.of[buf.index()]
             .as_mut()
             .expect("stages run after their buffers exist")
     }
@@ -261,7 +278,7 @@ impl Bufs {
 impl Bufs {
     /// Creates a local buffer, or creates it again.
     pub(super) fn local(&mut self, buf: Buf, shape: Vec<i64>) -> Result<(), Fault> {
-        let slot = &mut self.0[buf.index()];
+        let slot = &mut self.of[buf.index()];
         match slot {
             Some(m) if m.shape == shape => m.clear(),
             Some(m) => {

@@ -72,19 +72,44 @@ pub fn execute_for(
     inputs: &[Tensor],
     outputs: Option<&[Vec<i64>]>,
 ) -> Result<Vec<Tensor>, ExecError> {
+    execute_within(program, inputs, outputs, &mut { u64::MAX })
+}
+
+/// The iterations that the engines count as one step, for their limits on steps: a call takes longer
+/// than an iteration.
+pub const STEP: u64 = 100;
+
+/// Like [`execute_for`], with a limit on iterations: those of loops in nests, and for computations,
+/// of which up to 256 elements are computed together, one for each time that this is done. Those
+/// that were made are subtracted from `left`.
+///
+/// # Errors
+/// As for [`execute`], and [`ExecFault::Endless`] if the limit does not suffice.
+pub fn execute_within(
+    program: &Program,
+    inputs: &[Tensor],
+    outputs: Option<&[Vec<i64>]>,
+    left: &mut u64,
+) -> Result<Vec<Tensor>, ExecError> {
     let program = &*crate::with_starts(program);
-    run(program, inputs, outputs).map_err(|fault| ExecError::new(program, fault))
+    let mut bufs = Bufs {
+        of: (0..program.bufs.len()).map(|_| None).collect(),
+        left: *left,
+    };
+    let result = run(program, inputs, outputs, &mut bufs);
+    *left = bufs.left;
+    result.map_err(|fault| ExecError::new(program, fault))
 }
 
 fn run(
     program: &Program,
     inputs: &[Tensor],
     outputs: Option<&[Vec<i64>]>,
+    bufs: &mut Bufs,
 ) -> Result<Vec<Tensor>, Fault> {
     if inputs.len() != program.inputs.len() {
         return Err(Fault::Inputs(program.inputs.len(), inputs.len()));
     }
-    let mut bufs = Bufs((0..program.bufs.len()).map(|_| None).collect());
     let mut given: Vec<(Buf, Vec<i64>)> = Vec::new();
     for (buf, tensor) in program.inputs.iter().zip(inputs) {
         let info = &program.bufs[*buf];
@@ -94,7 +119,7 @@ fn run(
         // SAFETY: `inputs` is borrowed for the whole run, and nothing moves its tensors.
         let memory = unsafe { Memory::input(tensor) }
             .ok_or_else(|| Fault::Unsupported(format!("buffers of {:?}", info.dtype)))?;
-        bufs.0[buf.index()] = Some(memory);
+        bufs.of[buf.index()] = Some(memory);
         given.push((*buf, tensor.shape().to_vec()));
     }
     if let Some(shapes) = outputs {
@@ -113,28 +138,28 @@ fn run(
             return Err(Fault::Size(*buf, shape.clone()));
         }
     }
-    let dims = bind(program, &given, &mut bufs)?;
+    let dims = bind(program, &given, bufs)?;
     let fixed: FxHashMap<Buf, Vec<i64>> = given.into_iter().collect();
     for stage in &program.stages {
         match stage {
             Stage::Compute(c) => {
-                allocate(program, c.out, &dims, &fixed, &mut bufs)?;
-                strip::run(program, c, &dims, &mut bufs)?;
+                allocate(program, c.out, &dims, &fixed, bufs)?;
+                strip::run(program, c, &dims, bufs)?;
             }
             Stage::Nest(body) => {
                 for buf in nest::buffers(body) {
                     if program.bufs[buf].role != Role::Local {
-                        allocate(program, buf, &dims, &fixed, &mut bufs)?;
+                        allocate(program, buf, &dims, &fixed, bufs)?;
                     }
                 }
-                nest::run(program, body, &dims, &mut bufs)?;
+                nest::run(program, body, &dims, bufs)?;
             }
         }
     }
     let mut results: Vec<Tensor> = Vec::with_capacity(program.outputs.len());
     for (k, buf) in program.outputs.iter().enumerate() {
         let same = program.outputs[..k].iter().position(|b| b == buf);
-        results.push(match (same, bufs.0[buf.index()].take()) {
+        results.push(match (same, bufs.of[buf.index()].take()) {
             (Some(same), _) => results[same].clone(),
             (None, Some(memory)) => memory.tensor(),
             (None, None) => return Err(Fault::Early(*buf)),
@@ -189,7 +214,7 @@ fn allocate(
     fixed: &FxHashMap<Buf, Vec<i64>>,
     bufs: &mut Bufs,
 ) -> Result<(), Fault> {
-    if bufs.0[buf.index()].is_some() {
+    if bufs.of[buf.index()].is_some() {
         return Ok(());
     }
     let info = &program.bufs[buf];
@@ -213,7 +238,7 @@ fn allocate(
         return Err(Fault::Size(buf, shape));
     }
     let memory = Memory::fresh(info.dtype, shape.clone()).ok_or(Fault::Size(buf, shape))?;
-    bufs.0[buf.index()] = Some(memory);
+    bufs.of[buf.index()] = Some(memory);
     Ok(())
 }
 

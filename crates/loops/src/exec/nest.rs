@@ -38,7 +38,7 @@ pub(super) fn run(
             let empty = Memory::fresh(program.bufs[buf].dtype, vec![0; rank]).ok_or_else(|| {
                 Fault::Unsupported(format!("buffers of {:?}", program.bufs[buf].dtype))
             })?;
-            bufs.0[buf.index()] = Some(empty);
+            bufs.of[buf.index()] = Some(empty);
         }
     }
     let mut messages = Vec::new();
@@ -96,7 +96,7 @@ fn compile<'s>(
                 }
             }
             Task::EndWhile(top, exit) => {
-                c.code().push(Ins::Jump(top));
+                c.code().push(Ins::Again(top));
                 patch(c, exit);
             }
             Task::Else(jump, otherwise) => {

@@ -120,7 +120,7 @@ pub(super) fn run(
         return Ok(());
     }
     // The output exists but must not be read: it is removed, so that reading it is an error.
-    let mut memory = bufs.0[out]
+    let mut memory = bufs.of[out]
         .take()
         .expect("it exists: its shape was just read");
     let result = match &c.reduce {
@@ -154,7 +154,7 @@ pub(super) fn run(
             }
         }
     };
-    bufs.0[out] = Some(memory);
+    bufs.of[out] = Some(memory);
     result
 }
 
@@ -282,6 +282,7 @@ fn across_output(
             if asked {
                 m.coordinates();
             }
+            bufs.iterate()?;
             m.run(&segs[2], bufs)?;
             let result = match (reduce, start) {
                 (Some((_, combiner)), Some(start)) => {
@@ -291,6 +292,7 @@ fn across_output(
                         m.run(&segs[3], bufs)?;
                         innermost.reset(&mut m);
                         loop {
+                            bufs.iterate()?;
                             m.run(&segs[4], bufs)?;
                             m.accumulate(combiner.op(), num, acc, value, spare);
                             if !innermost.step(&mut m) {
@@ -361,6 +363,7 @@ fn across_box(
             m.lanes = n as usize;
             m.strip.from = from;
             m.coordinates();
+            bufs.iterate()?;
             m.run(&segs[2], bufs)?;
             m.accumulate(combiner.op(), num, acc, value, spare);
             from += n;

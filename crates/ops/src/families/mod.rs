@@ -162,8 +162,9 @@ pub static FAMILIES: &[&[crate::OpDef]] = &[
 
 pub use affine_rules::{dequantized, requantized};
 
-/// Type relations that the text knows by name, for `where` clauses.
-pub static RELATIONS: &[(&str, crate::RelFn)] = &[
-    ("Broadcast", binary::broadcast),
-    ("Identity", elementwise::identity),
+/// Type relations that the text knows by name, for `where` clauses, with the number of arguments
+/// that they relate to a result.
+pub static RELATIONS: &[(&str, usize, crate::RelFn)] = &[
+    ("Broadcast", 2, binary::broadcast),
+    ("Identity", 1, elementwise::identity),
 ];

@@ -15,7 +15,7 @@ use relax_ir::{
 
 use rustc_hash::FxHashMap;
 
-use crate::util::{is_literal_argument, is_primitive, share_constants};
+use crate::util::{is_literal_argument, is_primitive, open_sharing_blocks, share_constants};
 use crate::{Analysis, Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -31,6 +31,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     share_constants(cx.module);
+    open_sharing_blocks(cx.module);
     for (global, body) in cx.module.global_bodies() {
         let func = cx.module.global_func(global).expect("it has a body");
         if crate::util::is_external(&cx.module.funcs[func]) {

@@ -7,7 +7,7 @@ use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, IdSet, Module, ScopeId, Scopes};
 
 use super::a_normal_form::{Order, normal_form_in};
-use crate::util::share_constants;
+use crate::util::{open_sharing_blocks, share_constants};
 use crate::{Analysis, Contract, Form, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -23,6 +23,7 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     share_constants(cx.module);
+    open_sharing_blocks(cx.module);
     for (global, body) in cx.module.global_bodies() {
         let func = cx.module.global_func(global).expect("it has a body");
         let scopes = cx.scopes(func);

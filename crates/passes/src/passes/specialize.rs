@@ -57,14 +57,14 @@ pub(super) fn is_open(m: &Module, typing: &Typing) -> bool {
 /// Copies functions that compute on any element type or rank for the types that they are called
 /// with, up to a maximum number of copies.
 pub(super) fn copies(cx: &mut PassCx<'_>, most: usize) -> Result<(), Diagnostics> {
-    let typing = cx.typing()?;
-    let closures = values::expand(cx.module, &typing);
+    let closures = values::made_closures(cx)?;
     cx.count("values made closures", closures);
     let mut known: FxHashMap<(GlobalId, String), GlobalId> = FxHashMap::default();
     let mut locals = local::Locals::default();
     loop {
         let typing = cx.typing()?;
         let m = &mut *cx.module;
+        locals.look(m);
         let before = known.len() + locals.copies();
         let open = open_params(m, &typing);
         for (global, body) in m.global_bodies() {

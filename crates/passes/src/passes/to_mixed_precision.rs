@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::edit::{Edit, OpCall};
 use crate::scope::Nameable;
-use crate::util::called_op;
+use crate::util::{called_op, has_known_elements, mentions_type_params};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 /// The pass.
@@ -123,7 +123,13 @@ impl<'a> Converter<'a> {
 
     /// Returns a function with a new body, whose type is the new result type.
     fn function(&mut self, func: relax_ir::FuncId, body: ExprId) -> relax_ir::FuncId {
-        let ret = self.edit.typed(body).then(|| self.edit.ty(body));
+        let ret = self.edit.typed(body).then(|| {
+            let ty = self.edit.ty(body);
+            match self.edit.m.funcs[func].ret {
+                Some(said) => self.in_elements_of(said, ty),
+                None => ty,
+            }
+        });
         let m = &*self.edit.m;
         let ret =
             ret.and_then(|ty| Nameable::new(m, func, &m.post_order([body])).annotation(m, ty));
@@ -133,6 +139,29 @@ impl<'a> Converter<'a> {
             ..self.edit.m.funcs[func].clone()
         };
         self.edit.m.funcs.push(function)
+    }
+
+    /// Returns an annotation with the element types that its value has now: its extents may say more
+    /// than those that follow from the value, where each call checks that they are equal.
+    fn in_elements_of(&mut self, said: TypeId, ty: TypeId) -> TypeId {
+        let types = &self.edit.m.types;
+        match (&types[said], &types[ty]) {
+            (Type::Tensor(_), Type::Tensor(new)) => match new.dtype.known() {
+                Some(dtype) => self.edit.with_dtype(said, dtype),
+                None => ty,
+            },
+            (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
+                let (a, b) = (a.to_vec(), b.to_vec());
+                let tensors = |t: &TypeId| matches!(types[*t], Type::Tensor(_));
+                if !a.iter().chain(&b).all(tensors) {
+                    return ty;
+                }
+                let pairs = a.into_iter().zip(b);
+                let fields: Vec<TypeId> = pairs.map(|(a, b)| self.in_elements_of(a, b)).collect();
+                self.edit.m.types.tuple(fields)
+            }
+            _ => ty,
+        }
     }
 
     fn body(&mut self, body: ExprId, memo: &mut Memo) -> ExprId {
@@ -185,7 +214,10 @@ impl<'a> Converter<'a> {
             return;
         }
         let (name, style) = (self.edit.m.vars[var].name, self.edit.m.vars[var].style);
-        let (_, e) = self.edit.fresh_var(name, ty, style);
+        let (new, e) = self.edit.fresh_var(name, ty, style);
+        if mentions_type_params(self.edit.m, ty) {
+            self.edit.m.vars[new].ty = None;
+        }
         self.vars.insert(var, e);
     }
 
@@ -285,6 +317,11 @@ impl<'a> Converter<'a> {
     }
 
     fn call(&mut self, old: ExprId, call: &OpCall, args: &[ExprId]) -> ExprId {
+        // What only callers know stays as it is, and what is beside it.
+        let known = |&a: &ExprId| has_known_elements(self.edit.m, self.edit.ty(a));
+        if !call.args.iter().all(known) {
+            return self.kept(old, call, args);
+        }
         let narrow = match call.def.hooks.precision {
             Precision::Narrow => true,
             Precision::Full => false,
@@ -316,6 +353,11 @@ impl<'a> Converter<'a> {
             return e;
         }
         // Some operands must keep their element type (a scale of the quantised operators, say).
+        self.kept(old, call, args)
+    }
+
+    /// Returns a call on operands of the types that they had.
+    fn kept(&mut self, old: ExprId, call: &OpCall, args: &[ExprId]) -> ExprId {
         let kept: Vec<ExprId> = (args.iter().zip(&call.args))
             .map(|(&new, &old)| self.cast_to(new, self.edit.ty(old)))
             .collect();
@@ -323,6 +365,7 @@ impl<'a> Converter<'a> {
             return old;
         }
         let attrs = self.edit.m.attrs(call.attrs).clone();
+        let span = self.edit.m.span(old);
         let e = self.edit.recall(call, &kept, attrs, span);
         let ty = self.edit.ty(old);
         self.edit.set_ty(e, ty);

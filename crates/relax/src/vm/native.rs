@@ -113,6 +113,7 @@ impl relax_vm::Kernels for Native {
         kernel: &Kernel,
         inputs: &[Rc<Tensor>],
         shapes: Option<&[Vec<i64>]>,
+        _: &mut u64,
     ) -> Result<Vec<Tensor>, KernelError> {
         let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
         let called = self

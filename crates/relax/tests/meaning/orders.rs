@@ -75,12 +75,6 @@ pub fn on_programs(features: &Features, seeds: impl Iterator<Item = u64>) {
 pub fn on_modules(dir: &Path, from: u64) {
     let mut wrong = Vec::new();
     for (i, file) in files(dir, "relay").into_iter().enumerate() {
-        // Excluded because of a known bug: after `fuse-ops{level=0}`,
-        // `to-mixed-precision{dtype=bfloat16,keep-output-dtype=true}` gives the branches of an `if`
-        // different extents (`t` and `t + 1`).
-        if file.ends_with("run/growing.relay") {
-            continue;
-        }
         if let Some((mut case, runs)) = modules::case(&file).filter(|_| !modules::long(&file)) {
             let mut rng = Rng::new(from + i as u64);
             orders(&mut case, &runs, &mut rng, 2, &mut wrong);

@@ -18,6 +18,8 @@ pub(crate) struct Comments<'a> {
     file: &'a SourceFile,
     tokens: &'a [Token],
     comments: &'a [Comment],
+    /// Where tokens start that a space precedes, in order.
+    apart: &'a [u32],
     token: usize,
     comment: usize,
     /// The end of the last token or comment taken from the original.
@@ -28,11 +30,18 @@ pub(crate) struct Comments<'a> {
 }
 
 impl<'a> Comments<'a> {
-    pub(crate) fn new(file: &'a SourceFile, tokens: &'a [Token], comments: &'a [Comment]) -> Self {
+    /// The tokens that start at `apart` do not touch those before them.
+    pub(crate) fn new(
+        file: &'a SourceFile,
+        tokens: &'a [Token],
+        comments: &'a [Comment],
+        apart: &'a [u32],
+    ) -> Self {
         Comments {
             file,
             tokens,
             comments,
+            apart,
             token: 0,
             comment: 0,
             end: file.start,
@@ -145,11 +154,17 @@ impl Sink<'_> {
 
     fn take(&mut self, text: &str) {
         let skip = self.skipping();
+        let mut apart = false;
         if let Some(w) = &mut self.comments {
-            w.end = w.tokens[w.token].end.max(w.copied);
+            let source = w.tokens[w.token];
+            apart = w.apart.binary_search(&source.start).is_ok();
+            w.end = source.end.max(w.copied);
             w.token += 1;
         }
         if !skip {
+            if apart && !self.after_gap() {
+                self.raw(" ");
+            }
             self.raw(text);
         }
     }
@@ -203,6 +218,21 @@ impl Sink<'_> {
             && w.next_comment().is_none()
         {
             w.end = src.end;
+            w.token += 1;
+            return true;
+        }
+        false
+    }
+
+    /// Skips a semicolon of the original at the end of a block, likewise.
+    fn pass_last_semicolon(&mut self) -> bool {
+        if let Some(w) = &mut self.comments
+            && let Some(&[semicolon, close, ..]) = w.tokens.get(w.token..)
+            && w.file.slice(semicolon.span()) == ";"
+            && w.file.slice(close.span()) == "}"
+            && w.next_comment().is_none()
+        {
+            w.end = semicolon.end;
             w.token += 1;
             return true;
         }
@@ -360,9 +390,9 @@ impl Sink<'_> {
         loop {
             let Some(w) = &self.comments else { return };
             let Some(c) = w.next_comment() else {
-                // There may be comments both before and after the comma that follows the last
-                // element.
-                if !self.pass_comma() {
+                // There may be comments both before and after the comma or semicolon that follows
+                // the last element.
+                if !self.pass_comma() && !self.pass_last_semicolon() {
                     return;
                 }
                 self.trailing();

@@ -4,7 +4,7 @@
 
 use relax_base::Diagnostics;
 use relax_ir::{Expr, ExprId, GlobalKind, Memo, Module, Type, TypeId, VarId};
-use relax_loops::Stmt;
+use relax_loops::{Stmt, execute_within};
 use relax_ops::Lowering;
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
@@ -33,6 +33,9 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
 
 /// The size limit, in bytes, of folded values that are computed without operands.
 const SMALL: usize = 1 << 16;
+
+/// The limit on iterations of a tensor program that is evaluated: more than weights have elements.
+const MOST_ITERATIONS: u64 = 1 << 30;
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let typing = cx.typing()?;
@@ -174,11 +177,13 @@ fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Optio
         return None;
     };
     let program = program.clone();
-    // A loop with a data-dependent condition may not terminate; the pass must.
+    // A loop with a data-dependent condition may not terminate, and others may take years; the pass
+    // must terminate.
     let rounds = |s: &Stmt| matches!(s, Stmt::While { .. });
     if program.statements().any(rounds) {
         return None;
     }
+    let mut left = MOST_ITERATIONS;
     let Expr::Tuple(fields) = edit.m.exprs[*args.get(1)?] else {
         return None;
     };
@@ -199,7 +204,7 @@ fn by_program(edit: &mut Edit<'_>, call: ExprId, ty: TypeId, most: u64) -> Optio
     if bytes > most || inputs.len() != program.inputs.len() {
         return None;
     }
-    let values = relax_loops::execute_for(&program, &inputs, Some(&shapes)).ok()?;
+    let values = execute_within(&program, &inputs, Some(&shapes), &mut left).ok()?;
     let span = edit.m.span(call);
     let values: Vec<ExprId> = values.into_iter().map(|v| edit.constant(v, span)).collect();
     match (&values[..], &edit.m.types[ty]) {

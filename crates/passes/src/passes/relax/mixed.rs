@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::code::{Bind, Code, Value, each_typed_code, each_var};
 use crate::edit::Edit;
-use crate::util::called_op;
+use crate::util::{called_op, has_known_elements, mentions_type_params};
 use crate::{Contract, OptionDef, OptionType, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -92,9 +92,19 @@ fn float(m: &Module, ty: TypeId) -> Option<DType> {
 }
 
 /// Returns the precision policy of a call's operator; `None` if the callee is not an operator.
-fn policy(m: &Module, e: ExprId) -> Option<Precision> {
-    matches!(m.exprs[e], Expr::Call { .. }).then_some(())?;
-    called_op(m, e).map(|d| match d.hooks.computable() {
+/// Operands whose element types only callers know stay as they are, and what is beside them.
+fn policy(m: &Module, typing: &Typing, e: ExprId) -> Option<Precision> {
+    let Expr::Call { args, .. } = m.exprs[e] else {
+        return None;
+    };
+    let known = m.list(args).iter().all(|&a| {
+        let ty = match m.exprs[a] {
+            Expr::Var(v) => typing.vars[v],
+            _ => typing.exprs[a],
+        };
+        has_known_elements(m, ty)
+    });
+    called_op(m, e).map(|d| match known && d.hooks.computable() {
         true => d.hooks.precision,
         false => Precision::Full,
     })
@@ -136,8 +146,8 @@ impl Needs {
         };
         let own = self.0.get(&b.var).cloned();
         match m.exprs[e] {
-            Expr::Call { args, .. } if policy(m, e).is_some() => {
-                let need = match policy(m, e) {
+            Expr::Call { args, .. } if policy(m, typing, e).is_some() => {
+                let need = match policy(m, typing, e) {
                     Some(Precision::Narrow) => Need::Narrow,
                     _ => Need::Own,
                 };
@@ -211,7 +221,8 @@ impl Rewriter<'_, '_> {
                 let known = self.edit.typed(e);
                 if known && ty != self.typing.vars[b.var] && !outputs.contains(&b.var) {
                     self.edit.set_var_ty(b.var, ty);
-                    self.edit.m.vars[b.var].ty = Some(ty);
+                    let named = !mentions_type_params(self.edit.m, ty);
+                    self.edit.m.vars[b.var].ty = named.then_some(ty);
                 }
             }
             self.narrow_once(b.var);
@@ -362,7 +373,7 @@ impl Rewriter<'_, '_> {
         let before = self.typing.vars[b.var];
         match self.edit.m.exprs[e] {
             Expr::Call { args, .. } => {
-                let Some(policy) = policy(self.edit.m, e) else {
+                let Some(policy) = policy(self.edit.m, self.typing, e) else {
                     return self.as_before(e);
                 };
                 let Some(call) = self.edit.op_call(e) else {

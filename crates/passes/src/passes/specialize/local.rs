@@ -16,11 +16,26 @@ struct Wanted {
 /// The copies made so far.
 #[derive(Default)]
 pub(super) struct Locals {
+    /// The variables to which a `let` binds a function literal: of no others are there copies.
+    bound: FxHashSet<VarId>,
     known: FxHashMap<(VarId, String), VarId>,
     wanted: FxHashMap<VarId, Vec<Wanted>>,
 }
 
 impl Locals {
+    /// Finds the functions that can be copied.
+    pub fn look(&mut self, m: &Module) {
+        let bodies = m.global_bodies().into_iter().map(|b| b.1);
+        self.bound = (m.post_order(bodies).into_iter())
+            .filter_map(|e| match m.exprs[e] {
+                Expr::Let { var, value, .. } => {
+                    matches!(m.exprs[value], Expr::Func(_)).then_some(var)
+                }
+                _ => None,
+            })
+            .collect();
+    }
+
     pub fn copies(&self) -> usize {
         self.known.len()
     }
@@ -41,7 +56,7 @@ impl Locals {
         let Expr::Var(v) = m.exprs[callee] else {
             return None;
         };
-        if !computes_on_any(m, typing.vars[v]) {
+        if !self.bound.contains(&v) || !computes_on_any(m, typing.vars[v]) {
             return None;
         }
         let at = (v, key(m, args));

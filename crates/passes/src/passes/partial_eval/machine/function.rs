@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use relax_ir::{Copier, ExprId, FuncId, Function, VarId};
+use relax_ir::{Copier, Expr, ExprId, FuncId, Function, VarId};
 
 use super::{Frame, Machine, State};
 use crate::passes::partial_eval::residual;
@@ -73,9 +73,21 @@ impl Machine<'_, '_> {
 
     /// Copies a kernel, which the residual program contains once for each evaluation of its literal:
     /// each has variables of its own, and the types that the type parameters around it stand for.
+    /// Variables from outside have the names of the residual program.
     pub(super) fn kernel(&mut self, literal: ExprId) -> ExprId {
-        let local = self.locals.last().expect("code runs in a function");
+        let mut outside = Vec::new();
+        if let Expr::Func(func) = self.edit.m.exprs[literal] {
+            let free = self.free.of(&*self.edit.m, literal, func).to_vec();
+            let local = self.locals.last().expect("code runs in a function");
+            let known = free.into_iter();
+            outside.extend(known.filter_map(|v| Some((v, *local.vars.get(&v)?))));
+        }
         let mut copier = Copier::new();
+        for (var, value) in outside {
+            let name = self.name(value);
+            copier.values.insert(var, name);
+        }
+        let local = self.locals.last().expect("code runs in a function");
         copier.types = local.types.clone();
         copier.expr(self.edit.m, literal)
     }
