@@ -185,7 +185,8 @@ impl Copier {
         let mut var = m.vars[old].clone();
         var.ty = var.ty.map(|t| self.types.ty(&mut m.types, t));
         let new = m.vars.push(var);
-        if let Some(attrs) = m.var_attrs.get(&old).cloned() {
+        if let Some(attrs) = m.var_attrs.get(&old) {
+            let attrs = self.types.attrs(attrs);
             m.var_attrs.insert(new, attrs);
         }
         self.vars.insert(old, new);
@@ -385,7 +386,7 @@ impl Copier {
             constraints,
             // `map_children` may already have set the new body.
             body: self.memo.get(&old.body).copied().unwrap_or(old.body),
-            attrs: old.attrs,
+            attrs: self.types.attrs(&old.attrs),
             span: old.span,
         };
         m.funcs.push(new)

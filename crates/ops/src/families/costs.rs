@@ -152,11 +152,11 @@ fn filtering(c: f64, o: f64, oh: f64, ow: f64) -> Option<f64> {
     };
     let runs = (pixels / 16.0).ceil() + if ow % 16.0 == 0.0 { 0.0 } else { oh };
     let unfolded = 9.0 * (1.1 * up(pixels, 8.0) * up(o, 4.0) + 170.0 * runs) / o;
-    let outputs = 1.06 * up(o, 16.0) + 32.0;
-    let across = 9.0 * (pixels * outputs + o) / o + 80.0 * pixels / c;
+    let copied = 10.0 * (oh + 2.0) * (ow + 2.0) / o;
+    let direct = 9.0 * 1.02 * pixels * up(o, 16.0) / o + 16.0 * pixels / c + copied;
     // The time is that of the machine of this file's other numbers.
     let part = 36.0 * lanes + 90.0 * blocks + tiles * (200.0 / o + 150.0 / c);
-    (minimal < unfolded.min(across)).then_some((1.3 * part / (9.0 * pixels)).min(1.0))
+    (minimal < unfolded && 0.8 * minimal < direct).then_some((1.3 * part / (9.0 * pixels)).min(1.0))
 }
 
 /// A transposed convolution over two axes: a kernel exists for channels first only.

@@ -151,7 +151,12 @@ impl Walk<'_> {
                 self.steps.push(Step::Visit(*then, How::Kept));
                 self.steps.push(Step::Visit(*cond, How::Read));
             }
-            Expr::Func(f) if is_primitive(&m.funcs[*f]) => {}
+            // Nothing in a kernel is planned, but it may have variables from outside.
+            Expr::Func(f) if is_primitive(&m.funcs[*f]) => {
+                for v in m.free_vars(e) {
+                    self.used(v, How::Kept);
+                }
+            }
             Expr::Func(f) => {
                 self.steps.push(Step::Leave);
                 self.steps.push(Step::Visit(m.funcs[*f].body, How::Kept));

@@ -7,6 +7,7 @@
 
 pub mod epilogue;
 mod few;
+mod grid;
 mod narrow;
 pub mod other;
 pub mod pack;
@@ -20,6 +21,7 @@ use crate::threads::{Claims, Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use epilogue::{RxEpilogue, Target};
 use few::{dots, one_row};
+use grid::grid;
 use narrow::column;
 use std::ptr::{null, null_mut};
 use tile::{COLS, Columns, ROWS};
@@ -397,39 +399,6 @@ unsafe fn tiles<S: Simd>(
             }
         }
     }
-}
-
-/// Returns how many parts along rows and columns a product is cut into for `threads`.
-fn grid(g: &RxGemmF32, threads: usize) -> (usize, usize) {
-    let (m, n) = (g.m as usize, g.n as usize);
-    let (row_units, column_units) = (m.div_ceil(ROWS), n.div_ceil(3 * COLS));
-    let mut best = (1, 1, f64::INFINITY);
-    for rows in 1..=threads {
-        if !threads.is_multiple_of(rows) {
-            continue;
-        }
-        let columns = threads / rows;
-        // The largest part's work, including packing.
-        let (h, w) = (
-            (row_units.div_ceil(rows) * ROWS).min(m),
-            (column_units.div_ceil(columns) * 3 * COLS).min(n),
-        );
-        let a = if g.a_packed.is_null() {
-            h as f64 * 4.0
-        } else {
-            0.0
-        };
-        let b = if g.b_packed.is_null() {
-            w as f64 * 4.0
-        } else {
-            0.0
-        };
-        let cost = h as f64 * w as f64 + a + b;
-        if cost < best.2 {
-            best = (rows, columns, cost);
-        }
-    }
-    (best.0, best.1)
 }
 
 /// Computes a product on as many threads as pay.

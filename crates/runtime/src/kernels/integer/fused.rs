@@ -61,9 +61,9 @@ c_structure! {
 
 /// A convolution with validated sizes.
 #[derive(Clone, Copy)]
-struct Conv<'v> {
-    v: &'v RxConv2dQ8,
-    s: Sizes,
+pub(super) struct Conv<'v> {
+    pub v: &'v RxConv2dQ8,
+    pub s: Sizes,
 }
 
 /// The packed weight: the sums of each channel's elements, then its quads.
@@ -93,12 +93,12 @@ impl<'v> Conv<'v> {
         (fits && s.k > 0).then_some(Conv { v, s })
     }
 
-    fn depthwise(&self) -> bool {
+    pub(super) fn depthwise(&self) -> bool {
         self.s.groups > 1
     }
 
     /// Input channels of a pixel of the copy.
-    fn deep(&self) -> usize {
+    pub(super) fn deep(&self) -> usize {
         match self.depthwise() {
             true => self.s.c,
             false => self.s.c.next_multiple_of(4),
@@ -106,7 +106,7 @@ impl<'v> Conv<'v> {
     }
 
     /// The height and width that windows read.
-    fn read(&self) -> (usize, usize) {
+    pub(super) fn read(&self) -> (usize, usize) {
         self.s.window().reach()
     }
 
@@ -175,58 +175,6 @@ impl<'v> Conv<'v> {
                     let at = panel + (k / 4 * PANEL + channel % PANEL) * 4 + k % 4;
                     put(channel, at, read(tap, c, channel));
                 }
-            }
-        }
-    }
-
-    /// Whether windows are read in the image itself.
-    fn in_place(&self) -> bool {
-        let (s, (high, wide)) = (&self.s, self.read());
-        let inside = s.pt == 0 && s.pl == 0 && high <= s.h && wide <= s.w;
-        let whole = match self.depthwise() {
-            true => s.c.is_multiple_of(MOST),
-            false => s.c.is_multiple_of(4),
-        };
-        inside && whole && self.v.x_signed == 0
-    }
-
-    /// Row `y` of an image's copy: what lies outside is the zero point; all bytes are unsigned.
-    ///
-    /// # Safety
-    /// `to` has room for the row.
-    unsafe fn copy_row(&self, n: usize, y: usize, to: *mut u8) {
-        let (s, v, (_, wide), deep) = (&self.s, self.v, self.read(), self.deep());
-        let flip = if v.x_signed != 0 { 0x80u8 } else { 0 };
-        let none = v.x_zero as u8 ^ flip;
-        let row = y as isize - s.pt;
-        let (left, cut) = (s.pl.max(0) as usize, (-s.pl).max(0) as usize);
-        let count = s.w.saturating_sub(cut).min(wide.saturating_sub(left));
-        // SAFETY: the row is one of the image, or none of its bytes is read.
-        unsafe {
-            if row < 0 || row as usize >= s.h || count == 0 {
-                std::ptr::write_bytes(to, none, wide * deep);
-                return;
-            }
-            std::ptr::write_bytes(to, none, left * deep);
-            let right = left + count;
-            std::ptr::write_bytes(to.add(right * deep), none, (wide - right) * deep);
-            let from =
-                v.x.cast::<u8>()
-                    .add(((n * s.h + row as usize) * s.w + cut) * s.c);
-            let to = to.add(left * deep);
-            if deep == s.c {
-                std::ptr::copy_nonoverlapping(from, to, count * deep);
-            } else {
-                for p in 0..count {
-                    for c in 0..s.c {
-                        *to.add(p * deep + c) = *from.add(p * s.c + c);
-                    }
-                    std::ptr::write_bytes(to.add(p * deep + s.c), none, deep - s.c);
-                }
-            }
-            if flip != 0 {
-                let all = std::slice::from_raw_parts_mut(to, count * deep);
-                all.iter_mut().for_each(|b| *b ^= flip);
             }
         }
     }
@@ -364,20 +312,26 @@ impl<'v> Conv<'v> {
             let &(conv, packed, image, runs) = shared.get();
             let s = &conv.s;
             let mut held = (usize::MAX, Tables::default());
+            let mut next = Pixel::of(s, 0);
             for task in begin..end {
                 let (group, block) = (task / blocks, task % blocks);
+                if next.number != block * PIXELS {
+                    next = Pixel::of(s, block * PIXELS);
+                }
                 let first = group * MOST;
                 // SAFETY: the group's channels and the block's pixels are the convolution's.
                 unsafe {
                     if held.0 != group {
                         held = (group, conv.tables(packed, first, |place| place));
                     }
-                    let at = |i: usize| {
-                        let p = (block * PIXELS + i).min(pixels - 1);
-                        let (n, y, x) = (p / (s.oh * s.ow), p / s.ow % s.oh, p % s.ow);
-                        let window = n * image.whole + y * s.sh * image.row;
-                        let to = conv.v.y.cast::<u8>().add(p * s.o + first);
-                        (image.data.add(window + x * s.sw * image.column), to)
+                    let at = |_| {
+                        let p = next;
+                        if p.number + 1 < pixels {
+                            next.step(s);
+                        }
+                        let window = p.image * image.whole + p.y * s.sh * image.row;
+                        let to = conv.v.y.cast::<u8>().add(p.number * s.o + first);
+                        (image.data.add(window + p.x * s.sw * image.column), to)
                     };
                     let panel = 4 * PANEL * run_count * quads;
                     let tile = Tile {
@@ -459,6 +413,37 @@ impl<'v> Conv<'v> {
     }
 }
 
+/// A pixel of the output. Stepping to the next one takes no division: a tile of few quads would take
+/// less time for its products than for these.
+#[derive(Clone, Copy)]
+struct Pixel {
+    number: usize,
+    image: usize,
+    y: usize,
+    x: usize,
+}
+
+impl Pixel {
+    fn of(s: &Sizes, number: usize) -> Self {
+        Self {
+            number,
+            image: number / (s.oh * s.ow),
+            y: number / s.ow % s.oh,
+            x: number % s.ow,
+        }
+    }
+
+    fn step(&mut self, s: &Sizes) {
+        (self.number, self.x) = (self.number + 1, self.x + 1);
+        if self.x == s.ow {
+            (self.x, self.y) = (0, self.y + 1);
+        }
+        if self.y == s.oh {
+            (self.y, self.image) = (0, self.image + 1);
+        }
+    }
+}
+
 /// What each channel's sums start with, and are multiplied with.
 #[derive(Clone, Copy)]
 struct Tables {
@@ -500,7 +485,7 @@ unsafe fn compute(p: &Part) {
     #[cfg(target_arch = "x86_64")]
     {
         use super::fused_vectors::x86::{Avx, Avx512};
-        #[target_feature(enable = "avx512f,avx512bw,avx512vnni,avx2")]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2")]
         unsafe fn avx512(p: &Part) {
             // SAFETY: the instruction set is enabled here.
             unsafe { part::<Avx512>(p) };

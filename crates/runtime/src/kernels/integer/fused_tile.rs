@@ -83,7 +83,7 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize>(
 #[inline(always)]
 pub(super) unsafe fn tile<S: Wide>(t: &Tile) {
     let mut all: Sums = [[0; MOST]; PIXELS];
-    // SAFETY: as promised; bytes beyond the wanted channels go to the stack.
+    // SAFETY: as promised.
     unsafe {
         match (S::LANES, t.wide) {
             (16, 49..) => sums::<S, PIXELS, 4>(t, (0, 0), &mut all),
@@ -106,16 +106,13 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile) {
             }
         }
         for (sums, pixel) in all.iter().zip(&t.pixels).take(t.high) {
-            let mut line = [0u8; MOST];
-            let whole = t.wide == MOST;
-            let out = if whole { pixel.1 } else { line.as_mut_ptr() };
             for v in (0..t.wide).step_by(S::LANES) {
                 let sum = S::load(sums.as_ptr().add(v).cast());
                 let y = sum.finish(t.start.add(v), t.factor.add(v), &t.range);
-                y.store_low(out.add(v));
-            }
-            if !whole {
-                std::ptr::copy_nonoverlapping(line.as_ptr(), pixel.1, t.wide);
+                match t.wide - v >= S::LANES {
+                    true => y.store_low(pixel.1.add(v)),
+                    false => y.store_low_some(pixel.1.add(v), t.wide - v),
+                }
             }
         }
     }

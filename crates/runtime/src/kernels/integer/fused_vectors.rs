@@ -31,6 +31,16 @@ pub(super) unsafe trait Wide: Copy {
     unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self;
     /// Writes the low bytes of all lanes.
     unsafe fn store_low(self, to: *mut u8);
+    /// The same of the first `n` lanes, fewer than there are.
+    #[inline(always)]
+    unsafe fn store_low_some(self, to: *mut u8, n: usize) {
+        let mut all = [0u8; 16];
+        // SAFETY: no vector has more lanes, and there is room for `n` bytes.
+        unsafe {
+            self.store_low(all.as_mut_ptr());
+            std::ptr::copy_nonoverlapping(all.as_ptr(), to, n);
+        }
+    }
     /// Interleaves bytes in each 16 of them: of the lower halves, and of the upper ones.
     unsafe fn interleave8(self, b: Self) -> (Self, Self);
     /// The same with pairs of bytes.
@@ -184,6 +194,10 @@ pub(super) mod x86 {
         #[inline(always)]
         unsafe fn store_low(self, to: *mut u8) {
             _mm_storeu_si128(to.cast(), _mm512_cvtepi32_epi8(self.0));
+        }
+        #[inline(always)]
+        unsafe fn store_low_some(self, to: *mut u8, n: usize) {
+            _mm512_mask_cvtepi32_storeu_epi8(to.cast(), (1 << n) - 1, self.0);
         }
         #[inline(always)]
         unsafe fn interleave8(self, b: Self) -> (Self, Self) {

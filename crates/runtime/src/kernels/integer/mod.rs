@@ -15,6 +15,7 @@ mod bytes;
 pub mod conv;
 mod conv_bytes;
 pub mod fused;
+mod fused_copy;
 mod fused_tile;
 mod fused_vectors;
 mod pairs;

@@ -129,6 +129,7 @@ impl Reverse<'_, '_> {
             params,
             ret,
             body,
+            attrs: self.subst.attrs(&old.attrs),
             ..old
         })
     }

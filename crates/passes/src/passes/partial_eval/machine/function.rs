@@ -54,12 +54,18 @@ impl Machine<'_, '_> {
         }
         let types = &mut self.locals.last_mut().expect("it was entered").types;
         let ret = old.ret.map(|t| types.ty(&mut self.edit.m.types, t));
+        let attrs = types.attrs(&old.attrs);
         let next = self.fuel_of(&args);
         let before = self.fuel.get(&func).cloned();
         let met = before.as_ref().map_or(next.clone(), |f| f.meet(&next).0);
         self.fuel.insert(func, met);
         let body = old.body;
-        let function = Box::new(Function { params, ret, ..old });
+        let function = Box::new(Function {
+            params,
+            ret,
+            attrs,
+            ..old
+        });
         self.frames.push(Frame::Body {
             node,
             function,
