@@ -262,16 +262,12 @@ fn sharing_blocks(m: &Module, body: ExprId) -> FxHashSet<BlockId> {
     let mut around: FxHashMap<ExprId, Option<BlockId>> = FxHashMap::default();
     for &e in order.iter().rev() {
         let here = around.get(&e).copied().flatten();
-        let inside = match m.exprs[e] {
-            Expr::Dataflow { block, .. } => Some(block),
-            _ => here,
-        };
-        let rest = match m.exprs[e] {
-            Expr::Dataflow { body, .. } => Some(body),
-            _ => None,
+        let (inside, rest) = match m.exprs[e] {
+            Expr::Dataflow { block, body } => (Some(block), Some(body)),
+            _ => (here, None),
         };
         m.for_each_child(e, |c| {
-            if is_leaf(m, c) {
+            if m.is_leaf(c) {
                 return;
             }
             let of = if Some(c) == rest { here } else { inside };
@@ -302,29 +298,7 @@ pub(crate) fn has_known_elements(m: &Module, ty: TypeId) -> bool {
 /// Returns whether a type mentions type parameters, its own or others. Inference made up some of
 /// them, which no annotation can name.
 pub(crate) fn mentions_type_params(m: &Module, ty: TypeId) -> bool {
-    let (mut open, mut seen) = (vec![ty], FxHashSet::default());
-    while let Some(t) = open.pop() {
-        if matches!(m.types[t], Type::Param(_)) {
-            return true;
-        }
-        if seen.insert(t) {
-            open.extend(m.types.children(t));
-        }
-    }
-    false
-}
-
-/// Returns whether an expression is a name or a constant.
-fn is_leaf(m: &Module, e: ExprId) -> bool {
-    matches!(
-        m.exprs[e],
-        Expr::Var(_)
-            | Expr::Const(_)
-            | Expr::Global(_)
-            | Expr::Op(_)
-            | Expr::Ctor(_)
-            | Expr::Extern(_)
-    )
+    m.types.any(ty, |t| matches!(t, Type::Param(_)))
 }
 
 /// Returns the bindings of a chain of `let`s, outer ones first, and the body of the last.

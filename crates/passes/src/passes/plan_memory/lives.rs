@@ -126,9 +126,10 @@ impl Walk<'_> {
         if let Expr::Var(v) = m.exprs[e] {
             return self.used(v, how);
         }
-        if !m.is_leaf(e) && !self.seen.insert(e) {
-            // Operations are bound, so nothing is visited twice; if it is, its operands may be live
-            // at any time.
+        let kernel = matches!(&m.exprs[e], Expr::Func(f) if is_primitive(&m.funcs[*f]));
+        if kernel || !m.is_leaf(e) && !self.seen.insert(e) {
+            // Nothing in a kernel is planned, but it may have variables from outside. Operations are
+            // bound, so nothing is visited twice; if it is, its operands may be live at any time.
             for v in m.free_vars(e) {
                 self.used(v, How::Kept);
             }
@@ -150,12 +151,6 @@ impl Walk<'_> {
                 self.steps.push(Step::Visit(*otherwise, How::Kept));
                 self.steps.push(Step::Visit(*then, How::Kept));
                 self.steps.push(Step::Visit(*cond, How::Read));
-            }
-            // Nothing in a kernel is planned, but it may have variables from outside.
-            Expr::Func(f) if is_primitive(&m.funcs[*f]) => {
-                for v in m.free_vars(e) {
-                    self.used(v, How::Kept);
-                }
             }
             Expr::Func(f) => {
                 self.steps.push(Step::Leave);

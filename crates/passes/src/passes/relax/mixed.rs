@@ -145,9 +145,10 @@ impl Needs {
             return;
         };
         let own = self.0.get(&b.var).cloned();
+        let policy = policy(m, typing, e);
         match m.exprs[e] {
-            Expr::Call { args, .. } if policy(m, typing, e).is_some() => {
-                let need = match policy(m, typing, e) {
+            Expr::Call { args, .. } if policy.is_some() => {
+                let need = match policy {
                     Some(Precision::Narrow) => Need::Narrow,
                     _ => Need::Own,
                 };
