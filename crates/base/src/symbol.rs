@@ -94,6 +94,23 @@ impl Symbol {
         })
     }
 
+    /// Returns the symbol of a text that was interned before; `None` if nothing has that name.
+    pub fn find(text: &str) -> Option<Symbol> {
+        let own = hash(text);
+        let seen = SEEN.with_borrow(|seen| {
+            let id = seen.ids.find(own, |&id| seen.texts[id as usize] == text);
+            id.copied()
+        });
+        let known = seen.or_else(|| {
+            let all = interner()
+                .lock()
+                .expect("the interner never panics while locked");
+            let id = all.ids.find(own, |&id| all.texts[id as usize] == text);
+            id.copied()
+        });
+        known.map(Symbol)
+    }
+
     /// Returns the text.
     pub fn as_str(self) -> &'static str {
         SEEN.with_borrow_mut(|seen| {

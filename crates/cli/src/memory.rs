@@ -70,15 +70,6 @@ pub fn bytes(text: &str) -> Result<usize, Stop> {
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 const FIRST: usize = 32 << 20;
 
-/// The part of it that stays small pages: a tool that needs no more does not wait for a huge page
-/// to be cleared.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-const SMALL: usize = 4 << 20;
-
-/// Where the heap began to grow.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-static START: AtomicUsize = AtomicUsize::new(0);
-
 /// Lets the pages between two addresses of the heap be huge ones.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn huge(from: usize, to: usize) {
@@ -92,21 +83,9 @@ fn huge(from: usize, to: usize) {
     }
 }
 
-/// For tools that are about to need megabytes: the pages that [`keep`] left small may be huge, too.
-pub fn expect_much() {
-    #[cfg(all(target_os = "linux", target_env = "gnu"))]
-    {
-        let start = START.load(Ordering::Relaxed);
-        if start != 0 {
-            // With the huge page that the end of the small part lies in.
-            huge(start, start + SMALL + (2 << 20));
-        }
-    }
-}
-
 /// Makes the allocator keep memory instead of returning it to the system, as tools are short-lived,
-/// and lets the first megabytes be huge pages: page faults of small ones take a tenth of the time
-/// of compiling a model.
+/// and lets the first megabytes be huge pages: one takes as long to be faulted in as a hundred small
+/// ones, which the smallest text needs, and a model needs tens of thousands.
 pub fn keep() {
     small::keep();
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
@@ -120,8 +99,7 @@ pub fn keep() {
         drop(std::hint::black_box(Vec::<u8>::with_capacity(512 << 10)));
         let grown = (libc::sbrk(0) as usize).saturating_sub(before);
         if grown <= 2 * FIRST {
-            START.store(before, Ordering::Relaxed);
-            huge(before + SMALL, before + grown);
+            huge(before, before + grown);
         }
         libc::mallopt(libc::M_TOP_PAD, 1 << 20);
     }

@@ -310,6 +310,13 @@ impl Solver<'_> {
                 self.add_rel(kind, [ret].into(), result);
             }
         }
+        if !generic
+            && let Type::Func(f) = &self.types[func]
+            && f.constraints.is_empty()
+            && list.iter().zip(&f.args).all(|(&a, &want)| self.type_of(a) == want)
+        {
+            return result;
+        }
         let Type::Func(f) = self.types[func].clone() else {
             return self.error;
         };

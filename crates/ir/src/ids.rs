@@ -5,6 +5,7 @@
 //! allocated on first write: a lookup takes two loads, and memory is proportional to the function
 //! that is traversed, not to the module.
 
+use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ops::Index;
 
@@ -107,47 +108,62 @@ impl IdSet {
     }
 }
 
-/// The ids that a walk came by. Most walks are over an expression of a few nodes, for which a list
-/// takes less time than a page of bits.
-#[derive(Clone, Debug)]
+/// The ids that a walk came by: each has the number of the last walk that did. The list is used
+/// again by the thread's next walk, so that neither the nodes of a few nor those of many are
+/// counted or cleared.
+#[derive(Debug)]
 pub(crate) struct Seen<K> {
-    few: [Option<K>; 16],
-    len: usize,
-    many: Option<IdSet>,
+    marks: Vec<u32>,
+    walk: u32,
+    of: PhantomData<fn() -> K>,
+}
+
+thread_local! {
+    /// The lists of walks that have ended, with the number of the last walk: one for each walk that
+    /// was under way within another.
+    static ENDED: RefCell<Vec<(Vec<u32>, u32)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl<K: Id> Seen<K> {
     /// Creates an empty set.
     pub fn new() -> Self {
+        let ended = ENDED.with(|all| all.borrow_mut().pop());
+        let (mut marks, last) = ended.unwrap_or_default();
+        let walk = last.checked_add(1).unwrap_or_else(|| {
+            marks.clear();
+            1
+        });
         Seen {
-            few: [None; 16],
-            len: 0,
-            many: None,
+            marks,
+            walk,
+            of: PhantomData,
         }
     }
     /// Adds an id; returns whether it was new.
+    #[inline]
     pub fn insert(&mut self, id: K) -> bool {
-        if let Some(many) = &mut self.many {
-            return many.insert(id);
+        let at = id.index();
+        if at >= self.marks.len() {
+            self.grow(at);
         }
-        if self.contains(id) {
-            return false;
-        }
-        if let Some(place) = self.few.get_mut(self.len) {
-            *place = Some(id);
-            self.len += 1;
-        } else {
-            let many = self.few.iter().flatten().copied().chain([id]);
-            self.many = Some(many.collect());
-        }
-        true
+        std::mem::replace(&mut self.marks[at], self.walk) != self.walk
     }
     /// Returns whether the id is in the set.
+    #[inline]
     pub fn contains(&self, id: K) -> bool {
-        match &self.many {
-            Some(many) => many.contains(id),
-            None => self.few[..self.len].contains(&Some(id)),
-        }
+        self.marks.get(id.index()) == Some(&self.walk)
+    }
+    #[cold]
+    fn grow(&mut self, at: usize) {
+        self.marks.resize((at + 1).next_power_of_two(), 0);
+    }
+}
+
+impl<K> Drop for Seen<K> {
+    fn drop(&mut self) {
+        let own = (std::mem::take(&mut self.marks), self.walk);
+        // A thread that ends may have given up its lists.
+        let _ = ENDED.try_with(|all| all.borrow_mut().push(own));
     }
 }
 

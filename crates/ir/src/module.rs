@@ -366,10 +366,9 @@ impl Module {
 
     /// Returns the global with this name.
     pub fn global(&self, name: &str) -> Option<GlobalId> {
-        self.globals
-            .iter()
-            .find(|(_, g)| g.name == name)
-            .map(|(id, _)| id)
+        let name = Symbol::find(name)?;
+        let found = self.globals.iter().find(|(_, g)| g.name == name);
+        found.map(|(id, _)| id)
     }
     /// Returns whether this is a Relax module from TVMScript that has not been lowered.
     pub fn is_script(&self) -> bool {

@@ -7,7 +7,7 @@ use clap::Parser;
 use relax_base::SourceMap;
 use relax_cli::formats::Format;
 use relax_cli::stop::Stop;
-use relax_cli::{formats, io, memory, places, save, tool};
+use relax_cli::{formats, io, places, save, tool};
 
 /// Translates an ONNX model into a Relay text and a file of its weights.
 #[derive(Parser, Debug)]
@@ -42,7 +42,6 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
 }
 
 fn run(args: &Args) -> Result<(), Stop> {
-    memory::expect_much();
     places::input(&args.model)?;
     formats::text_output(&args.output)?;
     let weights = match &args.weights {

@@ -9,7 +9,7 @@ use relax_cli::formats::Format;
 use relax_cli::kit::{self, Print};
 use relax_cli::program::Source;
 use relax_cli::stop::Stop;
-use relax_cli::{cc, io, load, machine, memory, native, places, progress, tool};
+use relax_cli::{cc, io, load, machine, native, places, progress, tool};
 use relax_codegen::{Listing, Object, Target, listing, object};
 use relax_ir::{GlobalId, GlobalKind, Module};
 use relax_lower::lir::Lowered;
@@ -244,7 +244,6 @@ fn run(args: &Args) -> Result<(), Stop> {
     if let Some(what) = args.print {
         return io::print(kit::text(what)?.as_bytes());
     }
-    memory::expect_much();
     let target = Target {
         triple: args.target.clone(),
         features: args.cpu.clone(),

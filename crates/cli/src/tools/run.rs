@@ -19,7 +19,7 @@ use relax_cli::stop::Stop;
 use relax_cli::trace::Trace;
 use relax_cli::words::count;
 use relax_cli::{
-    evaluator, inputs, io, load, machine, memory, native, places, profile, progress, results, show,
+    evaluator, inputs, io, load, machine, native, places, profile, progress, results, show,
     tool, trace, weights,
 };
 use relax_codegen::{Host, Value};
@@ -144,7 +144,6 @@ pub fn main(arguments: Vec<OsString>) -> u8 {
 
 fn run(args: &Args) -> Result<(), Stop> {
     let begin = Instant::now();
-    memory::expect_much();
     let cached = args.kernels == Some(KernelsBy::Cached);
     let opened = machine::open(args.source.path()?, cached)?;
     let engine = match (args.engine, &opened) {

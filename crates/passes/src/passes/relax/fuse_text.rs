@@ -9,7 +9,7 @@ use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::kept;
-use super::text::{Item, balanced, dim_text, lone, once_each, parts, renamed, words};
+use super::text::{Item, balanced, dim_text, find, lone, once_each, parts, renamed, words};
 use crate::code::Code;
 use crate::util::{called_op, dims_of};
 
@@ -145,7 +145,7 @@ fn text_of(m: &Module, callee: ExprId) -> Option<&Kept> {
         }
         Expr::Extern(name) => script
             .kept(name)
-            .filter(|k| k.text.contains("@T.prim_func")),
+            .filter(|k| find(&k.text, "@T.prim_func").is_some()),
         _ => None,
     }
 }

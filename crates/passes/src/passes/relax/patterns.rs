@@ -9,6 +9,7 @@ use relax_loops::{
 };
 use relax_ops::Fusion;
 
+use super::text::find;
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -28,7 +29,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     };
     let mut said = 0;
     Arc::make_mut(&mut script).kept.each_mut(|kept| {
-        if !kept.text.contains("@T.prim_func") || kept.text.contains(ATTR) {
+        if find(&kept.text, "@T.prim_func").is_none() || find(&kept.text, ATTR).is_some() {
             return;
         }
         let kind = kept.program.as_deref().map(of_program);
@@ -59,7 +60,7 @@ pub(super) fn of_item(m: &Module, name: Symbol) -> Fusion {
 }
 
 fn said(kept: &Kept) -> Option<Fusion> {
-    let (_, rest) = kept.text.split_once(ATTR)?;
+    let rest = &kept.text[find(&kept.text, ATTR)? + ATTR.len()..];
     let end = rest.find(|c: char| !c.is_ascii_digit())?;
     Some(match rest[..end].parse().ok()? {
         0 => Fusion::Elementwise,
@@ -74,7 +75,7 @@ fn said(kept: &Kept) -> Option<Fusion> {
 
 /// Returns the fusion kind of a program that exists only as text: opaque if it has blocks.
 fn of_text(text: &str) -> Fusion {
-    match text.contains("T.sblock(") && !text.contains("# with T.sblock(\"root\")") {
+    match find(text, "T.sblock(").is_some() && find(text, "# with T.sblock(\"root\")").is_none() {
         false if !text.contains("\n        with T.sblock(") => Fusion::Elementwise,
         _ => Fusion::Opaque,
     }

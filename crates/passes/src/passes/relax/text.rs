@@ -28,7 +28,7 @@ impl<'t> Item<'t> {
     pub fn of(text: &'t str) -> Option<Item<'t>> {
         let at = match text.starts_with("def ") {
             true => 0,
-            false => text.find("\ndef ")? + 1,
+            false => find(text, "\ndef ")? + 1,
         };
         let open = at + text[at..].find('(')?;
         let close = open + closing(&text[open..])?;
@@ -104,6 +104,11 @@ impl<'t> Item<'t> {
         let params = self.params.iter().map(|p| p.0);
         params.chain(self.allocs.iter().map(|a| a.0)).collect()
     }
+}
+
+/// Returns the offset of the first of some letters, with vector instructions: texts are long.
+pub(super) fn find(text: &str, what: &str) -> Option<usize> {
+    memchr::memmem::find(text.as_bytes(), what.as_bytes())
 }
 
 /// Calls `f` with the offset of each bracket and comma outside of strings, the byte, and the

@@ -183,7 +183,7 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
         .iter()
         .filter(|k| reached.contains(&k.name))
         .count();
-    let of_text = |k: &&Kept| m.global(k.name.as_str()).is_none() && !reached.contains(&k.name);
+    let of_text = |k: &&Kept| !reached.contains(&k.name) && m.global(k.name.as_str()).is_none();
     let gone = m.globals.len() - keep.len() + script.kept.iter().filter(of_text).count();
     if gone == 0 {
         return 0;
@@ -202,13 +202,14 @@ pub(super) fn unused_functions(m: &mut Module) -> u64 {
 /// Returns whether a function's text marks it as private, in a decorator above the `def`.
 fn says_private(text: &str) -> bool {
     text.lines()
-        .take_while(|l| !l.trim_start().starts_with("def "))
+        .take_while(|l| !l.trim_ascii_start().starts_with("def "))
         .any(|l| l.contains("private=True"))
 }
 
 /// Returns the function names that a text mentions.
 fn mentioned(text: &str) -> impl Iterator<Item = Symbol> + '_ {
-    text.split("cls.").skip(1).map(|rest| {
+    memchr::memmem::find_iter(text.as_bytes(), "cls.").map(|at| {
+        let rest = &text[at + "cls.".len()..];
         let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_'));
         Symbol::new(&rest[..end.unwrap_or(rest.len())])
     })
