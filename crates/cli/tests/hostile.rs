@@ -267,7 +267,7 @@ fn iterations_of_tensor_programs_are_steps() {
          nn.dense(%x, %x, units=4000, out_dtype=\"int32\") }",
     );
     for name in ["for", "while", "strips"] {
-        for engine in [&["interp"][..], &["vm", "--kernels", "loops"]] {
+        for engine in [&["interp"][..], &["vm", "--kernels", "loops"], &["vm"]] {
             let args = [&["--engine"], engine, &["--max-steps", "10000", name]].concat();
             let (code, text) = called(&folder, RUN, &args);
             assert_eq!(code, 1, "{name}, {engine:?}: {text}");
@@ -283,8 +283,23 @@ fn iterations_of_tensor_programs_are_steps() {
          def @main() { call_tir(@count, (ones(shape=[1], dtype=\"float32\"),), shape(1), \
          dtype=\"float32\") }",
     );
-    for (steps, ended) in [("250", false), ("350", true)] {
-        let args = ["--engine", "interp", "--max-steps", steps, "short"];
+    for engine in ["interp", "vm"] {
+        for (steps, ended) in [("250", false), ("350", true)] {
+            let args = ["--engine", engine, "--max-steps", steps, "short"];
+            let (code, text) = called(&folder, RUN, &args);
+            assert_eq!(code == 0, ended, "{engine}: {text}");
+        }
+    }
+    // Each call is charged, with the extents that it has.
+    folder.write(
+        "calls",
+        "def @f(%n: int32, %x: Tensor[(?, 400), float32]) {\n\
+         if (%n == 0) { %x } else { @f(%n - 1, nn.relu(nn.dense(%x, ones(shape=[400, 400], \
+         dtype=\"float32\"), units=400))) } }\n\
+         def @main() { @f(20, ones(shape=[64, 400], dtype=\"float32\")) }",
+    );
+    for (steps, ended) in [("2000", false), ("20000", true)] {
+        let args = ["--engine", "vm", "--max-steps", steps, "calls"];
         let (code, text) = called(&folder, RUN, &args);
         assert_eq!(code == 0, ended, "{text}");
     }

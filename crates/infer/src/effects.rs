@@ -1,22 +1,21 @@
 //! Effects: which functions have side effects, and what dataflow blocks may contain.
 
+mod callees;
+
 use relax_base::{Diagnostic, Id};
-use relax_ir::{BlockId, Expr, ExprId, FuncId, GlobalKind, Module, OpId, VarId};
+use relax_ir::{BlockId, Expr, ExprId, FuncId, Module, OpId};
 use relax_ops::{Effects, registry};
-use rustc_hash::FxHashMap;
 
 use crate::codes;
 use crate::solver::Solver;
+use callees::Callees;
 
-/// The callee of a call, as far as it is known.
-enum Callee {
-    Func(FuncId),
-    /// What a variable is bound to.
-    Var(VarId),
-    /// An effect.
-    Effect,
-    /// Something without effects, or that is unknown.
-    Pure,
+/// The effect of evaluating an expression itself.
+enum Effect {
+    /// Those of what it calls.
+    Of(ExprId),
+    Some,
+    None,
 }
 
 /// Returns whether an expression is one by which a function can have an effect: it touches a
@@ -52,24 +51,17 @@ impl Solver<'_> {
         }
         if !effects && let Some(part) = &self.part {
             // Nothing has effects, so only the blocks remain to be checked.
-            let mut bound = FxHashMap::default();
-            for &e in &part.exprs {
-                self.bound_functions(e, &mut bound);
-            }
+            let callees = Callees::new(m);
             let block = |e: &ExprId| match m.exprs[*e] {
                 Expr::Dataflow { block, .. } => Some(block),
                 _ => None,
             };
             for block in part.exprs.iter().filter_map(block).collect::<Vec<_>>() {
-                self.check_block(block, &bound);
+                self.check_block(block, &callees);
             }
             return;
         }
-        let mut bound = FxHashMap::default();
-        // Calls of variables, which may be bound to functions behind them.
-        let mut open: Vec<(VarId, usize)> = Vec::new();
-        let mut callers: Vec<Vec<usize>> = vec![Vec::new(); n];
-        let mut impure: Vec<usize> = Vec::new();
+        let mut callees = Callees::new(m);
         // Only functions of the program: dead nodes left by passes share nodes with them. A node
         // shared by two functions has its effects in both.
         let mut seen = vec![u32::MAX; m.exprs.len()];
@@ -90,15 +82,11 @@ impl Solver<'_> {
                     Expr::Dataflow { block, .. } => blocks.push(block),
                     _ => {}
                 }
-                self.bound_functions(e, &mut bound);
+                callees.bind(e);
                 match self.effect_of(e) {
-                    Callee::Var(v) => open.push((v, f.index())),
-                    Callee::Func(g) => callers[g.index()].push(f.index()),
-                    Callee::Effect if self.purity[f.index()] => {
-                        self.purity[f.index()] = false;
-                        impure.push(f.index());
-                    }
-                    Callee::Effect | Callee::Pure => {}
+                    Effect::Of(callee) => callees.call(f, callee),
+                    Effect::Some => callees.impure(f),
+                    Effect::None => {}
                 }
                 // A closure's body has its effects where the closure is called.
                 if !matches!(m.exprs[e], Expr::Func(_)) {
@@ -106,22 +94,11 @@ impl Solver<'_> {
                 }
             }
         }
-        for (v, f) in open {
-            if let Some(g) = bound.get(&v) {
-                callers[g.index()].push(f);
-            }
-        }
-        while let Some(f) = impure.pop() {
-            for &g in &callers[f] {
-                if std::mem::replace(&mut self.purity[g], false) {
-                    impure.push(g);
-                }
-            }
-        }
+        self.purity = callees.solve();
         blocks.sort_unstable();
         blocks.dedup();
         for b in blocks {
-            self.check_block(b, &bound);
+            self.check_block(b, &callees);
         }
     }
 
@@ -134,47 +111,23 @@ impl Solver<'_> {
         }
     }
 
-    /// Adds the functions that variables are bound to by an expression itself.
-    fn bound_functions(&self, e: ExprId, bound: &mut FxHashMap<VarId, FuncId>) {
-        let m = self.m;
-        let mut bind = |var: VarId, value: ExprId| {
-            if let Expr::Func(f) = m.exprs[value] {
-                bound.insert(var, f);
-            }
-        };
-        match m.exprs[e] {
-            Expr::Let { var, value, .. } => bind(var, value),
-            Expr::Dataflow { block, .. } => {
-                let bindings = m.blocks[block].bindings.iter();
-                bindings.for_each(|b| bind(b.var, b.value));
-            }
-            _ => {}
-        }
-    }
-
     /// Returns the effect of evaluating an expression itself, excluding its children.
-    fn effect_of(&self, e: ExprId) -> Callee {
+    fn effect_of(&self, e: ExprId) -> Effect {
         let m = self.m;
         match &m.exprs[e] {
-            Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => Callee::Effect,
+            Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => Effect::Some,
             Expr::Call { callee, attrs, .. } => match &m.exprs[*callee] {
-                Expr::Op(op) if has_effect(*op) => Callee::Effect,
                 // The program declares the call pure: `call_packed("f", %x, pure=True)`.
                 Expr::Extern(_)
                     if (m.attrs(*attrs).get("pure")).and_then(|v| v.as_bool()) == Some(true) =>
                 {
-                    Callee::Pure
+                    Effect::None
                 }
-                Expr::Extern(_) => Callee::Effect,
-                Expr::Global(g) => match m.globals[*g].kind {
-                    GlobalKind::Func(f) => Callee::Func(f),
-                    GlobalKind::Prim(_) => Callee::Pure,
-                },
-                Expr::Var(v) => Callee::Var(*v),
-                Expr::Func(f) => Callee::Func(*f),
-                _ => Callee::Pure,
+                Expr::Op(op) if !has_effect(*op) => Effect::None,
+                Expr::Op(_) | Expr::Extern(_) => Effect::Some,
+                _ => Effect::Of(*callee),
             },
-            _ => Callee::Pure,
+            _ => Effect::None,
         }
     }
 
@@ -194,7 +147,7 @@ impl Solver<'_> {
         }
     }
 
-    fn check_block(&mut self, b: BlockId, bound: &FxHashMap<VarId, FuncId>) {
+    fn check_block(&mut self, b: BlockId, callees: &Callees<'_>) {
         let m = self.m;
         let block = &m.blocks[b];
         let (mut stack, mut seen) = (Vec::new(), rustc_hash::FxHashSet::default());
@@ -221,13 +174,9 @@ impl Solver<'_> {
                     self.report(d);
                     break;
                 }
-                let callee = match self.effect_of(e) {
-                    Callee::Var(v) => bound.get(&v).map_or(Callee::Pure, |&f| Callee::Func(f)),
-                    other => other,
-                };
-                let effect = match callee {
-                    Callee::Effect => Some(self.effect_name(e)),
-                    Callee::Func(f) if !self.purity[f.index()] => {
+                let effect = match self.effect_of(e) {
+                    Effect::Some => Some(self.effect_name(e)),
+                    Effect::Of(callee) if callees.may_have_effects(callee) => {
                         Some("calling this function, which has effects,".to_string())
                     }
                     _ => None,

@@ -1,5 +1,7 @@
 //! The dimension variables and type parameters that a function's text binds.
 
+use std::cell::OnceCell;
+
 use relax_infer::Typing;
 use relax_ir::{DTy, Expr, ExprId, FuncId, Module, Shape, TensorType, Type, TypeId, TypeParamId};
 use relax_sym::{Atom, Dim, DimVar};
@@ -63,6 +65,8 @@ pub(crate) struct Nameable {
     params: FxHashSet<TypeParamId>,
     dims: FxHashSet<DimVar>,
     known: FxHashMap<TypeId, bool>,
+    /// The type parameters that texts of the module bind, once a type asks for them.
+    said: OnceCell<FxHashSet<TypeParamId>>,
 }
 
 impl Nameable {
@@ -72,6 +76,7 @@ impl Nameable {
             params: FxHashSet::default(),
             dims: FxHashSet::default(),
             known: FxHashMap::default(),
+            said: OnceCell::new(),
         };
         this.function(m, func);
         for &e in order {
@@ -133,6 +138,9 @@ impl Nameable {
                 }
                 // The relation of an operator has no name of its own.
                 Type::Func(f) if f.relates_as_operator() => false,
+                // A function without annotations has no type of its own where one is expected that
+                // binds the parameters which inference made up for it.
+                Type::Func(f) if !f.params.iter().all(|p| self.is_said(m, p)) => false,
                 Type::Func(f) => {
                     bound.extend(f.params.iter().copied());
                     bound_dims.extend(f.dims.iter().copied());
@@ -148,4 +156,34 @@ impl Nameable {
         }
         true
     }
+
+    /// Returns whether some text binds a type parameter: a function's literal, or a function's type
+    /// in an annotation.
+    fn is_said(&self, m: &Module, p: &TypeParamId) -> bool {
+        self.params.contains(p) || self.said.get_or_init(|| said(m)).contains(p)
+    }
+}
+
+/// Returns the type parameters that function literals and annotations of a module bind.
+fn said(m: &Module) -> FxHashSet<TypeParamId> {
+    let (mut found, mut seen) = (FxHashSet::default(), FxHashSet::default());
+    let mut types: Vec<TypeId> = m.vars.iter().filter_map(|(_, v)| v.ty).collect();
+    for (_, f) in m.funcs.iter() {
+        found.extend(&f.type_params);
+        types.extend(f.ret);
+    }
+    for (_, e) in m.exprs.iter() {
+        if let Expr::MatchCast { ty, .. } = e {
+            types.push(*ty);
+        }
+    }
+    while let Some(ty) = types.pop() {
+        if seen.insert(ty) {
+            if let Type::Func(f) = &m.types[ty] {
+                found.extend(&f.params);
+            }
+            types.extend(m.types.children(ty));
+        }
+    }
+    found
 }

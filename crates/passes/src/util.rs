@@ -194,6 +194,40 @@ pub(crate) fn has_control_flow(m: &Module, e: ExprId) -> bool {
         })
 }
 
+/// Returns whether a function may take functions or has some as values. Those are trusted to have no
+/// effects as long as nothing says which they are; in its caller's place something may.
+pub(crate) fn handles_functions(m: &Module, f: &Function) -> bool {
+    let plain = |v: &VarId| {
+        let (mut open, mut seen) = (Vec::from_iter(m.vars[*v].ty), FxHashSet::default());
+        while let Some(ty) = open.pop() {
+            if matches!(m.types[ty], Type::Func(_) | Type::Object) {
+                return false;
+            }
+            if seen.insert(ty) {
+                open.extend(m.types.children(ty));
+            }
+        }
+        !seen.is_empty()
+    };
+    let function = |e: ExprId| {
+        matches!(
+            m.exprs[e],
+            Expr::Func(_) | Expr::Global(_) | Expr::Extern(_) | Expr::Op(_)
+        )
+    };
+    let gives = |e: ExprId| {
+        let callee = match m.exprs[e] {
+            Expr::Call { callee, .. } => Some(callee),
+            _ => None,
+        };
+        let mut any = false;
+        m.for_each_child(e, |c| any |= function(c) && Some(c) != callee);
+        any
+    };
+    let order = m.post_order([f.body]);
+    !f.params.iter().all(plain) || function(f.body) || order.into_iter().any(gives)
+}
+
 /// Merges all nodes of each constant, as they are one value: the text's `meta[relay.Constant][0]`
 /// is one constant, however often it occurs.
 pub(crate) fn share_constants(m: &mut Module) {

@@ -155,6 +155,27 @@ fn constants_go_to_the_metadata_section() {
 }
 
 #[test]
+fn constants_of_all_element_types_read_back() {
+    use relax_tensor::{DType, Tensor};
+    let families = ["int", "uint", "float", "bfloat"];
+    let named = |bits: u32| families.map(|f| [1, 2, 65_535].map(|l| format!("{f}{bits}x{l}")));
+    let names = (1..=255).flat_map(named).flatten();
+    let all: Vec<DType> = names.filter_map(|n| n.parse().ok()).collect();
+    // Seven sizes of integers of either kind, three of floats, one of bfloats.
+    assert_eq!(all.len(), 3 * (7 + 7 + 3 + 1));
+    for dtype in all {
+        let mut module = read("def @main() { 1u8 }");
+        let c = module.consts.ids().next().expect("a constant");
+        let bytes = vec![1; Tensor::byte_len(dtype, &[2, 1]).expect("a size")];
+        let tensor = Tensor::from_bytes(dtype, &[2, 1], &bytes).expect("a tensor");
+        module.consts[c] = tensor.clone();
+        let again = read(&write(&module, Style::Pretty));
+        let c = again.consts.ids().next().expect("a constant");
+        assert_eq!(again.consts[c], tensor, "{dtype}");
+    }
+}
+
+#[test]
 fn the_width_of_dimensions_survives() {
     tvm(r#"#[version = "0.0.5"]
 def @main(%x: Tensor[(10i64, 1), float32]) -> (Tensor[(10, 1i64), float32], int32) {

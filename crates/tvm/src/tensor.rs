@@ -96,10 +96,16 @@ pub fn element(kind: u32) -> Result<DType, UnknownElement> {
         4 => TypeCode::BFloat,
         _ => return Err(UnknownElement::Code(code)),
     };
-    if !matches!(bits, 1 | 4 | 8 | 16 | 32 | 64) || lanes == 0 {
-        return Err(UnknownElement::Size(bits, lanes));
+    // Those that a text can name: a constant of each may be in a module.
+    let known = match code {
+        TypeCode::Float => matches!(bits, 16 | 32 | 64),
+        TypeCode::BFloat => bits == 16,
+        _ => matches!(bits, 1 | 2 | 4 | 8 | 16 | 32 | 64),
+    };
+    match known && lanes != 0 {
+        true => Ok(DType { code, bits, lanes }),
+        false => Err(UnknownElement::Size(bits, lanes)),
     }
-    Ok(DType { code, bits, lanes })
 }
 
 /// The error for an invalid element type in a tensor's header.

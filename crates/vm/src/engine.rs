@@ -122,7 +122,8 @@ impl<'e> Machine<'e> {
     }
 
     /// Limits the number of steps; exceeding it is a fault. A step is an instruction, or a hundred
-    /// iterations of loops in kernels, where their engine counts them ([`Loops`](crate::Loops) does).
+    /// iterations of loops in kernels, as their engine counts them: [`Loops`](crate::Loops) as it
+    /// goes, native ones before a call.
     #[must_use]
     pub fn with_max_steps(mut self, steps: Option<u64>) -> Self {
         self.steps = steps.unwrap_or(u64::MAX);
@@ -436,9 +437,11 @@ impl<'e> Machine<'e> {
             return Err(Trouble::new(crate::fault::SHAPE, message));
         }
         let known = (shapes.len() == targets.len()).then_some(&shapes[..]);
-        let mut iterations = left.saturating_mul(STEP);
+        // Without a limit, this stays at the maximum.
+        let most = left.saturating_mul(STEP);
+        let mut iterations = most;
         let results = (self.kernels).run(number, kernel, &inputs, known, &mut iterations);
-        *left = iterations / STEP;
+        *left -= (most - iterations).div_ceil(STEP);
         let results = results.map_err(|e| e.trouble(kernel))?;
         let mut results = results
             .into_iter()

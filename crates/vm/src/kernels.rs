@@ -7,12 +7,13 @@ use std::rc::Rc;
 
 use crate::Kernel;
 use crate::fault::{MALFORMED, Trouble};
+use crate::work;
 
 /// An engine that runs kernels.
 pub trait Kernels {
     /// Runs a kernel, by index, on its inputs; returns its results in order. `shapes` are those of
     /// the results, if the caller knows all of them. `left` is how many iterations of its loops the
-    /// run may still make; an engine that counts them subtracts those that it made.
+    /// run may still make; the engine subtracts those that it made (see [`charged`]).
     ///
     /// # Errors
     /// The tensor program failed, memory is exhausted, or `left` does not suffice.
@@ -53,6 +54,30 @@ pub struct KernelError {
 /// The reference interpreter of tensor programs: needs no native code, and is slow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Loops;
+
+/// Takes the iterations of a kernel's call from those that are left, before an engine makes it that
+/// does not count. Returns whether it did: else they do not suffice, or are not known before the
+/// call, and [`Loops`], which counts them, has to make the call. Nothing is counted without a limit.
+pub fn charged(
+    kernel: &Kernel,
+    inputs: &[Rc<Tensor>],
+    shapes: Option<&[Vec<i64>]>,
+    left: &mut u64,
+) -> bool {
+    if *left == u64::MAX {
+        return true;
+    }
+    // What is wrong with the program is an error of the call.
+    let Ok(program) = kernel.program() else {
+        return true;
+    };
+    let inputs = inputs.iter().map(|t| t.shape());
+    let rest = work::of_call(program, inputs, shapes).and_then(|work| left.checked_sub(work));
+    if let Some(rest) = rest {
+        *left = rest;
+    }
+    rest.is_some()
+}
 
 impl Kernels for Loops {
     fn run(

@@ -20,6 +20,7 @@ mod packed;
 mod programs;
 mod value;
 mod verify;
+mod work;
 
 pub use builtin::{Arity, Builtin, Plain};
 pub use code::{Arg, Callee, Const, Entry, Executable, Function, Inst, Reg};
@@ -27,7 +28,7 @@ pub use engine::{Machine, Moment, Watch};
 pub use fault::{Fault, MALFORMED};
 pub use file::{FileError, MAGIC, fingerprint, open, read, write};
 pub use kernel::Kernel;
-pub use kernels::{KernelError, Kernels, Loops};
+pub use kernels::{KernelError, Kernels, Loops, charged};
 pub use listing::{ListingError, print, read as read_listing};
 pub use lower::{Unsupported, translate};
 pub use packed::{NoPacked, Packed};

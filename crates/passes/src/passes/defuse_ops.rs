@@ -1,11 +1,12 @@
 //! `defuse-ops`: inlines calls of function literals, the inverse of `fuse-ops`. Those with control
-//! flow stay in dataflow blocks, which have none.
+//! flow stay in dataflow blocks, which have none, and those that call functions whose effects would
+//! show in them.
 
 use relax_base::Diagnostics;
 use relax_infer::may_have_effects;
 use relax_ir::Expr;
 
-use crate::util::{binds, has_control_flow, in_blocks, inlined};
+use crate::util::{binds, handles_functions, has_control_flow, in_blocks, inlined};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -26,8 +27,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let Expr::Func(func) = m.exprs[callee] else {
             return new;
         };
-        let branches = || has_control_flow(m, m.funcs[func].body);
-        if binds(m, &m.funcs[func]) || blocks.contains(old) && branches() {
+        let stays = || {
+            let f = &m.funcs[func];
+            has_control_flow(m, f.body) || effects && handles_functions(m, f)
+        };
+        if binds(m, &m.funcs[func]) || blocks.contains(old) && stays() {
             return new;
         }
         let args = m.list(args).to_vec();

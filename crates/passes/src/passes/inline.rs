@@ -7,7 +7,8 @@ use relax_ir::{Expr, ExprId, GlobalId, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::util::{
-    binds, calls_itself, has_control_flow, has_flag, in_blocks, inlined, is_external,
+    binds, calls_itself, handles_functions, has_control_flow, has_flag, in_blocks, inlined,
+    is_external,
 };
 use crate::{Contract, PassCx, PassDef};
 
@@ -64,7 +65,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 }
 
 /// Returns the replacement of a call of an inlinable function or of its name; `straight` says that
-/// there may be no control flow.
+/// there may be no control flow, nor effects.
 fn expand(
     m: &mut Module,
     e: ExprId,
@@ -92,7 +93,9 @@ fn expand(
     // Extents and types that a function binds per call stay bound by a literal.
     let stays = binds(m, &m.funcs[func])
         || is_external(&m.funcs[func])
-        || straight && has_control_flow(m, m.funcs[func].body);
+        || straight
+            && (has_control_flow(m, m.funcs[func].body)
+                || effects && handles_functions(m, &m.funcs[func]));
     if stays || has_flag(&m.funcs[func], "Extern") {
         let copy = m.copy_func(func);
         let callee = m.add(Expr::Func(copy), m.span(callee));

@@ -113,8 +113,11 @@ impl relax_vm::Kernels for Native {
         kernel: &Kernel,
         inputs: &[Rc<Tensor>],
         shapes: Option<&[Vec<i64>]>,
-        _: &mut u64,
+        left: &mut u64,
     ) -> Result<Vec<Tensor>, KernelError> {
+        if !relax_vm::charged(kernel, inputs, shapes, left) {
+            return relax_vm::Loops.run(number, kernel, inputs, shapes, left);
+        }
         let inputs: Vec<&Tensor> = inputs.iter().map(|t| &**t).collect();
         let called = self
             .kernels

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use relax_tensor::{DType, Tensor, TypeCode};
+use relax_tensor::{DType, Tensor};
 use relax_tvm::tensor;
 
 /// The maximum rank, above that of any operator.
@@ -34,17 +34,6 @@ pub(crate) fn decode_tensor(text: &str) -> Result<Tensor, String> {
         return Err(format!("the tensor claims {rank} axes"));
     }
     let dtype = tensor::element((word(24)? >> 32) as u32).map_err(|e| e.to_string())?;
-    let known = match dtype.code {
-        TypeCode::Float => matches!(dtype.bits, 16 | 32 | 64),
-        TypeCode::BFloat => dtype.bits == 16,
-        _ => true,
-    };
-    if !known {
-        return Err(format!(
-            "the tensor's elements have {} bits, {} lanes",
-            dtype.bits, dtype.lanes
-        ));
-    }
     let shape: Vec<i64> = (0..rank)
         .map(|i| word(32 + 8 * i).map(|w| w as i64))
         .collect::<Result<_, _>>()?;

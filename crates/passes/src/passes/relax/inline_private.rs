@@ -1,14 +1,16 @@
 //! `relax-inline`: inlines private functions at their calls and removes them.
 //!
-//! Recursive functions are kept. In a dataflow block, only functions without branches are inlined.
+//! Recursive functions are kept. In a dataflow block, only functions without branches are inlined, and
+//! in a module with effects none that call functions whose effects would show in the block.
 
 use relax_base::Diagnostics;
+use relax_infer::may_have_effects;
 use relax_ir::{Expr, ExprId, GlobalId, Module, inline_call};
 use rustc_hash::FxHashSet;
 
 use super::{canonical, private};
 use crate::code::{Bind, Code, Part, Value, each_code};
-use crate::util::{calls_itself, is_primitive};
+use crate::util::{calls_itself, handles_functions, is_primitive};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) static PASSES: &[PassDef] = &[PassDef {
@@ -28,11 +30,11 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     if inlined.is_empty() {
         return Ok(());
     }
-    let mut calls = 0;
+    let (mut calls, effects) = (0, may_have_effects(m));
     for _ in 0..DEEPEST {
         let before = calls;
         each_code(m, |m, _, code| {
-            let put = put(m, code, &inlined);
+            let put = put(m, code, &inlined, effects);
             calls += put;
             put > 0
         });
@@ -77,7 +79,7 @@ fn inlinable(m: &Module) -> FxHashSet<GlobalId> {
 }
 
 /// Inlines bodies at bound calls; returns the number of calls.
-fn put(m: &mut Module, code: &mut Code, inlined: &FxHashSet<GlobalId>) -> u64 {
+fn put(m: &mut Module, code: &mut Code, inlined: &FxHashSet<GlobalId>, effects: bool) -> u64 {
     let mut calls = 0;
     for s in 0..code.seqs.len() {
         let old = std::mem::take(&mut code.seqs[s].parts);
@@ -89,8 +91,11 @@ fn put(m: &mut Module, code: &mut Code, inlined: &FxHashSet<GlobalId>) -> u64 {
             };
             let mut now = head.clone();
             for b in part.binds {
-                let Some(mut inner) = called(m, &b, inlined).and_then(|(f, a)| body(m, f, &a))
-                else {
+                let call = called(m, &b, inlined).filter(|(g, _)| {
+                    let f = m.global_func(*g).map(|f| &m.funcs[f]);
+                    !(part.flow && effects && f.is_some_and(|f| handles_functions(m, f)))
+                });
+                let Some(mut inner) = call.and_then(|(f, a)| body(m, f, &a)) else {
                     now.binds.push(b);
                     continue;
                 };
