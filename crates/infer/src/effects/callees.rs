@@ -42,16 +42,20 @@ impl<'m> Callees<'m> {
         }
     }
 
-    /// Adds the variables that an expression itself binds.
+    /// Adds the variables that an expression itself binds, but to what is not followed: most are
+    /// bound to results of calls.
     pub fn bind(&mut self, e: ExprId) {
         let m = self.m;
-        match m.exprs[e] {
-            Expr::Let { var, value, .. } => {
+        let mut bind = |var: VarId, value: ExprId| {
+            if !matches!(m.exprs[value], Expr::Call { .. }) {
                 self.bound.insert(var, value);
             }
+        };
+        match m.exprs[e] {
+            Expr::Let { var, value, .. } => bind(var, value),
             Expr::Dataflow { block, .. } => {
                 let bindings = m.blocks[block].bindings.iter();
-                self.bound.extend(bindings.map(|b| (b.var, b.value)));
+                bindings.for_each(|b| bind(b.var, b.value));
             }
             _ => {}
         }
