@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use relax::{InferOptions, PassConfig, Pipeline, ReadOptions, Session, run_typed};
-use relax_ir::Module;
 use relax_cli::memory;
+use relax_ir::Module;
 use relax_passes::{Event, Observer, Typed};
 
 /// The time of each pass, and of what follows it: verifying and finding types.
@@ -35,7 +35,12 @@ impl Observer for Times {
 }
 
 /// The time of one run on a copy of a module.
-fn once(pipeline: &Pipeline, module: &Module, typed: &Typed, config: &PassConfig) -> (Duration, Times) {
+fn once(
+    pipeline: &Pipeline,
+    module: &Module,
+    typed: &Typed,
+    config: &PassConfig,
+) -> (Duration, Times) {
     let mut module = module.clone();
     let typed = typed.clone();
     let mut times = Times::default();
@@ -77,7 +82,11 @@ fn main() {
             }
             least
         });
-        println!("{path} {:.6} {:.6}", plain.0.as_secs_f64(), verified.0.as_secs_f64());
+        println!(
+            "{path} {:.6} {:.6}",
+            plain.0.as_secs_f64(),
+            verified.0.as_secs_f64()
+        );
         for (pass, time) in &plain.1.0 {
             println!("  {pass} {:.6}", time.as_secs_f64());
         }

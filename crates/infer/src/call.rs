@@ -313,7 +313,10 @@ impl Solver<'_> {
         if !generic
             && let Type::Func(f) = &self.types[func]
             && f.constraints.is_empty()
-            && list.iter().zip(&f.args).all(|(&a, &want)| self.type_of(a) == want)
+            && list
+                .iter()
+                .zip(&f.args)
+                .all(|(&a, &want)| self.type_of(a) == want)
         {
             return result;
         }

@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{Add, Mul, Neg, Sub};
 use std::sync::Arc;
@@ -302,9 +301,14 @@ impl Dim {
         match &self.0 {
             Repr::Atom(atom) => vec![*atom],
             Repr::Poly(poly) => {
-                let mut found = BTreeSet::new();
-                collect_atoms(poly, &mut found);
-                found.into_iter().collect()
+                let mut found = Vec::new();
+                any_atom(poly, &mut |atom| {
+                    found.push(atom);
+                    false
+                });
+                found.sort_unstable();
+                found.dedup();
+                found
             }
             _ => Vec::new(),
         }
@@ -314,7 +318,7 @@ impl Dim {
     pub fn has_infer(&self) -> bool {
         match &self.0 {
             Repr::Atom(atom) => matches!(atom, Atom::Infer(_)),
-            Repr::Poly(_) => !self.infer_vars().is_empty(),
+            Repr::Poly(poly) => any_atom(poly, &mut |atom| matches!(atom, Atom::Infer(_))),
             _ => false,
         }
     }
@@ -324,8 +328,16 @@ impl Dim {
     pub fn substitute(&self, replace: &dyn Fn(Atom) -> Option<Dim>) -> Dim {
         match &self.0 {
             Repr::Atom(atom) => replace(*atom).unwrap_or_else(|| self.clone()),
-            Repr::Poly(_) if self.atoms().into_iter().any(|atom| replace(atom).is_some()) => {
-                Rebuild::new(replace, &Facts::default()).dim(self)
+            Repr::Poly(poly) if any_atom(poly, &mut |atom| replace(atom).is_some()) => {
+                // Most replacements are other names.
+                let renamed = poly.renamed(|atom| match replace(atom) {
+                    None => Some(atom),
+                    Some(new) => new.as_atom(),
+                });
+                match renamed {
+                    Some(poly) => Ok(poly).into(),
+                    None => Rebuild::new(replace, &Facts::default()).dim(self),
+                }
             }
             _ => self.clone(),
         }
@@ -378,25 +390,17 @@ impl Dim {
     }
 }
 
-fn collect_atoms(poly: &Poly, found: &mut BTreeSet<Atom>) {
-    for factor in poly.factors() {
-        match factor {
-            Factor::Atom(atom) => {
-                found.insert(*atom);
-            }
-            Factor::Op(op) => {
-                for arg in &op.args {
-                    match &arg.0 {
-                        Repr::Atom(atom) => {
-                            found.insert(*atom);
-                        }
-                        Repr::Poly(inner) => collect_atoms(inner, found),
-                        _ => {}
-                    }
-                }
-            }
-        }
-    }
+/// Returns whether `f` returns true for an atom; it is called no more then. Atoms that occur several
+/// times are passed to it several times.
+fn any_atom(poly: &Poly, f: &mut dyn FnMut(Atom) -> bool) -> bool {
+    poly.factors().any(|factor| match factor {
+        Factor::Atom(atom) => f(*atom),
+        Factor::Op(op) => op.args.iter().any(|arg| match &arg.0 {
+            Repr::Atom(atom) => f(*atom),
+            Repr::Poly(inner) => any_atom(inner, f),
+            _ => false,
+        }),
+    })
 }
 
 impl From<i64> for Dim {

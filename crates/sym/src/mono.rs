@@ -113,6 +113,18 @@ impl Mono {
         self.0.iter().map(|(_, power)| u64::from(*power)).sum()
     }
 
+    /// Replaces atoms by others; `None` if there are operations, or if two atoms become the same.
+    pub(crate) fn renamed(&self, rename: &mut dyn FnMut(Atom) -> Option<Atom>) -> Option<Mono> {
+        let renamed = |(factor, power): &(Factor, u32)| match factor {
+            Factor::Atom(atom) => Some((Factor::Atom(rename(*atom)?), *power)),
+            Factor::Op(_) => None,
+        };
+        let mut factors: Vec<_> = self.0.iter().map(renamed).collect::<Option<_>>()?;
+        factors.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let distinct = factors.windows(2).all(|two| two[0].0 != two[1].0);
+        distinct.then(|| Mono(factors.into()))
+    }
+
     /// Multiplies two monomials; `None` if a power overflows.
     pub(crate) fn times(&self, other: &Mono) -> Option<Mono> {
         let (mut left, mut right) = (self.0.iter().peekable(), other.0.iter().peekable());

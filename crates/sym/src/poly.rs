@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use crate::dim::{Dim, DimError, Repr};
+use crate::dim::{Atom, Dim, DimError, Repr};
 pub(crate) use crate::mono::{Factor, Mono, Op, OpKind};
 
 /// The maximum number of terms, beyond which the result is [`DimError::TooLarge`].
@@ -93,6 +93,23 @@ impl Poly {
             merged.pop();
         }
         Poly::sorted(merged, constant)
+    }
+
+    /// Replaces atoms by others, which `rename` returns; `None` if it returns none, if there are
+    /// operations, or if terms or factors become the same: then more has to be done.
+    pub(crate) fn renamed(&self, mut rename: impl FnMut(Atom) -> Option<Atom>) -> Option<Poly> {
+        if self.has_ops() {
+            return None;
+        }
+        let renamed = |term: &Term| {
+            let mono = term.mono.renamed(&mut rename)?;
+            let coef = term.coef;
+            Some(Term { mono, coef })
+        };
+        let mut terms: Vec<_> = self.terms.iter().map(renamed).collect::<Option<_>>()?;
+        terms.sort_unstable_by(|a, b| a.mono.cmp(&b.mono));
+        let distinct = terms.windows(2).all(|two| two[0].mono != two[1].mono);
+        distinct.then(|| Poly { terms, ..*self })
     }
 
     fn measured(terms: Vec<Term>, constant: i64) -> Poly {

@@ -19,8 +19,8 @@ use relax_cli::stop::Stop;
 use relax_cli::trace::Trace;
 use relax_cli::words::count;
 use relax_cli::{
-    evaluator, inputs, io, load, machine, native, places, profile, progress, results, show,
-    tool, trace, weights,
+    evaluator, inputs, io, load, machine, native, places, profile, progress, results, show, tool,
+    trace, weights,
 };
 use relax_codegen::{Host, Value};
 use relax_ir::GlobalId;
