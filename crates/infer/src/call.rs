@@ -237,6 +237,43 @@ impl Solver<'_> {
         self.head(out)
     }
 
+    /// Checks the arguments of a call against the parameters of a function; returns whether any
+    /// does not fit, and whether any has an error of its own.
+    fn pass_arguments(
+        &mut self,
+        e: ExprId,
+        f: &FuncType,
+        list: &[ExprId],
+        generic: bool,
+    ) -> (bool, bool) {
+        let mut clashed = false;
+        let mut poisoned = false;
+        self.cur_call = e;
+        for (i, (&a, &want)) in list.iter().zip(f.args.iter()).enumerate() {
+            let have = self.type_of(a);
+            poisoned |= self.types[have] == Type::Error;
+            if have == want || self.types[want] == Type::Object {
+                continue;
+            }
+            self.site = Site::Arg {
+                call: e,
+                index: i as u32,
+            };
+            match self.unify(have, want) {
+                Ok(()) if self.coarse => self.record_cast(a, have, want),
+                Ok(()) => {}
+                Err(clash) => {
+                    let first = !clashed || !generic;
+                    clashed = true;
+                    if first {
+                        self.report_clash(have, want, &clash);
+                    }
+                }
+            }
+        }
+        (clashed, poisoned)
+    }
+
     /// Types a call of a value with a function type.
     fn apply(&mut self, e: ExprId, ty: TypeId, args: ExprList, given: &[TypeId]) -> TypeId {
         let m = self.m;
@@ -323,31 +360,7 @@ impl Solver<'_> {
         let Type::Func(f) = self.types[func].clone() else {
             return self.error;
         };
-        let mut clashed = false;
-        let mut poisoned = false;
-        self.cur_call = e;
-        for (i, (&a, &want)) in list.iter().zip(f.args.iter()).enumerate() {
-            let have = self.type_of(a);
-            poisoned |= self.types[have] == Type::Error;
-            if have == want || self.types[want] == Type::Object {
-                continue;
-            }
-            self.site = Site::Arg {
-                call: e,
-                index: i as u32,
-            };
-            match self.unify(have, want) {
-                Ok(()) if self.coarse => self.record_cast(a, have, want),
-                Ok(()) => {}
-                Err(clash) => {
-                    let first = !clashed || !generic;
-                    clashed = true;
-                    if first {
-                        self.report_clash(have, want, &clash);
-                    }
-                }
-            }
-        }
+        let (clashed, poisoned) = self.pass_arguments(e, &f, list, generic);
         if poisoned && generic {
             // The error in the argument was reported; an error in the result would only follow from
             // it.

@@ -108,20 +108,21 @@ impl IdSet {
     }
 }
 
-/// The ids that a walk came by: each has the number of the last walk that did. The list is used
-/// again by the thread's next walk, so that neither the nodes of a few nor those of many are
-/// counted or cleared.
+/// The ids that a walk came by: each has the number of the last walk that did, or of one before
+/// the list was cleared. The list is used again by the thread's next walk, and cleared when numbers
+/// run out, so that a walk takes time for the nodes that it comes by and not for others.
 #[derive(Debug)]
 pub(crate) struct Seen<K> {
-    marks: Vec<u32>,
-    walk: u32,
+    /// A byte each: they are part of the memory that a long text takes.
+    marks: Vec<u8>,
+    walk: u8,
     of: PhantomData<fn() -> K>,
 }
 
 thread_local! {
     /// The lists of walks that have ended, with the number of the last walk: one for each walk that
     /// was under way within another.
-    static ENDED: RefCell<Vec<(Vec<u32>, u32)>> = const { RefCell::new(Vec::new()) };
+    static ENDED: RefCell<Vec<(Vec<u8>, u8)>> = const { RefCell::new(Vec::new()) };
 }
 
 impl<K: Id> Seen<K> {
@@ -130,7 +131,7 @@ impl<K: Id> Seen<K> {
         let ended = ENDED.with(|all| all.borrow_mut().pop());
         let (mut marks, last) = ended.unwrap_or_default();
         let walk = last.checked_add(1).unwrap_or_else(|| {
-            marks.clear();
+            marks.fill(0);
             1
         });
         Seen {
@@ -155,7 +156,7 @@ impl<K: Id> Seen<K> {
     }
     #[cold]
     fn grow(&mut self, at: usize) {
-        self.marks.resize((at + 1).next_power_of_two(), 0);
+        self.marks.resize((at + 1).next_multiple_of(1 << 12), 0);
     }
 }
 
