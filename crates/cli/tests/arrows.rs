@@ -292,37 +292,59 @@ fn the_map_draws_every_arrow() {
     }
 }
 
-/// Mutable and lazily initialised statics must be listed in the map, with their reason.
-#[test]
-fn global_state_is_on_the_map() {
-    const CHANGES: &[&str] = &["Mutex", "Atomic", "Lock<", "Once ", "RefCell", "Limited"];
+/// Holds a section of the map, which lists files by name, against the files that have a line for
+/// which `wanted` returns true; `apart` are the rooms that it does not list.
+fn files_on_the_map(section: &str, apart: &[&str], wanted: impl Fn(&str) -> bool) {
     let map = concat!(env!("CARGO_MANIFEST_DIR"), "/../../ARCHITECTURE.md");
     let map = std::fs::read_to_string(map).expect("the map");
-    let (_, listed) = map.split_once("## Global state").expect("a section");
+    let (_, listed) = map.split_once(section).expect("a section");
     let (listed, _) = listed.split_once("\n## ").expect("a section after it");
     let mut found = BTreeSet::new();
     for (room, Room { folder, .. }) in rooms() {
-        if ["testkit", "fuzzing"].contains(&&*room) {
+        if apart.contains(&&*room) {
             continue;
         }
         let root = folder.join("src");
         for (file, text) in files(&root) {
-            let lines = text.lines().map(str::trim_start);
-            let changes = |l: &str| {
-                let declares = l.starts_with("static ") || l.starts_with("pub static ");
-                declares && CHANGES.iter().any(|c| l.contains(c))
-            };
-            if lines.into_iter().any(changes) {
+            if text.lines().map(str::trim_start).any(&wanted) {
                 let inside = file.strip_prefix(&root).expect("a file of the room");
                 found.insert(format!("`{room}/src/{}`", inside.display()));
             }
         }
     }
     let unlisted: Vec<_> = found.iter().filter(|f| !listed.contains(*f)).collect();
-    assert!(unlisted.is_empty(), "not on the map: {unlisted:?}");
+    assert!(
+        unlisted.is_empty(),
+        "not on the map, {section}: {unlisted:?}"
+    );
     let named = listed.split('`').skip(1).step_by(2);
     let gone: Vec<_> = named
         .filter(|n| n.ends_with(".rs") && !found.contains(&format!("`{n}`")))
         .collect();
-    assert!(gone.is_empty(), "without global state: {gone:?}");
+    assert!(
+        gone.is_empty(),
+        "on the map, {section}, for nothing: {gone:?}"
+    );
+}
+
+/// Mutable and lazily initialised statics must be listed in the map, with their reason.
+#[test]
+fn global_state_is_on_the_map() {
+    const CHANGES: &[&str] = &["Mutex", "Atomic", "Lock<", "Once ", "RefCell", "Limited"];
+    files_on_the_map("## Global state", &["testkit", "fuzzing"], |l| {
+        let declares = l.starts_with("static ") || l.starts_with("pub static ");
+        declares && CHANGES.iter().any(|c| l.contains(c))
+    });
+}
+
+/// Files with unsafe code must be listed in the map, with their reason, but those of the rooms that
+/// are made of it: the runtime and the code generator.
+#[test]
+fn unsafe_code_is_on_the_map() {
+    let apart = &["runtime", "codegen", "testkit", "fuzzing"];
+    files_on_the_map("## Unsafe code", apart, |l| {
+        let code = l.split("//").next().unwrap_or_default();
+        let forms = ["unsafe {", "unsafe impl", "unsafe fn", "unsafe extern"];
+        forms.iter().any(|f| code.contains(f))
+    });
 }

@@ -108,14 +108,18 @@ impl IdSet {
     }
 }
 
+/// The ids below which a walk marks nodes in its list.
+const NEAR: usize = 1 << 20;
+
 /// The ids that a walk came by: each has the number of the last walk that did, or of one before
 /// the list was cleared. The list is used again by the thread's next walk, and cleared when numbers
-/// run out, so that a walk takes time for the nodes that it comes by and not for others.
+/// run out, so that a walk takes time for the nodes that it comes by and not for others. Ids from a
+/// million on are kept as bits, so that the list stays short.
 #[derive(Debug)]
 pub(crate) struct Seen<K> {
-    /// A byte each: they are part of the memory that a long text takes.
     marks: Vec<u8>,
     walk: u8,
+    far: IdSet,
     of: PhantomData<fn() -> K>,
 }
 
@@ -137,26 +141,35 @@ impl<K: Id> Seen<K> {
         Seen {
             marks,
             walk,
+            far: IdSet::new(),
             of: PhantomData,
         }
     }
     /// Adds an id; returns whether it was new.
     #[inline]
     pub fn insert(&mut self, id: K) -> bool {
-        let at = id.index();
-        if at >= self.marks.len() {
-            self.grow(at);
+        match self.marks.get_mut(id.index()) {
+            Some(mark) => std::mem::replace(mark, self.walk) != self.walk,
+            None => self.insert_far(id),
         }
-        std::mem::replace(&mut self.marks[at], self.walk) != self.walk
     }
     /// Returns whether the id is in the set.
     #[inline]
     pub fn contains(&self, id: K) -> bool {
-        self.marks.get(id.index()) == Some(&self.walk)
+        match self.marks.get(id.index()) {
+            Some(mark) => *mark == self.walk,
+            None => id.index() >= NEAR && self.far.contains(id),
+        }
     }
     #[cold]
-    fn grow(&mut self, at: usize) {
+    fn insert_far(&mut self, id: K) -> bool {
+        let at = id.index();
+        if at >= NEAR {
+            return self.far.insert(id);
+        }
         self.marks.resize((at + 1).next_multiple_of(1 << 12), 0);
+        self.marks[at] = self.walk;
+        true
     }
 }
 
