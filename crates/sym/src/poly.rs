@@ -109,7 +109,7 @@ impl Poly {
         let mut terms: Vec<_> = self.terms.iter().map(renamed).collect::<Option<_>>()?;
         terms.sort_unstable_by(|a, b| a.mono.cmp(&b.mono));
         let distinct = terms.windows(2).all(|two| two[0].mono != two[1].mono);
-        distinct.then(|| Poly { terms, ..*self })
+        distinct.then_some(Poly { terms, ..*self })
     }
 
     fn measured(terms: Vec<Term>, constant: i64) -> Poly {
