@@ -30,6 +30,30 @@ fn a_dimension_is_small() {
     assert!(size_of::<Option<Dim>>() <= 16);
 }
 
+/// Other names for the variables of a polynomial: what is substituted is what would have been built
+/// of them, also where terms and factors become the same, cancel out or change their order.
+#[test]
+fn renamed_variables() {
+    let [n, m, h, ..] = vars();
+    let build = |n: &Dim, m: &Dim, h: &Dim| n * m * 2 + n * n + m - n + h * 3 + 1;
+    let of = build(&n, &m, &h);
+    for new in [
+        [&m, &n, &h],
+        [&h, &n, &m],
+        [&n, &n, &h],
+        [&h, &h, &h],
+        [&m, &m, &n],
+    ] {
+        let renamed = of.substitute(&|atom| match atom {
+            Atom::Var(DimVar(i)) => Some(new[i as usize].clone()),
+            Atom::Infer(_) => None,
+        });
+        assert_eq!(renamed, build(new[0], new[1], new[2]));
+    }
+    let difference = &n * 2 - &m * 2;
+    assert_eq!(difference.substitute(&|_| Some(h.clone())), int(0));
+}
+
 #[test]
 fn sums_and_products() {
     let [n, m, h, ..] = vars();
