@@ -130,6 +130,10 @@ fn last_uses(
     let mut kills = Vec::new();
     for part in &code.seqs[s].parts {
         for b in &part.binds {
+            // Nothing can name what a statement gives, which others may share.
+            if m.vars[b.var].style == VarStyle::Effect {
+                continue;
+            }
             let root = of(b.var);
             let kind = match shared.map_or(End::Alone, |all| all.end(b.var, s)) {
                 End::Alone => kind(m, typing, b),
