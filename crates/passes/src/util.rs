@@ -194,6 +194,12 @@ pub(crate) fn has_control_flow(m: &Module, e: ExprId) -> bool {
         })
 }
 
+/// Returns whether a function stays one in a dataflow block, which has no control flow and where no
+/// effects may show; `effects` says whether the module has any.
+pub(crate) fn stays_in_block(m: &Module, f: &Function, effects: bool) -> bool {
+    has_control_flow(m, f.body) || effects && handles_functions(m, f)
+}
+
 /// Returns whether a function may take functions or has some as values. Those are trusted to have no
 /// effects as long as nothing says which they are; in its caller's place something may.
 pub(crate) fn handles_functions(m: &Module, f: &Function) -> bool {

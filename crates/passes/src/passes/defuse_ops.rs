@@ -6,7 +6,7 @@ use relax_base::Diagnostics;
 use relax_infer::may_have_effects;
 use relax_ir::Expr;
 
-use crate::util::{binds, handles_functions, has_control_flow, in_blocks, inlined};
+use crate::util::{binds, in_blocks, inlined, stays_in_block};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -27,10 +27,7 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let Expr::Func(func) = m.exprs[callee] else {
             return new;
         };
-        let stays = || {
-            let f = &m.funcs[func];
-            has_control_flow(m, f.body) || effects && handles_functions(m, f)
-        };
+        let stays = || stays_in_block(m, &m.funcs[func], effects);
         if binds(m, &m.funcs[func]) || blocks.contains(old) && stays() {
             return new;
         }

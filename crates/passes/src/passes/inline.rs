@@ -6,10 +6,7 @@ use relax_infer::may_have_effects;
 use relax_ir::{Expr, ExprId, GlobalId, Module};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::util::{
-    binds, calls_itself, handles_functions, has_control_flow, has_flag, in_blocks, inlined,
-    is_external,
-};
+use crate::util::{binds, calls_itself, has_flag, in_blocks, inlined, is_external, stays_in_block};
 use crate::{Contract, PassCx, PassDef};
 
 pub(crate) const PASSES: &[PassDef] = &[PassDef {
@@ -93,9 +90,7 @@ fn expand(
     // Extents and types that a function binds per call stay bound by a literal.
     let stays = binds(m, &m.funcs[func])
         || is_external(&m.funcs[func])
-        || straight
-            && (has_control_flow(m, m.funcs[func].body)
-                || effects && handles_functions(m, &m.funcs[func]));
+        || straight && stays_in_block(m, &m.funcs[func], effects);
     if stays || has_flag(&m.funcs[func], "Extern") {
         let copy = m.copy_func(func);
         let callee = m.add(Expr::Func(copy), m.span(callee));
