@@ -109,6 +109,64 @@ impl TypeSubst {
         self.done[&root]
     }
 
+    /// Instantiates the type parameters of `generic`, and those of the dimension variables `dims`
+    /// that stand alone as an extent there, by matching it with a type. What is already bound
+    /// stays so.
+    pub fn match_type(
+        &mut self,
+        types: &TypeArena,
+        generic: TypeId,
+        have: TypeId,
+        dims: &[DimVar],
+    ) {
+        let mut work = vec![(generic, have)];
+        while let Some((want, have)) = work.pop() {
+            match (&types[want], &types[have]) {
+                (&Type::Param(p), _) => {
+                    self.types.entry(p).or_insert(have);
+                }
+                (Type::Tensor(w), Type::Tensor(h)) => {
+                    self.match_shape(&w.shape, &h.shape, dims);
+                    if let DTy::Param(p) = w.dtype {
+                        self.dtypes.entry(p).or_insert(h.dtype);
+                    }
+                }
+                (Type::Shape(w), Type::Shape(h)) => self.match_shape(w, h, dims),
+                (Type::Tuple(w), Type::Tuple(h)) => {
+                    work.extend(w.iter().copied().zip(h.iter().copied()));
+                }
+                (Type::Adt(a, w), Type::Adt(b, h)) if a == b => {
+                    work.extend(w.iter().copied().zip(h.iter().copied()));
+                }
+                (&Type::Ref(w), &Type::Ref(h)) => work.push((w, h)),
+                // A polymorphic one has parameters of its own, which stay.
+                (Type::Func(w), Type::Func(h)) if w.params.is_empty() => {
+                    work.extend(w.args.iter().copied().zip(h.args.iter().copied()));
+                    work.push((w.ret, h.ret));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn match_shape(&mut self, want: &Shape, have: &Shape, dims: &[DimVar]) {
+        match (want, have) {
+            (&Shape::Param(p), _) => {
+                self.shapes.entry(p).or_insert_with(|| have.clone());
+            }
+            (Shape::Dims(w), Shape::Dims(h)) => {
+                for (w, h) in w.iter().zip(h.iter()) {
+                    if let Some(Atom::Var(v)) = w.as_atom()
+                        && dims.contains(&v)
+                    {
+                        self.dims.entry(v).or_insert_with(|| h.clone());
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
     fn rebuild(&self, types: &mut TypeArena, ty: TypeId) -> TypeId {
         let all =
             |list: &[TypeId]| -> Box<[TypeId]> { list.iter().map(|t| self.done[t]).collect() };

@@ -128,7 +128,8 @@ impl fmt::Display for DType {
             return Ok(());
         }
         match (self.code, self.bits) {
-            (TypeCode::UInt, 1) => f.write_str("bool")?,
+            // A vector of them is `uint1x4`, as in TVM.
+            (TypeCode::UInt, 1) if self.lanes == 1 => f.write_str("bool")?,
             (TypeCode::Int, b) => write!(f, "int{b}")?,
             (TypeCode::UInt, b) => write!(f, "uint{b}")?,
             (TypeCode::Float, b) => write!(f, "float{b}")?,
@@ -219,6 +220,17 @@ mod tests {
             "bool", "int8", "int4", "uint8x4", "float16", "bfloat16", "float64",
         ] {
             assert_eq!(t.parse::<DType>().map(|d| d.to_string()).as_deref(), Ok(t));
+        }
+        for code in ["int", "uint", "float", "bfloat", "handle"] {
+            for bits in ["", "1", "2", "4", "8", "16", "32", "64"] {
+                for lanes in ["", "x2", "x16"] {
+                    let text = format!("{code}{bits}{lanes}");
+                    let Ok(dtype) = text.parse::<DType>() else {
+                        continue;
+                    };
+                    assert_eq!(dtype.to_string().parse::<DType>(), Ok(dtype), "{text}");
+                }
+            }
         }
         for t in ["float33", "in", "int08", "intx", "Tensor", "float32x"] {
             assert!(t.parse::<DType>().is_err(), "{t}");

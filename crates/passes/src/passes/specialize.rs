@@ -11,7 +11,7 @@
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
 use relax_ir::{
-    Copier, DTy, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Kind, Memo, Module,
+    Copier, Expr, ExprId, FuncId, Function, Global, GlobalId, GlobalKind, Kind, Memo, Module,
     Shape, TensorType, Type, TypeId, TypeParamId,
 };
 use relax_sym::{Dim, DimVar};
@@ -307,7 +307,17 @@ fn specialized_func(
         .collect();
     if let Type::Func(f) = m.types[generic].clone() {
         for (&have, &want) in args.iter().zip(f.args.iter()) {
-            bind(m, want, have, &mut copier);
+            copier.types.match_type(&m.types, want, have, &[]);
+        }
+        // Otherwise the copier would create a new parameter.
+        let types = &mut copier.types;
+        for &p in &f.params {
+            if types.types.contains_key(&p)
+                || types.shapes.contains_key(&p)
+                || types.dtypes.contains_key(&p)
+            {
+                types.params.insert(p, p);
+            }
         }
     }
     let copy = copier.func(m, func);
@@ -398,43 +408,4 @@ fn rename(
         done.insert(ty, new);
     }
     done[&ty]
-}
-
-/// Instantiates the type parameters of `generic` by matching it with a type.
-fn bind(m: &mut Module, generic: TypeId, have: TypeId, copier: &mut Copier) {
-    let mut work = vec![(generic, have)];
-    while let Some((want, have)) = work.pop() {
-        match (m.types[want].clone(), m.types[have].clone()) {
-            (Type::Param(p), _) => {
-                copier.types.types.entry(p).or_insert(have);
-                copier.types.params.entry(p).or_insert(p);
-            }
-            (Type::Tensor(w), Type::Tensor(h)) => {
-                if let Shape::Param(p) = w.shape {
-                    copier.types.shapes.entry(p).or_insert(h.shape);
-                    copier.types.params.entry(p).or_insert(p);
-                }
-                if let DTy::Param(p) = w.dtype {
-                    copier.types.dtypes.entry(p).or_insert(h.dtype);
-                    copier.types.params.entry(p).or_insert(p);
-                }
-            }
-            (Type::Shape(Shape::Param(p)), Type::Shape(s)) => {
-                copier.types.shapes.entry(p).or_insert(s);
-                copier.types.params.entry(p).or_insert(p);
-            }
-            (Type::Tuple(w), Type::Tuple(h)) => {
-                work.extend(w.iter().copied().zip(h.iter().copied()))
-            }
-            (Type::Adt(a, w), Type::Adt(b, h)) if a == b => {
-                work.extend(w.iter().copied().zip(h.iter().copied()));
-            }
-            (Type::Ref(w), Type::Ref(h)) => work.push((w, h)),
-            (Type::Func(w), Type::Func(h)) => {
-                work.extend(w.args.iter().copied().zip(h.args.iter().copied()));
-                work.push((w.ret, h.ret));
-            }
-            _ => {}
-        }
-    }
 }

@@ -3,7 +3,10 @@
 //! computes everything once, forwards, and then the gradients, backwards.
 
 use relax_base::{Diagnostics, Span};
-use relax_ir::{AttrValue, Expr, ExprId, FuncId, Function, Type, TypeId, VarId, VarStyle};
+use relax_infer::Typing;
+use relax_ir::{
+    AttrValue, Expr, ExprId, FuncId, Function, IdSet, Type, TypeId, TypeSubst, VarId, VarStyle,
+};
 use relax_programs::Operator;
 use rustc_hash::FxHashMap;
 
@@ -11,6 +14,11 @@ use crate::PassCx;
 use crate::build::gradients;
 use crate::edit::Edit;
 use crate::util::share_constants;
+
+/// A literal that several calls share is unfolded in each, and so are those within it: their number
+/// doubles with each level of a program that calls everything twice. No more nodes than these are
+/// visited again in one function.
+const MOST_VISITED_AGAIN: usize = 200_000;
 
 pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     // A constant that the text uses twice is one value, with one gradient.
@@ -23,6 +31,9 @@ pub(super) fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
             let func = edit.m.global_func(global).expect("it has a body");
             let mut tape = Tape {
                 edit: &mut edit,
+                typing: &typing,
+                subst: TypeSubst::new(),
+                again: 0,
                 bindings: Vec::new(),
                 values: Vec::new(),
                 env: FxHashMap::default(),
@@ -73,6 +84,11 @@ enum Action {
 
 struct Tape<'e, 'm> {
     edit: &'e mut Edit<'m>,
+    typing: &'e Typing,
+    /// The types and extents that the literals around the current node are applied to.
+    subst: TypeSubst,
+    /// The number of nodes that were visited once more, with other arguments.
+    again: usize,
     bindings: Vec<(VarId, ExprId)>,
     values: Vec<Value>,
     env: FxHashMap<ExprId, Id>,
@@ -196,7 +212,8 @@ impl Tape<'_, '_> {
         })
     }
 
-    /// Traverses the body once, operands first, each shared node once.
+    /// Traverses the body, operands first: each shared node once, in a function literal once for
+    /// each of its calls.
     fn forward(&mut self, body: ExprId) -> Result<Id, Failure> {
         enum Step {
             Enter(ExprId),
@@ -244,17 +261,10 @@ impl Tape<'_, '_> {
                     self.env.insert(e, id);
                 }
                 Step::Apply(e, f) => {
-                    let Expr::Call { args, .. } = self.edit.m.exprs[e] else {
-                        unreachable!("a call")
-                    };
-                    let args = self.edit.m.list(args).to_vec();
-                    let function = self.edit.m.funcs[f].clone();
-                    for (&p, &a) in function.params.iter().zip(&args) {
-                        let id = self.known(a).expect("operands come first");
-                        self.vars.insert(p, id);
-                    }
-                    stack.push(Step::Same(e, function.body));
-                    stack.push(Step::Enter(function.body));
+                    self.apply(e, f)?;
+                    let body = self.edit.m.funcs[f].body;
+                    stack.push(Step::Same(e, body));
+                    stack.push(Step::Enter(body));
                 }
                 Step::Same(e, body) => {
                     let id = self.known(body).expect("it was visited");
@@ -263,6 +273,65 @@ impl Tape<'_, '_> {
             }
         }
         Ok(self.known(body).expect("it was visited"))
+    }
+
+    /// Binds the parameters of a literal to the arguments of a call, and forgets what an earlier
+    /// call bound and computed.
+    fn apply(&mut self, call: ExprId, f: FuncId) -> Result<(), Failure> {
+        let Expr::Call { args, .. } = self.edit.m.exprs[call] else {
+            unreachable!("a call")
+        };
+        let args = self.edit.m.list(args).to_vec();
+        let function = self.edit.m.funcs[f].clone();
+        let params = &function.params;
+        if params.first().is_some_and(|p| self.vars.contains_key(p)) {
+            self.forget(function.body, params)?;
+        }
+        for p in &function.type_params {
+            self.subst.types.remove(p);
+            self.subst.shapes.remove(p);
+            self.subst.dtypes.remove(p);
+        }
+        for d in &function.dims {
+            self.subst.dims.remove(d);
+        }
+        self.subst.reset();
+        for (&p, &a) in params.iter().zip(&args) {
+            let id = self.known(a).expect("operands come first");
+            self.vars.insert(p, id);
+            let have = self.edit.ty(self.values[id].forward);
+            let (types, dims) = (&self.edit.m.types, &function.dims);
+            self.subst
+                .match_type(types, self.typing.vars[p], have, dims);
+        }
+        let told = |d| self.subst.dims.get(d).is_some_and(|d| d.is_known());
+        if !function.dims.iter().all(told) {
+            let why = "an extent of an argument does not determine the variables of a function";
+            return Err(self.refuse(call, why));
+        }
+        Ok(())
+    }
+
+    /// Forgets the values of the nodes that depend on parameters.
+    fn forget(&mut self, body: ExprId, params: &[VarId]) -> Result<(), Failure> {
+        let mut depends = IdSet::new();
+        for e in self.edit.m.post_order([body]) {
+            let mut found = matches!(self.edit.m.exprs[e], Expr::Var(v) if params.contains(&v));
+            self.edit
+                .m
+                .for_each_child(e, |c| found |= depends.contains(c));
+            if found {
+                depends.insert(e);
+                self.env.remove(&e);
+                self.again += 1;
+            }
+        }
+        if self.again > MOST_VISITED_AGAIN {
+            let why = "literals that call each other several times make it too large; \
+                       `mode=higher-order` keeps them as functions";
+            return Err(self.refuse(body, why));
+        }
+        Ok(())
     }
 
     fn known(&self, e: ExprId) -> Option<Id> {
@@ -287,7 +356,9 @@ impl Tape<'_, '_> {
             .edit
             .m
             .map_children(e, |_| next.next().expect("the same children"));
+        let new = self.instantiated(new);
         let ty: TypeId = self.edit.ty(e);
+        let ty = self.subst.ty(&mut self.edit.m.types, ty);
         self.edit.set_ty(new, ty);
         let value = self.value(new)?;
         let ids: Vec<Id> = ids.into_iter().skip(usize::from(call)).flatten().collect();
@@ -308,6 +379,29 @@ impl Tape<'_, '_> {
             _ => {}
         }
         Ok(value)
+    }
+
+    /// Returns a call with the extents in its attributes that the literals around are applied to.
+    fn instantiated(&mut self, e: ExprId) -> ExprId {
+        let m = &mut *self.edit.m;
+        match m.exprs[e] {
+            Expr::Call {
+                callee,
+                args,
+                attrs,
+                type_args,
+            } if !self.subst.dims.is_empty() => {
+                let new = self.subst.attrs(m.attrs(attrs));
+                let call = Expr::Call {
+                    callee,
+                    args,
+                    attrs: m.make_attrs(new),
+                    type_args,
+                };
+                m.add(call, m.span(e))
+            }
+            _ => e,
+        }
     }
 
     fn back(&mut self, action: Action) -> Result<(), Failure> {
