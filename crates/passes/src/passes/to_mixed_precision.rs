@@ -238,8 +238,9 @@ impl<'a> Converter<'a> {
             Expr::Func(func) => {
                 let given = self.edit.m.funcs[func].body;
                 let mut body = memo[&given];
-                if !self.in_place.contains(&old) {
-                    // Users of the function expect its original result type.
+                if !self.in_place.contains(&old) || self.is_polymorphic(old) {
+                    // Users of the function expect its original result type; calls of one that is
+                    // polymorphic instantiate it.
                     body = self.cast_to(body, self.edit.ty(given));
                 }
                 if body == given {
@@ -296,6 +297,13 @@ impl<'a> Converter<'a> {
                 }
                 self.same(old, &kept)
             }
+        }
+    }
+
+    fn is_polymorphic(&self, func: ExprId) -> bool {
+        match &self.edit.m.types[self.edit.ty(func)] {
+            Type::Func(f) => !f.params.is_empty() || !f.dims.is_empty(),
+            _ => false,
         }
     }
 
