@@ -193,6 +193,14 @@ impl<'a> Converter<'a> {
                 lets.entry(value).or_default().push(var);
             }
         }
+        // Another function may have the same node as a value.
+        lets.retain(|value, vars| match memo.get(value) {
+            Some(&new) => {
+                vars.drain(..).for_each(|var| self.bind(var, new));
+                false
+            }
+            None => true,
+        });
         for old in order {
             if memo.contains_key(&old) {
                 continue;

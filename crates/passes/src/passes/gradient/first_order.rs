@@ -204,7 +204,15 @@ impl Tape<'_, '_> {
         let pair = self.edit.tuple(&[forward, grads], Span::NONE);
         let body = self.close(0, pair);
         let ret = self.edit.ty(body);
-        let ret = (self.edit.m.types[ret] != Type::Error).then_some(ret);
+        let ret = match (&self.edit.m.types[ret], function.ret) {
+            (Type::Error, _) => None,
+            // What is declared may say something else than the body, which each call then checks.
+            (Type::Tuple(parts), Some(declared)) => {
+                let parts = vec![declared, parts[1]];
+                Some(self.edit.m.types.tuple(parts))
+            }
+            _ => Some(ret),
+        };
         Ok(Function {
             body,
             ret,

@@ -111,7 +111,9 @@ impl Reverse<'_, '_> {
             unreachable!("variables are kept as references")
         };
         params.push(back);
-        let ret = self.carried_type(self.typing.exprs[old.body]);
+        // What is declared may say something else than the body, which each call then checks.
+        let ret = old.ret.unwrap_or(self.typing.exprs[old.body]);
+        let ret = self.carried_type(ret);
         let ret = self.written(ret).then_some(ret);
         let type_params = old
             .type_params
