@@ -13,7 +13,7 @@ use crate::context::RxContext;
 use affinity::Places;
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -91,13 +91,13 @@ struct Job {
     begin: i64,
     end: i64,
     piece: i64,
+    /// Invariant: points to the caller's, which waits for all that are inside the job.
+    claims: *const Claims,
 }
 
 struct Shared {
     /// Written by the caller while no worker is inside a job.
     job: UnsafeCell<Option<Job>>,
-    /// First piece not yet taken.
-    next: AtomicI64,
     /// Counts jobs; a change wakes the workers.
     generation: AtomicU32,
     /// [`OPEN`], and the number of workers inside the current job. A worker that wakes after the
@@ -116,18 +116,16 @@ unsafe impl Sync for Shared {}
 unsafe impl Send for Shared {}
 
 impl Shared {
-    fn work(&self, job: Job, worker: i32) {
-        loop {
-            // Pieces are counted, not indices: indices past the end might overflow.
-            let piece = self.next.fetch_add(1, Ordering::Relaxed);
-            let begin = (piece.checked_mul(job.piece)).and_then(|b| b.checked_add(job.begin));
-            let Some(begin) = begin.filter(|b| *b < job.end) else {
-                return;
-            };
+    fn work(job: Job, worker: i32) {
+        // SAFETY: the worker is inside the job, so its caller still waits.
+        let claims = unsafe { &*job.claims };
+        claims.take_all(worker as usize, |part| {
+            let begin = job.begin + part as i64 * job.piece;
             let end = begin.saturating_add(job.piece).min(job.end);
-            // SAFETY: the caller of `rx_parallel_for` promised that any thread may run this.
+            // SAFETY: `function` may be called with `data` for every part of the range, each
+            // of which is claimed once (`Pool::run`).
             unsafe { (job.function)(job.data, begin, end, worker) };
-        }
+        });
     }
 
     fn serve(&self, worker: i32) {
@@ -157,7 +155,7 @@ impl Shared {
             // SAFETY: the caller wrote the job before it opened the gate, and writes the next one
             // only when nobody is inside.
             if let Some(job) = unsafe { *self.job.get() } {
-                self.work(job, worker);
+                Self::work(job, worker);
             }
             self.gate.fetch_sub(1, Ordering::Release);
         }
@@ -193,7 +191,6 @@ impl Pool {
     pub fn new() -> Self {
         let shared = Shared {
             job: UnsafeCell::new(None),
-            next: AtomicI64::new(0),
             generation: AtomicU32::new(0),
             gate: AtomicUsize::new(0),
             sleepers: AtomicUsize::new(0),
@@ -278,12 +275,15 @@ impl Pool {
         }
         // Four pieces for each thread even out unequal speeds.
         let pieces = self.threads() as i64 * 4;
+        let piece = least.max((n - begin - 1) / pieces + 1);
+        let claims = Claims::new(((n - begin - 1) / piece + 1) as usize, self.threads());
         let job = Job {
             function,
             data,
             begin,
             end: n,
-            piece: least.max((n - begin - 1) / pieces + 1),
+            piece,
+            claims: &raw const claims,
         };
         self.share(job);
         self.active.store(false, Ordering::Release);
@@ -295,10 +295,9 @@ impl Pool {
         let shared = &*self.shared;
         // SAFETY: the gate is shut and nobody is inside, so no worker reads the job.
         unsafe { *shared.job.get() = Some(job) };
-        shared.next.store(0, Ordering::Relaxed);
         shared.gate.store(OPEN, Ordering::Release);
         shared.announce();
-        shared.work(job, 0);
+        Shared::work(job, 0);
         shared.gate.fetch_and(!OPEN, Ordering::AcqRel);
         let mut spins = 0u32;
         while shared.gate.load(Ordering::Acquire) != 0 {
@@ -350,41 +349,51 @@ impl Drop for Pool {
     }
 }
 
-/// The claimed parts of a loop. A worker claims the part of its own number if it can, so that from
-/// one loop to the next it works on the same operands, which its caches may still hold.
+/// The claimed parts of a loop. A worker claims its own share of them first, in order, and then the
+/// last ones of others: from one loop to the next it works on the same operands, as far as loops are
+/// divided in the same way, which its caches may still hold.
 ///
-/// Invariant: as many calls of [`Claims::take`] as there are parts take each of them once.
-pub(crate) struct Claims {
+/// Invariant: each part is claimed once.
+struct Claims {
     parts: usize,
+    threads: usize,
     taken: [AtomicU64; 4],
     /// Parts that are claimed in order, where there are too many for bits.
     next: AtomicUsize,
 }
 
 impl Claims {
-    /// Creates the claims of `parts` parts.
-    pub fn new(parts: usize) -> Self {
+    fn new(parts: usize, threads: usize) -> Self {
         Self {
             parts,
+            threads,
             taken: [const { AtomicU64::new(0) }; 4],
             next: AtomicUsize::new(0),
         }
     }
 
-    /// Returns a part that was not claimed yet.
-    pub fn take(&self, worker: usize) -> usize {
+    /// Calls `body` with each part that no other worker claims.
+    fn take_all(&self, worker: usize, mut body: impl FnMut(usize)) {
         if self.parts > 64 * self.taken.len() {
-            return self.next.fetch_add(1, Ordering::Relaxed);
+            loop {
+                let part = self.next.fetch_add(1, Ordering::Relaxed);
+                if part >= self.parts {
+                    return;
+                }
+                body(part);
+            }
         }
-        let mine = |part: &usize| {
-            let bit = 1 << (part % 64);
-            self.taken[part / 64].fetch_or(bit, Ordering::Relaxed) & bit == 0
-        };
-        let part = (0..self.parts)
-            .map(|k| (worker + k) % self.parts)
-            .find(mine);
-        debug_assert!(part.is_some(), "more calls than parts");
-        part.unwrap_or(0)
+        let first = |worker: usize| self.parts * worker / self.threads;
+        let (begin, end) = (first(worker), first(worker + 1));
+        let others = (end..self.parts).rev();
+        for part in (begin..end).chain((0..begin).rev()).chain(others) {
+            let (word, bit) = (&self.taken[part / 64], 1 << (part % 64));
+            if word.load(Ordering::Relaxed) & bit == 0
+                && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
+            {
+                body(part);
+            }
+        }
     }
 }
 
@@ -437,9 +446,22 @@ mod tests {
     #[test]
     fn every_part_is_taken_once() {
         for parts in [1, 2, 5, 64, 65, 256, 257] {
-            let claims = Claims::new(parts);
-            let mut taken: Vec<usize> = (0..parts).map(|k| claims.take(k * 3 % 4)).collect();
-            assert!(parts > 256 || taken[0] == 0);
+            let claims = Claims::new(parts, 3);
+            let (mut taken, mut first) = (Vec::new(), [None; 3]);
+            // Each of the others is asked for all that are left when one has claimed a part.
+            claims.take_all(1, |part| {
+                first[1].get_or_insert(part);
+                taken.push(part);
+                if taken.len() == 1 {
+                    for worker in [2, 0] {
+                        claims.take_all(worker, |part| {
+                            first[worker].get_or_insert(part);
+                            taken.push(part);
+                        });
+                    }
+                }
+            });
+            assert!(parts > 256 || first[1] == Some(parts / 3), "{parts}");
             taken.sort_unstable();
             assert_eq!(taken, (0..parts).collect::<Vec<_>>());
         }

@@ -17,7 +17,7 @@ use crate::c_structure;
 use crate::context::{RxContext, guard};
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
-use crate::threads::{Claims, Grain, Share};
+use crate::threads::{Grain, Share};
 use crate::values::{rx_scratch_alloc, rx_scratch_free};
 use epilogue::{RxEpilogue, Target};
 use few::{dots, one_row};
@@ -454,25 +454,21 @@ pub(crate) unsafe fn gemm(context: &mut RxContext, g: &RxGemmF32) -> i32 {
             serial(g, way, scratch);
         } else {
             let shared = Share::new((g, scratch));
-            let claims = Claims::new(parts);
-            context
-                .pool
-                .each(parts, Grain::always(1), |begin, end, worker| {
-                    let &(g, scratch) = shared.get();
-                    for _ in begin..end {
-                        let part = claims.take(worker);
-                        let (i, j) = (part / columns * h, part % columns * w);
-                        if i >= m || j >= n {
-                            continue;
-                        }
-                        let sub = &g.part(i, j, h.min(m - i), w.min(n - j));
-                        if row {
-                            dispatch!(one_row(sub: &RxGemmF32, backwards: bool));
-                        } else {
-                            serial(sub, way, scratch.add(part * each));
-                        }
+            context.pool.each(parts, Grain::always(1), |begin, end, _| {
+                let &(g, scratch) = shared.get();
+                for part in begin..end {
+                    let (i, j) = (part / columns * h, part % columns * w);
+                    if i >= m || j >= n {
+                        continue;
                     }
-                });
+                    let sub = &g.part(i, j, h.min(m - i), w.min(n - j));
+                    if row {
+                        dispatch!(one_row(sub: &RxGemmF32, backwards: bool));
+                    } else {
+                        serial(sub, way, scratch.add(part * each));
+                    }
+                }
+            });
         }
         rx_scratch_free(context, scratch.cast());
     }
