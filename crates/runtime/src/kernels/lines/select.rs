@@ -86,6 +86,57 @@ fn any_before<K: Key>(keys: &[K], last: K) -> bool {
     unsafe { dispatch_of!(all<K: Key>(keys: &[K], last: K) -> bool) }
 }
 
+/// The first keys of [`LANES`] lines in order, with their indices: the first of each line, the second
+/// of each, …
+struct Firsts<K> {
+    keys: [[K; LANES]; FEW],
+    indices: [[u32; LANES]; FEW],
+}
+
+/// Inserts a key into each line, behind those that are not greater. Afterwards `len` of a line are in
+/// order, of which the last one is new if `grows`.
+#[inline]
+fn insert<K: Key>(firsts: &mut Firsts<K>, row: &[K; LANES], index: u32, len: usize, grows: bool) {
+    #[inline(always)]
+    #[allow(clippy::extra_unused_type_parameters)] // The instruction set that it is compiled for.
+    unsafe fn all<S: Simd, K: Key>(
+        firsts: &mut Firsts<K>,
+        row: &[K; LANES],
+        index: u32,
+        len: usize,
+        grows: bool,
+    ) {
+        let new = [index; LANES];
+        for k in (0..len).rev() {
+            let free = grows && k + 1 == len;
+            let (keys, here) = firsts.keys.split_at_mut(k);
+            let (indices, number) = firsts.indices.split_at_mut(k);
+            let (here, number) = (&mut here[0], &mut number[0]);
+            // No key is less than itself: the first place has nothing before it that could move.
+            let before = keys.last().unwrap_or(row);
+            let before_it = indices.last().unwrap_or(&new);
+            for lane in 0..LANES {
+                let x = row[lane];
+                let (moves, shifts) = (free | (x < here[lane]), x < before[lane]);
+                let key = if shifts { before[lane] } else { x };
+                let from = if shifts { before_it[lane] } else { index };
+                here[lane] = if moves { key } else { here[lane] };
+                number[lane] = if moves { from } else { number[lane] };
+            }
+        }
+    }
+    // SAFETY: the instruction set is the processor's.
+    unsafe {
+        dispatch_of!(all<K: Key>(
+            firsts: &mut Firsts<K>,
+            row: &[K; LANES],
+            index: u32,
+            len: usize,
+            grows: bool,
+        ));
+    }
+}
+
 /// The same of up to [`LANES`] adjacent lines from `line` on, whose elements are read row by row:
 /// the indices of one line after those of another. Returns `false` where some elements are not
 /// ordered.
@@ -99,9 +150,13 @@ pub(super) unsafe fn few_of_lines<K: Key>(
     let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
     let inner = lines.inner as usize;
     let begin = lines.begin(line, lines.extent);
-    let mut firsts: [First<K>; LANES] = std::array::from_fn(|_| First::new());
-    let mut lasts = [K::turn(false); LANES];
+    let mut firsts = Firsts {
+        keys: [[K::turn(false); LANES]; FEW],
+        indices: [[0; LANES]; FEW],
+    };
     let mut keys = [K::turn(false); ROWS * LANES];
+    // A row whose last lanes no line has.
+    let mut part = [K::turn(false); LANES];
     let mut row = 0;
     while row < n {
         let rows = (n - row).min(ROWS);
@@ -121,22 +176,30 @@ pub(super) unsafe fn few_of_lines<K: Key>(
         }
         for (k, keys) in keys.chunks_exact(many).enumerate() {
             let index = row + k;
-            let lasts = &mut lasts[..many];
-            if index >= keep && !any_less(keys, lasts) {
+            if index >= keep && !any_less(keys, &firsts.keys[keep - 1][..many]) {
                 continue;
             }
-            for (lane, (&key, last)) in keys.iter().zip(lasts).enumerate() {
-                if index < keep || key < *last {
-                    let first = &mut firsts[lane];
-                    first.insert(keep, key, index);
-                    *last = first.keys[keep - 1];
+            let row = match keys.first_chunk() {
+                Some(row) => row,
+                None => {
+                    part[..many].copy_from_slice(keys);
+                    &part
                 }
-            }
+            };
+            insert(
+                &mut firsts,
+                row,
+                index as u32,
+                (index + 1).min(keep),
+                index < keep,
+            );
         }
         row += rows;
     }
-    for (first, order) in firsts.iter().zip(order.chunks_exact_mut(keep)).take(many) {
-        order.copy_from_slice(&first.indices[..keep]);
+    for (lane, order) in order.chunks_exact_mut(keep).take(many).enumerate() {
+        for (k, order) in order.iter_mut().enumerate() {
+            *order = firsts.indices[k][lane];
+        }
     }
     true
 }

@@ -7,8 +7,11 @@ use std::arch::x86_64::*;
 
 use crate::kernels::combiner::Combiner;
 
-/// The combiners of [`Lanes::with`]; any other number is the minimum.
+/// The combiners of [`Lanes::with`]; any other number is the minimum. Products are those of
+/// [`Vector`](super::wide::Vector)s.
 pub const SUM: i32 = Combiner::Sum as i32;
+/// See [`SUM`].
+pub const PRODUCT: i32 = Combiner::Product as i32;
 /// See [`SUM`].
 pub const MAX: i32 = Combiner::Max as i32;
 

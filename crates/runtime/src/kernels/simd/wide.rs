@@ -2,7 +2,7 @@
 //!
 //! Invariant: as for [`Simd`], no closure touches a vector.
 
-use super::bytes::{Lanes, MAX, Row, SUM};
+use super::bytes::{Lanes, MAX, PRODUCT, Row, SUM};
 #[cfg(target_arch = "x86_64")]
 use super::{Avx2, Avx512, bytes};
 use super::{Portable, Simd};
@@ -21,6 +21,8 @@ pub unsafe trait Vector: Copy {
     type Element: Copy + Default + PartialEq + std::fmt::Debug;
     /// Elements of a vector.
     const LANES: usize;
+    /// What changes no sum, not even the sign of one that is zero.
+    const NOTHING: Self::Element;
     /// All lanes `x`.
     unsafe fn splat(x: Self::Element) -> Self;
     /// Reads all lanes, unaligned.
@@ -31,6 +33,12 @@ pub unsafe trait Vector: Copy {
     unsafe fn add(self, b: Self) -> Self;
     /// `self * b + c`; integers wrap, floats are rounded once where the processor supports it.
     unsafe fn fma(self, b: Self, c: Self) -> Self;
+    /// The product; integers wrap.
+    #[inline(always)]
+    unsafe fn times(self, b: Self) -> Self {
+        // SAFETY: as for every vector.
+        unsafe { self.fma(b, Self::splat(Self::NOTHING)) }
+    }
     /// See [`Simd::pinned`].
     #[inline(always)]
     unsafe fn pinned<T>(at: *const T, _sum: &mut Self) -> *const T {
@@ -81,6 +89,7 @@ impl<V: Vector> Lanes for V {
     unsafe fn with<const COMBINER: i32>(self, x: Self) -> Self {
         match COMBINER {
             SUM => self.add(x),
+            PRODUCT => self.times(x),
             MAX => self.greater(x),
             _ => self.lesser(x),
         }
@@ -116,6 +125,7 @@ pub struct Floats<S>(S);
 unsafe impl<S: Simd> Vector for Floats<S> {
     type Element = f32;
     const LANES: usize = S::LANES;
+    const NOTHING: f32 = -0.0;
     #[inline(always)]
     unsafe fn splat(x: f32) -> Self {
         Self(S::splat(x))
@@ -179,6 +189,7 @@ macro_rules! portable {
         unsafe impl Vector for Four<$t> {
             type Element = $t;
             const LANES: usize = 4;
+            const NOTHING: $t = -(0 as $t);
             #[inline(always)]
             unsafe fn splat(x: $t) -> Self {
                 Self([x; 4])
@@ -258,6 +269,7 @@ macro_rules! vectors {
         unsafe impl Vector for $name {
             type Element = $t;
             const LANES: usize = $lanes;
+            const NOTHING: $t = -(0 as $t);
             #[inline(always)]
             unsafe fn splat(x: $t) -> Self {
                 Self($set(x))

@@ -1,6 +1,6 @@
 //! Reductions of strips, for every type.
 
-use super::{MAX, MIN, SUM};
+use super::{MAX, MIN, PRODUCT, SUM};
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::Kind;
 use crate::kernels::simd::dispatch;
@@ -98,6 +98,7 @@ unsafe fn vectors<V: Vector, const COMBINER: i32, const FOLD: bool>(
         ($a:expr, $b:expr) => {
             match COMBINER {
                 SUM => $a.add($b),
+                PRODUCT => $a.times($b),
                 MAX => $a.greater($b),
                 _ => $a.lesser($b),
             }
@@ -214,8 +215,8 @@ unsafe fn combined<S: Wide, const FOLD: bool>(
             (Combiner::Sum, Kind::I64 | Kind::U64) => vectors::<S::I64, SUM, FOLD>(sums, x, n),
             (Combiner::Max, Kind::I64) => vectors::<S::I64, MAX, FOLD>(sums, x, n),
             (Combiner::Min, Kind::I64) => vectors::<S::I64, MIN, FOLD>(sums, x, n),
-            (Combiner::Product, Kind::F32) => pairs!(FOLD, sums, x, n: f32, |a, v| a * v),
-            (Combiner::Product, Kind::F64) => pairs!(FOLD, sums, x, n: f64, |a, v| a * v),
+            (Combiner::Product, Kind::F32) => vectors::<S::F32, PRODUCT, FOLD>(sums, x, n),
+            (Combiner::Product, Kind::F64) => vectors::<S::F64, PRODUCT, FOLD>(sums, x, n),
             (Combiner::Sum, _) => {
                 widths!(kind, T => pairs!(FOLD, sums, x, n: T, |a, v| a.wrapping_add(v)))
             }

@@ -58,6 +58,7 @@ pub const WINDOW_STEP: i64 = 8;
 const SUM: i32 = Combiner::Sum as i32;
 const MAX: i32 = Combiner::Max as i32;
 const MIN: i32 = Combiner::Min as i32;
+const PRODUCT: i32 = Combiner::Product as i32;
 /// The kind of an input that is an index, whose data pointer is the number itself.
 pub const INDEX: i32 = -1;
 /// Operations on elements below which no thread is woken.

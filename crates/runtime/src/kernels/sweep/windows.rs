@@ -9,7 +9,7 @@
 use super::pitched::Pitched;
 use super::read::gathered;
 use super::space::Space;
-use super::{MAX, MIN, Op, Plan, SUM, WINDOW_STEP, combine, register};
+use super::{MAX, MIN, Op, PRODUCT, Plan, SUM, WINDOW_STEP, combine, register};
 use crate::context::RxContext;
 use crate::kernels::combiner::Combiner;
 use crate::kernels::kinds::{Kind, Sum};
@@ -80,7 +80,11 @@ impl Windows {
         let plain = matches!(p.ops, [op] if op.op() == Op::Copy && op.args[0] == 0);
         let known = kind != Kind::Bool
             && kind == p.out_kind
-            && matches!(p.combiner, Combiner::Sum | Combiner::Max | Combiner::Min);
+            && match p.combiner {
+                Combiner::Sum | Combiner::Max | Combiner::Min => true,
+                Combiner::Product => matches!(register(kind), Kind::F32 | Kind::F64),
+                Combiner::And | Combiner::Or => false,
+            };
         let (count, inner) = (p.over.count(), p.out.inner());
         let step = if inner > 1 { p.out.inner_step(0) } else { 1 };
         let fits = (1..=MOST).contains(&count) && (1..=WINDOW_STEP as isize).contains(&step);
@@ -414,6 +418,7 @@ unsafe fn typed<S: Wide>(
             };
             let (from, sums) = (from.cast(), sums.cast());
             match combiner {
+                Combiner::Product => reduced::<$l, PRODUCT>(from, taps, n, start, sums),
                 Combiner::Sum => reduced::<$l, SUM>(from, taps, n, start, sums),
                 Combiner::Max => reduced::<$l, MAX>(from, taps, n, start, sums),
                 _ => reduced::<$l, MIN>(from, taps, n, start, sums),
