@@ -8,9 +8,10 @@ use relax_ir::{
 use relax_ops::{Arity, RelCx, Stop, registry};
 
 use crate::codes;
-use crate::flags::{COARSE, ERROR, INFER};
+use crate::flags::{BAD_SHAPE, COARSE, ERROR, INFER};
 use crate::queue::{RelKind, State};
 use crate::solver::Solver;
+use crate::task::Task;
 use crate::unknown::{Site, Sol};
 use crate::{Check, CheckKind};
 
@@ -25,12 +26,23 @@ impl Solver<'_> {
         };
         match m.exprs[callee] {
             Expr::Op(op) if op.user_index().is_none() => {
-                let ty = self.operator_call(e, op, args, attrs, type_args);
-                if registry().get(op).is_some_and(|d| d.hooks.told) && ty != self.error {
-                    self.packed.push(e);
-                    return self.told(e, ty, type_args);
+                if !registry().get(op).is_some_and(|d| d.hooks.told) {
+                    return self.operator_call(e, op, args, attrs, type_args);
                 }
-                ty
+                let annotated = self.annotated(e).filter(|_| type_args.is_empty());
+                let given = annotated.as_ref().map_or(type_args, std::slice::from_ref);
+                let ty = self.operator_call(e, op, args, attrs, given);
+                if annotated.is_some() {
+                    // The same call may be bound to another variable next time.
+                    self.plain.remove(e);
+                }
+                if ty == self.error {
+                    return ty;
+                }
+                if annotated != Some(self.object) {
+                    self.packed.push(e);
+                }
+                self.told(e, ty, given)
             }
             Expr::Op(op) => {
                 let ty = self.operator_type(op);
@@ -43,6 +55,12 @@ impl Solver<'_> {
             // An opaque call declares its result type.
             Expr::Extern(_) if !type_args.is_empty() => type_args[0],
             Expr::Extern(_) => {
+                if let Some(ty) = self.annotated(e) {
+                    if ty != self.object {
+                        self.packed.push(e);
+                    }
+                    return ty;
+                }
                 self.packed.push(e);
                 // One type, which the program determines, or else `Object`: a function that returns
                 // it has none of its own for each call.
@@ -67,6 +85,7 @@ impl Solver<'_> {
                 let scheme = self.scheme_of[&v];
                 let ty = self.use_scheme(scheme);
                 self.expr_ty[callee.index()] = ty;
+                self.walked.push(callee);
                 self.apply(e, ty, args, type_args)
             }
             _ => {
@@ -74,6 +93,24 @@ impl Solver<'_> {
                 self.apply(e, ty, args, type_args)
             }
         }
+    }
+
+    /// Returns the annotation of the variable that is bound to an expression, the one being typed,
+    /// if that is a whole type: an unknown result is solved by it at once.
+    fn annotated(&mut self, e: ExprId) -> Option<TypeId> {
+        let (var, value) = match self.next? {
+            Task::Bind(b, i) => {
+                let binding = self.m.blocks[b].bindings[i as usize];
+                (binding.var, binding.value)
+            }
+            Task::Value(outer) => match self.m.exprs[outer] {
+                Expr::Let { var, value, .. } => (var, value),
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let ty = self.m.vars[var].ty.filter(|_| value == e)?;
+        (self.flags(ty) & (INFER | ERROR | BAD_SHAPE) == 0).then_some(ty)
     }
 
     /// Types a call that declares its result types: a single type, or the fields of a tuple.

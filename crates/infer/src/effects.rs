@@ -19,8 +19,15 @@ enum Effect {
 }
 
 /// Returns whether an expression is one by which a function can have an effect: it touches a
-/// reference cell, or is a callee with effects.
-fn may_have_effect(m: &Module, e: ExprId) -> bool {
+/// reference cell, or is a callee with effects, or a call of one.
+pub(crate) fn may_have_effect(m: &Module, e: ExprId) -> bool {
+    match m.exprs[e] {
+        Expr::Call { callee, .. } => is_effect(m, callee),
+        _ => is_effect(m, e),
+    }
+}
+
+fn is_effect(m: &Module, e: ExprId) -> bool {
     match m.exprs[e] {
         Expr::Extern(_) | Expr::RefWrite(..) | Expr::RefRead(_) | Expr::RefNew(_) => true,
         Expr::Op(op) => has_effect(op),
@@ -30,7 +37,7 @@ fn may_have_effect(m: &Module, e: ExprId) -> bool {
 
 /// Returns whether a module contains anything by which a function can have an effect.
 pub fn may_have_effects(m: &Module) -> bool {
-    m.exprs.ids().any(|e| may_have_effect(m, e))
+    m.exprs.ids().any(|e| is_effect(m, e))
 }
 
 fn has_effect(op: OpId) -> bool {
@@ -49,14 +56,14 @@ impl Solver<'_> {
         if !effects && m.blocks.is_empty() {
             return;
         }
-        if !effects && let Some(part) = &self.part {
+        if !effects && self.part.is_some() {
             // Nothing has effects, so only the blocks remain to be checked.
             let callees = Callees::new(m);
             let block = |e: &ExprId| match m.exprs[*e] {
                 Expr::Dataflow { block, .. } => Some(block),
                 _ => None,
             };
-            for block in part.exprs.iter().filter_map(block).collect::<Vec<_>>() {
+            for block in self.walked.iter().filter_map(block).collect::<Vec<_>>() {
                 self.check_block(block, &callees);
             }
             return;
@@ -90,7 +97,11 @@ impl Solver<'_> {
                 }
                 // A closure's body has its effects where the closure is called.
                 if !matches!(m.exprs[e], Expr::Func(_)) {
-                    self.for_parts(e, &mut |part| stack.push(part));
+                    self.for_parts(e, &mut |part| {
+                        if !m.is_leaf(part) {
+                            stack.push(part);
+                        }
+                    });
                 }
             }
         }
@@ -104,9 +115,8 @@ impl Solver<'_> {
 
     /// Returns whether the module contains anything that could have an effect.
     fn may_have_effects(&self) -> bool {
-        let effect = |e| may_have_effect(self.m, e);
         match &self.part {
-            Some(part) => part.had_effects || part.exprs.iter().any(|&e| effect(e)),
+            Some(part) => part.had_effects,
             None => may_have_effects(self.m),
         }
     }

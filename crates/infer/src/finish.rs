@@ -77,34 +77,50 @@ pub(crate) fn finish(mut s: Solver<'_>) -> Outcome {
         s.map_type_with(t, &mut mapper, &mut memo)
     };
     let (ended, ended_vars) = (s.exprs_to_end(), s.vars_to_end());
-    let mut exprs = std::mem::take(&mut s.expr_ty);
-    for &e in &ended {
-        // An expression that is only a callee here may be used as a value in an unchanged function.
-        exprs[e.index()] = match exprs[e.index()] {
-            UNTYPED => s.known.map_or(s.error, |k| k.exprs[e]),
-            t => resolve(&mut s, t),
-        };
-    }
-    let mut vars = std::mem::take(&mut s.var_ty);
-    for v in ended_vars {
-        vars[v.index()] = resolve(&mut s, vars[v.index()]);
-    }
-    let mut table = |s: &mut Solver<'_>, list: Vec<TypeId>| -> Vec<TypeId> {
-        list.into_iter().map(|t| resolve(s, t)).collect()
+    // What the walk did not come by has the type from before: it stands in unchanged functions, or
+    // inside of what is settled, or is only a callee here.
+    let (known, error) = (s.known, s.error);
+    let found = std::mem::take(&mut s.expr_ty);
+    let mut exprs = match known {
+        Some(known) => known.exprs.first(found.len()),
+        None => vec![error; found.len()],
     };
-    let funcs = std::mem::take(&mut s.func_ty);
-    let funcs = table(&mut s, funcs);
-    let globals = std::mem::take(&mut s.global_ty);
-    let globals = table(&mut s, globals);
+    for e in &ended {
+        match found[e.index()] {
+            UNTYPED => {}
+            t => exprs[e.index()] = resolve(&mut s, t),
+        }
+    }
+    let found = std::mem::take(&mut s.var_ty);
+    let mut vars = match known {
+        Some(known) => known.vars.first(found.len()),
+        None => vec![error; found.len()],
+    };
+    for v in ended_vars {
+        vars[v.index()] = resolve(&mut s, found[v.index()]);
+    }
+    let mut funcs = std::mem::take(&mut s.func_ty);
+    if let Some(known) = known {
+        let same = known.funcs.first(funcs.len());
+        let untyped = funcs.iter_mut().zip(same).filter(|(t, _)| **t == UNTYPED);
+        untyped.for_each(|(t, same)| *t = same);
+    }
+    for t in &mut funcs {
+        *t = resolve(&mut s, *t);
+    }
+    let mut globals = std::mem::take(&mut s.global_ty);
+    for t in &mut globals {
+        *t = resolve(&mut s, *t);
+    }
     let mut type_args = FxHashMap::default();
     for (e, args) in std::mem::take(&mut s.type_args) {
-        let args: Vec<TypeId> = table(&mut s, args.into_vec());
-        type_args.insert(e, args.into());
+        let args = args.iter().map(|&t| resolve(&mut s, t)).collect();
+        type_args.insert(e, args);
     }
     let mut checks = std::mem::take(&mut s.checks);
     for c in &mut checks {
         if let CheckKind::HasType(t) | CheckKind::HasShape(t) = &mut c.kind {
-            *t = table(&mut s, vec![*t])[0];
+            *t = resolve(&mut s, *t);
         }
     }
     s.add_what_stays(&mut type_args, &mut checks);

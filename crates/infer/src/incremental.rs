@@ -6,15 +6,11 @@
 //! a global, its own type may change too, so the functions that refer to it are typed with it.
 //! Within them, an existing call of an operator keeps its type if its arguments keep theirs.
 
-use std::sync::Arc;
-
 use relax_base::{Diagnostics, Id};
-use relax_ir::{
-    Expr, ExprId, ExprList, FuncId, GlobalId, GlobalKind, IdSet, Module, Scopes, Type, TypeId,
-    VarId,
-};
+use relax_ir::{Expr, ExprId, ExprList, GlobalId, GlobalKind, IdSet, Module, Type, TypeId, VarId};
 use rustc_hash::FxHashMap;
 
+use crate::effects::may_have_effect;
 use crate::flags::{COARSE, ERROR, INFER};
 use crate::groups::complete;
 use crate::part::Part;
@@ -35,21 +31,19 @@ pub struct Again {
 
 /// Finds the types of a module that had the types `before`, when its globals are the same that they
 /// were for which `stays` holds. The types before are those of globals with the numbers that they
-/// have now ([`Typing::renumbered`]); nodes may only have been added. `scopes` are those of
-/// functions for which they are known.
+/// have now ([`Typing::renumbered`]); nodes may only have been added.
 pub fn infer_again(
     module: &mut Module,
     options: &InferOptions,
     before: &Typing,
     stays: impl Fn(GlobalId) -> bool,
-    scopes: impl Fn(FuncId) -> Option<Arc<Scopes>>,
 ) -> Again {
     let mut asked: Vec<bool> = module.globals.ids().map(|g| !stays(g)).collect();
     let mut types = std::mem::take(&mut module.types);
     let mut looked_at = 0;
     loop {
         let mut solver = Solver::after(module, types, options, Some(before));
-        solver.adopt(Part::new(module, asked.clone(), before, &scopes));
+        solver.adopt(Part::new(module, asked.clone(), before));
         let (typed, outcome) = crate::solve(solver);
         looked_at += typed;
         // Errors are reported before their consequences are determined.
@@ -100,32 +94,17 @@ fn widen(m: &Module, asked: &mut [bool], before: &Typing, outcome: &Outcome) -> 
 }
 
 impl<'m> Solver<'m> {
-    /// Takes over the types of everything outside the part.
+    /// Takes over the types of globals outside the part. Those of nodes that the walk does not come
+    /// by are taken over [at the end](crate::finish), so that nothing needs to know beforehand which
+    /// nodes the part has.
     fn adopt(&mut self, part: Part<'m>) {
         let (m, before) = (self.m, part.before);
-        self.expr_ty = before.exprs.first(m.exprs.len());
-        self.var_ty = before.vars.first(m.vars.len());
-        self.func_ty = before.funcs.first(m.funcs.len());
         self.global_ty = before.globals.first(m.globals.len());
-        for (g, global) in m.globals.iter() {
-            if part.asked[g.index()] {
-                self.global_ty[g.index()] = UNTYPED;
-                if let GlobalKind::Func(f) = global.kind {
-                    self.func_ty[f.index()] = UNTYPED;
-                }
-            }
+        for g in m.globals.ids().filter(|g| part.asked[g.index()]) {
+            self.global_ty[g.index()] = UNTYPED;
         }
         self.plain = before.notes.plain.clone();
         self.whole = before.notes.whole.clone();
-        for &e in &part.exprs {
-            self.expr_ty[e.index()] = UNTYPED;
-            if let Expr::Func(f) = m.exprs[e] {
-                self.func_ty[f.index()] = UNTYPED;
-            }
-        }
-        for &v in &part.vars {
-            self.var_ty[v.index()] = UNTYPED;
-        }
         self.part = Some(part);
         // A program that nothing calls now may be called by an unchanged function.
         for g in m.globals.ids() {
@@ -138,7 +117,7 @@ impl<'m> Solver<'m> {
     /// Returns the expressions whose types this solver finds.
     pub fn exprs_to_end(&self) -> Vec<ExprId> {
         match &self.part {
-            Some(part) => part.exprs.clone(),
+            Some(_) => self.walked.clone(),
             None => self.m.exprs.ids().collect(),
         }
     }
@@ -146,7 +125,7 @@ impl<'m> Solver<'m> {
     /// Returns the variables whose types this solver finds.
     pub fn vars_to_end(&self) -> Vec<VarId> {
         match &self.part {
-            Some(part) => part.vars.clone(),
+            Some(_) => self.bound.clone(),
             None => self.m.vars.ids().collect(),
         }
     }
@@ -190,6 +169,7 @@ impl<'m> Solver<'m> {
             return false;
         }
         self.expr_ty[e.index()] = known.exprs[e];
+        self.note_effect(e);
         if self.is_told(e) {
             self.packed.push(e);
         }
@@ -208,8 +188,8 @@ impl<'m> Solver<'m> {
                         && self.plain.contains(e)
                         && m.list(args).iter().all(|&a| self.part_of_whole(a))
                 }
-                Expr::Tuple(fields) => m.list(fields).iter().all(|&f| self.part_of_whole(f)),
-                Expr::Proj { tuple, .. } => self.part_of_whole(tuple),
+                Expr::Tuple(fields) => m.list(fields).iter().all(|&f| self.field_of_whole(f)),
+                Expr::Proj { tuple, .. } => self.field_of_whole(tuple),
                 _ => false,
             };
         match whole {
@@ -221,8 +201,27 @@ impl<'m> Solver<'m> {
     fn part_of_whole(&self, e: ExprId) -> bool {
         match self.m.exprs[e] {
             Expr::Shape(_) => true,
-            Expr::Call { .. } => self.whole.contains(e) && !self.is_told(e),
+            Expr::Call { .. } => {
+                self.whole.contains(e) && !self.is_told(e) && !may_have_effect(self.m, e)
+            }
             _ => self.m.is_leaf(e) || self.whole.contains(e),
+        }
+    }
+
+    /// The same for what can be taken out again and called.
+    fn field_of_whole(&self, e: ExprId) -> bool {
+        self.part_of_whole(e) && !may_have_effect(self.m, e)
+    }
+
+    /// Notes whether a function can have an effect by an expression that the walk comes by. What is
+    /// [settled](Solver::settled) is not walked inside: nothing in it has effects.
+    #[inline]
+    pub fn note_effect(&mut self, e: ExprId) {
+        let m = self.m;
+        if let Some(part) = &mut self.part
+            && !part.had_effects
+        {
+            part.had_effects = may_have_effect(m, e);
         }
     }
 
@@ -268,7 +267,7 @@ impl<'m> Solver<'m> {
         if before.type_args.is_empty() && before.checks.is_empty() {
             return;
         }
-        let inside: IdSet = part.exprs.iter().copied().collect();
+        let inside: IdSet = self.walked.iter().copied().collect();
         let args = before
             .type_args
             .iter()

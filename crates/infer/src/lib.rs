@@ -44,6 +44,7 @@ mod shapes;
 mod show;
 mod solver;
 mod subst;
+mod task;
 mod typing;
 mod unifier;
 mod unify;

@@ -29,7 +29,7 @@ impl Solver<'_> {
                 Pattern::Var(v) => {
                     self.moved = true;
                     if m.vars[*v].ty.is_none() && self.var_ty[v.index()] == UNTYPED {
-                        self.var_ty[v.index()] = ty;
+                        self.set_var(*v, ty);
                     } else {
                         let want = self.declare_var(*v);
                         self.site = Site::Pattern { pat, of };

@@ -11,6 +11,7 @@ use crate::flags::INFER;
 use crate::part::Part;
 use crate::relation_cache::RelationCache;
 use crate::scheme::Scheme;
+use crate::task::Task;
 use crate::typing::{Check, Typing};
 use crate::unifier::Unifier;
 use crate::unknown::NO_EXPR;
@@ -26,7 +27,13 @@ pub(crate) struct Solver<'m> {
     pub unifier: Unifier<'m>,
     pub opts: &'m InferOptions,
     pub expr_ty: Vec<TypeId>,
+    /// The expressions that the walk came by.
+    pub walked: Vec<ExprId>,
     pub var_ty: Vec<TypeId>,
+    /// The variables that got a type.
+    pub bound: Vec<VarId>,
+    /// What the walk does after the expression that it finishes.
+    pub next: Option<Task>,
     pub func_ty: Vec<TypeId>,
     pub global_ty: Vec<TypeId>,
     pub type_args: FxHashMap<ExprId, Box<[TypeId]>>,
@@ -99,15 +106,16 @@ impl<'m> Solver<'m> {
         known: Option<&'m Typing>,
     ) -> Solver<'m> {
         let flags = known.map(|k| k.notes.flags.clone()).unwrap_or_default();
-        // What is known already is taken over.
-        let untyped = |n: usize| vec![UNTYPED; if known.is_some() { 0 } else { n }];
         Solver {
             unifier: Unifier::new(m, types, flags),
             opts,
-            expr_ty: untyped(m.exprs.len()),
-            var_ty: untyped(m.vars.len()),
-            func_ty: untyped(m.funcs.len()),
-            global_ty: untyped(m.globals.len()),
+            expr_ty: vec![UNTYPED; m.exprs.len()],
+            walked: Vec::new(),
+            var_ty: vec![UNTYPED; m.vars.len()],
+            bound: Vec::new(),
+            next: None,
+            func_ty: vec![UNTYPED; m.funcs.len()],
+            global_ty: vec![UNTYPED; m.globals.len()],
             type_args: FxHashMap::default(),
             schemes: Vec::new(),
             scheme_of: FxHashMap::default(),

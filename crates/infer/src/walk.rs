@@ -4,36 +4,15 @@
 
 use relax_base::Id;
 use relax_ir::{
-    Binding, BlockId, DTy, Expr, ExprId, FuncId, FuncType, GlobalId, GlobalKind, Shape, Type,
-    TypeId, VarId,
+    Binding, DTy, Expr, ExprId, FuncId, FuncType, GlobalId, GlobalKind, Shape, Type, TypeId, VarId,
 };
 use relax_sym::Dim;
 
 use crate::flags::BAD_SHAPE;
 use crate::solver::{OPEN, Solver, UNTYPED};
+use crate::task::Task;
 use crate::unknown::{Lit, Site};
 use crate::way::Way;
-
-/// The remaining work.
-#[derive(Clone, Copy)]
-pub(crate) enum Task {
-    /// Type an expression.
-    Visit(ExprId),
-    /// The operands are typed: type the expression.
-    Finish(ExprId),
-    /// The value of a `let` is typed.
-    Value(ExprId),
-    /// The body of a `let` or block, or of each clause of a match, is typed.
-    End(ExprId),
-    /// The guard of an `if` is typed.
-    Guard(ExprId),
-    /// The value of a match is typed.
-    Clauses(ExprId),
-    /// The body of a function is typed.
-    Function(FuncId),
-    /// The value of the binding at this position of a dataflow block is typed.
-    Bind(BlockId, u32),
-}
 
 impl Solver<'_> {
     /// Types the body of a function and everything in it.
@@ -44,6 +23,7 @@ impl Solver<'_> {
             match task {
                 Task::Visit(e) => self.visit(e, &mut stack),
                 Task::Finish(e) => {
+                    self.next = stack.last().copied();
                     let ty = self.finish(e);
                     self.set_expr(e, ty);
                     self.note_whole(e);
@@ -97,10 +77,34 @@ impl Solver<'_> {
         }
     }
 
-    fn visit(&mut self, e: ExprId, stack: &mut Vec<Task>) {
-        if self.expr_ty[e.index()] != UNTYPED || self.settled(e) {
+    /// The same for an operand that is evaluated next: a variable that has a type needs no task.
+    fn push_operand(&mut self, e: ExprId, stack: &mut Vec<Task>) {
+        if self.expr_ty[e.index()] != UNTYPED {
             return;
         }
+        if let Expr::Var(v) = self.m.exprs[e]
+            && self.scheme_of.is_empty()
+            && self.var_ty[v.index()] != UNTYPED
+        {
+            let ty = self.var_ty[v.index()];
+            if self.flags(ty) & BAD_SHAPE == 0 {
+                self.walked.push(e);
+                self.expr_ty[e.index()] = ty;
+                return;
+            }
+        }
+        stack.push(Task::Visit(e));
+    }
+
+    fn visit(&mut self, e: ExprId, stack: &mut Vec<Task>) {
+        if self.expr_ty[e.index()] != UNTYPED {
+            return;
+        }
+        self.walked.push(e);
+        if self.settled(e) {
+            return;
+        }
+        self.note_effect(e);
         self.expr_ty[e.index()] = OPEN;
         let m = self.m;
         let leaf = match &m.exprs[e] {
@@ -131,7 +135,7 @@ impl Solver<'_> {
                 };
                 stack.push(Task::Finish(e));
                 for &a in m.list(*args).iter().rev() {
-                    self.push(a, stack);
+                    self.push_operand(a, stack);
                 }
                 if !direct {
                     self.push(*callee, stack);
@@ -141,7 +145,7 @@ impl Solver<'_> {
             Expr::Tuple(fields) => {
                 stack.push(Task::Finish(e));
                 for &a in m.list(*fields).iter().rev() {
-                    self.push(a, stack);
+                    self.push_operand(a, stack);
                 }
                 return;
             }
@@ -354,7 +358,7 @@ impl Solver<'_> {
     /// Returns the type of a variable: its annotation, or an unknown.
     pub fn declare_var(&mut self, v: VarId) -> TypeId {
         if self.var_ty[v.index()] == UNTYPED {
-            self.var_ty[v.index()] = match self.m.vars[v].ty {
+            let ty = match self.m.vars[v].ty {
                 Some(t) => {
                     let bad = self.flags(t) & BAD_SHAPE != 0;
                     if bad {
@@ -366,8 +370,17 @@ impl Solver<'_> {
                 }
                 None => self.fresh(),
             };
+            self.set_var(v, ty);
         }
         self.var_ty[v.index()]
+    }
+
+    /// Gives a variable a type, for the first time or anew.
+    pub fn set_var(&mut self, v: VarId, ty: TypeId) {
+        let was = std::mem::replace(&mut self.var_ty[v.index()], ty);
+        if was == UNTYPED {
+            self.bound.push(v);
+        }
     }
 
     /// Declares a let-bound function before its value is typed, since it may refer to itself.
@@ -379,7 +392,7 @@ impl Solver<'_> {
             self.begin_scheme(f);
             let sig = self.signature(f);
             if self.m.vars[var].ty.is_none() {
-                self.var_ty[var.index()] = sig;
+                self.set_var(var, sig);
             } else {
                 self.declare_var(var);
             }
@@ -407,7 +420,7 @@ impl Solver<'_> {
     fn bind_value(&mut self, var: VarId, value: ExprId) {
         let ty = self.type_of(value);
         let Some(annotated) = self.m.vars[var].ty else {
-            self.var_ty[var.index()] = ty;
+            self.set_var(var, ty);
             return;
         };
         let want = self.declare_var(var);

@@ -234,6 +234,9 @@ impl Module {
     /// Returns the dimension variables that occur in types.
     pub fn dims_in_types(&self, types: impl IntoIterator<Item = TypeId>) -> FxHashSet<DimVar> {
         let (mut seen, mut found) = (IdSet::new(), FxHashSet::default());
+        if self.dims.is_empty() {
+            return found;
+        }
         let mut stack: Vec<TypeId> = types.into_iter().collect();
         while let Some(ty) = stack.pop() {
             if !seen.insert(ty) {
@@ -251,6 +254,9 @@ impl Module {
     /// Returns the free dimension variables of `root`.
     pub fn free_dims(&self, root: ExprId) -> FxHashSet<DimVar> {
         let (mut types, mut used, mut bound) = (Vec::new(), FxHashSet::default(), Vec::new());
+        if self.dims.is_empty() {
+            return used;
+        }
         for id in self.post_order([root]) {
             types.extend((self.bound_vars(id).into_iter()).filter_map(|v| self.vars[v].ty));
             match &self.exprs[id] {

@@ -247,10 +247,7 @@ impl Analyses {
                     false => before.value,
                 };
                 let stays = |g: GlobalId| since.stays[g.index()];
-                let of_functions = self.of_functions();
-                let scopes = |f: FuncId| of_functions.get(&f)?.scopes.clone();
-                let again = relax_infer::infer_again(m, options, &before, stays, scopes);
-                drop(of_functions);
+                let again = relax_infer::infer_again(m, options, &before, stays);
                 self.found.typed += again.looked_at;
                 (again.typing, again.diagnostics)
             }

@@ -210,7 +210,8 @@ impl Code {
 
     /// Returns all steps in order of evaluation.
     pub fn steps(&self) -> Vec<Step> {
-        let (mut steps, mut open) = (Vec::new(), vec![Step::Open(0)]);
+        let most = self.binds().count() + 4 * self.seqs.len();
+        let (mut steps, mut open) = (Vec::with_capacity(most), vec![Step::Open(0)]);
         while let Some(step) = open.pop() {
             steps.push(step);
             match step {
@@ -243,7 +244,7 @@ impl Code {
     /// Returns every expression in it, with the part that contains it; none for the value of a
     /// body. Later ones may refer to the bindings of earlier ones.
     pub fn exprs(&self) -> Vec<(ExprId, usize, Option<usize>)> {
-        let mut out = Vec::new();
+        let mut out = Vec::with_capacity(self.binds().count() + self.seqs.len());
         for (s, seq) in self.seqs.iter().enumerate() {
             for (p, part) in seq.parts.iter().enumerate() {
                 for b in &part.binds {
@@ -273,7 +274,14 @@ impl Code {
             return;
         }
         let mut memo = Memo::default();
-        self.map(|e| m.substitute(e, &mut memo, stands));
+        self.map(|e| {
+            let mut mentioned = false;
+            each_var(m, e, |v| mentioned |= stands.contains_key(&v));
+            match mentioned {
+                true => m.substitute(e, &mut memo, stands),
+                false => e,
+            }
+        });
     }
 
     /// Replaces all expressions in it.
@@ -308,6 +316,7 @@ impl Code {
     /// Returns the position of each variable's binding.
     pub fn homes(&self) -> FxHashMap<VarId, Home> {
         let mut homes = FxHashMap::default();
+        homes.reserve(self.binds().count());
         for (s, seq) in self.seqs.iter().enumerate() {
             for (p, part) in seq.parts.iter().enumerate() {
                 homes.extend(part.binds.iter().map(|b| (b.var, (s, p))));
@@ -479,6 +488,13 @@ fn with_body(m: &mut Module, func: FuncId, body: ExprId, span: Span) -> ExprId {
 
 /// Calls `f` for every occurrence of a variable, in order.
 pub(crate) fn each_var(m: &Module, e: ExprId, mut f: impl FnMut(VarId)) {
+    if is_flat(m, e) {
+        return each_part(m, e, |part| {
+            if let Expr::Var(v) = m.exprs[part] {
+                f(v);
+            }
+        });
+    }
     let mut open = vec![e];
     while let Some(e) = open.pop() {
         if let Expr::Var(v) = m.exprs[e] {
@@ -488,6 +504,20 @@ pub(crate) fn each_var(m: &Module, e: ExprId, mut f: impl FnMut(VarId)) {
         m.for_each_child(e, |c| open.push(c));
         open[from..].reverse();
     }
+}
+
+/// Returns whether all operands of an expression are names, as in most bindings: then a walk needs
+/// no list.
+pub(crate) fn is_flat(m: &Module, e: ExprId) -> bool {
+    let mut flat = true;
+    m.for_each_child(e, |c| flat &= is_name(m, c));
+    flat
+}
+
+/// Calls `f` with a flat expression and its operands.
+pub(crate) fn each_part(m: &Module, e: ExprId, mut f: impl FnMut(ExprId)) {
+    f(e);
+    m.for_each_child(e, f);
 }
 
 /// Creates a fresh variable in the form that bindings have, and a reference to it.

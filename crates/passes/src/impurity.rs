@@ -12,7 +12,7 @@ use relax_ops::Effects;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::PassCx;
-use crate::code::{Bind, Code, Value};
+use crate::code::{Bind, Code, Value, is_flat};
 use crate::util::says_impure;
 
 /// What is known of a module's effects. Recorded by global, since functions get new bodies one after
@@ -65,13 +65,17 @@ impl Impurity {
         let (Value::Plain(e) | Value::If { cond: e, .. }) = b.value else {
             return false;
         };
+        let own = |e: ExprId| match m.exprs[e] {
+            Expr::Call { callee, attrs, .. } => self.call(m, callee, m.attrs(attrs), closures),
+            Expr::RefNew(_) | Expr::RefRead(_) | Expr::RefWrite(..) => true,
+            _ => false,
+        };
+        if is_flat(m, e) {
+            return own(e);
+        }
         m.post_order_within([e], |e| !matches!(m.exprs[e], Expr::Func(_)))
             .into_iter()
-            .any(|e| match m.exprs[e] {
-                Expr::Call { callee, attrs, .. } => self.call(m, callee, m.attrs(attrs), closures),
-                Expr::RefNew(_) | Expr::RefRead(_) | Expr::RefWrite(..) => true,
-                _ => false,
-            })
+            .any(own)
     }
 
     fn call(

@@ -20,15 +20,20 @@ enum Open {
 impl RunByBlocks {
     /// Finds them: those that a block names, by any number of variables, and those that these name.
     pub fn of(m: &Module) -> RunByBlocks {
+        let all = m.post_order(m.global_bodies().into_iter().map(|g| g.1));
+        let block = |e: &ExprId| match m.exprs[*e] {
+            Expr::Dataflow { block, .. } => Some(block),
+            _ => None,
+        };
+        let blocks: Vec<BlockId> = all.iter().filter_map(block).collect();
         let mut bound: FxHashMap<VarId, ExprId> = FxHashMap::default();
-        let mut blocks: Vec<BlockId> = Vec::new();
-        for e in m.post_order(m.global_bodies().into_iter().map(|g| g.1)) {
+        // Without blocks nobody asks what a name stands for.
+        for e in all.into_iter().filter(|_| !blocks.is_empty()) {
             match m.exprs[e] {
                 Expr::Let { var, value, .. } => {
                     bound.insert(var, value);
                 }
                 Expr::Dataflow { block, .. } => {
-                    blocks.push(block);
                     bound.extend(m.blocks[block].bindings.iter().map(|b| (b.var, b.value)));
                 }
                 _ => {}

@@ -21,6 +21,9 @@ pub(crate) fn dims_in_scope(
     let mut funcs = vec![func];
     let mut types: Vec<TypeId> = Vec::new();
     let mut found = FxHashSet::default();
+    if m.dims.is_empty() {
+        return found;
+    }
     for e in m.post_order([body]) {
         match &m.exprs[e] {
             // Variables bound by a kernel's parameters are only known inside it.

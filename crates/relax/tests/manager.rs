@@ -186,6 +186,58 @@ static PAIRS: PassDef = PassDef {
     },
 };
 
+/// Binds the value of the first `let` of @main to a variable that is annotated otherwise.
+static ANNOTATES_OTHERWISE: PassDef = PassDef {
+    name: "annotates-otherwise",
+    doc: "Says that @main's first value is a number.",
+    options: &[],
+    contract: Contract::TYPED,
+    run: |cx| {
+        let m = &mut *cx.module;
+        let main = m.global("main").expect("there is @main");
+        let func = m.global_func(main).expect("a function");
+        let Expr::Let { value, .. } = m.exprs[m.funcs[func].body] else {
+            return Ok(());
+        };
+        let ty = m.types.scalar(relax_tensor::DType::F32);
+        let (var, body) = m.fresh_var("z", Some(ty), relax_ir::VarStyle::Binding);
+        let body = m.add(Expr::Let { var, value, body }, m.span(value));
+        m.set_global_body(main, body);
+        Ok(())
+    },
+};
+
+#[test]
+fn a_call_that_stays_has_the_type_of_the_variable_that_it_is_bound_to() {
+    // Nothing but the annotation says what the packed function gives.
+    let text = "def @main(%x: Tensor[(2,), float32]) {
+                  let %y: Tensor[(2,), float32] = call_packed(\"f\", %x);
+                  %y
+                }";
+    let (mut session, mut module) = read(text);
+    let mut pipeline = session.pipeline("infer-type").expect("a pipeline");
+    let pass = &ANNOTATES_OTHERWISE;
+    pipeline.steps.push(Step::Pass(PassRun {
+        pass,
+        options: Options::defaults(pass),
+    }));
+    // Types that inference from scratch would find otherwise are a panic.
+    let config = PassConfig {
+        check_preserved: true,
+        ..PassConfig::default()
+    };
+    let outcome = run_pipeline(&pipeline, &mut module, &config, &mut Silent);
+    assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
+    let typing = outcome.typing.expect("the verifier found them");
+    let main = module.global_func(module.global("main").expect("it stays"));
+    let body = module.funcs[main.expect("a function")].body;
+    let Expr::Let { value, .. } = module.exprs[body] else {
+        panic!("the pass made a binding");
+    };
+    let said = module.show_type(typing.exprs[value]).to_string();
+    assert_eq!(said, "float32");
+}
+
 #[test]
 fn only_functions_that_changed_are_typed_and_verified_again() {
     // The first pass changes @f, the second @g, the third nothing.

@@ -80,17 +80,24 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let scope = dims_in_scope(m, &typing, func, body);
         // A fused group is lowered to one program as a whole.
         let order = outside_primitives(m, body);
+        // Only what has another node; most functions call no operators that become programs.
         let mut memo = Memo::default();
+        let mut some = false;
         for old in order {
             if matches!(m.exprs[old], Expr::Func(f) if is_primitive(&m.funcs[f])) {
-                memo.insert(old, old);
                 continue;
             }
-            let new = m.map_children(old, |c| memo[&c]);
-            let new = work.call(m, old, new, &scope).unwrap_or(new);
-            memo.insert(old, new);
+            let mut new = old;
+            if some {
+                new = m.map_children(old, |c| memo.get(&c).copied().unwrap_or(c));
+            }
+            new = work.call(m, old, new, &scope).unwrap_or(new);
+            if new != old {
+                some = true;
+                memo.insert(old, new);
+            }
         }
-        m.set_global_body(global, memo[&body]);
+        m.set_global_body(global, memo.get(&body).copied().unwrap_or(body));
     }
     let count = work.count;
     cx.count("calls legalized", count);

@@ -118,7 +118,8 @@ impl Held {
 struct Made {
     bytes: Dim,
     dtype: DType,
-    scope: AttrValue,
+    /// Its scope, as an index of [`Plan::scopes`].
+    scope: usize,
     home: Home,
     /// The number of calls still to come that take it.
     uses: i64,
@@ -142,13 +143,15 @@ enum Use {
 struct Plan {
     facts: Facts,
     made: Vec<Made>,
+    /// The scopes of memory that tensors are in, each once.
+    scopes: Vec<AttrValue>,
     held: FxHashMap<VarId, Held>,
     /// The tensor that each variable is bound to at its allocation.
     of: FxHashMap<VarId, usize>,
     /// The tensor whose block each tensor is placed in.
     block: FxHashMap<usize, usize>,
     /// The free blocks, by their key and size in bytes; -1 where that is not known.
-    free: FxHashMap<(String, DType, usize), BTreeMap<i64, Vec<usize>>>,
+    free: FxHashMap<(usize, DType, usize), BTreeMap<i64, Vec<usize>>>,
 }
 
 impl Plan {
@@ -173,6 +176,7 @@ impl Plan {
         Plan {
             facts,
             made: Vec::new(),
+            scopes: Vec::new(),
             held: FxHashMap::default(),
             of: FxHashMap::default(),
             block: FxHashMap::default(),
@@ -236,10 +240,16 @@ impl Plan {
         let size = dtype.bits.div_ceil(8) as i64;
         let bytes = dims.iter().fold(Dim::from(size), |n, d| n * self.most(d));
         let scope = kept::attr(m, e, "storage_scope").cloned();
+        let scope = scope.unwrap_or_else(|| kept::string("global"));
+        let known = self.scopes.iter().position(|s| *s == scope);
+        let scope = known.unwrap_or_else(|| {
+            self.scopes.push(scope);
+            self.scopes.len() - 1
+        });
         self.made.push(Made {
             bytes,
             dtype,
-            scope: scope.unwrap_or_else(|| kept::string("global")),
+            scope,
             home,
             uses: 0,
             planned: true,
@@ -329,9 +339,9 @@ impl Plan {
     }
 
     /// Returns the key of blocks that are interchangeable: blocks are not shared between branches.
-    fn key(&self, t: usize) -> (String, DType, usize) {
+    fn key(&self, t: usize) -> (usize, DType, usize) {
         let made = &self.made[t];
-        (format!("{:?}", made.scope), made.dtype, made.home.0)
+        (made.scope, made.dtype, made.home.0)
     }
 
     /// Finds a free block for a tensor: one that is large enough, or else the largest that is not,
@@ -412,7 +422,7 @@ impl Plan {
         let size = m.add(Expr::Shape([made.bytes.clone()].into()), b.span);
         let attrs = [
             ("virtual_device_index", device(m, e)),
-            ("storage_scope", made.scope.clone()),
+            ("storage_scope", self.scopes[made.scope].clone()),
             ("dtype", AttrValue::DType(made.dtype)),
         ];
         let name = ("memory.alloc_storage", true);

@@ -3,7 +3,7 @@
 
 use relax_base::Diagnostics;
 use relax_infer::Typing;
-use relax_ir::{Expr, ExprId, Module, VarId};
+use relax_ir::{Expr, ExprId, IdMap, IdSet, Module, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::code::{Code, Home, Value, each_code, each_var};
@@ -32,13 +32,13 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// Facts about a function's bindings.
 struct Known {
     /// The value of each variable, resolved through aliases and projections.
-    values: FxHashMap<VarId, ExprId>,
+    values: IdMap<VarId, ExprId>,
     /// Aliases, in order, each with the variable that it names.
     second: Vec<(VarId, VarId)>,
     constants: FxHashMap<VarId, ExprId>,
     homes: FxHashMap<VarId, Home>,
     /// Variables that are used outside the dataflow block that binds them.
-    outside: FxHashSet<VarId>,
+    outside: IdSet,
     /// The outputs of dataflow blocks.
     outputs: FxHashSet<VarId>,
 }
@@ -55,11 +55,11 @@ pub(super) fn canonicalize(m: &mut Module, typing: &Typing, code: &mut Code, nar
 impl Known {
     fn of(m: &Module, typing: &Typing, code: &Code) -> Known {
         let mut known = Known {
-            values: FxHashMap::default(),
+            values: IdMap::new(),
             second: Vec::new(),
             constants: FxHashMap::default(),
             homes: code.homes(),
-            outside: FxHashSet::default(),
+            outside: IdSet::new(),
             outputs: FxHashSet::default(),
         };
         for part in code.seqs.iter().flat_map(|s| &s.parts).filter(|p| p.flow) {
@@ -68,6 +68,10 @@ impl Known {
         for (e, s, part) in code.exprs() {
             let flow = part.is_some_and(|p| code.seqs[s].parts[p].flow);
             each_var(m, e, |v| {
+                // What is used outside of a block once is.
+                if known.outside.contains(v) {
+                    return;
+                }
                 let home = known.homes.get(&v);
                 if !flow || home.is_some_and(|h| Some(*h) != part.map(|p| (s, p))) {
                     known.outside.insert(v);
@@ -160,16 +164,19 @@ fn demote(code: &mut Code, known: &mut Known) -> bool {
     let mut changed = false;
     for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
         let before = part.outputs.len();
-        part.outputs.retain(|v| known.outside.contains(v));
+        part.outputs.retain(|&v| known.outside.contains(v));
         changed |= part.outputs.len() < before;
     }
-    known.outputs.retain(|v| known.outside.contains(v));
+    known.outputs.retain(|&v| known.outside.contains(v));
     changed
 }
 
 /// Replaces uses of aliases by the original; where only the alias is visible outside of the block, the
 /// original's binding takes the alias's name. Constants are propagated to their uses.
 fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
+    if known.second.is_empty() && known.constants.is_empty() {
+        return false;
+    }
     let flow: FxHashSet<VarId> = {
         let parts = code.seqs.iter().flat_map(|s| &s.parts).filter(|p| p.flow);
         let bound = parts.flat_map(|p| &p.binds).map(|b| b.var);
@@ -191,7 +198,7 @@ fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
         // block.
         let leaves = match flow.contains(&name) {
             true => known.homes.get(&name) != known.homes.get(&first),
-            false => known.outside.contains(&name),
+            false => known.outside.contains(name),
         };
         if !leaves || !flow.contains(&first) {
             used.insert(name, first);
@@ -200,9 +207,6 @@ fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
             used.insert(first, name);
         }
         gone.insert(name);
-    }
-    if gone.is_empty() && known.constants.is_empty() {
-        return false;
     }
     code.remove_names(&gone);
     for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {
@@ -248,6 +252,10 @@ fn rename(m: &mut Module, code: &mut Code, known: &Known) -> bool {
 /// Folds the binding of a value into a cast that is its only use, if the cast is an output of a
 /// dataflow block.
 fn fold_casts(m: &mut Module, code: &mut Code) -> bool {
+    let cast = |e: ExprId| matches!(m.exprs[e], Expr::MatchCast { .. });
+    if !code.binds().any(|b| b.expr().is_some_and(cast)) {
+        return false;
+    }
     let uses = code.uses(m);
     let mut changed = false;
     for part in code.seqs.iter_mut().flat_map(|s| &mut s.parts) {

@@ -10,7 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::kept;
 use super::text::{Item, balanced, dim_text, find, lone, once_each, parts, renamed, words};
-use crate::code::Code;
+use crate::code::{Bind, Code};
+use crate::parallel;
 use crate::util::{called_op, dims_of};
 
 /// A fused program.
@@ -52,6 +53,7 @@ pub(super) fn merged(
     name: Symbol,
     params: &[VarId],
     code: &Code,
+    texts: &Texts<'_>,
 ) -> Option<Merged> {
     let [seq] = &code.seqs[..] else {
         return None;
@@ -71,14 +73,14 @@ pub(super) fn merged(
         written: FxHashSet::default(),
         body: String::new(),
         blocks: FxHashSet::default(),
+        closed: true,
     };
     // Names inside the texts are kept; buffers are renamed to avoid them.
-    let steps: Vec<Option<Call<'_>>> = binds.iter().map(|b| Call::of(m, b.1)).collect();
+    let call = |b: &(VarId, ExprId)| Call::of(m, b.1, texts);
+    let steps: Vec<Option<Call<'_>>> = binds.iter().map(call).collect();
     for call in steps.iter().flatten() {
-        let mut own = call.item.own_names();
-        own.extend(call.symbols.iter().map(|s| s.as_str()));
-        let inner = call.item.words.iter().filter(|w| !own.contains(**w));
-        made.said.extend(inner.copied());
+        made.said.extend(&call.text.inner);
+        made.closed &= call.text.closed;
     }
     for &p in params {
         made.parameter(p)?;
@@ -94,17 +96,61 @@ pub(super) fn merged(
     made.finish(name, result)
 }
 
-/// A call of a program that has a text.
-struct Call<'m> {
+/// The text of a program, parsed.
+pub(super) struct Text<'m> {
     item: Item<'m>,
     symbols: &'m [Symbol],
+    /// Names in it that stay what they are.
+    inner: Vec<&'m str>,
+    /// Whether all brackets and strings are closed in it.
+    closed: bool,
+}
+
+impl<'m> Text<'m> {
+    fn of(kept: &'m Kept) -> Option<Text<'m>> {
+        let item = Item::of(&kept.text)?;
+        let mut own = item.own_names();
+        own.extend(kept.symbols.iter().map(|s| s.as_str()));
+        let words = item.words.iter().copied();
+        Some(Text {
+            inner: words.filter(|w| !own.contains(w)).collect(),
+            closed: item.is_closed(),
+            symbols: &kept.symbols,
+            item,
+        })
+    }
+}
+
+/// The texts that functions call, by name: many functions call the same ones. `None` for those that
+/// cannot be concatenated with others.
+pub(super) type Texts<'m> = FxHashMap<Symbol, Option<Text<'m>>>;
+
+/// Parses the texts of the programs that some functions call.
+pub(super) fn texts<'m>(m: &'m Module, functions: impl Iterator<Item = &'m Code>) -> Texts<'m> {
+    let mut called: FxHashMap<Symbol, &Kept> = FxHashMap::default();
+    for e in functions.flat_map(Code::binds).filter_map(Bind::expr) {
+        if let Expr::Call { args, .. } = m.exprs[e]
+            && let Some(&callee) = m.list(args).first()
+            && let Some(kept) = text_of(m, callee)
+        {
+            called.insert(kept.name, kept);
+        }
+    }
+    let called: Vec<&Kept> = called.into_values().collect();
+    let parsed = parallel::mapped(&called, |kept| (kept.name, Text::of(kept)));
+    parsed.into_iter().collect()
+}
+
+/// A call of a program that has a text.
+struct Call<'m> {
+    text: &'m Text<'m>,
     args: &'m [ExprId],
     /// The arguments that are written as results, -1 for new ones.
     inplace: Option<Vec<i64>>,
 }
 
 impl<'m> Call<'m> {
-    fn of(m: &'m Module, e: ExprId) -> Option<Call<'m>> {
+    fn of(m: &'m Module, e: ExprId, texts: &'m Texts<'_>) -> Option<Call<'m>> {
         let Expr::Call { args, .. } = m.exprs[e] else {
             return None;
         };
@@ -124,8 +170,7 @@ impl<'m> Call<'m> {
         };
         let kept = text_of(m, callee)?;
         Some(Call {
-            item: Item::of(&kept.text)?,
-            symbols: &kept.symbols,
+            text: texts.get(&kept.name)?.as_ref()?,
             args: m.list(fields),
             inplace,
         })
@@ -171,6 +216,8 @@ struct Made<'m> {
     written: FxHashSet<String>,
     body: String,
     blocks: FxHashSet<String>,
+    /// Whether all brackets and strings are closed in each of the texts.
+    closed: bool,
 }
 
 impl Made<'_> {
@@ -271,11 +318,12 @@ impl Made<'_> {
             args.push(self.place(a)?);
         }
         let mut names: FxHashMap<&str, String> = FxHashMap::default();
-        let params = &call.item.params;
+        let text = call.text;
+        let params = &text.item.params;
         for (p, arg) in params.iter().zip(&args) {
             self.bind(&call, p, arg, &mut names)?;
         }
-        for (name, rest) in &call.item.allocs {
+        for (name, rest) in &text.item.allocs {
             let new = self.unique(name);
             self.buffers.push((new.clone(), Err((*rest).to_owned())));
             names.insert(*name, new);
@@ -304,7 +352,7 @@ impl Made<'_> {
             self.bind(&call, p, &place, &mut names)?;
             results.push(place);
         }
-        if fresh != params.len() || call.symbols.iter().any(|s| !names.contains_key(s.as_str())) {
+        if fresh != params.len() || text.symbols.iter().any(|s| !names.contains_key(s.as_str())) {
             return None;
         }
         // Extents of the program's own buffers may contain symbols too.
@@ -315,7 +363,7 @@ impl Made<'_> {
                 *rest = renamed(rest, &names);
             }
         }
-        self.add(&call.item, &names);
+        self.add(&text.item, &names);
         match self.m.types[ty] {
             Type::Tuple(_) => Some(Place::Tuple(results)),
             _ => results.pop(),
@@ -341,7 +389,7 @@ impl Made<'_> {
                     return None;
                 }
                 for (extent, d) in extents.into_iter().zip(dims) {
-                    let symbol = call.symbols.iter().any(|s| s.as_str() == extent);
+                    let symbol = call.text.symbols.iter().any(|s| s.as_str() == extent);
                     if symbol && !names.contains_key(extent) {
                         let text = self.dim(d)?;
                         names.insert(extent, grouped(text));
@@ -361,7 +409,7 @@ impl Made<'_> {
     fn add(&mut self, item: &Item<'_>, names: &FxHashMap<&str, String>) {
         let new: Vec<Option<&String>> = item.words.iter().map(|w| names.get(w)).collect();
         for line in &item.body {
-            let mut line = once_each(line.renamed(&item.words, &new));
+            let mut line = once_each(item.renamed(line, &new));
             // Schedules look up blocks by name.
             if line.trim_ascii_start().starts_with("with ")
                 && let Some((before, rest)) = line.split_once("T.sblock(\"")
@@ -444,7 +492,8 @@ impl Made<'_> {
             symbols.push(Symbol::new(d));
         }
         symbols.sort_unstable_by_key(|s| s.as_str());
-        balanced(&text).then_some(Merged {
+        // What is made here is closed, and texts that are cannot change that.
+        (self.closed || balanced(&text)).then_some(Merged {
             text,
             symbols,
             inplace,

@@ -56,8 +56,16 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     // Texts are made of what the module says before any function becomes a program.
     let texts: Vec<_> = {
         let m = &*m;
+        let parsed = fuse_text::texts(m, functions.iter().map(|f| &f.2));
         let text = |(g, f, code): &(GlobalId, FuncId, Code)| {
-            fuse_text::merged(m, &typing, m.globals[*g].name, &m.funcs[*f].params, code)
+            fuse_text::merged(
+                m,
+                &typing,
+                m.globals[*g].name,
+                &m.funcs[*f].params,
+                code,
+                &parsed,
+            )
         };
         parallel::mapped(&functions, text)
     };

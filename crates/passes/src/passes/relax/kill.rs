@@ -77,12 +77,13 @@ fn run_inside(code: &Code, quiet: &RunByBlocks) -> FxHashSet<usize> {
 
 /// Removes unused aliases.
 fn unused_names(m: &Module, code: &mut Code) -> bool {
+    let name = |b: &&Bind| b.expr().is_some_and(|e| matches!(m.exprs[e], Expr::Var(_)));
+    let mut gone: FxHashSet<VarId> = code.binds().filter(name).map(|b| b.var).collect();
+    if gone.is_empty() {
+        return false;
+    }
     let uses = code.uses(m);
-    let unused = |b: &&Bind| {
-        let name = b.expr().is_some_and(|e| matches!(m.exprs[e], Expr::Var(_)));
-        name && !uses.contains_key(&b.var)
-    };
-    let gone: FxHashSet<VarId> = code.binds().filter(unused).map(|b| b.var).collect();
+    gone.retain(|v| !uses.contains_key(v));
     code.remove(&gone);
     !gone.is_empty()
 }

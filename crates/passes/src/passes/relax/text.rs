@@ -14,13 +14,15 @@ pub(super) struct Item<'t> {
     pub body: Vec<Line<'t>>,
     /// The names in these lines, each once.
     pub words: Vec<&'t str>,
+    /// The names of all lines, in order: the offset in the line, and the index among the words.
+    names: Vec<(usize, usize)>,
 }
 
 /// A line of a program's body.
 pub(super) struct Line<'t> {
     pub text: &'t str,
-    /// The names in it, in order: the offset, and the index among the program's words.
-    names: Vec<(usize, usize)>,
+    /// The names in it: a range of the program's.
+    names: std::ops::Range<usize>,
 }
 
 impl<'t> Item<'t> {
@@ -43,6 +45,7 @@ impl<'t> Item<'t> {
             allocs: Vec::new(),
             body: Vec::new(),
             words: Vec::new(),
+            names: Vec::new(),
         };
         let (mut base, mut known) = (None, FxHashMap::default());
         for line in body.lines() {
@@ -66,15 +69,18 @@ impl<'t> Item<'t> {
 
     /// Finds the names of a line; `known` are those found before, with their indices.
     fn line(&mut self, text: &'t str, known: &mut FxHashMap<&'t str, usize>) -> Line<'t> {
-        let mut names = Vec::new();
+        let from = self.names.len();
         each_name(text, |at, word| {
             let index = *known.entry(word).or_insert_with(|| {
                 self.words.push(word);
                 self.words.len() - 1
             });
-            names.push((at, index));
+            self.names.push((at, index));
         });
-        Line { text, names }
+        Line {
+            text,
+            names: from..self.names.len(),
+        }
     }
 
     /// Handles a line that begins a statement of the body; returns it if it stays one.
@@ -99,6 +105,30 @@ impl<'t> Item<'t> {
         Some(None)
     }
 
+    /// Returns whether all brackets and strings are closed within its buffers, and within the lines
+    /// of its body. Then they are in any text that is made of these and others of the kind.
+    pub fn is_closed(&self) -> bool {
+        let mut depth = 0;
+        let mut line = |text: &str| {
+            let mut below = false;
+            let closed = depths(text, |_, _, change| {
+                below |= depth + change < 0;
+                !below
+            });
+            depth += closed.unwrap_or(0);
+            closed.is_some() && !below
+        };
+        let body = self.body.iter().all(|l| line(l.text)) && depth == 0;
+        body && self.allocs.iter().all(|a| {
+            let mut below = false;
+            let closed = depths(a.1, |_, _, depth| {
+                below |= depth < 0;
+                !below
+            });
+            closed == Some(0) && !below
+        })
+    }
+
     /// Returns the names that are replaced.
     pub fn own_names(&self) -> FxHashSet<&'t str> {
         let params = self.params.iter().map(|p| p.0);
@@ -112,14 +142,15 @@ pub(super) fn find(text: &str, what: &str) -> Option<usize> {
 }
 
 /// Calls `f` with the offset of each bracket and comma outside of strings, the byte, and the
-/// nesting depth after it, until it returns false.
-fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
+/// nesting depth after it, until it returns false. Returns the depth at the end; `None` if a string
+/// is not closed there.
+fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) -> Option<i32> {
     let bytes = text.as_bytes();
     let (mut depth, mut at) = (0, 0);
     while let Some(ahead) = bytes[at..].iter().position(|&c| KIND[c as usize] >= COMMA) {
         let (i, c) = (at + ahead, bytes[at + ahead]);
         at = match KIND[c as usize] {
-            QUOTE => behind_string(bytes, i),
+            QUOTE => behind_string(bytes, i)?,
             _ => i + 1,
         };
         depth += match KIND[c as usize] {
@@ -129,23 +160,24 @@ fn depths(text: &str, mut f: impl FnMut(usize, u8, i32) -> bool) {
             _ => continue,
         };
         if !f(i, c, depth) {
-            return;
+            break;
         }
     }
+    Some(depth)
 }
 
-/// Returns the offset behind the string literal that begins at an offset.
-fn behind_string(bytes: &[u8], from: usize) -> usize {
+/// Returns the offset behind the string literal that begins at an offset; `None` if it does not end.
+fn behind_string(bytes: &[u8], from: usize) -> Option<usize> {
     let (quote, mut at) = (bytes[from], from + 1);
     while let Some(&c) = bytes.get(at) {
         at += 1;
         match c {
             b'\\' => at += 1,
-            _ if c == quote => return at,
+            _ if c == quote => return Some(at),
             _ => {}
         }
     }
-    bytes.len()
+    None
 }
 
 /// Returns the offset of the bracket that closes the one at the start of the text.
@@ -228,7 +260,10 @@ fn each_name<'t>(text: &'t str, mut f: impl FnMut(usize, &'t str)) {
     let (mut at, mut last) = (0, b' ');
     while let Some(&c) = bytes.get(at) {
         match KIND[c as usize] {
-            QUOTE => (at, last) = (behind_string(bytes, at), b' '),
+            QUOTE => {
+                at = behind_string(bytes, at).unwrap_or(bytes.len());
+                last = b' ';
+            }
             WORD => {
                 let from = at;
                 while bytes.get(at).is_some_and(|&c| KIND[c as usize] == WORD) {
@@ -266,18 +301,18 @@ pub(super) fn renamed(text: &str, new: &FxHashMap<&str, String>) -> String {
     out
 }
 
-impl Line<'_> {
-    /// Returns the line with names replaced; `new` are the replacements of the program's `words`.
-    pub fn renamed(&self, words: &[&str], new: &[Option<&String>]) -> String {
-        let (mut out, mut from) = (String::with_capacity(self.text.len() + 16), 0);
-        for &(at, word) in &self.names {
+impl Item<'_> {
+    /// Returns a line with names replaced; `new` are the replacements of the `words`.
+    pub fn renamed(&self, line: &Line<'_>, new: &[Option<&String>]) -> String {
+        let (mut out, mut from) = (String::with_capacity(line.text.len() + 16), 0);
+        for &(at, word) in &self.names[line.names.clone()] {
             if let Some(to) = new[word] {
-                out.push_str(&self.text[from..at]);
+                out.push_str(&line.text[from..at]);
                 out.push_str(to);
-                from = at + words[word].len();
+                from = at + self.words[word].len();
             }
         }
-        out.push_str(&self.text[from..]);
+        out.push_str(&line.text[from..]);
         out
     }
 }
@@ -360,5 +395,29 @@ impl DimBuilder for Text<'_> {
     }
     fn group(&mut self, inner: String) -> String {
         format!("({inner})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Item;
+
+    fn closed(body: &str) -> bool {
+        let text = format!("def f(A: T.Buffer((4,), \"float32\")):\n{body}");
+        Item::of(&text).expect("buffers and loops").is_closed()
+    }
+
+    #[test]
+    fn a_text_is_closed_if_its_brackets_and_strings_are() {
+        let alloc = "    B = T.alloc_buffer((4,))\n    for i in range(4):\n";
+        assert!(closed(&format!("{alloc}        B[i] = A[i]\n")));
+        // A bracket may be open over several lines, and stand in a string.
+        assert!(closed(&format!(
+            "{alloc}        T.reads(\n            A[i])\n"
+        )));
+        assert!(closed(&format!("{alloc}        T.f(\"(\", A[i])\n")));
+        assert!(!closed(&format!("{alloc}        B[i] = A[i\n")));
+        assert!(!closed(&format!("{alloc}        B[i] = (A[i]))\n")));
+        assert!(!closed(&format!("{alloc}        T.f(\"A[i])\n")));
     }
 }

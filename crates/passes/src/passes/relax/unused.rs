@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use relax_base::{Diagnostics, Symbol};
 use relax_infer::Typing;
-use relax_ir::{Expr, GlobalKind, Kept, Module, VarId};
+use relax_ir::{Expr, GlobalKind, IdSet, IdTable, Kept, Module, VarId};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::code::{Bind, Code, Value, each_code, each_var};
@@ -61,8 +61,7 @@ pub(super) fn unused_bindings(
         true => used_dims(m, code),
         false => FxHashSet::default(),
     };
-    // The users of each variable, and the roots.
-    let mut users: FxHashMap<VarId, Vec<VarId>> = FxHashMap::default();
+    let mut users = Users::default();
     let mut open: Vec<VarId> = Vec::new();
     let mut inner: FxHashMap<usize, VarId> = FxHashMap::default();
     for seq_bind in code.binds() {
@@ -74,14 +73,14 @@ pub(super) fn unused_bindings(
         for b in seq.parts.iter().flat_map(|p| &p.binds) {
             let needed = match b.value {
                 Value::Plain(e) => {
-                    each_var(m, e, |v| users.entry(b.var).or_default().push(v));
+                    each_var(m, e, |v| users.add(b.var, v));
                     let cast = matches!(m.exprs[e], Expr::MatchCast { ty, .. }
                         if binds_used(m, ty, &dims));
                     let checked = typing.checks_of(e).next().is_some();
                     cast || checked || impurity.bind(m, b, &closures)
                 }
                 Value::If { cond, .. } => {
-                    each_var(m, cond, |v| users.entry(b.var).or_default().push(v));
+                    each_var(m, cond, |v| users.add(b.var, v));
                     kept_inside.contains(&b.var) || impurity.bind(m, b, &closures)
                 }
                 Value::Func { .. } => false,
@@ -90,28 +89,56 @@ pub(super) fn unused_bindings(
                 open.push(b.var);
                 // An effect in a branch keeps the branches alive.
                 if let Some(&outer) = inner.get(&s) {
-                    users.entry(b.var).or_default().push(outer);
+                    users.add(b.var, outer);
                     kept_inside.insert(outer);
                 }
             }
         }
         match inner.get(&s) {
-            Some(&outer) => each_var(m, seq.value, |v| users.entry(outer).or_default().push(v)),
+            Some(&outer) => each_var(m, seq.value, |v| users.add(outer, v)),
             None => each_var(m, seq.value, |v| open.push(v)),
         }
     }
-    let mut needed: FxHashSet<VarId> = FxHashSet::default();
+    let mut needed = IdSet::new();
     while let Some(v) = open.pop() {
         if needed.insert(v) {
-            open.extend(users.get(&v).into_iter().flatten());
+            open.extend(users.of(v));
         }
     }
     let gone: FxHashSet<VarId> = (code.binds().map(|b| b.var))
-        .filter(|v| !needed.contains(v))
+        .filter(|v| !needed.contains(*v))
         .collect();
-    // Bindings that are only used inside removed values are removed with them.
-    code.remove(&gone);
+    if !gone.is_empty() {
+        // Bindings that are only used inside removed values are removed with them.
+        code.remove(&gone);
+    }
     gone.len() as u64
+}
+
+/// What the value of each variable mentions: lists whose cells lie in one.
+#[derive(Default)]
+struct Users {
+    /// The number of the last cell of each variable, from 1.
+    last: IdTable<VarId, u32>,
+    /// A variable that is mentioned, and the number of the cell before.
+    cells: Vec<(VarId, u32)>,
+}
+
+impl Users {
+    fn add(&mut self, user: VarId, used: VarId) {
+        let last = self.last.entry(user);
+        self.cells.push((used, *last));
+        *last = self.cells.len() as u32;
+    }
+
+    fn of(&self, user: VarId) -> impl Iterator<Item = VarId> + '_ {
+        let mut at = self.last[user];
+        std::iter::from_fn(move || {
+            let (used, before) = *self.cells.get((at as usize).checked_sub(1)?)?;
+            at = before;
+            Some(used)
+        })
+    }
 }
 
 /// Returns the dimension variables used by expressions, or by types other than those of casts.

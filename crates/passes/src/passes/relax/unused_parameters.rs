@@ -39,10 +39,15 @@ fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
 /// Narrows the functions; how many.
 pub(super) fn narrow(cx: &mut PassCx<'_>) -> Result<u64, Diagnostics> {
     let typing = cx.typing()?;
+    let private = private::only_called(cx.module);
+    if private.is_empty() {
+        cx.count("functions narrowed", 0);
+        return Ok(0);
+    }
     let impurity = Impurity::of(cx)?;
     let m = &mut *cx.module;
     let (mut new, mut left) = (FxHashMap::default(), FxHashMap::default());
-    for g in private::only_called(m) {
+    for g in private {
         let f = m.global_func(g).expect("a function");
         let mut function = m.funcs[f].clone();
         let Some(mut code) = Code::of(m, function.body) else {

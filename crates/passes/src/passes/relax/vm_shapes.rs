@@ -216,8 +216,11 @@ impl Lower {
         }
         let symbols = lower.slots.len();
         let mut binds = Vec::new();
+        let mut texts = Vec::with_capacity(known.len());
         for (i, k) in known.iter().enumerate() {
-            binds.push(lower.info(m, (i, params[i]), k));
+            let text = lower.context(m, Some((i, params[i])), k);
+            binds.push(lower.info(m, params[i], k, text.clone()));
+            texts.push(text);
         }
         let mut seen = Vec::new();
         for (i, k) in known.iter().enumerate() {
@@ -229,8 +232,7 @@ impl Lower {
                 }
                 None => (NOTHING, 0),
             };
-            let at = (Some(i), params[i]);
-            binds.extend(lower.matched(m, at, k, how));
+            binds.extend(lower.matched(m, params[i], k, &texts[i], how));
         }
         let behind = lower.body(m, code, symbols);
         let mut late = Vec::new();
@@ -241,8 +243,7 @@ impl Lower {
                     true => (EQUAL_TO_STORED, l.slot(d)),
                     false => (NOTHING, 0),
                 };
-                let at = (Some(i), params[i]);
-                late.extend(lower.matched(m, at, k, how));
+                late.extend(lower.matched(m, params[i], k, &texts[i], how));
             }
         }
         let result = lower.result(m, func, code, symbols > 0);
@@ -316,8 +317,7 @@ impl Lower {
     }
 
     /// Checks the kind, rank and element type of a parameter.
-    fn info(&mut self, m: &mut Module, (i, p): (usize, VarId), k: &Known) -> Bind {
-        let text = self.context(m, Some((i, p)), k);
+    fn info(&mut self, m: &mut Module, p: VarId, k: &Known, text: AttrValue) -> Bind {
         let rank = AttrValue::Int(k.rank.map_or(-1, |r| r as i64));
         let arg = m.add(Expr::Var(p), Span::NONE);
         self.count += 1;
@@ -339,12 +339,12 @@ impl Lower {
     fn matched(
         &mut self,
         m: &mut Module,
-        (param, v): (Option<usize>, VarId),
+        v: VarId,
         k: &Known,
+        text: &AttrValue,
         mut how: impl FnMut(&mut Lower, &Dim) -> (i64, i64),
     ) -> Option<Bind> {
         let dims = k.dims.as_ref()?;
-        let text = self.context(m, param.map(|i| (i, v)), k);
         let mut values = vec![AttrValue::Int(dims.len() as i64)];
         for d in dims {
             let (code, at) = match d.as_const() {
@@ -353,7 +353,7 @@ impl Lower {
             };
             values.extend([AttrValue::Int(code), AttrValue::Int(at)]);
         }
-        values.push(text);
+        values.push(text.clone());
         let arg = m.add(Expr::Var(v), Span::NONE);
         let heap = m.add(Expr::Var(self.heap), Span::NONE);
         self.count += 1;
@@ -369,7 +369,10 @@ impl Lower {
         let symbolic = k.dims.iter().flatten().any(|d| d.as_const().is_none());
         let how = |l: &mut Lower, d: &Dim| (EQUAL_TO_STORED, l.slot(d));
         match symbolic && !m.funcs[func].params.contains(&v) {
-            true => self.matched(m, (None, v), &k, how),
+            true => {
+                let text = self.context(m, None, &k);
+                self.matched(m, v, &k, &text, how)
+            }
             false => None,
         }
     }
