@@ -13,7 +13,7 @@ use relax_ir::{
     VarStyle,
 };
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::util::{is_literal_argument, is_primitive, open_sharing_blocks, share_constants};
 use crate::{Analysis, Contract, Form, PassCx, PassDef};
@@ -84,6 +84,8 @@ struct Walk<'m, F> {
     in_place: FxHashMap<ExprId, ScopeId>,
     /// The variables of statements whose values are also used elsewhere, by those that they had.
     statements: FxHashMap<VarId, VarId>,
+    /// The variables of functions whose bodies are being visited: nothing is bound before them yet.
+    open: FxHashSet<VarId>,
     literals: Order,
     named: F,
 }
@@ -129,6 +131,7 @@ pub(super) fn normal_form_in(
         vars,
         in_place: FxHashMap::default(),
         statements: FxHashMap::default(),
+        open: FxHashSet::default(),
         literals,
         named,
     };
@@ -154,10 +157,16 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
                         }
                         continue;
                     }
+                    if matches!(self.m.exprs[e], Expr::Func(_)) {
+                        self.open.extend(var);
+                    }
                     stack.push(Step::Leave(e, var));
                     self.parts(e, &mut stack);
                 }
                 Step::Leave(e, var) => {
+                    if let Some(var) = var {
+                        self.open.remove(&var);
+                    }
                     let value = self.leave(e, var);
                     self.memo.insert(e, value);
                 }
@@ -269,8 +278,14 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
     }
 
     /// Handles a use of a variable. Where a `let` binds it to another, that is its name from here
-    /// on; the binding is placed where the variable's own scope begins.
+    /// on; the binding is placed where the variable's own scope begins. A function's other name
+    /// within itself stays there.
     fn variable(&mut self, e: ExprId, used: VarId, bound: Option<VarId>) {
+        if let Some(bound) = bound.filter(|_| self.open.contains(&used)) {
+            self.bind(e, bound, e);
+            self.memo.insert(e, e);
+            return;
+        }
         if let Some(bound) = bound {
             let value = self.vars.get(&used).copied().unwrap_or(e);
             let scope = self.scopes.of_var(used).unwrap_or(Scopes::ROOT);

@@ -81,6 +81,15 @@ fn check_params(m: &mut Module, typing: &relax_infer::Typing, global: relax_ir::
         let Type::Tensor(t) = &m.types[ty] else {
             continue;
         };
+        // Type parameters that inference made up have no name.
+        let named = |p| function.type_params.contains(p);
+        let spoken = match (&t.shape, &t.dtype) {
+            (Shape::Param(p), _) | (_, DTy::Param(p)) => named(p),
+            _ => true,
+        };
+        if !spoken {
+            continue;
+        }
         let says_something = match &t.shape {
             Shape::Dims(_) => true,
             _ => matches!(t.dtype, DTy::Known(_)),

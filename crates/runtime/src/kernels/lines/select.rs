@@ -106,23 +106,26 @@ fn insert<K: Key>(firsts: &mut Firsts<K>, row: &[K; LANES], index: u32, len: usi
         len: usize,
         grows: bool,
     ) {
-        let new = [index; LANES];
+        // Copies, which overlap nothing: so the loop over lines becomes vectors.
+        let row = *row;
         for k in (0..len).rev() {
             let free = grows && k + 1 == len;
-            let (keys, here) = firsts.keys.split_at_mut(k);
-            let (indices, number) = firsts.indices.split_at_mut(k);
-            let (here, number) = (&mut here[0], &mut number[0]);
+            let (here, number) = (firsts.keys[k], firsts.indices[k]);
             // No key is less than itself: the first place has nothing before it that could move.
-            let before = keys.last().unwrap_or(row);
-            let before_it = indices.last().unwrap_or(&new);
+            let (before, before_it) = match k {
+                0 => (row, [index; LANES]),
+                _ => (firsts.keys[k - 1], firsts.indices[k - 1]),
+            };
+            let (mut keys, mut indices) = (here, number);
             for lane in 0..LANES {
                 let x = row[lane];
                 let (moves, shifts) = (free | (x < here[lane]), x < before[lane]);
                 let key = if shifts { before[lane] } else { x };
                 let from = if shifts { before_it[lane] } else { index };
-                here[lane] = if moves { key } else { here[lane] };
-                number[lane] = if moves { from } else { number[lane] };
+                keys[lane] = if moves { key } else { here[lane] };
+                indices[lane] = if moves { from } else { number[lane] };
             }
+            (firsts.keys[k], firsts.indices[k]) = (keys, indices);
         }
     }
     // SAFETY: the instruction set is the processor's.
