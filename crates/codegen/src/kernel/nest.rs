@@ -449,10 +449,11 @@ pub(super) fn side_by_side(c: &Compute, dtype: DType) -> bool {
     let (ExKind::Load(_, index), Some(reduce)) = (c.value.kind(), &c.reduce) else {
         return false;
     };
-    let known = matches!(
-        reduce.combiner,
-        Combiner::Sum | Combiner::Max | Combiner::Min
-    );
+    let known = match reduce.combiner {
+        Combiner::Sum | Combiner::Max | Combiner::Min => true,
+        Combiner::Prod => dtype.is_float(),
+        Combiner::And | Combiner::Or => false,
+    };
     let (Some(along), Some(last)) = (index.last(), c.axes.last()) else {
         return false;
     };

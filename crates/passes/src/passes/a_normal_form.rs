@@ -282,7 +282,8 @@ impl<F: Fn(&Module, ExprId) -> bool> Walk<'_, F> {
     /// within itself stays there.
     fn variable(&mut self, e: ExprId, used: VarId, bound: Option<VarId>) {
         if let Some(bound) = bound.filter(|_| self.open.contains(&used)) {
-            self.bind(e, bound, e);
+            let scope = self.scopes.of_var(bound).unwrap_or(Scopes::ROOT);
+            self.bindings.entry(scope).push_back(Item::Let(bound, e));
             self.memo.insert(e, e);
             return;
         }

@@ -8,7 +8,7 @@ use crate::kernels::simd::{Simd, dispatch_of};
 pub(super) const FEW: usize = 16;
 /// Keys that are compared with the last one kept at a time.
 const BLOCK: usize = 64;
-/// Adjacent lines that are selected from together,
+/// Lines that are selected from together, adjacent ones or those one behind the other,
 pub(super) const LANES: usize = 32;
 /// and how many of their elements are read at a time.
 const ROWS: usize = 16;
@@ -140,9 +140,35 @@ fn insert<K: Key>(firsts: &mut Firsts<K>, row: &[K; LANES], index: u32, len: usi
     }
 }
 
-/// The same of up to [`LANES`] adjacent lines from `line` on, whose elements are read row by row:
-/// the indices of one line after those of another. Returns `false` where some elements are not
-/// ordered.
+/// Reads `rows` keys of each of `many` lines from a row on: one line's after those of another where
+/// lines are one behind the other, else one row after the other.
+unsafe fn read<K: Key>(
+    of: &Elements<K>,
+    lines: &RxLines,
+    (line, many): (usize, usize),
+    (row, rows): (usize, usize),
+    (turn, keys): (K, &mut [K; ROWS * LANES]),
+) {
+    let (n, inner) = (lines.extent.max(0) as usize, lines.inner as usize);
+    let from = lines.begin(line, lines.extent) + row * inner;
+    let (rows, step, wide) = match inner {
+        1 => (many, n, rows),
+        _ => (rows, inner, many),
+    };
+    // SAFETY: the rows lie in the lines, and there is room for as many keys.
+    unsafe {
+        let tile = Tile {
+            from: lines.x.byte_add(from * of.size),
+            rows,
+            step,
+            wide,
+        };
+        (of.read)(&tile, turn, keys.as_mut_ptr());
+    }
+}
+
+/// The same of up to [`LANES`] lines from `line` on, whose elements are read row by row: the indices
+/// of one line after those of another. Returns `false` where some elements are not ordered.
 pub(super) unsafe fn few_of_lines<K: Key>(
     of: &Elements<K>,
     lines: &RxLines,
@@ -151,44 +177,37 @@ pub(super) unsafe fn few_of_lines<K: Key>(
     order: &mut [u32],
 ) -> bool {
     let (n, keep) = (lines.extent.max(0) as usize, lines.keep.max(0) as usize);
-    let inner = lines.inner as usize;
-    let begin = lines.begin(line, lines.extent);
     let mut firsts = Firsts {
         keys: [[K::turn(false); LANES]; FEW],
         indices: [[0; LANES]; FEW],
     };
     let mut keys = [K::turn(false); ROWS * LANES];
-    // A row whose last lanes no line has.
-    let mut part = [K::turn(false); LANES];
-    let mut row = 0;
-    while row < n {
-        let rows = (n - row).min(ROWS);
-        // SAFETY: the lines are adjacent, and the rows lie in them.
-        unsafe {
-            let tile = Tile {
-                from: lines.x.byte_add((begin + row * inner) * of.size),
-                rows,
-                step: inner,
-                wide: many,
-            };
-            (of.read)(&tile, turn, keys.as_mut_ptr());
-        }
+    // A row that does not lie as it is used, or whose last lanes are no line's.
+    let mut own = [K::turn(false); LANES];
+    for begin in (0..n).step_by(ROWS) {
+        let rows = (n - begin).min(ROWS);
+        // SAFETY: the rows lie in the lines.
+        unsafe { read(of, lines, (line, many), (begin, rows), (turn, &mut keys)) };
         let keys = &keys[..rows * many];
         if !ordered(keys, of.bounds, turn) {
             return false;
         }
-        for (k, keys) in keys.chunks_exact(many).enumerate() {
-            let index = row + k;
-            if index >= keep && !any_less(keys, &firsts.keys[keep - 1][..many]) {
+        for k in 0..rows {
+            let row = if lines.inner == 1 {
+                for (key, line) in own.iter_mut().zip(keys.chunks_exact(rows)) {
+                    *key = line[k];
+                }
+                &own
+            } else if let (LANES, Some(row)) = (many, keys[k * many..].first_chunk()) {
+                row
+            } else {
+                own[..many].copy_from_slice(&keys[k * many..(k + 1) * many]);
+                &own
+            };
+            let index = begin + k;
+            if index >= keep && !any_less(&row[..many], &firsts.keys[keep - 1][..many]) {
                 continue;
             }
-            let row = match keys.first_chunk() {
-                Some(row) => row,
-                None => {
-                    part[..many].copy_from_slice(keys);
-                    &part
-                }
-            };
             insert(
                 &mut firsts,
                 row,
@@ -197,7 +216,6 @@ pub(super) unsafe fn few_of_lines<K: Key>(
                 index < keep,
             );
         }
-        row += rows;
     }
     for (lane, order) in order.chunks_exact_mut(keep).take(many).enumerate() {
         for (k, order) in order.iter_mut().enumerate() {

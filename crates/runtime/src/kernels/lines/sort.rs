@@ -30,6 +30,8 @@ const ROWS: usize = 16;
 /// Elements of short lines one behind the other that are read together, and of a line that is short.
 const ELEMENTS: usize = 1 << 11;
 const TINY: usize = 32;
+/// Elements of a line up to which inserting each into those that are kept beats sorting.
+const LINE: usize = 64;
 
 pub(super) unsafe fn run<T: Element>(context: &mut RxContext, lines: &RxLines) -> i32 {
     // SAFETY: the arrays have the lines' sizes.
@@ -55,16 +57,14 @@ struct Plan<'a, K> {
     many: usize,
     /// Whether few elements are kept.
     few: bool,
+    /// Whether lines are selected from together.
+    together: bool,
 }
 
 impl<K: Key> Plan<'_, K> {
     /// Lines that are a task.
     fn width(&self) -> usize {
-        if self.few && self.lines.inner > 1 {
-            LANES
-        } else {
-            self.many
-        }
+        if self.together { LANES } else { self.many }
     }
     /// Bytes for the keys of lines.
     fn keys(&self) -> usize {
@@ -96,6 +96,7 @@ unsafe fn sort<K: Key, I: Sorted>(
         1 => (ELEMENTS / n.max(1)).clamp(1, lines.outer as usize),
         _ => inner.min((NEAR / (n * size_of::<K>()).max(1)).clamp(1, TOGETHER)),
     };
+    let few = keep <= FEW && keep < n / 4;
     let plan = Plan {
         lines,
         of,
@@ -103,7 +104,8 @@ unsafe fn sort<K: Key, I: Sorted>(
         n,
         keep,
         many: most,
-        few: keep <= FEW && keep < n / 4,
+        few,
+        together: keep <= FEW.min(n) && (n <= LINE || few && inner > 1) && !all_of_tiny(lines),
     };
     let width = plan.width();
     let each = plan.keys() + plan.order() + 2 * n * size_of::<I>().max(8);
@@ -140,6 +142,12 @@ unsafe fn sort<K: Key, I: Sorted>(
     0
 }
 
+/// Returns whether short lines one behind the other are sorted whole, without indices.
+fn all_of_tiny(lines: &RxLines) -> bool {
+    let tiny = lines.extent <= TINY as i64 && lines.keep == lines.extent;
+    tiny && lines.inner == 1 && lines.indices.is_null()
+}
+
 /// Sorts adjacent lines.
 unsafe fn adjacent<K: Key, I: Sorted>(
     p: &Plan<'_, K>,
@@ -151,7 +159,7 @@ unsafe fn adjacent<K: Key, I: Sorted>(
     unsafe {
         let order = room.add(p.keys()).cast::<u32>();
         let rest = room.add(p.keys() + p.order());
-        if p.few && p.lines.inner > 1 {
+        if p.together {
             let order = std::slice::from_raw_parts_mut(order, all * p.keep);
             if few_of_lines(p.of, p.lines, (first, all), p.turn, order) {
                 for (k, order) in order.chunks_exact(p.keep).enumerate() {
@@ -167,8 +175,7 @@ unsafe fn adjacent<K: Key, I: Sorted>(
             read(p, (first + begin, many), keys);
             let keys = std::slice::from_raw_parts_mut(keys, many * n);
             let whole = ordered(keys, p.of.bounds, p.turn);
-            if whole && n <= TINY && p.keep == n && p.lines.inner == 1 && p.lines.indices.is_null()
-            {
+            if whole && all_of_tiny(p.lines) {
                 tiny(p, first + begin, keys);
                 continue;
             }
