@@ -285,11 +285,10 @@ unsafe fn apart_by<T: Copy>(step: usize, part: usize, from: *const T, n: usize, 
             2 => apart::<T, 2>(part, from, n, to),
             3 => apart::<T, 3>(part, from, n, to),
             4 => apart::<T, 4>(part, from, n, to),
-            _ => {
-                for i in 0..n {
-                    *to.add(i % step * part + i / step) = *from.add(i);
-                }
-            }
+            5 => apart::<T, 5>(part, from, n, to),
+            6 => apart::<T, 6>(part, from, n, to),
+            7 => apart::<T, 7>(part, from, n, to),
+            _ => apart::<T, 8>(part, from, n, to),
         }
     }
 }
