@@ -23,6 +23,8 @@ pub enum AttrTy {
     Str,
     /// An element type, written as a string (`"int32"`); the empty string is `void`.
     DType,
+    /// An element type, or a list of them where there are several results.
+    DTypes,
     /// A list of integers; a single integer is accepted as a list of one where TVM accepts it.
     Ints,
     /// A list of floats.

@@ -16,6 +16,7 @@ fn attr_type(ty: AttrTy) -> &'static str {
         AttrTy::Bool => "truth value",
         AttrTy::Str => "string",
         AttrTy::DType => "element type",
+        AttrTy::DTypes => "element types",
         AttrTy::Ints => "integers",
         AttrTy::Floats => "numbers",
         AttrTy::Dims => "dimensions",

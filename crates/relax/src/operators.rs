@@ -74,6 +74,7 @@ fn kind(ty: AttrTy) -> &'static str {
         AttrTy::Bool => "bool",
         AttrTy::Str => "str",
         AttrTy::DType => "dtype",
+        AttrTy::DTypes => "dtype or dtypes",
         AttrTy::Ints => "ints",
         AttrTy::Floats => "floats",
         AttrTy::Dims => "dims",

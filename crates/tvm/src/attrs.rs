@@ -238,7 +238,7 @@ fn form_of(ty: AttrTy) -> Form {
         AttrTy::Float => Form::Float,
         AttrTy::Bool => Form::Bool,
         AttrTy::Str => Form::Str,
-        AttrTy::DType => Form::DType,
+        AttrTy::DType | AttrTy::DTypes => Form::DType,
         _ => Form::Node,
     }
 }

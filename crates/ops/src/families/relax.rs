@@ -3,7 +3,7 @@
 use relax_ir::{AttrValue, Shape, TensorType, Type, TypeId};
 use relax_tensor::DType as DT;
 
-use crate::AttrTy::{DType, Dims};
+use crate::AttrTy::{DTypes, Dims};
 use crate::{Default, Effects, Lowering, OpDef, RelCx, RelResult, Stop, Subject, attr, input};
 
 /// The family.
@@ -20,7 +20,7 @@ pub static OPS: &[OpDef] = &[
     ])
     .attrs(&[attr(
         "dtype",
-        DType,
+        DTypes,
         Default::Required,
         "the element type of the output, or a list of them",
     )])
@@ -37,7 +37,7 @@ pub static OPS: &[OpDef] = &[
     ])
     .attrs(&[attr(
         "dtype",
-        DType,
+        DTypes,
         Default::Required,
         "the element type of the output, or a list of them",
     )])

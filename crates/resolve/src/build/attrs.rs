@@ -56,6 +56,7 @@ fn type_name(ty: AttrTy) -> &'static str {
         AttrTy::Bool => "`True` or `False`",
         AttrTy::Str => "a string",
         AttrTy::DType => "an element type, written as a string",
+        AttrTy::DTypes => "an element type, written as a string, or a list of element types",
         AttrTy::Ints => "a list of integers",
         AttrTy::Floats => "a list of numbers",
         AttrTy::Dims => "a list of dimensions",
@@ -153,15 +154,11 @@ pub fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
         AttrTy::DType => match v {
             AttrValue::DType(_) => Some(v),
             AttrValue::Str(s) => s.parse().ok().map(AttrValue::DType),
-            AttrValue::Array(items) => {
-                // Operators with several outputs have a list of element types.
-                let all: Option<Arc<[AttrValue]>> = items
-                    .iter()
-                    .map(|i| fit(i.clone(), AttrTy::DType))
-                    .collect();
-                all.map(AttrValue::Array)
-            }
             _ => None,
+        },
+        AttrTy::DTypes => match v {
+            AttrValue::Array(_) => list(v, |item| fit(item, AttrTy::DType)),
+            one => fit(one, AttrTy::DType),
         },
         AttrTy::Ints | AttrTy::Dims => list(v, dims),
         AttrTy::Floats => list(v, |v| v.as_float().map(AttrValue::Float)),

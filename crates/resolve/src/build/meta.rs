@@ -165,14 +165,14 @@ impl<'a> MetaTable<'a> {
         let referred = self.referred(text).filter(|_| by_node.is_none());
         let null = text == "0" && none;
         match ty {
-            AttrTy::Str | AttrTy::DType => {
+            AttrTy::Str | AttrTy::DType | AttrTy::DTypes => {
                 let text = match referred {
                     Some(n) if n.type_key == "runtime.String" => {
                         n.repr_str.as_ref().map_or("", |t| &t.0)
                     }
                     _ => text,
                 };
-                if ty == AttrTy::DType {
+                if ty != AttrTy::Str {
                     return text.parse().ok().map(AttrValue::DType);
                 }
                 Some(AttrValue::Str(text.into()))

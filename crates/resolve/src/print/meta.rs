@@ -386,7 +386,7 @@ pub(super) fn is_node(value: &AttrValue) -> bool {
 fn is_boxed(ty: AttrTy) -> bool {
     !matches!(
         ty,
-        AttrTy::Int | AttrTy::Float | AttrTy::Bool | AttrTy::Str | AttrTy::DType
+        AttrTy::Int | AttrTy::Float | AttrTy::Bool | AttrTy::Str | AttrTy::DType | AttrTy::DTypes
     )
 }
 
