@@ -151,16 +151,21 @@ impl<'a> Converter<'a> {
                 None => ty,
             },
             (Type::Tuple(a), Type::Tuple(b)) if a.len() == b.len() => {
-                let (a, b) = (a.to_vec(), b.to_vec());
-                let tensors = |t: &TypeId| matches!(types[*t], Type::Tensor(_));
-                if !a.iter().chain(&b).all(tensors) {
-                    return ty;
-                }
-                let pairs = a.into_iter().zip(b);
-                let fields: Vec<TypeId> = pairs.map(|(a, b)| self.in_elements_of(a, b)).collect();
+                let pairs: Vec<_> = a.iter().copied().zip(b.iter().copied()).collect();
+                let fields = pairs.into_iter().map(|(said, ty)| {
+                    let types = &self.edit.m.types;
+                    match (&types[said], &types[ty]) {
+                        // Types may be nested deeper than functions can call themselves.
+                        (Type::Tuple(_), _) => ty,
+                        _ => self.in_elements_of(said, ty),
+                    }
+                });
+                let fields: Vec<TypeId> = fields.collect();
                 self.edit.m.types.tuple(fields)
             }
-            _ => ty,
+            (Type::Tuple(_), _) => ty,
+            // Cells, data and functions keep their types.
+            _ => said,
         }
     }
 
