@@ -167,7 +167,7 @@ module.exports = grammar({
       seq(field('name', named($)), ':', field('type', $._type), optional(seq('=', field('default', $._attribute_value)))),
     binder_attributes: ($) => seq('{', comma0($.attribute), '}'),
     attribute: ($) => seq(field('key', named($)), '=', field('value', $._attribute_value)),
-    _attribute_value: ($) => choice($._expression, $.attribute_map),
+    _attribute_value: ($) => choice($._expression, $.floor_quotient, $.attribute_map),
     // Attributes, or what TVM writes for a dictionary or set of its own.
     attribute_map: ($) => seq('{', comma0(choice($.attribute, $.entry, $.string)), '}'),
     entry: ($) => seq(field('key', $.string), choice('=', ':'), field('value', $._attribute_value)),
