@@ -5,6 +5,7 @@ use relax_base::Diagnostics;
 use relax_ir::{Expr, Module, Type, VarId, VarStyle};
 
 use super::canonical;
+use crate::abstracted::mention_type_params;
 use crate::code::{Bind, Code, Part, Value, each_code};
 use crate::impurity::Impurity;
 use crate::util::opened_block;
@@ -46,10 +47,13 @@ fn convert(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
         let leaves = |b: &Bind| match b.value {
             Value::If { .. } => true,
             // Only a binding outside of blocks is visible in its own value, and has the type
-            // parameters that inference makes up.
+            // parameters that inference makes up, its own or those of the function around it.
             Value::Func { func, .. } => {
-                let generic = |t| matches!(&m.types[t], Type::Func(f) if !f.params.is_empty());
-                generic(typing.vars[b.var]) || m.free_vars(m.funcs[func].body).contains(&b.var)
+                let ty = typing.vars[b.var];
+                let generic = matches!(&m.types[ty], Type::Func(f) if !f.params.is_empty());
+                generic
+                    || mention_type_params(m, vec![ty])
+                    || m.free_vars(m.funcs[func].body).contains(&b.var)
             }
             Value::Plain(_) => impurity.bind(m, b, &closures),
         };

@@ -183,7 +183,9 @@ fn fields_of(
                 let field = |(i, &ty): (usize, &TypeId)| {
                     let index = i as u32;
                     let value = m.add(Expr::Proj { tuple: e, index }, span);
-                    let (var, field) = fresh(m, "lv", Some(ty));
+                    // The types are the callee's, whose extents have no name here.
+                    let named = m.dims_in_types([ty]).is_empty();
+                    let (var, field) = fresh(m, "lv", named.then_some(ty));
                     binds.push(Bind::plain(var, value, span));
                     field
                 };

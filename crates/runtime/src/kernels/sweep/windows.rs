@@ -409,15 +409,19 @@ unsafe fn typed<S: Wide>(
     start: Option<u64>,
     sums: *mut u8,
 ) {
-    macro_rules! of {
-        ($l:ty, |$bits:ident| $start:expr) => {{
-            let start = match start {
+    macro_rules! started {
+        (|$bits:ident| $start:expr) => {
+            match start {
                 Some($bits) => Some($start),
                 None => None,
-            };
+            }
+        };
+    }
+    macro_rules! of {
+        ($l:ty, |$bits:ident| $start:expr) => {{
+            let start = started!(|$bits| $start);
             let (from, sums) = (from.cast(), sums.cast());
             match combiner {
-                Combiner::Product => reduced::<$l, PRODUCT>(from, taps, n, start, sums),
                 Combiner::Sum => reduced::<$l, SUM>(from, taps, n, start, sums),
                 Combiner::Max => reduced::<$l, MAX>(from, taps, n, start, sums),
                 _ => reduced::<$l, MIN>(from, taps, n, start, sums),
@@ -426,6 +430,15 @@ unsafe fn typed<S: Wide>(
     }
     // SAFETY: as for `reduced`.
     unsafe {
+        // Only floats have products here.
+        if combiner == Combiner::Product {
+            if kind == Kind::F64 {
+                let start = started!(|x| f64::from_bits(x));
+                return reduced::<S::F64, PRODUCT>(from.cast(), taps, n, start, sums.cast());
+            }
+            let start = started!(|x| f32::from_bits(x as u32));
+            return reduced::<S::F32, PRODUCT>(from.cast(), taps, n, start, sums.cast());
+        }
         match kind {
             Kind::F32 => of!(S::F32, |x| f32::from_bits(x as u32)),
             Kind::F64 => of!(S::F64, |x| f64::from_bits(x)),
