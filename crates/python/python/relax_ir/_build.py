@@ -45,6 +45,7 @@ _KINDS = {
     "bool": "bool",
     "str": "str",
     "dtype": "str",
+    "dtype or dtypes": "str or list of str",
     "ints": "int or list of int",
     "floats": "list of float",
     "dims": "list of int and str",
