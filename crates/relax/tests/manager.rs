@@ -3,7 +3,9 @@
 
 use relax::{PassConfig, Pipeline, ReadOptions, Session, Silent, Style, run_pipeline};
 use relax_ir::{Expr, GlobalKind, Module};
-use relax_passes::{Contract, Form, Found, Options, PassDef, PassRun, Step, codes, each_block};
+use relax_passes::{
+    Contract, Form, Found, Options, Outcome, PassDef, PassRun, Step, codes, each_block,
+};
 use relax_testkit::{Features, program};
 
 fn read(text: &str) -> (Session, Module) {
@@ -147,8 +149,9 @@ fn what_is_known_of_functions_that_stay_is_kept() {
     assert_eq!(outcome.found.effects, 1);
 }
 
-/// Runs passes of the library, then one of this test; returns the computed analyses, and the error.
-fn and_then(text: &str, passes: &str, pass: &'static PassDef) -> (Found, Option<String>) {
+/// Runs passes of the library, then one of this test; returns the module and the outcome. Types that
+/// inference from scratch would find otherwise are a panic.
+fn outcome_of(text: &str, passes: &str, pass: &'static PassDef) -> (Module, Outcome) {
     let (mut session, mut module) = read(text);
     let mut pipeline = session.pipeline(passes).expect("a pipeline");
     pipeline.steps.push(Step::Pass(PassRun {
@@ -160,6 +163,12 @@ fn and_then(text: &str, passes: &str, pass: &'static PassDef) -> (Found, Option<
         ..PassConfig::default()
     };
     let outcome = run_pipeline(&pipeline, &mut module, &config, &mut Silent);
+    (module, outcome)
+}
+
+/// The same; returns the computed analyses, and the error.
+fn and_then(text: &str, passes: &str, pass: &'static PassDef) -> (Found, Option<String>) {
+    let (_, outcome) = outcome_of(text, passes, pass);
     let said = |(_, errors): (_, relax_base::Diagnostics)| {
         let text: Vec<String> = errors.iter().map(|d| d.message.to_string()).collect();
         text.join("; ")
@@ -214,19 +223,7 @@ fn a_call_that_stays_has_the_type_of_the_variable_that_it_is_bound_to() {
                   let %y: Tensor[(2,), float32] = call_packed(\"f\", %x);
                   %y
                 }";
-    let (mut session, mut module) = read(text);
-    let mut pipeline = session.pipeline("infer-type").expect("a pipeline");
-    let pass = &ANNOTATES_OTHERWISE;
-    pipeline.steps.push(Step::Pass(PassRun {
-        pass,
-        options: Options::defaults(pass),
-    }));
-    // Types that inference from scratch would find otherwise are a panic.
-    let config = PassConfig {
-        check_preserved: true,
-        ..PassConfig::default()
-    };
-    let outcome = run_pipeline(&pipeline, &mut module, &config, &mut Silent);
+    let (module, outcome) = outcome_of(text, "infer-type", &ANNOTATES_OTHERWISE);
     assert!(outcome.failure.is_none(), "{:?}", outcome.failure);
     let typing = outcome.typing.expect("the verifier found them");
     let main = module.global_func(module.global("main").expect("it stays"));
