@@ -152,11 +152,12 @@ class Relax:
         answer = self.call("--bench", str(runs))
         if "error" in answer:
             return answer
-        found = re.search(r"least ([\d.]+)(ns|µs|ms|s), median ([\d.]+)(ns|µs|ms|s)", answer["text"])
-        if not found:
+        # One run has no least: it is its median.
+        found = {word: re.search(word + r" ([\d.]+)(ns|µs|ms|s)", answer["text"]) for word in ("median", "least")}
+        if not found["median"]:
             return {"error": "relax-run printed no times"}
         unit = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0}
-        least, median = (float(found[i]) * unit[found[i + 1]] for i in (1, 3))
+        median, least = (float(f[1]) * unit[f[2]] for f in (found["median"], found["least"] or found["median"]))
         # What a process holds is what the first call says: here relax-run also copies the inputs.
         return {"times": [median], "least": least, "memory": None}
 

@@ -410,9 +410,13 @@ fn of_bytes(program: &Program) -> Vec<Weight> {
     let weight = |f: &FusedBytes| {
         let (sizes, steps) = match f.hint {
             Hint::Conv2d { .. } => {
-                let (sizes, _) = conv_sizes(program, f.sums, &f.hint)?;
-                let inner = sizes.c / sizes.groups.max(1);
-                (sizes, [inner * sizes.o, sizes.o, 1])
+                let (sizes, layout) = conv_sizes(program, f.sums, &f.hint)?;
+                let (inner, taps) = (sizes.c / sizes.groups.max(1), sizes.kh * sizes.kw);
+                let steps = match layout == conv::Layout::Nhwc as i32 {
+                    true => [inner * sizes.o, sizes.o, 1],
+                    false => [1, taps, inner * taps],
+                };
+                (sizes, steps)
             }
             Hint::Gemm { b, transpose_b, .. } => {
                 let [rows, columns] = constant(program, b)?[..] else {
@@ -517,6 +521,11 @@ fn described_bytes(weight: *const i8, sizes: RxConv2dSizes, steps: [i64; 3]) -> 
         packed: std::ptr::null(),
         bias: std::ptr::null(),
         factor: std::ptr::null(),
+        left: std::ptr::null(),
+        multiplier: std::ptr::null(),
+        half: std::ptr::null(),
+        right: std::ptr::null(),
+        zero: std::ptr::null(),
         y: std::ptr::null_mut(),
         factors: 1,
         x_signed: 0,
@@ -524,7 +533,7 @@ fn described_bytes(weight: *const i8, sizes: RxConv2dSizes, steps: [i64; 3]) -> 
         y_zero: 0,
         low: 0,
         high: 0,
-        reserved: 0,
+        layout: conv::Layout::Nhwc as i32,
     }
 }
 

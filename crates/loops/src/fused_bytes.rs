@@ -9,12 +9,13 @@ use relax_base::Symbol;
 use relax_tensor::DType;
 
 use crate::continued::{largest_part, only_reader, split_off};
-use crate::quantised::{own_element, shifted, table};
+use crate::quantised::{hint_requantised, is_requantised, own_element, shifted, table};
+use crate::round_trip::bounded;
 use crate::{
-    BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, UnOp, visit_expr,
+    BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Program, Role, Stage, UnOp, Var, visit_expr,
 };
 
-/// `min(max(round(float32(sum + bias) * factor) + zero, low), high)` as bytes, halves to even.
+/// A product and the stage that makes bytes of its sums.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FusedBytes {
     /// The sums.
@@ -25,14 +26,40 @@ pub struct FusedBytes {
     pub hint: Hint,
     /// The zero points of both operands.
     pub zeros: [Ex; 2],
-    /// A number per channel, `int32`.
-    pub bias: Option<Buf>,
-    /// A factor, or one per channel, `float32`.
-    pub factor: Buf,
-    /// Added to the rounded number.
-    pub zero: i64,
+    /// The way from sums to bytes.
+    pub rescale: Rescale,
     /// The bounds of the result.
     pub bounds: (i64, i64),
+}
+
+/// How sums become bytes, before they are bounded.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Rescale {
+    /// `round(float32(sum + bias) * factor) + zero`, halves to even.
+    Float {
+        /// A number per channel, `int32`.
+        bias: Option<Buf>,
+        /// A factor, or one per channel, `float32`.
+        factor: Buf,
+        /// Added to the rounded number.
+        zero: i64,
+    },
+    /// In fixed point, by the tables of a [`Hint::Requantize`]: all of one number, or all of one per
+    /// channel.
+    Fixed {
+        /// Bias, left, factor, half, right and zero.
+        tables: [Buf; 6],
+    },
+}
+
+impl FusedBytes {
+    /// The buffers that the kernel reads beside the product's operands.
+    pub fn tables(&self) -> Vec<Buf> {
+        match &self.rescale {
+            Rescale::Float { bias, factor, .. } => bias.iter().chain([factor]).copied().collect(),
+            Rescale::Fixed { tables } => tables.to_vec(),
+        }
+    }
 }
 
 /// The numbers of such a stage, as expressions.
@@ -45,40 +72,81 @@ struct Found {
 
 /// Returns the products of a program whose sums become bytes at once. Stages for numbers per
 /// channel are inserted; without such products the program is unchanged.
-pub fn find<'p>(mut program: Cow<'p, Program>) -> (Cow<'p, Program>, Vec<FusedBytes>) {
+pub fn find<'p>(program: Cow<'p, Program>) -> (Cow<'p, Program>, Vec<FusedBytes>) {
+    let mut program = hint_requantised(program);
     let mut all: Vec<FusedBytes> = Vec::new();
     let mut k = 0;
     while k < program.stages.len() {
-        if let Some((hint, zeros)) = product(&program, k)
+        if let Some(product) = product(&program, k)
             && let Some(sums) = out_of(&program, k)
             && let Some((q, c)) = only_reader(&program, k, sums)
-            && let Some(found) = rescaled(&program, c, &c.value, sums)
             && all.iter().all(|f| f.bytes != c.out)
         {
-            let (mut at, bytes) = (q, c.out);
-            let last = program.bufs[sums].shape.last().cloned();
-            let channels = last.unwrap_or_else(|| Ex::idx(1));
-            let mut of = |program: &mut Cow<'_, Program>, value: &Ex, one: bool, name: &str| {
-                let (buf, inserted) = table_of(program, at, value, (&channels, one), name);
-                at += usize::from(inserted);
-                buf
-            };
-            let bias = found.bias.map(|b| of(&mut program, &b, false, "bias"));
-            let factor = of(&mut program, &found.factor, true, "factor");
-            all.push(FusedBytes {
+            let bytes = c.out;
+            let made = fixed(&program, c, (sums, product.channel))
+                .or_else(|| floats(&mut program, q, (sums, product.channel)));
+            all.extend(made.map(|(rescale, bounds)| FusedBytes {
                 sums,
                 bytes,
-                hint,
-                zeros,
-                bias,
-                factor,
-                zero: found.zero,
-                bounds: found.bounds,
-            });
+                hint: product.hint,
+                zeros: product.zeros,
+                rescale,
+                bounds,
+            }));
         }
         k += 1;
     }
     (program, all)
+}
+
+/// Returns the tables and bounds of a stage that brings sums to bytes in fixed point.
+fn fixed(
+    program: &Program,
+    c: &Compute,
+    (sums, channel): (Buf, usize),
+) -> Option<(Rescale, (i64, i64))> {
+    let bytes = matches!(program.bufs[c.out].dtype, DType::I8 | DType::U8);
+    match program.hint(c.out)? {
+        Hint::Requantize {
+            data,
+            tables,
+            axis,
+            bounds,
+        } if bytes && *data == sums && axis.is_none_or(|a| a == channel) => {
+            Some((Rescale::Fixed { tables: *tables }, *bounds))
+        }
+        _ => None,
+    }
+}
+
+/// The same of stage `q`, which does it by a factor; its numbers per channel get stages of their
+/// own.
+fn floats(
+    program: &mut Cow<'_, Program>,
+    q: usize,
+    (sums, channel): (Buf, usize),
+) -> Option<(Rescale, (i64, i64))> {
+    let Stage::Compute(c) = &program.stages[q] else {
+        return None;
+    };
+    let found = rescaled(program, c, &c.value, (sums, channel))?;
+    let axis = c.axes.get(channel).copied();
+    let channels = program.bufs[sums].shape.get(channel).cloned();
+    let channels = (axis, channels.unwrap_or_else(|| Ex::idx(1)));
+    let mut at = q;
+    let mut of = |program: &mut Cow<'_, Program>, value: &Ex, one: bool, name: &str| {
+        let (buf, inserted) = table_of(program, at, value, (&channels, one), name);
+        at += usize::from(inserted);
+        buf
+    };
+    let bias = found.bias.map(|b| of(program, &b, false, "bias"));
+    let factor = of(program, &found.factor, true, "factor");
+    let rescale = Rescale::Float {
+        bias,
+        factor,
+        zero: found.zero,
+    };
+    Some((rescale, found.bounds))
 }
 
 fn out_of(program: &Program, k: usize) -> Option<Buf> {
@@ -109,40 +177,58 @@ pub fn split(program: &mut Program) {
 /// Returns the reader of the sums of stage `k`, if that continues, with the bytes that it begins with
 /// and the sums.
 fn beginning(program: &Program, k: usize) -> Option<(usize, Ex, Buf)> {
-    product(program, k)?;
+    let channel = product(program, k)?.channel;
     let out = out_of(program, k)?;
     let (q, c) = only_reader(program, k, out)?;
-    if rescaled(program, c, &c.value, out).is_some() {
+    let begins = |e: &Ex| {
+        rescaled(program, c, e, (out, channel)).is_some()
+            || is_requantised(program, c, e, (out, channel))
+    };
+    if begins(&c.value) {
         return None;
     }
-    let part = largest_part(&c.value, |e| rescaled(program, c, e, out).is_some())?;
+    let part = largest_part(&c.value, begins)?;
     Some((q, part, out))
 }
 
-/// Returns the hint of a product of bytes by signed bytes with channels last, and the zero points.
-fn product(program: &Program, k: usize) -> Option<(Hint, [Ex; 2])> {
+/// A product of bytes by signed bytes.
+struct Product {
+    /// Its hint, with operands as they were before zero points were subtracted.
+    hint: Hint,
+    /// The zero points.
+    zeros: [Ex; 2],
+    /// The axis of channels of the sums.
+    channel: usize,
+}
+
+/// Returns the product that a stage computes, if the kernel supports it.
+fn product(program: &Program, k: usize) -> Option<Product> {
     let Stage::Compute(c) = &program.stages[k] else {
         return None;
     };
     let mut hint = program.hint(c.out)?.clone();
-    let fits = match &hint {
+    let last = program.bufs[c.out].shape.len().checked_sub(1)?;
+    let (channel, fits) = match &hint {
         Hint::Conv2d {
-            nhwc: true,
+            nhwc,
             groups,
             weight,
             data,
             ..
         } => {
-            // The weight is (…, i, o), or (…, channels, 1).
-            let last = |b: Buf| program.bufs[b].shape.last().and_then(Ex::as_int);
-            let weights = match program.bufs[*weight].shape.as_slice() {
-                [.., a, b] => a.as_int().zip(b.as_int()).map(|(a, b)| a * b),
-                _ => None,
+            let channel = if *nhwc { last } else { 1 };
+            // A depthwise weight is (…, channels, 1), or with channels first (channels, 1, …).
+            let at = |b: Buf, axis: usize| program.bufs[b].shape.get(axis).and_then(Ex::as_int);
+            let both = match nhwc {
+                true => [at(*weight, last - 1), at(*weight, last)],
+                false => [at(*weight, 0), at(*weight, 1)],
             };
-            *groups == 1 || [weights, last(*data), last(c.out)] == [Some(*groups); 3]
+            let weights = both[0].zip(both[1]).map(|(a, b)| a * b);
+            let each = [weights, at(*data, channel), at(c.out, channel)];
+            (channel, *groups == 1 || each == [Some(*groups); 3])
         }
-        Hint::Gemm { transpose_a, .. } => !transpose_a,
-        _ => false,
+        Hint::Gemm { transpose_a, .. } => (last, !transpose_a),
+        _ => return None,
     };
     if !fits || program.bufs[c.out].dtype != DType::I32 {
         return None;
@@ -155,26 +241,21 @@ fn product(program: &Program, k: usize) -> Option<(Hint, [Ex; 2])> {
     }
     let weight = *hint.operands().get(1)?;
     let signed = program.bufs[weight].dtype == DType::I8;
-    signed.then_some((hint, zeros.try_into().ok()?))
-}
-
-/// A number between bounds that are numbers: the number, and the bounds.
-fn bounded(e: &Ex) -> (&Ex, f64, f64) {
-    match e.kind() {
-        ExKind::Binary(BinOp::Max, x, b) if b.as_float().is_some() => {
-            let ((core, low, high), b) = (bounded(x), b.as_float().unwrap_or_default());
-            (core, low.max(b), high.max(b))
-        }
-        ExKind::Binary(BinOp::Min, x, b) if b.as_float().is_some() => {
-            let ((core, low, high), b) = (bounded(x), b.as_float().unwrap_or_default());
-            (core, low.min(b), high.min(b))
-        }
-        _ => (e, f64::NEG_INFINITY, f64::INFINITY),
-    }
+    let zeros = zeros.try_into().ok().filter(|_| signed)?;
+    Some(Product {
+        hint,
+        zeros,
+        channel,
+    })
 }
 
 /// Matches the numbers of an expression of a stage that brings the sums `out` to bytes.
-fn rescaled(program: &Program, c: &Compute, value: &Ex, out: Buf) -> Option<Found> {
+fn rescaled(
+    program: &Program,
+    c: &Compute,
+    value: &Ex,
+    (out, channel): (Buf, usize),
+) -> Option<Found> {
     // Bounds of bytes, then of floats.
     let (bytes, outer_low, outer_high) = bounded(value);
     let ExKind::Cast(steps) = bytes.kind() else {
@@ -213,7 +294,7 @@ fn rescaled(program: &Program, c: &Compute, value: &Ex, out: Buf) -> Option<Foun
         return None;
     };
     let bias = added(program, c, sum, out)?;
-    let channel = c.axes.last()?;
+    let channel = c.axes.get(channel)?;
     let by_channel = |e: &Ex| {
         let mut only = true;
         visit_expr(e, |x| match x.kind() {
@@ -262,29 +343,25 @@ fn added(program: &Program, c: &Compute, sum: &Ex, out: Buf) -> Option<Option<Ex
     found.then_some(bias)
 }
 
-/// Returns the buffer that holds an expression of the last axis for all its indices, or (if `one`)
-/// once where it is the same for all: the one that it reads, or that of a stage inserted at `at`.
+/// Returns the buffer that holds an expression of an axis for all its indices, or (if `one`) once
+/// where it is the same for all: the one that it reads, or that of a stage inserted at `at`.
 fn table_of(
     program: &mut Cow<'_, Program>,
     at: usize,
     value: &Ex,
-    (channels, one): (&Ex, bool),
+    ((channel, channels), one): (&(Option<Var>, Ex), bool),
     name: &str,
 ) -> (Buf, bool) {
-    let Stage::Compute(c) = &program.stages[at] else {
-        unreachable!("the reader computes")
-    };
-    let channel = c.axes.last().copied();
     let mut varies = false;
     visit_expr(value, |e| {
-        varies |= matches!(e.kind(), ExKind::Var(v) if Some(*v) == channel)
+        varies |= matches!(e.kind(), ExKind::Var(v) if Some(*v) == *channel)
     });
     if let ExKind::Load(buf, index) = value.kind() {
         let shape = &program.bufs[*buf].shape;
         let whole = match index.as_slice() {
             [] => one,
             [i] => {
-                matches!(i.kind(), ExKind::Var(v) if Some(*v) == channel) && shape[0] == *channels
+                matches!(i.kind(), ExKind::Var(v) if Some(*v) == *channel) && shape[0] == *channels
             }
             _ => false,
         };
@@ -293,6 +370,6 @@ fn table_of(
         }
     }
     let channels = (varies || !one).then(|| channels.clone());
-    let made = table(program.to_mut(), at, value, (channel, channels), name);
+    let made = table(program.to_mut(), at, value, (*channel, channels), name);
     (made, true)
 }

@@ -56,7 +56,7 @@ pub use program::{
 };
 pub use reduction_init::with_starts;
 pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
-pub use round_trip::shorten_round_trips;
+pub use round_trip::{as_byte, shorten_round_trips};
 pub use structural_equality::same_program;
 pub use verify::{Problem, Unproven, Verdict, verify};
 pub use walk::{Statements, statements};

@@ -120,10 +120,10 @@ fn sides(e: &Ex, op: BinOp, is: impl Fn(&Ex) -> bool) -> Option<(&Ex, &Ex)> {
 }
 
 impl Rescaled {
-    /// Returns the requantisation that a stage computes, and the axis along which its numbers vary,
-    /// if any.
-    fn of(program: &Program, c: &Compute) -> Option<(Rescaled, Option<usize>)> {
-        let (y, low, high) = bounded(&c.value, DEPTH)?;
+    /// Returns the requantisation that an expression of a stage is, and the axis along which its
+    /// numbers vary, if any.
+    fn of(program: &Program, c: &Compute, value: &Ex) -> Option<(Rescaled, Option<usize>)> {
+        let (y, low, high) = bounded(value, DEPTH)?;
         let is_cast = |e: &Ex| matches!(e.kind(), ExKind::Cast(x) if x.dtype() == DType::I64);
         let (cast, zero) = if is_cast(y) {
             (y, Ex::int(DType::I32, 0))
@@ -223,6 +223,19 @@ impl Rescaled {
     }
 }
 
+/// Returns whether an expression of a stage makes bytes of the sums `data` in fixed point, by numbers
+/// that vary along the axis `channel` at most.
+pub(crate) fn is_requantised(
+    program: &Program,
+    c: &Compute,
+    e: &Ex,
+    (data, channel): (Buf, usize),
+) -> bool {
+    matches!(e.dtype(), DType::I8 | DType::U8)
+        && Rescaled::of(program, c, e)
+            .is_some_and(|(found, axis)| found.x == data && axis.is_none_or(|a| a == channel))
+}
+
 /// Adds hints to requantising stages, and stages of their own for the numbers per channel that the
 /// hint names. The values that every stage computes are unchanged; without such a stage the program
 /// is too.
@@ -282,7 +295,7 @@ fn requantised(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
     if !fits || c.reduce.is_some() || program.hints.iter().any(|h| h.0 == c.out) {
         return None;
     }
-    let (found, axis) = Rescaled::of(program, c)?;
+    let (found, axis) = Rescaled::of(program, c, &c.value)?;
     if found.x == c.out || program.bufs[found.x].dtype != DType::I32 {
         return None;
     }

@@ -12,6 +12,22 @@ const DEPTH: usize = 16;
 /// All whole numbers up to here are `float32`.
 const EXACT: f64 = 16_777_216.0;
 
+/// A number between bounds that are numbers: the number, and the bounds. One that has both is no
+/// NaN: the comparison with NaN yields the second operand.
+pub(crate) fn bounded(e: &Ex) -> (&Ex, f64, f64) {
+    match e.kind() {
+        ExKind::Binary(BinOp::Max, x, b) if b.as_float().is_some() => {
+            let ((core, low, high), b) = (bounded(x), b.as_float().unwrap_or_default());
+            (core, low.max(b), high.max(b))
+        }
+        ExKind::Binary(BinOp::Min, x, b) if b.as_float().is_some() => {
+            let ((core, low, high), b) = (bounded(x), b.as_float().unwrap_or_default());
+            (core, low.min(b), high.min(b))
+        }
+        _ => (e, f64::NEG_INFINITY, f64::INFINITY),
+    }
+}
+
 /// The facts about a number: only [`Known::ANY`] may also be NaN.
 #[derive(Clone, Copy)]
 struct Known {
@@ -90,8 +106,8 @@ fn number(e: &Ex) -> Option<f64> {
     }
 }
 
-/// Returns an integer that was computed from floats as the `float32` that it is equal to, and its
-/// bounds.
+/// Returns an integer that was computed from floats or from loaded numbers of few bits as the
+/// `float32` that it is equal to, and its bounds.
 fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
     if depth == 0 || !e.dtype().is_integral() {
         return None;
@@ -109,9 +125,18 @@ fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
             (x, known.low, known.high)
         }
         ExKind::Cast(x) => as_float(x, depth - 1)?,
+        ExKind::Load(..) if e.dtype().bits <= 16 => (e.cast(DType::F32), least, most),
         ExKind::Binary(BinOp::Add, a, b) => {
             let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
             (a.0 + b.0, a.1 + b.1, a.2 + b.2)
+        }
+        ExKind::Binary(BinOp::Max, a, b) => {
+            let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
+            (a.0.max(b.0), a.1.max(b.1), a.2.max(b.2))
+        }
+        ExKind::Binary(BinOp::Min, a, b) => {
+            let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
+            (a.0.min(b.0), a.1.min(b.1), a.2.min(b.2))
         }
         ExKind::Binary(BinOp::Sub, a, b) => {
             let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
@@ -126,9 +151,27 @@ fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
 /// Returns the float that replaces one with an integer in between.
 fn shortened(e: &Ex) -> Option<Ex> {
     match e.kind() {
-        ExKind::Cast(x) if e.dtype() == DType::F32 => as_float(x, DEPTH).map(|found| found.0),
+        ExKind::Cast(x) if e.dtype() == DType::F32 && !matches!(x.kind(), ExKind::Load(..)) => {
+            as_float(x, DEPTH).map(|found| found.0)
+        }
         _ => None,
     }
+}
+
+/// Returns the `float32` that becomes a byte by truncation, within the byte's range and no NaN.
+pub fn as_byte(e: &Ex) -> Option<Ex> {
+    let dtype = e.dtype();
+    let (least, most) = matches!(dtype, DType::I8 | DType::U8)
+        .then(|| dtype.int_range())
+        .flatten()?;
+    let (float, low, high) = match e.kind() {
+        ExKind::Cast(x) if x.dtype() == DType::F32 => {
+            let (_, low, high) = bounded(x);
+            (x.clone(), low, high)
+        }
+        _ => as_float(e, DEPTH)?,
+    };
+    (low >= least as f64 && high <= most as f64).then_some(float)
 }
 
 /// Removes the integers where floats become integers and floats again, if the result is bitwise

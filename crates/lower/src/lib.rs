@@ -19,6 +19,7 @@ mod kernel_fusion;
 pub mod lir;
 mod print;
 mod reuse;
+mod scalar_constants;
 mod scalars;
 mod type_check;
 
@@ -139,6 +140,7 @@ pub fn lower(
         return Err(diagnostics);
     }
     let mut out = lw.out;
+    scalar_constants::bind(&mut out);
     kernel_fusion::fuse(&mut out);
     constants::propagate(&mut out);
     scalars::unbox(&mut out);

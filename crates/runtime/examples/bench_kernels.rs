@@ -309,6 +309,7 @@ fn chains(ctx: *mut RxContext) {
                 reserved: 0,
                 extents: extents.as_ptr(),
                 data: data.as_ptr(),
+                kinds: std::ptr::null(),
                 strides: [1i64].as_ptr(),
                 values: [1.5f32, 0.25, 0.0].as_ptr(),
                 program: ops.as_ptr(),

@@ -171,15 +171,19 @@ impl Reach {
         // SAFETY: the descriptor's arrays are as long as it says.
         unsafe {
             let extents = words(s.extents, axes);
+            let size = |i: usize| match s.kinds.is_null() {
+                true => 4,
+                false => Kind::of(*s.kinds.add(i)).map_or(0, Kind::size),
+            };
             for i in 0..inputs {
                 let steps = words(s.strides.wrapping_add(i * axes), axes);
                 let axes: Vec<_> = extents.iter().copied().zip(steps.iter().copied()).collect();
-                self.walk("operand", *s.data.add(i), 4, &axes);
+                self.walk("operand", *s.data.add(i), size(i), &axes);
             }
             self.all(
                 "result",
                 s.out,
-                4,
+                size(inputs),
                 &extents[..(s.axes.max(0) as usize).min(axes)],
             );
         }
@@ -305,8 +309,15 @@ described! {
         } else {
             reach.all("packed weight", v.packed, 1, &[rx_conv2d_q8_pack_size(v)]);
         }
-        reach.all("bias", v.bias, 4, &[if v.bias.is_null() { 0 } else { s.o }]);
-        reach.all("factor", v.factor, 4, &[v.factors]);
+        // In fixed point, the bias is one of the tables.
+        let fixed = v.factor.is_null();
+        let biases = if fixed { v.factors } else { s.o };
+        reach.all("bias", v.bias, 4, &[if v.bias.is_null() { 0 } else { biases }]);
+        reach.all("factor", v.factor, 4, &[if fixed { 0 } else { v.factors }]);
+        for table in [v.left, v.multiplier, v.half, v.right] {
+            reach.all("table", table, 8, &[if fixed { v.factors } else { 0 }]);
+        }
+        reach.all("table", v.zero, 4, &[if fixed { v.factors } else { 0 }]);
         reach.all("result", v.y.cast_const(), 1, &[s.n, s.o, s.oh, s.ow]);
     };
     /// `rx_conv2d_i32`.

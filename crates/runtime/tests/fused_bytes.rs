@@ -4,7 +4,7 @@ mod common;
 
 use common::{Random, everywhere};
 use relax_runtime::context::RxContext;
-use relax_runtime::kernels::conv::RxConv2dSizes;
+use relax_runtime::kernels::conv::{Layout, RxConv2dSizes};
 use relax_runtime::kernels::integer::fused::{
     RxConv2dQ8, rx_conv2d_q8, rx_conv2d_q8_pack, rx_conv2d_q8_pack_size,
 };
@@ -46,7 +46,55 @@ fn bytes(random: &mut Random, n: i64) -> Vec<u8> {
         .collect()
 }
 
-fn check(ctx: *mut RxContext, case: Case, signed: bool, packed: bool, one: bool) {
+/// What is tried with every case.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    signed: bool,
+    packed: bool,
+    one: bool,
+    fixed: bool,
+    first: bool,
+}
+
+/// Tables of numbers in fixed point.
+struct Fixed {
+    left: Vec<i64>,
+    multiplier: Vec<i64>,
+    half: Vec<i64>,
+    right: Vec<i64>,
+    zero: Vec<i32>,
+}
+
+impl Fixed {
+    /// With left shifts of some channels, where `shifts`.
+    fn of(factors: &[f32], zero: i32, shifts: bool) -> Fixed {
+        let channels = || 0..factors.len() as i64;
+        let left = |c: i64| if shifts { c % 3 } else { 0 };
+        let right = |c: i64| 31 + c % 5;
+        let scale = |c: i64| f64::from(factors[c as usize]) * ((right(c) - left(c)) as f64).exp2();
+        Fixed {
+            left: channels().map(left).collect(),
+            multiplier: channels().map(|c| scale(c).round() as i64).collect(),
+            half: channels().map(|c| 1 << (right(c) - 1)).collect(),
+            right: channels().map(right).collect(),
+            zero: channels().map(|c| zero + c as i32 % 4).collect(),
+        }
+    }
+
+    fn bring(&self, sum: i32, c: usize) -> i32 {
+        let product = (i64::from(sum) << self.left[c]) * self.multiplier[c];
+        ((product + self.half[c]) >> self.right[c]) as i32 + self.zero[c]
+    }
+}
+
+fn check(ctx: *mut RxContext, case: Case, way: Way) {
+    let Way {
+        signed,
+        packed,
+        one,
+        fixed,
+        first,
+    } = way;
     let ([n, c, h, w], [o, kh, kw], step, pad, apart, groups) = case;
     let out = |size: i64, window: i64, k: usize| {
         (size + 2 * pad[k] - (window - 1) * apart[k] - 1) / step[k] + 1
@@ -69,6 +117,7 @@ fn check(ctx: *mut RxContext, case: Case, signed: bool, packed: bool, one: bool)
     } else {
         (17, 17, 255)
     };
+    let tables = Fixed::of(&factor, y_zero, packed);
     let mut y = vec![0x55u8; (n * oh * ow * o) as usize];
     let mut v = RxConv2dQ8 {
         sizes: RxConv2dSizes {
@@ -89,15 +138,28 @@ fn check(ctx: *mut RxContext, case: Case, signed: bool, packed: bool, one: bool)
             dilation_w: apart[1],
             groups,
         },
-        // The weight is (kh, kw, i, o), or without a window (o, i).
-        tap_step: cg * o,
-        in_step: if kh * kw == 1 { 1 } else { o },
-        out_step: if kh * kw == 1 { cg } else { 1 },
+        // The weight is (kh, kw, i, o), or without a window or with channels first (o, i, kh, kw).
+        tap_step: if first { 1 } else { cg * o },
+        in_step: match (first, kh * kw) {
+            (true, taps) => taps,
+            (false, 1) => 1,
+            _ => o,
+        },
+        out_step: match (first, kh * kw) {
+            (true, taps) => cg * taps,
+            (false, 1) => cg,
+            _ => 1,
+        },
         x: x.as_ptr().cast(),
         weight: weight.as_ptr().cast(),
         packed: null(),
         bias: if one { null() } else { bias.as_ptr() },
-        factor: factor.as_ptr(),
+        factor: if fixed { null() } else { factor.as_ptr() },
+        left: tables.left.as_ptr(),
+        multiplier: tables.multiplier.as_ptr(),
+        half: tables.half.as_ptr(),
+        right: tables.right.as_ptr(),
+        zero: tables.zero.as_ptr(),
         y: y.as_mut_ptr().cast(),
         factors: factor.len() as i64,
         x_signed: i32::from(signed),
@@ -105,7 +167,7 @@ fn check(ctx: *mut RxContext, case: Case, signed: bool, packed: bool, one: bool)
         y_zero,
         low,
         high,
-        reserved: 0,
+        layout: if first { Layout::Nchw } else { Layout::Nhwc } as i32,
     };
     // SAFETY: all arrays have the sizes that the descriptor states.
     let room = unsafe { rx_conv2d_q8_pack_size(&v) };
@@ -127,7 +189,11 @@ fn check(ctx: *mut RxContext, case: Case, signed: bool, packed: bool, one: bool)
     };
     for (at, &found) in y.iter().enumerate() {
         let p = at as i64;
-        let (image, oy, ox, filter) = (p / (oh * ow * o), p / (ow * o) % oh, p / o % ow, p % o);
+        let (image, oy, ox, filter) = if first {
+            (p / (o * oh * ow), p / ow % oh, p % ow, p / (oh * ow) % o)
+        } else {
+            (p / (oh * ow * o), p / (ow * o) % oh, p / o % ow, p % o)
+        };
         let mut sum = 0i32;
         for (tap, channel) in (0..kh * kw).flat_map(|t| (0..cg).map(move |c| (t, c))) {
             let iy = oy * step[0] + tap / kw * apart[0] - pad[0];
@@ -136,19 +202,24 @@ fn check(ctx: *mut RxContext, case: Case, signed: bool, packed: bool, one: bool)
                 continue;
             }
             let from = filter / (o / groups) * cg + channel;
-            let a = value(x[(((image * h + iy) * w + ix) * c + from) as usize]) - x_zero;
+            let at = if first {
+                ((image * c + from) * h + iy) * w + ix
+            } else {
+                ((image * h + iy) * w + ix) * c + from
+            };
+            let a = value(x[at as usize]) - x_zero;
             let b = weight[(tap * v.tap_step + channel * v.in_step + filter * v.out_step) as usize];
             sum += a * i32::from(b as i8);
         }
         let bias = if one { 0 } else { bias[filter as usize] };
-        let factor = factor[if one { 0 } else { filter as usize }];
-        let steps = ((sum + bias) as f32 * factor).round_ties_even() + y_zero as f32;
-        let want = steps.max(low as f32).min(high as f32) as i32;
-        assert_eq!(
-            value(found),
-            want,
-            "{case:?} signed {signed} one {one} at {at}"
-        );
+        let table = if one { 0 } else { filter as usize };
+        let want = if fixed {
+            tables.bring(sum + bias, table).min(high).max(low)
+        } else {
+            let steps = ((sum + bias) as f32 * factor[table]).round_ties_even() + y_zero as f32;
+            steps.max(low as f32).min(high as f32) as i32
+        };
+        assert_eq!(value(found), want, "{case:?} {way:?} at {at}");
     }
 }
 
@@ -156,8 +227,16 @@ fn check(ctx: *mut RxContext, case: Case, signed: bool, packed: bool, one: bool)
 fn bytes_are_those_of_plain_loops() {
     everywhere(|ctx, _| {
         for &case in CASES {
-            for way in 0..8 {
-                check(ctx, case, way & 1 != 0, way & 2 != 0, way & 4 != 0);
+            for bits in 0..32 {
+                let bit = |k: u32| bits >> k & 1 != 0;
+                let way = Way {
+                    signed: bit(0),
+                    packed: bit(1),
+                    one: bit(2),
+                    fixed: bit(3),
+                    first: bit(4),
+                };
+                check(ctx, case, way);
             }
         }
     });
@@ -181,6 +260,11 @@ fn what_is_no_such_convolution_is_refused() {
             packed: null(),
             bias: null(),
             factor: null(),
+            left: null(),
+            multiplier: null(),
+            half: null(),
+            right: null(),
+            zero: null(),
             y: std::ptr::null_mut(),
             factors: 1,
             x_signed: 0,
@@ -188,7 +272,7 @@ fn what_is_no_such_convolution_is_refused() {
             y_zero: 0,
             low: 0,
             high: 255,
-            reserved: 0,
+            layout: Layout::Nhwc as i32,
         };
         // SAFETY: nothing is read from what is refused.
         unsafe {
@@ -196,6 +280,14 @@ fn what_is_no_such_convolution_is_refused() {
             v.sizes.groups = 1;
             v.x_zero = 256;
             assert_ne!(rx_conv2d_q8(ctx, &v), 0, "a zero point that is no byte");
+            v.x_zero = 0;
+            assert_ne!(
+                rx_conv2d_q8(ctx, &v),
+                0,
+                "nothing that brings sums to bytes"
+            );
+            v.layout = 7;
+            assert_ne!(rx_conv2d_q8(ctx, &v), 0, "an unknown layout");
         }
     });
 }

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Random, close, everywhere};
+use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::strips::{Op, RxStripOp, RxStrips, rx_strips_f32};
 
 /// Extents, the number of axes of the result, and two inputs' steps along every axis.
@@ -143,6 +144,7 @@ fn strips_are_the_loops_they_stand_for() {
                 reserved: 0,
                 extents: case.extents.as_ptr(),
                 data: data.as_ptr(),
+                kinds: std::ptr::null(),
                 strides: strides.as_ptr(),
                 values: [0.5f32].as_ptr(),
                 program: ops.as_ptr(),
@@ -296,6 +298,7 @@ fn random_programs_are_their_loops() {
                 reserved: 0,
                 extents: extents.as_ptr(),
                 data: data.as_ptr(),
+                kinds: std::ptr::null(),
                 strides: strides.as_ptr(),
                 values: values.as_ptr(),
                 program: ops.as_ptr(),
@@ -356,6 +359,7 @@ fn numbers_of_every_magnitude_are_rounded() {
                 reserved: 0,
                 extents: extents.as_ptr(),
                 data: data.as_ptr(),
+                kinds: std::ptr::null(),
                 strides: strides.as_ptr(),
                 values: std::ptr::null(),
                 program: ops.as_ptr(),
@@ -428,6 +432,7 @@ fn plain_reductions_are_their_loops() {
                     reserved: 0,
                     extents: extents.as_ptr(),
                     data: data.as_ptr(),
+                    kinds: std::ptr::null(),
                     strides: strides.as_ptr(),
                     values: std::ptr::null(),
                     program: std::slice::from_ref(&COPY).as_ptr(),
@@ -445,4 +450,153 @@ fn plain_reductions_are_their_loops() {
             });
         }
     }
+}
+
+/// Bytes of `n` elements of a type, and their numbers.
+fn elements(random: &mut Random, kind: Kind, n: usize) -> (Vec<u8>, Vec<f32>) {
+    let (mut bytes, mut numbers) = (Vec::new(), Vec::new());
+    for _ in 0..n {
+        let bits = random.bits() as u32;
+        numbers.push(match kind {
+            Kind::I8 => (bits as i8).into(),
+            Kind::U8 => (bits as u8).into(),
+            Kind::I16 => (bits as i16).into(),
+            Kind::U16 => (bits as u16).into(),
+            Kind::I32 => (bits as i32) as f32,
+            _ => random.float(),
+        });
+        match kind {
+            Kind::F32 => bytes.extend(numbers[numbers.len() - 1].to_le_bytes()),
+            _ => bytes.extend(&bits.to_le_bytes()[..kind.size()]),
+        }
+    }
+    (bytes, numbers)
+}
+
+#[test]
+fn integers_become_floats_and_floats_bytes() {
+    let kinds = [
+        Kind::I8,
+        Kind::U8,
+        Kind::I16,
+        Kind::U16,
+        Kind::I32,
+        Kind::F32,
+    ];
+    let steps: [[[i64; 2]; 2]; 3] = [[[700, 1], [0, 1]], [[700, 1], [1, 0]], [[1, 3], [700, 1]]];
+    everywhere(|ctx, _| {
+        let mut random = Random(11);
+        for (case, steps) in steps.iter().enumerate() {
+            for (a_kind, b_kind) in kinds.iter().flat_map(|&a| kinds.map(|b| (a, b))) {
+                let to = [Kind::F32, Kind::U8, Kind::I8][random.below(3)];
+                if [a_kind, b_kind, to] == [Kind::F32; 3] {
+                    continue;
+                }
+                let (a_bytes, a) = elements(&mut random, a_kind, 3 * 700);
+                let (b_bytes, b) = elements(&mut random, b_kind, 3 * 700);
+                let aligned = [a_bytes, b_bytes].map(|bytes| {
+                    let mut words = vec![0u32; bytes.len().div_ceil(4)];
+                    for (k, b) in bytes.iter().enumerate() {
+                        words[k / 4] |= u32::from(*b) << (8 * (k % 4));
+                    }
+                    words
+                });
+                let data = aligned.each_ref().map(|w| w.as_ptr().cast::<f32>());
+                let (low, high) = match to {
+                    Kind::U8 => (0.0, 255.0),
+                    Kind::I8 => (-128.0, 127.0),
+                    _ => (-1e6, 1e6),
+                };
+                let op = |code: Op, args: [i32; 2]| RxStripOp {
+                    code: code as i32,
+                    dst: 0,
+                    args: [args[0], args[1], 0, 0],
+                };
+                // Inputs 0 and 1, the constants 2 to 4, the temporary 5.
+                let ops = [
+                    op(Op::Mul, [0, 2]),
+                    op(Op::Add, [5, 1]),
+                    op(Op::RoundEven, [5, 5]),
+                    op(Op::Max, [5, 3]),
+                    op(Op::Min, [5, 4]),
+                ];
+                let values = [0.25f32, low, high];
+                let kinds = [a_kind as i32, b_kind as i32, to as i32];
+                let mut out = vec![7.0f32; 3 * 700];
+                let strips = RxStrips {
+                    axes: 2,
+                    reduced: 0,
+                    inputs: 2,
+                    constants: 3,
+                    ops: ops.len() as i32,
+                    temps: 1,
+                    combiner: 0,
+                    reserved: 0,
+                    extents: [3i64, 700].as_ptr(),
+                    data: data.as_ptr(),
+                    kinds: kinds.as_ptr(),
+                    strides: steps.as_ptr().cast(),
+                    values: values.as_ptr(),
+                    program: ops.as_ptr(),
+                    out: out.as_mut_ptr(),
+                };
+                // SAFETY: the steps stay within the inputs, and the result has room.
+                assert_eq!(unsafe { rx_strips_f32(ctx, &strips) }, 0);
+                // SAFETY: all bytes are there.
+                let bytes = unsafe { std::slice::from_raw_parts(out.as_ptr().cast::<u8>(), 2100) };
+                for i in 0..2100usize {
+                    let (row, column) = ((i / 700) as i64, (i % 700) as i64);
+                    let at = |k: usize| (row * steps[k][0] + column * steps[k][1]) as usize;
+                    let want = (a[at(0)] * 0.25 + b[at(1)])
+                        .round_ties_even()
+                        .max(low)
+                        .min(high);
+                    let found = match to {
+                        Kind::U8 => f32::from(bytes[i]),
+                        Kind::I8 => f32::from(bytes[i] as i8),
+                        _ => out[i],
+                    };
+                    assert_eq!(found, want, "case {case}, {kinds:?}, at {i}");
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn types_that_strips_do_not_take_are_refused() {
+    everywhere(|ctx, _| {
+        for kinds in [
+            [Kind::F64, Kind::F32],
+            [Kind::U8, Kind::I16],
+            [Kind::F16, Kind::U8],
+        ] {
+            let kinds = kinds.map(|k| k as i32);
+            let op = RxStripOp {
+                code: Op::Copy as i32,
+                dst: 0,
+                args: [0; 4],
+            };
+            let (x, mut out) = ([0.0f32; 64], [0.0f32; 64]);
+            let strips = RxStrips {
+                axes: 1,
+                reduced: 0,
+                inputs: 1,
+                constants: 0,
+                ops: 1,
+                temps: 1,
+                combiner: 0,
+                reserved: 0,
+                extents: [16i64].as_ptr(),
+                data: [x.as_ptr()].as_ptr(),
+                kinds: kinds.as_ptr(),
+                strides: [1i64].as_ptr(),
+                values: std::ptr::null(),
+                program: &op,
+                out: out.as_mut_ptr(),
+            };
+            // SAFETY: all arrays are there.
+            assert_ne!(unsafe { rx_strips_f32(ctx, &strips) }, 0, "{kinds:?}");
+        }
+    });
 }

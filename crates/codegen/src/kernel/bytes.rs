@@ -3,16 +3,17 @@
 use std::borrow::Cow;
 
 use cranelift_codegen::ir::{InstBuilder, types};
-use relax_loops::fused_bytes::FusedBytes;
+use relax_loops::fused_bytes::{FusedBytes, Rescale};
 use relax_loops::{Buf, Hint, Program, Stage, fits};
 use relax_runtime::abi;
-use relax_runtime::kernels::conv::RxConv2dSizes;
+use relax_runtime::kernels::conv::{Layout, RxConv2dSizes};
 use relax_runtime::kernels::integer::fused::RxConv2dQ8;
 use relax_runtime::{fields, part};
 use relax_tensor::DType;
 
+use super::draft::Descriptor;
 use super::products::Product;
-use super::windows::Conv;
+use super::windows::{Conv, layout_of};
 use super::{Kernel, Result};
 
 /// Returns the products that the runtime's kernel computes: those whose weights are packed for it,
@@ -33,7 +34,7 @@ pub(super) fn found<'p>(
 /// Marks the stages of their numbers per channel as needed.
 pub(super) fn need(program: &Program, all: &[FusedBytes], needed: &mut [bool]) {
     for (stage, needed) in program.stages.iter().zip(needed) {
-        let table = |b| all.iter().any(|f| f.bias == Some(b) || f.factor == b);
+        let table = |b| all.iter().any(|f| f.tables().contains(&b));
         *needed |= matches!(stage, Stage::Compute(c) if table(c.out));
     }
 }
@@ -63,8 +64,10 @@ impl Kernel<'_, '_, '_> {
         };
         match p.hint {
             Hint::Conv2d { .. } => {
-                let sizes = part!(RxConv2dQ8, sizes);
-                self.put_sizes(&f, sizes, &Conv::of(&p.hint), &shape);
+                let (sizes, conv) = (part!(RxConv2dQ8, sizes), Conv::of(&p.hint));
+                self.put_sizes(&f, sizes, &conv, &shape);
+                let layout = layout_of(conv.nhwc) as i64;
+                self.put_ints(&f, fields!(RxConv2dQ8 { layout: layout }));
             }
             Hint::Gemm {
                 a, b, transpose_b, ..
@@ -96,38 +99,66 @@ impl Kernel<'_, '_, '_> {
                     groups: one,
                 });
                 self.put(&f, extents.map(|(field, v)| (sizes.field(field), v)));
+                let layout = Layout::Nhwc as i64;
+                self.put_ints(&f, fields!(RxConv2dQ8 { layout: layout }));
             }
             _ => unreachable!("other hints are not fused"),
         }
         let [x, packed] = [data, weight].map(|b| self.of(b).0);
-        let (factor, factors) = self.of(p.factor);
-        let factors = self.product(&factors);
         self.put(
             &f,
             fields!(RxConv2dQ8 {
                 x: x,
                 packed: packed,
-                factor: factor,
-                factors: factors,
                 x_zero: x_zero,
                 y: out,
             }),
         );
-        if let Some(bias) = p.bias {
-            let (bias, _) = self.of(bias);
-            self.put(&f, fields!(RxConv2dQ8 { bias: bias }));
-        }
+        let y_zero = self.put_rescale(&f, &p.rescale);
         let signed = self.program.bufs[data].dtype == DType::I8;
         self.put_ints(
             &f,
             fields!(RxConv2dQ8 {
                 x_signed: i64::from(signed),
-                y_zero: p.zero,
+                y_zero: y_zero,
                 low: p.bounds.0,
                 high: p.bounds.1,
             }),
         );
         self.run_with(abi::rx_conv2d_q8, f);
         Ok(())
+    }
+
+    /// Writes what brings sums to another scale; returns the number that is added to all results.
+    fn put_rescale(&mut self, f: &Descriptor<RxConv2dQ8>, rescale: &Rescale) -> i64 {
+        let (factors, zero) = match rescale {
+            Rescale::Float { bias, factor, zero } => {
+                let (at, factors) = self.of(*factor);
+                self.put(f, fields!(RxConv2dQ8 { factor: at }));
+                if let Some(bias) = bias {
+                    let (bias, _) = self.of(*bias);
+                    self.put(f, fields!(RxConv2dQ8 { bias: bias }));
+                }
+                (factors, *zero)
+            }
+            Rescale::Fixed { tables } => {
+                let [bias, left, multiplier, half, right, zero] = tables.map(|t| self.of(t).0);
+                self.put(
+                    f,
+                    fields!(RxConv2dQ8 {
+                        bias: bias,
+                        left: left,
+                        multiplier: multiplier,
+                        half: half,
+                        right: right,
+                        zero: zero,
+                    }),
+                );
+                (self.of(tables[0]).1, 0)
+            }
+        };
+        let factors = self.product(&factors);
+        self.put(f, fields!(RxConv2dQ8 { factors: factors }));
+        zero
     }
 }

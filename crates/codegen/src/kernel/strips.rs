@@ -1,17 +1,19 @@
 //! Element-wise stages and reductions of float32 through `rx_strips_f32`: the stage's expression
-//! becomes a list of vector operations, its indices become steps.
+//! becomes a list of vector operations, its indices become steps. Integers that are loaded may be
+//! converted to floats, and bytes that are stored from them.
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var, visit_expr};
+use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var, as_byte, visit_expr};
 use relax_tensor::DType;
 use rustc_hash::FxHashMap;
 
 use super::cut::Cut;
-use super::encoding::combiner;
+use super::encoding::{combiner, kind};
 use super::{Access, Kernel, Result};
 use crate::scalar::words;
 use relax_runtime::kernels::combiner::Combiner as How;
+use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::kernels::strips::{AXES, INPUTS, OPS, Op, RxStripOp, RxStrips};
 use relax_runtime::{abi, fields};
 
@@ -19,6 +21,14 @@ use relax_runtime::{abi, fields};
 const FEW: i64 = 16;
 /// More elements than any memory holds.
 const FARTHEST: i64 = 1 << 56;
+
+/// Returns whether elements of a type may be converted to floats on their way.
+fn is_operand(dtype: DType) -> bool {
+    matches!(
+        dtype,
+        DType::I8 | DType::U8 | DType::I16 | DType::U16 | DType::I32
+    )
+}
 
 /// An operand of an operation, before operands are numbered.
 #[derive(Clone, Copy, PartialEq)]
@@ -162,7 +172,12 @@ fn translate(value: &Ex, axes: &[Var], cut: Option<&Cut>) -> Option<Strips> {
         if e.dtype() != DType::F32 {
             return None;
         }
-        let operand = match e.kind() {
+        // What is loaded, as it is or converted to a float.
+        let loaded = match e.kind() {
+            ExKind::Cast(x) if is_operand(x.dtype()) => x,
+            _ => e,
+        };
+        let operand = match loaded.kind() {
             ExKind::Float(v) => {
                 let v = *v as f32;
                 let same = |c: &f32| c.to_bits() == v.to_bits();
@@ -174,7 +189,7 @@ fn translate(value: &Ex, axes: &[Var], cut: Option<&Cut>) -> Option<Strips> {
             }
             ExKind::Load(buf, index) => {
                 let input = match cut {
-                    Some(cut) => cut.loads.get(&e.addr())?.clone(),
+                    Some(cut) => cut.loads.get(&loaded.addr())?.clone(),
                     None => Input {
                         buf: *buf,
                         index: (index.iter())
@@ -190,6 +205,7 @@ fn translate(value: &Ex, axes: &[Var], cut: Option<&Cut>) -> Option<Strips> {
                 });
                 Operand::Input(k)
             }
+            _ if loaded.addr() != e.addr() => return None,
             ExKind::Unary(op, a) => {
                 let op = Op::named(op.source_name())?;
                 let Some(args) = operands(&known, &[a], e, ready, &mut work) else {
@@ -311,9 +327,13 @@ impl Strips {
 impl Kernel<'_, '_, '_> {
     /// Emits a stage as strips; `false` when it does not fit.
     pub(super) fn strips(&mut self, c: &Compute) -> Result<bool> {
-        if self.program.bufs[c.out].dtype != DType::F32 {
+        let value = match self.program.bufs[c.out].dtype {
+            DType::F32 => Some(c.value.clone()),
+            _ => as_byte(&c.value),
+        };
+        let Some(value) = value else {
             return Ok(false);
-        }
+        };
         let combiner = match c.reduce.as_ref().map(|r| r.combiner) {
             None => How::Sum,
             Some(Combiner::And | Combiner::Or) => return Ok(false),
@@ -349,11 +369,16 @@ impl Kernel<'_, '_, '_> {
             return Ok(false);
         }
         let vars: Vec<Var> = axes.iter().map(|a| a.0).collect();
-        let Some(strips) = translate(&c.value, &vars, cut.as_ref()) else {
+        let Some(strips) = translate(&value, &vars, cut.as_ref()) else {
             return Ok(false);
         };
         let read = |i: &Input| self.places.contains_key(&i.buf);
         if !strips.inputs.iter().all(read) {
+            return Ok(false);
+        }
+        let mut bufs = strips.inputs.iter().map(|i| i.buf).chain([c.out]);
+        let floats = bufs.all(|b| self.program.bufs[b].dtype == DType::F32);
+        if !floats && c.reduce.is_some() {
             return Ok(false);
         }
         // Loads on only one side of a selection must be neither executed nor checked when the other
@@ -411,6 +436,14 @@ impl Kernel<'_, '_, '_> {
             .flat_map(numbers)
             .flat_map(i32::to_le_bytes)
             .collect();
+        let bufs = strips.inputs.iter().map(|i| i.buf).chain([c.out]);
+        let types: Vec<DType> = bufs.map(|b| self.program.bufs[b].dtype).collect();
+        let mut kinds = Vec::new();
+        if types.iter().any(|&t| t != DType::F32) {
+            let kind = |&t: &DType| kind(t).unwrap_or(Kind::F32) as i32;
+            kinds.extend(types.iter().map(kind).flat_map(i32::to_le_bytes));
+        }
+        let kinds = self.constant(&kinds);
         let (values, code) = (self.constant(&values), self.constant(&code));
         let [extents, data, steps] = [extents, data, steps].map(|x| words(self.b, &x));
         let f = self.structure::<RxStrips>();
@@ -431,6 +464,7 @@ impl Kernel<'_, '_, '_> {
             fields!(RxStrips {
                 extents: extents,
                 data: data,
+                kinds: kinds,
                 strides: steps,
                 values: values,
                 program: code,

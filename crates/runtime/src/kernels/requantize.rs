@@ -64,15 +64,32 @@ macro_rules! small {
 }
 small!(i8, u8, i16, i32);
 
-/// The parameters of a channel.
+/// The parameters of a channel, as in [`RxRequantize`].
 #[derive(Clone, Copy)]
-struct Channel {
-    bias: i32,
-    left: i64,
-    factor: i64,
-    half: i64,
-    right: i64,
-    zero: i32,
+pub(crate) struct Channel {
+    pub bias: i32,
+    pub left: i64,
+    pub factor: i64,
+    pub half: i64,
+    pub right: i64,
+    pub zero: i32,
+}
+
+impl Channel {
+    /// The result of a sum, without bounds.
+    #[inline(always)]
+    pub(crate) fn bring(&self, x: i32) -> i32 {
+        let x = i64::from(x.wrapping_add(self.bias)).wrapping_shl(self.left as u32);
+        self.of_product(x.wrapping_mul(self.factor))
+    }
+
+    #[inline(always)]
+    fn of_product(&self, product: i64) -> i32 {
+        let rounded = product
+            .wrapping_add(self.half)
+            .wrapping_shr(self.right as u32);
+        (rounded as i32).wrapping_add(self.zero)
+    }
 }
 
 impl RxRequantize {
@@ -92,15 +109,7 @@ impl RxRequantize {
     }
 
     #[inline(always)]
-    fn number(&self, x: i32, c: &Channel) -> i32 {
-        let x = i64::from(x.wrapping_add(c.bias)).wrapping_shl(c.left as u32);
-        self.finish(x.wrapping_mul(c.factor), c)
-    }
-
-    #[inline(always)]
-    fn finish(&self, product: i64, c: &Channel) -> i32 {
-        let rounded = product.wrapping_add(c.half).wrapping_shr(c.right as u32);
-        let y = (rounded as i32).wrapping_add(c.zero);
+    fn bounded(&self, y: i32) -> i32 {
         y.min(self.high).max(self.low)
     }
 }
@@ -117,7 +126,7 @@ unsafe fn lines<S: Simd, T: Small>(q: &RxRequantize, begin: usize, end: usize) {
             let (x, y) = (q.x.add(line * length), q.y.cast::<T>().add(line * length));
             if inner == 1 {
                 for c in 0..channels {
-                    *y.add(c) = T::of(q.number(*x.add(c), &q.channel(c)));
+                    *y.add(c) = T::of(q.bounded(q.channel(c).bring(*x.add(c))));
                 }
                 continue;
             }
@@ -127,11 +136,11 @@ unsafe fn lines<S: Simd, T: Small>(q: &RxRequantize, begin: usize, end: usize) {
                 let factor = c.factor as i32;
                 for i in 0..length {
                     let product = i64::from((*x.add(i)).wrapping_add(c.bias)) * i64::from(factor);
-                    *y.add(i) = T::of(q.finish(product, &c));
+                    *y.add(i) = T::of(q.bounded(c.of_product(product)));
                 }
             } else {
                 for i in 0..length {
-                    *y.add(i) = T::of(q.number(*x.add(i), &c));
+                    *y.add(i) = T::of(q.bounded(c.bring(*x.add(i))));
                 }
             }
         }

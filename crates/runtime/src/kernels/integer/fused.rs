@@ -1,8 +1,9 @@
 //! Convolutions and dense layers from bytes to bytes: products of quads, and what brings the sums to
 //! another scale in the tile, so that sums are never stored.
 //!
-//! Channels are last. A window's row is one run of bytes, in the image itself or, where that has to
-//! be padded, to be made unsigned, or has channels that are no quads, in a copy. Data is unsigned
+//! A window's row is one run of bytes, channels last, in the image itself or, where that has to be
+//! padded, to be made unsigned, or has channels first or such that are no quads, in a copy. Results
+//! with channels first are turned when all are there. Data is unsigned
 //! and the weight signed, without a zero point of its own; what the data's zero point adds to each
 //! channel's sums, and the bias, is what they start with. The weight comes packed, the same on every
 //! processor: panels of 16 channels, quad after quad, or for depthwise windows quads of taps.
@@ -10,18 +11,20 @@
 use std::ffi::c_void;
 
 use super::Scratch;
-use super::fused_tile::{self as tiles, MOST, PANEL, PIXELS, Row, Tile, lane};
-use super::fused_vectors::{Plain, Range};
+use super::fused_finish::Tables;
+use super::fused_tile::{MOST, PANEL, PIXELS, Row, Tile, lane, row};
+use super::fused_vectors::Plain;
+use super::fused_walk::{Image, Pixels, Tiles, Walk, tiles};
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
-use crate::kernels::conv::{Layout, RxConv2dSizes, Sizes};
+use crate::kernels::conv::{RxConv2dSizes, Sizes};
 use crate::kernels::simd::{Isa, isa};
 use crate::threads::{Grain, Share};
 
 c_structure! {
     /// As in the C header.
     pub struct RxConv2dQ8 {
-        /// The sizes; channels are last.
+        /// The sizes.
         pub sizes: RxConv2dSizes,
         /// Elements of the weight from one tap to the next, from one input channel to the next, and
         /// from one output channel to the next.
@@ -36,13 +39,26 @@ c_structure! {
         pub weight: *const i8,
         /// The packed weight, or null.
         pub packed: *const c_void,
-        /// The number added to the sums of each channel, or null.
+        /// The number added to the sums of each channel, or null. In fixed point there are as many as
+        /// factors.
         pub bias: *const i32,
-        /// The factor of sums: one, or one for each channel.
+        /// The factor of sums: one, or one for each channel. Null where they are brought to another
+        /// scale in fixed point, as by [`RxRequantize`](crate::kernels::requantize::RxRequantize),
+        /// by the five tables that follow.
         pub factor: *const f32,
+        /// The number of places of the left shift of a sum with its bias.
+        pub left: *const i64,
+        /// The factor after that.
+        pub multiplier: *const i64,
+        /// The number added to the product.
+        pub half: *const i64,
+        /// The number of places of the right shift after that.
+        pub right: *const i64,
+        /// The number added to the low 32 bits of the result.
+        pub zero: *const i32,
         /// Output.
         pub y: *mut c_void,
-        /// The number of factors: 1, or that of channels.
+        /// The number of factors, or of numbers of each table: 1, or that of channels.
         pub factors: i64,
         /// Whether the input's elements are signed.
         pub x_signed: i32,
@@ -54,8 +70,8 @@ c_structure! {
         pub low: i32,
         /// The largest one.
         pub high: i32,
-        /// 0.
-        pub reserved: i32,
+        /// A [`Layout`](crate::kernels::conv::Layout), of images and results.
+        pub layout: i32,
     }
 }
 
@@ -73,19 +89,9 @@ struct Packed {
     quads: *const u8,
 }
 
-/// Where windows are read.
-#[derive(Clone, Copy)]
-struct Image {
-    data: *const u8,
-    /// Bytes of an image, from one row to the next and from one column to the next.
-    whole: usize,
-    row: usize,
-    column: usize,
-}
-
 impl<'v> Conv<'v> {
     fn of(v: &'v RxConv2dQ8) -> Option<Conv<'v>> {
-        let s = Sizes::of(&v.sizes, Layout::Nhwc as i32)?;
+        let s = Sizes::of(&v.sizes, v.layout)?;
         let depthwise = s.cg == 1 && s.og == 1;
         let channels = v.factors == 1 || v.factors == v.sizes.o;
         let byte = if v.x_signed != 0 { -128..=127 } else { 0..=255 };
@@ -99,7 +105,7 @@ impl<'v> Conv<'v> {
 
     /// Input channels of a pixel of the copy.
     pub(super) fn deep(&self) -> usize {
-        match self.depthwise() {
+        match self.depthwise() && self.s.nhwc {
             true => self.s.c,
             false => self.s.c.next_multiple_of(4),
         }
@@ -179,50 +185,6 @@ impl<'v> Conv<'v> {
         }
     }
 
-    /// What sums of channels from `first` on start with, and are multiplied with.
-    ///
-    /// # Safety
-    /// Bias, factors and sums have the convolution's sizes.
-    unsafe fn tables(&self, packed: Packed, first: usize, at: impl Fn(usize) -> usize) -> Tables {
-        let (s, v) = (&self.s, self.v);
-        let mut tables = Tables {
-            start: [0; MOST],
-            factor: [0.0; MOST],
-        };
-        let zero = if v.x_signed != 0 {
-            v.x_zero + 128
-        } else {
-            v.x_zero
-        };
-        for place in 0..MOST {
-            let channel = first + at(place);
-            if channel >= s.o {
-                continue;
-            }
-            // SAFETY: the channel is one of the convolution's.
-            unsafe {
-                let bias = if v.bias.is_null() {
-                    0
-                } else {
-                    *v.bias.add(channel)
-                };
-                let sum = *packed.sums.add(channel);
-                tables.start[place] = bias.wrapping_sub(zero.wrapping_mul(sum));
-                tables.factor[place] = *v.factor.add(if v.factors == 1 { 0 } else { channel });
-            }
-        }
-        tables
-    }
-
-    fn range(&self) -> Range {
-        let bound = |b: i32| b.wrapping_sub(self.v.y_zero) as f32;
-        Range {
-            low: bound(self.v.low),
-            high: bound(self.v.high),
-            zero: self.v.y_zero,
-        }
-    }
-
     /// Computes everything.
     ///
     /// # Safety
@@ -258,14 +220,7 @@ impl<'v> Conv<'v> {
                 let scratch = Scratch::new(context, room).ok_or(context.status)?;
                 let to = scratch.memory.cast::<u8>();
                 copy = Some(scratch);
-                let shared = Share::new((*self, to));
-                let grain = Grain::of_work(1 << 17, wide * deep);
-                context.pool.each(s.n * high, grain, |begin, end, _| {
-                    let &(conv, to) = shared.get();
-                    for y in begin..end {
-                        conv.copy_row(y / high, y % high, to.add(y * wide * deep));
-                    }
-                });
+                self.copy(context, to)?;
                 image = Image {
                     data: to,
                     whole: high * wide * deep,
@@ -273,11 +228,26 @@ impl<'v> Conv<'v> {
                     column: deep,
                 };
             }
+            let mut to = Pixels {
+                data: v.y.cast(),
+                pixel: s.o,
+            };
+            let mut late = None;
+            if !s.nhwc {
+                to.pixel = s.o.next_multiple_of(4);
+                let room = s.n * s.oh * s.ow * to.pixel;
+                let scratch = Scratch::new(context, room).ok_or(context.status)?;
+                to.data = scratch.memory.cast();
+                late = Some(scratch);
+            }
             match self.depthwise() {
-                true => self.rows(context, packed, image)?,
-                false => self.tiles(context, packed, image)?,
+                true => self.rows(context, packed, (image, to))?,
+                false => self.tiles(context, packed, (image, to))?,
             }
             drop(copy);
+            if late.is_some() {
+                self.turn_back(context, to.data, to.pixel)?;
+            }
         }
         Ok(())
     }
@@ -287,7 +257,7 @@ impl<'v> Conv<'v> {
         &self,
         context: &mut RxContext,
         packed: Packed,
-        image: Image,
+        (image, to): (Image, Pixels),
     ) -> Result<(), i32> {
         let (s, (run_count, quads)) = (&self.s, self.runs());
         let offsets = Scratch::new(context, 8 * run_count).ok_or(context.status)?;
@@ -306,48 +276,35 @@ impl<'v> Conv<'v> {
         let groups = s.o.div_ceil(MOST);
         let work = run_count * quads * PIXELS * s.o.min(MOST) / 8;
         // SAFETY: tiles of the result are disjoint.
-        let shared = unsafe { Share::new((*self, packed, image, runs)) };
+        let shared = unsafe { Share::new((*self, packed, image, to, runs)) };
         let grain = Grain::of_work(1 << 16, work);
         context.pool.each(groups * blocks, grain, |begin, end, _| {
-            let &(conv, packed, image, runs) = shared.get();
+            let &(conv, packed, image, to, runs) = shared.get();
             let s = &conv.s;
-            let mut held = (usize::MAX, Tables::default());
-            let mut next = Pixel::of(s, 0);
-            for task in begin..end {
+            let mut task = begin;
+            while task < end {
                 let (group, block) = (task / blocks, task % blocks);
-                if next.number != block * PIXELS {
-                    next = Pixel::of(s, block * PIXELS);
-                }
+                let count = (blocks - block).min(end - task);
+                task += count;
                 let first = group * MOST;
-                // SAFETY: the group's channels and the block's pixels are the convolution's.
+                // SAFETY: the group's channels and the blocks' pixels are the convolution's.
                 unsafe {
-                    if held.0 != group {
-                        held = (group, conv.tables(packed, first, |place| place));
-                    }
-                    let at = |_| {
-                        let p = next;
-                        if p.number + 1 < pixels {
-                            next.step(s);
-                        }
-                        let window = p.image * image.whole + p.y * s.sh * image.row;
-                        let to = conv.v.y.cast::<u8>().add(p.number * s.o + first);
-                        (image.data.add(window + p.x * s.sw * image.column), to)
-                    };
+                    let tables = conv.tables(packed.sums, first, |place| place);
                     let panel = 4 * PANEL * run_count * quads;
                     let tile = Tile {
-                        pixels: std::array::from_fn(at),
-                        high: (pixels - block * PIXELS).min(PIXELS),
+                        pixels: [(std::ptr::null(), std::ptr::null_mut()); PIXELS],
+                        high: 0,
                         runs,
                         run_count,
                         quads,
                         weight: packed.quads.add(first / PANEL * panel),
                         panel,
-                        start: held.1.start.as_ptr(),
-                        factor: held.1.factor.as_ptr(),
+                        start: tables.start.as_ptr(),
+                        finish: conv.finish(&tables),
                         wide: (s.o - first).min(MOST),
-                        range: conv.range(),
                     };
-                    compute(&Part::Tile(tile));
+                    let walk = Walk::of(s, block * PIXELS, (image, to), first);
+                    compute(&Part::Tiles(Tiles { tile, walk, count }));
                 }
             }
         });
@@ -359,7 +316,7 @@ impl<'v> Conv<'v> {
         &self,
         context: &mut RxContext,
         packed: Packed,
-        image: Image,
+        (image, to): (Image, Pixels),
     ) -> Result<(), i32> {
         let s = &self.s;
         let count = (s.kh * s.kw).next_multiple_of(4);
@@ -376,10 +333,10 @@ impl<'v> Conv<'v> {
         }
         let (rows, blocks) = (s.n * s.oh, s.o.div_ceil(MOST));
         // SAFETY: rows of the result are disjoint.
-        let shared = unsafe { Share::new((*self, packed, image, taps)) };
+        let shared = unsafe { Share::new((*self, packed, image, to, taps)) };
         let grain = Grain::of_work(1 << 16, s.ow * count * MOST / 8);
         context.pool.each(blocks * rows, grain, |begin, end, _| {
-            let &(conv, packed, image, taps) = shared.get();
+            let &(conv, packed, image, to, taps) = shared.get();
             let s = &conv.s;
             let mut held = (usize::MAX, Tables::default());
             for task in begin..end {
@@ -388,22 +345,21 @@ impl<'v> Conv<'v> {
                 // SAFETY: the block's channels and the row are the convolution's.
                 unsafe {
                     if held.0 != block {
-                        held = (block, conv.tables(packed, first, lane));
+                        held = (block, conv.tables(packed.sums, first, lane));
                     }
                     let window = row / s.oh * image.whole + row % s.oh * s.sh * image.row;
                     let row = Row {
                         x: image.data.add(window + first),
                         step: s.sw * image.column,
-                        out_step: s.o,
+                        out_step: to.pixel,
                         count: s.ow,
                         taps,
                         quads: count / 4,
                         weight: packed.quads.add(first * count),
                         start: held.1.start.as_ptr(),
-                        factor: held.1.factor.as_ptr(),
-                        y: conv.v.y.cast::<u8>().add(row * s.ow * s.o + first),
+                        finish: conv.finish(&held.1),
+                        y: to.data.add(row * s.ow * to.pixel + first),
                         wide: (s.o - first).min(MOST),
-                        range: conv.range(),
                     };
                     compute(&Part::Row(row));
                 }
@@ -413,66 +369,19 @@ impl<'v> Conv<'v> {
     }
 }
 
-/// A pixel of the output. Stepping to the next one takes no division: a tile of few quads would take
-/// less time for its products than for these.
-#[derive(Clone, Copy)]
-struct Pixel {
-    number: usize,
-    image: usize,
-    y: usize,
-    x: usize,
-}
-
-impl Pixel {
-    fn of(s: &Sizes, number: usize) -> Self {
-        Self {
-            number,
-            image: number / (s.oh * s.ow),
-            y: number / s.ow % s.oh,
-            x: number % s.ow,
-        }
-    }
-
-    fn step(&mut self, s: &Sizes) {
-        (self.number, self.x) = (self.number + 1, self.x + 1);
-        if self.x == s.ow {
-            (self.x, self.y) = (0, self.y + 1);
-        }
-        if self.y == s.oh {
-            (self.y, self.image) = (0, self.image + 1);
-        }
-    }
-}
-
-/// What each channel's sums start with, and are multiplied with.
-#[derive(Clone, Copy)]
-struct Tables {
-    start: [i32; MOST],
-    factor: [f32; MOST],
-}
-
-impl Default for Tables {
-    fn default() -> Self {
-        Tables {
-            start: [0; MOST],
-            factor: [0.0; MOST],
-        }
-    }
-}
-
 /// A part of the work.
-enum Part {
-    Tile(Tile),
-    Row(Row),
+enum Part<'t> {
+    Tiles(Tiles<'t>),
+    Row(Row<'t>),
 }
 
 #[inline(always)]
-unsafe fn part<S: super::fused_vectors::Wide>(p: &Part) {
+unsafe fn part<S: super::fused_vectors::Wide>(p: &Part<'_>) {
     // SAFETY: parts are made for what they refer to; the caller has the instruction set.
     unsafe {
         match p {
-            Part::Tile(t) => tiles::tile::<S>(t),
-            Part::Row(r) => tiles::row::<S>(r),
+            Part::Tiles(t) => tiles::<S>(t),
+            Part::Row(r) => row::<S>(r),
         }
     }
 }
@@ -481,22 +390,22 @@ unsafe fn part<S: super::fused_vectors::Wide>(p: &Part) {
 ///
 /// # Safety
 /// What the part refers to lives and has its sizes.
-unsafe fn compute(p: &Part) {
+unsafe fn compute(p: &Part<'_>) {
     #[cfg(target_arch = "x86_64")]
     {
         use super::fused_vectors::x86::{Avx, Avx512};
         #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni,avx2")]
-        unsafe fn avx512(p: &Part) {
+        unsafe fn avx512(p: &Part<'_>) {
             // SAFETY: the instruction set is enabled here.
             unsafe { part::<Avx512>(p) };
         }
         #[target_feature(enable = "avx2,avxvnni")]
-        unsafe fn vnni(p: &Part) {
+        unsafe fn vnni(p: &Part<'_>) {
             // SAFETY: as above.
             unsafe { part::<Avx<true>>(p) };
         }
         #[target_feature(enable = "avx2")]
-        unsafe fn avx2(p: &Part) {
+        unsafe fn avx2(p: &Part<'_>) {
             // SAFETY: as above.
             unsafe { part::<Avx<false>>(p) };
         }
@@ -516,7 +425,8 @@ unsafe fn compute(p: &Part) {
 
 /// A convolution of bytes by signed ones, brought to another scale:
 /// `min(max(round((sum + bias) * factor) + y_zero, low), high)`, as bytes. Sums wrap; halves are
-/// rounded to even.
+/// rounded to even. Without factors, in fixed point as by
+/// [`rx_requantize_i32`](crate::kernels::requantize::rx_requantize_i32).
 ///
 /// # Safety
 /// The arrays are as large as the sizes say, and do not overlap the output. Where there is a packed
@@ -532,6 +442,9 @@ pub unsafe extern "C" fn rx_conv2d_q8(ctx: *mut RxContext, conv: *const RxConv2d
             let s = &conv.s;
             if s.n * s.o * s.oh * s.ow == 0 {
                 return 0;
+            }
+            if !conv.has_tables() {
+                return context.fail(Status::Argument, "rx_conv2d_q8: no scale");
             }
             conv.run(context).err().unwrap_or(0)
         }

@@ -1,8 +1,19 @@
 //! The copy of an image that windows of [`fused`](super::fused) are read in, where they cannot be
-//! read in the image itself: with its padding, of unsigned bytes, with whole quads of channels.
+//! read in the image itself: with its padding, of unsigned bytes, with whole quads of channels that
+//! come last. And the other way, results with channels first.
 
+use super::Scratch;
+use super::bytes::woven;
 use super::fused::Conv;
 use super::fused_tile::MOST;
+use crate::context::RxContext;
+use crate::kernels::simd::square::{Turning, columns, dispatch_turning};
+use crate::kernels::simd::{Simd, dispatch};
+use crate::threads::{Grain, Share};
+use std::ops::Range;
+
+/// The pixels that are turned together: short rows are copied several at a time.
+const BLOCK: usize = 64;
 
 impl Conv<'_> {
     /// Returns whether windows are read in the image itself.
@@ -13,7 +24,121 @@ impl Conv<'_> {
             true => s.c.is_multiple_of(MOST),
             false => s.c.is_multiple_of(4),
         };
-        inside && whole && self.v.x_signed == 0
+        inside && whole && s.nhwc && self.v.x_signed == 0
+    }
+
+    /// Makes the copy.
+    ///
+    /// # Safety
+    /// `to` has room for it.
+    pub(super) unsafe fn copy(&self, context: &mut RxContext, to: *mut u8) -> Result<(), i32> {
+        let (s, (high, wide), deep) = (&self.s, self.read(), self.deep());
+        // Rows whose pixels follow each other in the image and in the copy.
+        let whole = s.pl == 0 && wide == s.w && s.pt == 0 && high <= s.h;
+        let each = match whole && !s.nhwc {
+            true => (BLOCK / wide).clamp(1, high),
+            false => 1,
+        };
+        let words = if s.nhwc { 0 } else { deep / 4 * s.w * each };
+        let bytes = 4 * words * context.pool.threads();
+        let rooms = Scratch::new(context, bytes).ok_or(context.status)?;
+        let parts = high.div_ceil(each);
+        let grain = Grain::of_work(1 << 17, each * wide * deep);
+        // SAFETY: parts of the copy are disjoint, and each worker has a room of its own.
+        unsafe {
+            let shared = Share::new((*self, to, rooms.memory.cast::<u32>()));
+            context.pool.each(s.n * parts, grain, |begin, end, worker| {
+                let &(conv, to, rooms) = shared.get();
+                for task in begin..end {
+                    let (n, first) = (task / parts, task % parts * each);
+                    let rows = first..(first + each).min(high);
+                    let to = to.add((n * high + first) * wide * deep);
+                    match conv.s.nhwc {
+                        true => conv.copy_row(n, first, to),
+                        false => conv.copy_planes(n, rows, to, rooms.add(worker * words)),
+                    }
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Rows of an image's copy, of an image with channels first. More than one have no padding.
+    ///
+    /// # Safety
+    /// `to` has room for the rows, and `words` for their quads.
+    unsafe fn copy_planes(&self, n: usize, rows: Range<usize>, to: *mut u8, words: *mut u32) {
+        let (s, v, (_, wide), deep) = (&self.s, self.v, self.read(), self.deep());
+        let flip = if v.x_signed != 0 { 0x80u8 } else { 0 };
+        let none = v.x_zero as u8 ^ flip;
+        let row = rows.start as isize - s.pt;
+        let (left, cut) = (s.pl.max(0) as usize, (-s.pl).max(0) as usize);
+        let count = s.w.saturating_sub(cut).min(wide.saturating_sub(left));
+        // SAFETY: the rows are those of the image, or none of its bytes is read.
+        unsafe {
+            if row < 0 || row as usize >= s.h || count == 0 {
+                std::ptr::write_bytes(to, none, rows.len() * wide * deep);
+                return;
+            }
+            std::ptr::write_bytes(to, none, left * deep);
+            let right = left + count;
+            std::ptr::write_bytes(to.add(right * deep), none, (wide - right) * deep);
+            let count = count + (rows.len() - 1) * wide;
+            let from = v.x.cast::<u8>().add(n * s.c * s.h * s.w);
+            let from = from.add(row as usize * s.w + cut);
+            let quads = deep / 4;
+            for quad in 0..quads {
+                // Missing channels have weight 0, so their data is arbitrary.
+                let line = |i: usize| from.add((4 * quad + i).min(s.c - 1) * s.h * s.w);
+                let lines = [line(0), line(1), line(2), line(3)];
+                let mask = u32::from(flip) * 0x0101_0101;
+                woven(lines, count, mask, words.add(quad * count));
+            }
+            let (words, to) = (words.cast::<f32>().cast_const(), to.add(left * deep));
+            let (to, sizes) = (to.cast::<f32>(), (quads, count));
+            dispatch_turning!(turn(words: *const f32, sizes: (usize, usize), to: *mut f32));
+        }
+    }
+
+    /// Brings results whose pixels are `step` bytes apart to their places with channels first.
+    ///
+    /// # Safety
+    /// There are all pixels, in whole words, and the output has the convolution's size.
+    pub(super) unsafe fn turn_back(
+        &self,
+        context: &mut RxContext,
+        from: *const u8,
+        step: usize,
+    ) -> Result<(), i32> {
+        let (o, plane) = (self.s.o, self.s.plane);
+        let (words, blocks) = (step / 4, plane.div_ceil(BLOCK));
+        let bytes = 4 * words * BLOCK * context.pool.threads();
+        let rooms = Scratch::new(context, bytes).ok_or(context.status)?;
+        let grain = Grain::of_work(1 << 17, BLOCK * step);
+        // SAFETY: pixels of the output are disjoint, and each worker has a room of its own.
+        unsafe {
+            let y = self.v.y.cast::<u8>();
+            let shared = Share::new((from, y, rooms.memory.cast::<f32>()));
+            let tasks = self.s.n * blocks;
+            context.pool.each(tasks, grain, |begin, end, worker| {
+                let &(from, y, rooms) = shared.get();
+                for task in begin..end {
+                    let (image, first) = (task / blocks, task % blocks * BLOCK);
+                    let count = (plane - first).min(BLOCK);
+                    let from = from.add((image * plane + first) * step).cast::<f32>();
+                    let (room, sizes) = (rooms.add(worker * words * BLOCK), (count, words));
+                    dispatch_turning!(turn(from: *const f32, sizes: (usize, usize), room: *mut f32));
+                    let quads = room.cast::<u32>().cast_const();
+                    for channel in 0..o {
+                        let quads = quads.add(channel / 4 * count);
+                        let to = y.add((image * o + channel) * plane + first);
+                        let shift = (8 * (channel % 4)) as u32;
+                        dispatch!(byte(quads: *const u32, count: usize, shift: u32, to: *mut u8));
+                    }
+                }
+            });
+        }
+        Ok(())
     }
 
     /// Row `y` of an image's copy: what lies outside is the zero point; all bytes are unsigned.
@@ -50,6 +175,45 @@ impl Conv<'_> {
                 all.iter_mut().for_each(|b| *b ^= flip);
             }
         }
+    }
+}
+
+/// Transposes words: `sizes.0` lines of `sizes.1` words each.
+///
+/// # Safety
+/// `from` has the words, and `to` room for them.
+#[inline(always)]
+unsafe fn turn<S: Turning>(from: *const f32, (lines, count): (usize, usize), to: *mut f32) {
+    for first in (0..lines).step_by(S::LANES) {
+        let some = (lines - first).min(S::LANES);
+        for i in (0..count).step_by(S::LANES) {
+            let part = (count - i).min(S::LANES);
+            // SAFETY: the square is part of the words.
+            unsafe {
+                let from = from.add(first * count + i);
+                let square = columns::<S>(from, count as isize, some, part);
+                for (k, vector) in square.iter().enumerate().take(part) {
+                    let to = to.add((i + k) * lines + first);
+                    match some == S::LANES {
+                        true => vector.store(to),
+                        false => vector.store_part(to, some),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The bytes of some words at a place.
+///
+/// # Safety
+/// There are `count` words, and room for as many bytes.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
+unsafe fn byte<S: Simd>(words: *const u32, count: usize, shift: u32, to: *mut u8) {
+    for i in 0..count {
+        // SAFETY: as promised.
+        unsafe { *to.add(i) = (*words.add(i) >> shift) as u8 };
     }
 }
 

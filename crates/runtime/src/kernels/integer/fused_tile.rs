@@ -1,7 +1,9 @@
 //! The innermost parts of [`fused`](super::fused): pixels by channels, from bytes to bytes.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
-use super::fused_vectors::{Range, Wide};
+use super::fused_finish::Finish;
+use super::fused_vectors::Wide;
+use std::mem::MaybeUninit;
 
 /// Channels of a panel of the packed weight.
 pub(super) const PANEL: usize = 16;
@@ -12,7 +14,7 @@ pub(super) const PIXELS: usize = 6;
 
 /// Pixels by channels.
 #[derive(Clone, Copy)]
-pub(super) struct Tile {
+pub(super) struct Tile<'t> {
     /// The first byte of each pixel's window, and where its results go.
     pub pixels: [(*const u8, *mut u8); PIXELS],
     /// How many of the pixels are wanted; the others are copies of one of these.
@@ -24,28 +26,33 @@ pub(super) struct Tile {
     /// The first panel of the weight, and bytes from one to the next.
     pub weight: *const u8,
     pub panel: usize,
-    /// What each channel's sums start with, and are multiplied with.
+    /// What each channel's sums start with.
     pub start: *const i32,
-    pub factor: *const f32,
+    pub finish: Finish<'t>,
     /// The channels that are wanted.
     pub wide: usize,
-    pub range: Range,
 }
 
-/// The sums of a tile.
-type Sums = [[i32; MOST]; PIXELS];
+/// The sums of a tile, those that were computed.
+type Sums = [[MaybeUninit<i32>; MOST]; PIXELS];
 
 /// The sums of `R` pixels from pixel `first` on by `V` vectors of channels from channel `from` on.
 /// They stay in registers until they are stored.
 #[inline(always)]
 unsafe fn sums<S: Wide, const R: usize, const V: usize>(
-    t: &Tile,
+    t: &Tile<'_>,
     (first, from): (usize, usize),
     all: &mut Sums,
 ) {
     // SAFETY: windows and panels have what the tile says.
     unsafe {
         let mut sums = [[S::zero(); V]; R];
+        for v in 0..V {
+            let start = S::load(t.start.add(from + v * S::LANES).cast());
+            for i in 0..R {
+                sums[i][v] = start;
+            }
+        }
         let mut weight = t.weight.add(from / PANEL * t.panel + from % PANEL * 4);
         let at: [*const u8; R] = std::array::from_fn(|i| t.pixels[first + i].0);
         for run in 0..t.run_count {
@@ -81,11 +88,14 @@ unsafe fn sums<S: Wide, const R: usize, const V: usize>(
 /// Windows, panels, tables and places for results are those that the tile says; the instruction set
 /// is enabled.
 #[inline(always)]
-pub(super) unsafe fn tile<S: Wide>(t: &Tile) {
-    let mut all: Sums = [[0; MOST]; PIXELS];
+pub(super) unsafe fn tile<S: Wide>(t: &Tile<'_>) {
+    let mut all: Sums = [[MaybeUninit::uninit(); MOST]; PIXELS];
     // SAFETY: as promised.
     unsafe {
         match (S::LANES, t.wide) {
+            // A row alone is limited by the weight, which is read once.
+            (16, 49..) if t.high == 1 => sums::<S, 1, 4>(t, (0, 0), &mut all),
+            (16, 49..) if t.high <= 4 => sums::<S, 4, 4>(t, (0, 0), &mut all),
             (16, 49..) => sums::<S, PIXELS, 4>(t, (0, 0), &mut all),
             (16, 33..=48) => sums::<S, PIXELS, 3>(t, (0, 0), &mut all),
             (16, 17..=32) => sums::<S, PIXELS, 2>(t, (0, 0), &mut all),
@@ -105,13 +115,31 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile) {
                 }
             }
         }
-        for (sums, pixel) in all.iter().zip(&t.pixels).take(t.high) {
-            for v in (0..t.wide).step_by(S::LANES) {
-                let sum = S::load(sums.as_ptr().add(v).cast());
-                let y = sum.finish(t.start.add(v), t.factor.add(v), &t.range);
-                match t.wide - v >= S::LANES {
-                    true => y.store_low(pixel.1.add(v)),
-                    false => y.store_low_some(pixel.1.add(v), t.wide - v),
+        match t.high {
+            PIXELS => put::<S, PIXELS>(t, &all, 0),
+            high => (0..high).for_each(|pixel| put::<S, 1>(t, &all, pixel)),
+        }
+    }
+}
+
+/// Makes and stores the results of `R` pixels from pixel `first` on.
+#[inline(always)]
+unsafe fn put<S: Wide, const R: usize>(t: &Tile<'_>, all: &Sums, first: usize) {
+    for v in (0..t.wide).step_by(S::LANES) {
+        // SAFETY: the pixels' sums were computed; as for the tile.
+        unsafe {
+            // All pixels of a vector's channels, so that tables are loaded once.
+            let mut results = [S::zero(); R];
+            for i in 0..R {
+                results[i] = S::load(all[first + i].as_ptr().add(v).cast());
+            }
+            t.finish.all(results.iter_mut(), v);
+            let some = t.wide - v;
+            for i in 0..R {
+                let to = t.pixels[first + i].1.add(v);
+                match some >= S::LANES {
+                    true => results[i].store_low(to),
+                    false => results[i].store_low_some(to, some),
                 }
             }
         }
@@ -120,7 +148,7 @@ pub(super) unsafe fn tile<S: Wide>(t: &Tile) {
 
 /// A row of pixels of a block of channels, each with a window of its own.
 #[derive(Clone, Copy)]
-pub(super) struct Row {
+pub(super) struct Row<'t> {
     /// The first window's first byte of the block.
     pub x: *const u8,
     /// Bytes from one window to the next, and from one result to the next.
@@ -135,11 +163,10 @@ pub(super) struct Row {
     pub weight: *const u8,
     /// As of a tile, in the order of [`lane`].
     pub start: *const i32,
-    pub factor: *const f32,
+    pub finish: Finish<'t>,
     pub y: *mut u8,
     /// The channels that are wanted.
     pub wide: usize,
-    pub range: Range,
 }
 
 /// The channel of a block at a place of its tables: interleaved bytes have the same place in every
@@ -153,7 +180,7 @@ pub(super) fn lane(place: usize) -> usize {
 /// # Safety
 /// Like [`tile`]; windows have [`MOST`] bytes at each tap.
 #[inline(always)]
-pub(super) unsafe fn row<S: Wide>(r: &Row) {
+pub(super) unsafe fn row<S: Wide>(r: &Row<'_>) {
     // SAFETY: as promised; bytes beyond the wanted channels go to the stack.
     unsafe {
         if S::LANES == 4 {
@@ -163,7 +190,8 @@ pub(super) unsafe fn row<S: Wide>(r: &Row) {
         for from in (0..r.wide).step_by(bytes) {
             for pixel in 0..r.count {
                 let x = r.x.add(pixel * r.step + from);
-                let mut sums = [S::zero(); 4];
+                let start = |j: usize| S::load(r.start.add(j * PANEL + from / 4).cast());
+                let mut sums = [start(0), start(1), start(2), start(3)];
                 for q in 0..r.quads {
                     let tap = |k: usize| S::load(x.add(*r.taps.add(4 * q + k)));
                     let (a, b) = tap(0).interleave8(tap(1));
@@ -176,7 +204,7 @@ pub(super) unsafe fn row<S: Wide>(r: &Row) {
                 }
                 for (j, sum) in sums.iter_mut().enumerate() {
                     let at = j * PANEL + from / 4;
-                    *sum = sum.finish(r.start.add(at), r.factor.add(at), &r.range);
+                    r.finish.all(std::iter::once(sum), at);
                 }
                 let y = S::join(sums);
                 let to = r.y.add(pixel * r.out_step + from);
@@ -187,7 +215,7 @@ pub(super) unsafe fn row<S: Wide>(r: &Row) {
 }
 
 /// A row, channel by channel.
-unsafe fn plain_row(r: &Row) {
+unsafe fn plain_row(r: &Row<'_>) {
     // SAFETY: as promised.
     unsafe {
         for (pixel, place) in (0..r.count).flat_map(|p| (0..MOST).map(move |c| (p, c))) {
@@ -202,7 +230,7 @@ unsafe fn plain_row(r: &Row) {
                 let product = i32::from(*x.add(*r.taps.add(tap))) * i32::from(w);
                 sum = sum.wrapping_add(product);
             }
-            let y = r.range.bring(sum, *r.factor.add(place));
+            let y = r.finish.one(sum, place);
             *r.y.add(pixel * r.out_step + channel) = y as u8;
         }
     }

@@ -1,6 +1,8 @@
 //! Vectors for [`fused`](super::fused): sums of 32 bits, quads of bytes, and what brings sums back to
 //! bytes.
 
+use super::fused_finish::Fixed;
+
 /// A vector of 32-bit sums, of quads of bytes, or of bytes.
 ///
 /// # Safety
@@ -26,9 +28,24 @@ pub(super) unsafe trait Wide: Copy {
     }
     /// Adds to each lane the four products of its bytes, exactly.
     unsafe fn dot(self, unsigned: Self, signed: Self) -> Self;
-    /// Sums, with a number added to each, times a factor each, within bounds, rounded with halves to
-    /// even, with a number added.
-    unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self;
+    /// Sums times a factor each, within bounds, rounded with halves to even, with a number added.
+    unsafe fn finish(self, factor: Self, to: &Range) -> Self;
+    /// Sums in fixed point within bounds, by the numbers from a place of the tables on.
+    #[inline(always)]
+    unsafe fn finish_fixed(self, (fixed, at): (&Fixed, usize), [low, high]: [i32; 2]) -> Self {
+        let mut all = [0i32; 16];
+        // SAFETY: no vector has more lanes, and tables have a number for each.
+        unsafe {
+            self.store(all.as_mut_ptr().cast());
+            for (i, x) in all.iter_mut().enumerate().take(Self::LANES) {
+                *x = fixed.bring(*x, at + i).min(high).max(low);
+            }
+            Self::load(all.as_ptr().cast())
+        }
+    }
+    /// The same where products have 64 bits at most, by the numbers of a
+    /// [`Narrow`](super::fused_finish::Narrow).
+    unsafe fn finish_narrow(self, tables: [Self; 6], bounds: [i32; 2]) -> Self;
     /// Writes the low bytes of all lanes.
     unsafe fn store_low(self, to: *mut u8);
     /// The same of the first `n` lanes, fewer than there are.
@@ -118,13 +135,26 @@ unsafe impl Wide for Plain {
         }))
     }
     #[inline(always)]
-    unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self {
+    unsafe fn finish(self, factor: Self, to: &Range) -> Self {
         let mut all = self.0;
-        for (i, x) in all.iter_mut().enumerate() {
-            let sum = (*x as i32).wrapping_add(*start.add(i));
-            *x = to.bring(sum, *factor.add(i)) as u32;
+        for (x, factor) in all.iter_mut().zip(factor.0) {
+            *x = to.bring(*x as i32, f32::from_bits(factor)) as u32;
         }
         Plain(all)
+    }
+    #[inline(always)]
+    unsafe fn finish_narrow(self, tables: [Self; 6], [low, high]: [i32; 2]) -> Self {
+        let [multiplier, even, odd, even_right, odd_right, zero] = tables.map(|t| t.0);
+        let word = |t: [u32; 4], k: usize| u64::from(t[2 * k]) | u64::from(t[2 * k + 1]) << 32;
+        Plain(std::array::from_fn(|i| {
+            let (half, right) = match i % 2 {
+                0 => (even, even_right),
+                _ => (odd, odd_right),
+            };
+            let product = i64::from(self.0[i] as i32) * i64::from(multiplier[i] as i32);
+            let y = (product as u64).wrapping_add(word(half, i / 2)) >> word(right, i / 2);
+            (y as i32).wrapping_add(zero[i] as i32).min(high).max(low) as u32
+        }))
     }
     #[inline(always)]
     unsafe fn store_low(self, to: *mut u8) {
@@ -184,12 +214,25 @@ pub(super) mod x86 {
             Avx512(_mm512_dpbusd_epi32(self.0, unsigned.0, signed.0))
         }
         #[inline(always)]
-        unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self {
-            let sum = _mm512_add_epi32(self.0, _mm512_loadu_si512(start.cast()));
-            let y = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(factor));
+        unsafe fn finish(self, factor: Self, to: &Range) -> Self {
+            let y = _mm512_mul_ps(_mm512_cvtepi32_ps(self.0), _mm512_castsi512_ps(factor.0));
             let y = _mm512_max_ps(y, _mm512_set1_ps(to.low));
             let y = _mm512_cvtps_epi32(_mm512_min_ps(y, _mm512_set1_ps(to.high)));
             Avx512(_mm512_add_epi32(y, _mm512_set1_epi32(to.zero)))
+        }
+        #[inline(always)]
+        unsafe fn finish_narrow(self, tables: [Self; 6], [low, high]: [i32; 2]) -> Self {
+            let [multiplier, even, odd, even_right, odd_right, zero] = tables.map(|t| t.0);
+            let scaled = |sums, multiplier, half, right| {
+                let product = _mm512_mul_epi32(sums, multiplier);
+                _mm512_srlv_epi64(_mm512_add_epi64(product, half), right)
+            };
+            let upper = |x| _mm512_srli_epi64::<32>(x);
+            let even = scaled(self.0, multiplier, even, even_right);
+            let odd = scaled(upper(self.0), upper(multiplier), odd, odd_right);
+            let y = _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64::<32>(odd));
+            let y = _mm512_min_epi32(_mm512_add_epi32(y, zero), _mm512_set1_epi32(high));
+            Avx512(_mm512_max_epi32(y, _mm512_set1_epi32(low)))
         }
         #[inline(always)]
         unsafe fn store_low(self, to: *mut u8) {
@@ -258,12 +301,25 @@ pub(super) mod x86 {
             Avx(_mm256_add_epi32(self.0, _mm256_add_epi32(low, high)))
         }
         #[inline(always)]
-        unsafe fn finish(self, start: *const i32, factor: *const f32, to: &Range) -> Self {
-            let sum = _mm256_add_epi32(self.0, _mm256_loadu_si256(start.cast()));
-            let y = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), _mm256_loadu_ps(factor));
+        unsafe fn finish(self, factor: Self, to: &Range) -> Self {
+            let y = _mm256_mul_ps(_mm256_cvtepi32_ps(self.0), _mm256_castsi256_ps(factor.0));
             let y = _mm256_max_ps(y, _mm256_set1_ps(to.low));
             let y = _mm256_cvtps_epi32(_mm256_min_ps(y, _mm256_set1_ps(to.high)));
             Avx(_mm256_add_epi32(y, _mm256_set1_epi32(to.zero)))
+        }
+        #[inline(always)]
+        unsafe fn finish_narrow(self, tables: [Self; 6], [low, high]: [i32; 2]) -> Self {
+            let [multiplier, even, odd, even_right, odd_right, zero] = tables.map(|t| t.0);
+            let scaled = |sums, multiplier, half, right| {
+                let product = _mm256_mul_epi32(sums, multiplier);
+                _mm256_srlv_epi64(_mm256_add_epi64(product, half), right)
+            };
+            let upper = |x| _mm256_srli_epi64::<32>(x);
+            let even = scaled(self.0, multiplier, even, even_right);
+            let odd = scaled(upper(self.0), upper(multiplier), odd, odd_right);
+            let y = _mm256_blend_epi32::<0xaa>(even, _mm256_slli_epi64::<32>(odd));
+            let y = _mm256_min_epi32(_mm256_add_epi32(y, zero), _mm256_set1_epi32(high));
+            Avx(_mm256_max_epi32(y, _mm256_set1_epi32(low)))
         }
         #[inline(always)]
         unsafe fn store_low(self, to: *mut u8) {

@@ -4,6 +4,7 @@
 //! that stay in the first-level cache, each operation with the widest vectors of the processor;
 //! contiguous operands are read in place. Rows are distributed among threads.
 
+mod bytes;
 mod chain;
 mod flat;
 mod op;
@@ -16,6 +17,7 @@ mod uniform;
 use crate::c_structure;
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::combiner::Combiner;
+use crate::kernels::kinds::Kind;
 use crate::kernels::simd::square::dispatch_turning;
 use crate::kernels::simd::{Simd, dispatch};
 use crate::threads::{Grain, Share};
@@ -70,6 +72,10 @@ c_structure! {
         pub extents: *const i64,
         /// The inputs' first elements.
         pub data: *const *const f32,
+        /// The types of all inputs and of the result, each a [`Kind`]; null where all are float32.
+        /// Inputs may have up to 32 bits, a result of bytes holds all numbers. Nothing is reduced
+        /// then.
+        pub kinds: *const i32,
         /// For each input, the step along every axis, in elements.
         pub strides: *const i64,
         /// The constants.
@@ -81,6 +87,9 @@ c_structure! {
     }
 }
 
+/// The types of inputs and of the result.
+type Kinds = ([Kind; INPUTS], Kind);
+
 /// What the threads share.
 struct Plan<'a> {
     v: &'a RxStrips,
@@ -89,6 +98,8 @@ struct Plan<'a> {
     lead: &'a [RxStripOp],
     ops: &'a [RxStripOp],
     data: &'a [*const f32],
+    /// Where not all are float32.
+    kinds: Option<Kinds>,
     out: Space,
     over: Space,
     /// Elements of a strip of a row.
@@ -131,10 +142,12 @@ impl<'a> Plan<'a> {
         let easy = |steps: Offsets| steps.iter().all(|s| (0..=1).contains(s));
         self.along_reduced =
             reduced > 0 && (out.inner() < 8 || (over.inner() >= 16 && easy(over.inner_steps())));
-        self.flat = reduced == 0 && flat::pays(out);
+        // Small integers become floats in memory.
+        let floats = self.kinds.is_none();
+        self.flat = reduced == 0 && floats && flat::pays(out);
         let aligned = (v.out as usize).is_multiple_of(64)
             && (out.rows() == 1 || out.inner().is_multiple_of(16));
-        self.stream = reduced == 0 && !self.flat && aligned && out.count() * 4 >= STREAM;
+        self.stream = reduced == 0 && floats && !self.flat && aligned && out.count() * 4 >= STREAM;
         if reduced == 0 && (self.flat || out.inner() >= 64) {
             let (steps, rows) = (out.inner_steps(), !self.flat);
             let first = inputs + v.constants as usize;
@@ -150,7 +163,7 @@ impl<'a> Plan<'a> {
                 (self.lead, self.ops) = (lead, rest);
             }
             self.chain.make(self.ops, first, &number);
-            if self.bare(&steps) {
+            if floats && self.bare(&steps) {
                 self.piece = BARE;
             }
         } else if self.along_reduced && over.inner() >= 64 {
@@ -206,6 +219,13 @@ impl<'a> Plan<'a> {
             // SAFETY: the offsets lie in the inputs, and a strip has room for `n` elements up to
             // whole vectors.
             unsafe {
+                if let Some((kinds, _)) = &self.kinds
+                    && kinds[k] != Kind::F32
+                {
+                    let input = (self.data[k].cast(), kinds[k]);
+                    bytes::read::<S>(s, k, input, (at[k], steps[k]), (n, one));
+                    continue;
+                }
                 let from = self.data[k].offset(at[k]);
                 let to = s.room.add(k * STRIP);
                 s.operands[k] = match steps[k] {
@@ -295,7 +315,7 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                 *h = a + first as isize * s;
             }
             let len = (n - first).min(p.piece);
-            let out = p.v.out.add(row * n + first);
+            let place = row * n + first;
             p.read::<S>(&mut s, &here, &steps, len, alone);
             if !p.lead.is_empty() {
                 uniform::once(p, &mut s, if alone { 1 } else { len });
@@ -309,7 +329,10 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                     }
                 }
             }
-            p.run_whole::<S>(&mut s, len, out);
+            match p.kinds {
+                Some((_, kind)) if kind != Kind::F32 => bytes::run::<S>(p, &mut s, len, place),
+                _ => p.run_whole::<S>(&mut s, len, p.v.out.add(place)),
+            }
         }
         if p.stream {
             S::fence();
@@ -334,6 +357,25 @@ unsafe fn stream<S: Simd>(from: *const f32, to: *mut f32, n: usize) {
     }
 }
 
+/// Returns the types of inputs and result where not all are float32; `None` for those that are not
+/// supported.
+unsafe fn kinds(v: &RxStrips) -> Option<Option<Kinds>> {
+    if v.kinds.is_null() {
+        return Some(None);
+    }
+    let inputs = v.inputs as usize;
+    let mut all = [Kind::F32; INPUTS];
+    // SAFETY: there is a type for each input, of which there are at most so many, and for the result.
+    let (of_inputs, result) = unsafe {
+        for (k, to) in all.iter_mut().enumerate().take(inputs) {
+            *to = Kind::of(*v.kinds.add(k))?;
+        }
+        (&all[..inputs], Kind::of(*v.kinds.add(inputs))?)
+    };
+    let fits = of_inputs.iter().all(|&k| bytes::is_operand(k)) && bytes::is_result(result);
+    (fits && v.reduced == 0).then_some(Some((all, result)))
+}
+
 /// An element-wise expression, perhaps reduced.
 ///
 /// # Safety
@@ -346,7 +388,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
         // extents and steps name lies in its input, and operations name operands that exist.
         unsafe {
             let v = &*strips;
-            if super::small::run(v) {
+            if v.kinds.is_null() && super::small::run(v) {
                 return 0;
             }
             let (axes, reduced, inputs) = (v.axes as usize, v.reduced as usize, v.inputs as usize);
@@ -357,6 +399,12 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
             }
             let Some(combiner) = Combiner::of(v.combiner) else {
                 return context.fail(Status::Argument, "rx_strips_f32: no such combiner");
+            };
+            let Some(kinds) = kinds(v) else {
+                return context.fail(
+                    Status::Argument,
+                    "rx_strips_f32: types that it does not take",
+                );
             };
             let slice = |at: *const i64, n: usize| -> &[i64] {
                 if n == 0 {
@@ -382,6 +430,7 @@ pub unsafe extern "C" fn rx_strips_f32(ctx: *mut RxContext, strips: *const RxStr
                 lead: &[],
                 ops,
                 data,
+                kinds,
                 out: Space::new(),
                 over: Space::new(),
                 piece: STRIP,

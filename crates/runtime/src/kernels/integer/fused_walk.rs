@@ -1,0 +1,116 @@
+//! The way of [`fused`](super::fused) from pixel to pixel. Stepping takes no division: a tile of few
+//! quads would take less time for its products than for these.
+
+use super::fused_tile::{PIXELS, Tile, tile};
+use super::fused_vectors::Wide;
+use crate::kernels::conv::Sizes;
+
+/// Where windows are read.
+#[derive(Clone, Copy)]
+pub(super) struct Image {
+    pub data: *const u8,
+    /// Bytes of an image, from one row to the next and from one column to the next.
+    pub whole: usize,
+    pub row: usize,
+    pub column: usize,
+}
+
+/// Where results go, pixel after pixel.
+#[derive(Clone, Copy)]
+pub(super) struct Pixels {
+    pub data: *mut u8,
+    /// Bytes from one pixel to the next.
+    pub pixel: usize,
+}
+
+/// A pixel of the output, and those after it.
+#[derive(Clone, Copy)]
+pub(super) struct Walk {
+    /// The first byte of its window, and where its results go.
+    from: *const u8,
+    to: *mut u8,
+    x: usize,
+    y: usize,
+    /// The pixels after this one.
+    left: usize,
+    ow: usize,
+    oh: usize,
+    /// Bytes between the windows of neighbours, of the first pixels of rows, and of images.
+    column: usize,
+    row: usize,
+    whole: usize,
+    /// Bytes between results.
+    pixel: usize,
+}
+
+impl Walk {
+    /// The walk from the pixel with this number on, for channels from `first` on.
+    pub(super) fn of(s: &Sizes, number: usize, (image, to): (Image, Pixels), first: usize) -> Self {
+        let (n, y, x) = (number / (s.oh * s.ow), number / s.ow % s.oh, number % s.ow);
+        let (row, column) = (s.sh * image.row, s.sw * image.column);
+        let window = n * image.whole + y * row + x * column;
+        Self {
+            from: image.data.wrapping_add(window),
+            to: to.data.wrapping_add(number * to.pixel + first),
+            x,
+            y,
+            left: s.n * s.oh * s.ow - number - 1,
+            ow: s.ow,
+            oh: s.oh,
+            column,
+            row,
+            whole: image.whole,
+            pixel: to.pixel,
+        }
+    }
+
+    /// Returns the window and the results' place of this pixel, and steps to the next one; the last
+    /// one is returned again.
+    #[inline(always)]
+    fn next(&mut self) -> (*const u8, *mut u8) {
+        let this = (self.from, self.to);
+        if self.left == 0 {
+            return this;
+        }
+        self.left -= 1;
+        self.to = self.to.wrapping_add(self.pixel);
+        self.from = self.from.wrapping_add(self.column);
+        self.x += 1;
+        if self.x == self.ow {
+            (self.x, self.y) = (0, self.y + 1);
+            let back = self.ow * self.column;
+            self.from = self.from.wrapping_sub(back).wrapping_add(self.row);
+        }
+        if self.y == self.oh {
+            self.y = 0;
+            let back = self.oh * self.row;
+            self.from = self.from.wrapping_sub(back).wrapping_add(self.whole);
+        }
+        this
+    }
+}
+
+/// Consecutive tiles of a group of channels.
+pub(super) struct Tiles<'t> {
+    /// A tile, but for its pixels.
+    pub tile: Tile<'t>,
+    pub walk: Walk,
+    pub count: usize,
+}
+
+/// Computes tiles.
+///
+/// # Safety
+/// As of [`tile`].
+#[inline(always)]
+pub(super) unsafe fn tiles<S: Wide>(t: &Tiles<'_>) {
+    let (mut tile_of, mut walk) = (t.tile, t.walk);
+    for _ in 0..t.count {
+        tile_of.high = (walk.left + 1).min(PIXELS);
+        for pixel in &mut tile_of.pixels {
+            *pixel = walk.next();
+        }
+        // SAFETY: as promised.
+        unsafe { tile::<S>(&tile_of) };
+    }
+}
