@@ -10,6 +10,7 @@ mod blocks;
 mod depthwise;
 mod direct;
 mod lanes;
+mod pairs;
 pub mod pooled;
 mod rows;
 mod sizes;
