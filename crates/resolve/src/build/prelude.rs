@@ -5,14 +5,18 @@
 
 use std::sync::{Arc, OnceLock};
 
-use relax_base::{SourceFile, SourceMap, Symbol};
-use relax_ir::{AdtId, CtorId, GlobalId, OpId, RelId};
+use relax_base::{Diagnostics, SourceFile, SourceMap, Symbol};
+use relax_ir::{AdtId, CtorId, GlobalId, GradItem, Module, OpId, RelId};
 use relax_syntax::ast::{Ast, ItemKind};
 use rustc_hash::FxHashMap;
 
 use super::Resolver;
+use crate::Options;
 
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/prelude.rs"));
+
+/// The file with the gradients of built-in operators.
+const GRADIENTS: &str = "gradients.relay";
 
 /// The namespace of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -139,6 +143,33 @@ pub fn prelude_names() -> PreludeNames {
     }
 }
 
+/// Returns the gradients of a built-in operator that the prelude gives, in the order in which they
+/// apply. Their file is read when the first gradient is asked for.
+pub fn prelude_gradients(op: OpId) -> &'static [Arc<GradItem>] {
+    static READ: OnceLock<FxHashMap<OpId, Vec<Arc<GradItem>>>> = OnceLock::new();
+    let all = READ.get_or_init(|| {
+        let (module, diagnostics) = read_gradients();
+        debug_assert!(!diagnostics.has_errors(), "{diagnostics:?}");
+        let mut all: FxHashMap<OpId, Vec<Arc<GradItem>>> = FxHashMap::default();
+        for item in module.grads {
+            all.entry(item.op).or_default().push(item);
+        }
+        all
+    });
+    all.get(&op).map_or(&[], Vec::as_slice)
+}
+
+/// Resolves the file of the prelude that gives gradients.
+fn read_gradients() -> (Module, Diagnostics) {
+    let file = FILES.iter().position(|f| f.0 == GRADIENTS);
+    let file = file.expect("the prelude gives gradients");
+    let Read { source, ast, .. } = read(file);
+    let options = Options::default();
+    let mut r = Resolver::new(ast, source, &options);
+    r.in_prelude(file, Resolver::file_items);
+    (r.module, r.diags)
+}
+
 impl Resolver<'_> {
     /// Runs `work` in the context of a prelude file.
     fn in_prelude(&mut self, file: usize, work: impl FnOnce(&mut Self)) {
@@ -210,6 +241,17 @@ impl Resolver<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_gradients_have_no_mistakes() {
+        let (module, diagnostics) = read_gradients();
+        let messages: Vec<&str> = diagnostics.iter().map(|d| &*d.message).collect();
+        assert!(messages.is_empty(), "{messages:?}");
+        // An operator of the text's own would have another number in each module.
+        let mut own = module.grads.iter().filter(|g| g.op.user_index().is_some());
+        assert!(own.next().is_none());
+        assert!(!module.grads.is_empty());
+    }
 
     #[test]
     fn the_names_are_those_that_are_read() {
