@@ -6,6 +6,7 @@
 
 use relax_base::{Span, Symbol};
 use relax_tensor::Tensor;
+use rustc_hash::FxHashMap;
 
 use crate::{AttrValue, Attrs, OpId};
 
@@ -106,8 +107,9 @@ impl GradItem {
         }
     }
 
-    /// Returns whether two items say the same, wherever they stand.
-    pub fn same(&self, other: &GradItem) -> bool {
+    /// Returns whether two items say the same, wherever they stand; `ops` says whether two operators
+    /// are the same.
+    pub fn same(&self, other: &GradItem, ops: &dyn Fn(OpId, OpId) -> bool) -> bool {
         let attrs = |i: &GradItem| {
             let mut all = i.attrs.clone();
             all.sort_by_key(|a| a.0.as_str());
@@ -116,8 +118,40 @@ impl GradItem {
         self.name == other.name
             && self.operands.len() == other.operands.len()
             && attrs(self) == attrs(other)
-            && self.nodes == other.nodes
-            && self.body == other.body
+            && self.same_value(other, ops)
+    }
+
+    /// Returns whether two expressions are the same graph; the order of their parts does not matter.
+    fn same_value(&self, other: &GradItem, ops: &dyn Fn(OpId, OpId) -> bool) -> bool {
+        let (mut there, mut back) = (FxHashMap::default(), FxHashMap::default());
+        let mut work = vec![(self.body, other.body)];
+        while let Some((a, b)) = work.pop() {
+            match (there.insert(a, b), back.insert(b, a)) {
+                (Some(known), _) if known != b => return false,
+                (_, Some(known)) if known != a => return false,
+                (Some(_), _) => continue,
+                _ => {}
+            }
+            let (x, y) = (&self.nodes[a as usize], &other.nodes[b as usize]);
+            let same = match (x, y) {
+                (
+                    GradNode::Call { op, attrs, .. },
+                    GradNode::Call {
+                        op: op2,
+                        attrs: attrs2,
+                        ..
+                    },
+                ) => ops(*op, *op2) && attrs == attrs2,
+                (GradNode::Tuple(_), GradNode::Tuple(_)) => true,
+                (GradNode::Field { index, .. }, GradNode::Field { index: i, .. }) => index == i,
+                _ => x == y,
+            };
+            if !same || x.parts().len() != y.parts().len() {
+                return false;
+            }
+            work.extend(x.parts().iter().copied().zip(y.parts().iter().copied()));
+        }
+        true
     }
 }
 

@@ -443,6 +443,24 @@ fn op_items_agree_with_finite_differences() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What the file of the prelude says has no mistakes, and each item is found by its operator.
+#[test]
+fn all_gradients_of_the_prelude_are_read() {
+    let files = relax_resolve::prelude_files();
+    let (_, text) = files
+        .iter()
+        .find(|f| f.0 == "gradients.relay")
+        .expect("it is there");
+    let written = text.lines().filter(|l| l.starts_with("grad ")).count();
+    let program = read(text);
+    assert_eq!(program.module.grads.len(), written);
+    let ops = relax_ops::registry().iter();
+    let found: usize = ops
+        .map(|(op, _)| relax_resolve::prelude_gradients(op).len())
+        .sum();
+    assert_eq!(found, written);
+}
+
 /// Operators of the text with a gradient of the text, and a call.
 const GRADS: &[(&str, &str)] = &[
     (

@@ -116,7 +116,10 @@ impl<'m> Comparer<'m> {
         let (left, right) = (own(self.a), own(self.b));
         for i in 0..left.len().max(right.len()) {
             let (x, y) = (left.get(i), right.get(i));
-            if !x.zip(y).is_some_and(|(x, y)| x.same(y)) {
+            if !x
+                .zip(y)
+                .is_some_and(|(x, y)| x.same(y, &|p, q| self.ops(p, q)))
+            {
                 let name = x.or(y).map_or("", |g| g.name.as_str());
                 self.item = format!("grad {name}");
                 return self.differ("the gradients differ");

@@ -66,7 +66,7 @@ impl Printer<'_> {
                     ));
                     self.out.expr(ExprKind::Local(name), NO)
                 }
-                None if uses[i] > 1 && !leaf => {
+                None if uses[i] > 1 && !variable => {
                     let index = temps;
                     temps += 1;
                     let kind = StmtKind::Graph { index, value: text };
