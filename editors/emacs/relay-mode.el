@@ -26,7 +26,7 @@
 
 (defconst relay-keywords
   '("let" "fn" "def" "if" "else" "type" "match" "extern" "free_var" "ref" "ref_read" "ref_write" "data"
-    "rel" "op" "prim_func" "where" "case" "shape" "match_shape" "match_cast" "dataflow" "for" "while" "in" "alloc"
+    "rel" "op" "grad" "prim_func" "where" "case" "shape" "match_shape" "match_cast" "dataflow" "for" "while" "in" "alloc"
     "init" "compute")
   "Words of the language.")
 

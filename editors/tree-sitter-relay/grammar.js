@@ -10,7 +10,7 @@ const comma0 = (rule) => optional(seq(comma1(rule), optional(',')));
 
 // Words that are keywords only where the grammar asks for them: elsewhere they are names.
 const SOFT = [
-  'data', 'rel', 'op', 'prim_func', 'where', 'case', 'shape', 'match_shape', 'match_cast', 'dataflow', 'for', 'in',
+  'data', 'rel', 'op', 'grad', 'prim_func', 'where', 'case', 'shape', 'match_shape', 'match_cast', 'dataflow', 'for', 'in',
   'alloc', 'init', 'compute', 'grid', 'parallel', 'unroll', 'vectorize',
 ];
 const named = ($) => choice($.name, alias(choice(...SOFT), $.name));
@@ -84,6 +84,7 @@ module.exports = grammar({
         $.relation_definition,
         $.relation_clause,
         $.operator_definition,
+        $.gradient_definition,
         $.tensor_program,
       ),
 
@@ -127,6 +128,21 @@ module.exports = grammar({
     _goal: ($) => choice($._type, $.goal),
     goal: ($) =>
       seq($._type, choice('=', '==', '!=', '<', '<=', '>', '>='), $._type),
+    gradient_definition: ($) =>
+      seq(
+        'grad',
+        field('operator', $.name),
+        alias($.gradient_parameters, $.parameters),
+        '->',
+        '(',
+        field('result', $._local),
+        ',',
+        field('gradient', $._local),
+        optional(','),
+        ')',
+        field('body', $.block),
+        optional(';'),
+      ),
     operator_definition: ($) =>
       seq(
         'op',
@@ -163,6 +179,9 @@ module.exports = grammar({
     operator_parameters: ($) => seq('(', comma0(choice($.parameter, $.attribute_parameter, $.attribute)), ')'),
     parameter: ($) =>
       seq(field('name', $._local), optional($.binder_attributes), optional(seq(':', field('type', $._type)))),
+    gradient_parameters: ($) =>
+      seq('(', comma0(choice($.parameter, alias($.bare_attribute, $.attribute_parameter), $.attribute)), ')'),
+    bare_attribute: ($) => field('name', named($)),
     attribute_parameter: ($) =>
       seq(field('name', named($)), ':', field('type', $._type), optional(seq('=', field('default', $._attribute_value)))),
     binder_attributes: ($) => seq('{', comma0($.attribute), '}'),

@@ -30,7 +30,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     (
         "passes",
         &[
-            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "infer", "programs",
+            "base", "syntax", "sym", "tensor", "loops", "ir", "ops", "infer", "programs", "resolve",
         ],
     ),
     (

@@ -15,7 +15,7 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "ir",
         "",
-        "damage expr lists module rel script types",
+        "damage expr gradient lists module rel script types",
         "ids and nodes of one recursive data type",
     ),
     (

@@ -79,6 +79,7 @@ const WORDS: &[&str] = &[
     "output",
     "prim_func",
     "op",
+    "grad",
     "rel",
     "compute",
     "for",

@@ -26,6 +26,7 @@ mod effects;
 mod finish;
 mod flags;
 mod generalise;
+mod gradients;
 mod groups;
 mod incremental;
 mod instantiate;
@@ -58,6 +59,7 @@ use relax_ir::Module;
 
 pub use effects::may_have_effects;
 pub use finish::show_type;
+pub use gradients::check_gradients;
 pub use incremental::{Again, infer_again};
 pub use typing::{Check, CheckKind, Typing};
 

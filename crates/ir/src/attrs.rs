@@ -47,6 +47,8 @@ pub enum AttrValue {
     /// `meta[Key][index]`: a reference to an object of the metadata section that is preserved as it
     /// is.
     Meta(Symbol, u32),
+    /// Inside a `grad` item: the attribute of this name of the call that is differentiated.
+    Attr(Symbol),
 }
 
 impl AttrValue {

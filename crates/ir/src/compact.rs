@@ -32,6 +32,7 @@ impl Module {
         new.ctors = self.ctors.clone();
         new.relations = self.relations.clone();
         new.user_ops = self.user_ops.clone();
+        new.grads = self.grads.clone();
         new.expression = self.expression;
         new.literal = self.literal;
         new.metadata = self.metadata.clone();

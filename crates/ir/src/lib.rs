@@ -18,6 +18,7 @@ mod damage;
 mod dim_ex;
 mod equal;
 mod expr;
+mod gradient;
 mod ids;
 mod lists;
 mod module;
@@ -46,6 +47,7 @@ pub use expr::{
     Binding, Block, BlockId, Clause, Expr, ExprId, ExprList, FuncId, Function, PatId, Pattern, Var,
     VarId, VarStyle, has_flag, is_primitive,
 };
+pub use gradient::{GradItem, GradNode};
 pub use ids::{IdMap, IdSet, IdTable, Memo};
 pub use module::{
     Adt, AdtId, ConstId, Ctor, CtorId, DimInfo, Global, GlobalId, GlobalKind, Metadata, Module,

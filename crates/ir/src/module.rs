@@ -201,6 +201,8 @@ pub struct Module {
     pub relations: Arena<RelId, RelationDef>,
     /// User-defined operators (`op` items); the one at index `i` is `OpId(OpId::FIRST_USER.0 + i)`.
     pub user_ops: Vec<UserOp>,
+    /// `grad` items.
+    pub grads: Vec<Arc<crate::GradItem>>,
     /// The global that holds an expression file's expression; its parameters are the free
     /// variables.
     pub expression: Option<GlobalId>,

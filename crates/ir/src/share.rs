@@ -121,6 +121,7 @@ impl Module {
             ctors: self.ctors.clone(),
             relations: self.relations.clone(),
             user_ops: self.user_ops.clone(),
+            grads: self.grads.clone(),
             expression: self.expression,
             literal: self.literal,
             type_item: self.type_item,

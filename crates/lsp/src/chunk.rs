@@ -121,7 +121,7 @@ fn cuts(file: &SourceFile, tokens: &[Token]) -> Option<Vec<usize>> {
             Tok::Name if closed => {
                 let text = file.slice(t.span());
                 let item = match text {
-                    "data" | "rel" | "op" => next == Some(Tok::Name),
+                    "data" | "rel" | "op" | "grad" => next == Some(Tok::Name),
                     "prim_func" => matches!(next, Some(Tok::Global | Tok::Name)),
                     _ => false,
                 };
@@ -186,9 +186,13 @@ fn chunk(file: &SourceFile, tokens: &[Token], start: usize, end: usize, alone: b
             }
             Tok::Name => {
                 if open.is_empty()
-                    && matches!(text(), "data" | "rel" | "op")
+                    && matches!(text(), "data" | "rel" | "op" | "grad")
                     && tokens.get(i + 1).is_some_and(|t| t.tok == Tok::Name)
                 {
+                    // `grad` says something about what stands elsewhere.
+                    if text() == "grad" {
+                        continue;
+                    }
                     item = Some(Tok::Name);
                     declares = text() == "data";
                     continue;

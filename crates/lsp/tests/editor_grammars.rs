@@ -14,6 +14,7 @@ const SOFT: &[(&str, &str)] = &[
     ("data", r"\s+[A-Za-z_]"),
     ("rel", r"\s+[A-Za-z_]"),
     ("op", r"\s+[A-Za-z_]"),
+    ("grad", r"\s+[A-Za-z_]"),
     ("prim_func", r"\s+@"),
     ("where", r"\s+[A-Za-z_]"),
     ("case", r"\s+[A-Za-z_%(]"),

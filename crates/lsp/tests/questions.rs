@@ -122,6 +122,62 @@ fn a_broken_function_leaves_the_others_answers() {
     c.close();
 }
 
+const GRADIENT: &str = "\
+op my.scale[s: Shape](%x: Tensor[s, float32], factor: float64 = 1.0) -> Tensor[s, float32] {
+  compute %x * factor
+}
+grad my.scale(%x, factor) -> (%y, %g) {
+  let %part = %g * factor;
+  %part
+}
+def @main(%x: Tensor[(2,), float32]) { my.scale(%x) }
+";
+
+#[test]
+fn gradients_are_items_with_names_of_their_own() {
+    let mut c = Client::open(GRADIENT);
+    let found = c.whole("textDocument/documentSymbol");
+    let names: Vec<_> = (found.as_array().expect("a list").iter())
+        .filter_map(|s| s["name"].as_str())
+        .collect();
+    assert_eq!(names, ["my.scale", "grad my.scale", "@main"], "{found}");
+    let line = |place: &Value| place["range"]["start"].clone();
+    let start = |line: u32, character: u32| json!({ "line": line, "character": character });
+    // The operator, an attribute, the gradient and a bound part.
+    for (at, wanted) in [
+        ((3, 8), start(0, 3)),
+        ((4, 21), start(3, 18)),
+        ((4, 15), start(3, 34)),
+        ((5, 4), start(4, 6)),
+    ] {
+        let place = c.at("textDocument/definition", at);
+        let place = place.get(0).unwrap_or(&place);
+        assert_eq!(line(place), wanted, "{at:?}: {place}");
+    }
+    // The first token of the item is a keyword.
+    let data = c.whole("textDocument/semanticTokens/full")["data"].clone();
+    let tokens: Vec<u64> = (data.as_array().expect("a list").iter())
+        .filter_map(Value::as_u64)
+        .collect();
+    let mut at = (0, 0);
+    let kind = tokens.chunks(5).find_map(|t| {
+        at = if t[0] == 0 {
+            (at.0, at.1 + t[1])
+        } else {
+            (at.0 + t[0], t[1])
+        };
+        (at == (3, 0)).then_some(t[3])
+    });
+    assert_eq!(kind, Some(tokens[3]), "as `op`: {data}");
+    // A mistake is in the item's own place.
+    c.change(4, 19, 25, "faktor");
+    let said = c.wait_diagnostics();
+    let said = said.as_array().expect("a list").clone();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert_eq!(line(&said[0]), start(4, 19), "{said:?}");
+    c.close();
+}
+
 #[test]
 fn data_is_folded_as_a_region() {
     let numbers = "    1, 2, 3,\n".repeat(30);

@@ -391,7 +391,7 @@ impl Cx {
                 let items: Option<Vec<String>> = items.iter().map(|i| self.attr(i)).collect();
                 format!("[{}]", items?.join(", "))
             }
-            AttrValue::Dict(_) | AttrValue::Meta(..) => return None,
+            AttrValue::Dict(_) | AttrValue::Meta(..) | AttrValue::Attr(_) => return None,
         })
     }
 

@@ -88,7 +88,7 @@ pub struct Hooks {
     pub affine: Option<AffineRole>,
     /// A faster and less precise operator with the same operands and attributes.
     pub fast_form: Option<&'static str>,
-    /// The gradients of the arguments.
+    /// The gradients of the arguments, where no `grad` item of the prelude gives them.
     pub gradient: Option<GradientFn>,
     /// The replacement of a call outside of training.
     pub inference: Option<InferenceFn>,

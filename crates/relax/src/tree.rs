@@ -239,6 +239,7 @@ fn attribute(m: &Ir, value: &AttrValue) -> Attr {
         AttrValue::Array(items) => Attr::List(items.iter().map(|i| attribute(m, i)).collect()),
         AttrValue::Dict(_) => Attr::Other("{…}".into()),
         AttrValue::Meta(key, index) => Attr::Other(format!("meta[{key}][{index}]")),
+        AttrValue::Attr(name) => Attr::Other(name.to_string()),
     }
 }
 

@@ -176,6 +176,7 @@ pub fn check_typed(module: &mut Module, options: &InferOptions) -> (Typed, Diagn
 pub(crate) fn check_all(module: &mut Module, options: &InferOptions) -> Checked {
     let (typing, warnings) = relax_infer::infer(module, options);
     let mut diagnostics = warnings.clone();
+    diagnostics.extend(relax_infer::check_gradients(module, options));
     // Tensor programs are checked separately: bounds, reductions, buffers written before they are
     // read.
     for (id, global) in module.globals.iter() {

@@ -406,7 +406,9 @@ fn every_operator_with_a_gradient_is_tried() {
         .collect();
     let have = relax_ops::registry().iter();
     let missing: Vec<&str> = have
-        .filter(|(_, d)| d.hooks.gradient.is_some())
+        .filter(|&(op, d)| {
+            d.hooks.gradient.is_some() || !relax_resolve::prelude_gradients(op).is_empty()
+        })
         .map(|(_, d)| d.name)
         .filter(|n| !tried.contains(n))
         .collect();
@@ -439,6 +441,86 @@ fn op_items_agree_with_finite_differences() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What the file of the prelude says has no mistakes, and each item is found by its operator.
+#[test]
+fn all_gradients_of_the_prelude_are_read() {
+    let files = relax_resolve::prelude_files();
+    let (_, text) = files
+        .iter()
+        .find(|f| f.0 == "gradients.relay")
+        .expect("it is there");
+    let written = text.lines().filter(|l| l.starts_with("grad ")).count();
+    let program = read(text);
+    assert_eq!(program.module.grads.len(), written);
+    let ops = relax_ops::registry().iter();
+    let found: usize = ops
+        .map(|(op, _)| relax_resolve::prelude_gradients(op).len())
+        .sum();
+    assert_eq!(found, written);
+}
+
+/// Operators of the text with a gradient of the text, and a call.
+const GRADS: &[(&str, &str)] = &[
+    (
+        "op my.dot(%x: Tensor[(n, c), float64], %y: Tensor[(c,), float64], by: float64 = 3.0)
+           -> Tensor[(n,), float64] { compute [%i] => sum(%k, c, %x[%i, %k] * %y[%k] * by) }
+         grad my.dot(%x, %y, by) -> (%z, %g) {
+           let %scaled = expand_dims(%g, axis=1) * by;
+           (%scaled * %y, sum(%scaled * %x, axis=[0]))
+         }",
+        "exp(my.dot(%x, %z, by=0.5))",
+    ),
+    (
+        "op my.square[s: Shape](%x: Tensor[s, float64]) -> Tensor[s, float64] { compute %x * %x }
+         grad my.square(%x) -> (%y, %g) { %0 = %g * %x; %0 + %0 }",
+        "my.square(my.square(%x))",
+    ),
+    // One item for each value of an attribute.
+    (
+        "op my.turned[s: Shape](%x: Tensor[s, float64], back: bool = False) -> Tensor[s, float64] {
+           compute select(back, 0.0 - %x, %x)
+         }
+         grad my.turned(%x, back=True) -> (%y, %g) { negative(%g) }
+         grad my.turned(%x) -> (%y, %g) { %g }",
+        "multiply(my.turned(%x, back=True), my.turned(%y))",
+    ),
+    // The text's gradients come before the built-in ones: here those of exp, by its result.
+    (
+        "grad exp(%x) -> (%y, %g) { %g * %y }",
+        "exp(multiply(%x, %y))",
+    ),
+];
+
+#[test]
+fn gradients_in_the_text_agree_with_finite_differences() {
+    let mut wrong = Vec::new();
+    for (items, call) in GRADS {
+        let text = format!("{items}\n def @main({XY}, %z: Tensor[(3,), float64]) {{ {call} }}");
+        for mode in ["first-order", "higher-order"] {
+            if let Some(reason) = compare(&text, &format!("gradient{{mode={mode}}}")) {
+                wrong.push(format!("{call}, {mode}: {reason}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What an item says is used, not what the computation implies.
+#[test]
+fn a_gradient_in_the_text_is_what_the_program_computes() {
+    let text =
+        "op my.half[s: Shape](%x: Tensor[s, float64]) -> Tensor[s, float64] { compute %x * 0.5 }
+                grad my.half(%x) -> (%y, %g) { %g * 7 }
+                def @main(%x: float64) { my.half(%x) }";
+    let mut p = read(text);
+    for mode in ["first-order", "higher-order"] {
+        let m = differentiate(&mut p, &format!("gradient{{mode={mode}}}")).expect("has a gradient");
+        let x = Tensor::scalar_f64(relax_tensor::DType::F64, 3.0);
+        let values: Vec<f64> = run(&m, &[x]).iter().map(|t| t.get_f64(0)).collect();
+        assert_eq!(values, [1.5, 7.0], "{mode}");
+    }
 }
 
 /// Programs that require higher-order differentiation.
@@ -509,6 +591,24 @@ fn programs_agree_with_finite_differences() {
 fn what_has_no_gradient_is_refused_with_a_reason() {
     for (text, reason) in [
         ("def @main(%x: float64) { floor(%x) }", "`floor` has none"),
+        (
+            "grad floor(%x) -> (%y, %g) { sum(%g) } def @main(%x: Tensor[(3,), float64]) { floor(%x) }",
+            "the gradient of `%x` is of another type than the operand",
+        ),
+        (
+            "grad floor(%x) -> (%y, %g) { reshape(%g, newshape=[7]) }
+             def @main(%x: Tensor[(3,), float64]) { floor(%x) }",
+            "the operands have no types here that this operator takes",
+        ),
+        (
+            "grad sum(%x, keepdims=True) -> (%y, %g) { broadcast_to_like(%g, %x) }
+             op my.count(%x: Tensor[(n,), float64], keep: bool) -> Tensor[(n,), float64] {
+               compute [%i] => %x[%i] * float64(n)
+             }
+             grad my.count(%x, keep=True) -> (%y, %g) { %g }
+             def @main(%x: Tensor[(3,), float64]) { my.count(%x, keep=False) }",
+            "`my.count` has none in this form",
+        ),
         (
             "def @main[A](%x: A) -> A { %x }",
             "the entry is polymorphic",

@@ -36,6 +36,8 @@ pub const OUTPUT: Code = Code(216);
 pub const UNKNOWN_OP: Code = Code(217);
 /// Constants are placeholders (a note).
 pub const STUBS: Code = Code(218);
+/// A `grad` item says something that is no gradient.
+pub const GRADIENT: Code = Code(219);
 /// A kind does not match, or is unknown.
 pub const KIND: Code = Code(310);
 /// A type has the wrong number of arguments.

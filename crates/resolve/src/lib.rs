@@ -17,7 +17,7 @@ mod options;
 pub mod print;
 
 pub use build::{
-    Given, GivenTypes, PreludeNames, fit_attribute, prelude_files, prelude_names, resolve,
-    resolve_given, resolve_noting,
+    Given, GivenTypes, PreludeNames, fit_attribute, prelude_files, prelude_gradients,
+    prelude_names, resolve, resolve_given, resolve_noting,
 };
 pub use options::{NoStubs, Options, Release, Stubs};

@@ -201,6 +201,18 @@ impl<'a> Walk<'a> {
                 self.expr(op.body);
                 self.in_program = false;
             }
+            ItemKind::Grad(grad) => {
+                self.push(item.name_span, grad.op, NameKind::Callee, None);
+                for b in ast.list(grad.params) {
+                    self.binder(b);
+                    let default = ast.binders[b].default;
+                    self.tasks.extend(default.map(Task::Value));
+                }
+                self.binder(grad.result);
+                self.binder(grad.grad);
+                self.run();
+                self.expr(grad.body);
+            }
             ItemKind::PrimFunc(p) => {
                 self.declare(item.name_span, p.name, NameKind::Global);
                 self.bind_dims = true;
@@ -450,7 +462,9 @@ impl<'a> Walk<'a> {
             }
             ExprKind::Global(name) => self.push(span, name, NameKind::Global, None),
             ExprKind::Name(name) => match self.scope.type_name(name) {
-                Some((kind, place)) if dims => self.push(span, name, kind, Some(place)),
+                Some((kind, place)) if dims || kind == NameKind::Attr => {
+                    self.push(span, name, kind, Some(place))
+                }
                 _ => self.push(span, name, NameKind::Callee, None),
             },
             ExprKind::Error

@@ -22,7 +22,7 @@ pub use expr::{
     Attr, BinOp, Binder, Clause, Expr, ExprKind, ForKind, Function, Loop, NumSuffix, Pat, PatKind,
     Stmt, StmtKind, StoreOp, TypeParam, VERBATIM,
 };
-pub use item::{Ctor, Item, ItemKind, OpItem, PrimFunc, RelItem, TypeDef};
+pub use item::{Ctor, GradItem, Item, ItemKind, OpItem, PrimFunc, RelItem, TypeDef};
 pub use ty::{TypeExpr, TypeExprKind, TypeOp};
 
 define_id! {

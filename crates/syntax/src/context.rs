@@ -393,7 +393,7 @@ impl<'s> Pass<'s> {
             _ => {
                 match t.tok {
                     Tok::Match | Tok::MatchQ => self.top().pending = Pending::Match,
-                    Tok::Fn | Tok::Def | Tok::Op | Tok::PrimFunc => {
+                    Tok::Fn | Tok::Def | Tok::Op | Tok::Grad | Tok::PrimFunc => {
                         self.top().pending = Pending::Fn;
                     }
                     Tok::Type | Tok::Data => self.top().pending = Pending::Data,
@@ -412,7 +412,14 @@ impl<'s> Pass<'s> {
         let at_top = self.frames.len() == 1;
         let starts_item = matches!(
             t.tok,
-            Tok::Def | Tok::Type | Tok::Extern | Tok::Data | Tok::Rel | Tok::Op | Tok::PrimFunc
+            Tok::Def
+                | Tok::Type
+                | Tok::Extern
+                | Tok::Data
+                | Tok::Rel
+                | Tok::Op
+                | Tok::Grad
+                | Tok::PrimFunc
         );
         if at_top {
             let extern_type = t.tok == Tok::Type && self.last().map(|t| t.tok) == Some(Tok::Extern);
@@ -458,7 +465,15 @@ impl<'s> Pass<'s> {
     /// Handles the end of a statement at top level: a closing brace that returns to it, or a `;`.
     fn statement_ends_at_top(&mut self, brace: bool) {
         match self.item {
-            Some(Tok::Def | Tok::Op | Tok::PrimFunc | Tok::Type | Tok::Data | Tok::Extern) => {
+            Some(
+                Tok::Def
+                | Tok::Op
+                | Tok::Grad
+                | Tok::PrimFunc
+                | Tok::Type
+                | Tok::Data
+                | Tok::Extern,
+            ) => {
                 self.end_segment();
             }
             Some(Tok::Rel | Tok::Prolog) if !brace => self.end_segment(),

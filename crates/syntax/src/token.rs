@@ -67,6 +67,7 @@ pub enum Tok {
     #[token("data", word)]
     #[token("rel", word)]
     #[token("op", word)]
+    #[token("grad", word)]
     #[token("prim_func", word)]
     #[token("where", word)]
     #[token("case", word)]
@@ -224,6 +225,8 @@ pub enum Tok {
     Rel,
     /// `op` at the head of an item.
     Op,
+    /// `grad` at the head of an item.
+    Grad,
     /// `prim_func` at the head of an item.
     PrimFunc,
     /// A zero-width token before `Name(…) :- …`.
@@ -377,6 +380,7 @@ table! {
     Data "`data`" "data" Keyword;
     Rel "`rel`" "rel" Keyword;
     Op "`op`" "op" Keyword;
+    Grad "`grad`" "grad" Keyword;
     PrimFunc "`prim_func`" "prim_func" Keyword;
     Prolog "a relation" "" Keyword;
     Where "`where`" "where" Keyword;

@@ -4,7 +4,7 @@
 (block_comment) @comment
 
 [
-  "def" "type" "data" "extern" "rel" "op" "prim_func" "let" "fn" "free_var" "alloc" "init" "compute" "where"
+  "def" "type" "data" "extern" "rel" "op" "grad" "prim_func" "let" "fn" "free_var" "alloc" "init" "compute" "where"
 ] @keyword
 ["if" "else" "match" "match?" "case"] @conditional
 ["for" "while" "in" "parallel" "unroll" "vectorize"] @repeat
@@ -24,6 +24,9 @@
 (call function: (name) @function.call)
 (call function: (global) @function.call)
 (operator_definition name: (name) @function)
+(gradient_definition operator: (name) @function)
+(gradient_definition result: (local) @parameter)
+(gradient_definition gradient: (local) @parameter)
 
 (type_name) @type
 ((type_name) @type.builtin

@@ -1,6 +1,7 @@
 [
   (function_definition)
   (operator_definition)
+  (gradient_definition)
   (tensor_program)
   (closure)
   (block)
@@ -11,6 +12,8 @@
 ] @local.scope
 
 (parameter name: (local) @local.definition)
+(gradient_definition result: (local) @local.definition)
+(gradient_definition gradient: (local) @local.definition)
 (let_statement name: (local) @local.definition)
 (let_statement name: (graph) @local.definition)
 (binding name: (local) @local.definition)

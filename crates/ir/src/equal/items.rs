@@ -93,6 +93,7 @@ impl<'m> Comparer<'m> {
             self.opt_ty(x.ret, y.ret, None, "result type")?;
         }
         self.item = String::new();
+        self.grads()?;
         let rels = |m: &'m Module| named(m.relations.iter().map(|(id, r)| (r.name, id)));
         for (name, x, y) in self.matched("rel ", rels(a), rels(b))? {
             self.item = format!("rel {name}");
@@ -102,6 +103,28 @@ impl<'m> Comparer<'m> {
             }
         }
         self.item = String::new();
+        Ok(())
+    }
+
+    /// Compares the `grad` items: for each operator the same ones in the same order.
+    fn grads(&mut self) -> Check {
+        let own = |m: &'m Module| {
+            let mut all: Vec<&'m crate::GradItem> = m.grads.iter().map(|g| &**g).collect();
+            all.sort_by_key(|g| g.name.as_str());
+            all
+        };
+        let (left, right) = (own(self.a), own(self.b));
+        for i in 0..left.len().max(right.len()) {
+            let (x, y) = (left.get(i), right.get(i));
+            if !x
+                .zip(y)
+                .is_some_and(|(x, y)| x.same(y, &|p, q| self.ops(p, q)))
+            {
+                let name = x.or(y).map_or("", |g| g.name.as_str());
+                self.item = format!("grad {name}");
+                return self.differ("the gradients differ");
+            }
+        }
         Ok(())
     }
 

@@ -56,6 +56,11 @@ const SNIPPETS: &[(&str, &str, &str)] = &[
         "an operator",
     ),
     (
+        "grad",
+        "grad ${1:my.scale}(%x) -> (%y, %g) {\n  $0\n}",
+        "the gradients of an operator",
+    ),
+    (
         "rel",
         "rel ${1:Name}(${2:Tensor[(d, *rest), t]}) -> ${0:Tensor[(d, prod(rest)), t]};",
         "a type relation",

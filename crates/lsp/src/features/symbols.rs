@@ -40,6 +40,7 @@ pub fn listed(ast: &Ast, own: Span, range: &dyn Fn(Span) -> Range) -> Vec<Docume
             ItemKind::TypeDef(d) => (d.name.to_string(), SymbolKind::ENUM),
             ItemKind::Rel(r) => (r.name.to_string(), SymbolKind::INTERFACE),
             ItemKind::Op(o) => (o.name.to_string(), SymbolKind::OPERATOR),
+            ItemKind::Grad(g) => (format!("grad {}", g.op), SymbolKind::OPERATOR),
             ItemKind::Error | ItemKind::Expr(_) | ItemKind::Type(_) => continue,
         };
         let mut children = Vec::new();

@@ -18,7 +18,6 @@ const COMPILER: &[AttrDef] = &[attr(
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("copy", "The same tensor.", same)
-        .gradient(super::gradients::copy)
         .inputs(&[input("data", "the input")])
         .fusion(Fusion::Elementwise)
         .compute(same_compute),
@@ -58,7 +57,6 @@ pub static OPS: &[OpDef] = &[
         "Marks a value that is kept for the gradient; others are computed again.",
         same,
     )
-    .gradient(super::gradients::copy)
     .inputs(&[input("data", "the input")])
     .compute(same_compute),
     OpDef::new(

@@ -44,7 +44,6 @@ pub static OPS: &[OpDef] = &[
         .fusion(Fusion::Broadcast)
         .compute(expand_dims_compute),
     OpDef::new("squeeze", "Axes of extent 1 removed.", squeeze)
-        .gradient(super::gradients::reshape)
         .reshape()
         .affine_ordered(super::affine_rules::selection)
         .layout(super::layout_rules::squeezed)

@@ -20,18 +20,18 @@ macro_rules! binary {
 }
 
 binary! {
-    "add" ("+") broadcast |a, b| a + b, "The sum.", scale = crate::ScaleRole::Sum, gradient = super::gradients::add, affine_rule = super::affine_rules::add;
-    "subtract" ("-") broadcast |a, b| a - b, "The difference.", scale = crate::ScaleRole::Sum, gradient = super::gradients::subtract, affine_rule = super::affine_rules::subtract;
-    "multiply" ("*") broadcast |a, b| a * b, "The product.", scale = crate::ScaleRole::Product, gradient = super::gradients::multiply, affine_rule = super::affine_rules::multiply;
-    "divide" ("/") broadcast |a, b| a / b, "The quotient; of integers, truncated.", gradient = super::gradients::divide;
+    "add" ("+") broadcast |a, b| a + b, "The sum.", scale = crate::ScaleRole::Sum, affine_rule = super::affine_rules::add;
+    "subtract" ("-") broadcast |a, b| a - b, "The difference.", scale = crate::ScaleRole::Sum, affine_rule = super::affine_rules::subtract;
+    "multiply" ("*") broadcast |a, b| a * b, "The product.", scale = crate::ScaleRole::Product, affine_rule = super::affine_rules::multiply;
+    "divide" ("/") broadcast |a, b| a / b, "The quotient; of integers, truncated.";
     "trunc_divide" broadcast truncated, "The quotient, truncated.";
     "floor_divide" broadcast |a, b| a.floor_div(b), "The quotient, rounded down.";
     "mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "trunc_mod" broadcast |a, b| a.rem(b), "The remainder with the sign of the left operand.";
     "floor_mod" ("%") broadcast |a, b| a.floor_mod(b), "The remainder with the sign of the right operand.";
-    "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.", full_precision, gradient = super::gradients_parts::power;
-    "maximum" broadcast |a, b| a.max(b), "The greater one.", gradient = super::gradients_parts::maximum, affine_ordered = super::affine_rules::maximum;
-    "minimum" broadcast |a, b| a.min(b), "The lesser one.", gradient = super::gradients_parts::minimum, affine_ordered = super::affine_rules::minimum;
+    "power" broadcast |a, b| a.pow(b), "The left operand to the power of the right.", full_precision;
+    "maximum" broadcast |a, b| a.max(b), "The greater one.", affine_ordered = super::affine_rules::maximum;
+    "minimum" broadcast |a, b| a.min(b), "The lesser one.", affine_ordered = super::affine_rules::minimum;
     "left_shift" broadcast |a, b| a.shl(b), "The bits of the left operand moved up.";
     "right_shift" broadcast |a, b| a.shr(b), "The bits of the left operand moved down, the sign kept.";
     "bitwise_and" broadcast |a, b| a & b, "Bits that both have.";
@@ -40,12 +40,12 @@ binary! {
     "logical_and" ("&&") broadcast |a, b| logical(BinOp::And, a, b), "Whether both hold.";
     "logical_or" ("||") broadcast |a, b| logical(BinOp::Or, a, b), "Whether either holds.";
     "logical_xor" broadcast |a, b| logical(BinOp::Xor, a, b), "Whether one of them holds.";
-    "equal" ("==") compare |a, b| a.eq(b), "Whether they are equal.", gradient = super::gradients::flat;
-    "not_equal" ("!=") compare |a, b| a.ne(b), "Whether they differ.", gradient = super::gradients::flat;
-    "less" ("<") compare |a, b| a.lt(b), "Whether the left one is less.", gradient = super::gradients::flat;
-    "less_equal" ("<=") compare |a, b| a.le(b), "Whether the left one is less or equal.", gradient = super::gradients::flat;
-    "greater" (">") compare |a, b| a.gt(b), "Whether the left one is greater.", gradient = super::gradients::flat;
-    "greater_equal" (">=") compare |a, b| a.ge(b), "Whether the left one is greater or equal.", gradient = super::gradients::flat;
+    "equal" ("==") compare |a, b| a.eq(b), "Whether they are equal.";
+    "not_equal" ("!=") compare |a, b| a.ne(b), "Whether they differ.";
+    "less" ("<") compare |a, b| a.lt(b), "Whether the left one is less.";
+    "less_equal" ("<=") compare |a, b| a.le(b), "Whether the left one is less or equal.";
+    "greater" (">") compare |a, b| a.gt(b), "Whether the left one is greater.";
+    "greater_equal" (">=") compare |a, b| a.ge(b), "Whether the left one is greater or equal.";
 }
 
 /// Combines the truth values of both operands, as a value of the operands' type.

@@ -21,7 +21,6 @@ pub static OPS: &[OpDef] = &[
         "The input broadcast to a shape.",
         broadcast_to,
     )
-    .gradient(super::gradients_parts::broadcast_to)
     .result_dtype("dtype")
     .inputs(&[input("data", "the input")])
     .attrs(INIT)
@@ -32,7 +31,6 @@ pub static OPS: &[OpDef] = &[
         "The input broadcast to the shape of another tensor.",
         broadcast_to_like,
     )
-    .gradient(super::gradients_parts::broadcast_to_like)
     .inputs(&[
         input("data", "the input"),
         input("broadcast_type", "the tensor whose shape to take"),
@@ -59,7 +57,6 @@ pub static OPS: &[OpDef] = &[
         "The sum over all axes along which another tensor's shape is broadcast to the input's.",
         collapse_sum_like,
     )
-    .gradient(super::gradients::collapse_sum_like)
     .inputs(&[
         input("data", "the input"),
         input("collapse_type", "the tensor whose shape to take"),
@@ -71,7 +68,6 @@ pub static OPS: &[OpDef] = &[
         "The sum over all axes along which the given shape is broadcast to the input's.",
         collapse_sum_to,
     )
-    .gradient(super::gradients::collapse_sum_like)
     .result_dtype("dtype")
     .inputs(&[
         input("data", "the input"),

@@ -21,7 +21,6 @@ pub static OPS: &[OpDef] = &[
         "Each element converted to another element type.",
         cast,
     )
-    .gradient(super::gradients::cast)
     .inputs(&[input("data", "the input")])
     .attrs(TO)
     .fusion(Fusion::Elementwise)
@@ -31,7 +30,6 @@ pub static OPS: &[OpDef] = &[
         "Each element converted to another tensor's element type.",
         cast_like,
     )
-    .gradient(super::gradients::cast_like)
     .inputs(&[
         input("data", "the input"),
         input("dtype_like", "the tensor whose element type to take"),

@@ -31,20 +31,17 @@ pub static OPS: &[OpDef] = &[
         "A tensor of the given shape filled with one value.",
         full,
     )
-    .gradient(super::gradients_parts::full)
     .result_dtype("dtype")
     .inputs(&[input("fill_value", "the value, a scalar")])
     .attrs(INIT)
     .fusion(Fusion::Elementwise)
     .compute(full_compute),
     OpDef::new("zeros", "A tensor of zeros.", init)
-        .gradient(super::gradients::nothing)
         .result_dtype("dtype")
         .attrs(INIT)
         .fusion(Fusion::Elementwise)
         .compute(zeros_compute),
     OpDef::new("ones", "A tensor of ones.", init)
-        .gradient(super::gradients::nothing)
         .result_dtype("dtype")
         .attrs(INIT)
         .fusion(Fusion::Elementwise)
@@ -65,7 +62,6 @@ pub static OPS: &[OpDef] = &[
         "Zeros of another tensor's shape and element type.",
         identity,
     )
-    .gradient(super::gradients::zeros_like)
     .inputs(&[input("data", "the tensor to be like")])
     .fusion(Fusion::Elementwise)
     .compute(zeros_like_compute),
@@ -74,7 +70,6 @@ pub static OPS: &[OpDef] = &[
         "Ones of another tensor's shape and element type.",
         identity,
     )
-    .gradient(super::gradients::ones_like)
     .inputs(&[input("data", "the tensor to be like")])
     .fusion(Fusion::Elementwise)
     .compute(ones_like_compute),
@@ -98,7 +93,6 @@ pub static OPS: &[OpDef] = &[
         "Zeros, the extents given by a tensor.",
         dyn_init,
     )
-    .gradient(super::gradients_parts::of_extents)
     .result_dtype("dtype")
     .static_form("zeros")
     .inputs(&[input("shape", "the extents, a vector")])
@@ -107,7 +101,6 @@ pub static OPS: &[OpDef] = &[
     .data_dependent()
     .compute(dyn_zeros_compute),
     OpDef::new("dyn.ones", "Ones, the extents given by a tensor.", dyn_init)
-        .gradient(super::gradients_parts::of_extents)
         .result_dtype("dtype")
         .static_form("ones")
         .inputs(&[input("shape", "the extents, a vector")])
@@ -120,7 +113,6 @@ pub static OPS: &[OpDef] = &[
         "The numbers from `start` to `end`, exclusive, by `step`.",
         arange,
     )
-    .gradient(super::gradients_parts::arange)
     .full_precision()
     .inputs(&[
         input("start", "the first number, a scalar"),

@@ -4,7 +4,6 @@ use relax_ir::Type;
 use relax_loops::{Ex, UnOp};
 use relax_tensor::DType;
 
-use super::gradients;
 use crate::AttrTy::Float;
 use crate::{ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Subject, Te, attr, input};
 
@@ -34,7 +33,6 @@ macro_rules! unary {
                     te.elementwise($f)
                 }),)*
             OpDef::new("clip", "Each element brought into a range.", clip)
-                .gradient(gradients::clip)
                 .affine_ordered(super::affine_rules::clip)
                 .inputs(&[input("data", "the input")])
                 .attrs(&[
@@ -48,26 +46,26 @@ macro_rules! unary {
 }
 
 unary! {
-    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision, fast_form = "fast_exp", gradient = gradients::exp, in_relax = super::relax_rules::floats;
-    "log" identity |x| x.unary(UnOp::Log), "The natural logarithm of each element.", gradient = gradients::log, in_relax = super::relax_rules::floats;
-    "log2" identity |x| x.unary(UnOp::Log2), "The logarithm to base 2 of each element.", gradient = gradients::log2;
-    "log10" identity |x| x.unary(UnOp::Log10), "The logarithm to base 10 of each element.", gradient = gradients::log10;
-    "sqrt" identity |x| x.unary(UnOp::Sqrt), "The square root of each element.", gradient = gradients::sqrt, in_relax = super::relax_rules::floats;
-    "rsqrt" identity |x| x.unary(UnOp::Rsqrt), "One over the square root of each element.", gradient = super::gradients_parts::rsqrt, in_relax = super::relax_rules::floats;
-    "sin" identity |x| x.unary(UnOp::Sin), "The sine of each element.", gradient = gradients::sin, in_relax = super::relax_rules::floats;
-    "cos" identity |x| x.unary(UnOp::Cos), "The cosine of each element.", gradient = gradients::cos, in_relax = super::relax_rules::floats;
-    "tan" identity |x| x.unary(UnOp::Tan), "The tangent of each element.", gradient = gradients::tan, in_relax = super::relax_rules::floats;
-    "asin" identity |x| x.unary(UnOp::Asin), "The arc sine of each element.", gradient = gradients::asin, in_relax = super::relax_rules::floats;
-    "acos" identity |x| x.unary(UnOp::Acos), "The arc cosine of each element.", gradient = gradients::acos, in_relax = super::relax_rules::floats;
-    "atan" identity |x| x.unary(UnOp::Atan), "The arc tangent of each element.", gradient = gradients::atan, in_relax = super::relax_rules::floats;
-    "sinh" identity |x| x.unary(UnOp::Sinh), "The hyperbolic sine of each element.", gradient = gradients::sinh, in_relax = super::relax_rules::floats;
-    "cosh" identity |x| x.unary(UnOp::Cosh), "The hyperbolic cosine of each element.", gradient = gradients::cosh, in_relax = super::relax_rules::floats;
-    "tanh" identity |x| x.unary(UnOp::Tanh), "The hyperbolic tangent of each element.", fast_form = "fast_tanh", gradient = gradients::tanh, in_relax = super::relax_rules::floats;
-    "asinh" identity |x| x.unary(UnOp::Asinh), "The inverse hyperbolic sine of each element.", gradient = gradients::asinh, in_relax = super::relax_rules::floats;
-    "acosh" identity |x| x.unary(UnOp::Acosh), "The inverse hyperbolic cosine of each element.", gradient = gradients::acosh, in_relax = super::relax_rules::floats;
-    "atanh" identity |x| x.unary(UnOp::Atanh), "The inverse hyperbolic tangent of each element.", gradient = gradients::atanh, in_relax = super::relax_rules::floats;
-    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision, fast_form = "fast_erf", gradient = gradients::erf, in_relax = super::relax_rules::floats;
-    "sigmoid" identity |x| x.unary(UnOp::Sigmoid), "The logistic function of each element.", gradient = gradients::sigmoid, in_relax = super::relax_rules::floats;
+    "exp" identity |x| x.unary(UnOp::Exp), "e to the power of each element.", full_precision, fast_form = "fast_exp", in_relax = super::relax_rules::floats;
+    "log" identity |x| x.unary(UnOp::Log), "The natural logarithm of each element.", in_relax = super::relax_rules::floats;
+    "log2" identity |x| x.unary(UnOp::Log2), "The logarithm to base 2 of each element.";
+    "log10" identity |x| x.unary(UnOp::Log10), "The logarithm to base 10 of each element.";
+    "sqrt" identity |x| x.unary(UnOp::Sqrt), "The square root of each element.", in_relax = super::relax_rules::floats;
+    "rsqrt" identity |x| x.unary(UnOp::Rsqrt), "One over the square root of each element.", in_relax = super::relax_rules::floats;
+    "sin" identity |x| x.unary(UnOp::Sin), "The sine of each element.", in_relax = super::relax_rules::floats;
+    "cos" identity |x| x.unary(UnOp::Cos), "The cosine of each element.", in_relax = super::relax_rules::floats;
+    "tan" identity |x| x.unary(UnOp::Tan), "The tangent of each element.", in_relax = super::relax_rules::floats;
+    "asin" identity |x| x.unary(UnOp::Asin), "The arc sine of each element.", in_relax = super::relax_rules::floats;
+    "acos" identity |x| x.unary(UnOp::Acos), "The arc cosine of each element.", in_relax = super::relax_rules::floats;
+    "atan" identity |x| x.unary(UnOp::Atan), "The arc tangent of each element.", in_relax = super::relax_rules::floats;
+    "sinh" identity |x| x.unary(UnOp::Sinh), "The hyperbolic sine of each element.", in_relax = super::relax_rules::floats;
+    "cosh" identity |x| x.unary(UnOp::Cosh), "The hyperbolic cosine of each element.", in_relax = super::relax_rules::floats;
+    "tanh" identity |x| x.unary(UnOp::Tanh), "The hyperbolic tangent of each element.", fast_form = "fast_tanh", in_relax = super::relax_rules::floats;
+    "asinh" identity |x| x.unary(UnOp::Asinh), "The inverse hyperbolic sine of each element.", in_relax = super::relax_rules::floats;
+    "acosh" identity |x| x.unary(UnOp::Acosh), "The inverse hyperbolic cosine of each element.", in_relax = super::relax_rules::floats;
+    "atanh" identity |x| x.unary(UnOp::Atanh), "The inverse hyperbolic tangent of each element.", in_relax = super::relax_rules::floats;
+    "erf" identity |x| x.unary(UnOp::Erf), "The error function of each element.", full_precision, fast_form = "fast_erf", in_relax = super::relax_rules::floats;
+    "sigmoid" identity |x| x.unary(UnOp::Sigmoid), "The logistic function of each element.", in_relax = super::relax_rules::floats;
     "fast_exp" identity |x| x.unary(UnOp::Exp), "`exp`, for which an approximation will do.";
     "fast_erf" identity |x| x.unary(UnOp::Erf), "`erf`, for which an approximation will do.";
     "fast_tanh" identity |x| x.unary(UnOp::Tanh), "`tanh`, for which an approximation will do.";
@@ -76,8 +74,8 @@ unary! {
     "trunc" identity |x| rounded(UnOp::Trunc, x), "Each element without its fraction.";
     "round" identity |x| rounded(UnOp::Round, x), "Each element rounded to the nearest integer.";
     "round_half_to_even" identity |x| rounded(UnOp::RoundEven, x), "Each element rounded to the nearest integer, halves to the even one.";
-    "abs" identity |x| x.unary(UnOp::Abs), "The absolute value of each element.", gradient = gradients::abs;
-    "negative" identity |x| -x, "Each element negated.", gradient = gradients::negative;
+    "abs" identity |x| x.unary(UnOp::Abs), "The absolute value of each element.";
+    "negative" identity |x| -x, "Each element negated.";
     "sign" identity sign, "-1, 0 or 1 by the sign of each element.";
     "hardswish" identity hardswish, "`x * clip(x + 3, 0, 6) / 6` of each element.";
     "logical_not" identity |x| (!x.cast(DType::BOOL)).cast(x.dtype()), "Whether each element does not hold.";

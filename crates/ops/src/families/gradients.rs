@@ -1,6 +1,9 @@
-//! Gradients: the gradients of the arguments as a function of the gradient of the result.
+//! Gradients that no expression of the language gives: those of all other operators are `grad` items of
+//! `prelude/gradients.relay`. The formulas are TVM's, so that the resulting programs are the same.
 //!
-//! The formulas are those of TVM's registry, so that the resulting programs are the same.
+//! What the text does not have: extents of operands (`concatenate`, `max`, `mean`, `nn.conv2d`,
+//! `nn.dense`, `strided_slice`), the number of axes (`relax.matmul`, `sum`), and arithmetic on attributes
+//! (`expand_dims`, `transpose`, the dilation of `nn.max_pool2d`, which may be written in two ways).
 
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::Tensor;
@@ -25,131 +28,6 @@ pub(super) fn number(b: &mut dyn Build, like: ExprId, value: f64) -> Option<Expr
     Some(b.constant(value))
 }
 
-/// Declares gradients of element-wise operators as formulas over `b`, the operand, the result and
-/// the gradient of the result.
-macro_rules! formulas {
-    ($($name:ident |$b:ident, $x:ident, $y:ident, $g:ident| $e:expr;)*) => {
-        $(
-            /// See the formula.
-            pub fn $name($b: &mut dyn Build, site: &Site, $g: ExprId) -> Grads {
-                let ($x, $y) = (*site.args.first()?, site.call);
-                let _ = (&$b, $x, $y, $g);
-                Some(vec![$e])
-            }
-        )*
-    };
-}
-
-formulas! {
-    log |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); bi(b, "divide", n, x) };
-    log2 |b, x, y, g| log_base(b, x, g, 2.0)?;
-    log10 |b, x, y, g| log_base(b, x, g, 10.0)?;
-    tan |b, x, y, g| { let c = un(b, "cos", x); let d = un(b, "cos", x); let s = bi(b, "multiply", c, d); bi(b, "divide", g, s) };
-    cos |b, x, y, g| { let o = un(b, "ones_like", x); let n = un(b, "negative", o); let s = un(b, "sin", x); let p = bi(b, "multiply", n, s); bi(b, "multiply", g, p) };
-    cosh |b, x, y, g| { let s = un(b, "sinh", x); bi(b, "multiply", g, s) };
-    sin |b, x, y, g| { let c = un(b, "cos", x); bi(b, "multiply", g, c) };
-    sinh |b, x, y, g| { let c = un(b, "cosh", x); bi(b, "multiply", g, c) };
-    acos |b, x, y, g| { let o = un(b, "ones_like", x); let n = un(b, "negative", o); let s = bi(b, "multiply", x, x); let d = bi(b, "subtract", o, s); let r = un(b, "sqrt", d); let q = bi(b, "divide", n, r); bi(b, "multiply", g, q) };
-    acosh |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "subtract", s, o); let r = un(b, "sqrt", d); bi(b, "divide", n, r) };
-    asin |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "subtract", o, s); let r = un(b, "sqrt", d); bi(b, "divide", n, r) };
-    asinh |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "add", o, s); let r = un(b, "sqrt", d); bi(b, "divide", n, r) };
-    atan |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "add", o, s); bi(b, "divide", n, d) };
-    atanh |b, x, y, g| { let o = un(b, "ones_like", x); let n = bi(b, "multiply", g, o); let s = bi(b, "multiply", x, x); let d = bi(b, "subtract", o, s); bi(b, "divide", n, d) };
-    exp |b, x, y, g| { let e = un(b, "exp", x); bi(b, "multiply", g, e) };
-    sqrt |b, x, y, g| { let a = number(b, x, 0.5)?; let n = un(b, "negative", a); let l = bi(b, "multiply", g, a); let p = bi(b, "power", x, n); bi(b, "multiply", l, p) };
-    sigmoid |b, x, y, g| { let l = bi(b, "multiply", g, y); let o = un(b, "ones_like", y); let r = bi(b, "subtract", o, y); bi(b, "multiply", l, r) };
-    tanh |b, x, y, g| { let o = un(b, "ones_like", y); let s = bi(b, "multiply", y, y); let r = bi(b, "subtract", o, s); bi(b, "multiply", g, r) };
-    relu |b, x, y, g| { let z = un(b, "zeros_like", x); let o = un(b, "ones_like", x); let l = bi(b, "less", x, z); let p = bi(b, "multiply", o, g); b.call("where", &[l, z, p], &[]) };
-    abs |b, x, y, g| { let z = un(b, "zeros_like", x); let o = un(b, "ones_like", x); let l = bi(b, "less", x, z); let n = un(b, "negative", o); let m = bi(b, "multiply", n, g); let p = bi(b, "multiply", o, g); b.call("where", &[l, m, p], &[]) };
-    erf |b, x, y, g| { let c = number(b, x, std::f64::consts::FRAC_2_SQRT_PI)?; let n = un(b, "negative", x); let s = bi(b, "multiply", n, x); let e = un(b, "exp", s); let l = bi(b, "multiply", c, e); bi(b, "multiply", l, g) };
-    negative |b, x, y, g| un(b, "negative", g);
-    copy |b, x, y, g| g;
-    reshape |b, x, y, g| bi(b, "reshape_like", g, x);
-    cast |b, x, y, g| bi(b, "cast_like", g, x);
-    ones_like |b, x, y, g| un(b, "zeros_like", x);
-    zeros_like |b, x, y, g| y;
-}
-
-fn log_base(b: &mut dyn Build, x: ExprId, g: ExprId, base: f64) -> Option<ExprId> {
-    let ones = un(b, "ones_like", x);
-    let base = number(b, x, base)?;
-    let top = bi(b, "multiply", g, ones);
-    let log = un(b, "log", base);
-    let below = bi(b, "multiply", log, x);
-    Some(bi(b, "divide", top, below))
-}
-
-/// The gradient of `add`.
-pub fn add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, y] = site.args[..] else { return None };
-    Some(vec![
-        bi(b, "collapse_sum_like", g, x),
-        bi(b, "collapse_sum_like", g, y),
-    ])
-}
-/// The gradient of `subtract`.
-pub fn subtract(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, y] = site.args[..] else { return None };
-    let left = bi(b, "collapse_sum_like", g, x);
-    let n = un(b, "negative", g);
-    Some(vec![left, bi(b, "collapse_sum_like", n, y)])
-}
-/// The gradient of `multiply`.
-pub fn multiply(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, y] = site.args[..] else { return None };
-    let (l, r) = (bi(b, "multiply", g, y), bi(b, "multiply", g, x));
-    Some(vec![
-        bi(b, "collapse_sum_like", l, x),
-        bi(b, "collapse_sum_like", r, y),
-    ])
-}
-/// The gradient of `divide`.
-pub fn divide(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, y] = site.args[..] else { return None };
-    let l = bi(b, "divide", g, y);
-    let l = bi(b, "collapse_sum_like", l, x);
-    let r = bi(b, "multiply", g, site.call);
-    let r = bi(b, "divide", r, y);
-    let r = un(b, "negative", r);
-    Some(vec![l, bi(b, "collapse_sum_like", r, y)])
-}
-/// The gradients of constructors of constant tensors, which have no arguments.
-pub fn nothing(_: &mut dyn Build, _: &Site, _: ExprId) -> Grads {
-    Some(Vec::new())
-}
-/// The gradient of `collapse_sum_like`.
-pub fn collapse_sum_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, y] = site.args[..] else { return None };
-    Some(vec![
-        bi(b, "broadcast_to_like", g, x),
-        un(b, "zeros_like", y),
-    ])
-}
-/// The gradient of `cast_like`.
-pub fn cast_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, like] = site.args[..] else {
-        return None;
-    };
-    Some(vec![bi(b, "cast_like", g, x), un(b, "zeros_like", like)])
-}
-/// The gradient of `clip`. TVM truncates the bounds to integers, which is wrong for all others.
-pub fn clip(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let x = site.args[0];
-    let low = number(b, x, site.float("a_min")?)?;
-    let low = bi(b, "broadcast_to_like", low, x);
-    let high = number(b, x, site.float("a_max")?)?;
-    let high = bi(b, "broadcast_to_like", high, x);
-    let (z, o) = (un(b, "zeros_like", x), un(b, "ones_like", x));
-    let below = bi(b, "less", x, low);
-    let above = bi(b, "less", high, x);
-    let p = bi(b, "multiply", o, g);
-    let inner = b.call("where", &[above, z, p], &[]);
-    Some(vec![b.call("where", &[below, z, inner], &[])])
-}
-fn pool(b: &mut dyn Build, site: &Site, g: ExprId, op: &'static str, names: &[&str]) -> Grads {
-    let attrs: Vec<(&str, AttrValue)> = names.iter().map(|n| (*n, site.value(n))).collect();
-    Some(vec![b.call(op, &[g, site.args[0]], &attrs)])
-}
 /// The gradient of `nn.max_pool2d` without dilation, which the backward operator does not support.
 pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     if site.value("dilation").as_ints()?.iter().any(|&d| d != 1) {
@@ -163,18 +41,6 @@ pub fn max_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         &[g, site.args[0]],
         &attrs,
     )])
-}
-/// The gradient of `nn.avg_pool2d`.
-pub fn avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let names = [
-        "pool_size",
-        "strides",
-        "padding",
-        "layout",
-        "ceil_mode",
-        "count_include_pad",
-    ];
-    pool(b, site, g, "nn.avg_pool2d_grad", &names)
 }
 /// The gradient of `concatenate`.
 pub fn concatenate(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
@@ -343,10 +209,6 @@ pub(super) fn total(
     ];
     b.call("sum", &[x], &attrs)
 }
-/// Returns one axis as a list of one, the form in which reductions store it.
-fn one(axis: i64) -> AttrValue {
-    AttrValue::ints(&[axis])
-}
 /// The gradient of `sum`.
 pub fn sum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let (g, _) = unreduced(b, site, g)?;
@@ -394,25 +256,6 @@ pub fn max(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
     let count = total(b, here, axis, true, false);
     let top = bi(b, "multiply", here, g);
     Some(vec![bi(b, "divide", top, count)])
-}
-/// The gradient of `nn.softmax`.
-pub fn softmax(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let p = bi(b, "multiply", g, site.call);
-    let s = total(b, p, one(site.int("axis")?), true, false);
-    let d = bi(b, "subtract", g, s);
-    Some(vec![bi(b, "multiply", d, site.call)])
-}
-/// The gradient of `nn.log_softmax`.
-pub fn log_softmax(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let s = total(b, g, one(site.int("axis")?), true, false);
-    let e = un(b, "exp", site.call);
-    let p = bi(b, "multiply", s, e);
-    Some(vec![bi(b, "subtract", g, p)])
-}
-/// The gradient of `nn.bias_add`.
-pub fn bias_add(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let left = bi(b, "collapse_sum_like", g, site.args[0]);
-    Some(vec![left, total(b, g, one(site.int("axis")?), false, true)])
 }
 /// The gradient of `nn.dense`.
 pub fn dense(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
@@ -465,41 +308,6 @@ pub fn stacked_product(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         bi(b, "collapse_sum_like", right, y),
     ])
 }
-/// The gradient of `nn.batch_matmul`.
-pub fn batch_matmul(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, y] = site.args[..] else { return None };
-    let product = |b: &mut dyn Build, l: ExprId, r: ExprId, tl: bool, tr: bool, like: ExprId| {
-        let attrs = [
-            ("transpose_a", AttrValue::Bool(tl)),
-            ("transpose_b", AttrValue::Bool(tr)),
-        ];
-        let p = b.call("nn.batch_matmul", &[l, r], &attrs);
-        bi(b, "collapse_sum_like", p, like)
-    };
-    let turned = |b: &mut dyn Build, e: ExprId| {
-        b.call("transpose", &[e], &[("axes", AttrValue::ints(&[0, 2, 1]))])
-    };
-    Some(match (site.flag("transpose_a"), site.flag("transpose_b")) {
-        (true, true) => vec![
-            product(b, y, g, true, true, x),
-            product(b, g, x, true, true, y),
-        ],
-        (true, false) => vec![
-            product(b, y, g, false, true, x),
-            product(b, x, g, false, false, y),
-        ],
-        (false, true) => {
-            let t = turned(b, y);
-            let left = product(b, g, t, false, true, x);
-            let (s, t) = (turned(b, g), turned(b, x));
-            vec![left, product(b, s, t, false, true, y)]
-        }
-        (false, false) => vec![
-            product(b, g, y, false, true, x),
-            product(b, x, g, true, false, y),
-        ],
-    })
-}
 /// The gradient of `transpose`.
 pub fn transpose(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let axes = match site.value("axes").as_ints() {
@@ -523,29 +331,6 @@ pub fn expand_dims(b: &mut dyn Build, site: &Site, mut g: ExprId) -> Grads {
         g = b.call("squeeze", &[g], &[("axis", AttrValue::ints(&[axis]))]);
     }
     Some(vec![g])
-}
-/// The gradient of `reshape_like`.
-pub fn reshape_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, like] = site.args[..] else {
-        return None;
-    };
-    Some(vec![bi(b, "reshape_like", g, x), un(b, "zeros_like", like)])
-}
-/// The gradient of comparisons: zero almost everywhere.
-pub fn flat(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
-    Some(site.args.iter().map(|&x| un(b, "zeros_like", x)).collect())
-}
-/// The gradient of `where`.
-pub fn choice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [cond, x, y] = site.args[..] else {
-        return None;
-    };
-    let zeros = un(b, "zeros_like", g);
-    let left = b.call("where", &[cond, g, zeros], &[]);
-    let left = bi(b, "collapse_sum_like", left, x);
-    let right = b.call("where", &[cond, zeros, g], &[]);
-    let right = bi(b, "collapse_sum_like", right, y);
-    Some(vec![un(b, "zeros_like", cond), left, right])
 }
 /// The gradient of `strided_slice` without `axes`.
 pub fn strided_slice(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {

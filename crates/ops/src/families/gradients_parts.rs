@@ -1,108 +1,17 @@
-//! Gradients of operators that select, join, fill and reduce parts of tensors, and of losses.
+//! Gradients of operators that select, join and reduce parts of tensors, and of losses, as far as no
+//! expression of the language gives them.
 //!
+//! What the text does not have: extents of operands (`gather_nd`, `nn.global_avg_pool2d`, `take`,
+//! `variance`), the number of axes or fields (`nn.matmul`, `stack`), and the element type of an operand
+//! as an attribute (`nn.cross_entropy`, `nn.cross_entropy_with_logits`).
 //! The formulas are those of TVM's registry where it has one; `take` scatters where TVM loops.
 
 use relax_ir::{AttrValue, ExprId};
 use relax_tensor::{DType, Tensor};
 
-use super::gradients::{Grads, bi, number, total, un, unreduced};
+use super::gradients::{Grads, bi, number, un, unreduced};
 use crate::{Build, Site};
 
-/// The sum of all elements.
-fn all(b: &mut dyn Build, x: ExprId) -> ExprId {
-    total(b, x, AttrValue::None, false, false)
-}
-
-/// The gradient of operators whose one argument gives extents.
-pub fn of_extents(b: &mut dyn Build, site: &Site, _: ExprId) -> Grads {
-    Some(vec![un(b, "zeros_like", site.args[0])])
-}
-/// The gradient of `full`.
-pub fn full(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let sum = all(b, g);
-    Some(vec![bi(b, "cast_like", sum, site.args[0])])
-}
-/// The gradient of `arange`.
-pub fn arange(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [start, stop, step] = site.args[..] else {
-        return None;
-    };
-    // 0, 1, 2, …: the extent may not be known.
-    let ones = un(b, "ones_like", g);
-    let counted = b.call("cumsum", &[ones], &[("axis", AttrValue::Int(0))]);
-    let counted = bi(b, "subtract", counted, ones);
-    let first = all(b, g);
-    let first = bi(b, "cast_like", first, start);
-    let last = un(b, "zeros_like", stop);
-    let steps = bi(b, "multiply", counted, g);
-    let steps = all(b, steps);
-    Some(vec![first, last, bi(b, "cast_like", steps, step)])
-}
-/// The gradient of `broadcast_to`.
-pub fn broadcast_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    Some(vec![bi(b, "collapse_sum_like", g, site.args[0])])
-}
-/// The gradient of `broadcast_to_like`.
-pub fn broadcast_to_like(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, like] = site.args[..] else {
-        return None;
-    };
-    let grad = bi(b, "collapse_sum_like", g, x);
-    Some(vec![grad, un(b, "zeros_like", like)])
-}
-/// The gradient of `dyn.reshape`.
-pub fn reshape_to(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, shape] = site.args[..] else {
-        return None;
-    };
-    let grad = bi(b, "reshape_like", g, x);
-    Some(vec![grad, un(b, "zeros_like", shape)])
-}
-/// The gradient of `rsqrt`.
-pub fn rsqrt(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let x = site.args[0];
-    let half = number(b, x, -0.5)?;
-    let top = bi(b, "multiply", g, half);
-    let top = bi(b, "multiply", top, site.call);
-    Some(vec![bi(b, "divide", top, x)])
-}
-/// The gradient of `power`.
-pub fn power(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [x, y] = site.args[..] else { return None };
-    let one = number(b, y, 1.0)?;
-    let less = bi(b, "subtract", y, one);
-    let slope = bi(b, "power", x, less);
-    let slope = bi(b, "multiply", y, slope);
-    let left = bi(b, "multiply", g, slope);
-    let log = un(b, "log", x);
-    let right = bi(b, "multiply", site.call, log);
-    let right = bi(b, "multiply", g, right);
-    Some(vec![
-        bi(b, "collapse_sum_like", left, x),
-        bi(b, "collapse_sum_like", right, y),
-    ])
-}
-/// Returns the gradient where `left` does not hold, and where it does.
-fn chosen(b: &mut dyn Build, site: &Site, g: ExprId, test: &'static str) -> Grads {
-    let [x, y] = site.args[..] else { return None };
-    let zeros = un(b, "zeros_like", g);
-    let other = bi(b, test, x, y);
-    let left = b.call("where", &[other, zeros, g], &[]);
-    let right = b.call("where", &[other, g, zeros], &[]);
-    Some(vec![
-        bi(b, "collapse_sum_like", left, x),
-        bi(b, "collapse_sum_like", right, y),
-    ])
-}
-/// The gradient of `maximum`: all of it goes to the greater operand, and to the left one if they
-/// are equal.
-pub fn maximum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    chosen(b, site, g, "less")
-}
-/// The gradient of `minimum`.
-pub fn minimum(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    chosen(b, site, g, "greater")
-}
 /// The gradient of `nn.global_avg_pool2d`.
 pub fn global_avg_pool2d(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let x = site.args[0];
@@ -137,11 +46,6 @@ pub fn stack(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
         fields.push(b.call("squeeze", &[part], &axis));
     }
     Some(vec![b.tuple(&fields)])
-}
-/// The gradient of `split`.
-pub fn split(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let axis = [("axis", AttrValue::Int(site.int("axis")?))];
-    Some(vec![b.call("concatenate", &[g], &axis)])
 }
 /// The gradient of `gather_nd`.
 pub fn gather_nd(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
@@ -226,37 +130,6 @@ pub fn take(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
     let grad = turn(b, grad, &back);
     let grad = if flat { reshape(b, grad, &whole) } else { grad };
     Some(vec![grad, un(b, "zeros_like", indices)])
-}
-/// The gradient of `one_hot`.
-pub fn one_hot(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [indices, on, off] = site.args[..] else {
-        return None;
-    };
-    let zeros = un(b, "zeros_like", g);
-    let here = bi(b, "equal", site.call, on);
-    let hit = b.call("where", &[here, g, zeros], &[]);
-    let hit = all(b, hit);
-    let miss = b.call("where", &[here, zeros, g], &[]);
-    let miss = all(b, miss);
-    Some(vec![
-        un(b, "zeros_like", indices),
-        bi(b, "cast_like", hit, on),
-        bi(b, "cast_like", miss, off),
-    ])
-}
-/// The gradient of `relax.nn.nll_loss`, of the predictions: class numbers have none. With weights of
-/// classes, whose gradient is another computation, there is none.
-pub fn nll_loss(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {
-    let [predictions, targets] = site.args[..] else {
-        return None;
-    };
-    let attrs = ["reduction", "ignore_index"].map(|name| (name, site.value(name)));
-    let grad = b.call(
-        "relax.grad.nll_loss_backward",
-        &[g, predictions, targets],
-        &attrs,
-    );
-    Some(vec![grad, un(b, "zeros_like", targets)])
 }
 /// The gradient of `variance`.
 pub fn variance(b: &mut dyn Build, site: &Site, g: ExprId) -> Grads {

@@ -47,7 +47,6 @@ pub static OPS: &[OpDef] = &[
         "A tensor cut into parts along an axis; a tuple.",
         split,
     )
-    .gradient(super::gradients_parts::split)
     .affine_rule(super::affine_rules::selection)
     .layout(super::layout_rules::cut)
     .inputs(&[input("data", "the input")])

@@ -9,7 +9,6 @@ use crate::{AttrTy, ComputeError, Default, Fusion, OpDef, RelCx, RelResult, Te, 
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("nn.relu", "`max(x, 0)`.", identity)
-        .gradient(super::gradients::relu)
         .scale(crate::ScaleRole::Positive)
         .affine_ordered(super::affine_rules::relu)
         .inputs(&[input("data", "the input")])
@@ -78,7 +77,6 @@ pub static OPS: &[OpDef] = &[
         "Makes one axis of all but the first.",
         batch_flatten_rel,
     )
-    .gradient(super::gradients::reshape)
     .reshape()
     .affine_ordered(super::affine_rules::selection)
     .inputs(&[input("data", "the input")])

@@ -76,7 +76,6 @@ pub static OPS: &[OpDef] = &[
         "A matrix product for each batch; a batch of 1 is broadcast.",
         batch_matmul_rel,
     )
-    .gradient(super::gradients::batch_matmul)
     .affine_product(super::affine_rules::batch_matmul)
     .narrow_precision()
     .result_dtype("out_dtype")
@@ -88,7 +87,6 @@ pub static OPS: &[OpDef] = &[
     .fusion(Fusion::OutElementwise)
     .compute(batch_matmul),
     OpDef::new("nn.bias_add", "Adds a vector along one axis.", bias_add_rel)
-        .gradient(super::gradients::bias_add)
         .scale(crate::ScaleRole::Bias)
         .affine_rule(super::affine_rules::bias_add)
         .layout(super::layout_rules::along_axis)

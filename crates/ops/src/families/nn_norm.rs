@@ -60,7 +60,6 @@ pub static OPS: &[OpDef] = &[
         "`exp(x) / sum(exp(x))` along an axis, the maximum taken off first.",
         softmax_rel,
     )
-    .gradient(super::gradients::softmax)
     .full_precision()
     .fast_form("nn.fast_softmax")
     .layout(super::layout_rules::along_axis)
@@ -85,7 +84,6 @@ pub static OPS: &[OpDef] = &[
         "The logarithm of `nn.softmax`.",
         softmax_rel,
     )
-    .gradient(super::gradients::log_softmax)
     .layout(super::layout_rules::along_axis)
     .cost(super::costs::along_rows)
     .in_relax(super::relax_rules::floats)

@@ -157,7 +157,7 @@ pub static OPS: &[OpDef] = &[
         max,
         window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", COUNT_PAD)
     ),
-    window!("nn.avg_pool2d", 2, avg, POOL2D).gradient(super::gradients::avg_pool2d),
+    window!("nn.avg_pool2d", 2, avg, POOL2D),
     window!(
         "nn.avg_pool3d",
         3,

@@ -90,7 +90,6 @@ pub static OPS: &[OpDef] = &[
         "The same tensor: what follows is computed again for the gradient.",
         identity,
     )
-    .gradient(super::gradients::copy)
     .in_relax(no_constant)
     .inputs(&[input("input", "the input")])
     .fusion(Fusion::Elementwise)
@@ -100,7 +99,6 @@ pub static OPS: &[OpDef] = &[
         "The same tensor: what is computed again for the gradient ends here.",
         identity,
     )
-    .gradient(super::gradients::copy)
     .in_relax(no_constant)
     .inputs(&[input("input", "the input")])
     .fusion(Fusion::Elementwise)

@@ -109,7 +109,6 @@ pub static OPS: &[OpDef] = &[
     .variadic()
     .attrs(&[REDUCTION, IGNORED])
     .fusion(Fusion::OutElementwise)
-    .gradient(super::gradients_parts::nll_loss)
     .compute(nll_compute),
     OpDef::new(
         "relax.grad.nll_loss_backward",

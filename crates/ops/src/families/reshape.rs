@@ -35,7 +35,6 @@ pub static OPS: &[OpDef] = &[
         "The same elements in the same order under another shape.",
         reshape,
     )
-    .gradient(super::gradients::reshape)
     .reshape()
     .affine_ordered(super::affine_rules::selection)
     .former(&[Former::form("reshape", 7, former::reversed)])
@@ -48,7 +47,6 @@ pub static OPS: &[OpDef] = &[
         "`reshape` whose special numbers are read from right to left.",
         reverse_reshape,
     )
-    .gradient(super::gradients::reshape)
     .reshape()
     .former(&[
         Former::form("_contrib_reverse_reshape", 6, former::reversed),
@@ -63,7 +61,6 @@ pub static OPS: &[OpDef] = &[
         "`reshape` to the extents that a tensor holds.",
         dyn_reshape,
     )
-    .gradient(super::gradients_parts::reshape_to)
     .reshape()
     .static_form("reshape")
     .former(&[Former::form("dyn.reshape", 7, former::unreversed)])
@@ -80,7 +77,6 @@ pub static OPS: &[OpDef] = &[
         "The elements under the shape of another tensor, or of some of its axes.",
         reshape_like,
     )
-    .gradient(super::gradients::reshape_like)
     .inputs(&[
         input("data", "the input"),
         input("shape_like", "the tensor whose extents to take"),

@@ -27,7 +27,6 @@ pub static OPS: &[OpDef] = &[
         "Elements of `x` where the condition holds, of `y` elsewhere, with broadcasting.",
         where_,
     )
-    .gradient(super::gradients::choice)
     .layout(super::layout_rules::broadcast)
     .in_relax(super::relax_rules::condition)
     .inputs(&[
@@ -45,7 +44,6 @@ pub static OPS: &[OpDef] = &[
         "A new axis with one value at the given index and another elsewhere.",
         one_hot,
     )
-    .gradient(super::gradients_parts::one_hot)
     .inputs(&[
         input("indices", "the indices"),
         input("on_value", "the value at the index, a scalar"),

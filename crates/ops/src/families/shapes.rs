@@ -19,7 +19,6 @@ const DTYPE: &[AttrDef] = &[attr("dtype", DType, Default::DType(""), "the elemen
 pub static OPS: &[OpDef] = &[
     OpDef::new("shape_of", "The extents, a vector.", shape_of)
         .of_shape(extents_vector)
-        .gradient(super::gradients::ones_like)
         .inputs(&[input("data", "the input")])
         .attrs(DTYPE)
         .compute(shape_of_compute),

@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 
 use relax_base::{Diagnostics, Span};
-use relax_ir::{AttrValue, Attrs, ExprId};
+use relax_ir::{AttrValue, Attrs, ExprId, Module, OpId};
 use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Program, Stage, UnOp, Var};
 use relax_ops::{Fusion, OpDef, TensorInfo, registry};
 use relax_programs::{Call, Operator, Request};
@@ -27,19 +27,25 @@ pub(crate) static PASSES: &[PassDef] = &[PassDef {
         .idempotent()
         .each_function()
         .preserves(&[Analysis::Effects]),
-    run: expand,
+    run: |cx| expand(cx, |_, _| true),
 }];
 
-/// Expands the calls of a module.
+/// Expands the calls of a module of those operators that `wanted` names.
 ///
 /// # Errors
 /// The module has type errors.
-pub(crate) fn expand(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
+pub(crate) fn expand(
+    cx: &mut PassCx<'_>,
+    wanted: impl Fn(&Module, OpId) -> bool,
+) -> Result<(), Diagnostics> {
     if cx.module.user_ops.is_empty() {
         return Ok(());
     }
     let typing = cx.typing()?;
-    let count = Edit::new(cx.module, &typing).replace(expanded);
+    let count = Edit::new(cx.module, &typing).replace(|edit, node| {
+        let (op, ..) = edit.applied(node)?;
+        wanted(edit.m, op).then(|| expanded(edit, node))?
+    });
     cx.count("calls expanded", count);
     Ok(())
 }

@@ -416,5 +416,6 @@ fn shown(m: &Module, value: &AttrValue, depth: usize) -> String {
         }
         AttrValue::Array(_) | AttrValue::Dict(_) => "…".into(),
         AttrValue::Meta(key, index) => format!("meta[{key}][{index}]"),
+        AttrValue::Attr(name) => name.to_string(),
     }
 }

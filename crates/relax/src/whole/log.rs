@@ -379,9 +379,9 @@ fn fences(whole: &str) -> Vec<(usize, bool)> {
 /// Returns whether a line left out may be a mistake rather than a log line: it starts like a
 /// definition in this or a similar language, or binds a variable.
 fn is_doubtful(line: &str) -> bool {
-    const WORDS: [&str; 16] = [
+    const WORDS: [&str; 17] = [
         "def", "fn", "fun", "func", "function", "lambda", "let", "var", "type", "data", "class",
-        "struct", "enum", "rel", "op", "extern",
+        "struct", "enum", "rel", "op", "grad", "extern",
     ];
     if mark(line) > 0 {
         return false;

@@ -101,7 +101,10 @@ fn same_thing<'n>(name: &str, names: impl Iterator<Item = &'n str> + Clone) -> O
 }
 
 fn is_dim(v: &AttrValue) -> bool {
-    matches!(v, AttrValue::Dim(_) | AttrValue::Meta(..)) || v.as_int().is_some()
+    matches!(
+        v,
+        AttrValue::Dim(_) | AttrValue::Meta(..) | AttrValue::Attr(_)
+    ) || v.as_int().is_some()
 }
 
 /// Converts the value to an integer; booleans become 0 and 1.
@@ -129,8 +132,8 @@ fn list(v: AttrValue, f: impl Fn(AttrValue) -> Option<AttrValue>) -> Option<Attr
 
 /// Converts a value to an attribute's declared type; `None` if it does not fit.
 pub fn fit(v: AttrValue, ty: AttrTy) -> Option<AttrValue> {
-    // Objects of the metadata section are preserved opaquely.
-    if matches!(v, AttrValue::Meta(..)) {
+    // Objects of the metadata section are preserved opaquely, and so is what is not known yet.
+    if matches!(v, AttrValue::Meta(..) | AttrValue::Attr(_)) {
         return Some(v);
     }
     let dims = |v: AttrValue| is_dim(&v).then(|| int(v));
@@ -350,6 +353,7 @@ impl Resolver<'_> {
         } else {
             fit(value, wanted.ty)
         };
+        let fitted = fitted.filter(|v| self.referred_fit(v, wanted.ty));
         if fitted.is_none() {
             let message = format!(
                 "attribute `{key}` of `{name}` must be {}",
@@ -408,7 +412,7 @@ impl Resolver<'_> {
         self.error(d);
     }
 
-    fn unknown_attr(&mut self, schema: &Schema, key: Symbol, span: Span, name: &str) {
+    pub(crate) fn unknown_attr(&mut self, schema: &Schema, key: Symbol, span: Span, name: &str) {
         let place = Span::new(span.start, span.start + key.as_str().len() as u32);
         let message = format!("`{name}` has no attribute `{key}`");
         let d = Diagnostic::error(codes::UNKNOWN_ATTR, place, message);
@@ -551,6 +555,8 @@ impl Resolver<'_> {
                     _ => {
                         if let Some(TypeName::Dim(var)) = self.scopes.type_name(name) {
                             AttrValue::Dim(Dim::var(var))
+                        } else if self.referred(name).is_some() {
+                            AttrValue::Attr(name)
                         } else if let Some(dtype) = self.dtype(name) {
                             AttrValue::DType(dtype)
                         } else {

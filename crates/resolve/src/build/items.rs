@@ -105,9 +105,11 @@ impl Resolver<'_> {
                 self.declare_user_op(id, &op);
                 true
             }
-            ItemKind::Error | ItemKind::DefMeta { .. } | ItemKind::Expr(_) | ItemKind::Type(_) => {
-                true
-            }
+            ItemKind::Error
+            | ItemKind::DefMeta { .. }
+            | ItemKind::Grad(_)
+            | ItemKind::Expr(_)
+            | ItemKind::Type(_) => true,
         }
     }
 
@@ -227,6 +229,7 @@ impl Resolver<'_> {
             }
             ItemKind::Op(op) if first => self.define_user_op(&op),
             ItemKind::Op(_) => {}
+            ItemKind::Grad(grad) => self.define_grad(&grad, item.name_span),
             ItemKind::PrimFunc(p) => {
                 let program = self.prim_func(&p, item.name_span);
                 if first && let Some(&id) = self.globals.get(&p.name) {

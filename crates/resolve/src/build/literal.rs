@@ -87,6 +87,7 @@ impl Resolver<'_> {
             }
             ExprKind::Float { value, suffix } => {
                 let dtype = match suffix {
+                    NumSuffix::None if self.grad.is_some() => Some(DType::F64),
                     NumSuffix::None => Some(DType::F32),
                     _ => suffix_dtype(suffix),
                 };

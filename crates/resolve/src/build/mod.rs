@@ -10,6 +10,7 @@ mod expr;
 mod former;
 mod function;
 mod given;
+mod grad_item;
 mod graph;
 mod items;
 mod literal;
@@ -52,7 +53,7 @@ use crate::Options;
 
 pub use attrs::fit as fit_attribute;
 pub use given::{Given, GivenTypes};
-pub use prelude::{PreludeNames, prelude_files, prelude_names};
+pub use prelude::{PreludeNames, prelude_files, prelude_gradients, prelude_names};
 
 /// Resolves a syntax tree parsed from `file`.
 pub fn resolve(ast: &Ast, file: &SourceFile, options: &Options) -> (Module, Diagnostics) {
@@ -139,6 +140,8 @@ struct Resolver<'a> {
     adts: FxHashMap<Symbol, AdtId>,
     relations: FxHashMap<Symbol, RelId>,
     user_ops: FxHashMap<Symbol, OpId>,
+    /// In a `grad` item: the attributes that it refers to.
+    grad: Option<Vec<grad_item::Referred>>,
     op_names: FxHashMap<Symbol, Option<OpId>>,
     /// Cached lookups of bare names.
     callees: FxHashMap<Symbol, relax_ir::Expr>,
@@ -230,6 +233,7 @@ impl<'a> Resolver<'a> {
             adts: FxHashMap::default(),
             relations: FxHashMap::default(),
             user_ops: FxHashMap::default(),
+            grad: None,
             op_names: FxHashMap::default(),
             callees: FxHashMap::default(),
             forms: call::Forms::default(),

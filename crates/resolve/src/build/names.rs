@@ -152,6 +152,9 @@ impl Resolver<'_> {
     /// Resolves a bare name as a callee or as an operator value; nullary constructors are called
     /// implicitly, as in TVM.
     pub(crate) fn bare_name(&mut self, name: Symbol, span: Span) -> ExprId {
+        if let Some(referred) = self.referred(name) {
+            return self.grad_number(referred, span);
+        }
         let id = self.callee_name(name, span, false);
         if let Expr::Ctor(ctor) = self.module.exprs[id]
             && self.ctor_arity(ctor) == 0
@@ -214,7 +217,7 @@ impl Resolver<'_> {
         self.module.add(expr, place)
     }
 
-    fn unknown_name(&mut self, name: Symbol, span: Span, called: bool) {
+    pub(crate) fn unknown_name(&mut self, name: Symbol, span: Span, called: bool) {
         if !self.first_report('a', name) {
             return;
         }

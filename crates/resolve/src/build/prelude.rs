@@ -5,14 +5,18 @@
 
 use std::sync::{Arc, OnceLock};
 
-use relax_base::{SourceFile, SourceMap, Symbol};
-use relax_ir::{AdtId, CtorId, GlobalId, OpId, RelId};
+use relax_base::{Diagnostics, SourceFile, SourceMap, Symbol};
+use relax_ir::{AdtId, CtorId, GlobalId, GradItem, Module, OpId, RelId};
 use relax_syntax::ast::{Ast, ItemKind};
 use rustc_hash::FxHashMap;
 
 use super::Resolver;
+use crate::Options;
 
 static FILES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/prelude.rs"));
+
+/// The file with the gradients of built-in operators.
+const GRADIENTS: &str = "gradients.relay";
 
 /// The namespace of a lookup.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -137,6 +141,33 @@ pub fn prelude_names() -> PreludeNames {
         types: type_names(),
         callees: callee_names(),
     }
+}
+
+/// Returns the gradients of a built-in operator that the prelude gives, in the order in which they
+/// apply. Their file is read when the first gradient is asked for.
+pub fn prelude_gradients(op: OpId) -> &'static [Arc<GradItem>] {
+    static READ: OnceLock<FxHashMap<OpId, Vec<Arc<GradItem>>>> = OnceLock::new();
+    let all = READ.get_or_init(|| {
+        let (module, diagnostics) = read_gradients();
+        debug_assert!(!diagnostics.has_errors(), "{diagnostics:?}");
+        let mut all: FxHashMap<OpId, Vec<Arc<GradItem>>> = FxHashMap::default();
+        for item in module.grads {
+            all.entry(item.op).or_default().push(item);
+        }
+        all
+    });
+    all.get(&op).map_or(&[], Vec::as_slice)
+}
+
+/// Resolves the file of the prelude that gives gradients.
+fn read_gradients() -> (Module, Diagnostics) {
+    let file = FILES.iter().position(|f| f.0 == GRADIENTS);
+    let file = file.expect("the prelude gives gradients");
+    let Read { source, ast, .. } = read(file);
+    let options = Options::default();
+    let mut r = Resolver::new(ast, source, &options);
+    r.in_prelude(file, Resolver::file_items);
+    (r.module, r.diags)
 }
 
 impl Resolver<'_> {

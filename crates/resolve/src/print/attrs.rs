@@ -73,9 +73,19 @@ impl Printer<'_> {
             args.push(self.out.expr(ExprKind::Meta { key, index }, NO));
             return ast::List::EMPTY;
         }
-        let user = op.and_then(|op| m.user_op(op));
+        self.named_attrs(op, m.attrs(attrs))
+    }
+
+    /// Prints the attributes of a call by name, without those that have their defaults.
+    pub(super) fn named_attrs(
+        &mut self,
+        op: Option<OpId>,
+        attrs: &Attrs,
+    ) -> ast::List<ast::AttrId> {
+        let def = op.and_then(schema_of);
+        let user = op.and_then(|op| self.m.user_op(op));
         let mut ids = Vec::new();
-        for (name, value) in m.attrs(attrs).iter() {
+        for (name, value) in attrs.iter() {
             let schema = def.and_then(|d| d.attr(name.as_str()));
             let declared = user.and_then(|user| user.attrs.iter().find(|(n, ..)| n == name));
             let (omitted, ty) = match (schema, declared) {
@@ -150,6 +160,7 @@ impl Printer<'_> {
                 let ids: Vec<_> = items.iter().map(|(n, v)| self.attr(*n, v, None)).collect();
                 ExprKind::Map(self.out.make_list(ids))
             }
+            AttrValue::Attr(name) => ExprKind::Name(*name),
             AttrValue::Meta(key, VERBATIM) => ExprKind::Meta {
                 key: *key,
                 index: VERBATIM,

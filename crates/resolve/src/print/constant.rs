@@ -5,7 +5,7 @@ use relax_base::Symbol;
 use relax_ir::ConstId;
 use relax_syntax::Style;
 use relax_syntax::ast::{self, ExprKind, NumSuffix};
-use relax_tensor::{DType, TypeCode};
+use relax_tensor::{DType, Tensor, TypeCode};
 
 use super::{NO, Printer};
 
@@ -18,7 +18,10 @@ impl Printer<'_> {
         if let Some(index) = self.m.metadata.stub(id) {
             return self.reference(id, index);
         }
-        if let Some(kind) = self.scalar(id) {
+        let tvm = self.mode.style == Style::Tvm;
+        // If the text had no suffix, the element type may still be inferred from the context.
+        let bare = !tvm && self.m.literals.get(&id).copied().unwrap_or(false);
+        if let Some(kind) = scalar(&self.m.consts[id], bare, tvm) {
             return self.out.expr(kind, NO);
         }
         let elided = self
@@ -53,44 +56,40 @@ impl Printer<'_> {
         self.out.expr_types.set(node, Some(ty));
         node
     }
+}
 
-    /// Returns the literal of a scalar, if its element type has literals.
-    fn scalar(&self, id: ConstId) -> Option<ExprKind> {
-        let t = &self.m.consts[id];
-        if !t.is_scalar() {
-            return None;
-        }
-        let dtype = t.dtype();
-        let tvm = self.mode.style == Style::Tvm;
-        // If the text had no suffix, the element type may still be inferred from the context.
-        let bare = !tvm && self.m.literals.get(&id).copied().unwrap_or(false);
-        let int = |suffix| {
-            Some(ExprKind::Int {
-                value: t.get_i64(0),
-                suffix: if bare { NumSuffix::None } else { suffix },
-            })
-        };
-        let float = |suffix| {
-            Some(ExprKind::Float {
-                value: t.get_f64(0),
-                suffix: if bare { NumSuffix::None } else { suffix },
-            })
-        };
-        match dtype {
-            DType::BOOL => Some(ExprKind::Bool(t.get_i64(0) != 0)),
-            DType::I32 => int(NumSuffix::None),
-            DType::I16 | DType::I64 => int(NumSuffix::I(dtype.bits)),
-            DType::F32 => float(NumSuffix::F),
-            DType::F16 | DType::F64 => float(NumSuffix::Float(dtype.bits)),
-            _ if tvm || dtype.lanes != 1 => None,
-            DType::BF16 => float(NumSuffix::Bf16),
-            DType::I8 => int(NumSuffix::I(8)),
-            // Literals are limited to `i64`.
-            _ if dtype.code == TypeCode::UInt && t.get_i64(0) >= 0 => match dtype.bits {
-                8 | 16 | 32 | 64 => int(NumSuffix::U(dtype.bits)),
-                _ => None,
-            },
+/// Returns the literal of a scalar, if its element type has literals; `bare` ones have no suffix.
+pub(super) fn scalar(t: &Tensor, bare: bool, tvm: bool) -> Option<ExprKind> {
+    if !t.is_scalar() {
+        return None;
+    }
+    let dtype = t.dtype();
+    let int = |suffix| {
+        Some(ExprKind::Int {
+            value: t.get_i64(0),
+            suffix: if bare { NumSuffix::None } else { suffix },
+        })
+    };
+    let float = |suffix| {
+        Some(ExprKind::Float {
+            value: t.get_f64(0),
+            suffix: if bare { NumSuffix::None } else { suffix },
+        })
+    };
+    match dtype {
+        DType::BOOL => Some(ExprKind::Bool(t.get_i64(0) != 0)),
+        DType::I32 => int(NumSuffix::None),
+        DType::I16 | DType::I64 => int(NumSuffix::I(dtype.bits)),
+        DType::F32 => float(NumSuffix::F),
+        DType::F16 | DType::F64 => float(NumSuffix::Float(dtype.bits)),
+        _ if tvm || dtype.lanes != 1 => None,
+        DType::BF16 => float(NumSuffix::Bf16),
+        DType::I8 => int(NumSuffix::I(8)),
+        // Literals are limited to `i64`.
+        _ if dtype.code == TypeCode::UInt && t.get_i64(0) >= 0 => match dtype.bits {
+            8 | 16 | 32 | 64 => int(NumSuffix::U(dtype.bits)),
             _ => None,
-        }
+        },
+        _ => None,
     }
 }

@@ -43,6 +43,10 @@ impl Printer<'_> {
             let kind = self.user_op(op);
             self.item(kind);
         }
+        for grad in &m.grads {
+            let kind = self.grad_item(grad);
+            self.item(kind);
+        }
         for (name, id) in globals {
             self.begin_type_names();
             let kind = self.global(name, id);

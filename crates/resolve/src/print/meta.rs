@@ -293,7 +293,7 @@ impl Graph {
     /// Adds a value that [is one](is_node) as a node of its own. The nesting of lists is bounded by the schemas.
     fn value(&mut self, value: &AttrValue) -> usize {
         match value {
-            AttrValue::None | AttrValue::Meta(..) => 0,
+            AttrValue::None | AttrValue::Meta(..) | AttrValue::Attr(_) => 0,
             AttrValue::Bool(b) => self.int((*b).into()),
             AttrValue::Int(i) => self.int(*i),
             AttrValue::Float(x) => self.float(*x),
@@ -372,7 +372,7 @@ pub(super) fn is_node(value: &AttrValue) -> bool {
     let mut work = vec![value];
     while let Some(value) = work.pop() {
         match value {
-            AttrValue::Meta(..) => return false,
+            AttrValue::Meta(..) | AttrValue::Attr(_) => return false,
             AttrValue::Dim(d) if !d.is_wide() && !d.is_any() => return false,
             AttrValue::Array(items) => work.extend(items.iter()),
             AttrValue::Dict(items) => work.extend(items.iter().map(|(_, v)| v)),

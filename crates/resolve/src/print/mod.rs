@@ -13,6 +13,7 @@ mod attrs;
 mod computation;
 mod constant;
 mod expr;
+mod gradient;
 mod item;
 mod meta;
 mod names;

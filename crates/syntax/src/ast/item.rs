@@ -40,6 +40,8 @@ pub enum ItemKind {
     Rel(RelItem),
     /// `op …`
     Op(OpItem),
+    /// `grad …`
+    Grad(GradItem),
     /// `prim_func @f(…) { … }`
     PrimFunc(PrimFunc),
     /// The expression of an expression file: a block without braces, including `free_var` lines.
@@ -113,6 +115,22 @@ pub struct OpItem {
     /// The relations after `where`.
     pub relations: List<TypeId>,
     /// A block in braces whose last statement is a `compute`.
+    pub body: ExprId,
+}
+
+/// The gradients of an operator: `grad name(%x, %y, axis) -> (%result, %gradient) { … }`.
+#[derive(Clone, Copy, Debug)]
+pub struct GradItem {
+    /// The operator's name, including dots.
+    pub op: Symbol,
+    /// Operands (with sigil) and attributes (without), in the order of the text. An attribute with a
+    /// default is one that the item is only about with this value.
+    pub params: List<BinderId>,
+    /// The operator's result.
+    pub result: BinderId,
+    /// The gradient of the result.
+    pub grad: BinderId,
+    /// A block in braces: the gradient of the operand, or a tuple with one for each.
     pub body: ExprId,
 }
 

@@ -69,25 +69,7 @@ impl Builder<'_> {
         m: u32,
     ) -> Box<Item> {
         let name = self.name_symbol(n, m);
-        // `factor=1.0` without a type parses as an attribute; it is a parameter nevertheless.
-        let extra: Vec<AttrId> = self.ast.list(head.attrs).collect();
-        let mut params: Vec<BinderId> = self.ast.list(head.params).collect();
-        for a in extra {
-            let Attr { key, value, span } = self.ast.attrs[a];
-            params.push(self.ast.binders.push(Binder {
-                name: key,
-                sigil: false,
-                ty: None,
-                attrs: List::EMPTY,
-                default: Some(value),
-                span: Span::new(span.start, span.start + key.as_str().len() as u32),
-            }));
-        }
-        let params = if head.attrs.is_empty() {
-            head.params
-        } else {
-            self.ast.make_list(params)
-        };
+        let params = self.with_untyped(head.params, head.attrs);
         let op = OpItem {
             name,
             type_params: head.type_params,
@@ -98,6 +80,53 @@ impl Builder<'_> {
             body,
         };
         self.item(ItemKind::Op(op), l, r, n, m)
+    }
+
+    /// Returns the parameters with those that were parsed as attributes: `factor=1.0` without a type
+    /// is a parameter nevertheless.
+    fn with_untyped(&mut self, params: List<BinderId>, attrs: List<AttrId>) -> List<BinderId> {
+        if attrs.is_empty() {
+            return params;
+        }
+        let mut all: Vec<BinderId> = self.ast.list(params).collect();
+        let extra: Vec<AttrId> = self.ast.list(attrs).collect();
+        for a in extra {
+            let Attr { key, value, span } = self.ast.attrs[a];
+            all.push(self.ast.binders.push(Binder {
+                name: key,
+                sigil: false,
+                ty: None,
+                attrs: List::EMPTY,
+                default: Some(value),
+                span: Span::new(span.start, span.start + key.as_str().len() as u32),
+            }));
+        }
+        all.sort_by_key(|&b| self.ast.binders[b].span.start);
+        self.ast.make_list(all)
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    pub(crate) fn grad_item(
+        &mut self,
+        params: ArgCount,
+        result: BinderId,
+        grad: BinderId,
+        body: ExprId,
+        l: u32,
+        r: u32,
+        n: u32,
+        m: u32,
+    ) -> Box<Item> {
+        let attrs = self.take_attrs(params.attrs);
+        let params = self.take(params.args);
+        let item = GradItem {
+            op: self.name_symbol(n, m),
+            params: self.with_untyped(params, attrs),
+            result,
+            grad,
+            body,
+        };
+        self.item(ItemKind::Grad(item), l, r, n, m)
     }
 
     pub(crate) fn prim_func(

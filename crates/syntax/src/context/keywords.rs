@@ -48,6 +48,7 @@ impl Pass<'_> {
             ("data", Some(Tok::Name)) if item_place => Tok::Data,
             ("rel", Some(Tok::Name)) if item_place => Tok::Rel,
             ("op", Some(Tok::Name)) if item_place => Tok::Op,
+            ("grad", Some(Tok::Name)) if item_place => Tok::Grad,
             ("prim_func", Some(Tok::Global | Tok::Name)) if item_place => Tok::PrimFunc,
             ("where", Some(Tok::Name)) if self.after_operand() => Tok::Where,
             ("where", Some(_)) if self.item == Some(Tok::Rel) && self.after_operand() => Tok::Where,

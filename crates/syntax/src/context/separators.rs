@@ -207,7 +207,10 @@ impl Pass<'_> {
 
     /// Reports a top-level item that continues with something that only a body can contain.
     fn missing_body(&mut self, f: Frame, last: Token) {
-        if !matches!(self.item, Some(Tok::Def | Tok::Op | Tok::PrimFunc)) {
+        if !matches!(
+            self.item,
+            Some(Tok::Def | Tok::Op | Tok::Grad | Tok::PrimFunc)
+        ) {
             return;
         }
         if f.pending == Pending::Fn || last.tok == Tok::Global {

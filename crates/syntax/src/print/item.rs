@@ -103,6 +103,7 @@ impl Emitter<'_> {
             ItemKind::TypeDef(def) => self.type_def(&def),
             ItemKind::Rel(rel) => self.rel(&rel),
             ItemKind::Op(op) => self.op(&op),
+            ItemKind::Grad(grad) => self.grad(&grad),
             ItemKind::PrimFunc(f) => {
                 self.work.push(Work::Body(f.body));
                 self.work.push(Work::Space);
@@ -198,6 +199,24 @@ impl Emitter<'_> {
         }
         self.listed("(", ast.list(rel.params).map(Work::Type), ")", false);
         self.then(&[Work::tok("rel"), Work::Space, Work::Name(rel.name)]);
+    }
+
+    fn grad(&mut self, grad: &GradItem) {
+        self.work.push(Work::Body(grad.body));
+        self.then(&[
+            Work::Space,
+            Work::tok("->"),
+            Work::Space,
+            Work::tok("("),
+            Work::Binder(grad.result),
+            Work::tok(","),
+            Work::Space,
+            Work::Binder(grad.grad),
+            Work::tok(")"),
+            Work::Space,
+        ]);
+        self.params(grad.params, List::EMPTY, &[]);
+        self.then(&[Work::tok("grad"), Work::Space, Work::Name(grad.op)]);
     }
 
     fn op(&mut self, op: &OpItem) {

@@ -151,6 +151,10 @@ impl Writer<'_> {
                 self.map(items)
             }
             AttrValue::Meta(key, index) => self.object(*key, *index, span),
+            AttrValue::Attr(_) => {
+                self.refuse(span, "an attribute that stands for another one");
+                0
+            }
         }
     }
 

@@ -85,6 +85,9 @@ impl Printer<'_> {
                     out.push('}');
                 }
             },
+            AttrValue::Attr(_) => {
+                return Err(Stop::NoForm("an attribute that stands for another one"));
+            }
             AttrValue::Meta(key, i) => {
                 if self.m.script.as_ref().is_none_or(|s| s.metadata.is_none()) {
                     return Err(Stop::NoForm("an object of Relay's metadata section"));

@@ -1,5 +1,5 @@
 //! First order: the function must consist of tensors, tuples and operators with a known gradient
-//! ([`relax_ops::Hooks::gradient`]); calls of function literals are inlined. The resulting program
+//! ([`gradients`]); calls of function literals are inlined. The resulting program
 //! computes everything once, forwards, and then the gradients, backwards.
 
 use relax_base::{Diagnostics, Span};
@@ -7,7 +7,6 @@ use relax_infer::Typing;
 use relax_ir::{
     AttrValue, Expr, ExprId, FuncId, Function, IdSet, Type, TypeId, TypeSubst, VarId, VarStyle,
 };
-use relax_programs::Operator;
 use rustc_hash::FxHashMap;
 
 use crate::PassCx;
@@ -415,17 +414,14 @@ impl Tape<'_, '_> {
     fn back(&mut self, action: Action) -> Result<(), Failure> {
         match action {
             Action::Call { value, args, call } => {
-                let def = match self.edit.operator(call) {
-                    Some(Operator::BuiltIn(def)) if def.hooks.gradient.is_some() => def,
-                    other => {
-                        let name = other.map_or("it", |o| o.name());
-                        return Err(self.refuse(call, &format!("`{name}` has none")));
-                    }
-                };
                 let grad = self.values[value].reverse;
-                let Some(grads) = gradients(self.edit, call, grad, Span::NONE) else {
-                    return Err(self.refuse(call, &format!("`{}` has none in this form", def.name)));
-                };
+                let grads = gradients(self.edit, call, grad, Span::NONE).map_err(|e| {
+                    let (place, why) = e.reason(self.edit, call);
+                    (
+                        place,
+                        format!("there is no first-order gradient here: {why}"),
+                    )
+                })?;
                 for (&arg, grad) in args.iter().zip(grads) {
                     self.values[arg].reverse = self.sum(self.values[arg].reverse, grad);
                 }

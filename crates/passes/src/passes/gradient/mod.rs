@@ -32,8 +32,9 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 }];
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
-    // The gradient of an `op` item is that of the operators that it consists of.
-    expand(cx)?;
+    // The gradient of an `op` item is that of the operators that it consists of, where the text gives
+    // none.
+    expand(cx, |m, op| !m.grads.iter().any(|item| item.op == op))?;
     match cx.options.text("mode") {
         "higher-order" => higher_order::run(cx),
         _ => first_order::run(cx),

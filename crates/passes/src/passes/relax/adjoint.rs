@@ -423,7 +423,8 @@ impl<'e, 'm> Tape<'e, 'm> {
                 let whole = whole.ok_or((b.span, "extents that are not known".to_owned()))?;
                 let whole = self.bind(whole, &format!("{}_adjoint", self.edit.m.vars[b.var].name));
                 let grads = gradients(self.edit, e, whole, Span::NONE);
-                let grads = grads.ok_or((b.span, "an operator that has no gradient".to_owned()))?;
+                let none = "an operator that has no gradient";
+                let grads = grads.map_err(|_| (b.span, none.to_owned()))?;
                 for (&arg, grad) in args.iter().zip(grads) {
                     if self.edit.m.is_leaf(arg) && !matches!(self.edit.m.exprs[arg], Expr::Var(_)) {
                         continue;

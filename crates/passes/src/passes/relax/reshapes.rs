@@ -101,7 +101,8 @@ type Extents = (Vec<i64>, DType);
 /// Returns whether a program copies its operand's elements in order.
 fn is_reshape(program: &Program, from: &Extents, to: &Extents) -> bool {
     let count: i64 = from.0.iter().product();
-    let fits = from.1 == to.1 && count == to.0.iter().product() && (1..=MOST).contains(&count);
+    let fits =
+        from.1 == to.1 && count == to.0.iter().product::<i64>() && (1..=MOST).contains(&count);
     if !fits || program.inputs.len() != 1 || program.outputs.len() != 1 || !copies(program) {
         return false;
     }

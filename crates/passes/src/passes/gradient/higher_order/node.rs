@@ -180,9 +180,8 @@ impl Reverse<'_, '_> {
 
     /// Lifts a call of an operator: its value, and a step of the backpropagator.
     fn operator(&mut self, e: ExprId, old: &[ExprId], args: &[ExprId]) -> Result<ExprId, Failure> {
-        let Some(call) = self.edit.op_call(e) else {
-            let name = self.edit.operator(e).map_or("it", |o| o.name());
-            return Err(self.refuse(e, &format!("`{name}` has none")));
+        let Expr::Call { callee, attrs, .. } = self.edit.m.exprs[e] else {
+            unreachable!("a call of an operator")
         };
         let only = "the operator takes or gives something else than tensors";
         let mut list = List::new();
@@ -193,9 +192,9 @@ impl Reverse<'_, '_> {
             values.push(value.ok_or_else(|| self.refuse(e, only))?);
             types.push(ty);
         }
-        let attrs = self.subst.attrs(self.edit.m.attrs(call.attrs));
+        let attrs = self.subst.attrs(self.edit.m.attrs(attrs));
         let span = self.edit.m.span(e);
-        let node = self.edit.recall(&call, &values, attrs, span);
+        let node = self.edit.call_with(callee, &values, attrs, span);
         let ty = self.same_type(self.typing.exprs[e]);
         self.edit.set_ty(node, ty);
         let result = self.bind(&mut list, node);
@@ -204,10 +203,6 @@ impl Reverse<'_, '_> {
         if !self.has_float(ty) || !types.iter().any(|&t| self.has_float(t)) {
             return Ok(self.close(list, carried));
         }
-        let name = call.def.name;
-        if call.def.hooks.gradient.is_none() {
-            return Err(self.refuse(e, &format!("`{name}` has none")));
-        }
         let back = self.back[&e];
         let before = self.add(Expr::RefRead(back));
         let before = self.bind(&mut list, before);
@@ -215,9 +210,10 @@ impl Reverse<'_, '_> {
         let grad = self
             .grad(ty, carried, &mut inner)
             .ok_or_else(|| self.refuse(e, only))?;
-        let Some(grads) = gradients(&mut self.edit, node, grad, Span::NONE) else {
-            return Err(self.refuse(e, &format!("`{name}` has none in this form")));
-        };
+        let grads = gradients(&mut self.edit, node, grad, Span::NONE).map_err(|reason| {
+            let (place, why) = reason.reason(&self.edit, e);
+            (place, format!("there is no gradient here: {why}"))
+        })?;
         for ((&arg, &ty), grad) in args.iter().zip(&types).zip(grads) {
             self.update(ty, arg, grad, &mut inner);
         }
