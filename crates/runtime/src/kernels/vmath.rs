@@ -6,6 +6,7 @@
 use crate::kernels::by_double;
 use crate::kernels::logs;
 use crate::kernels::math::Math;
+use crate::kernels::pieces::PIECE;
 use crate::kernels::simd::{Simd, dispatch, over_vectors, poly};
 use crate::kernels::waves::{cos, sin};
 
@@ -335,27 +336,27 @@ pub unsafe extern "C" fn rx_vlog_f32(n: i64, x: *const f32, y: *mut f32) {
     unsafe { logs::run(n.max(0) as usize, x, y, &logs::NATURAL) }
 }
 
-/// The remainder of a division, with the sign of `x`. A quotient is at most rounded up to the whole
-/// number that it is just below: then the remainder is one divisor too small. All that is computed of
-/// quotients of few bits is exact.
+/// Returns whether [`remainder`] is exact: of quotients of few bits, or of two zeros, whose remainder
+/// is NaN, since what follows the last elements is zeros.
 #[inline(always)]
-unsafe fn remainder<S: Simd>(x: S, y: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled; `lines`
-    // have room for a vector each.
+unsafe fn divides<S: Simd>(x: S, y: S) -> bool {
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
     unsafe {
         let (a, b) = (x.abs(), y.abs());
-        // Of two zeros, too, whose remainder is NaN: what follows the last elements is zeros.
-        let most = b.mul(S::splat(4_194_304.0));
-        let few = a.all_lt(most.max(S::splat(f32::MIN_POSITIVE)));
-        if !S::FUSED || !few || !b.all_lt(S::splat(f32::INFINITY)) {
-            let mut lines = [[0.0f32; 16]; 2];
-            let [to, by] = lines.each_mut().map(|line| line.as_mut_ptr());
-            x.store(to);
-            y.store(by);
-            by_double::run(Math::Fmod, S::LANES, to, by, to);
-            return S::load(to);
-        }
-        let zero = S::splat(0.0);
+        let most = b
+            .mul(S::splat(4_194_304.0))
+            .max(S::splat(f32::MIN_POSITIVE));
+        S::FUSED && a.all_lt(most) && b.all_lt(S::splat(f32::INFINITY))
+    }
+}
+
+/// The remainder of a division, with the sign of `x`. A quotient is at most rounded up to the whole
+/// number that it is just below: then the remainder is one divisor too small.
+#[inline(always)]
+unsafe fn remainder<S: Simd>(x: S, y: S) -> S {
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
+    unsafe {
+        let (a, b, zero) = (x.abs(), y.abs(), S::splat(0.0));
         let rest = zero.sub(a.div(b).floor()).fma(b, a);
         S::select(rest.lt(zero), rest.add(b), rest).copysign(x)
     }
@@ -368,8 +369,30 @@ unsafe fn remainder<S: Simd>(x: S, y: S) -> S {
 pub(super) unsafe fn remainders(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
     #[inline(always)]
     unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
-        // SAFETY: all have `n` elements.
-        unsafe { over_vectors!(n, a: x, b: y => remainder(a, b), z) }
+        // SAFETY: all have `n` elements, of which a part ends at most there.
+        unsafe {
+            let mut i = 0;
+            while i < n {
+                let part = (n - i).min(S::LANES);
+                let (a, b) = match part == S::LANES {
+                    true => (S::load(x.add(i)), S::load(y.add(i))),
+                    false => (S::load_part(x.add(i), part), S::load_part(y.add(i), part)),
+                };
+                if !divides(a, b) {
+                    // Others may follow.
+                    let some = (n - i).min(PIECE);
+                    by_double::run(Math::Fmod, some, x.add(i), y.add(i), z.add(i));
+                    i += some;
+                    continue;
+                }
+                let rest = remainder(a, b);
+                match part == S::LANES {
+                    true => rest.store(z.add(i)),
+                    false => rest.store_part(z.add(i), part),
+                }
+                i += part;
+            }
+        }
     }
     // SAFETY: all have `n` elements, and `z` is one of the others or overlaps none.
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *const f32, z: *mut f32)) }

@@ -2,7 +2,8 @@
 
 use super::by_double;
 use super::math::Math;
-use super::simd::{Simd, dispatch, over_vectors, poly};
+use super::pieces::PIECE;
+use super::simd::{Simd, dispatch, poly};
 
 /// Sines of arguments of this magnitude and above, for which the parts of a turn have too few bits, are
 /// computed otherwise.
@@ -22,14 +23,6 @@ unsafe fn near<S: Simd>(x: S, far: f32) -> bool {
     unsafe { S::FUSED && x.abs().all_lt(S::splat(far)) }
 }
 
-/// A function of one number in each lane.
-#[inline(never)]
-unsafe fn scalars(lanes: &mut [f32], scalar: fn(f32) -> f32) {
-    for lane in lanes {
-        *lane = scalar(*lane);
-    }
-}
-
 /// The sine, or with `half` of a half the cosine: the argument is `(n + half) π + r`, and the result the
 /// sine of `r`, whose sign turns with every `n`.
 #[inline(always)]
@@ -40,7 +33,9 @@ unsafe fn sine<S: Simd>(x: S, half: f32, scalar: fn(f32) -> f32) -> S {
         if !near(x, FAR) {
             let mut lanes = [0.0f32; 16];
             x.store(lanes.as_mut_ptr());
-            scalars(&mut lanes[..S::LANES], scalar);
+            for lane in &mut lanes[..S::LANES] {
+                *lane = scalar(*lane);
+            }
             return S::load(lanes.as_ptr());
         }
         let turn = S::splat(std::f32::consts::FRAC_1_PI);
@@ -87,20 +82,12 @@ pub(super) unsafe fn cos<S: Simd>(x: S) -> S {
     unsafe { sine(x, 0.5, libm::cosf) }
 }
 
-/// The tangent: the argument is `n π/2 + r`, and the tangent of `r`, as a sum of two numbers, or minus
+/// The tangent of numbers that are [`near`]: the argument is `n π/2 + r`, and the tangent of `r`, as a sum of two numbers, or minus
 /// its reciprocal the result.
 #[inline(always)]
 unsafe fn tan<S: Simd>(x: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable; `lanes` has room for a
-    // vector.
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
-        if !near(x, FAR_TANGENT) {
-            let mut lanes = [0.0f32; 16];
-            let to = lanes.as_mut_ptr();
-            x.store(to);
-            by_double::run(Math::Tan, S::LANES, to, to, to);
-            return S::load(to);
-        }
         let whole = S::splat(WHOLE);
         let shifted = x.fma(S::splat(std::f32::consts::FRAC_2_PI), whole);
         let n = shifted.sub(whole);
@@ -149,8 +136,30 @@ unsafe fn tan<S: Simd>(x: S) -> S {
 pub(super) unsafe fn tangents(n: usize, x: *const f32, y: *mut f32) {
     #[inline(always)]
     unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32) {
-        // SAFETY: both have `n` elements.
-        unsafe { over_vectors!(n, v: x => tan(v), y) }
+        // SAFETY: both have `n` elements, of which a part ends at most there.
+        unsafe {
+            let mut i = 0;
+            while i < n {
+                let part = (n - i).min(S::LANES);
+                let v = match part == S::LANES {
+                    true => S::load(x.add(i)),
+                    false => S::load_part(x.add(i), part),
+                };
+                if !near(v, FAR_TANGENT) {
+                    // Others may follow.
+                    let some = (n - i).min(PIECE);
+                    by_double::run(Math::Tan, some, x.add(i), x.add(i), y.add(i));
+                    i += some;
+                    continue;
+                }
+                let t = tan(v);
+                match part == S::LANES {
+                    true => t.store(y.add(i)),
+                    false => t.store_part(y.add(i), part),
+                }
+                i += part;
+            }
+        }
     }
     // SAFETY: both have `n` elements, and are the same or do not overlap.
     unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32)) }
