@@ -2,16 +2,24 @@
 //! call.
 
 use cranelift_codegen::ir::condcodes::{FloatCC, IntCC};
-use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
+use cranelift_codegen::ir::{
+    InstBuilder, InstructionData, MemFlagsData, Opcode, Value, ValueDef, types,
+};
 use relax_tensor::DType;
 
 use crate::scalar::{Scalars, is_bf16, is_f16};
+
+/// The bits of the float32 2^`n`.
+const fn power(n: i32) -> u32 {
+    ((127 + n) as u32) << 23
+}
 
 impl Scalars<'_, '_, '_> {
     /// The bits of a two-byte value, zero-extended.
     pub(crate) fn short_bits(&mut self, dtype: DType, v: Value) -> Value {
         match dtype {
-            d if is_f16(d) => self.f16_bits(v),
+            // To round once is enough.
+            d if is_f16(d) => self.f16_bits(self.unrounded(v).unwrap_or(v)),
             d if is_bf16(d) => self.bf16_bits(v),
             _ => self.b.ins().uextend(types::I32, v),
         }
@@ -58,10 +66,9 @@ impl Scalars<'_, '_, '_> {
     fn f16_rounded(&mut self, v: Value) -> Value {
         let flags = MemFlagsData::new();
         let bits = self.b.ins().bitcast(types::I32, flags, v);
-        let power = |n: i64| (127 + n) << 23;
         let own = self.b.ins().band_imm_s(bits, 0x7f80_0000);
-        let least = self.b.ins().iconst(types::I32, power(-14));
-        let most = self.b.ins().iconst(types::I32, power(16));
+        let least = self.b.ins().iconst(types::I32, i64::from(power(-14)));
+        let most = self.b.ins().iconst(types::I32, i64::from(power(16)));
         let own = self.b.ins().smax(own, least);
         let own = self.b.ins().smin(own, most);
         let above = self.b.ins().iadd_imm_s(own, 13 << 23);
@@ -69,11 +76,50 @@ impl Scalars<'_, '_, '_> {
         let size = self.b.ins().fabs(v);
         let sum = self.b.ins().fadd(size, above);
         let size = self.b.ins().fsub(sum, above);
-        let up = self.b.ins().f32const(f32::from_bits(power(112) as u32));
-        let down = self.b.ins().f32const(f32::from_bits(power(-112) as u32));
+        let up = self.b.ins().f32const(f32::from_bits(power(112)));
+        let down = self.b.ins().f32const(f32::from_bits(power(-112)));
         let size = self.b.ins().fmul(size, up);
         let size = self.b.ins().fmul(size, down);
         self.b.ins().fcopysign(size, v)
+    }
+
+    /// The number that [`Self::f16_rounded`] rounded, where a value is its result: what it emits is
+    /// recognised by all of its operations on floats.
+    fn unrounded(&self, v: Value) -> Option<Value> {
+        let dfg = &self.b.func.dfg;
+        let made = |v: Value| match dfg.value_def(dfg.resolve_aliases(v)) {
+            ValueDef::Result(inst, 0) => Some(inst),
+            _ => None,
+        };
+        let of = |v: Value, opcode: Opcode| {
+            made(v)
+                .filter(|&inst| dfg.insts[inst].opcode() == opcode)
+                .map(|inst| dfg.inst_args(inst))
+        };
+        let is_power = |v: Value, n: i32| match made(v).map(|inst| &dfg.insts[inst]) {
+            Some(InstructionData::UnaryIeee32 { imm, .. }) => imm.bits() == power(n),
+            _ => false,
+        };
+        let &[size, number] = of(v, Opcode::Fcopysign)? else {
+            return None;
+        };
+        let &[size, down] = of(size, Opcode::Fmul)? else {
+            return None;
+        };
+        let &[size, up] = of(size, Opcode::Fmul)? else {
+            return None;
+        };
+        let &[sum, above] = of(size, Opcode::Fsub)? else {
+            return None;
+        };
+        let &[size, added] = of(sum, Opcode::Fadd)? else {
+            return None;
+        };
+        let &[given] = of(size, Opcode::Fabs)? else {
+            return None;
+        };
+        let same = given == number && added == above && of(above, Opcode::Bitcast).is_some();
+        (same && is_power(down, -112) && is_power(up, 112)).then_some(number)
     }
 
     /// The nearest `float16` to an `f32`, ties to even, as i32; NaN stays NaN.

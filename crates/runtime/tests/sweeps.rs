@@ -227,6 +227,26 @@ macro_rules! chosen {
                     let x = if a < b { a } else { b };
                     if x > c { x } else { c }
                 });
+                // By two constants, in rows of each kind.
+                for (op, second, third) in [(Op::MaxMin, 1, 3), (Op::MinMax, 0, 2)] {
+                    let (b, c) = (numbers[second], numbers[third]);
+                    let program = [RxSweepOp {
+                        code: op as i32,
+                        kind: kind as i32,
+                        to: kind as i32,
+                        dst: 0,
+                        args: [0, 1, 2, -1],
+                    }];
+                    let constants = [b, c].map(|x| x.to_bits_or_self() as u64);
+                    let value = |i: usize, j: usize| {
+                        let a = a[rows.at(wide, (i, j))];
+                        let (most, least) = (if a > b { a } else { b }, if a < b { a } else { b });
+                        let (x, y) = (if most < c { most } else { c }, if least > c { least } else { c });
+                        (if op == Op::MaxMin { x } else { y }).to_bits_or_self()
+                    };
+                    let program = (&program[..], 0, &constants[..]);
+                    swept(program, (kind, kind), (high, wide), &[(rows, &a[..])], ("bounds", value));
+                }
                 for (op, f) in [
                     (Op::SelectLt, (|a, b| a < b) as fn($t, $t) -> bool),
                     (Op::SelectLe, |a, b| a <= b),

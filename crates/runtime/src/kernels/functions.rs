@@ -1,7 +1,7 @@
 //! Element-wise functions by number, over strips.
 
 use super::math::{Math, rx_math_f32};
-use super::{arcs, by_double, doubles, logs, vmath};
+use super::{arcs, by_double, doubles, logs, vmath, waves};
 
 /// A function over a strip.
 ///
@@ -31,14 +31,17 @@ pub unsafe extern "C" fn rx_vmath_f32(
             Math::Rsqrt => vmath::rx_vrsqrt_f32(n, x, z),
             Math::Sin => vmath::rx_vsin_f32(n, x, z),
             Math::Cos => vmath::rx_vcos_f32(n, x, z),
+            Math::Tan => waves::tangents(n.max(0) as usize, x, z),
             Math::Atan => vmath::rx_vatan_f32(n, x, z),
             Math::Sinh | Math::Cosh => {
                 vmath::hyperbolics(n.max(0) as usize, x, z, math == Math::Cosh);
             }
             Math::Asin | Math::Acos => arcs::run(n.max(0) as usize, x, z, math == Math::Acos),
-            Math::Log2 | Math::Log10 => logs::run(n.max(0) as usize, x, z, math == Math::Log10),
+            Math::Log2 => logs::run(n.max(0) as usize, x, z, &logs::TWO),
+            Math::Log10 => logs::run(n.max(0) as usize, x, z, &logs::TEN),
             Math::Asinh | Math::Acosh | Math::Atanh => logs::areas(math, n.max(0) as usize, x, z),
             Math::Atan2 => arcs::angles(n.max(0) as usize, x, y, z),
+            Math::Fmod => vmath::remainders(n.max(0) as usize, x, y, z),
             Math::Pow => vmath::rx_vpow_f32(n, x, y, z),
             _ if by_double::knows(math) => by_double::run(math, n.max(0) as usize, x, y, z),
             _ => {

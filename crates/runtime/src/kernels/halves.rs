@@ -129,6 +129,35 @@ pub(super) unsafe fn pairs(brain: bool, pair: Pair, n: usize, [a, b]: [Operand; 
     let _ = (brain, pair, n, a, b, to);
 }
 
+/// What running results of adjacent lines do with the next element of each.
+#[derive(Clone, Copy)]
+pub(super) struct Running {
+    /// bfloat16, not float16.
+    pub brain: bool,
+    /// Products, not sums.
+    pub product: bool,
+    /// Results exclude the element at their own position.
+    pub outside: bool,
+}
+
+/// Adds an element of each of `n` lines to `sums`, which are rounded, or multiplies them with it, and
+/// writes the result of each.
+///
+/// # Safety
+/// The processor is [`known`]; all have `n` elements and do not overlap.
+pub(super) unsafe fn running(r: Running, n: usize, x: *const u16, sums: *mut f32, y: *mut u16) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: all have `n` elements.
+    unsafe {
+        use vectors::running;
+        dispatch_narrowing!(
+            r.brain,
+            running(r: Running, n: usize, x: *const u16, sums: *mut f32, y: *mut u16)
+        );
+    }
+    let _ = (r, n, x, sums, y);
+}
+
 /// Returns whether the processor has what [`pairs`] is made of.
 pub(super) fn known() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -140,7 +169,7 @@ pub(super) fn known() -> bool {
 /// Vectors of narrow floats.
 #[cfg(target_arch = "x86_64")]
 mod vectors {
-    use super::{Operand, Pair};
+    use super::{Operand, Pair, Running};
     use crate::kernels::narrowing::Narrowing;
 
     /// The most lanes of a vector.
@@ -208,6 +237,49 @@ mod vectors {
                 Pair::Div => each!(div),
                 Pair::Min => each!(min),
                 Pair::Max => each!(max),
+            }
+        }
+    }
+
+    /// See [`super::running`].
+    #[inline(always)]
+    pub unsafe fn running<S: Narrowing, const BRAIN: bool>(
+        r: Running,
+        n: usize,
+        x: *const u16,
+        sums: *mut f32,
+        y: *mut u16,
+    ) {
+        // SAFETY: all have `n` elements; what is left is a vector of its own.
+        unsafe {
+            let (mut sum, mut lines) = ([0.0f32; LANES], [[0u16; LANES]; 2]);
+            let mut i = 0;
+            while i < n {
+                let left = n - i;
+                let (mut at, mut run, mut to) = (x.add(i), sums.add(i), y.add(i));
+                if left < S::LANES {
+                    std::ptr::copy_nonoverlapping(at, lines[0].as_mut_ptr(), left);
+                    std::ptr::copy_nonoverlapping(run, sum.as_mut_ptr(), left);
+                    (at, run) = (lines[0].as_ptr(), sum.as_mut_ptr());
+                    to = lines[1].as_mut_ptr();
+                }
+                let (before, element) = (S::load(run), S::widened::<BRAIN>(at));
+                let after = match r.product {
+                    true => before.mul(element),
+                    false => before.add(element),
+                };
+                if r.outside {
+                    before.narrow::<BRAIN>(to);
+                    after.rounded::<BRAIN>().store(run);
+                } else {
+                    after.narrow::<BRAIN>(to);
+                    S::widened::<BRAIN>(to).store(run);
+                }
+                if left < S::LANES {
+                    std::ptr::copy_nonoverlapping(run.cast_const(), sums.add(i), left);
+                    std::ptr::copy_nonoverlapping(to.cast_const(), y.add(i), left);
+                }
+                i += S::LANES;
             }
         }
     }

@@ -2,70 +2,96 @@
 //! functions, which are logarithms.
 
 use super::math::Math;
-use super::simd::{Simd, dispatch, over_vectors, poly};
+use super::simd::{Simd, dispatch, ends, over_vectors, poly};
 
-/// A positive number taken apart: its exponent, its mantissa less 1, and what the natural logarithm
-/// of the mantissa is more than that.
+/// A base of logarithms.
+pub(super) struct Base {
+    /// The logarithm of 2 in two parts of one sign, so that their sum with infinite exponents is
+    /// infinite; the first is short enough that its products with exponents are exact, the second is
+    /// not 0.
+    two: (f32, f32),
+    /// The logarithm of `1 + f` by `f`, for `f` from √½ - 1 to √2 - 1.
+    part: [f32; 10],
+    /// The logarithm of e, in two parts, the first of 12 bits.
+    e: (f32, f32),
+}
+
+/// Natural logarithms.
+pub(super) const NATURAL: Base = Base {
+    two: (0.693_145_75, 1.428_606_8e-6),
+    part: [
+        -0.076_363_854,
+        0.127_641_66,
+        -0.131_605_33,
+        0.142_013_82,
+        -0.166_233,
+        0.200_012_46,
+        -0.250_008_23,
+        0.333_333_3,
+        -0.5,
+        1.0,
+    ],
+    e: (1.0, 0.0),
+};
+pub(super) const TWO: Base = Base {
+    two: (1.0, 1e-30),
+    part: [
+        -0.080_107_54,
+        0.163_654_1,
+        -0.193_289_34,
+        0.208_833_05,
+        -0.239_788_74,
+        0.288_306_18,
+        -0.360_682_64,
+        0.480_903_74,
+        -0.721_347_5,
+        std::f32::consts::LOG2_E,
+    ],
+    e: (1.442_871_1, -1.760_528_5e-4),
+};
+pub(super) const TEN: Base = Base {
+    two: (0.301_025_4, 4.605_039e-6),
+    part: [
+        -0.051_047_266,
+        0.063_967_39,
+        -0.053_460_72,
+        0.059_800_327,
+        -0.072_433_956,
+        0.086_994_56,
+        -0.108_572_36,
+        0.144_761_9,
+        -0.217_147_25,
+        std::f32::consts::LOG10_E,
+    ],
+    e: (0.434_326_17, -3.168_997e-5),
+};
+
+/// The natural logarithm of a number plus `rest`, which is small beside it, and `twos` times that of
+/// 2. It is infinite or NaN where the exponent is, without more ado, if multiplications and additions
+/// are one step; else it is NaN there.
 #[inline(always)]
-unsafe fn parts<S: Simd>(x: S) -> (S, S, S) {
+unsafe fn natural<S: Simd>(x: S, rest: S, twos: S) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
-        let tiny = x.lt(S::splat(f32::MIN_POSITIVE));
-        let scaled = S::select(tiny, x.mul(S::splat(8_388_608.0)), x);
-        let (m, e) = scaled.split();
-        let e = S::select(tiny, e.sub(S::splat(23.0)), e);
-        let f = m.sub(S::splat(1.0));
-        let z = f.mul(f);
-        let p = poly(
-            f,
-            &[
-                7.037_683_6e-2,
-                -1.151_461e-1,
-                1.167_699_9e-1,
-                -1.242_014_1e-1,
-                1.424_932_3e-1,
-                -1.666_805_8e-1,
-                2.000_071_5e-1,
-                -2.499_999_4e-1,
-                0.333_333_3,
-            ],
-        );
-        (e, f, p.mul(f).mul(z))
+        let (m, e) = x.split();
+        let (f, e) = (m.sub(S::splat(1.0)), e.add(twos));
+        let (high, low) = NATURAL.two;
+        let y = e.fma(S::splat(low), rest);
+        if S::FUSED {
+            let y = f.fma(poly(f, &NATURAL.part), y);
+            return e.fma(S::splat(high), y);
+        }
+        let (half, y) = (f.mul(f), y.add(cubic(f)));
+        let y = half.fma(S::splat(-0.5), y);
+        e.fma(S::splat(high), f.add(y))
     }
 }
 
-/// Returns `y`, a logarithm of `x`, or its special value for 0, negative numbers, infinity and what
-/// is no number.
+/// What the natural logarithm of `1 + f` is more than `f - f²/2`.
 #[inline(always)]
-unsafe fn ends<S: Simd>(x: S, y: S) -> S {
+unsafe fn cubic<S: Simd>(f: S) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let zero = S::splat(0.0);
-        let y = S::select(x.eq(zero), S::splat(f32::NEG_INFINITY), y);
-        let y = S::select(x.lt(zero), S::splat(f32::NAN), y);
-        S::select(x.lt(S::splat(f32::INFINITY)), y, x)
-    }
-}
-
-/// The natural logarithm of a number that was taken apart.
-#[inline(always)]
-unsafe fn joined<S: Simd>(e: S, f: S, y: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let y = e.fma(S::splat(-2.121_944_4e-4), y);
-        let y = f.mul(f).fma(S::splat(-0.5), y);
-        e.fma(S::splat(355.0 / 512.0), f.add(y))
-    }
-}
-
-/// `ln x`.
-#[inline(always)]
-pub(super) unsafe fn natural<S: Simd>(x: S) -> S {
-    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
-    unsafe {
-        let (e, f, y) = parts(x);
-        ends(x, joined(e, f, y))
-    }
+    unsafe { poly(f, &NATURAL.part[..8]).mul(f).mul(f.mul(f)) }
 }
 
 /// `ln(1 + t)` for `t ≥ 0`, or where `large` `ln 2a`.
@@ -78,9 +104,8 @@ unsafe fn inverse<S: Simd>(a: S, t: S, large: S::Mask) -> S {
         let back = whole.sub(one);
         let lost = one.sub(whole.sub(back)).add(t.sub(back));
         let rest = S::select(large, zero, lost.div(whole));
-        let (e, f, y) = parts(S::select(large, a, whole));
-        let e = S::select(large, e.add(one), e);
-        joined(e, f, y.add(rest))
+        let twos = S::select(large, one, zero);
+        natural(S::select(large, a, whole), rest, twos)
     }
 }
 
@@ -130,44 +155,18 @@ pub(super) unsafe fn areas(math: Math, n: usize, x: *const f32, y: *mut f32) {
     unsafe { dispatch!(strip(math: Math, n: usize, x: *const f32, y: *mut f32)) }
 }
 
-/// A base of logarithms.
-struct Base {
-    /// The logarithm of 2 in two parts, the first short enough that its products with exponents are
-    /// exact.
-    two: (f32, f32),
-    /// The logarithm of e, in two parts, the first of 12 bits.
-    e: (f32, f32),
-    /// The same as the nearest number, and what that lacks.
-    factor: f32,
-    rest: f32,
-}
-
-const TWO: Base = Base {
-    two: (1.0, 0.0),
-    e: (1.442_871_1, -1.760_528_5e-4),
-    factor: std::f32::consts::LOG2_E,
-    rest: 1.925_963e-8,
-};
-const TEN: Base = Base {
-    two: (0.301_025_4, 4.605_039e-6),
-    e: (0.434_326_17, -3.168_997e-5),
-    factor: std::f32::consts::LOG10_E,
-    rest: -1.010_305_1e-8,
-};
-
-/// The logarithm to another base.
+/// The logarithm to a base.
 #[inline(always)]
 unsafe fn of_base<S: Simd>(x: S, base: &Base) -> S {
     // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
     unsafe {
-        let (e, f, y) = parts(x);
+        let (m, e) = x.split();
+        let f = m.sub(S::splat(1.0));
         if S::FUSED {
-            let rest = f.mul(f).fma(S::splat(-0.5), y);
-            let low = f.fma(S::splat(base.rest), rest.mul(S::splat(base.factor)));
-            let low = e.fma(S::splat(base.two.1), low);
-            let low = f.fma(S::splat(base.factor), low);
-            return ends(x, e.fma(S::splat(base.two.0), low));
+            let y = f.fma(poly(f, &base.part), e.mul(S::splat(base.two.1)));
+            return e.fma(S::splat(base.two.0), y);
         }
+        let y = cubic(f);
         let half = f.mul(f).mul(S::splat(0.5));
         // The mantissa's logarithm is `high + low`, the former of 12 bits, so that its product with
         // the first part of the factor is exact.
@@ -189,17 +188,16 @@ unsafe fn of_base<S: Simd>(x: S, base: &Base) -> S {
     }
 }
 
-/// Base-2 logarithms, or base-10 ones.
+/// Logarithms to a base.
 ///
 /// # Safety
 /// Both have `n` elements, and are the same or do not overlap.
-pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, ten: bool) {
+pub(super) unsafe fn run(n: usize, x: *const f32, y: *mut f32, base: &Base) {
     #[inline(always)]
-    unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, ten: bool) {
-        let base = if ten { &TEN } else { &TWO };
+    unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *mut f32, base: &Base) {
         // SAFETY: both have `n` elements.
         unsafe { over_vectors!(n, v: x => of_base(v, base), y) }
     }
     // SAFETY: both have `n` elements, and are the same or do not overlap.
-    unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, ten: bool)) }
+    unsafe { dispatch!(strip(n: usize, x: *const f32, y: *mut f32, base: &Base)) }
 }

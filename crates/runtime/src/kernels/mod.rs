@@ -36,3 +36,4 @@ pub mod strips;
 pub mod sweep;
 mod turn;
 pub mod vmath;
+mod waves;

@@ -5,7 +5,7 @@
 /// The elements of a group: what is worked on at least.
 const GROUP: usize = 32;
 /// The elements of a piece.
-const PIECE: usize = 256;
+pub(super) const PIECE: usize = 256;
 
 /// A function of pieces. A trait and not a closure, since only a function is inlined for sure, and
 /// only what is inlined is compiled for an instruction set.

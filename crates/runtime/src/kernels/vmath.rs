@@ -4,9 +4,11 @@
 //! states are checked in `tests/vmath.rs` against float64.
 
 use crate::kernels::by_double;
-use crate::kernels::logs::natural;
+use crate::kernels::logs;
 use crate::kernels::math::Math;
+use crate::kernels::pieces::PIECE;
 use crate::kernels::simd::{Simd, dispatch, over_vectors, poly};
+use crate::kernels::waves::{cos, sin};
 
 /// `ln 2` split in two parts, where products of the first with small integers are exact.
 const LN2_HI: f32 = 355.0 / 512.0;
@@ -266,56 +268,6 @@ unsafe fn rsqrt<S: Simd>(x: S) -> S {
     unsafe { S::splat(1.0).div(x.sqrt()) }
 }
 
-/// Sine, or cosine with `quarter` 1: the argument is `n π/2 + r`, and `n + quarter` selects the
-/// polynomial and the sign. Out of range, and without fused multiply-add, which the reduction
-/// needs, the scalar function computes it.
-#[inline(always)]
-unsafe fn sine<S: Simd>(x: S, quarter: f32, scalar: fn(f32) -> f32) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled;
-    // `lanes` has room for a vector.
-    unsafe {
-        if !S::FUSED || !x.abs().all_lt(S::splat(65_536.0)) {
-            let mut lanes = [0.0f32; 16];
-            x.store(lanes.as_mut_ptr());
-            for lane in &mut lanes[..S::LANES] {
-                *lane = scalar(*lane);
-            }
-            return S::load(lanes.as_ptr());
-        }
-        let n = x.mul(S::splat(std::f32::consts::FRAC_2_PI)).round();
-        let r = n.fma(S::splat(-std::f32::consts::FRAC_PI_2), x);
-        let r = n.fma(S::splat(4.371_139e-8), r);
-        let r = n.fma(S::splat(1.715_124_5e-15), r);
-        let z = r.mul(r);
-        let p = poly(z, &[-1.951_529_6e-4, 8.332_161e-3, -0.166_666_55]);
-        let sin = p.mul(z).fma(r, r);
-        let p = poly(z, &[2.443_315_7e-5, -1.388_731_6e-3, 4.166_664_6e-2]);
-        let cos = p.mul(z).fma(z, z.fma(S::splat(-0.5), S::splat(1.0)));
-        // n + quarter modulo 4, in [-2, 2).
-        let q = n.add(S::splat(quarter));
-        let q = q.sub(q.mul(S::splat(0.25)).round().mul(S::splat(4.0)));
-        let odd = q.abs().eq(S::splat(1.0));
-        let y = S::select(odd, cos, sin);
-        // Quarters 0 and 1 keep the sign, 2 (or -2) and -1 (or 3) flip it.
-        let minus = S::splat(0.0).sub(y);
-        let keep = S::select(q.eq(S::splat(0.0)), y, minus);
-        S::select(q.eq(S::splat(1.0)), y, keep)
-    }
-}
-
-#[inline(always)]
-unsafe fn sin<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled. Zero
-    // keeps its sign.
-    unsafe { S::select(x.eq(S::splat(0.0)), x, sine(x, 0.0, libm::sinf)) }
-}
-
-#[inline(always)]
-unsafe fn cos<S: Simd>(x: S) -> S {
-    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
-    unsafe { sine(x, 1.0, libm::cosf) }
-}
-
 macro_rules! strips {
     ($($(#[$doc:meta])* $name:ident = $function:ident;)*) => {$(
         $(#[$doc])*
@@ -354,8 +306,6 @@ macro_rules! strips {
 strips! {
     /// Exponential.
     rx_vexp_f32 = exp;
-    /// Natural logarithm.
-    rx_vlog_f32 = natural;
     /// Hyperbolic tangent.
     rx_vtanh_f32 = tanh;
     /// Error function.
@@ -374,6 +324,78 @@ strips! {
     rx_vgelu_f32 = gelu;
     /// Arc tangent.
     rx_vatan_f32 = atan;
+}
+
+/// Natural logarithm.
+///
+/// # Safety
+/// Both have `n` elements, and are the same or do not overlap.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn rx_vlog_f32(n: i64, x: *const f32, y: *mut f32) {
+    // SAFETY: both have `n` elements.
+    unsafe { logs::run(n.max(0) as usize, x, y, &logs::NATURAL) }
+}
+
+/// Returns whether [`remainder`] is exact: of quotients of few bits, or of two zeros, whose remainder
+/// is NaN, since what follows the last elements is zeros.
+#[inline(always)]
+unsafe fn divides<S: Simd>(x: S, y: S) -> bool {
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
+    unsafe {
+        let (a, b) = (x.abs(), y.abs());
+        let most = b
+            .mul(S::splat(4_194_304.0))
+            .max(S::splat(f32::MIN_POSITIVE));
+        S::FUSED && a.all_lt(most) && b.all_lt(S::splat(f32::INFINITY))
+    }
+}
+
+/// The remainder of a division, with the sign of `x`. A quotient is at most rounded up to the whole
+/// number that it is just below: then the remainder is one divisor too small.
+#[inline(always)]
+unsafe fn remainder<S: Simd>(x: S, y: S) -> S {
+    // SAFETY: the processor has the instructions of `S`, for which the function is compiled.
+    unsafe {
+        let (a, b, zero) = (x.abs(), y.abs(), S::splat(0.0));
+        let rest = zero.sub(a.div(b).floor()).fma(b, a);
+        S::select(rest.lt(zero), rest.add(b), rest).copysign(x)
+    }
+}
+
+/// Remainders of divisions.
+///
+/// # Safety
+/// All have `n` elements; `z` is `x`, `y` or overlaps neither.
+pub(super) unsafe fn remainders(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
+    #[inline(always)]
+    unsafe fn strip<S: Simd>(n: usize, x: *const f32, y: *const f32, z: *mut f32) {
+        // SAFETY: all have `n` elements, of which a part ends at most there.
+        unsafe {
+            let mut i = 0;
+            while i < n {
+                let part = (n - i).min(S::LANES);
+                let (a, b) = match part == S::LANES {
+                    true => (S::load(x.add(i)), S::load(y.add(i))),
+                    false => (S::load_part(x.add(i), part), S::load_part(y.add(i), part)),
+                };
+                if !divides(a, b) {
+                    // Others may follow.
+                    let some = (n - i).min(PIECE);
+                    by_double::run(Math::Fmod, some, x.add(i), y.add(i), z.add(i));
+                    i += some;
+                    continue;
+                }
+                let rest = remainder(a, b);
+                match part == S::LANES {
+                    true => rest.store(z.add(i)),
+                    false => rest.store_part(z.add(i), part),
+                }
+                i += part;
+            }
+        }
+    }
+    // SAFETY: all have `n` elements, and `z` is one of the others or overlaps none.
+    unsafe { dispatch!(strip(n: usize, x: *const f32, y: *const f32, z: *mut f32)) }
 }
 
 /// Power, element by element.

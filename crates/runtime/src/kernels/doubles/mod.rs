@@ -159,7 +159,7 @@ fn piece<S: Simd>(math: Math, a: &[f64], b: &[f64], c: &mut [f64]) {
         }
         Math::Pow | Math::Cbrt | Math::Hypot => {
             if all!(x, y => powers::usual(x, y)) {
-                each!(x, y => powers::plain_pow::<S>(x, y));
+                powers::plain_pow::<S>(a, b, c);
             } else {
                 // What is no number has a power, too: with the exponent 0.
                 for i in 0..n {

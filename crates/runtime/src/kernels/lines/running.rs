@@ -2,8 +2,10 @@
 
 use super::{Element, RxLines, Work};
 use crate::context::RxContext;
+use crate::kernels::halves::{self, Running};
 use crate::kernels::kinds::{Kind, Sum};
 use crate::kernels::simd::{Simd, dispatch_of};
+use crate::kernels::turn::turn;
 use crate::threads::{Grain, Share};
 
 /// Adjacent lines that are computed together.
@@ -167,21 +169,18 @@ unsafe fn turned_over(lines: &RxLines, kind: Kind, first: usize, wide: usize) {
         let len = (n - from).min(SQUARE);
         // SAFETY: there are `wide` lines from `first` on.
         unsafe {
-            for l in 0..wide {
-                let x = x.add((first + l) * n + from);
-                for (i, row) in given.iter_mut().enumerate().take(len) {
-                    row[l] = *x.add(i);
-                }
-            }
+            let (place, step, side) = (first * n + from, n as isize, SQUARE as isize);
+            turn(
+                (wide, len),
+                x.add(place),
+                step,
+                given.as_mut_ptr().cast(),
+                side,
+            );
             for (x, y) in given.iter().zip(&mut made).take(len) {
                 sums.step(x.as_ptr(), y.as_mut_ptr(), wide);
             }
-            for l in 0..wide {
-                let y = y.add((first + l) * n + from);
-                for (i, row) in made.iter().enumerate().take(len) {
-                    *y.add(i) = row[l];
-                }
-            }
+            turn((len, wide), made.as_ptr().cast(), side, y.add(place), step);
         }
     }
 }
@@ -215,6 +214,14 @@ impl Sums {
     unsafe fn step(&mut self, x: *const u16, y: *mut u16, wide: usize) {
         // SAFETY: both have `wide` elements.
         unsafe {
+            if halves::known() {
+                let r = Running {
+                    brain: self.kind == Kind::BF16,
+                    product: self.product,
+                    outside: self.outside,
+                };
+                return halves::running(r, wide, x, self.sums.as_mut_ptr(), y);
+            }
             if self.outside {
                 std::ptr::copy_nonoverlapping(self.bits.as_ptr(), y, wide);
             }

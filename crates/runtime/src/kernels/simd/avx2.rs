@@ -1,6 +1,6 @@
 //! Eight lanes: AVX2 with FMA.
 
-use super::Simd;
+use super::{Simd, ends};
 use std::arch::asm;
 use std::arch::x86_64::*;
 
@@ -173,11 +173,21 @@ unsafe impl Simd for Avx2 {
     }
     #[inline(always)]
     unsafe fn split(self) -> (Self, Self) {
-        let bits = _mm256_castps_si256(self.0);
+        let tiny = self.lt(Self::splat(f32::MIN_POSITIVE));
+        let normal = Self::select(tiny, self.mul(Self::splat(8_388_608.0)), self);
+        let bits = _mm256_castps_si256(normal.0);
         let shifted = _mm256_sub_epi32(bits, _mm256_set1_epi32(0x3f35_04f3));
         let e = _mm256_srai_epi32::<23>(shifted);
         let m = _mm256_sub_epi32(bits, _mm256_slli_epi32::<23>(e));
-        (Self(_mm256_castsi256_ps(m)), Self(_mm256_cvtepi32_ps(e)))
+        let e = Self(_mm256_cvtepi32_ps(e));
+        let lifted = _mm256_and_ps(tiny, _mm256_set1_ps(23.0));
+        let e = ends(self, Self(_mm256_sub_ps(e.0, lifted)));
+        (Self(_mm256_castsi256_ps(m)), e)
+    }
+    #[inline(always)]
+    unsafe fn odd(self) -> __m256 {
+        // Blends look at the first bit only.
+        _mm256_castsi256_ps(_mm256_slli_epi32::<31>(_mm256_castps_si256(self.0)))
     }
     #[inline(always)]
     unsafe fn lt(self, b: Self) -> __m256 {

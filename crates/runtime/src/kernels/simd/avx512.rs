@@ -116,11 +116,19 @@ unsafe impl Simd for Avx512 {
     }
     #[inline(always)]
     unsafe fn split(self) -> (Self, Self) {
-        let bits = _mm512_castps_si512(self.0);
-        let shifted = _mm512_sub_epi32(bits, _mm512_set1_epi32(0x3f35_04f3));
-        let e = _mm512_srai_epi32::<23>(shifted);
-        let m = _mm512_sub_epi32(bits, _mm512_slli_epi32::<23>(e));
-        (Self(_mm512_castsi512_ps(m)), Self(_mm512_cvtepi32_ps(e)))
+        // Of what is negative, the mantissa is NaN, but for -0.
+        let m = _mm512_getmant_ps::<_MM_MANT_NORM_1_2, _MM_MANT_SIGN_NAN>(self.0);
+        let e = _mm512_getexp_ps(self.0);
+        let upper = _mm512_cmp_ps_mask::<_CMP_GE_OQ>(m, _mm512_set1_ps(std::f32::consts::SQRT_2));
+        let bits = _mm512_castps_si512(m);
+        let half = _mm512_mask_sub_epi32(bits, upper, bits, _mm512_set1_epi32(1 << 23));
+        let m = _mm512_castsi512_ps(half);
+        let e = _mm512_mask_add_ps(e, upper, e, _mm512_set1_ps(1.0));
+        (Self(m), Self(e))
+    }
+    #[inline(always)]
+    unsafe fn odd(self) -> __mmask16 {
+        _mm512_test_epi32_mask(_mm512_castps_si512(self.0), _mm512_set1_epi32(1))
     }
     #[inline(always)]
     unsafe fn lt(self, b: Self) -> __mmask16 {

@@ -189,8 +189,12 @@ pub unsafe trait Simd: Copy {
     /// `self * 2^n`, where number and result are normal: the low bits of `n`, as in
     /// [`Simd::power`], are added to the exponent.
     unsafe fn lift(self, n: Self) -> Self;
-    /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive normal number.
+    /// `(m, e)` with `self = m * 2^e` and `m` in [√½, √2) for a positive number. `e` is -∞ for zeros, ∞
+    /// for ∞ and NaN for negative numbers and NaN, and `m` some number that is not infinite (NaN where
+    /// `e` is, perhaps).
     unsafe fn split(self) -> (Self, Self);
+    /// The lanes whose last bit is 1.
+    unsafe fn odd(self) -> Self::Mask;
     /// `self < b`, false for NaN.
     unsafe fn lt(self, b: Self) -> Self::Mask;
     /// `self == b`, false for NaN.
@@ -219,6 +223,19 @@ pub unsafe trait Simd: Copy {
     /// Reads `LANES` bytes of two integers of 4 bits each: those in the lower halves, and those in
     /// the upper ones.
     unsafe fn of_halves(from: *const i8) -> (Self, Self);
+}
+
+/// Returns `y`, a logarithm of `x`, or its special value for 0, negative numbers, infinity and what
+/// is no number.
+#[inline(always)]
+pub(super) unsafe fn ends<S: Simd>(x: S, y: S) -> S {
+    // SAFETY: arithmetic of vectors, whose instruction set the callers enable.
+    unsafe {
+        let zero = S::splat(0.0);
+        let y = S::select(x.eq(zero), S::splat(f32::NEG_INFINITY), y);
+        let y = S::select(x.lt(zero), S::splat(f32::NAN), y);
+        S::select(x.lt(S::splat(f32::INFINITY)), y, x)
+    }
 }
 
 /// A polynomial whose coefficients begin with that of the greatest power.
@@ -273,11 +290,16 @@ pub(crate) use dispatch;
 macro_rules! over_vectors {
     ($n:ident, $($v:ident: $from:ident),+ => $value:expr, $to:ident) => {{
         let mut i = 0;
-        while i < $n {
-            let part = ($n - i).min(S::LANES);
+        while i + S::LANES <= $n {
+            $(let $v = S::load($from.add(i));)+
+            $value.store($to.add(i));
+            i += S::LANES;
+        }
+        // Only here, since masks take time.
+        if i < $n {
+            let part = $n - i;
             $(let $v = S::load_part($from.add(i), part);)+
             $value.store_part($to.add(i), part);
-            i += part;
         }
     }};
 }

@@ -1,6 +1,6 @@
 //! Four lanes in portable Rust, which compilers turn into SSE2 or NEON.
 
-use super::Simd;
+use super::{Simd, ends};
 
 /// Four floats.
 #[derive(Clone, Copy)]
@@ -180,11 +180,21 @@ unsafe impl Simd for Portable {
     }
     #[inline(always)]
     unsafe fn split(self) -> (Self, Self) {
+        let tiny = |a: f32| a < f32::MIN_POSITIVE;
+        let normal = map(self, |a| if tiny(a) { a * INTEGERS } else { a });
         let exponent = |a: f32| (a.to_bits() as i32).wrapping_sub(0x3f35_04f3) >> 23;
-        let m = map(self, |a| {
+        let m = map(normal, |a| {
             f32::from_bits((a.to_bits() as i32).wrapping_sub(exponent(a) << 23) as u32)
         });
-        (m, map(self, |a| exponent(a) as f32))
+        let e = zip(self, normal, |a, n| {
+            exponent(n) as f32 - if tiny(a) { 23.0 } else { 0.0 }
+        });
+        // SAFETY: no more instructions than all processors have.
+        (m, unsafe { ends(self, e) })
+    }
+    #[inline(always)]
+    unsafe fn odd(self) -> [bool; 4] {
+        self.0.map(|a| a.to_bits() & 1 != 0)
     }
     #[inline(always)]
     unsafe fn lt(self, b: Self) -> [bool; 4] {

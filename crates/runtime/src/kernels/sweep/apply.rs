@@ -16,6 +16,9 @@ pub(super) struct Args {
     pub b: *const u8,
     pub c: *const u8,
     pub d: *const u8,
+    /// The second and the third are the same number for all elements, where the operation bounds the
+    /// first.
+    pub bounds: bool,
 }
 
 /// `to[i] = f(a[i], b[i], …)` for `n` elements.
@@ -66,7 +69,7 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
         return;
     };
     let kind = register(kind);
-    let Args { a, b, c, d } = *args;
+    let Args { a, b, c, d, bounds } = *args;
     let float = matches!(kind, Kind::F32 | Kind::F64);
     // SAFETY: arguments and result have `n` elements of the types that the operation names.
     unsafe {
@@ -117,6 +120,20 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
             Op::SelectLt => chosen!(kind, n, to, (a, b, c, d), |x, y| x < y),
             Op::SelectLe => chosen!(kind, n, to, (a, b, c, d), |x, y| x <= y),
             Op::SelectEq => chosen!(kind, n, to, (a, b, c, d), |x, y| x == y),
+            Op::MaxMin if bounds => numbers!(kind, T => {
+                let (low, high) = (*b.cast::<T>(), *c.cast::<T>());
+                each!(n, to: T, a: T => {
+                    let x = if a > low { a } else { low };
+                    if x < high { x } else { high }
+                });
+            }),
+            Op::MinMax if bounds => numbers!(kind, T => {
+                let (high, low) = (*b.cast::<T>(), *c.cast::<T>());
+                each!(n, to: T, a: T => {
+                    let x = if a < high { a } else { high };
+                    if x > low { x } else { low }
+                });
+            }),
             Op::MaxMin => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
                 let x = if a > b { a } else { b };
                 if x < c { x } else { c }

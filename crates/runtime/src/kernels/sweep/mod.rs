@@ -118,6 +118,8 @@ struct Plan<'a> {
     dense: [bool; INPUTS],
     /// Inputs whose truth values may be any bytes.
     raw: [bool; INPUTS],
+    /// The program bounds its input by two constants, which are read once.
+    bounds: bool,
     /// Whether strips run along the reduced axes (else along those of the result).
     along_reduced: bool,
     /// The single operation on narrow floats, if that is the program.
@@ -175,6 +177,7 @@ impl Plan<'_> {
                     b: at(1),
                     c: at(2),
                     d: at(3),
+                    bounds: self.bounds,
                 };
                 // Instantiated once per instruction set, rather than once per traversal of the
                 // axes.
@@ -365,6 +368,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
                 unit: 0,
                 dense: [false; INPUTS],
                 raw: [false; INPUTS],
+                bounds: false,
                 along_reduced: false,
                 narrow: None,
             };
@@ -378,6 +382,7 @@ pub unsafe extern "C" fn rx_sweep(ctx: *mut RxContext, sweep: *const RxSweep) ->
             for k in 0..inputs {
                 plan.raw[k] = plan.takes_any_byte(k);
             }
+            plan.bounds = plan.bounds();
             if plan.bare() {
                 plan.strip = BARE;
             }
@@ -440,8 +445,19 @@ impl Plan<'_> {
             let truth = kind == Some(Kind::Bool);
             self.dense[k] && kind.is_some_and(|k| register(k) == k) && (!truth || self.raw[k])
         };
-        let whole = self.ops.len() == 1 && self.v.constants == 0 && self.v.reduced == 0;
+        let numbers = self.v.constants == 0 || self.bounds;
+        let whole = self.ops.len() == 1 && numbers && self.v.reduced == 0;
         whole && self.direct() && (0..self.v.inputs as usize).all(plain)
+    }
+
+    /// See [`Plan::bounds`].
+    fn bounds(&self) -> bool {
+        let (inputs, all) = (self.v.inputs, self.v.inputs + self.v.constants);
+        let [op] = self.ops else {
+            return false;
+        };
+        let known = op.args[1..3].iter().all(|k| (inputs..all).contains(k));
+        matches!(op.op(), Op::MaxMin | Op::MinMax) && known
     }
 
     /// Returns whether all operations that read an input take any byte for a truth value.

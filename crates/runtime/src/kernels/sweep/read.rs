@@ -50,7 +50,8 @@ impl Plan<'_> {
                 let from = self.v.values.add(k).cast::<u8>();
                 // Which width a constant has is said by those that use it.
                 let size = self.constant_size(inputs + k);
-                fill(size, from, to, self.strip);
+                // Strips that need no memory are longer than those that have some.
+                fill(size, from, to, self.strip.min(STRIP / size));
             }
         }
         Strip {
