@@ -205,8 +205,9 @@ typedef struct RxConv2dI32 {
 } RxConv2dI32;                    /* 176 bytes */
 int32_t rx_conv2d_i32(RxContext *ctx, const RxConv2dI32 *conv);
 
-/* Bytes by signed bytes, channels last, one group or one channel in each:
- * y = min(max(round((sum + bias[o]) * factor[o]) + y_zero, low), high), halves to even, as bytes. */
+/* Bytes by signed bytes, one group or one channel in each:
+ * y = min(max(round((sum + bias[o]) * factor[o]) + y_zero, low), high), halves to even, as bytes. Where
+ * factor is NULL, as rx_requantize_i32 by the tables from left to zero, and bias. */
 typedef struct RxConv2dQ8 {
   int64_t n, c, h, w;             /*   0.. 24 */
   int64_t o, kh, kw;              /*  32.. 48 */
@@ -221,14 +222,19 @@ typedef struct RxConv2dQ8 {
   const char *weight;             /* 160: signed, of 8 bits */
   const void *packed;             /* 168: not NULL: from rx_conv2d_q8_pack; weight is not read */
   const int32_t *bias;            /* 176: or NULL */
-  const float *factor;            /* 184 */
-  void *y;                        /* 192 */
-  int64_t factors;                /* 200: how many: 1, or o */
-  int32_t x_signed;               /* 208: whether x is int8, otherwise uint8 */
-  int32_t x_zero;                 /* 212: taken off every element of x; padding is 0 after that */
-  int32_t y_zero, low, high;      /* 216, 220, 224 */
-  int32_t reserved;               /* 228 */
-} RxConv2dQ8;                     /* 232 bytes */
+  const float *factor;            /* 184: or NULL */
+  const int64_t *left;            /* 192 */
+  const int64_t *multiplier;      /* 200: the factor of rx_requantize_i32 */
+  const int64_t *half;            /* 208 */
+  const int64_t *right;           /* 216 */
+  const int32_t *zero;            /* 224 */
+  void *y;                        /* 232 */
+  int64_t factors;                /* 240: how many, or numbers of each table: 1, or o */
+  int32_t x_signed;               /* 248: whether x is int8, otherwise uint8 */
+  int32_t x_zero;                 /* 252: taken off every element of x; padding is 0 after that */
+  int32_t y_zero, low, high;      /* 256, 260, 264 */
+  int32_t layout;                 /* 268: RX_NCHW or RX_NHWC, of x and y */
+} RxConv2dQ8;                     /* 272 bytes */
 int32_t rx_conv2d_q8(RxContext *ctx, const RxConv2dQ8 *conv);
 int64_t rx_conv2d_q8_pack_size(const RxConv2dQ8 *conv); /* in bytes */
 void rx_conv2d_q8_pack(const RxConv2dQ8 *conv, void *out);
@@ -308,11 +314,12 @@ typedef struct RxStrips {
   int32_t reserved;                 /* 28: zero */
   const int64_t *extents;           /* 32 */
   const float *const *data;         /* 40: the inputs */
-  const int64_t *strides;           /* 48: per input, a step for every axis */
-  const float *values;              /* 56: the constants */
-  const RxStripOp *program;         /* 64 */
-  float *out;                       /* 72: contiguous; overlaps no input */
-} RxStrips;                         /* 80 bytes */
+  const int32_t *kinds;             /* 48: RX_FLOAT32, …, per input, then of out; NULL: all float32 */
+  const int64_t *strides;           /* 56: per input, a step for every axis */
+  const float *values;              /* 64: the constants */
+  const RxStripOp *program;         /* 72 */
+  float *out;                       /* 80: contiguous; overlaps no input */
+} RxStrips;                         /* 88 bytes */
 
 int32_t rx_strips_f32(RxContext *ctx, const RxStrips *strips);
 

@@ -171,10 +171,8 @@ impl Reach {
         // SAFETY: the descriptor's arrays are as long as it says.
         unsafe {
             let extents = words(s.extents, axes);
-            let size = |i: usize| match s.kinds.is_null() {
-                true => 4,
-                false => Kind::of(*s.kinds.add(i)).map_or(0, Kind::size),
-            };
+            let own = |i: usize| Kind::of(*s.kinds.add(i)).map_or(0, Kind::size);
+            let size = |i: usize| if s.kinds.is_null() { 4 } else { own(i) };
             for i in 0..inputs {
                 let steps = words(s.strides.wrapping_add(i * axes), axes);
                 let axes: Vec<_> = extents.iter().copied().zip(steps.iter().copied()).collect();
@@ -311,13 +309,13 @@ described! {
         }
         // In fixed point, the bias is one of the tables.
         let fixed = v.factor.is_null();
-        let biases = if fixed { v.factors } else { s.o };
-        reach.all("bias", v.bias, 4, &[if v.bias.is_null() { 0 } else { biases }]);
-        reach.all("factor", v.factor, 4, &[if fixed { 0 } else { v.factors }]);
-        for table in [v.left, v.multiplier, v.half, v.right] {
-            reach.all("table", table, 8, &[if fixed { v.factors } else { 0 }]);
-        }
-        reach.all("table", v.zero, 4, &[if fixed { v.factors } else { 0 }]);
+        let biases = i64::from(!v.bias.is_null()) * if fixed { v.factors } else { s.o };
+        reach.all("bias", v.bias, 4, &[biases]);
+        reach.all("factor", v.factor, 4, &[v.factors * i64::from(!fixed)]);
+        let numbers = [v.factors * i64::from(fixed)];
+        let longs = [v.left, v.multiplier, v.half, v.right];
+        (longs.iter()).for_each(|&table| reach.all("table", table, 8, &numbers));
+        reach.all("table", v.zero, 4, &numbers);
         reach.all("result", v.y.cast_const(), 1, &[s.n, s.o, s.oh, s.ow]);
     };
     /// `rx_conv2d_i32`.

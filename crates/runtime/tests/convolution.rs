@@ -154,7 +154,7 @@ fn convolutions_of_all_kinds() {
             [4, 8, 4, 9, 9, 5, 3, 1, 2, 2],
             [3, 3, 3, 4, 3, 3, 3, 1, 3, 1],
             [40, 40, 40, 6, 6, 3, 3, 1, 1, 1],
-            // Short rows, two of them in a vector: chunks of all sizes, an odd one in the middle.
+            // Short rows.
             [3, 6, 3, 25, 5, 3, 3, 1, 1, 1],
             [4, 4, 4, 19, 8, 5, 5, 1, 2, 1],
             [2, 2, 2, 31, 7, 3, 3, 1, 2, 1],

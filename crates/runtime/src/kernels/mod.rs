@@ -10,6 +10,7 @@ pub mod conv;
 pub mod convert;
 mod double_parts;
 mod doubles;
+mod fixed_point;
 pub mod functions;
 pub mod gemm;
 mod halves;

@@ -1,6 +1,5 @@
 //! Depthwise convolution: every channel has its own windows.
 
-use super::pairs::{self, plane as pair};
 use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes, lanes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Line;
@@ -505,17 +504,6 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
         let grain = Grain::of_work(SMALL_DEPTHWISE, row_work * s.oh * s.og);
         // Where rows are short, vectors of 16 lanes that are half full still do better in place.
         let lie = isa() == Isa::Avx512 && s.ow > 8 || !lanes::pays(s);
-        if pairs::fits(s) {
-            let shared = Share::new((shared_v, s));
-            context.pool.each(s.n * s.c, grain, |begin, end, _| {
-                let &(v, s) = shared.get();
-                for task in begin..end {
-                    let (image, channel) = (task / s.c, task % s.c);
-                    dispatch!(pair(v: &RxConv2dF32, s: &Sizes, image: usize, channel: usize));
-                }
-            });
-            return 0;
-        }
         if in_twos(s) && lie {
             let shared = Share::new((shared_v, s));
             context.pool.each(s.n * s.c, grain, |begin, end, _| {

@@ -10,7 +10,6 @@ mod blocks;
 mod depthwise;
 mod direct;
 mod lanes;
-mod pairs;
 pub mod pooled;
 mod rows;
 mod sizes;

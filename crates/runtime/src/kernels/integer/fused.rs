@@ -11,8 +11,8 @@
 use std::ffi::c_void;
 
 use super::Scratch;
-use super::fused_finish::Tables;
-use super::fused_tile::{MOST, PANEL, PIXELS, Row, Tile, lane, row};
+use super::fused_scales::{MOST, Tables};
+use super::fused_tile::{PANEL, PIXELS, Row, Tile, lane, row};
 use super::fused_vectors::Plain;
 use super::fused_walk::{Image, Pixels, Tiles, Walk, tiles};
 use crate::c_structure;

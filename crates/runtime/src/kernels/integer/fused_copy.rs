@@ -5,7 +5,7 @@
 use super::Scratch;
 use super::bytes::woven;
 use super::fused::Conv;
-use super::fused_tile::MOST;
+use super::fused_scales::MOST;
 use crate::context::RxContext;
 use crate::kernels::simd::square::{Turning, columns, dispatch_turning};
 use crate::kernels::simd::{Simd, dispatch};

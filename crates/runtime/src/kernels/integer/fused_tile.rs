@@ -1,14 +1,12 @@
 //! The innermost parts of [`fused`](super::fused): pixels by channels, from bytes to bytes.
 #![allow(clippy::needless_range_loop)] // Indices keep sums out of memory.
 
-use super::fused_finish::Finish;
+use super::fused_scales::{Finish, MOST};
 use super::fused_vectors::Wide;
 use std::mem::MaybeUninit;
 
 /// Channels of a panel of the packed weight.
 pub(super) const PANEL: usize = 16;
-/// The most channels of a tile, and of a block of depthwise channels.
-pub(super) const MOST: usize = 64;
 /// The most pixels of a tile.
 pub(super) const PIXELS: usize = 6;
 

@@ -1,7 +1,7 @@
 //! Vectors for [`fused`](super::fused): sums of 32 bits, quads of bytes, and what brings sums back to
 //! bytes.
 
-use super::fused_finish::Fixed;
+use super::fused_scales::{Finish, Fixed, MOST, Narrow, Range};
 
 /// A vector of 32-bit sums, of quads of bytes, or of bytes.
 ///
@@ -44,7 +44,7 @@ pub(super) unsafe trait Wide: Copy {
         }
     }
     /// The same where products have 64 bits at most, by the numbers of a
-    /// [`Narrow`](super::fused_finish::Narrow).
+    /// [`Narrow`](super::fused_scales::Narrow).
     unsafe fn finish_narrow(self, tables: [Self; 6], bounds: [i32; 2]) -> Self;
     /// Writes the low bytes of all lanes.
     unsafe fn store_low(self, to: *mut u8);
@@ -66,21 +66,56 @@ pub(super) unsafe trait Wide: Copy {
     unsafe fn join(parts: [Self; 4]) -> Self;
 }
 
-/// Where the results lie.
-#[derive(Clone, Copy)]
-pub(super) struct Range {
-    /// The bounds, before `zero` is added.
-    pub low: f32,
-    pub high: f32,
-    pub zero: i32,
+impl Narrow {
+    /// The numbers for a vector of channels from an even place on: multipliers, what is added to even
+    /// and to odd products, the places that these are shifted by, and zero points.
+    #[inline(always)]
+    unsafe fn load<S: Wide>(&self, at: usize) -> [S; 6] {
+        let ([even, odd], [even_right, odd_right]) = (&self.half, &self.right);
+        // SAFETY: the caller has the instruction set; there are numbers for all lanes.
+        unsafe {
+            let words = |t: &[i32; MOST]| S::load(t.as_ptr().add(at).cast());
+            let longs = |t: &[i64; MOST / 2]| S::load(t.as_ptr().add(at / 2).cast());
+            [
+                words(&self.multiplier),
+                longs(even),
+                longs(odd),
+                longs(even_right),
+                longs(odd_right),
+                words(&self.zero),
+            ]
+        }
+    }
 }
 
-impl Range {
-    /// Brings a sum there.
+impl Finish<'_> {
+    /// Replaces sums with their bias, of channels from a place of the tables on, which is even, by
+    /// their results.
+    ///
+    /// # Safety
+    /// The instruction set is enabled, and the tables have a number for each lane.
     #[inline(always)]
-    pub(super) fn bring(&self, sum: i32, factor: f32) -> i32 {
-        let y = (sum as f32 * factor).max(self.low).min(self.high);
-        y.round_ties_even() as i32 + self.zero
+    pub(super) unsafe fn all<'s, S: Wide + 's>(
+        &self,
+        sums: impl Iterator<Item = &'s mut S>,
+        at: usize,
+    ) {
+        // SAFETY: as promised.
+        unsafe {
+            match *self {
+                Finish::Float(factor, range) => {
+                    let factor = S::load(factor.as_ptr().add(at).cast());
+                    sums.for_each(|s| *s = s.finish(factor, &range));
+                }
+                Finish::Fixed(fixed, bounds) => match &fixed.narrow {
+                    Some(narrow) => {
+                        let tables = narrow.load(at);
+                        sums.for_each(|s| *s = s.finish_narrow(tables, bounds));
+                    }
+                    None => sums.for_each(|s| *s = s.finish_fixed((fixed, at), bounds)),
+                },
+            }
+        }
     }
 }
 

@@ -17,6 +17,7 @@ mod conv_bytes;
 pub mod fused;
 mod fused_copy;
 mod fused_finish;
+mod fused_scales;
 mod fused_tile;
 mod fused_vectors;
 mod fused_walk;

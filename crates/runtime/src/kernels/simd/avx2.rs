@@ -106,15 +106,6 @@ unsafe impl Simd for Avx2 {
         Self(_mm256_maskload_ps(from, lanes))
     }
     #[inline(always)]
-    unsafe fn load_over(self, from: *const f32, lanes: __m256i) -> Self {
-        let new = _mm256_maskload_ps(from, lanes);
-        Self(_mm256_blendv_ps(self.0, new, _mm256_castsi256_ps(lanes)))
-    }
-    #[inline(always)]
-    unsafe fn upper_half(self) -> Self {
-        Self(_mm256_permute2f128_ps::<0x11>(self.0, self.0))
-    }
-    #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         Self(_mm256_maskload_ps(from, mask(n)))
     }

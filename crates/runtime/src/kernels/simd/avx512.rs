@@ -71,14 +71,6 @@ unsafe impl Simd for Avx512 {
         Self(_mm512_maskz_loadu_ps(lanes, from))
     }
     #[inline(always)]
-    unsafe fn load_over(self, from: *const f32, lanes: __mmask16) -> Self {
-        Self(_mm512_mask_loadu_ps(self.0, lanes, from))
-    }
-    #[inline(always)]
-    unsafe fn upper_half(self) -> Self {
-        Self(_mm512_shuffle_f32x4::<0b11_10_11_10>(self.0, self.0))
-    }
-    #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         Self(_mm512_maskz_loadu_ps(mask(n), from))
     }

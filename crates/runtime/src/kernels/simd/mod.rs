@@ -144,11 +144,6 @@ pub unsafe trait Simd: Copy {
     /// Loads some lanes from their positions in a whole vector, the others are 0; no other memory
     /// is accessed.
     unsafe fn load_lanes(from: *const f32, lanes: Self::Lanes) -> Self;
-    /// Replaces some lanes by what lies at their positions in a whole vector; no other memory is
-    /// accessed.
-    unsafe fn load_over(self, from: *const f32, lanes: Self::Lanes) -> Self;
-    /// The second half of the lanes, as the first one; the others are arbitrary.
-    unsafe fn upper_half(self) -> Self;
     /// Reads the first `n` lanes, at most `LANES`; the others are 0.
     unsafe fn load_part(from: *const f32, n: usize) -> Self;
     /// Writes the first `n` lanes, at most `LANES`.

@@ -69,20 +69,6 @@ unsafe impl Simd for Portable {
         Self(all)
     }
     #[inline(always)]
-    unsafe fn load_over(self, from: *const f32, (first, end): (usize, usize)) -> Self {
-        let mut all = self.0;
-        for (i, lane) in all.iter_mut().enumerate().take(end).skip(first) {
-            // SAFETY: `from` has the lanes from `first` to `end`, and `i` is one of them.
-            *lane = unsafe { *from.wrapping_add(i) };
-        }
-        Self(all)
-    }
-    #[inline(always)]
-    unsafe fn upper_half(self) -> Self {
-        let [_, _, c, d] = self.0;
-        Self([c, d, c, d])
-    }
-    #[inline(always)]
     unsafe fn load_part(from: *const f32, n: usize) -> Self {
         let mut all = [0.0; 4];
         for (i, lane) in all.iter_mut().enumerate().take(n) {

@@ -62,6 +62,33 @@ macro_rules! chosen {
     }};
 }
 
+/// `MaxMin` or `MinMax` by two numbers that are the same for all elements.
+#[inline(always)]
+unsafe fn bounded(
+    code: Op,
+    kind: Kind,
+    (a, b, c): (*const u8, *const u8, *const u8),
+    to: *mut u8,
+    n: usize,
+) {
+    // SAFETY: the argument and the result have `n` elements of the type, the others one.
+    unsafe {
+        numbers!(kind, T => {
+            let (b, c) = (*b.cast::<T>(), *c.cast::<T>());
+            match code {
+                Op::MaxMin => each!(n, to: T, a: T => {
+                    let x = if a > b { a } else { b };
+                    if x < c { x } else { c }
+                }),
+                _ => each!(n, to: T, a: T => {
+                    let x = if a < b { a } else { b };
+                    if x > c { x } else { c }
+                }),
+            }
+        });
+    }
+}
+
 /// Applies an operation to `n` elements.
 #[inline(always)]
 pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n: usize) {
@@ -120,20 +147,7 @@ pub(super) unsafe fn apply<S: Simd>(op: &RxSweepOp, args: &Args, to: *mut u8, n:
             Op::SelectLt => chosen!(kind, n, to, (a, b, c, d), |x, y| x < y),
             Op::SelectLe => chosen!(kind, n, to, (a, b, c, d), |x, y| x <= y),
             Op::SelectEq => chosen!(kind, n, to, (a, b, c, d), |x, y| x == y),
-            Op::MaxMin if bounds => numbers!(kind, T => {
-                let (low, high) = (*b.cast::<T>(), *c.cast::<T>());
-                each!(n, to: T, a: T => {
-                    let x = if a > low { a } else { low };
-                    if x < high { x } else { high }
-                });
-            }),
-            Op::MinMax if bounds => numbers!(kind, T => {
-                let (high, low) = (*b.cast::<T>(), *c.cast::<T>());
-                each!(n, to: T, a: T => {
-                    let x = if a < high { a } else { high };
-                    if x > low { x } else { low }
-                });
-            }),
+            code @ (Op::MaxMin | Op::MinMax) if bounds => bounded(code, kind, (a, b, c), to, n),
             Op::MaxMin => numbers!(kind, T => each!(n, to: T, a: T, b: T, c: T => {
                 let x = if a > b { a } else { b };
                 if x < c { x } else { c }
