@@ -136,7 +136,7 @@ pub(crate) fn emit(
     let program = relax_loops::with_starts(&def.program);
     let program = relax_loops::quantised::hint_requantised(program);
     let (program, of_bytes) = bytes::found(program, packed);
-    let program = &*relax_loops::shorten_round_trips(program);
+    let program = &*relax_loops::tabulate(relax_loops::shorten_round_trips(program));
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     // The entry is filled in at the end, when the words of the frame are known.

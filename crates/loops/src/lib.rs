@@ -12,6 +12,7 @@
 pub mod attention;
 mod bounds;
 mod build;
+mod byte_tables;
 mod children;
 pub mod compose;
 mod continued;
@@ -40,6 +41,7 @@ mod whole;
 
 pub use bounds::{Interval, interval};
 pub use build::{Builder, Nest, TensorRef};
+pub use byte_tables::tabulate;
 pub use children::Children;
 pub use digits::Digits;
 pub use exec::{ExecError, ExecFault, STEP, execute, execute_for, execute_within, scalar};

@@ -1,9 +1,9 @@
 //! Operands and results of small integers: they become floats in a strip of their own before the
 //! operations, and are made from one after them.
 
-use super::{Plan, STRIP, Strip};
+use super::{STRIP, Strip};
 use crate::kernels::kinds::{Kind, Sum};
-use crate::kernels::simd::Simd;
+use crate::kernels::simd::{Simd, dispatch};
 
 /// The types that operands may have, beside float32.
 pub(super) fn is_operand(kind: Kind) -> bool {
@@ -18,24 +18,43 @@ pub(super) fn is_result(kind: Kind) -> bool {
     matches!(kind, Kind::I8 | Kind::U8 | Kind::F32)
 }
 
-/// Sets operand `k` to `n` of its elements from `at` on, `step` apart, as floats; with `one`, a single
-/// number for all of them is not expanded.
+/// An input of other elements than float32.
+#[derive(Clone, Copy)]
+pub(super) struct Input {
+    pub data: *const u8,
+    pub kind: Kind,
+    /// The first element, and the distance of the others.
+    pub at: isize,
+    pub step: isize,
+}
+
+/// Sets operand `k` to `n` elements of an input, as floats; with `one`, a single number for all of
+/// them is not expanded.
 ///
 /// # Safety
 /// The input has the elements, and a strip room for `n`.
-#[inline(always)]
-pub(super) unsafe fn read<S: Simd>(
-    s: &mut Strip,
-    k: usize,
-    (data, kind): (*const u8, Kind),
-    (at, step): (isize, isize),
-    (n, one): (usize, bool),
-) {
-    let size = kind.size() as isize;
-    // SAFETY: as promised; a strip is whole vectors, whose elements beyond its end are never read.
+pub(super) unsafe fn read(s: &mut Strip, k: usize, input: Input, n: usize, one: bool) {
+    // SAFETY: as promised.
     unsafe {
-        let (from, to) = (data.offset(at * size), s.room.add(k * STRIP));
+        let to = s.room.add(k * STRIP);
         s.operands[k] = to.cast_const();
+        dispatch!(convert(input: Input, n: usize, one: bool, to: *mut f32));
+    }
+}
+
+#[inline(always)]
+unsafe fn convert<S: Simd>(input: Input, n: usize, one: bool, to: *mut f32) {
+    let Input {
+        data,
+        kind,
+        at,
+        step,
+    } = input;
+    let size = kind.size() as isize;
+    // SAFETY: the input has the elements; a strip is whole vectors, whose elements beyond its end are
+    // never read.
+    unsafe {
+        let from = data.offset(at * size);
         match step {
             1 => match kind {
                 Kind::I8 => floats(n, from.cast::<i8>(), to, |x| x.into()),
@@ -69,20 +88,19 @@ unsafe fn floats<T: Copy>(n: usize, from: *const T, to: *mut f32, float: impl Fn
     }
 }
 
-/// Runs the operations over `n` elements, of which element `at` of the result is the first.
+/// Makes bytes of `n` numbers, which are within their range.
 ///
 /// # Safety
-/// As of [`Plan::run_whole`]; the numbers are those of the result's type.
-#[inline(always)]
-pub(super) unsafe fn run<S: Simd>(p: &Plan<'_>, s: &mut Strip, n: usize, at: usize) {
-    // SAFETY: as promised; the last strip of room is for results.
-    unsafe {
-        let result = s.room.add(p.room() - STRIP);
-        p.run_whole::<S>(s, n, result);
-        let out = p.v.out.cast::<u8>().add(at);
+/// There are as many numbers, and there is room for the bytes.
+pub(super) unsafe fn write(from: *const f32, n: usize, to: *mut u8) {
+    #[inline(always)]
+    #[allow(clippy::extra_unused_type_parameters)] // The code differs all the same.
+    unsafe fn each<S: Simd>(from: *const f32, n: usize, to: *mut u8) {
         for i in 0..n {
-            // Within the range of bytes; all have the low bits of the 32-bit number.
-            *out.add(i) = (*result.add(i)).to_int_unchecked::<i32>() as u8;
+            // SAFETY: as promised; all bytes have the low bits of the 32-bit number.
+            unsafe { *to.add(i) = (*from.add(i)).to_int_unchecked::<i32>() as u8 };
         }
     }
+    // SAFETY: as promised.
+    unsafe { dispatch!(each(from: *const f32, n: usize, to: *mut u8)) };
 }

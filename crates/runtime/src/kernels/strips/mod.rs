@@ -222,8 +222,13 @@ impl<'a> Plan<'a> {
                 if let Some((kinds, _)) = &self.kinds
                     && kinds[k] != Kind::F32
                 {
-                    let input = (self.data[k].cast(), kinds[k]);
-                    bytes::read::<S>(s, k, input, (at[k], steps[k]), (n, one));
+                    let input = bytes::Input {
+                        data: self.data[k].cast(),
+                        kind: kinds[k],
+                        at: at[k],
+                        step: steps[k],
+                    };
+                    bytes::read(s, k, input, n, one);
                     continue;
                 }
                 let from = self.data[k].offset(at[k]);
@@ -330,7 +335,12 @@ unsafe fn plain<S: Simd>(p: &Plan<'_>, begin: usize, end: usize, room: *mut f32)
                 }
             }
             match p.kinds {
-                Some((_, kind)) if kind != Kind::F32 => bytes::run::<S>(p, &mut s, len, place),
+                Some((_, kind)) if kind != Kind::F32 => {
+                    // The last strip of room is for results.
+                    let result = room.add(p.room() - STRIP);
+                    p.run_whole::<S>(&mut s, len, result);
+                    bytes::write(result, len, p.v.out.cast::<u8>().add(place));
+                }
                 _ => p.run_whole::<S>(&mut s, len, p.v.out.add(place)),
             }
         }
