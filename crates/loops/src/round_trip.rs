@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use crate::{BinOp, Ex, ExKind, Program, Stage, UnOp, map_expr, visit_expr};
 use relax_tensor::DType;
+use rustc_hash::FxHashMap;
 
 /// The maximum depth of an expression that is looked through.
 const DEPTH: usize = 16;
@@ -15,17 +16,21 @@ const EXACT: f64 = 16_777_216.0;
 /// A number between bounds that are numbers: the number, and the bounds. One that has both is no
 /// NaN: the comparison with NaN yields the second operand.
 pub(crate) fn bounded(e: &Ex) -> (&Ex, f64, f64) {
-    match e.kind() {
-        ExKind::Binary(BinOp::Max, x, b) if b.as_float().is_some() => {
-            let ((core, low, high), b) = (bounded(x), b.as_float().unwrap_or_default());
-            (core, low.max(b), high.max(b))
-        }
-        ExKind::Binary(BinOp::Min, x, b) if b.as_float().is_some() => {
-            let ((core, low, high), b) = (bounded(x), b.as_float().unwrap_or_default());
-            (core, low.min(b), high.min(b))
-        }
-        _ => (e, f64::NEG_INFINITY, f64::INFINITY),
+    let (mut core, mut bounds) = (e, Vec::new());
+    while let ExKind::Binary(op @ (BinOp::Max | BinOp::Min), x, b) = core.kind()
+        && let Some(b) = b.as_float()
+    {
+        bounds.push((*op, b));
+        core = x;
     }
+    let (mut low, mut high) = (f64::NEG_INFINITY, f64::INFINITY);
+    for (op, b) in bounds.into_iter().rev() {
+        (low, high) = match op {
+            BinOp::Max => (low.max(b), high.max(b)),
+            _ => (low.min(b), high.min(b)),
+        };
+    }
+    (core, low, high)
 }
 
 /// The facts about a number: only [`Known::ANY`] may also be NaN.
@@ -106,12 +111,37 @@ fn number(e: &Ex) -> Option<f64> {
     }
 }
 
+/// An integer as the `float32` that it is equal to, and its bounds.
+type Equal = (Ex, f64, f64);
+
 /// Returns an integer that was computed from floats or from loaded numbers of few bits as the
 /// `float32` that it is equal to, and its bounds.
-fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
+fn as_float(e: &Ex) -> Option<Equal> {
+    as_float_within(e, DEPTH, &mut FxHashMap::default())
+}
+
+/// Like [`as_float`]. `done` has what shared parts are, which stay shared.
+fn as_float_within(
+    e: &Ex,
+    depth: usize,
+    done: &mut FxHashMap<usize, Option<Equal>>,
+) -> Option<Equal> {
     if depth == 0 || !e.dtype().is_integral() {
         return None;
     }
+    if e.is_shared()
+        && let Some(known) = done.get(&e.addr())
+    {
+        return known.clone();
+    }
+    let found = equal_float(e, depth, done);
+    if e.is_shared() {
+        done.insert(e.addr(), found.clone());
+    }
+    found
+}
+
+fn equal_float(e: &Ex, depth: usize, done: &mut FxHashMap<usize, Option<Equal>>) -> Option<Equal> {
     let (least, most) = e.dtype().int_range()?;
     let (least, most) = (least as f64, most as f64);
     let found = match e.kind() {
@@ -124,23 +154,18 @@ fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
             };
             (x, known.low, known.high)
         }
-        ExKind::Cast(x) => as_float(x, depth - 1)?,
+        ExKind::Cast(x) => as_float_within(x, depth - 1, done)?,
         ExKind::Load(..) if e.dtype().bits <= 16 => (e.cast(DType::F32), least, most),
-        ExKind::Binary(BinOp::Add, a, b) => {
-            let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
-            (a.0 + b.0, a.1 + b.1, a.2 + b.2)
-        }
-        ExKind::Binary(BinOp::Max, a, b) => {
-            let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
-            (a.0.max(b.0), a.1.max(b.1), a.2.max(b.2))
-        }
-        ExKind::Binary(BinOp::Min, a, b) => {
-            let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
-            (a.0.min(b.0), a.1.min(b.1), a.2.min(b.2))
-        }
-        ExKind::Binary(BinOp::Sub, a, b) => {
-            let (a, b) = (as_float(a, depth - 1)?, as_float(b, depth - 1)?);
-            (a.0 - b.0, a.1 - b.2, a.2 - b.1)
+        ExKind::Binary(op, a, b) => {
+            let a = as_float_within(a, depth - 1, done)?;
+            let b = as_float_within(b, depth - 1, done)?;
+            match op {
+                BinOp::Add => (a.0 + b.0, a.1 + b.1, a.2 + b.2),
+                BinOp::Sub => (a.0 - b.0, a.1 - b.2, a.2 - b.1),
+                BinOp::Max => (a.0.max(b.0), a.1.max(b.1), a.2.max(b.2)),
+                BinOp::Min => (a.0.min(b.0), a.1.min(b.1), a.2.min(b.2)),
+                _ => return None,
+            }
         }
         _ => return None,
     };
@@ -152,7 +177,7 @@ fn as_float(e: &Ex, depth: usize) -> Option<(Ex, f64, f64)> {
 fn shortened(e: &Ex) -> Option<Ex> {
     match e.kind() {
         ExKind::Cast(x) if e.dtype() == DType::F32 && !matches!(x.kind(), ExKind::Load(..)) => {
-            as_float(x, DEPTH).map(|found| found.0)
+            as_float(x).map(|found| found.0)
         }
         _ => None,
     }
@@ -169,7 +194,7 @@ pub fn as_byte(e: &Ex) -> Option<Ex> {
             let (_, low, high) = bounded(x);
             (x.clone(), low, high)
         }
-        _ => as_float(e, DEPTH)?,
+        _ => as_float(e)?,
     };
     (low >= least as f64 && high <= most as f64).then_some(float)
 }
@@ -235,6 +260,18 @@ mod tests {
             let back = shortened(&taken_off.cast(DType::F32)).expect("it is shortened");
             assert!(!integers(&back));
         }
+    }
+
+    #[test]
+    fn shared_parts_stay_shared() {
+        let mut sum = Ex::new(ExKind::Load(crate::Buf(0), Vec::new()), DType::U8).cast(DType::I32);
+        for _ in 0..12 {
+            sum = &sum + &sum;
+        }
+        let back = shortened(&sum.cast(DType::F32)).expect("it is shortened");
+        let mut parts = 0;
+        visit_expr(&back, |_| parts += 1);
+        assert!(parts < 20, "{parts} parts");
     }
 
     #[test]

@@ -4,7 +4,9 @@
 //! the arithmetic of bytes is that of floats (`relax_loops::as_byte`), or a product's
 //! (`relax_loops::fused_bytes`).
 
-use relax_loops::{Compute, Ex, Program, Role, Stage, drop_unused, fused_bytes, inline_compute};
+use relax_loops::{
+    Compute, Ex, ExKind, Program, Role, Stage, drop_unused, fused_bytes, inline_compute, visit_expr,
+};
 use relax_tensor::Tensor;
 use rustc_hash::FxHashMap;
 
@@ -31,8 +33,8 @@ pub(crate) fn bind(out: &mut Lowered) {
             };
             let def = &out.kernels[*kernel];
             let bound: Bound = (args.iter().enumerate())
-                .filter(|&(k, _)| takes(def, k))
                 .filter_map(|(k, arg)| Some((k, *constants.get(arg)?)))
+                .filter(|&(k, _)| takes(def, k))
                 .collect();
             if bound.is_empty() {
                 continue;
@@ -76,19 +78,21 @@ fn takes(def: &KernelDef, input: usize) -> bool {
     let Some(&buf) = p.inputs.get(input) else {
         return false;
     };
-    let hinted = p.hints.iter().any(|(_, h)| h.operands().contains(&buf));
-    let in_extents = p.bufs.values().flat_map(|b| &b.shape).any(|e| {
+    let hinted = || p.hints.iter().any(|(_, h)| h.operands().contains(&buf));
+    let in_extents = || {
         let mut reads = false;
-        relax_loops::visit_expr(e, |e| {
-            reads |= matches!(e.kind(), relax_loops::ExKind::Load(b, _) if *b == buf);
-        });
+        for e in p.bufs.values().flat_map(|b| &b.shape) {
+            visit_expr(e, |e| {
+                reads |= matches!(e.kind(), ExKind::Load(b, _) if *b == buf);
+            });
+        }
         reads
-    });
+    };
     !def.by_hand
         && p.bufs[buf].shape.is_empty()
         && !p.outputs.contains(&buf)
-        && !hinted
-        && !in_extents
+        && !hinted()
+        && !in_extents()
 }
 
 fn bind_inputs(program: &mut Program, bound: &Bound) {

@@ -62,12 +62,11 @@ impl Kernel<'_, '_, '_> {
         let [data, weight] = p.hint.operands()[..] else {
             unreachable!("a product has two operands")
         };
-        match p.hint {
+        let layout = match p.hint {
             Hint::Conv2d { .. } => {
                 let (sizes, conv) = (part!(RxConv2dQ8, sizes), Conv::of(&p.hint));
                 self.put_sizes(&f, sizes, &conv, &shape);
-                let layout = layout_of(conv.nhwc) as i64;
-                self.put_ints(&f, fields!(RxConv2dQ8 { layout: layout }));
+                layout_of(conv.nhwc)
             }
             Hint::Gemm {
                 a, b, transpose_b, ..
@@ -99,11 +98,10 @@ impl Kernel<'_, '_, '_> {
                     groups: one,
                 });
                 self.put(&f, extents.map(|(field, v)| (sizes.field(field), v)));
-                let layout = Layout::Nhwc as i64;
-                self.put_ints(&f, fields!(RxConv2dQ8 { layout: layout }));
+                Layout::Nhwc
             }
             _ => unreachable!("other hints are not fused"),
-        }
+        };
         let [x, packed] = [data, weight].map(|b| self.of(b).0);
         self.put(
             &f,
@@ -123,6 +121,7 @@ impl Kernel<'_, '_, '_> {
                 y_zero: y_zero,
                 low: p.bounds.0,
                 high: p.bounds.1,
+                layout: layout as i64,
             }),
         );
         self.run_with(abi::rx_conv2d_q8, f);

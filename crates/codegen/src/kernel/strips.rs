@@ -376,9 +376,7 @@ impl Kernel<'_, '_, '_> {
         if !strips.inputs.iter().all(read) {
             return Ok(false);
         }
-        let mut bufs = strips.inputs.iter().map(|i| i.buf).chain([c.out]);
-        let floats = bufs.all(|b| self.program.bufs[b].dtype == DType::F32);
-        if !floats && c.reduce.is_some() {
+        if c.reduce.is_some() && !self.types(&strips, c.out).all(|t| t == DType::F32) {
             return Ok(false);
         }
         // Loads on only one side of a selection must be neither executed nor checked when the other
@@ -398,6 +396,12 @@ impl Kernel<'_, '_, '_> {
         let done = self.emit_strips(c, &axes, result_axes, &strips, combiner);
         self.memo.pop();
         done.map(|()| true)
+    }
+
+    /// The element types of all inputs, then of the result.
+    fn types<'s>(&'s self, strips: &'s Strips, out: Buf) -> impl Iterator<Item = DType> + 's {
+        let bufs = strips.inputs.iter().map(|i| i.buf).chain([out]);
+        bufs.map(|b| self.program.bufs[b].dtype)
     }
 
     fn emit_strips(
@@ -436,12 +440,11 @@ impl Kernel<'_, '_, '_> {
             .flat_map(numbers)
             .flat_map(i32::to_le_bytes)
             .collect();
-        let bufs = strips.inputs.iter().map(|i| i.buf).chain([c.out]);
-        let types: Vec<DType> = bufs.map(|b| self.program.bufs[b].dtype).collect();
         let mut kinds = Vec::new();
-        if types.iter().any(|&t| t != DType::F32) {
-            let kind = |&t: &DType| kind(t).unwrap_or(Kind::F32) as i32;
-            kinds.extend(types.iter().map(kind).flat_map(i32::to_le_bytes));
+        if self.types(strips, c.out).any(|t| t != DType::F32) {
+            let types = self.types(strips, c.out);
+            let numbers = types.map(|t| kind(t).unwrap_or(Kind::F32) as i32);
+            kinds.extend(numbers.flat_map(i32::to_le_bytes));
         }
         let kinds = self.constant(&kinds);
         let (values, code) = (self.constant(&values), self.constant(&code));
