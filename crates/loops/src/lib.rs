@@ -25,6 +25,7 @@ pub mod fits;
 mod functions;
 pub mod fused_bytes;
 mod hint;
+pub mod kernels;
 mod lower;
 mod outside;
 pub mod pooled;
@@ -48,6 +49,7 @@ pub use exec::{ExecError, ExecFault, STEP, execute, execute_for, execute_within,
 pub use expr::{Ex, ExKind, Operand, Var};
 pub use functions::{BinOp, Libm, UnOp};
 pub use hint::{Hint, Lines, Seen};
+pub use kernels::{Kernel, KernelKind};
 pub use lower::{
     NoInline, Readers, drop_unused, inline_compute, inline_compute_into, lower_stage, reads_buffer,
     used_temps,

@@ -247,6 +247,10 @@ pub struct Program {
     pub stages: Vec<Stage>,
     /// The hints for the stages that write some buffers.
     pub hints: Vec<(Buf, crate::Hint)>,
+    /// The stages that kernels compute together, in order; empty where the compiler chooses.
+    ///
+    /// Invariant: the ranges do not overlap.
+    pub kernels: Vec<crate::Kernel>,
     /// The source locations of accesses, for programs that have a text.
     pub accesses: Vec<Access>,
     /// The source locations of parts of the program: the calls of operators that were fused into
@@ -286,6 +290,7 @@ impl Program {
             outputs: Vec::new(),
             stages: Vec::new(),
             hints: Vec::new(),
+            kernels: Vec::new(),
             accesses: Vec::new(),
             parts: Vec::new(),
             readers: Vec::new(),
