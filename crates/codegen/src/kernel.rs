@@ -10,7 +10,8 @@ use cranelift_codegen::ir::{
     types,
 };
 use cranelift_frontend::FunctionBuilder;
-use relax_loops::{Buf, Ex, Program, Role, Stage, Stmt, Var, statements};
+use relax_loops::select::{self, Selection, Step, Weights, Work};
+use relax_loops::{Buf, Ex, Program, Role, Stage, Var};
 use relax_lower::lir::KernelDef;
 use relax_runtime::abi::{self, Function};
 use relax_runtime::context::Status;
@@ -134,9 +135,8 @@ pub(crate) fn emit(
 ) -> Result<()> {
     let unwritten = &relax_loops::unwritten(&def.program);
     let program = relax_loops::with_starts(&def.program);
-    let program = relax_loops::quantised::hint_requantised(program);
-    let (program, of_bytes) = bytes::found(program, packed);
-    let program = &*relax_loops::tabulate(relax_loops::shorten_round_trips(program));
+    let Selection { program, steps } = select::select(program, Weights::Packed(packed));
+    let program = &*program;
     let entry = b.create_block();
     b.append_block_params_for_function_params(entry);
     // The entry is filled in at the end, when the words of the frame are known.
@@ -180,65 +180,8 @@ pub(crate) fn emit(
         outside: FxHashMap::default(),
     };
     k.bind(inputs, outputs)?;
-    let attention = relax_loops::attention::find(program);
-    let mut needed = tuned::needed(program, &attention);
-    bytes::need(program, &of_bytes, &mut needed);
-    // A product with an epilogue is emitted at the epilogue's position, where the epilogue's inputs
-    // are ready.
-    let mut fused = relax_loops::epilogue::find(program);
-    let of_attention = |k: usize| matches!(&program.stages[k], Stage::Compute(c) if attention.iter().any(|a| a.out.buf == c.out));
-    fused.retain(|f| {
-        needed[f.consumer]
-            && !of_attention(f.producer)
-            && matches!(&program.stages[f.producer],
-                Stage::Compute(c) if tuned::hint_of(program, c).is_some())
-    });
-    let mut pooled = relax_loops::pooled::find(program, &fused);
-    pooled.retain(|p| needed[p.pool]);
-    for (i, stage) in program.stages.iter().enumerate() {
-        let later = fused.iter().any(|f| f.producer == i) || pooled.iter().any(|p| p.last == i);
-        if !needed[i] || later || bytes::at(&of_bytes, stage, |f| f.sums).is_some() {
-            continue;
-        }
-        if let Some(f) = bytes::at(&of_bytes, stage, |f| f.bytes) {
-            k.fused_bytes(f)?;
-            continue;
-        }
-        if let Some(p) = pooled.iter().find(|p| p.pool == i) {
-            let epilogue = fused.iter().find(|f| f.consumer == p.last);
-            let epilogue = epilogue.map(|f| f.epilogue.clone()).unwrap_or_default();
-            k.pooled(p, &epilogue)?;
-            continue;
-        }
-        match stage {
-            Stage::Compute(c) => {
-                if let Some(a) = attention.iter().find(|a| a.out.buf == c.out) {
-                    k.attention(a)?;
-                    continue;
-                }
-                let taken = match fused.iter().find(|f| f.consumer == i) {
-                    None => k.tuned(c, None)?,
-                    Some(f) => {
-                        let Stage::Compute(sums) = &program.stages[f.producer] else {
-                            unreachable!("hints are about computations")
-                        };
-                        k.tuned(sums, Some((c.out, &f.epilogue)))?
-                    }
-                };
-                if !taken {
-                    k.compute(c)?;
-                }
-            }
-            Stage::Nest(stmts) => {
-                if k.lines(stmts)? {
-                    continue;
-                }
-                for buf in written(stmts) {
-                    k.place(buf)?;
-                }
-                k.nests(stmts)?;
-            }
-        }
+    for step in &steps {
+        k.step(step)?;
     }
     for &buf in &program.outputs {
         k.place(buf)?;
@@ -247,20 +190,26 @@ pub(crate) fn emit(
     Ok(())
 }
 
-/// Buffers that are allocated outside the statements and stored to in them.
-fn written(stmts: &[Stmt]) -> Vec<Buf> {
-    let mut found: Vec<Buf> = (statements(stmts))
-        .filter_map(|s| match s {
-            Stmt::Store { buf, .. } => Some(*buf),
-            _ => None,
-        })
-        .collect();
-    found.sort();
-    found.dedup();
-    found
-}
-
 impl<'f, 'm> Kernel<'_, 'f, 'm> {
+    /// Emits a step of the selection.
+    fn step(&mut self, step: &Step) -> Result<()> {
+        let stage = &self.program.stages[step.stage];
+        match (&step.work, stage) {
+            (Work::Hinted(h), _) => self.tuned(h),
+            (Work::Lines(nest), _) => self.lines(nest),
+            (Work::QuantizedProduct(f), _) => self.fused_bytes(f),
+            (Work::PooledConvolution(p, epilogue), _) => self.pooled(p, epilogue),
+            (Work::Attention(a), _) => self.attention(a),
+            (Work::Code, Stage::Compute(c)) => self.compute(c),
+            (Work::Code, Stage::Nest(stmts)) => {
+                for buf in stage.written() {
+                    self.place(buf)?;
+                }
+                self.nests(stmts)
+            }
+        }
+    }
+
     fn scalars(&mut self) -> Scalars<'_, 'f, 'm> {
         Scalars {
             b: self.b,

@@ -26,8 +26,8 @@ use relax_runtime::kernels::integer::fused::{
 use relax_tensor::{DType, Tensor};
 use rustc_hash::FxHashMap;
 
-use crate::kernel::tuned::hint_of;
 use crate::kernel::windows::{Conv, layout_of};
+use relax_loops::select::{Weights, Work, select};
 
 /// A program with packed weights.
 pub(crate) struct Prepacked {
@@ -362,93 +362,96 @@ fn read_once(program: &Program, buf: Buf) -> Option<usize> {
 
 /// The inputs that a program's kernels read packed: those without other readers.
 pub(crate) fn weights(program: &Program) -> Vec<Weight> {
-    let mut out = of_bytes(program);
-    for stage in &program.stages {
-        let Stage::Compute(c) = stage else { continue };
-        let Some(hint) = hint_of(program, c) else {
-            continue;
-        };
-        // Integer kernels read weights unpacked.
-        if program.bufs[c.out].dtype != DType::F32 {
-            continue;
-        }
-        let found = match hint {
-            Hint::Gemm { b, transpose_b, .. } => constant(program, *b).map(|s| {
-                let form = if *transpose_b {
-                    [s[1], s[0], 1, s[1]]
-                } else {
-                    [s[0], s[1], s[1], 1]
-                };
-                (*b, Form::Columns(form))
-            }),
-            // The weight is the left operand of a product: all other extents by input channels.
-            Hint::Conv2dTranspose {
-                weight, groups: 1, ..
-            } => constant(program, *weight).map(|s| {
-                let rows = s[1..].iter().product();
-                (*weight, Form::Rows([rows, s[0], 1, rows]))
-            }),
-            Hint::Conv2d { weight, .. } => conv_sizes(program, c.out, hint)
-                .map(|(sizes, layout)| (*weight, Form::Conv(sizes, layout))),
-            _ => None,
-        };
-        let Some((buf, form)) = found else { continue };
-        if let Some(input) = read_once(program, buf) {
-            out.push(Weight {
-                input,
-                form,
-                zero: None,
-            });
-        }
-    }
-    out
+    let chosen = select(Cow::Borrowed(program), Weights::Any);
+    let found = (chosen.steps.iter()).filter_map(|step| match &step.work {
+        Work::QuantizedProduct(f) => of_bytes(program, f),
+        Work::Hinted(h) => of_floats(program, h.sums, &h.hint),
+        Work::PooledConvolution(p, _) => match &chosen.program.stages[p.conv] {
+            Stage::Compute(c) => of_floats(program, c.out, program.hint(c.out)?),
+            Stage::Nest(_) => None,
+        },
+        _ => None,
+    });
+    found.collect()
 }
 
-/// The weights of products of bytes that become bytes at once.
-fn of_bytes(program: &Program) -> Vec<Weight> {
-    let (_, found) = relax_loops::fused_bytes::find(Cow::Borrowed(program));
-    let weight = |f: &FusedBytes| {
-        let (sizes, steps) = match f.hint {
-            Hint::Conv2d { .. } => {
-                let (sizes, layout) = conv_sizes(program, f.sums, &f.hint)?;
-                let (inner, taps) = (sizes.c / sizes.groups.max(1), sizes.kh * sizes.kw);
-                let steps = match layout == conv::Layout::Nhwc as i32 {
-                    true => [inner * sizes.o, sizes.o, 1],
-                    false => [1, taps, inner * taps],
-                };
-                (sizes, steps)
-            }
-            Hint::Gemm { b, transpose_b, .. } => {
-                let [rows, columns] = constant(program, b)?[..] else {
-                    return None;
-                };
-                let (c, o, steps) = match transpose_b {
-                    true => (columns, rows, [0, 1, columns]),
-                    false => (rows, columns, [0, columns, 1]),
-                };
-                let sizes = RxConv2dSizes {
-                    c,
-                    o,
-                    ..RxConv2dSizes::ONE
-                };
-                (sizes, steps)
-            }
-            _ => return None,
-        };
-        let buf = *f.hint.operands().get(1)?;
-        let input = read_once(program, buf)?;
-        let zero = match f.zeros[1].kind() {
-            _ if f.zeros[1].as_int() == Some(0) => None,
-            ExKind::Load(b, _) => Some(program.inputs.iter().position(|i| i == b)?),
-            _ => return None,
-        };
-        Some(Weight {
-            input,
-            form: Form::Bytes(sizes, steps),
-            zero,
-        })
+/// The weight of a product or a convolution of floats. Integer kernels read weights unpacked.
+fn of_floats(program: &Program, sums: Buf, hint: &Hint) -> Option<Weight> {
+    if program.bufs.get(sums)?.dtype != DType::F32 {
+        return None;
+    }
+    let (buf, form) = match hint {
+        Hint::Gemm { b, transpose_b, .. } => {
+            let s = constant(program, *b)?;
+            let form = if *transpose_b {
+                [s[1], s[0], 1, s[1]]
+            } else {
+                [s[0], s[1], s[1], 1]
+            };
+            (*b, Form::Columns(form))
+        }
+        // The weight is the left operand of a product: all other extents by input channels.
+        Hint::Conv2dTranspose {
+            weight, groups: 1, ..
+        } => {
+            let s = constant(program, *weight)?;
+            let rows = s[1..].iter().product();
+            (*weight, Form::Rows([rows, s[0], 1, rows]))
+        }
+        Hint::Conv2d { weight, .. } => {
+            let (sizes, layout) = conv_sizes(program, sums, hint)?;
+            (*weight, Form::Conv(sizes, layout))
+        }
+        _ => return None,
     };
-    found.iter().filter_map(weight).collect()
+    Some(Weight {
+        input: read_once(program, buf)?,
+        form,
+        zero: None,
+    })
+}
+
+/// The weight of a product of bytes that become bytes at once.
+fn of_bytes(program: &Program, f: &FusedBytes) -> Option<Weight> {
+    let (sizes, steps) = match f.hint {
+        Hint::Conv2d { .. } => {
+            let (sizes, layout) = conv_sizes(program, f.sums, &f.hint)?;
+            let (inner, taps) = (sizes.c / sizes.groups.max(1), sizes.kh * sizes.kw);
+            let steps = match layout == conv::Layout::Nhwc as i32 {
+                true => [inner * sizes.o, sizes.o, 1],
+                false => [1, taps, inner * taps],
+            };
+            (sizes, steps)
+        }
+        Hint::Gemm { b, transpose_b, .. } => {
+            let [rows, columns] = constant(program, b)?[..] else {
+                return None;
+            };
+            let (c, o, steps) = match transpose_b {
+                true => (columns, rows, [0, 1, columns]),
+                false => (rows, columns, [0, columns, 1]),
+            };
+            let sizes = RxConv2dSizes {
+                c,
+                o,
+                ..RxConv2dSizes::ONE
+            };
+            (sizes, steps)
+        }
+        _ => return None,
+    };
+    let buf = *f.hint.operands().get(1)?;
+    let input = read_once(program, buf)?;
+    let zero = match f.zeros[1].kind() {
+        _ if f.zeros[1].as_int() == Some(0) => None,
+        ExKind::Load(b, _) => Some(program.inputs.iter().position(|i| i == b)?),
+        _ => return None,
+    };
+    Some(Weight {
+        input,
+        form: Form::Bytes(sizes, steps),
+        zero,
+    })
 }
 
 /// Returns the extents of a buffer, if all are known.

@@ -73,7 +73,7 @@ fn stage(program: &mut Cow<'_, Program>, k: usize) -> Option<usize> {
             reduce: None,
             value: of_byte,
         };
-        program.stages.insert(k, Stage::Compute(table));
+        program.insert_stage(k, Stage::Compute(table));
         let index = &byte.cast(DType::I64) + &Ex::idx(offset);
         replaced.insert(
             part.addr(),

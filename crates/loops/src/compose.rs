@@ -126,6 +126,7 @@ pub fn chain(first: &Program, next: &Program, at: usize) -> Option<Program> {
         return None;
     };
     let mut program = first.clone();
+    program.kernels.clear();
     program.bufs[out].role = Role::Temp;
     program.outputs.clear();
     let between = TensorRef {

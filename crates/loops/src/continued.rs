@@ -81,5 +81,5 @@ pub(crate) fn split_off(program: &mut Program, q: usize, part: &Ex, out: Buf, be
         value: renamed,
     };
     program.stages[q] = Stage::Compute(Compute { value, ..c });
-    program.stages.insert(q, Stage::Compute(first));
+    program.insert_stage(q, Stage::Compute(first));
 }

@@ -22,6 +22,13 @@ pub struct Epilogue {
     pub bounds: Option<(f32, f32)>,
 }
 
+impl Epilogue {
+    /// The buffers that it reads.
+    pub fn operands(&self) -> impl Iterator<Item = Buf> {
+        [self.scale, self.bias, self.residual].into_iter().flatten()
+    }
+}
+
 /// A hinted stage with the stage that follows it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fused {

@@ -35,6 +35,7 @@ mod reduction_init;
 mod rewrite;
 mod round_trip;
 pub mod schedule;
+pub mod select;
 mod structural_equality;
 mod verify;
 mod walk;

@@ -225,9 +225,10 @@ pub fn inline_compute_into(
             overwritten |= changes;
         }
     }
-    let Stage::Compute(c) = program.stages.remove(producer) else {
+    let Stage::Compute(c) = program.stages[producer].clone() else {
         unreachable!("looked at above")
     };
+    program.retain_stages(|k| k != producer);
     readers.read.remove(producer);
     readers.written.remove(producer);
     let after = program.stages.iter_mut().zip(&mut readers.read);
@@ -274,8 +275,7 @@ pub fn drop_unused(program: &mut Program) {
             live.extend(read);
         }
     }
-    let mut keep = keep.into_iter();
-    program.stages.retain(|_| keep.next().unwrap_or(true));
+    program.retain_stages(|k| keep[k]);
     // A hint is of the stage that writes its buffer.
     let mut left: FxHashSet<Buf> = FxHashSet::default();
     for stage in &program.stages {

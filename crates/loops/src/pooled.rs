@@ -1,12 +1,12 @@
 //! A convolution whose output is only pooled.
 //!
 //! A kernel may pool rows of a convolution while they are in the cache. The stages are not changed;
-//! [`find`] returns which ones a kernel may compute at once.
+//! [`ending_at`] returns which ones a kernel may compute at once.
 
 use relax_tensor::DType;
 
 use crate::epilogue::Fused;
-use crate::{Buf, Compute, Hint, Program, Role, Stage, reads_buffer};
+use crate::{Buf, Hint, Program, Role, Stage, reads_buffer};
 
 /// A pooling with the convolution before it.
 #[derive(Clone, PartialEq, Debug)]
@@ -21,19 +21,12 @@ pub struct Pooled {
     pub between: Buf,
 }
 
-/// Returns all such pairs in a program with channels first, whose products and convolutions have
-/// the epilogues `fused`.
-pub fn find(program: &Program, fused: &[Fused]) -> Vec<Pooled> {
-    let stages = program.stages.iter().enumerate();
-    stages
-        .filter_map(|(k, stage)| match stage {
-            Stage::Compute(c) => of(program, fused, k, c),
-            Stage::Nest(_) => None,
-        })
-        .collect()
-}
-
-fn of(program: &Program, fused: &[Fused], pool: usize, c: &Compute) -> Option<Pooled> {
+/// Returns the pair that ends with a stage, in a program with channels first whose products and
+/// convolutions have the epilogues `fused`.
+pub fn ending_at(program: &Program, fused: &[Fused], pool: usize) -> Option<Pooled> {
+    let Stage::Compute(c) = program.stages.get(pool)? else {
+        return None;
+    };
     let Some(Hint::Pool2d {
         data,
         nhwc: false,

@@ -281,7 +281,7 @@ pub(crate) fn table(
         reduce: None,
         value,
     };
-    program.stages.insert(at, Stage::Compute(stage));
+    program.insert_stage(at, Stage::Compute(stage));
     out
 }
 

@@ -124,6 +124,7 @@ pub fn as_nests(program: &mut Program) {
         .collect();
     program.stages = nests;
     program.hints.clear();
+    program.kernels.clear();
 }
 
 /// Applies the steps in order to a program; its stages become loop nests. If a step fails, the

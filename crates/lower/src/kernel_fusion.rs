@@ -1,17 +1,10 @@
 //! Fusion of consecutive kernels into one that the runtime has, without the intermediates in
-//! memory.
-//!
-//! A product, a softmax of its result and another product become one kernel where
-//! `relax_loops::attention` finds the runtime kernel's computation in the joined program: the
-//! matrix of scores is then never stored. So do a convolution and the pooling of its output
-//! (`relax_loops::pooled`), and heads that are repeated and the attention that reads them. In all,
-//! the intermediates must have no other uses. The kernels are recognised by their programs' hints,
-//! however they were written.
+//! memory: those that `relax_loops::select::joined` names. The intermediates must have no other
+//! uses. Programs that have been through `select-kernels` are joined already.
 
 use relax_base::Arena;
-use relax_loops::{
-    Buf, Ex, ExKind, Hint, Program, Var, attention, compose, epilogue, pooled, substitute,
-};
+use relax_loops::select::joined::Joined;
+use relax_loops::{Ex, ExKind, Program, Var, substitute};
 use rustc_hash::FxHashMap;
 
 use crate::lir::{BlockId, Inst, KernelDef, KernelId, LFunc, Lowered, Reg};
@@ -24,69 +17,9 @@ struct Chain {
     inputs: Vec<usize>,
 }
 
-/// The fused kernels.
-#[derive(Clone, Copy, PartialEq)]
-enum Whole {
-    Attention,
-    Pooled,
-    Heads,
-}
-
-impl Whole {
-    /// Returns the fusions that a kernel may be the last part of, each with the input from the
-    /// previous kernel.
-    fn ending_with(p: &Program) -> Vec<(Whole, usize)> {
-        let place = |whole, buf: Buf| Some((whole, p.inputs.iter().position(|i| *i == buf)?));
-        let own = p.hints.iter().filter_map(|(_, h)| match *h {
-            Hint::BatchGemm {
-                a,
-                transpose_a: false,
-                ..
-            } => place(Whole::Attention, a),
-            Hint::Pool2d {
-                data,
-                nhwc: false,
-                dilation: [1, 1],
-                ..
-            } => place(Whole::Pooled, data),
-            _ => None,
-        });
-        let read = (attention::find(p).into_iter())
-            .flat_map(|a| [a.k.buf, a.v.buf])
-            .filter_map(|buf| place(Whole::Heads, buf));
-        own.chain(read).collect()
-    }
-
-    /// The number of kernels that are fused.
-    fn parts(self) -> usize {
-        match self {
-            Whole::Attention => 3,
-            Whole::Pooled | Whole::Heads => 2,
-        }
-    }
-
-    /// The input of a middle kernel from the previous one.
-    fn middle(self, p: &Program) -> Option<usize> {
-        (self == Whole::Attention && softmax(p)).then_some(0)
-    }
-
-    /// Returns whether the runtime has a kernel for a joined program, whose first part writes
-    /// `between`.
-    fn known(self, p: &Program, between: Buf) -> bool {
-        let found = || attention::find(p);
-        match self {
-            Whole::Attention => !found().is_empty(),
-            Whole::Heads => found()
-                .first()
-                .is_some_and(|a| [a.q, a.k, a.v].iter().all(|o| o.buf != between)),
-            Whole::Pooled => !pooled::find(p, &epilogue::find(p)).is_empty(),
-        }
-    }
-}
-
 /// Joins kernels in all functions.
 pub(crate) fn fuse(out: &mut Lowered) {
-    let ends = |k: &KernelDef| !Whole::ending_with(&k.program).is_empty();
+    let ends = |k: &KernelDef| !Joined::ending_with(&k.program).is_empty();
     if !out.kernels.values().any(ends) {
         return;
     }
@@ -109,14 +42,6 @@ pub(crate) fn fuse(out: &mut Lowered) {
     if changed {
         out.remove_dead_kernels();
     }
-}
-
-fn softmax(p: &Program) -> bool {
-    let ([input], [out]) = (&p.inputs[..], &p.outputs[..]) else {
-        return false;
-    };
-    let is = |h: &Hint| matches!(h, Hint::Softmax { data, log: false } if data == input);
-    p.hints.iter().any(|(b, h)| b == out && is(h))
 }
 
 /// Returns how often each register is read, extents not counted.
@@ -157,12 +82,12 @@ fn join(
     let Inst::Kernel { kernel, .. } = &f.blocks[b].insts[k] else {
         return None;
     };
-    let ends = Whole::ending_with(&kernels[*kernel].program);
+    let ends = Joined::ending_with(&kernels[*kernel].program);
     (ends.into_iter()).find_map(|end| join_as(end, f, (b, k), uses, kernels, known))
 }
 
 fn join_as(
-    (whole, mut input): (Whole, usize),
+    (whole, mut input): (Joined, usize),
     f: &mut LFunc,
     (b, k): (BlockId, usize),
     uses: &mut FxHashMap<Reg, usize>,
@@ -247,18 +172,16 @@ fn extents(inst: &Inst) -> Option<Vec<Ex>> {
 }
 
 /// The joined program, when the runtime has a kernel for it.
-fn program(kernels: &Arena<KernelId, KernelDef>, chain: &Chain, whole: Whole) -> Option<KernelDef> {
-    let mut parts = chain.kernels.iter().map(|k| &kernels[*k]);
-    let first = parts.next()?;
-    let (mut program, mut label) = (first.program.clone(), first.label.clone());
-    for (part, &input) in parts.zip(&chain.inputs) {
-        program = compose::chain(&program, &part.program, input)?;
-        label = format!("{label}+{}", part.label);
-    }
-    let between = *first.program.outputs.first()?;
-    if !whole.known(&program, between) {
-        return None;
-    }
+fn program(
+    kernels: &Arena<KernelId, KernelDef>,
+    chain: &Chain,
+    whole: Joined,
+) -> Option<KernelDef> {
+    let parts: Vec<&KernelDef> = chain.kernels.iter().map(|k| &kernels[*k]).collect();
+    let programs: Vec<&Program> = parts.iter().map(|k| &k.program).collect();
+    let mut program = whole.join(&programs, &chain.inputs)?;
+    let labels: Vec<&str> = parts.iter().map(|k| k.label.as_str()).collect();
+    let label = labels.join("+");
     program.name = label.as_str().into();
     Some(KernelDef {
         program,

@@ -106,7 +106,7 @@ fn bind_inputs(program: &mut Program, bound: &Bound) {
             reduce: None,
             value: Ex::int(dtype, value),
         };
-        program.stages.insert(0, Stage::Compute(constant));
+        program.insert_stage(0, Stage::Compute(constant));
         // Where it has to stay, it is a number of the kernel's own.
         let _ = inline_compute(program, 0);
     }

@@ -1,10 +1,8 @@
 //! Products of bytes whose sums become bytes at once, through the runtime's kernel.
 
-use std::borrow::Cow;
-
 use cranelift_codegen::ir::{InstBuilder, types};
 use relax_loops::fused_bytes::{FusedBytes, Rescale};
-use relax_loops::{Buf, Hint, Program, Stage, fits};
+use relax_loops::{Hint, fits};
 use relax_runtime::abi;
 use relax_runtime::kernels::conv::{Layout, RxConv2dSizes};
 use relax_runtime::kernels::integer::fused::RxConv2dQ8;
@@ -15,41 +13,6 @@ use super::draft::Descriptor;
 use super::products::Product;
 use super::windows::{Conv, layout_of};
 use super::{Kernel, Result};
-
-/// Returns the products that the runtime's kernel computes: those whose weights are packed for it,
-/// which have no zero point then.
-pub(super) fn found<'p>(
-    program: Cow<'p, Program>,
-    packed: &[Buf],
-) -> (Cow<'p, Program>, Vec<FusedBytes>) {
-    if packed.is_empty() {
-        return (program, Vec::new());
-    }
-    let (program, mut all) = relax_loops::fused_bytes::find(program);
-    let weight = |f: &FusedBytes| f.hint.operands().get(1).copied();
-    all.retain(|f| weight(f).is_some_and(|w| packed.contains(&w)));
-    (program, all)
-}
-
-/// Marks the stages of their numbers per channel as needed.
-pub(super) fn need(program: &Program, all: &[FusedBytes], needed: &mut [bool]) {
-    for (stage, needed) in program.stages.iter().zip(needed) {
-        let table = |b| all.iter().any(|f| f.tables().contains(&b));
-        *needed |= matches!(stage, Stage::Compute(c) if table(c.out));
-    }
-}
-
-/// Returns the product of which a stage computes this buffer.
-pub(super) fn at<'f>(
-    all: &'f [FusedBytes],
-    stage: &Stage,
-    buf: fn(&FusedBytes) -> Buf,
-) -> Option<&'f FusedBytes> {
-    let Stage::Compute(c) = stage else {
-        return None;
-    };
-    all.iter().find(|f| buf(f) == c.out)
-}
 
 impl Kernel<'_, '_, '_> {
     /// Emits a product with a packed weight and the stage that makes bytes of its sums.

@@ -1,92 +1,28 @@
 //! Nests over all lines of an array: sorting, the index of an extreme element, running sums.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::{Buf, Hint, Lines, Stmt, fits};
+use relax_loops::select::lines::LinesNest;
+use relax_loops::{Buf, Lines, fits};
 use relax_runtime::kernels::kinds::Kind;
-use relax_runtime::kernels::lines::{RxLines, Work as Along, knows};
+use relax_runtime::kernels::lines::{RxLines, Work as Along};
 use relax_runtime::{abi, fields};
 
 use super::encoding::kind;
-use super::{Kernel, Result, written};
-
-/// The operation of a nest that writes one or two buffers.
-struct Work {
-    data: Buf,
-    axis: usize,
-    work: Along,
-    flag: bool,
-    values: Option<Buf>,
-    indices: Option<Buf>,
-}
+use super::{Kernel, Result};
 
 impl Kernel<'_, '_, '_> {
-    /// Returns the operation that the hints of all buffers written by a nest describe together.
-    fn work_of(&self, stmts: &[Stmt]) -> Option<Work> {
-        let mut all: Option<Work> = None;
-        for buf in written(stmts) {
-            if self.program.bufs[buf].role == relax_loops::Role::Local {
-                continue;
-            }
-            let Some(Hint::Lines {
-                data,
-                axis,
-                work: w,
-            }) = self.program.hint(buf)
-            else {
-                return None;
-            };
-            let (number, flag, indices) = match *w {
-                Lines::Sorted { ascend, indices } => (Along::Sort, ascend, indices),
-                Lines::Extreme {
-                    greatest: true,
-                    last,
-                } => (Along::Greatest, last, true),
-                Lines::Extreme {
-                    greatest: false,
-                    last,
-                } => (Along::Least, last, true),
-                Lines::Running {
-                    product: false,
-                    exclusive,
-                } => (Along::Sum, exclusive, false),
-                Lines::Running {
-                    product: true,
-                    exclusive,
-                } => (Along::Product, exclusive, false),
-            };
-            let found = all.get_or_insert(Work {
-                data: *data,
-                axis: *axis,
-                work: number,
-                flag,
-                values: None,
-                indices: None,
-            });
-            let same = (found.data, found.axis, found.work, found.flag);
-            let place = if indices {
-                &mut found.indices
-            } else {
-                &mut found.values
-            };
-            if same != (*data, *axis, number, flag) || place.replace(buf).is_some() {
-                return None;
-            }
-        }
-        let of = |b: Buf| kind(self.program.bufs[b].dtype);
-        all.filter(|w| {
-            let elements = of(w.data);
-            elements.is_some_and(|kind| knows(kind, w.work))
-                && w.values.is_none_or(|b| of(b) == elements)
-                && w.indices
-                    .is_none_or(|b| matches!(of(b), Some(Kind::I32 | Kind::I64)))
-                && self.places.contains_key(&w.data)
-        })
-    }
-
-    /// Emits a nest as a call; `false` for any other nest.
-    pub(super) fn lines(&mut self, stmts: &[Stmt]) -> Result<bool> {
-        let Some(w) = self.work_of(stmts) else {
-            return Ok(false);
+    /// Emits a nest as a call.
+    pub(super) fn lines(&mut self, w: &LinesNest) -> Result<()> {
+        let (work, flag) = match w.work {
+            Lines::Sorted { ascend, .. } => (Along::Sort, ascend),
+            Lines::Extreme { greatest, last } => match greatest {
+                true => (Along::Greatest, last),
+                false => (Along::Least, last),
+            },
+            Lines::Running { product, exclusive } => match product {
+                true => (Along::Product, exclusive),
+                false => (Along::Sum, exclusive),
+            },
         };
         for buf in [w.values, w.indices].into_iter().flatten() {
             self.place(buf)?;
@@ -109,7 +45,7 @@ impl Kernel<'_, '_, '_> {
         let f = self.structure::<RxLines>();
         let (before, behind) = (&extents[..w.axis], &extents[w.axis + 1..]);
         let (outer, inner) = (self.product(before), self.product(behind));
-        let keep = match (w.work, w.values.or(w.indices)) {
+        let keep = match (work, w.values.or(w.indices)) {
             (Along::Sort, Some(out)) => self.of(out).1[w.axis],
             _ => self.b.ins().iconst(types::I64, 1),
         };
@@ -130,8 +66,8 @@ impl Kernel<'_, '_, '_> {
             fields!(RxLines {
                 kind: elements,
                 index_kind: w.indices.map_or(Kind::I32 as i64, |b| number(self, b)),
-                work: w.work as i64,
-                flag: i64::from(w.flag),
+                work: work as i64,
+                flag: i64::from(flag),
             }),
         );
         if let Some(values) = w.values {
@@ -143,6 +79,49 @@ impl Kernel<'_, '_, '_> {
             self.put(&f, fields!(RxLines { indices: data }));
         }
         self.run_with(abi::rx_lines, f);
-        Ok(true)
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use relax_loops::select::{hinted, lines};
+    use relax_runtime::kernels::integer::Element;
+    use relax_runtime::kernels::lines::knows;
+    use relax_tensor::{DType, TypeCode};
+
+    /// The selection takes the element types for which the runtime has kernels.
+    #[test]
+    fn the_selection_knows_the_kernels() {
+        let codes = [
+            TypeCode::Int,
+            TypeCode::UInt,
+            TypeCode::Float,
+            TypeCode::BFloat,
+        ];
+        for code in codes {
+            for bits in [1, 2, 4, 8, 16, 32, 64] {
+                for lanes in [1, 4] {
+                    let dtype = DType { code, bits, lanes };
+                    let kind = kind(dtype);
+                    assert_eq!(lines::is_element(dtype), kind.is_some(), "{dtype}");
+                    let operand = kind.and_then(|k| Element::of(k as i32)).is_some();
+                    assert_eq!(hinted::is_operand(dtype), operand, "{dtype}");
+                    let sorted = Lines::Sorted {
+                        ascend: true,
+                        indices: false,
+                    };
+                    let sorts = kind.is_some_and(|k| knows(k, Along::Sort));
+                    assert_eq!(lines::takes(dtype, sorted), sorts, "{dtype}");
+                    let extreme = Lines::Extreme {
+                        greatest: true,
+                        last: false,
+                    };
+                    let finds = kind.is_some_and(|k| knows(k, Along::Greatest));
+                    assert_eq!(lines::takes(dtype, extreme), finds, "{dtype}");
+                }
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::{Buf, Compute, Ex, ExKind, Hint, Program, Stage, Stmt, statements, visit_expr};
+use relax_loops::{Buf, Hint};
 use relax_runtime::abi::{self, CStructure, Function, Part};
 use relax_runtime::fields;
 use relax_runtime::kernels::gemm::epilogue::{Activation, BiasAxis, RxEpilogue};
@@ -10,114 +10,20 @@ use relax_runtime::kernels::integer::Element;
 use relax_runtime::kernels::requantize::RxRequantize;
 use relax_runtime::kernels::rows::RxLayerNormF32;
 use relax_tensor::DType;
-use rustc_hash::FxHashSet;
 
-use relax_loops::attention::Attention;
 use relax_loops::epilogue::Epilogue;
 use relax_loops::fits::{self, Fit};
-use relax_loops::quantised::shifted;
+use relax_loops::select::hinted::Hinted;
 
 use super::draft::Descriptor;
 use super::encoding::kind;
 use super::products::Product;
 use super::{Kernel, Result};
 
-/// The hint of a stage, if a kernel supports it unchanged.
-pub(crate) fn hint_of<'p>(program: &'p Program, c: &Compute) -> Option<&'p Hint> {
-    let hint = program.hint(c.out)?;
-    let of = |b: Buf| program.bufs[b].dtype;
-    let fits = match (of(c.out), hint) {
-        (_, Hint::Lines { .. } | Hint::Attention { .. }) => false,
-        (dtype, Hint::Blockwise { .. }) => dtype == DType::F32,
-        // Rows of narrow floats, whose factors are wide.
-        (
-            dtype @ (DType::F16 | DType::BF16),
-            Hint::Softmax { data, .. } | Hint::LayerNorm { data, .. },
-        ) => {
-            let factors = hint.operands().into_iter().skip(1);
-            of(*data) == dtype && { factors }.all(|b| of(b) == DType::F32)
-        }
-        (DType::F32, _) => hint.operands().into_iter().all(|b| of(b) == DType::F32),
-        (_, Hint::Requantize { .. }) => true,
-        (DType::I32, Hint::Gemm { .. } | Hint::Conv2d { .. }) => {
-            (hint.operands().into_iter()).all(|b| integer_code(of(b)).is_some())
-        }
-        _ => false,
-    };
-    fits.then_some(hint)
-}
-
-/// An integer hint with the operands before their zero points were subtracted, and the zero points;
-/// unchanged where there are none.
-fn looked_through(program: &Program, hint: &Hint) -> (Hint, Vec<Option<Ex>>) {
-    let mut hint = hint.clone();
-    let mut zeros = Vec::new();
-    if matches!(hint, Hint::Gemm { .. } | Hint::Conv2d { .. }) {
-        for operand in hint.operands_mut() {
-            let before = shifted(program, *operand);
-            if let Some(s) = &before {
-                *operand = s.from;
-            }
-            zeros.push(before.map(|s| s.zero));
-        }
-    }
-    (hint, zeros)
-}
-
 /// Returns the runtime's code for an element type of its integer products.
 fn integer_code(dtype: DType) -> Option<i64> {
     let kind = kind(dtype)?;
     Element::of(kind as i32).map(|_| kind as i64)
-}
-
-/// Returns the stages that contribute to the outputs. Inputs of a computation that a kernel
-/// replaces (padded data, row maxima) need not be computed if nothing else reads them.
-pub(super) fn needed(program: &Program, attention: &[Attention]) -> Vec<bool> {
-    let mut wanted: FxHashSet<Buf> = program.outputs.iter().copied().collect();
-    let see = |e: &Ex, wanted: &mut FxHashSet<Buf>| {
-        visit_expr(e, |x| {
-            if let ExKind::Load(b, _) = x.kind() {
-                wanted.insert(*b);
-            }
-        });
-    };
-    for b in program.bufs.values() {
-        b.shape.iter().for_each(|e| see(e, &mut wanted));
-    }
-    let mut kept = vec![false; program.stages.len()];
-    for (k, stage) in program.stages.iter().enumerate().rev() {
-        match stage {
-            Stage::Compute(c) => {
-                kept[k] = wanted.contains(&c.out);
-                if !kept[k] {
-                    continue;
-                }
-                if let Some(a) = attention.iter().find(|a| a.out.buf == c.out) {
-                    wanted.extend([a.q, a.k, a.v].map(|o| o.buf));
-                    wanted.extend(a.mask.as_ref().map(|m| m.buf));
-                } else if let Some(hint) = hint_of(program, c) {
-                    let (hint, zeros) = looked_through(program, hint);
-                    wanted.extend(hint.operands());
-                    zeros.iter().flatten().for_each(|e| see(e, &mut wanted));
-                } else {
-                    see(&c.value, &mut wanted);
-                    let axes = c.reduce.iter().flat_map(|r| &r.axes);
-                    axes.for_each(|(_, extent)| see(extent, &mut wanted));
-                }
-            }
-            Stage::Nest(stmts) => {
-                kept[k] = true;
-                for s in statements(stmts) {
-                    s.exprs().for_each(|e| see(e, &mut wanted));
-                    if let Stmt::Store { buf, .. } = s {
-                        // A nest may add to what an earlier stage wrote.
-                        wanted.insert(*buf);
-                    }
-                }
-            }
-        }
-    }
-    kept
 }
 
 impl Kernel<'_, '_, '_> {
@@ -197,27 +103,20 @@ impl Kernel<'_, '_, '_> {
         }
     }
 
-    /// Emits a stage through a kernel; `false` when none supports it. With an epilogue, the kernel
-    /// writes the output of the epilogue's stage.
-    pub(super) fn tuned(&mut self, c: &Compute, after: Option<(Buf, &Epilogue)>) -> Result<bool> {
-        let Some(hint) = hint_of(self.program, c) else {
-            return Ok(false);
-        };
-        let (hint, zeros) = looked_through(self.program, hint);
+    /// Emits a stage through the kernel of its hint.
+    pub(super) fn tuned(&mut self, h: &Hinted) -> Result<()> {
         let mut taken_off = Vec::new();
-        for zero in zeros {
+        for zero in &h.zeros {
             taken_off.push(match zero {
-                Some(e) => self.eval(&e)?,
+                Some(e) => self.eval(e)?,
                 None => self.b.ins().iconst(types::I32, 0),
             });
         }
-        let out = after.map_or(c.out, |a| a.0);
-        self.place(out)?;
-        let (out, shape) = self.of(out);
-        let none = Epilogue::default();
-        let epilogue = after.map_or(&none, |a| a.1);
-        self.require_fits(fits::of_hint(self.program, c.out, &hint))?;
-        match hint {
+        self.place(h.out)?;
+        let (out, shape) = self.of(h.out);
+        let (hint, epilogue) = (&h.hint, &h.epilogue);
+        self.require_fits(fits::of_hint(self.program, h.sums, hint))?;
+        match *hint {
             Hint::Gemm {
                 a,
                 b,
@@ -252,19 +151,19 @@ impl Kernel<'_, '_, '_> {
                 };
                 self.batch_gemm_f32(&product, (out, &shape), epilogue);
             }
-            Hint::Blockwise { .. } => self.blockwise_f32(&hint, out),
+            Hint::Blockwise { .. } => self.blockwise_f32(hint, out),
             Hint::Conv2d { data, weight, .. } => {
                 let dtype = |b: Buf| integer_code(self.program.bufs[b].dtype);
                 if let (Some(x_type), Some(weight_type)) = (dtype(data), dtype(weight)) {
                     let zeros = [taken_off[0], taken_off[1]];
-                    self.conv_i32(&hint, &shape, [x_type, weight_type], zeros, out);
+                    self.conv_i32(hint, &shape, [x_type, weight_type], zeros, out);
                 } else {
-                    let f = self.conv_f32(&hint, &shape, Some(out), epilogue);
+                    let f = self.conv_f32(hint, &shape, Some(out), epilogue);
                     self.run_with(abi::rx_conv2d_f32, f);
                 }
             }
             Hint::Conv2dTranspose { .. } => {
-                let f = self.conv_f32(&hint, &shape, Some(out), epilogue);
+                let f = self.conv_f32(hint, &shape, Some(out), epilogue);
                 self.run_with(abi::rx_conv2d_transpose_f32, f);
             }
             Hint::Requantize {
@@ -273,7 +172,7 @@ impl Kernel<'_, '_, '_> {
                 axis,
                 bounds,
             } => {
-                let y_type = integer_code(self.program.bufs[c.out].dtype).unwrap_or_default();
+                let y_type = integer_code(self.program.bufs[h.out].dtype).unwrap_or_default();
                 self.requantize(data, tables, axis, (bounds, y_type), (out, &shape));
             }
             Hint::Softmax { data, log } => {
@@ -283,16 +182,17 @@ impl Kernel<'_, '_, '_> {
                 let [kind, log] = numbers.map(|n| self.b.ins().iconst(types::I32, n));
                 self.run(abi::rx_softmax, &[rows, cols, x, out, kind, log]);
             }
-            Hint::LayerNorm { .. } => self.norm_rows(&hint, out, &shape),
-            // Hints of nests, not of computations.
-            Hint::Lines { .. } | Hint::Attention { .. } => return Ok(false),
+            Hint::LayerNorm { .. } => self.norm_rows(hint, out, &shape),
+            Hint::Lines { .. } | Hint::Attention { .. } => {
+                unreachable!("the selection has kernels of their own for these")
+            }
             Hint::Pool2d { data, .. } => {
                 let (x, d) = self.of(data);
-                let f = self.pool_f32(&hint, &d, Some(x), &shape, out);
+                let f = self.pool_f32(hint, &d, Some(x), &shape, out);
                 self.run_with(abi::rx_pool2d_f32, f);
             }
         }
-        Ok(true)
+        Ok(())
     }
 
     /// Emits the normalisation of a hint.

@@ -269,7 +269,7 @@ fn open_outputs(program: &mut Program) {
 
 /// Returns whether each dimension is an extent of an input or output. A group may have others,
 /// between its stages.
-fn bound(program: &Program) -> bool {
+pub(super) fn bound(program: &Program) -> bool {
     let mut known: FxHashSet<relax_loops::Var> = FxHashSet::default();
     for b in program.inputs.iter().chain(&program.outputs) {
         known.extend(

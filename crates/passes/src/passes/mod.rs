@@ -41,6 +41,7 @@ mod relay_to_relax;
 mod remove_unused_functions;
 mod rewrite_for_kernels;
 mod schedule;
+mod select_kernels;
 mod simplify_expr;
 mod simplify_fc_transpose;
 mod simplify_inference;
@@ -79,6 +80,7 @@ pub(crate) static PASSES: &[&[PassDef]] = &[
     legalize::PASSES,
     lower_shapes::PASSES,
     schedule::PASSES,
+    select_kernels::PASSES,
     partial_eval::PASSES,
     specialize::PASSES,
     to_mixed_precision::PASSES,

@@ -1,0 +1,264 @@
+//! The choice of kernels: which stages of a program a kernel of the runtime computes, and which are
+//! generated code.
+//!
+//! [`select`] makes it, for native code and for the pass `select-kernels` alike; the latter states
+//! it in the program ([`state`]), and a program that states kernels gets these and no others. Each
+//! rule is a function of its own: [`attention`](crate::attention),
+//! [`fused_bytes`](crate::fused_bytes), [`pooled`](crate::pooled), [`epilogue`](crate::epilogue),
+//! [`hinted`] and [`lines`], asked in this order of the stage whose result a kernel would store.
+//!
+//! ```
+//! use std::borrow::Cow;
+//! use relax_loops::{Builder, Ex, select::{Weights, select}};
+//! use relax_tensor::DType;
+//!
+//! let mut b = Builder::new("double");
+//! let x = b.input("x", DType::F32, &[Ex::idx(4)]);
+//! let y = b.compute("y", &x.shape, |i| &x.at(i) + &x.at(i));
+//! b.output(&y);
+//! let selection = select(Cow::Borrowed(&b.program), Weights::Any);
+//! assert_eq!(selection.steps.len(), 1);
+//! assert!(selection.steps[0].work.kind().is_none(), "generated code");
+//! ```
+
+use std::borrow::Cow;
+
+use rustc_hash::FxHashSet;
+
+use crate::attention::{self, Attention};
+use crate::epilogue::{self, Epilogue, Fused};
+use crate::fused_bytes::{self, FusedBytes};
+use crate::pooled::{self, Pooled};
+use crate::{
+    Buf, Compute, Ex, ExKind, KernelKind, Program, Stage, Stmt, quantised, statements, visit_expr,
+};
+use hinted::Hinted;
+use lines::LinesNest;
+
+pub mod hinted;
+pub mod joined;
+pub mod lines;
+mod stated;
+
+use stated::Stated;
+pub use stated::{check, state};
+
+/// The weights of products that a kernel with packed weights may take.
+#[derive(Clone, Copy, Debug)]
+pub enum Weights<'a> {
+    /// Any.
+    Any,
+    /// These inputs: they are packed.
+    Packed(&'a [Buf]),
+}
+
+/// A program with the choice of its kernels.
+pub struct Selection<'p> {
+    /// The program: the given one, but for tables that kernels read and expressions that became
+    /// simpler. Its buffers are those of the given one, and more.
+    pub program: Cow<'p, Program>,
+    /// What is computed, in this order. Stages that only others' kernels would have read are not
+    /// among them.
+    pub steps: Vec<Step>,
+}
+
+/// A part of the work.
+pub struct Step {
+    /// The stage whose results are stored.
+    pub stage: usize,
+    /// The way they are computed.
+    pub work: Work,
+}
+
+/// A way to compute a stage.
+pub enum Work {
+    /// By generated code.
+    Code,
+    /// By the kernel of a hint, with an epilogue.
+    Hinted(Hinted),
+    /// By a kernel for lines.
+    Lines(LinesNest),
+    /// With the product of bytes before it.
+    QuantizedProduct(FusedBytes),
+    /// With the convolution before it, which has the epilogue.
+    PooledConvolution(Pooled, Epilogue),
+    /// With all of an attention before it.
+    Attention(Attention),
+}
+
+impl Work {
+    /// Returns the kind of kernel; `None` for generated code.
+    pub fn kind(&self) -> Option<KernelKind> {
+        Some(match self {
+            Work::Code => return None,
+            Work::Hinted(h) => h.kind(),
+            Work::Lines(_) => KernelKind::Lines,
+            Work::QuantizedProduct(_) => KernelKind::QuantizedProduct,
+            Work::PooledConvolution(..) => KernelKind::PooledConvolution,
+            Work::Attention(_) => KernelKind::Attention,
+        })
+    }
+}
+
+/// Chooses the kernels of a program, or takes those that it states.
+pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<'p> {
+    let stated = Stated::of(&program);
+    let program = quantised::hint_requantised(program);
+    let (program, bytes) = products_of_bytes(program, weights);
+    let program = crate::tabulate(crate::shorten_round_trips(program));
+    let rules = Rules {
+        attention: attention::find(&program),
+        fused: epilogue::find(&program),
+        bytes,
+        stated,
+        program: &program,
+    };
+    let steps = rules.steps();
+    Selection { program, steps }
+}
+
+/// Finds the products of bytes whose weights may be packed. Without any, the program is unchanged.
+fn products_of_bytes<'p>(
+    program: Cow<'p, Program>,
+    weights: Weights<'_>,
+) -> (Cow<'p, Program>, Vec<FusedBytes>) {
+    let packed = match weights {
+        Weights::Any => None,
+        Weights::Packed([]) => return (program, Vec::new()),
+        Weights::Packed(packed) => Some(packed),
+    };
+    let (program, mut all) = fused_bytes::find(program);
+    let weight = |f: &FusedBytes| f.hint.operands().get(1).copied();
+    if let Some(packed) = packed {
+        all.retain(|f| weight(f).is_some_and(|w| packed.contains(&w)));
+    }
+    (program, all)
+}
+
+/// What the rules found in a program.
+struct Rules<'p> {
+    program: &'p Program,
+    attention: Vec<Attention>,
+    bytes: Vec<FusedBytes>,
+    fused: Vec<Fused>,
+    stated: Stated,
+}
+
+impl Rules<'_> {
+    /// Chooses from the last stage to the first: a stage is computed if a later step reads what it
+    /// writes.
+    fn steps(&self) -> Vec<Step> {
+        let p = self.program;
+        let mut wanted: FxHashSet<Buf> = p.outputs.iter().copied().collect();
+        for b in p.bufs.values() {
+            b.shape.iter().for_each(|e| loads(e, &mut wanted));
+        }
+        let mut steps = Vec::new();
+        for (stage, body) in p.stages.iter().enumerate().rev() {
+            let work = match body {
+                Stage::Compute(c) if !wanted.contains(&c.out) => continue,
+                Stage::Compute(c) => self.work(stage, c),
+                Stage::Nest(_) => match lines::find(p, body) {
+                    Some(found) if self.stated.allows(KernelKind::Lines, p, stage) => {
+                        Work::Lines(found)
+                    }
+                    _ => Work::Code,
+                },
+            };
+            self.reads(body, &work, &mut wanted);
+            steps.push(Step { stage, work });
+        }
+        steps.reverse();
+        steps
+    }
+
+    fn work(&self, stage: usize, c: &Compute) -> Work {
+        let p = self.program;
+        let allows = |kind| self.stated.allows(kind, p, stage);
+        if let Some(f) = self.bytes.iter().find(|f| f.bytes == c.out)
+            && allows(KernelKind::QuantizedProduct)
+        {
+            return Work::QuantizedProduct(f.clone());
+        }
+        if allows(KernelKind::PooledConvolution)
+            && let Some(found) = pooled::ending_at(p, &self.fused, stage)
+        {
+            let epilogue = self.fused.iter().find(|f| f.consumer == found.last);
+            let epilogue = epilogue.map(|f| f.epilogue.clone()).unwrap_or_default();
+            return Work::PooledConvolution(found, epilogue);
+        }
+        if let Some(a) = self.attention.iter().find(|a| a.out.buf == c.out)
+            && allows(KernelKind::Attention)
+        {
+            return Work::Attention(a.clone());
+        }
+        if let Some(f) = self.fused.iter().find(|f| f.consumer == stage)
+            && let Stage::Compute(sums) = &p.stages[f.producer]
+            && self.attention.iter().all(|a| a.out.buf != sums.out)
+            && self.stated.together(f.producer, stage, p)
+            && let Some(hinted) = hinted::find(p, sums)
+            && allows(hinted.kind())
+        {
+            return Work::Hinted(Hinted {
+                out: c.out,
+                epilogue: f.epilogue.clone(),
+                ..hinted
+            });
+        }
+        match hinted::find(p, c) {
+            Some(hinted) if allows(hinted.kind()) => Work::Hinted(hinted),
+            _ => Work::Code,
+        }
+    }
+
+    /// Adds the buffers that a step reads.
+    fn reads(&self, stage: &Stage, work: &Work, wanted: &mut FxHashSet<Buf>) {
+        match (work, stage) {
+            (Work::Hinted(h), _) => {
+                wanted.extend(h.hint.operands());
+                wanted.extend(h.epilogue.operands());
+                h.zeros.iter().flatten().for_each(|e| loads(e, wanted));
+            }
+            (Work::QuantizedProduct(f), _) => {
+                wanted.extend(f.hint.operands());
+                wanted.extend(f.tables());
+                f.zeros.iter().for_each(|e| loads(e, wanted));
+            }
+            (Work::PooledConvolution(p, epilogue), _) => {
+                let conv = match &self.program.stages[p.conv] {
+                    Stage::Compute(c) => self.program.hint(c.out),
+                    Stage::Nest(_) => None,
+                };
+                wanted.extend(conv.into_iter().flat_map(|h| h.operands()));
+                wanted.extend(epilogue.operands());
+            }
+            (Work::Attention(a), _) => {
+                wanted.extend([a.q, a.k, a.v].map(|o| o.buf));
+                wanted.extend(a.mask.as_ref().map(|m| m.buf));
+            }
+            (Work::Code | Work::Lines(_), Stage::Compute(c)) => {
+                loads(&c.value, wanted);
+                let axes = c.reduce.iter().flat_map(|r| &r.axes);
+                axes.for_each(|(_, extent)| loads(extent, wanted));
+            }
+            (Work::Code | Work::Lines(_), Stage::Nest(stmts)) => {
+                for s in statements(stmts) {
+                    s.exprs().for_each(|e| loads(e, wanted));
+                    if let Stmt::Store { buf, .. } = s {
+                        // A nest may add to what an earlier stage wrote.
+                        wanted.insert(*buf);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the buffers that an expression reads.
+fn loads(e: &Ex, to: &mut FxHashSet<Buf>) {
+    visit_expr(e, |x| {
+        if let ExKind::Load(b, _) = x.kind() {
+            to.insert(*b);
+        }
+    });
+}
