@@ -11,7 +11,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_frontend::FunctionBuilder;
 use relax_loops::select::{self, Selection, Step, Weights, Work};
-use relax_loops::{Buf, Ex, Program, Role, Stage, Var};
+use relax_loops::{Buf, Compute, Ex, Program, Role, Stage, Var};
 use relax_lower::lir::KernelDef;
 use relax_runtime::abi::{self, Function};
 use relax_runtime::context::Status;
@@ -200,13 +200,26 @@ impl<'f, 'm> Kernel<'_, 'f, 'm> {
             (Work::QuantizedProduct(f), _) => self.fused_bytes(f),
             (Work::PooledConvolution(p, epilogue), _) => self.pooled(p, epilogue),
             (Work::Attention(a), _) => self.attention(a),
-            (Work::Code, Stage::Compute(c)) => self.compute(c),
-            (Work::Code, Stage::Nest(stmts)) => {
+            (work, Stage::Compute(c)) => self.computed(work, c),
+            (_, Stage::Nest(stmts)) => {
                 for buf in stage.written() {
                     self.place(buf)?;
                 }
                 self.nests(stmts)
             }
+        }
+    }
+
+    /// Emits a stage alone.
+    fn computed(&mut self, work: &Work, c: &Compute) -> Result<()> {
+        let done = match work {
+            Work::Copy => self.copies(c)? || self.picks(c)?,
+            Work::Contraction => self.contraction(c)?,
+            _ => false,
+        };
+        match done {
+            true => Ok(()),
+            false => self.compute(c),
         }
     }
 

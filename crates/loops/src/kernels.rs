@@ -26,11 +26,15 @@ pub enum KernelKind {
     Rows,
     /// A scan, a sort or the place of an extreme along the lines of an array.
     Lines,
+    /// A sum of products of two arrays that is no [`KernelKind::Product`].
+    Contraction,
+    /// Elements in other places.
+    Copy,
 }
 
 impl KernelKind {
     /// All kinds.
-    pub const ALL: [KernelKind; 8] = [
+    pub const ALL: [KernelKind; 10] = [
         KernelKind::Product,
         KernelKind::QuantizedProduct,
         KernelKind::Requantize,
@@ -39,6 +43,8 @@ impl KernelKind {
         KernelKind::Pool,
         KernelKind::Rows,
         KernelKind::Lines,
+        KernelKind::Contraction,
+        KernelKind::Copy,
     ];
 
     /// Returns its name in texts.
@@ -58,6 +64,8 @@ impl KernelKind {
             KernelKind::Pool => "pool",
             KernelKind::Rows => "rows",
             KernelKind::Lines => "lines",
+            KernelKind::Contraction => "contraction",
+            KernelKind::Copy => "copy",
         }
     }
 

@@ -3,7 +3,8 @@
 //! stage is recognised by its expression, not by the operator that it comes from.
 
 use cranelift_codegen::ir::{InstBuilder, Value, types};
-use relax_loops::{BinOp, Buf, Combiner, Compute, Ex, ExKind, Var};
+use relax_loops::select::contraction;
+use relax_loops::{Buf, Compute, Ex, Var};
 use relax_runtime::kernels::contract::{AXES, RxContract};
 use relax_runtime::kernels::kinds::Kind;
 use relax_runtime::{abi, fields};
@@ -12,37 +13,6 @@ use super::encoding::kind;
 use super::strips::{Input, affine};
 use super::{Kernel, Result, digits};
 use crate::scalar::words;
-
-/// Multiplications below which a call does not pay.
-const FEW: i64 = 512;
-
-/// A factor of the products: elements of a buffer, perhaps converted to a wider type.
-fn factor(e: &Ex) -> Option<(Buf, &[Ex])> {
-    match e.kind() {
-        ExKind::Load(buf, index) => Some((*buf, index)),
-        ExKind::Cast(inner) => match inner.kind() {
-            ExKind::Load(buf, index) => Some((*buf, index)),
-            _ => None,
-        },
-        _ => None,
-    }
-}
-
-/// Returns whether elements of one type may be multiplied and summed as those of another: the sums
-/// lose no precision.
-fn widens(from: Kind, to: Kind) -> bool {
-    let float = |k: Kind| matches!(k, Kind::F16 | Kind::BF16 | Kind::F32 | Kind::F64);
-    match (float(from), float(to)) {
-        (false, false) => true,
-        // Narrow integers are exact as floats; others would be rounded to the narrow type first.
-        (false, true) => matches!(to, Kind::F32 | Kind::F64),
-        (true, false) => false,
-        (true, true) => {
-            let narrow = matches!(from, Kind::F16 | Kind::BF16) && to == Kind::F32;
-            from == to || narrow || (from, to) == (Kind::F32, Kind::F64)
-        }
-    }
-}
 
 /// The kernel's description of the operands.
 struct Walked {
@@ -54,31 +24,17 @@ struct Walked {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a stage as a contraction; `false` when it is none, or too small.
+    /// Emits a contraction; `false` when its operands are not read with constant strides.
     pub(super) fn contraction(&mut self, c: &Compute) -> Result<bool> {
-        let Some(reduce) = &c.reduce else {
-            return Ok(false);
-        };
-        let ExKind::Binary(BinOp::Mul, x, y) = c.value.kind() else {
-            return Ok(false);
-        };
-        let (Some(a), Some(b)) = (factor(x), factor(y)) else {
+        let Some([a, b]) = contraction::factors(c) else {
             return Ok(false);
         };
         let of = |b: Buf| kind(self.program.bufs[b].dtype);
         let (Some(ka), Some(kb), Some(kc)) = (of(a.0), of(b.0), of(c.out)) else {
             return Ok(false);
         };
-        let placed = [a.0, b.0].iter().all(|b| self.places.contains_key(b));
-        let sums = reduce.combiner == Combiner::Sum && kc != Kind::Bool && !reduce.axes.is_empty();
-        if !sums || !placed || !widens(ka, kc) || !widens(kb, kc) {
-            return Ok(false);
-        }
-        let shape = self.program.bufs[c.out].shape.clone();
-        let mut axes: Vec<(Var, Ex)> = c.axes.iter().copied().zip(shape).collect();
-        axes.extend(reduce.axes.iter().cloned());
-        let known = (axes.iter()).try_fold(1i64, |n, a| n.checked_mul(a.1.as_int()?));
-        if known.is_some_and(|n| n < FEW) || axes.len() > AXES {
+        let axes = contraction::axes(self.program, c);
+        if axes.len() > AXES {
             return Ok(false);
         }
         // Values are memoised by the address of their expression: those created here are temporary.

@@ -8,14 +8,11 @@ use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Program, Var};
 use relax_runtime::abi;
 use relax_runtime::kernels::strided::MAX_RANK;
 
+use relax_loops::select::moves::{Arm, arms};
+
 use super::strips::{affine, inside};
 use super::{Access, Kernel, Result, digits};
 use crate::scalar::words;
-
-/// The maximum number of pieces of a stage.
-const PIECES: usize = 64;
-/// Elements below which a call does not pay.
-const FEW: i64 = 16;
 
 /// Part of a stage: where one index lies below a bound, the elements come from one load.
 struct Piece<'e> {
@@ -60,43 +57,6 @@ struct Joined {
     parts: Vec<(Buf, digits::Walk)>,
 }
 
-/// The value read where an index lies below a bound, and not below any earlier bound.
-struct Arm<'e> {
-    /// The index and its bound; `None` for the last arm.
-    below: Option<(&'e Ex, &'e Ex)>,
-    buf: Buf,
-    index: &'e [Ex],
-}
-
-/// The arms of a value that selects among arrays, in order; `None` for any other value.
-fn arms(value: &Ex) -> Option<Vec<Arm<'_>>> {
-    let (mut out, mut rest) = (Vec::new(), value);
-    loop {
-        let (here, below, next) = match rest.kind() {
-            ExKind::Select(cond, yes, no) => {
-                let ExKind::Binary(BinOp::Lt, place, bound) = cond.kind() else {
-                    return None;
-                };
-                (yes, Some((place, bound)), Some(no))
-            }
-            _ => (rest, None, None),
-        };
-        let ExKind::Load(buf, index) = here.kind() else {
-            return None;
-        };
-        out.push(Arm {
-            below,
-            buf: *buf,
-            index,
-        });
-        match next {
-            Some(no) if out.len() < PIECES => rest = no,
-            Some(_) => return None,
-            None => return Some(out),
-        }
-    }
-}
-
 /// The pieces of a value and the axis along which they are joined; `None` for any other value.
 fn pieces<'e>(program: &Program, value: &'e Ex, axes: &[Var]) -> Option<(usize, Vec<Piece<'e>>)> {
     let (mut along, mut out) = (None, Vec::new());
@@ -129,19 +89,11 @@ fn pieces<'e>(program: &Program, value: &'e Ex, axes: &[Var]) -> Option<(usize, 
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a stage as copies; `false` when it computes something.
+    /// Emits a stage that moves elements as copies; `false` when these are no strided ones.
     pub(super) fn copies(&mut self, c: &Compute) -> Result<bool> {
         let dtype = self.program.bufs[c.out].dtype;
         let shape = self.program.bufs[c.out].shape.clone();
-        let known = shape
-            .iter()
-            .try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
-        if c.reduce.is_some()
-            || !matches!(dtype.size(), 1 | 2 | 4 | 8)
-            || shape.is_empty()
-            || shape.len() > MAX_RANK
-            || known.is_some_and(|n| n < FEW)
-        {
+        if shape.len() > MAX_RANK {
             return Ok(false);
         }
         if self.walk(c, &shape)? {

@@ -185,9 +185,6 @@ impl Kernel<'_, '_, '_> {
 
     /// Emits a computation over indices: loops over the output, around those of the reduction.
     pub(super) fn compute(&mut self, c: &Compute) -> Result<()> {
-        if self.copies(c)? || self.picks(c)? || self.contraction(c)? {
-            return Ok(());
-        }
         let beside = side_by_side(c, self.program.bufs[c.out].dtype);
         if beside && self.sweep(c)? || self.strips(c)? || self.sweep(c)? {
             return Ok(());

@@ -8,9 +8,11 @@
 
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{InstBuilder, MemFlagsData, Value, types};
-use relax_loops::{BinOp, Buf, Compute, Ex, ExKind, Var, visit_expr};
+use relax_loops::{Compute, Ex, Var};
 use relax_runtime::kernels::pick::{AXES, RxPick};
 use relax_runtime::{abi, field, fields};
+
+use relax_loops::select::moves::{Chosen, axes_of, chosen};
 
 use super::nest::Body;
 use super::{Kernel, Result};
@@ -19,60 +21,6 @@ use super::{Kernel, Result};
 const FEW: i64 = 4;
 /// Elements below which a call does not pay.
 const SMALL: i64 = 64;
-
-/// The array that a stage selects from, and the conditions.
-struct Chosen<'e> {
-    /// The conditions that all hold where an element of the array is read.
-    conditions: Vec<&'e Ex>,
-    buf: Buf,
-    index: &'e [Ex],
-    /// The value elsewhere.
-    fill: Option<&'e Ex>,
-}
-
-fn chosen<'e>(value: &'e Ex, axes: &[Var]) -> Option<Chosen<'e>> {
-    let (mut conditions, mut fill, mut rest) = (Vec::new(), None, value);
-    loop {
-        match rest.kind() {
-            ExKind::Load(buf, index) => {
-                return Some(Chosen {
-                    conditions,
-                    buf: *buf,
-                    index,
-                    fill,
-                });
-            }
-            ExKind::Select(c, yes, no) if axes_of(no, axes).is_empty() => {
-                if fill.is_some_and(|f: &Ex| f != no) {
-                    return None;
-                }
-                fill = Some(no);
-                rest = yes;
-                let mut parts = vec![c];
-                while let Some(part) = parts.pop() {
-                    match part.kind() {
-                        ExKind::Binary(BinOp::And, a, b) => parts.extend([a, b]),
-                        _ => conditions.push(part),
-                    }
-                }
-            }
-            _ => return None,
-        }
-    }
-}
-
-/// The axes that an expression depends on.
-fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
-    let mut found = Vec::new();
-    visit_expr(e, |x| {
-        if let ExKind::Var(v) = x.kind() {
-            found.extend(axes.iter().position(|a| a == v));
-        }
-    });
-    found.sort_unstable();
-    found.dedup();
-    found
-}
 
 /// Axes that share a table, with the indices and conditions that depend on them.
 #[derive(Default)]
@@ -115,15 +63,11 @@ fn groups<'e>(c: &Chosen<'e>, axes: &[Var]) -> Vec<Group<'e>> {
 }
 
 impl Kernel<'_, '_, '_> {
-    /// Emits a stage with tables; `false` when it computes something, or tables do not pay.
+    /// Emits a stage that moves elements with tables; `false` where these do not pay.
     pub(super) fn picks(&mut self, c: &Compute) -> Result<bool> {
         let dtype = self.program.bufs[c.out].dtype;
         let shape = self.program.bufs[c.out].shape.clone();
-        let rank = 1..=AXES;
-        if c.reduce.is_some()
-            || !matches!(dtype.size(), 1 | 2 | 4 | 8)
-            || !rank.contains(&shape.len())
-        {
+        if shape.len() > AXES {
             return Ok(false);
         }
         let Some(chosen) = chosen(&c.value, &c.axes) else {

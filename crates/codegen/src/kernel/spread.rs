@@ -1,6 +1,7 @@
 //! Loop nests, as people and operators write them, that compute every element of a buffer on its
 //! own: they run as computations over indices do.
 
+use relax_loops::select;
 use relax_loops::{Compute, Ex, ExKind, Mark, Program, Stmt, Var, visit_expr};
 
 use super::strips::{affine, inside};
@@ -72,7 +73,8 @@ impl Kernel<'_, '_, '_> {
             match found {
                 Some(c) => {
                     self.forget_loads();
-                    self.compute(&c)?;
+                    let work = select::alone(self.program, &c);
+                    self.computed(&work, &c)?;
                     self.forget_loads();
                 }
                 None => self.stmt(s, &mut scratch)?,

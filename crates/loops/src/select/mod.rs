@@ -5,7 +5,8 @@
 //! it in the program ([`state`]), and a program that states kernels gets these and no others. Each
 //! rule is a function of its own: [`attention`](crate::attention),
 //! [`fused_bytes`](crate::fused_bytes), [`pooled`](crate::pooled), [`epilogue`](crate::epilogue),
-//! [`hinted`] and [`lines`], asked in this order of the stage whose result a kernel would store.
+//! [`hinted`], [`moves`], [`contraction`] and [`lines`], asked of the stage whose result a kernel
+//! would store.
 //!
 //! ```
 //! use std::borrow::Cow;
@@ -35,9 +36,11 @@ use crate::{
 use hinted::Hinted;
 use lines::LinesNest;
 
+pub mod contraction;
 pub mod hinted;
 pub mod joined;
 pub mod lines;
+pub mod moves;
 mod stated;
 
 use stated::Stated;
@@ -84,6 +87,12 @@ pub enum Work {
     PooledConvolution(Pooled, Epilogue),
     /// With all of an attention before it.
     Attention(Attention),
+    /// By the kernel for sums of products of any form, or as generated code where the operands have
+    /// no constant strides.
+    Contraction,
+    /// By kernels that move elements, or as generated code where its indices are none that these
+    /// take.
+    Copy,
 }
 
 impl Work {
@@ -92,6 +101,8 @@ impl Work {
         Some(match self {
             Work::Code => return None,
             Work::Hinted(h) => h.kind(),
+            Work::Contraction => KernelKind::Contraction,
+            Work::Copy => KernelKind::Copy,
             Work::Lines(_) => KernelKind::Lines,
             Work::QuantizedProduct(_) => KernelKind::QuantizedProduct,
             Work::PooledConvolution(..) => KernelKind::PooledConvolution,
@@ -115,6 +126,16 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     };
     let steps = rules.steps();
     Selection { program, steps }
+}
+
+/// Chooses the way to compute a stage that has no hint and is fused with none: as elements that move, as
+/// a contraction, or by generated code.
+pub fn alone(program: &Program, c: &Compute) -> Work {
+    match () {
+        () if moves::moves(program, c) => Work::Copy,
+        () if contraction::is_contraction(program, c) => Work::Contraction,
+        () => Work::Code,
+    }
 }
 
 /// Finds the products of bytes whose weights may be packed. Without any, the program is unchanged.
@@ -207,7 +228,10 @@ impl Rules<'_> {
         }
         match hinted::find(p, c) {
             Some(hinted) if allows(hinted.kind()) => Work::Hinted(hinted),
-            _ => Work::Code,
+            _ => match alone(p, c) {
+                work if work.kind().is_none_or(allows) => work,
+                _ => Work::Code,
+            },
         }
     }
 
@@ -236,12 +260,12 @@ impl Rules<'_> {
                 wanted.extend([a.q, a.k, a.v].map(|o| o.buf));
                 wanted.extend(a.mask.as_ref().map(|m| m.buf));
             }
-            (Work::Code | Work::Lines(_), Stage::Compute(c)) => {
+            (_, Stage::Compute(c)) => {
                 loads(&c.value, wanted);
                 let axes = c.reduce.iter().flat_map(|r| &r.axes);
                 axes.for_each(|(_, extent)| loads(extent, wanted));
             }
-            (Work::Code | Work::Lines(_), Stage::Nest(stmts)) => {
+            (_, Stage::Nest(stmts)) => {
                 for s in statements(stmts) {
                     s.exprs().for_each(|e| loads(e, wanted));
                     if let Stmt::Store { buf, .. } = s {

@@ -1,0 +1,119 @@
+//! Stages that only move elements: transposition, slices, broadcasts, joining along an axis, padding,
+//! gathering.
+
+use crate::{BinOp, Buf, Compute, Ex, ExKind, Program, Var, visit_expr};
+
+/// The maximum number of arrays that a stage joins.
+const PIECES: usize = 64;
+/// Elements below which a call does not pay.
+const FEW: i64 = 16;
+
+/// Returns whether a stage moves elements, and so many that a kernel for that pays.
+pub fn moves(program: &Program, c: &Compute) -> bool {
+    let out = &program.bufs[c.out];
+    let known = (out.shape.iter()).try_fold(1i64, |n, e| n.checked_mul(e.as_int()?));
+    let size = matches!(out.dtype.size(), 1 | 2 | 4 | 8);
+    if c.reduce.is_some() || !size || out.shape.is_empty() || known.is_some_and(|n| n < FEW) {
+        return false;
+    }
+    let same = |buf: Buf| program.bufs[buf].dtype == out.dtype;
+    arms(&c.value).is_some_and(|arms| arms.iter().all(|a| same(a.buf)))
+        || chosen(&c.value, &c.axes).is_some_and(|c| same(c.buf))
+}
+
+/// The value read where an index lies below a bound, and not below any earlier bound.
+pub struct Arm<'e> {
+    /// The index and its bound; `None` for the last arm.
+    pub below: Option<(&'e Ex, &'e Ex)>,
+    /// The array that is read.
+    pub buf: Buf,
+    /// Its indices.
+    pub index: &'e [Ex],
+}
+
+/// The arms of a value that selects among arrays, in order; `None` for any other value.
+pub fn arms(value: &Ex) -> Option<Vec<Arm<'_>>> {
+    let (mut out, mut rest) = (Vec::new(), value);
+    loop {
+        let (here, below, next) = match rest.kind() {
+            ExKind::Select(cond, yes, no) => {
+                let ExKind::Binary(BinOp::Lt, place, bound) = cond.kind() else {
+                    return None;
+                };
+                (yes, Some((place, bound)), Some(no))
+            }
+            _ => (rest, None, None),
+        };
+        let ExKind::Load(buf, index) = here.kind() else {
+            return None;
+        };
+        out.push(Arm {
+            below,
+            buf: *buf,
+            index,
+        });
+        match next {
+            Some(no) if out.len() < PIECES => rest = no,
+            Some(_) => return None,
+            None => return Some(out),
+        }
+    }
+}
+
+/// The array that a stage selects from, and the conditions.
+pub struct Chosen<'e> {
+    /// The conditions that all hold where an element of the array is read.
+    pub conditions: Vec<&'e Ex>,
+    /// The array that is read.
+    pub buf: Buf,
+    /// Its indices.
+    pub index: &'e [Ex],
+    /// The value elsewhere.
+    pub fill: Option<&'e Ex>,
+}
+
+/// Returns what a value selects from, if it moves an element or is the fill value; `None` for any other
+/// value.
+pub fn chosen<'e>(value: &'e Ex, axes: &[Var]) -> Option<Chosen<'e>> {
+    let (mut conditions, mut fill, mut rest) = (Vec::new(), None, value);
+    loop {
+        match rest.kind() {
+            ExKind::Load(buf, index) => {
+                return Some(Chosen {
+                    conditions,
+                    buf: *buf,
+                    index,
+                    fill,
+                });
+            }
+            ExKind::Select(c, yes, no) if axes_of(no, axes).is_empty() => {
+                if fill.is_some_and(|f: &Ex| f != no) {
+                    return None;
+                }
+                fill = Some(no);
+                rest = yes;
+                let mut parts = vec![c];
+                while let Some(part) = parts.pop() {
+                    match part.kind() {
+                        ExKind::Binary(BinOp::And, a, b) => parts.extend([a, b]),
+                        _ => conditions.push(part),
+                    }
+                }
+            }
+            _ => return None,
+        }
+    }
+}
+
+/// The axes that an expression depends on.
+pub fn axes_of(e: &Ex, axes: &[Var]) -> Vec<usize> {
+    let mut found = Vec::new();
+    visit_expr(e, |x| {
+        if let ExKind::Var(v) = x.kind() {
+            found.extend(axes.iter().position(|a| a == v));
+        }
+    });
+    found.sort_unstable();
+    found.dedup();
+    found
+}
