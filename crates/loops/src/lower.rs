@@ -95,7 +95,7 @@ fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
 }
 
 /// Returns the buffers that a stage writes.
-fn written(stage: &Stage) -> Vec<Buf> {
+pub fn written(stage: &Stage) -> Vec<Buf> {
     match stage {
         Stage::Compute(c) => vec![c.out],
         Stage::Nest(body) => crate::exec::written(body),
