@@ -113,7 +113,7 @@ mod tests {
             let sums = b.reduce("s", &extents, &[k], Combiner::Sum, |i, r| {
                 x.at(&[i[0].clone(), r[0].clone()]) * y.at(&[r[0].clone(), i[1].clone()])
             });
-            let twice = b.compute("t", &sums.shape.clone(), |i| sums.at(i) * 2.0);
+            let twice = b.compute("t", &sums.shape.clone(), |i| sums.at(i) + sums.at(i));
             b.output(&twice);
             let program = b.program;
             for stage in &program.stages {
