@@ -27,7 +27,7 @@
 (defconst relay-keywords
   '("let" "fn" "def" "if" "else" "type" "match" "extern" "free_var" "ref" "ref_read" "ref_write" "data"
     "rel" "op" "grad" "prim_func" "where" "case" "shape" "match_shape" "match_cast" "dataflow" "for" "while" "in" "alloc"
-    "init" "compute")
+    "init" "kernel" "compute")
   "Words of the language.")
 
 (defconst relay-font-lock

@@ -11,7 +11,7 @@ const comma0 = (rule) => optional(seq(comma1(rule), optional(',')));
 // Words that are keywords only where the grammar asks for them: elsewhere they are names.
 const SOFT = [
   'data', 'rel', 'op', 'grad', 'prim_func', 'where', 'case', 'shape', 'match_shape', 'match_cast', 'dataflow', 'for', 'in',
-  'alloc', 'init', 'compute', 'grid', 'parallel', 'unroll', 'vectorize',
+  'alloc', 'init', 'kernel', 'compute', 'grid', 'parallel', 'unroll', 'vectorize',
 ];
 const named = ($) => choice($.name, alias(choice(...SOFT), $.name));
 
@@ -213,6 +213,7 @@ module.exports = grammar({
         $.while_loop,
         $.allocation,
         $.init,
+        $.kernel_group,
         $.compute,
       ),
     _binder: ($) =>
@@ -268,6 +269,9 @@ module.exports = grammar({
     grid: ($) => seq('grid', '(', comma0(choice($._dimension, $.local)), ')'),
     allocation: ($) => seq('alloc', field('name', $.local), ':', field('type', $._type), ';'),
     init: ($) => prec.right(seq('init', field('body', $.block), optional(';'))),
+    // Stages of a tensor program that one kernel computes.
+    kernel_group: ($) =>
+      prec.right(seq('kernel', field('kernel', $.name), field('body', $.block), optional(';'))),
     compute: ($) => seq($._compute, ';'),
     compute_tail: ($) => $._compute,
     _compute: ($) =>

@@ -1,5 +1,6 @@
 //! Composition of programs: side by side over shared buffers, and in sequence.
 
+use relax_base::Id;
 use rustc_hash::FxHashMap;
 
 use crate::{
@@ -15,6 +16,19 @@ pub fn append(
     inputs: &[TensorRef],
     given: FxHashMap<Var, Ex>,
 ) -> Vec<TensorRef> {
+    append_into(program, part, inputs, &[], given)
+}
+
+/// Like [`append`], where the first outputs of the part are buffers that the program has: a call in
+/// a program's text. Checks that the program makes already are not made again.
+pub fn append_into(
+    program: &mut Program,
+    part: &Program,
+    inputs: &[TensorRef],
+    outs: &[Buf],
+    given: FxHashMap<Var, Ex>,
+) -> Vec<TensorRef> {
+    let before = program.bufs.len();
     // Chained programs are not parts of a group.
     let number = (program.parts.len() as u32).saturating_sub(1);
     let mut vars: FxHashMap<Var, Ex> = FxHashMap::default();
@@ -46,6 +60,9 @@ pub fn append(
         .zip(inputs)
         .map(|(&b, t)| (b, t.buf))
         .collect();
+    for (&b, &out) in part.outputs.iter().zip(outs) {
+        bufs.entry(b).or_insert(out);
+    }
     // Extents may read buffers: ids first, extents afterwards.
     for (b, buffer) in part.bufs.iter() {
         bufs.entry(b).or_insert_with(|| {
@@ -64,7 +81,7 @@ pub fn append(
         })
     };
     for (b, buffer) in part.bufs.iter() {
-        if !part.inputs.contains(&b) {
+        if bufs[&b].index() >= before {
             program.bufs[bufs[&b]].shape = buffer.shape.iter().map(&map).collect();
         }
     }
@@ -97,7 +114,9 @@ pub fn append(
         // adjacent.
         if stage.is_guard() {
             let at = program.stages.iter().take_while(|s| s.is_guard()).count();
-            program.stages.insert(at, stage);
+            if outs.is_empty() || !checks_already(&program.stages[..at], &stage) {
+                program.insert_stage(at, stage);
+            }
         } else {
             program.stages.push(stage);
         }
@@ -116,6 +135,33 @@ pub fn append(
             }
         })
         .collect()
+}
+
+/// Returns whether guards check all that another one does.
+fn checks_already(guards: &[Stage], guard: &Stage) -> bool {
+    let checks = |stage| match stage {
+        &Stage::Nest(ref body) => body.as_slice(),
+        Stage::Compute(_) => &[],
+    };
+    let same = |a: &Stmt, b: &Stmt| match (a, b) {
+        (
+            Stmt::Assert {
+                cond,
+                message,
+                values,
+                part: _,
+            },
+            Stmt::Assert {
+                cond: c,
+                message: m,
+                values: v,
+                part: _,
+            },
+        ) => cond == c && message == m && values == v,
+        _ => false,
+    };
+    let known = |check| guards.iter().flat_map(checks).any(|k| same(k, check));
+    checks(guard).iter().all(known)
 }
 
 /// One program that runs `first` and then `next`, whose input `at` is the only output of `first`.

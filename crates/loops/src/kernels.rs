@@ -85,22 +85,21 @@ pub struct Kernel {
 }
 
 impl Stage {
-    /// Returns the buffers that it writes, each once, in order.
+    /// Returns the buffers that it stores to, each once, in order.
     pub fn written(&self) -> Vec<Buf> {
-        match self {
-            Stage::Compute(c) => vec![c.out],
-            Stage::Nest(stmts) => {
-                let mut all: Vec<Buf> = (statements(stmts))
-                    .filter_map(|s| match s {
-                        Stmt::Store { buf, .. } => Some(*buf),
-                        _ => None,
-                    })
-                    .collect();
-                all.sort();
-                all.dedup();
-                all
-            }
-        }
+        let body = match self {
+            Stage::Compute(c) => return vec![c.out],
+            Stage::Nest(body) => body,
+        };
+        let mut all: Vec<Buf> = (statements(body))
+            .filter_map(|s| match s {
+                Stmt::Store { buf, .. } => Some(*buf),
+                _ => None,
+            })
+            .collect();
+        all.sort();
+        all.dedup();
+        all
     }
 }
 

@@ -31,6 +31,7 @@ mod outside;
 pub mod pooled;
 mod program;
 pub mod quantised;
+mod raise;
 mod reduction_init;
 mod rewrite;
 mod round_trip;
@@ -59,10 +60,11 @@ pub use program::{
     Access, Buf, Buffer, Combiner, Compute, MOST_EXTENT, Mark, Program, Reduce, Role, Stage, Stmt,
     VarInfo,
 };
+pub use raise::raise_nest;
 pub use reduction_init::with_starts;
 pub use rewrite::{map_expr, map_stmts, simplify, substitute, visit_expr};
 pub use round_trip::{as_byte, shorten_round_trips};
-pub use structural_equality::same_program;
+pub use structural_equality::{same_program, same_stages};
 pub use verify::{Problem, Unproven, Verdict, verify};
 pub use walk::{Statements, statements};
 pub use whole::unwritten;

@@ -94,14 +94,6 @@ fn reads(e: &Ex, into: &mut FxHashSet<Buf>) {
     });
 }
 
-/// Returns the buffers that a stage writes.
-fn written(stage: &Stage) -> Vec<Buf> {
-    match stage {
-        Stage::Compute(c) => vec![c.out],
-        Stage::Nest(body) => crate::exec::written(body),
-    }
-}
-
 /// Returns the buffers that a stage writes, and those that it reads.
 fn accesses(stage: &Stage) -> (Vec<Buf>, FxHashSet<Buf>) {
     let mut read = FxHashSet::default();
@@ -118,7 +110,11 @@ fn accesses(stage: &Stage) -> (Vec<Buf>, FxHashSet<Buf>) {
             }
         }
     }
-    (written(stage), read)
+    let written = match stage {
+        Stage::Compute(c) => vec![c.out],
+        Stage::Nest(body) => crate::exec::written(body),
+    };
+    (written, read)
 }
 
 /// Returns the temporary buffers that some stage uses; fusion leaves unused ones behind.

@@ -1,22 +1,40 @@
 //! Equality of programs up to the numbering and the names of buffers and variables.
 
+use std::ops::Range;
+
+use relax_base::Id;
 use relax_tensor::DType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::extents::simplify_indices;
 use crate::rewrite::map_expr;
 use crate::{BinOp, Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, lower_stage};
 
 /// Returns whether two programs are the same loop nests over the same buffers. A computation over
 /// indices equals the nest that it lowers to, a temporary buffer the one allocated at the head of
 /// the program, and names and hints do not count: a program equals what its text parses to.
+///
+/// The stages of programs that state kernels are compared one by one, since kernels are ranges of
+/// them, and temporary buffers are paired where they are written.
 pub fn same_program(p: &Program, q: &Program) -> bool {
-    let mut s = Same {
-        p,
-        q,
-        vars: FxHashMap::default(),
-        bufs: FxHashMap::default(),
-        taken: FxHashSet::default(),
+    if p.kernels != q.kernels {
+        return false;
+    }
+    let staged = !p.kernels.is_empty();
+    let simpler = |p: &Program| {
+        let mut p = p.clone();
+        simplify_indices(&mut p);
+        p
     };
+    let simple;
+    let (p, q) = match staged {
+        true => {
+            simple = (simpler(p), simpler(q));
+            (&simple.0, &simple.1)
+        }
+        false => (p, q),
+    };
+    let mut s = Same::new(p, q, staged);
     if p.inputs.len() != q.inputs.len() || p.outputs.len() != q.outputs.len() {
         return false;
     }
@@ -32,7 +50,28 @@ pub fn same_program(p: &Program, q: &Program) -> bool {
         }
     }
     s.other_dims();
-    pairs.into_iter().all(|(a, b)| s.buffer(a, b)) && s.block(&nests(p), &nests(q))
+    pairs.into_iter().all(|(a, b)| s.buffer(a, b))
+        && match staged {
+            true => s.stages(&p.stages, &q.stages),
+            false => s.block(&nests(p), &nests(q)),
+        }
+}
+
+/// Returns whether stages of `q` are the same as some of `p`, where `q` is a copy of `p` with more
+/// buffers, variables and stages; if so, the temporary buffers of `p` that the new ones stand for.
+pub fn same_stages(
+    p: &Program,
+    own: Range<usize>,
+    q: &Program,
+    others: Range<usize>,
+) -> Option<FxHashMap<Buf, Buf>> {
+    let mut s = Same::new(p, q, true);
+    s.bufs.extend(p.bufs.ids().map(|b| (b, b)));
+    s.vars.extend(p.dims.iter().map(|v| (*v, *v)));
+    let same = s.stages(&p.stages[own], &q.stages[others]);
+    let mut bufs = s.bufs;
+    bufs.retain(|b, _| b.index() >= p.bufs.len());
+    same.then_some(bufs)
 }
 
 /// Returns the program as statements, including allocations of its temporary buffers.
@@ -55,9 +94,40 @@ struct Same<'a> {
     vars: FxHashMap<Var, Var>,
     bufs: FxHashMap<Buf, Buf>,
     taken: FxHashSet<Buf>,
+    /// Whether temporary buffers are paired where they are first written.
+    by_write: bool,
+}
+
+impl<'a> Same<'a> {
+    fn new(p: &'a Program, q: &'a Program, by_write: bool) -> Same<'a> {
+        Same {
+            p,
+            q,
+            vars: FxHashMap::default(),
+            bufs: FxHashMap::default(),
+            taken: FxHashSet::default(),
+            by_write,
+        }
+    }
 }
 
 impl Same<'_> {
+    fn stages(&mut self, own: &[Stage], others: &[Stage]) -> bool {
+        let (p, q) = (self.p, self.q);
+        own.len() == others.len()
+            && (own.iter().zip(others))
+                .all(|(a, b)| self.block(&lower_stage(p, a), &lower_stage(q, b)))
+    }
+
+    /// Whether a buffer that is written is the same.
+    fn written(&mut self, a: Buf, b: Buf) -> bool {
+        let temp = |p: &Program, b: Buf| p.bufs[b].role == Role::Temp;
+        match self.bufs.get(&b) {
+            Some(known) => *known == a,
+            None => self.by_write && temp(self.p, a) && temp(self.q, b) && self.buffer(a, b),
+        }
+    }
+
     /// Pairs the dimensions that are no whole extent: those of equal names, and the others in order.
     fn other_dims(&mut self) {
         let (p, q) = (self.p, self.q);
@@ -141,7 +211,7 @@ impl Same<'_> {
                     value: v,
                 },
             ) => {
-                self.bufs.get(b) == Some(buf)
+                self.written(*buf, *b)
                     && index.len() == i.len()
                     && index.iter().zip(i).all(|(x, y)| self.expr(x, y))
                     && self.expr(value, v)

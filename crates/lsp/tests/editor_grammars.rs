@@ -27,6 +27,7 @@ const SOFT: &[(&str, &str)] = &[
     ("in", r"\s"),
     ("alloc", r"\s+%"),
     ("init", r"\s*\{"),
+    ("kernel", r"\s+[A-Za-z_]+\s*\{"),
     ("compute", r"\s"),
 ];
 

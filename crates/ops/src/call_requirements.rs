@@ -515,8 +515,19 @@ impl RelHost for Host<'_> {
         d.display(self.name).to_string()
     }
     fn show(&self, ty: TypeId) -> String {
-        // Refusals are not reported here.
-        format!("{ty:?}")
+        let Type::Tensor(t) = &self.types[ty] else {
+            return format!("{ty:?}");
+        };
+        let dtype = match t.dtype {
+            DTy::Known(dtype) => dtype.to_string(),
+            _ => "?".to_owned(),
+        };
+        let Some(dims) = t.shape.dims() else {
+            return format!("Tensor[?, {dtype}]");
+        };
+        let dims: Vec<String> = dims.iter().map(|d| self.show_dim(d)).collect();
+        let comma = if dims.len() == 1 { "," } else { "" };
+        format!("Tensor[({}{comma}), {dtype}]", dims.join(", "))
     }
     fn compare_dims(&mut self, a: &Dim, b: &Dim) -> Proof {
         match a.is_known() && b.is_known() {

@@ -295,6 +295,11 @@ impl OpDef {
             _ => Ok(()),
         }
     }
+    /// Sets which calls have a hint.
+    pub const fn hinted(mut self, f: crate::hinted::HintedFn) -> OpDef {
+        self.hooks.hinted = Some(f);
+        self
+    }
     /// Sets the native cost of a call.
     pub const fn cost(mut self, f: CostFn) -> OpDef {
         self.hooks.cost = Some(f);

@@ -2,6 +2,7 @@
 
 use crate::AffineRole;
 use crate::expand::{GradientFn, InferenceFn};
+use crate::hinted::HintedFn;
 use crate::relation::RelFn;
 use crate::{CostFn, LayoutFn};
 
@@ -128,6 +129,8 @@ pub struct Hooks {
     /// The additional requirements of TVM's Relax beyond the relation, which programs in TVMScript
     /// are checked against.
     pub in_relax: Option<RelFn>,
+    /// The calls whose computation may have a hint.
+    pub hinted: Option<HintedFn>,
     /// The native cost of a call, for operators whose cost depends on the order of axes, and for
     /// those that move axes.
     pub cost: Option<CostFn>,
@@ -162,6 +165,7 @@ impl Hooks {
         calls_kernel: false,
         layout: None,
         in_relax: None,
+        hinted: None,
         cost: None,
     };
 

@@ -16,6 +16,7 @@ mod tensors;
 mod value;
 
 pub use call::{Call, Operator};
-pub use request::{CONST_LIMIT, Made, NoProgram, Request, item_program};
+pub use relax_ops::{Made, NoProgram, Request};
+pub use request::{CONST_LIMIT, item_program};
 pub use tensors::{dims, flatten, flatten_with, known_extents};
 pub use value::value;

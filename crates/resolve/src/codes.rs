@@ -65,6 +65,9 @@ pub const PROGRAM_TYPE: Code = Code(802);
 /// A construct is not allowed in a tensor program.
 pub const PROGRAM_FORM: Code = Code(803);
 
+/// Stages are not what the kernel of their group computes.
+pub const PROGRAM_KERNEL: Code = Code(804);
+
 /// Returns whether an error of this code leaves an error node at its position, so that code that
 /// does not depend on it can still be checked.
 pub fn leaves_node(code: Code) -> bool {

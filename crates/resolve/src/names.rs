@@ -80,6 +80,7 @@ pub fn names(ast: &Ast) -> Vec<Name> {
         tasks: Vec::new(),
         bind_dims: false,
         in_program: false,
+        buffers: FxHashSet::default(),
         free: None,
         declared: (ast.items.iter())
             .filter_map(|i| match i.kind {
@@ -125,6 +126,8 @@ struct Walk<'a> {
     bind_dims: bool,
     /// Inside a tensor program or a computation: bare names are dimensions and attributes.
     in_program: bool,
+    /// The binders of buffers with axes in tensor programs.
+    buffers: FxHashSet<Span>,
     /// In an expression file: unknown locals are free variables.
     free: Option<Mark>,
     /// The data types declared in the file.
@@ -217,7 +220,7 @@ impl<'a> Walk<'a> {
                 self.declare(item.name_span, p.name, NameKind::Global);
                 self.bind_dims = true;
                 for b in ast.list(p.params) {
-                    self.binder(b);
+                    self.buffer(b);
                 }
                 self.bind_dims = false;
                 self.in_program = true;
@@ -385,7 +388,15 @@ impl<'a> Walk<'a> {
         match ast.stmts[s].kind {
             StmtKind::Error => {}
             StmtKind::Let { binder, value } | StmtKind::Bind { binder, value } => {
-                if !self.in_program && self.is_function(value) {
+                let b = &ast.binders[binder];
+                let call = matches!(ast.exprs[value].kind, ExprKind::Call { .. });
+                let known = self.scope.local(b.name);
+                let writes = b.ty.is_none() && known.is_some_and(|p| self.buffers.contains(&p));
+                if self.in_program && call && writes {
+                    // The call of an operator writes the buffer.
+                    self.tasks.push(Task::Expr(value));
+                    self.local(b.name, b.span);
+                } else if !self.in_program && self.is_function(value) {
                     self.binder(binder);
                     self.tasks.push(Task::Expr(value));
                 } else {
@@ -428,7 +439,9 @@ impl<'a> Walk<'a> {
                 self.tasks.push(Task::Expr(value));
                 self.tasks.push(Task::Expr(target));
             }
-            StmtKind::Alloc(b) => self.binder(b),
+            StmtKind::Alloc(b) => self.buffer(b),
+            // The name is that of no definition.
+            StmtKind::Kernel { body, .. } => self.tasks.push(Task::Expr(body)),
             StmtKind::Compute { indices, value } => {
                 for b in ast.list(indices) {
                     self.binder(b);
@@ -436,6 +449,16 @@ impl<'a> Walk<'a> {
                 self.tasks.push(Task::Expr(value));
             }
         }
+    }
+
+    /// Binds a buffer of a tensor program.
+    fn buffer(&mut self, b: ast::BinderId) {
+        let ast::Binder { ty, span, .. } = self.ast.binders[b];
+        let kind = ty.map(|t| self.ast.types[t].kind);
+        if matches!(kind, Some(ast::TypeExprKind::Apply { .. })) {
+            self.buffers.insert(span);
+        }
+        self.binder(b);
     }
 
     /// Returns whether a value is a function literal, so that its name is in scope in it.

@@ -80,6 +80,7 @@ pub enum Tok {
     #[token("in", word)]
     #[token("alloc", word)]
     #[token("init", word)]
+    #[token("kernel", word)]
     #[token("compute", word)]
     #[token("fun", word)]
     #[token("func", word)]
@@ -252,6 +253,8 @@ pub enum Tok {
     Alloc,
     /// `init` before `{`.
     Init,
+    /// `kernel` before a name in a tensor program.
+    Kernel,
     /// `compute` in an `op` item.
     Compute,
     /// A run of text that could not be read, reported already.
@@ -394,6 +397,7 @@ table! {
     In "`in`" "in" Keyword;
     Alloc "`alloc`" "alloc" Keyword;
     Init "`init`" "init" Keyword;
+    Kernel "`kernel`" "kernel" Keyword;
     Compute "`compute`" "compute" Keyword;
     Error "an unreadable stretch" "" Punctuation;
 }

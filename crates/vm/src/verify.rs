@@ -60,7 +60,8 @@ pub(crate) fn program(p: &Program) -> Result<()> {
     if let Some(d) = problems.iter().find(|d| d.is_error()) {
         return Err(d.message.clone());
     }
-    match hints::sound(p) {
+    let kernels = |k| relax_loops::select::check(p, k).is_ok();
+    match hints::sound(p) && p.kernels.iter().all(kernels) {
         true => Ok(()),
         false => Err("its tensor program is said to be what it cannot be".to_owned()),
     }

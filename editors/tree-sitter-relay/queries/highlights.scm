@@ -4,7 +4,7 @@
 (block_comment) @comment
 
 [
-  "def" "type" "data" "extern" "rel" "op" "grad" "prim_func" "let" "fn" "free_var" "alloc" "init" "compute" "where"
+  "def" "type" "data" "extern" "rel" "op" "grad" "prim_func" "let" "fn" "free_var" "alloc" "init" "kernel" "compute" "where"
 ] @keyword
 ["if" "else" "match" "match?" "case"] @conditional
 ["for" "while" "in" "parallel" "unroll" "vectorize"] @repeat
@@ -25,6 +25,7 @@
 (call function: (global) @function.call)
 (operator_definition name: (name) @function)
 (gradient_definition operator: (name) @function)
+(kernel_group kernel: (name) @function.builtin)
 (gradient_definition result: (local) @parameter)
 (gradient_definition gradient: (local) @parameter)
 

@@ -8,8 +8,25 @@ use super::types::computes;
 use crate::{ExKind, MOST_EXTENT, Role};
 
 impl Verifier<'_> {
+    /// Checks that kernels are ranges of stages, in order and apart.
+    fn kernels(&mut self) {
+        let p = self.program;
+        let mut end = 0;
+        for k in &p.kernels {
+            let name = k.kind.name();
+            let (first, behind) = (k.stages.start, k.stages.end);
+            if first >= behind || behind > p.stages.len() {
+                self.problem(format!("the kernel `{name}` has no stages in the program"));
+            } else if first < end {
+                self.problem(format!("the kernel `{name}` has stages of another one"));
+            }
+            end = end.max(behind);
+        }
+    }
+
     pub(super) fn signature(&mut self) {
         let p = self.program;
+        self.kernels();
         let mut bound = FxHashSet::default();
         for buf in p.inputs.iter().chain(&p.outputs) {
             for extent in &p.bufs[*buf].shape {

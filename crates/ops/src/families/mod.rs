@@ -21,6 +21,7 @@ mod fourier;
 mod gather;
 mod gradients;
 mod gradients_parts;
+mod hinted;
 mod image_resize;
 mod image_sample;
 mod inference_forms;

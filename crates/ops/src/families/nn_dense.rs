@@ -50,6 +50,7 @@ pub static OPS: &[OpDef] = &[
     .result_dtype("out_dtype")
     .scale(crate::ScaleRole::Dense)
     .affine_product(super::affine_rules::dense)
+    .hinted(super::hinted::dense)
     .inputs(&[
         input("data", "any leading axes, then k"),
         input("weight", "(units, k)"),
@@ -64,6 +65,7 @@ pub static OPS: &[OpDef] = &[
     )
     .gradient(super::gradients_parts::matmul)
     .affine_product(super::affine_rules::matmul)
+    .hinted(super::hinted::matmul)
     .inputs(&[
         input("tensor_a", "any leading axes, then a matrix"),
         input("tensor_b", "a matrix"),
@@ -79,6 +81,7 @@ pub static OPS: &[OpDef] = &[
     .affine_product(super::affine_rules::batch_matmul)
     .narrow_precision()
     .result_dtype("out_dtype")
+    .hinted(super::hinted::batch_matmul)
     .inputs(&[
         input("tensor_a", "(batch, m, k)"),
         input("tensor_b", "(batch, k, n)"),

@@ -65,6 +65,7 @@ pub static OPS: &[OpDef] = &[
     .layout(super::layout_rules::along_axis)
     .cost(super::costs::along_rows)
     .in_relax(super::relax_rules::floats)
+    .hinted(super::hinted::softmax)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -87,6 +88,7 @@ pub static OPS: &[OpDef] = &[
     .layout(super::layout_rules::along_axis)
     .cost(super::costs::along_rows)
     .in_relax(super::relax_rules::floats)
+    .hinted(super::hinted::log_softmax)
     .inputs(DATA)
     .attrs(AXIS_LAST)
     .fusion(Fusion::OutElementwise)
@@ -119,6 +121,7 @@ pub static OPS: &[OpDef] = &[
     .layout(super::layout_rules::along_axis)
     .cost(super::costs::along_rows)
     .in_relax(super::relax_rules::same_floats)
+    .hinted(super::hinted::layer_norm)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(-1))
     .compute(layer_norm),
@@ -131,6 +134,7 @@ pub static OPS: &[OpDef] = &[
     .whole_kernel()
     .full_precision()
     .layout(super::layout_rules::along_axis_of_samples)
+    .hinted(super::hinted::instance_norm)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(1))
     .compute(instance_norm),
@@ -143,6 +147,7 @@ pub static OPS: &[OpDef] = &[
     .whole_kernel()
     .full_precision()
     .layout(super::layout_rules::along_axis_of_samples)
+    .hinted(super::hinted::group_norm)
     .inputs(NORM_INPUTS)
     .attrs(norm_attrs!(
         1,

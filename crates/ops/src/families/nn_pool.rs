@@ -122,7 +122,8 @@ macro_rules! adaptive {
 
 /// The family.
 pub static OPS: &[OpDef] = &[
-    window!("nn.max_pool1d", 1, max, window_attrs!(&[1], &[0], "NCW")),
+    window!("nn.max_pool1d", 1, max, window_attrs!(&[1], &[0], "NCW"))
+        .hinted(super::hinted::max_pool1d),
     window!(
         "nn.max_pool2d",
         2,
@@ -130,6 +131,7 @@ pub static OPS: &[OpDef] = &[
         window_attrs!(&[1, 1], &[0, 0], "NCHW")
     )
     .gradient(super::gradients::max_pool2d)
+    .hinted(super::hinted::max_pool2d)
     .rounds_once(),
     window!(
         "nn.max_pool3d",
@@ -142,7 +144,8 @@ pub static OPS: &[OpDef] = &[
         1,
         avg,
         window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
-    ),
+    )
+    .hinted(super::hinted::avg_pool1d),
     // Relax also has the padding flag for maximum pooling, where it has no effect.
     window!(
         "relax.nn.max_pool1d",
@@ -157,7 +160,7 @@ pub static OPS: &[OpDef] = &[
         max,
         window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", COUNT_PAD)
     ),
-    window!("nn.avg_pool2d", 2, avg, POOL2D),
+    window!("nn.avg_pool2d", 2, avg, POOL2D).hinted(super::hinted::avg_pool2d),
     window!(
         "nn.avg_pool3d",
         3,

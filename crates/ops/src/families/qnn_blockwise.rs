@@ -17,6 +17,7 @@ pub static OPS: &[OpDef] = &[OpDef::new(
      its lower half.",
     relation,
 )
+.hinted(super::hinted::blockwise)
 .inputs(&[
     input("data", "any leading axes, then k"),
     input("weight", "(n, k), or (n, k / 2) with 4 bits"),

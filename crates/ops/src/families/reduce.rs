@@ -68,12 +68,14 @@ macro_rules! reductions {
                 .compute(variance_compute),
             OpDef::new("argmax", "The index of the greatest element.", arg_reduce)
                 .layout(super::layout_rules::reduce_to_index)
+    .hinted(super::hinted::argmax)
     .inputs(&[input("data", "the input")])
                 .attrs(ARG_REDUCE)
                 .fusion(Fusion::Reduction)
                 .compute(argmax_compute),
             OpDef::new("argmin", "The index of the least element.", arg_reduce)
                 .layout(super::layout_rules::reduce_to_index)
+    .hinted(super::hinted::argmin)
     .inputs(&[input("data", "the input")])
                 .attrs(ARG_REDUCE)
                 .fusion(Fusion::Reduction)

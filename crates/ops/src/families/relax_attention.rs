@@ -53,6 +53,7 @@ pub static OPS: &[OpDef] = &[
         "Values weighted by the softmax of products of queries and keys, for each head.",
         attention,
     )
+    .hinted(super::hinted::attention)
     .inputs(INPUTS)
     .variadic()
     .attrs(ATTRS)

@@ -28,6 +28,7 @@ pub static OPS: &[OpDef] = &[
     )
     .full_precision()
     .layout(super::layout_rules::along_named_axes)
+    .hinted(super::hinted::layer_norm_over)
     .inputs(&[
         input("data", "the input"),
         input("gamma", "the scale, over the axes"),

@@ -45,17 +45,20 @@ pub static OPS: &[OpDef] = &[
     OpDef::new("relax.matmul", "The product of matrices, of vectors, and of stacks of these, whose leading axes are broadcast.", matmul)
         .narrow_precision()
         .result_dtype("out_dtype")
+        .hinted(super::hinted::stacked)
         .inputs(&[input("x1", "the first operand"), input("x2", "the second operand")])
         .attrs(&[attr("out_dtype", DType, Default::DType(""), "the element type of the result")])
         .fusion(Fusion::OutElementwise)
         .gradient(super::gradients::stacked_product)
         .compute(matmul_compute),
     OpDef::new("relax.argmax", "The index of the greatest element, as `int64`.", |cx| index_reduce(cx, DT::I64))
+        .hinted(super::hinted::argmax)
         .inputs(X)
         .attrs(REDUCE)
         .fusion(Fusion::Reduction)
         .compute(argmax_compute),
     OpDef::new("relax.argmin", "The index of the least element, as `int64`.", |cx| index_reduce(cx, DT::I64))
+        .hinted(super::hinted::argmin)
         .inputs(X)
         .attrs(REDUCE)
         .fusion(Fusion::Reduction)
@@ -74,6 +77,7 @@ pub static OPS: &[OpDef] = &[
         .full_precision()
         .layout(super::layout_rules::along_named_axes)
         .in_relax(super::relax_rules::same_floats)
+    .hinted(super::hinted::rms_norm)
     .inputs(&[input("data", "the input"), input("weight", "the scale, over the axes")])
         .attrs(&[
             attr("axes", Ints, Default::Ints(&[-1]), "the axes that are normalised"),

@@ -57,6 +57,7 @@ pub static OPS: &[OpDef] = &[
     )
     .full_precision()
     .layout(super::layout_rules::along_named_axes)
+    .hinted(super::hinted::group_norm_over)
     .inputs(INPUTS)
     .attrs(&[
         attr(
@@ -83,6 +84,7 @@ pub static OPS: &[OpDef] = &[
     )
     .full_precision()
     .layout(super::layout_rules::along_named_axes)
+    .hinted(super::hinted::instance_norm_over)
     .inputs(INPUTS)
     .attrs(&[CHANNEL, AXES, EPSILON, CENTER, SCALE])
     .fusion(Fusion::OutElementwise)

@@ -36,6 +36,7 @@ pub static OPS: &[OpDef] = &[
         "The sum of all elements up to each one along an axis.",
         scan,
     )
+    .hinted(super::hinted::cumsum)
     .inputs(&[input("data", "the input")])
     .attrs(SCAN)
     .meta_attrs("relay.attrs.ScanopAttrs")
@@ -45,6 +46,7 @@ pub static OPS: &[OpDef] = &[
         "The product of all elements up to each one along an axis.",
         scan,
     )
+    .hinted(super::hinted::cumprod)
     .inputs(&[input("data", "the input")])
     .attrs(SCAN)
     .meta_attrs("relay.attrs.ScanopAttrs")

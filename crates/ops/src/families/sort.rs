@@ -53,6 +53,7 @@ const TOPK: &[AttrDef] = &[
 /// The family.
 pub static OPS: &[OpDef] = &[
     OpDef::new("sort", "The elements along an axis in order.", sort)
+        .hinted(super::hinted::sort)
         .inputs(&[input("data", "the input")])
         .attrs(SORT)
         .compute(sort_compute),
@@ -61,6 +62,7 @@ pub static OPS: &[OpDef] = &[
         "The indices that put the elements along an axis in order.",
         argsort,
     )
+    .hinted(super::hinted::argsort)
     .inputs(&[input("data", "the input")])
     .attrs(SORT)
     .compute(argsort_compute),
@@ -70,6 +72,7 @@ pub static OPS: &[OpDef] = &[
         topk,
     )
     .former(&[Former::form("topk", 6, former::one_of_topk)])
+    .hinted(super::hinted::topk)
     .inputs(&[input("data", "the input")])
     .attrs(TOPK)
     .compute(topk_compute),

@@ -23,6 +23,7 @@ mod prelude;
 mod program;
 mod program_buffers;
 pub(crate) mod program_cx;
+mod program_stages;
 mod relation;
 pub(crate) mod scalar;
 mod scalar_op;

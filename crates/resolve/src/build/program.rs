@@ -1,12 +1,12 @@
 //! `prim_func` items: hand-written tensor programs.
 //!
 //! Parameters are buffers; those that are written are outputs and come last. The statements become
-//! one loop nest.
+//! one loop nest, or stages (`program_stages`).
 
 use relax_base::{Diagnostic, Span, Symbol};
 use relax_loops::schedule::MOST_LANES;
 use relax_loops::{
-    Access, BinOp, Buf, Ex, ExKind, Mark, Program, Role, Stage, Stmt, Var, VarInfo, statements,
+    Access, BinOp, Buf, Ex, ExKind, Mark, Program, Role, Stmt, Var, VarInfo, statements,
 };
 use relax_syntax::ast::{self, ExprKind, ForKind, StmtKind, StoreOp};
 use relax_tensor::DType;
@@ -40,8 +40,8 @@ impl Resolver<'_> {
             }
         }
         self.check_dims_bound(&cx, span);
-        let mut loops = Vec::new();
-        let body = self.program_block(&mut cx, p.body, &mut loops, 0);
+        let mistakes = self.mistakes;
+        let groups = self.program_stages(&mut cx, p);
         cx.program.accesses = std::mem::take(&mut self.accesses);
         let mut last_output: Option<Span> = None;
         for (buf, place) in params {
@@ -61,13 +61,15 @@ impl Resolver<'_> {
                 self.error(d);
             }
         }
-        cx.program.stages.push(Stage::Nest(body));
+        if self.mistakes == mistakes {
+            self.check_kernels(&cx.program, &groups);
+        }
         cx.program
     }
 
     /// Resolves a block of statements. The recursion is bounded by [`DEEPEST`]; `loops` are the
     /// variables of the enclosing loops.
-    fn program_block(
+    pub(super) fn program_block(
         &mut self,
         cx: &mut ProgramCx,
         block: ast::ExprId,
@@ -99,7 +101,7 @@ impl Resolver<'_> {
         out
     }
 
-    fn program_stmt(
+    pub(super) fn program_stmt(
         &mut self,
         cx: &mut ProgramCx,
         s: ast::StmtId,
@@ -115,6 +117,12 @@ impl Resolver<'_> {
             StmtKind::Bind { binder, value } => {
                 let b = &ast.binders[binder];
                 let Some(buf) = scalar_buffer(cx, b) else {
+                    if self.is_operator_call(cx, binder, value) {
+                        let message = "a call of an operator stands in the body itself, or in a \
+                                       kernel group: it is a stage";
+                        let d = Diagnostic::error(codes::PROGRAM_FORM, span, message);
+                        return self.error(d);
+                    }
                     return self.program_let(cx, binder, value, out);
                 };
                 cx.stored.insert(buf);
@@ -206,6 +214,13 @@ impl Resolver<'_> {
                     .collect();
                 out.push(Stmt::Init { over, body });
             }
+            StmtKind::Kernel { name, .. } => {
+                let place = ast.exprs[name].span;
+                let message = "a kernel group stands in the body of the program itself";
+                let d = Diagnostic::error(codes::PROGRAM_FORM, place, message)
+                    .note("it consists of stages; loops, branches and other groups hold none");
+                self.error(d);
+            }
             StmtKind::Graph { .. }
             | StmtKind::FreeVar(_)
             | StmtKind::Dataflow(_)
@@ -296,7 +311,7 @@ impl Resolver<'_> {
     }
 
     /// Resolves an expression statement: `if` or `assert`.
-    fn program_effect(
+    pub(super) fn program_effect(
         &mut self,
         cx: &mut ProgramCx,
         e: ast::ExprId,

@@ -101,6 +101,7 @@ impl Resolver<'_> {
             | StmtKind::While { .. }
             | StmtKind::Store { .. }
             | StmtKind::Alloc(_)
+            | StmtKind::Kernel { .. }
             | StmtKind::Init(_) => {
                 self.misplaced(
                     span,

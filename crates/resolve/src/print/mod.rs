@@ -15,6 +15,7 @@ mod constant;
 mod expr;
 mod gradient;
 mod item;
+mod kernels;
 mod meta;
 mod names;
 mod prim;

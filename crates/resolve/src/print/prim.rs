@@ -50,7 +50,7 @@ impl<'p> ProgramNames<'p> {
         }
         names
     }
-    fn buf(&self, id: Buf) -> Symbol {
+    pub(super) fn buf(&self, id: Buf) -> Symbol {
         self.bufs[&id]
     }
     pub(super) fn var(&mut self, id: Var) -> Symbol {
@@ -113,18 +113,15 @@ impl Printer<'_> {
             params.push(self.buffer_binder(&mut cx, buf));
         }
         let mut stmts = Vec::new();
-        for id in relax_loops::used_temps(program) {
-            let binder = self.buffer_binder(&mut cx, id);
-            stmts.push(self.out.stmt(StmtKind::Alloc(binder), NO));
-        }
-        for stage in &program.stages {
-            match stage {
-                Stage::Nest(body) => self.program_stmts(&mut cx, body, &mut stmts),
-                Stage::Compute(_) => {
-                    let nest = relax_loops::lower_stage(program, stage);
-                    self.program_stmts(&mut cx, &nest, &mut stmts);
-                }
+        if program.kernels.is_empty() {
+            for id in relax_loops::used_temps(program) {
+                stmts.push(self.buffer_alloc(&mut cx, id));
             }
+            for stage in &program.stages {
+                self.stage_loops(&mut cx, stage, &mut stmts);
+            }
+        } else {
+            self.program_kernels(&mut cx, program, &mut stmts);
         }
         let body = self.out.block(stmts, None, NO);
         ast::PrimFunc {
@@ -132,6 +129,28 @@ impl Printer<'_> {
             params: self.out.make_list(params),
             attrs: ast::List::EMPTY,
             body,
+        }
+    }
+
+    /// Prints the allocation of a buffer.
+    pub(super) fn buffer_alloc(&mut self, cx: &mut ProgramNames<'_>, id: Buf) -> ast::StmtId {
+        let binder = self.buffer_binder(cx, id);
+        self.out.stmt(StmtKind::Alloc(binder), NO)
+    }
+
+    /// Prints a stage as loops.
+    pub(super) fn stage_loops(
+        &mut self,
+        cx: &mut ProgramNames<'_>,
+        stage: &Stage,
+        out: &mut Vec<ast::StmtId>,
+    ) {
+        match stage {
+            Stage::Nest(body) => self.program_stmts(cx, body, out),
+            Stage::Compute(_) => {
+                let nest = relax_loops::lower_stage(cx.program, stage);
+                self.program_stmts(cx, &nest, out);
+            }
         }
     }
 

@@ -419,6 +419,13 @@ pub enum StmtKind {
     Alloc(BinderId),
     /// `init { … }`, a block in braces.
     Init(ExprId),
+    /// `kernel product { … }`: stages of a tensor program that one kernel computes together.
+    Kernel {
+        /// The kernel's name, an [`ExprKind::Name`].
+        name: ExprId,
+        /// A block in braces.
+        body: ExprId,
+    },
     /// `compute e` or `compute [%i, %j] => e` in an `op` item: an expression over whole tensors, or
     /// the element at the given indices.
     Compute {

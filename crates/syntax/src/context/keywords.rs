@@ -71,6 +71,11 @@ impl Pass<'_> {
             ("in", Some(_)) if self.after_operand() && self.in_loop_header() => Tok::In,
             ("alloc", Some(Tok::Local)) => Tok::Alloc,
             ("init", Some(Tok::LBrace)) => Tok::Init,
+            ("kernel", Some(Tok::Name))
+                if self.item == Some(Tok::PrimFunc) && (fresh || self.after_block()) =>
+            {
+                Tok::Kernel
+            }
             ("compute", Some(_)) if self.item == Some(Tok::Op) && fresh => Tok::Compute,
             _ => return None,
         })
@@ -451,6 +456,7 @@ pub(super) fn starts_operand(tok: Tok) -> bool {
             | Tok::Dataflow
             | Tok::Alloc
             | Tok::Init
+            | Tok::Kernel
             | Tok::While
             | Tok::Compute
             | Tok::Error

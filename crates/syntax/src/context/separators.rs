@@ -295,6 +295,7 @@ impl Pass<'_> {
                         | Tok::For
                         | Tok::While
                         | Tok::Init
+                        | Tok::Kernel
                         | Tok::Dataflow
                         | Tok::Match
                         | Tok::MatchQ

@@ -81,6 +81,13 @@ impl Emitter<'_> {
             }
             StmtKind::Alloc(b) => self.keyword("alloc", Work::Binder(b), true),
             StmtKind::Init(body) => self.keyword("init", Work::Expr(body), false),
+            StmtKind::Kernel { name, body } => self.then(&[
+                Work::tok("kernel"),
+                Work::Space,
+                Work::Expr(name),
+                Work::Space,
+                Work::Expr(body),
+            ]),
             StmtKind::Compute { indices, value } => {
                 self.then(&[Work::Expr(value), Work::tok(";")]);
                 if !indices.is_empty() {

@@ -22,7 +22,7 @@ mod program;
 pub const MAGIC: &[u8; 8] = b"relaxvm\0";
 
 /// The version of the format.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// The size of the part that the checksum does not cover: magic, version, checksum, length of the
 /// header.

@@ -2,8 +2,8 @@
 
 use relax_base::{Span, Symbol};
 use relax_loops::{
-    Access, BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Lines, Mark, Program, Reduce, Role,
-    Seen, Stage, Stmt, UnOp, Var, VarInfo,
+    Access, BinOp, Buf, Buffer, Compute, Ex, ExKind, Hint, Kernel, KernelKind, Lines, Mark,
+    Program, Reduce, Role, Seen, Stage, Stmt, UnOp, Var, VarInfo,
 };
 
 use super::super::FileError;
@@ -70,6 +70,13 @@ pub(in super::super) fn read(r: &mut Reader<'_>) -> Read<Program> {
         })
         .collect();
     p.readers = r.list(|r| Ok((known.buf(r)?, r.word()?)))?;
+    p.kernels = r.list(|r| {
+        let at = r.at;
+        let kind = KernelKind::ALL.get(usize::from(r.byte()?));
+        let kind = *kind.ok_or_else(|| FileError::damaged(at, "no kernel is of that kind"))?;
+        let stages = r.word()? as usize..r.word()? as usize;
+        Ok(Kernel { kind, stages })
+    })?;
     Ok(p)
 }
 

@@ -1,0 +1,95 @@
+//! The calls that hints stand for.
+//!
+//! A stage of a tensor program that has a hint can be shown as the call of an operator whose
+//! computation is this stage and has this hint. An operator with hints says which call that would be
+//! ([`crate::OpDef::hinted`]); whoever shows it expands the call, and compares.
+
+use relax_loops::{Buf, Ex, ExKind, Hint, Program};
+use relax_tensor::DType;
+
+use crate::stage::{Argument, StageCall};
+use crate::{AttrValue, registry};
+
+/// A program with a stage that has a hint.
+pub struct HintSite<'p> {
+    /// The program.
+    pub program: &'p Program,
+    /// The buffer that the stage writes.
+    pub out: Buf,
+}
+
+impl HintSite<'_> {
+    /// A buffer's element type.
+    pub fn dtype(&self, buf: Buf) -> DType {
+        self.program.bufs[buf].dtype
+    }
+
+    /// A buffer's extents.
+    pub fn shape(&self, buf: Buf) -> &[Ex] {
+        &self.program.bufs[buf].shape
+    }
+
+    /// A buffer's rank.
+    pub fn rank(&self, buf: Buf) -> usize {
+        self.shape(buf).len()
+    }
+
+    /// The buffer with the elements of another one before they were converted to its type; itself
+    /// where they were not.
+    pub fn unconverted(&self, buf: Buf) -> Buf {
+        let Some(c) = self.program.stage_of(buf) else {
+            return buf;
+        };
+        let (ExKind::Cast(e), None) = (c.value.kind(), &c.reduce) else {
+            return buf;
+        };
+        match e.kind() {
+            ExKind::Load(from, index)
+                if index.len() == c.axes.len()
+                    && (index.iter().zip(&c.axes))
+                        .all(|(i, v)| matches!(i.kind(), ExKind::Var(w) if w == v)) =>
+            {
+                *from
+            }
+            _ => buf,
+        }
+    }
+}
+
+/// A call: its tensors, and the attributes that are not the defaults.
+pub struct HintedCall {
+    /// The tensors.
+    pub args: Vec<Buf>,
+    /// Attributes.
+    pub attrs: Vec<(&'static str, AttrValue)>,
+}
+
+/// The calls of an operator whose computation may have this hint.
+pub type HintedFn = fn(&Hint, &HintSite<'_>) -> Vec<HintedCall>;
+
+/// The calls whose computation may have the hint of a buffer.
+pub fn calls(program: &Program, out: Buf) -> Vec<StageCall> {
+    let site = HintSite { program, out };
+    let Some(hint) = program.hint(out) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (op, def) in registry().iter() {
+        let Some(hinted) = def.hooks.hinted else {
+            continue;
+        };
+        for call in hinted(hint, &site) {
+            let mut attrs = def.default_attrs();
+            for (name, value) in call.attrs {
+                attrs.set(name, value);
+            }
+            found.push(StageCall {
+                op,
+                args: call.args.into_iter().map(Argument::Buf).collect(),
+                attrs,
+                out,
+            });
+        }
+    }
+    found
+}

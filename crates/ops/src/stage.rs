@@ -1,0 +1,235 @@
+//! Calls of operators among the stages of a tensor program: `%y = nn.softmax(%x);`.
+//!
+//! The text of a program may call operators on its buffers. Such a call is the operator's own tensor
+//! program, spliced in with its hints, so that engines and passes see ordinary stages.
+
+use std::fmt;
+
+use relax_base::Span;
+use relax_ir::{Attrs, DTy, DimInfo, Module, OpId, Shape, Type, TypeId};
+use relax_loops::compose::append_into;
+use relax_loops::{BinOp, Buf, Ex, ExKind, Program, TensorRef, Var, extents};
+use relax_sym::{Atom, Dim, DimVar};
+use rustc_hash::FxHashMap;
+
+use crate::call_requirements::{Arg, call_type_or_why, requirements};
+use crate::{NoProgram, Request, TensorInfo, registry};
+
+/// An argument of a call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Argument {
+    /// A buffer.
+    Buf(Buf),
+    /// A tuple of buffers.
+    Tuple(Vec<Buf>),
+}
+
+/// The call of a built-in operator on buffers of a program.
+#[derive(Clone, PartialEq, Debug)]
+pub struct StageCall {
+    /// The operator.
+    pub op: OpId,
+    /// The arguments.
+    pub args: Vec<Argument>,
+    /// The attributes, complete.
+    pub attrs: Attrs,
+    /// The buffer that is written.
+    pub out: Buf,
+}
+
+/// The reason why a call has no stages.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NoStages {
+    /// The type relation refuses the arguments.
+    Refused(String),
+    /// The result is no tensor of a known type.
+    NoTensor,
+    /// It has this many results.
+    Results(usize),
+    /// The buffer that is written has another type than the result: this one, and the result's.
+    Result(String, String),
+    /// The extents of a buffer are no dimensions.
+    Extents(Buf),
+    /// The operator has no program for these arguments.
+    NoProgram(NoProgram),
+}
+
+impl fmt::Display for NoStages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NoStages::Refused(why) => f.write_str(why),
+            NoStages::NoTensor => f.write_str("the type of the result is not known here"),
+            NoStages::Results(n) => write!(f, "it has {n} results, and a stage writes one buffer"),
+            NoStages::Result(own, result) => write!(f, "the result is {result}, and not {own}"),
+            NoStages::Extents(_) => f.write_str("an extent is no dimension"),
+            NoStages::NoProgram(why) => why.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for NoStages {}
+
+/// Appends the stages of a call to a program. `span` is the place that its checks name.
+///
+/// # Errors
+/// The call has none; the program is unchanged.
+pub fn splice(program: &mut Program, call: &StageCall, span: Span) -> Result<(), NoStages> {
+    let (part, keys) = Site::new(program).part(call)?;
+    let mut part = part;
+    extents::share(&mut part, &keys);
+    let mut given: FxHashMap<Var, Ex> = FxHashMap::default();
+    for (own, extent) in (part.outputs.iter())
+        .flat_map(|&o| part.bufs[o].shape.iter())
+        .zip(&program.bufs[call.out].shape)
+    {
+        // Variables that inputs bind are known before.
+        if let ExKind::Var(v) = own.kind() {
+            given.entry(*v).or_insert_with(|| extent.clone());
+        }
+    }
+    let tensor = |&buf: &Buf| TensorRef {
+        buf,
+        shape: program.bufs[buf].shape.clone(),
+        dtype: program.bufs[buf].dtype,
+    };
+    let inputs: Vec<TensorRef> = bufs(&call.args).map(tensor).collect();
+    program.parts.push(span);
+    append_into(program, &part, &inputs, &[call.out], given);
+    Ok(())
+}
+
+/// The buffers of arguments, in order.
+pub fn bufs(args: &[Argument]) -> impl Iterator<Item = &Buf> {
+    args.iter().flat_map(|a| match a {
+        Argument::Buf(b) => std::slice::from_ref(b),
+        Argument::Tuple(all) => all.as_slice(),
+    })
+}
+
+/// A program's buffers as types, in a module that holds nothing else.
+struct Site<'p> {
+    program: &'p Program,
+    types: Module,
+}
+
+impl<'p> Site<'p> {
+    fn new(program: &'p Program) -> Site<'p> {
+        let mut types = Module::new();
+        for &v in &program.dims {
+            types.dims.push(DimInfo {
+                name: program.vars[v].name,
+                span: Span::NONE,
+            });
+        }
+        Site { program, types }
+    }
+
+    /// The operator's program for these arguments, and the extents of its inputs that are symbolic.
+    #[allow(clippy::type_complexity)]
+    fn part(mut self, call: &StageCall) -> Result<(Program, Vec<Vec<Option<Dim>>>), NoStages> {
+        let program = self.program;
+        let Some(op) = registry().get(call.op) else {
+            return Err(NoStages::NoTensor);
+        };
+        let mut args = Vec::with_capacity(call.args.len());
+        for a in &call.args {
+            args.push(match a {
+                Argument::Buf(b) => self.buffer(*b)?,
+                Argument::Tuple(all) => {
+                    let all = all.iter().map(|b| self.buffer(*b));
+                    let all: Vec<TypeId> = all.collect::<Result<_, _>>()?;
+                    self.types.types.tuple(all)
+                }
+            });
+        }
+        let own = self.buffer(call.out)?;
+        let typed: Vec<Arg<'_>> = args.iter().map(|&ty| Arg { ty, value: None }).collect();
+        let result = call_type_or_why(&mut self.types, call.op, &call.attrs, &typed)
+            .map_err(|why| why.map_or(NoStages::NoTensor, NoStages::Refused))?;
+        let leaves = self.types.types.leaves(result).len();
+        match &self.types.types[result] {
+            Type::Tensor(t) => {
+                let (Shape::Dims(dims), DTy::Known(_)) = (&t.shape, t.dtype) else {
+                    return Err(NoStages::NoTensor);
+                };
+                if dims.iter().any(|d| !d.is_known()) {
+                    return Err(NoStages::NoTensor);
+                }
+            }
+            _ => return Err(NoStages::Results(leaves)),
+        }
+        if result != own {
+            let show = |t| self.types.show_type(t);
+            return Err(NoStages::Result(show(own), show(result)));
+        }
+        let info = |&b: &Buf| {
+            let buffer = &program.bufs[b];
+            TensorInfo {
+                dtype: buffer.dtype,
+                shape: buffer.shape.iter().map(Ex::as_int).collect(),
+            }
+        };
+        let infos: Vec<Vec<TensorInfo>> = (call.args.iter())
+            .map(|a| bufs(std::slice::from_ref(a)).map(info).collect())
+            .collect();
+        let outs = [info(&call.out)];
+        let request = Request {
+            op,
+            args: &infos,
+            consts: vec![None; args.len()],
+            attrs: &call.attrs,
+            outs: &outs,
+        };
+        let m = &self.types;
+        let consts = vec![None; args.len()];
+        let made = request.program(|te| {
+            let needs = requirements(op, &m.types, &m.dims, &args, &consts, &call.attrs);
+            te.require(&needs, &m.types, &args);
+        });
+        let part = made.map_err(NoStages::NoProgram)?.program;
+        if part.outputs.len() != 1 {
+            return Err(NoStages::Results(part.outputs.len()));
+        }
+        let symbolic = |e: &Ex| match e.as_int() {
+            Some(_) => None,
+            None => self.dim(e),
+        };
+        let keys = bufs(&call.args)
+            .map(|&b| program.bufs[b].shape.iter().map(symbolic).collect())
+            .collect();
+        Ok((part, keys))
+    }
+
+    fn buffer(&mut self, buf: Buf) -> Result<TypeId, NoStages> {
+        let buffer = &self.program.bufs[buf];
+        let dims: Option<Vec<Dim>> = buffer.shape.iter().map(|e| self.dim(e)).collect();
+        let dims = dims.ok_or(NoStages::Extents(buf))?;
+        Ok(self.types.types.tensor(dims, buffer.dtype))
+    }
+
+    /// Returns an extent as a dimension. Extents nest no deeper than their text.
+    fn dim(&self, e: &Ex) -> Option<Dim> {
+        match e.kind() {
+            ExKind::Int(n) => Some(Dim::from(*n)),
+            ExKind::Var(v) => {
+                let at = self.program.dims.iter().position(|d| d == v)?;
+                Some(Dim::atom(Atom::Var(DimVar(at as u32))))
+            }
+            ExKind::Binary(op, a, b) => {
+                let (a, b) = (self.dim(a)?, self.dim(b)?);
+                let made = match op {
+                    BinOp::Add => &a + &b,
+                    BinOp::Sub => &a - &b,
+                    BinOp::Mul => &a * &b,
+                    BinOp::FloorDiv => a.floordiv(&b),
+                    BinOp::FloorMod => a.modulo(&b),
+                    BinOp::Min => a.min(&b),
+                    BinOp::Max => a.max(&b),
+                    _ => return None,
+                };
+                made.error().is_none().then_some(made)
+            }
+            _ => None,
+        }
+    }
+}
