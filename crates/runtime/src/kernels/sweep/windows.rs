@@ -476,32 +476,37 @@ unsafe fn pieces<S: Wide>(w: &Windows, p: &Plan<'_>, begin: usize, end: usize, r
         };
         let mut row = p.out.cursor(first * inner, None);
         for task in begin..end {
-            if let Some(pitched) = &w.pitched {
-                let (first, rows, n) = pitched.task(task);
-                if task > begin {
-                    row = p.out.cursor(first * inner, None);
+            // The first element of the result, how many there are, and where the first one is read.
+            let (first, n, at) = match &w.pitched {
+                Some(pitched) => {
+                    let (first, _, n) = pitched.task(task);
+                    if task > begin {
+                        row = p.out.cursor(first * inner, None);
+                    }
+                    (first * inner, n, row.offset[0])
                 }
-                w.sums::<S>(p, row.offset[0], (n, start, true), room, sums_room);
+                None => {
+                    let (index, inside) = (task / pieces, task % pieces * w.piece);
+                    if task > begin && inside == 0 {
+                        p.out.next_row(&mut row);
+                    }
+                    let at = row.offset[0] + (inside * w.step) as isize;
+                    (index * inner + inside, (inner - inside).min(w.piece), at)
+                }
+            };
+            let to = out.add(first * given);
+            let own = wide != kind || w.pitched.is_some();
+            let sums = if own { sums_room } else { to };
+            w.sums::<S>(p, at, (n, start, own), room, sums);
+            // Narrow floats take less room than the sums.
+            if let Some(pitched) = &w.pitched {
                 let mut results = sums_room;
                 if wide != kind {
-                    // Narrow floats take less room than the sums.
                     f32::narrow(kind, n, sums_room.cast_const().cast(), room);
                     results = room;
                 }
-                pitched.taken(rows, given, results, out.add(first * inner * given));
-                continue;
-            }
-            let (index, inside) = (task / pieces, task % pieces * w.piece);
-            if task > begin && inside == 0 {
-                p.out.next_row(&mut row);
-            }
-            let n = (inner - inside).min(w.piece);
-            let to = out.add((index * inner + inside) * given);
-            let at = row.offset[0] + (inside * w.step) as isize;
-            let own = wide != kind;
-            let sums = if own { sums_room } else { to };
-            w.sums::<S>(p, at, (n, start, own), room, sums);
-            if wide != kind {
+                pitched.taken(pitched.task(task).1, given, results, to);
+            } else if wide != kind {
                 f32::narrow(kind, n, sums.cast_const().cast(), to);
             }
         }
