@@ -8,6 +8,7 @@
 mod blocks;
 mod depthwise;
 mod direct;
+mod flat;
 mod lanes;
 pub mod pooled;
 mod rows;
