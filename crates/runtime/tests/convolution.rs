@@ -159,6 +159,12 @@ fn convolutions_of_all_kinds() {
             [4, 4, 4, 19, 8, 5, 5, 1, 2, 1],
             [2, 2, 2, 31, 7, 3, 3, 1, 2, 1],
             [2, 4, 2, 6, 10, 3, 3, 1, 0, 1],
+            // The image as one line: rows of all widths, several vectors of rows.
+            [3, 3, 3, 28, 28, 5, 5, 1, 2, 1],
+            [2, 4, 2, 13, 1, 5, 5, 1, 2, 1],
+            [2, 2, 2, 1, 40, 5, 5, 1, 2, 1],
+            [3, 3, 3, 6, 10, 3, 3, 1, 1, 1],
+            [2, 2, 2, 40, 3, 3, 3, 1, 1, 1],
             // Images smaller than the window, most of whose positions are always outside; and
             // strides of three.
             [9, 9, 9, 2, 2, 5, 5, 1, 2, 1],
@@ -179,6 +185,12 @@ fn convolutions_of_all_kinds() {
             [64, 48, 1, 5, 6, 3, 3, 1, 2, 1],
             [400, 24, 1, 7, 7, 3, 3, 1, 1, 1],
             [64, 24, 1, 11, 9, 3, 3, 1, 1, 1],
+            // Pixels read as they lie, those that no vector of 16 holds, and channels that would
+            // collide in the caches.
+            [24, 40, 1, 20, 13, 1, 1, 1, 0, 1],
+            [60, 20, 1, 32, 32, 1, 1, 1, 0, 1],
+            [70, 20, 1, 32, 33, 1, 1, 1, 0, 1],
+            [70, 20, 1, 32, 32, 1, 1, 1, 0, 1],
             // Few pixels: vectors along output channels.
             [64, 70, 1, 7, 7, 1, 1, 1, 0, 1],
             [33, 130, 1, 3, 3, 1, 1, 1, 0, 1],

@@ -1,6 +1,6 @@
 //! Depthwise convolution: every channel has its own windows.
 
-use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes, lanes};
+use super::{RxConv2dF32, SMALL_DEPTHWISE, Sizes, flat, lanes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Line;
 use crate::kernels::padded::Padded;
@@ -502,6 +502,25 @@ pub(super) unsafe fn run(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes) ->
             return 0;
         }
         let grain = Grain::of_work(SMALL_DEPTHWISE, row_work * s.oh * s.og);
+        if flat::can(s) {
+            let Some(masks) = Scratch::new(context, flat::masks(s) * size_of::<u16>()) else {
+                return context.status;
+            };
+            let masks = masks.memory.cast::<u16>();
+            flat::fill(s, masks);
+            let shared = Share::new((shared_v, s, masks.cast_const()));
+            context.pool.each(s.n * s.c, grain, |begin, end, _| {
+                let &(v, s, masks) = shared.get();
+                let mut task = begin;
+                while task < end {
+                    let (image, first) = (task / s.c, task % s.c);
+                    let channels = first..s.c.min(first + (end - task));
+                    task += channels.len();
+                    flat::channels(v, s, image, channels, masks);
+                }
+            });
+            return 0;
+        }
         // Where rows are short, vectors of 16 lanes that are half full still do better in place.
         let lie = isa() == Isa::Avx512 && s.ow > 8 || !lanes::pays(s);
         if in_twos(s) && lie {

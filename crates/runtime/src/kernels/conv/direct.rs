@@ -9,7 +9,7 @@
 use super::{RxConv2dF32, SMALL, Sizes};
 use crate::context::RxContext;
 use crate::kernels::gemm::epilogue::Target;
-use crate::kernels::gemm::tile::{COLS, CROWDED, Columns};
+use crate::kernels::gemm::tile::{COLS, CROWDED, Columns, ROWS};
 use crate::kernels::gemm::{even_piece, pack};
 use crate::kernels::scratch::Scratch;
 use crate::kernels::simd::square::{MOST, Turning, dispatch_turning};
@@ -43,6 +43,20 @@ pub(super) fn cost(s: &Sizes) -> f64 {
     let products = PRODUCT * lanes * (s.oh * s.ow * s.k) as f64;
     let input = if s.cg < MOST { FEW } else { INPUT };
     products + TURN * outputs + input * (s.c * copy.pixels()) as f64
+}
+
+/// Returns whether a window of one pixel over few pixels is multiplied faster this way than with
+/// pixels along vectors, by the lanes of both and what only this one does.
+pub(super) fn pays_for_pixels(s: &Sizes) -> bool {
+    if !s.as_it_lies() || s.nhwc || s.groups > 1 || s.o < COLS || s.k == 0 {
+        return false;
+    }
+    let pixels = s.oh * s.ow;
+    let along = pixels.next_multiple_of(COLS) * s.o.next_multiple_of(ROWS) * s.k;
+    let turned = 8 * s.o * pixels + INPUT as usize * s.c * pixels;
+    let across = pixels * s.o.next_multiple_of(COLS) * s.k + turned;
+    // Weights and pixels both come from the second cache, not only one of them.
+    11 * across < 10 * along
 }
 
 /// Floats of a group's packed weight.
@@ -114,8 +128,20 @@ impl Copy {
     /// `x` has the channels of the image, and `out` room for the copy.
     unsafe fn fill(&self, s: &Sizes, x: *const f32, begin: usize, out: *mut f32) {
         let (plane, line) = (s.h * s.w, self.row * s.cg);
+        let top = (begin * s.sh) as isize - s.pt;
+        // Whole rows with nothing around them follow each other.
+        let whole = self.columns == (0..self.row) && self.row == s.w;
+        if whole && top >= 0 && top as usize + self.rows <= s.h {
+            // SAFETY: the rows lie in the image, and `out` has room for all of the copy.
+            unsafe {
+                let from = x.add(top as usize * s.w);
+                let pixels = self.pixels();
+                turn((s.cg, pixels), from, plane as isize, out, s.cg as isize);
+            }
+            return;
+        }
         for i in 0..self.rows {
-            let y = (begin * s.sh + i) as isize - s.pt;
+            let y = top + i as isize;
             // SAFETY: the rows and columns that are copied lie in the image, and `out` has room for
             // all of the copy.
             unsafe {
@@ -237,28 +263,38 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(a: &Inputs, b: Columns
         for (i, inputs) in inputs.iter_mut().enumerate() {
             *inputs = inputs.add(i * a.step);
         }
-        for row in 0..a.rows.0 {
-            for run in 0..a.runs.0 {
-                let from = row * a.rows.1 + run * a.runs.1;
-                for p in from..from + a.deep {
-                    let mut weights = [S::splat(0.0); NV];
-                    for v in 0..NV {
-                        weights[v] = S::load(at[v]);
-                        at[v] = at[v].wrapping_add(b.row);
-                    }
-                    for i in 0..MR {
-                        let x = S::splat(*inputs[i].add(p));
-                        for v in 0..NV {
-                            acc[i][v] = x.fma(weights[v], acc[i][v]);
-                        }
-                        // Few registers are left: the next number is loaded when this one is done
-                        // with.
-                        if MR * NV >= CROWDED && i + 1 < MR {
-                            inputs[i + 1] = S::pinned(inputs[i + 1], &mut acc[i][NV - 1]);
-                        }
-                    }
+        // One loop over the steps of all runs: the sums of loops inside of each other would go
+        // through memory from one to the other.
+        let (mut p, mut left, mut ahead) = (0, a.deep, b.ahead.0);
+        let (mut row, mut run) = (0, 0);
+        while row < a.rows.0 {
+            let mut weights = [S::splat(0.0); NV];
+            for v in 0..NV {
+                weights[v] = S::load(at[v]);
+                at[v] = at[v].wrapping_add(b.row);
+            }
+            for i in 0..MR {
+                let x = S::splat(*inputs[i].add(p));
+                for v in 0..NV {
+                    acc[i][v] = x.fma(weights[v], acc[i][v]);
+                }
+                // Few registers are left: the next number is loaded when this one is done
+                // with.
+                if MR * NV >= CROWDED && i + 1 < MR {
+                    inputs[i + 1] = S::pinned(inputs[i + 1], &mut acc[i][NV - 1]);
                 }
             }
+            p += 1;
+            left -= 1;
+            if left == 0 {
+                run += 1;
+                if run == a.runs.0 {
+                    (row, run) = (row + 1, 0);
+                }
+                (p, left) = (row * a.rows.1 + run * a.runs.1, a.deep);
+            }
+            S::prefetch(ahead);
+            ahead = ahead.wrapping_add(b.pace);
         }
         for i in 0..MR {
             for v in 0..NV {
@@ -287,7 +323,7 @@ unsafe fn row<S: Simd>(outputs: usize, filters: usize, a: &Inputs, b: Columns, s
             }
         };
     }
-    let mut j = 0;
+    let (mut j, mut done) = (0, 0);
     while j < filters {
         let some = even_piece(filters - j, wide, S::LANES).min(filters - j);
         let mut i = 0;
@@ -299,10 +335,12 @@ unsafe fn row<S: Simd>(outputs: usize, filters: usize, a: &Inputs, b: Columns, s
                     ptr: a.ptr.add(i * a.step),
                     ..*a
                 };
-                let (b, to) = (b.from(j), sums.add(i * WIDE + j));
+                let (mut b, to) = (b.from(j), sums.add(i * WIDE + j));
+                b.ahead.0 = b.ahead.0.wrapping_add(done * b.pace);
                 pick!(rows, some.div_ceil(S::LANES), &inputs, b, to; 1 2 3 4 5 6 7 8);
             }
             i += rows;
+            done += a.rows.0 * a.runs.0 * a.deep;
         }
         j += some;
     }
@@ -358,17 +396,33 @@ unsafe fn products<S: Simd>(
         1 => (1, s.kw * s.cg),
         _ => (s.kw, s.cg),
     };
+    // The outputs of rows that follow each other in the copy as they do in the result are one row.
+    let joined = (s.kh, s.kw, s.sh, s.sw) == (1, 1, 1, 1) && line == s.ow * s.cg;
+    let high = even_piece(rows.len(), high, 1);
+    let tiles = s.ow.div_ceil(if joined { 1 } else { S::MR }) * rows.len();
+    let tiles = if joined { tiles.div_ceil(S::MR) } else { tiles };
     for first in filters.clone().step_by(WIDE) {
         let some = WIDE.min(filters.end - first);
+        let b = Columns::of(weight.wrapping_add(first * s.k), s.k * COLS, COLS);
+        // The weights of the next filters are brought to the caches meanwhile.
+        let mut b = Columns {
+            ahead: (b.ptr.wrapping_add(WIDE * s.k), 0),
+            pace: WIDE.div_ceil(tiles),
+            ..b
+        };
         for y in rows.clone().step_by(high) {
             let high = high.min(rows.end - y);
             for x in (0..s.ow).step_by(wide) {
                 let wide = wide.min(s.ow - x);
+                let (count, outputs) = if joined {
+                    (1, high * wide)
+                } else {
+                    (high, wide)
+                };
                 // SAFETY: the filters are the weight's, and the outputs those of the copy and the
                 // target.
                 unsafe {
-                    let b = Columns::of(weight.add(first * s.k), s.k * COLS, COLS);
-                    for i in 0..high {
+                    for i in 0..count {
                         let down = (y - rows.start + i) * s.sh;
                         let a = Inputs {
                             ptr: copy.add(down * line + x * s.sw * s.cg),
@@ -377,9 +431,11 @@ unsafe fn products<S: Simd>(
                             runs: (runs, s.dw * s.cg),
                             deep,
                         };
-                        row::<S>(wide, some, &a, b, sums.add(i * wide * WIDE));
+                        row::<S>(outputs, some, &a, b, sums.add(i * outputs * WIDE));
+                        let steps = outputs.div_ceil(S::MR) * s.k;
+                        b.ahead.0 = b.ahead.0.wrapping_add(steps * b.pace);
                     }
-                    let (outputs, sums) = (high * wide, sums.cast_const());
+                    let (outputs, sums) = (count * outputs, sums.cast_const());
                     let target = &target.shift(first, y * s.ow + x);
                     dispatch_turning!(finish(
                         outputs: usize,
@@ -405,6 +461,15 @@ pub(super) unsafe fn run(
     weight: *const f32,
 ) -> i32 {
     let threads = context.pool.threads();
+    // Pixels that each read the one at their own place can be divided anywhere.
+    let pixels = Sizes {
+        h: s.h * s.w,
+        w: 1,
+        oh: s.h * s.w,
+        ow: 1,
+        ..*s
+    };
+    let s = if s.as_it_lies() { &pixels } else { s };
     let plan = Plan::of(s, threads);
     let Some(room) = Scratch::new(context, plan.floats().saturating_mul(threads * 4)) else {
         return context.status;

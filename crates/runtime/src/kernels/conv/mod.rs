@@ -5,10 +5,10 @@
 //! one pixel is a plain product. Depthwise convolution, where each channel has its own window, is
 //! memory-bound and has an algorithm of its own.
 
-mod across;
 mod blocks;
 mod depthwise;
 mod direct;
+mod flat;
 mod lanes;
 pub mod pooled;
 mod rows;
@@ -116,8 +116,6 @@ pub enum Way {
     Unfold,
     /// Winograd's minimal filtering.
     Winograd,
-    /// A matrix product without unfolding whose vectors run along output channels.
-    Across,
     /// Vectors along output channels, and inputs that are read in a copy with channels last.
     Direct,
     /// Each position of the window only where it meets the image.
@@ -172,7 +170,6 @@ impl Sizes {
     fn once(&self, way: Way) -> bool {
         match way {
             Way::Winograd | Way::Depthwise | Way::Rows | Way::Taps | Way::Direct => true,
-            Way::Across => self.k <= across::DEEP,
             Way::Unfold => self.k <= KC,
             Way::Pointwise => false,
         }
@@ -215,7 +212,6 @@ impl Sizes {
         match way {
             Way::Depthwise => 0,
             Way::Winograd => winograd::packed(self),
-            Way::Across => across::packed(self),
             Way::Direct => direct::packed(self),
             _ => self.packed_group() * self.groups,
         }
@@ -226,10 +222,6 @@ impl Sizes {
         if way == Way::Winograd {
             // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
             return unsafe { winograd::pack(self, weight, out) };
-        }
-        if way == Way::Across {
-            // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
-            return unsafe { across::pack(self, weight, out) };
         }
         if way == Way::Direct {
             // SAFETY: the weight has the convolution's sizes, and `out` what `Sizes::packed` says.
@@ -282,7 +274,6 @@ impl Sizes {
                 c: v.y.add(at),
                 ld,
                 accumulate: false,
-                across: false,
                 epilogue,
             }
         }
@@ -527,7 +518,6 @@ unsafe fn by(context: &mut RxContext, v: &RxConv2dF32, s: &Sizes, way: Way) -> i
         let status = match way {
             Way::Pointwise => pointwise(context, v, s, weight),
             Way::Winograd => winograd::run(context, v, s, weight),
-            Way::Across => across::run(context, v, s, weight),
             Way::Direct => direct::run(context, v, s, weight),
             Way::Taps => taps::run(context, v, s, weight),
             _ => in_blocks(context, v, s, way, weight),

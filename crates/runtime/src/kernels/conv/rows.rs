@@ -218,7 +218,6 @@ pub(super) unsafe fn block<S: Simd>(
                 c: sums,
                 ld,
                 accumulate: false,
-                across: false,
                 epilogue: None,
             };
             gemm::block(s.og, n, deep, weight, s.k * ROWS, b(0), &to);

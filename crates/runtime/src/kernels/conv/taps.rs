@@ -282,7 +282,6 @@ unsafe fn rectangle<S: Simd>(
             c: sums,
             ld,
             accumulate: false,
-            across: false,
             epilogue: None,
         };
         for ky in task.down.positions.clone() {

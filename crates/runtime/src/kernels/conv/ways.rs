@@ -6,7 +6,7 @@
 //! the way chosen took 1 % more time than the fastest one. Where vectors have 16 lanes more of them
 //! stay empty, so that a way that costs a third more than another there is not taken.
 
-use super::{RxConv2dF32, RxConv2dSizes, Sizes, Way, across, by, direct, rows, taps, winograd};
+use super::{RxConv2dF32, RxConv2dSizes, Sizes, Way, by, direct, rows, taps, winograd};
 use crate::context::{RxContext, Status, guard};
 use crate::kernels::gemm::tile::COLS;
 
@@ -39,7 +39,6 @@ pub fn ways_of(sizes: &RxConv2dSizes, layout: i32) -> Vec<Way> {
     }
     let others = [
         (Way::Unfold, true),
-        (Way::Across, across::can(&s)),
         (Way::Direct, true),
         (Way::Rows, s.kh * s.kw > 1),
         (Way::Winograd, winograd::can(&s)),
@@ -89,8 +88,8 @@ impl Sizes {
         if self.cg == 1 && self.groups > 1 && (!self.nhwc || multiplier_one) {
             return Way::Depthwise;
         }
-        if across::pays(self) {
-            return Way::Across;
+        if direct::pays_for_pixels(self) {
+            return Way::Direct;
         }
         if self.groups == 1 && self.as_it_lies() {
             return Way::Pointwise;

@@ -307,7 +307,6 @@ unsafe fn outputs<S: Simd>(
                     c: sums.add(p * plan.sums()),
                     ld,
                     accumulate: c0 > 0,
-                    across: false,
                     epilogue: None,
                 };
                 let columns = |ptr, group| Columns::of(ptr, group, COLS);

@@ -1,7 +1,6 @@
 //! The operations on a result before it is stored.
 
-use super::tile::{COLS, ROWS};
-use crate::kernels::simd::{Simd, dispatch};
+use crate::kernels::simd::Simd;
 use crate::{c_enumeration, c_structure};
 use std::ptr::null;
 
@@ -97,17 +96,6 @@ impl RxEpilogue {
     }
 }
 
-/// The bias added to a tile's sums.
-#[derive(Clone, Copy)]
-pub enum Bias {
-    /// Nothing.
-    None,
-    /// One number per row.
-    Rows(*const f32),
-    /// One number per column.
-    Columns(*const f32),
-}
-
 /// The destination of a tile, and the operations before it is stored.
 #[derive(Clone, Copy)]
 pub struct Target {
@@ -117,10 +105,6 @@ pub struct Target {
     pub ld: usize,
     /// Whether to add to the old contents.
     pub accumulate: bool,
-    /// The tile's rows are the result's columns: an element of tile row `i` and column `j` goes to
-    /// `c[j * ld + i]`, its residual comes from `residual[j * residual_ld + i]`, and `bias_axis` is
-    /// 1.
-    pub across: bool,
     /// The other operations, with `bias` and `residual` at the tile's first element; `None` while
     /// sums are incomplete.
     pub epilogue: Option<RxEpilogue>,
@@ -188,7 +172,7 @@ impl Target {
     /// There is such a row.
     #[inline(always)]
     pub unsafe fn line<S: Simd>(&self, row: usize) -> Line<S> {
-        debug_assert!(!self.across && !self.accumulate);
+        debug_assert!(!self.accumulate);
         // SAFETY: `row` is a row of the result; scale, bias and residual have its rows.
         unsafe {
             let c = self.c.add(row * self.ld);
@@ -223,14 +207,9 @@ impl Target {
     #[inline(always)]
     pub unsafe fn shift(&self, rows: usize, columns: usize) -> Self {
         let mut to = *self;
-        let (down, right) = if self.across {
-            (columns, rows)
-        } else {
-            (rows, columns)
-        };
         // SAFETY: the place lies in the result; bias and residual have the result's sizes.
         unsafe {
-            to.c = to.c.add(down * self.ld + right);
+            to.c = to.c.add(rows * self.ld + columns);
             if let Some(e) = &mut to.epilogue {
                 if !e.bias.is_null() {
                     e.bias = e.bias.add(if e.by_row() { rows } else { columns });
@@ -239,7 +218,7 @@ impl Target {
                     e.scale = e.scale.add(if e.by_row() { rows } else { columns });
                 }
                 if !e.residual.is_null() {
-                    e.residual = e.residual.add(down * e.residual_ld as usize + right);
+                    e.residual = e.residual.add(rows * e.residual_ld as usize + columns);
                 }
             }
         }
@@ -250,22 +229,6 @@ impl Target {
     #[inline(always)]
     pub fn plain(&self) -> bool {
         self.epilogue.is_none()
-    }
-
-    /// The bias and the bounds, where they are the only operations: these can be applied to sums in
-    /// registers before they are stored.
-    #[inline(always)]
-    pub fn bias_only(&self) -> Option<(Bias, Option<(f32, f32)>)> {
-        let e = self.epilogue.as_ref()?;
-        if self.across || self.accumulate || !e.scale.is_null() || !e.residual.is_null() {
-            return None;
-        }
-        let bias = match e.by_row() {
-            _ if e.bias.is_null() => Bias::None,
-            true => Bias::Rows(e.bias),
-            false => Bias::Columns(e.bias),
-        };
-        Some((bias, e.activates().then(|| e.bounds())))
     }
 
     /// Applies all operations to a tile of `rows` by `vectors`, and stores its first `columns`
@@ -318,116 +281,6 @@ impl Target {
                         x = x.max(lo).min(hi);
                     }
                     x.store_part(c, n);
-                }
-            }
-        }
-    }
-
-    /// Like [`Target::finish`], for a target whose rows and columns are exchanged.
-    ///
-    /// # Safety
-    /// As for [`Target::finish`], with at most [`ROWS`] rows and eight vectors of the instruction
-    /// set in use.
-    pub unsafe fn finish_across(
-        &self,
-        tile: *const f32,
-        rows: usize,
-        vectors: usize,
-        columns: usize,
-    ) {
-        // SAFETY: the result has the rows and columns that are finished, and `tile` the vectors.
-        unsafe {
-            let to = self;
-            dispatch!(turn(
-                to: &Target,
-                tile: *const f32,
-                rows: usize,
-                vectors: usize,
-                columns: usize,
-            ));
-        }
-    }
-}
-
-/// Lanes that are transposed together.
-const SQUARE: usize = 4;
-/// Floats of the widest tile.
-const TILE: usize = ROWS * 8 * COLS;
-
-/// Applies the operations along columns, transposes the tile, and applies the rest line by line.
-#[inline(always)]
-unsafe fn turn<S: Simd>(
-    to: &Target,
-    tile: *const f32,
-    rows: usize,
-    vectors: usize,
-    columns: usize,
-) {
-    let e = to.epilogue.unwrap_or_default();
-    let (lo, hi) = e.bounds();
-    let late = to.accumulate || !e.residual.is_null();
-    // Scale and bias apply to the accumulated sum: only complete sums have an epilogue.
-    let early = !to.accumulate;
-    let mut turned = std::mem::MaybeUninit::<[f32; TILE]>::uninit();
-    let turned = turned.as_mut_ptr().cast::<f32>();
-    // Every four rows have their own block, with four floats per column.
-    let step = vectors * S::LANES * SQUARE;
-    // SAFETY: the result has the rows and columns that are finished, and `tile` the vectors.
-    unsafe {
-        for v in 0..vectors {
-            let column = v * S::LANES;
-            let n = (columns - column).min(S::LANES);
-            for i in (0..rows).step_by(SQUARE) {
-                let mut square = [S::splat(0.0); SQUARE];
-                for (k, part) in square.iter_mut().enumerate() {
-                    if i + k < rows {
-                        let mut x = S::load(tile.add(((i + k) * vectors + v) * S::LANES));
-                        if early && !e.scale.is_null() {
-                            x = x.mul(S::load_part(e.scale.add(column), n));
-                        }
-                        if early && !e.bias.is_null() {
-                            x = x.add(S::load_part(e.bias.add(column), n));
-                        }
-                        if !late && e.activates() {
-                            x = x.max(S::splat(lo)).min(S::splat(hi));
-                        }
-                        *part = x;
-                    }
-                }
-                let at = turned.add(i / SQUARE * step + column * SQUARE);
-                for (k, part) in S::weave(square).into_iter().enumerate() {
-                    part.store(at.add(k * S::LANES));
-                }
-            }
-        }
-        for j in 0..columns {
-            for i in (0..rows).step_by(SQUARE) {
-                let from = turned.add(i / SQUARE * step + j * SQUARE);
-                let c = to.c.add(j * to.ld + i);
-                let n = (rows - i).min(SQUARE);
-                if n == SQUARE && !late {
-                    c.cast::<[f32; SQUARE]>()
-                        .write_unaligned(from.cast::<[f32; SQUARE]>().read());
-                    continue;
-                }
-                for k in 0..n {
-                    let mut x = *from.add(k);
-                    if to.accumulate {
-                        x += *c.add(k);
-                        if !e.scale.is_null() {
-                            x *= *e.scale.add(j);
-                        }
-                        if !e.bias.is_null() {
-                            x += *e.bias.add(j);
-                        }
-                    }
-                    if !e.residual.is_null() {
-                        x += *e.residual.add(j * e.residual_ld as usize + i + k);
-                    }
-                    if late && e.activates() {
-                        x = RxEpilogue::bound(x, (lo, hi));
-                    }
-                    *c.add(k) = x;
                 }
             }
         }

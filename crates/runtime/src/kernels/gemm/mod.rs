@@ -46,6 +46,14 @@ const SMALL: usize = 1 << 18;
 const SMALL_FEW: usize = 1 << 16;
 /// The fewest rows of a piece of a product, in which packing B costs little.
 const PIECE: usize = 64;
+/// Rows of A up to which a B that is not packed is read in place, and whole rows of it.
+const NARROW: usize = 16;
+/// Rows of A up to which rows of B that do not collide are read in place, block by block.
+const IN_PLACE: usize = 768;
+/// Bytes after which lines fall into the same set of the second-level cache, of all processors, and
+/// lines of a set that are sure to stay while the others of a block are read.
+const SETS: usize = 64 << 10;
+const WAYS: usize = 4;
 /// The maximum number of rows for which a B that is not packed is read in place.
 pub(crate) const FEW_ROWS: usize = 4;
 
@@ -130,10 +138,18 @@ impl RxGemmF32 {
         }
         let few = self.m as usize <= FEW_ROWS;
         match (self.b_rs, self.b_cs) {
-            (_, 1) if few || self.m <= 16 => Way::Direct,
+            (_, 1) if few || self.m as usize <= NARROW || self.in_place() => Way::Direct,
             (1, _) if few && self.a_packed.is_null() && self.a_cs == 1 => Way::Dots,
             _ => Way::Packed,
         }
+    }
+
+    /// Returns whether tiles read the rows of a B that is not packed as they lie: where there are too
+    /// few rows of A to pay for packing it, and the rows of B do not all fall into the same few sets
+    /// of the caches.
+    fn in_place(&self) -> bool {
+        let places = SETS / gcd(self.b_rs as usize * size_of::<f32>(), SETS);
+        self.m as usize <= IN_PLACE && (self.k as usize).min(KC) <= WAYS * places
     }
 
     /// Returns whether blocks of a packed B are copied to contiguous memory. A packed B of which
@@ -176,7 +192,6 @@ impl RxGemmF32 {
             c: self.c,
             ld: self.c_ld as usize,
             accumulate: self.accumulate != 0,
-            across: false,
             epilogue,
         }
     }
@@ -199,6 +214,11 @@ impl RxGemmF32 {
         };
         (a.next_multiple_of(16), b.next_multiple_of(16))
     }
+}
+
+/// The greatest common divisor; of 0 and a number, the number.
+fn gcd(a: usize, b: usize) -> usize {
+    if a == 0 { b } else { gcd(b % a, a) }
 }
 
 /// Returns the number of columns of a block of B with `k` rows.
@@ -256,7 +276,8 @@ unsafe fn blocks(g: &RxGemmF32, way: Way, scratch: *mut f32) {
                         let ptr = g.b_packed.add(j0 * k + p0 * COLS);
                         (nc, Columns::of(ptr, k * COLS, COLS))
                     } else if way == Way::Direct && n - j0 >= COLS {
-                        let nc = (n - j0) / COLS * COLS;
+                        let most = if m <= NARROW { n } else { wide };
+                        let nc = (n - j0).min(most) / COLS * COLS;
                         let ptr = g.b.offset(p0 as isize * g.b_rs as isize).add(j0);
                         (nc, Columns::of(ptr, COLS, g.b_rs as usize))
                     } else {
@@ -302,7 +323,7 @@ pub(crate) unsafe fn block(
     // SAFETY: `a` has panels of `m` rows, `b` of `n` columns, each `k` long, and the target `m` by
     // `n` places.
     unsafe {
-        if n == 1 && m > 1 && !target.across {
+        if n == 1 && m > 1 {
             dispatch_turning!(column(
                 m: usize,
                 k: usize,

@@ -1,7 +1,7 @@
 //! The innermost part of matrix products and convolutions: one tile of the result, kept in
 //! registers during the summation over the common axis.
 
-use super::epilogue::{Bias, Target};
+use super::epilogue::Target;
 use crate::kernels::simd::Simd;
 
 /// Rows of a panel of A.
@@ -92,31 +92,29 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
     // place for each.
     unsafe {
         let mut acc = [[S::splat(0.0); NV]; MR];
-        let mut base = [b.ptr; NV];
-        for (v, base) in base.iter_mut().enumerate() {
+        // Where the vectors lie, from the first one on.
+        let place = |v: usize| {
             let column = b.lane + v * S::LANES;
-            *base = b.ptr.add(column / COLS * b.group + column % COLS);
-        }
-        // The stores at the end would wait for their lines one after the other.
-        if !target.across {
-            for i in 0..MR {
-                for v in 0..NV {
-                    S::prefetch_to_write(target.c.wrapping_add(i * target.ld + v * S::LANES));
-                }
-            }
+            column / COLS * b.group + column % COLS
+        };
+        let first = b.ptr.wrapping_add(place(0));
+        let mut beside = [0; NV];
+        for (v, beside) in beside.iter_mut().enumerate() {
+            *beside = place(v).wrapping_sub(place(0));
         }
         let (mut a, mut ahead) = (a, b.ahead.0);
-        for run in 0..b.runs {
-            let start = *b.starts.add(run);
-            let mut at = base;
-            for at in at.iter_mut() {
-                *at = at.wrapping_add(start);
-            }
-            for _ in 0..k {
+        // The stores at the end would wait for their lines one after the other; asked for all at
+        // once, these would keep the first rows of B waiting.
+        let (mut fresh, mut written) = (b.runs.min(1) * MR, target.c);
+        let (mut runs, mut starts) = (b.runs, b.starts);
+        // One loop over the steps of all runs: the sums of loops inside of each other would go
+        // through memory from one to the other.
+        if k > 0 && runs > 0 {
+            let (mut at, mut left) = (first.wrapping_add(*starts), k);
+            loop {
                 let mut row = [S::splat(0.0); NV];
                 for v in 0..NV {
-                    row[v] = S::load(at[v]);
-                    at[v] = at[v].wrapping_add(b.row);
+                    row[v] = S::load(at.wrapping_add(beside[v]));
                 }
                 for i in 0..MR {
                     let x = S::splat(*a.add(i));
@@ -127,59 +125,111 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(
                         }
                     }
                 }
+                at = at.wrapping_add(b.row);
+                left -= 1;
+                if left == 0 {
+                    runs -= 1;
+                    if runs == 0 {
+                        break;
+                    }
+                    starts = starts.add(1);
+                    (at, left) = (first.wrapping_add(*starts), k);
+                }
+                if fresh > 0 {
+                    fresh -= 1;
+                    for v in 0..NV {
+                        S::prefetch_to_write(written.wrapping_add(v * S::LANES));
+                    }
+                    written = written.wrapping_add(target.ld);
+                }
                 a = a.wrapping_add(step);
                 S::prefetch(ahead);
                 ahead = ahead.wrapping_add(b.pace);
             }
         }
-        if target.plain() && !target.across && columns == NV * S::LANES {
-            for i in 0..MR {
-                let c = target.c.add(i * target.ld);
-                for v in 0..NV {
-                    let c = c.add(v * S::LANES);
-                    let old = if target.accumulate {
-                        S::load(c)
-                    } else {
-                        S::splat(0.0)
-                    };
-                    acc[i][v].add(old).store(c);
-                }
-            }
-        } else if let Some((bias, bounds)) = target.bias_only()
-            && columns == NV * S::LANES
-        {
-            // Along columns all rows have these biases; along rows each has its own.
-            let mut biases = [S::splat(0.0); NV];
-            if let Bias::Columns(bias) = bias {
-                for v in 0..NV {
-                    biases[v] = S::load(bias.add(v * S::LANES));
-                }
-            }
-            for i in 0..MR {
-                let c = target.c.add(i * target.ld);
-                if let Bias::Rows(bias) = bias {
-                    biases = [S::splat(*bias.add(i)); NV];
-                }
-                for v in 0..NV {
-                    let mut x = acc[i][v].add(biases[v]);
-                    if let Some((lo, hi)) = bounds {
-                        x = x.max(S::splat(lo)).min(S::splat(hi));
+        put(acc, columns, target);
+    }
+}
+
+/// Applies a target's operations to sums in registers, one after the other to all of them, and
+/// stores them.
+///
+/// # Safety
+/// As for `tile`.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // Indices keep the sums out of memory.
+unsafe fn put<S: Simd, const MR: usize, const NV: usize>(
+    mut acc: [[S; NV]; MR],
+    columns: usize,
+    target: &Target,
+) {
+    // The columns of the last vector.
+    let last = columns - (NV - 1) * S::LANES;
+    // SAFETY: the target has these rows and columns.
+    unsafe {
+        macro_rules! each {
+            ($op:ident, $from:expr, $ld:expr) => {
+                for i in 0..MR {
+                    for v in 0..NV {
+                        let n = if v + 1 < NV { S::LANES } else { last };
+                        let from = $from.wrapping_add(i * $ld + v * S::LANES);
+                        acc[i][v] = acc[i][v].$op(S::load_part(from, n));
                     }
-                    x.store(c.add(v * S::LANES));
                 }
+            };
+        }
+        macro_rules! along {
+            ($op:ident, $from:expr, $by_row:expr) => {
+                if $by_row {
+                    for i in 0..MR {
+                        let x = S::splat(*$from.add(i));
+                        for v in 0..NV {
+                            acc[i][v] = acc[i][v].$op(x);
+                        }
+                    }
+                } else {
+                    each!($op, $from, 0);
+                }
+            };
+        }
+        if target.accumulate {
+            each!(add, target.c.cast_const(), target.ld);
+        }
+        if let Some(e) = &target.epilogue {
+            if !e.scale.is_null() {
+                along!(mul, e.scale, e.by_row());
+            }
+            if !e.bias.is_null() {
+                along!(add, e.bias, e.by_row());
+            }
+            if !e.residual.is_null() {
+                each!(add, e.residual, e.residual_ld as usize);
+            }
+            if e.activates() {
+                let (lo, hi) = e.bounds();
+                let (lo, hi) = (S::splat(lo), S::splat(hi));
+                for i in 0..MR {
+                    for v in 0..NV {
+                        // As `a > b ? a : b`: a NaN becomes the bound.
+                        acc[i][v] = acc[i][v].max(lo).min(hi);
+                    }
+                }
+            }
+        }
+        for i in 0..MR {
+            let c = target.c.wrapping_add(i * target.ld);
+            for v in 0..NV - 1 {
+                acc[i][v].store(c.add(v * S::LANES));
+            }
+        }
+        if last == S::LANES {
+            for i in 0..MR {
+                acc[i][NV - 1].store(target.c.add(i * target.ld + (NV - 1) * S::LANES));
             }
         } else {
-            // The sums are copied to memory here, so that the original ones can stay in registers.
-            let mut spill = [[S::splat(0.0); NV]; MR];
             for i in 0..MR {
-                for v in 0..NV {
-                    spill[i][v] = acc[i][v];
-                }
-            }
-            if target.across {
-                target.finish_across(spill.as_ptr().cast(), MR, NV, columns);
-            } else {
-                target.finish::<S>(spill.as_ptr().cast(), MR, NV, columns);
+                let c = target.c.add(i * target.ld + (NV - 1) * S::LANES);
+                acc[i][NV - 1].store_part(c, last);
             }
         }
     }
