@@ -158,23 +158,20 @@ unsafe fn blocks_of<S: Wide, T: Sums<S> + PartialEq>(
     // SAFETY: blocks are those of the result, and operands have what the offsets name.
     unsafe {
         for block in begin..end {
-            match nv {
-                1 => one::<S, T, 1>(w, block, worker),
-                2 => one::<S, T, 2>(w, block, worker),
-                _ => one::<S, T, 3>(w, block, worker),
-            }
+            one::<S, T>(w, block, worker, nv);
         }
     }
 }
 
-/// One block of the result.
+/// One block of the result, by tiles of `nv` vectors of columns.
 #[inline(always)]
-unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
+unsafe fn one<S: Wide, T: Sums<S> + PartialEq>(
     w: &Work<'_, T>,
     block: usize,
     worker: usize,
+    nv: usize,
 ) {
-    let width = NV * <T as Sums<S>>::V::LANES;
+    let width = nv * <T as Sums<S>>::V::LANES;
     let (down, across) = (w.m.div_ceil(w.high), w.n.div_ceil(w.wide));
     let (batch, rest) = (block / (down * across), block % (down * across));
     let (i0, j0) = (rest / across * w.high, rest % across * w.wide);
@@ -244,13 +241,19 @@ unsafe fn one<S: Wide, T: Sums<S> + PartialEq, const NV: usize>(
                         };
                     }
                     let more = p0 > 0;
-                    if tile_rows::<S>() == 8 {
-                        tile::<S, T, 8, NV>(deep, a, b, &to, more);
-                    } else {
-                        tile::<S, T, 4, NV>(deep, a, b, &to, more);
-                        if mc - rows * ROWS > 4 {
-                            tile::<S, T, 4, NV>(deep, a.add(4), b, &to[4..], more);
+                    let each = tile_rows::<S>();
+                    let mut i = 0;
+                    while i < ROWS && i < mc - rows * ROWS {
+                        let (a, to) = (a.add(i), &to[i..]);
+                        match (each, nv) {
+                            (8, 1) => tile::<S, T, 8, 1>(deep, a, b, to, more),
+                            (8, 2) => tile::<S, T, 8, 2>(deep, a, b, to, more),
+                            (8, _) => tile::<S, T, 8, 3>(deep, a, b, to, more),
+                            (_, 1) => tile::<S, T, 4, 1>(deep, a, b, to, more),
+                            (_, 2) => tile::<S, T, 4, 2>(deep, a, b, to, more),
+                            _ => tile::<S, T, 4, 3>(deep, a, b, to, more),
                         }
+                        i += each;
                     }
                 }
             }

@@ -257,7 +257,9 @@ unsafe fn alone<S: Wide, T: Sums<S> + Compared, const GREATEST: bool>(
 ) -> i64 {
     // SAFETY: the line has `n` elements of its kind.
     unsafe {
+        // Others are not compared as these.
         match line.kind {
+            _ if T::KIND != Kind::I32 => {}
             Kind::I8 => return narrow::<i8, GREATEST>(line.x.cast(), line.n, last),
             Kind::U8 => return narrow::<u8, GREATEST>(line.x, line.n, last),
             Kind::I16 => return narrow::<i16, GREATEST>(line.x.cast(), line.n, last),
