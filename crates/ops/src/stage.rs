@@ -13,6 +13,7 @@ use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::FxHashMap;
 
 use crate::call_requirements::{Arg, call_type_or_why, requirements};
+use crate::hinted::HintSite;
 use crate::{NoProgram, Request, TensorInfo, registry};
 
 /// An argument of a call.
@@ -96,6 +97,33 @@ pub fn splice(program: &mut Program, call: &StageCall, span: Span) -> Result<(),
     program.parts.push(span);
     append_into(program, &part, &inputs, &[call.out], given);
     Ok(())
+}
+
+/// The calls whose computation may have the hint of a buffer: [`splice`] tells which has it.
+pub fn hinted_calls(program: &Program, out: Buf) -> Vec<StageCall> {
+    let site = HintSite { program, out };
+    let Some(hint) = program.hint(out) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (op, def) in registry().iter() {
+        let Some(hinted) = def.hooks.hinted else {
+            continue;
+        };
+        for call in hinted(hint, &site) {
+            let mut attrs = def.default_attrs();
+            for (name, value) in call.attrs {
+                attrs.set(name, value);
+            }
+            found.push(StageCall {
+                op,
+                args: call.args.into_iter().map(Argument::Buf).collect(),
+                attrs,
+                out,
+            });
+        }
+    }
+    found
 }
 
 /// The buffers of arguments, in order.
