@@ -8,7 +8,7 @@ use std::fmt;
 use relax_base::Span;
 use relax_ir::{Attrs, DTy, DimInfo, Module, OpId, Shape, Type, TypeId};
 use relax_loops::compose::append_into;
-use relax_loops::{BinOp, Buf, Ex, ExKind, Program, TensorRef, Var, extents};
+use relax_loops::{BinOp, Buf, Ex, ExKind, Program, TensorRef, Var, extents, settle};
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::FxHashMap;
 
@@ -78,6 +78,7 @@ pub fn splice(program: &mut Program, call: &StageCall, span: Span) -> Result<(),
     let (part, keys) = Site::new(program).part(call)?;
     let mut part = part;
     extents::share(&mut part, &keys);
+    settle(&mut part);
     let mut given: FxHashMap<Var, Ex> = FxHashMap::default();
     for (own, extent) in (part.outputs.iter())
         .flat_map(|&o| part.bufs[o].shape.iter())
