@@ -166,7 +166,7 @@ fn files_are_as_the_document_says() {
         assert!(made.status.success(), "{said}");
         let bytes = std::fs::read(&out).expect("it is written");
         assert_eq!(&bytes[..8], b"relaxvm\0");
-        assert_eq!(bytes[8..12], 4u32.to_le_bytes());
+        assert_eq!(bytes[8..12], 5u32.to_le_bytes());
         let length = u64::from_le_bytes(bytes[16..24].try_into().expect("eight bytes"));
         let end = 24 + length as usize;
         let mut walk = Walk {

@@ -139,10 +139,12 @@ pub fn append_into(
 
 /// Returns whether guards check all that another one does.
 fn checks_already(guards: &[Stage], guard: &Stage) -> bool {
-    let checks = |stage| match stage {
-        &Stage::Nest(ref body) => body.as_slice(),
-        Stage::Compute(_) => &[],
-    };
+    fn checks(stage: &Stage) -> &[Stmt] {
+        match stage {
+            Stage::Nest(body) => body,
+            Stage::Compute(_) => &[],
+        }
+    }
     let same = |a: &Stmt, b: &Stmt| match (a, b) {
         (
             Stmt::Assert {

@@ -25,6 +25,7 @@ pub mod fits;
 mod functions;
 pub mod fused_bytes;
 mod hint;
+mod inline;
 pub mod kernels;
 mod lower;
 mod outside;
@@ -51,6 +52,7 @@ pub use exec::{ExecError, ExecFault, STEP, execute, execute_for, execute_within,
 pub use expr::{Ex, ExKind, Operand, Var};
 pub use functions::{BinOp, Libm, UnOp};
 pub use hint::{Hint, Lines, Seen};
+pub use inline::settle;
 pub use kernels::{Kernel, KernelKind};
 pub use lower::{
     NoInline, Readers, drop_unused, inline_compute, inline_compute_into, lower_stage, reads_buffer,

@@ -7,8 +7,7 @@
 use relax_loops::{Buf, Ex, ExKind, Hint, Program};
 use relax_tensor::DType;
 
-use crate::stage::{Argument, StageCall};
-use crate::{AttrValue, registry};
+use crate::AttrValue;
 
 /// A program with a stage that has a hint.
 pub struct HintSite<'p> {
@@ -66,30 +65,3 @@ pub struct HintedCall {
 
 /// The calls of an operator whose computation may have this hint.
 pub type HintedFn = fn(&Hint, &HintSite<'_>) -> Vec<HintedCall>;
-
-/// The calls whose computation may have the hint of a buffer.
-pub fn calls(program: &Program, out: Buf) -> Vec<StageCall> {
-    let site = HintSite { program, out };
-    let Some(hint) = program.hint(out) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for (op, def) in registry().iter() {
-        let Some(hinted) = def.hooks.hinted else {
-            continue;
-        };
-        for call in hinted(hint, &site) {
-            let mut attrs = def.default_attrs();
-            for (name, value) in call.attrs {
-                attrs.set(name, value);
-            }
-            found.push(StageCall {
-                op,
-                args: call.args.into_iter().map(Argument::Buf).collect(),
-                attrs,
-                out,
-            });
-        }
-    }
-    found
-}

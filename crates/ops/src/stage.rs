@@ -8,11 +8,12 @@ use std::fmt;
 use relax_base::Span;
 use relax_ir::{Attrs, DTy, DimInfo, Module, OpId, Shape, Type, TypeId};
 use relax_loops::compose::append_into;
-use relax_loops::{BinOp, Buf, Ex, ExKind, Program, TensorRef, Var, extents};
+use relax_loops::{BinOp, Buf, Ex, ExKind, Program, TensorRef, Var, extents, settle};
 use relax_sym::{Atom, Dim, DimVar};
 use rustc_hash::FxHashMap;
 
 use crate::call_requirements::{Arg, call_type_or_why, requirements};
+use crate::hinted::HintSite;
 use crate::{NoProgram, Request, TensorInfo, registry};
 
 /// An argument of a call.
@@ -77,6 +78,7 @@ pub fn splice(program: &mut Program, call: &StageCall, span: Span) -> Result<(),
     let (part, keys) = Site::new(program).part(call)?;
     let mut part = part;
     extents::share(&mut part, &keys);
+    settle(&mut part);
     let mut given: FxHashMap<Var, Ex> = FxHashMap::default();
     for (own, extent) in (part.outputs.iter())
         .flat_map(|&o| part.bufs[o].shape.iter())
@@ -96,6 +98,33 @@ pub fn splice(program: &mut Program, call: &StageCall, span: Span) -> Result<(),
     program.parts.push(span);
     append_into(program, &part, &inputs, &[call.out], given);
     Ok(())
+}
+
+/// The calls whose computation may have the hint of a buffer: [`splice`] tells which has it.
+pub fn hinted_calls(program: &Program, out: Buf) -> Vec<StageCall> {
+    let site = HintSite { program, out };
+    let Some(hint) = program.hint(out) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (op, def) in registry().iter() {
+        let Some(hinted) = def.hooks.hinted else {
+            continue;
+        };
+        for call in hinted(hint, &site) {
+            let mut attrs = def.default_attrs();
+            for (name, value) in call.attrs {
+                attrs.set(name, value);
+            }
+            found.push(StageCall {
+                op,
+                args: call.args.into_iter().map(Argument::Buf).collect(),
+                attrs,
+                out,
+            });
+        }
+    }
+    found
 }
 
 /// The buffers of arguments, in order.

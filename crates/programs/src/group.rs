@@ -9,15 +9,11 @@ use relax_base::{Diagnostic, Symbol};
 use relax_infer::Typing;
 use relax_ir::{Expr, ExprId, FuncId, Module, Type, TypeId, dim_to_ex};
 use relax_loops::compose::append;
-use relax_loops::{Builder, Ex, ExKind, Program, TensorRef, Var, drop_unused, extents};
+use relax_loops::{Builder, Ex, ExKind, Program, TensorRef, Var, extents, settle};
 use relax_sym::Dim;
 use rustc_hash::FxHashMap;
 
 use crate::{Call, Operator, codes, dims, flatten, known_extents};
-
-mod inline;
-
-use inline::inline;
 
 /// The program of a function whose body consists of operator calls, tuples and projections, and its
 /// label: the operators' names.
@@ -120,11 +116,7 @@ pub fn program(
         let types = func.params.iter().map(|&p| typing.vars[p]);
         extents::share(&mut program, &known_extents(m, types));
     }
-    inline(&mut program);
-    extents::simplify_indices(&mut program);
-    drop_unused(&mut program);
-    relax_loops::epilogue::split(&mut program);
-    relax_loops::fused_bytes::split(&mut program);
+    settle(&mut program);
     Ok((program, names.join("+")))
 }
 

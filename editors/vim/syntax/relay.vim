@@ -9,7 +9,7 @@ syntax case match
 syntax iskeyword @,48-57,_
 
 syntax keyword relayKeyword let fn def if else type match extern free_var ref ref_read ref_write
-syntax keyword relaySoftKeyword data rel op grad prim_func where case shape match_shape match_cast dataflow for while in alloc init compute
+syntax keyword relaySoftKeyword data rel op grad prim_func where case shape match_shape match_cast dataflow for while in alloc init kernel compute
 syntax keyword relayConstant True False None
 syntax keyword relayType Tensor Shape Buffer Object bool bfloat16
 syntax match relayType /\<u\?int\d*\>/

@@ -114,25 +114,7 @@ impl Resolver<'_> {
         match kind {
             StmtKind::Error => {}
             StmtKind::Let { binder, value } => self.program_let(cx, binder, value, out),
-            StmtKind::Bind { binder, value } => {
-                let b = &ast.binders[binder];
-                let Some(buf) = scalar_buffer(cx, b) else {
-                    if self.is_operator_call(cx, binder, value) {
-                        let message = "a call of an operator stands in the body itself, or in a \
-                                       kernel group: it is a stage";
-                        let d = Diagnostic::error(codes::PROGRAM_FORM, span, message);
-                        return self.error(d);
-                    }
-                    return self.program_let(cx, binder, value, out);
-                };
-                cx.stored.insert(buf);
-                let (place, dtype) = (b.span, cx.program.bufs[buf].dtype);
-                if let Some(value) = self.scalar(cx, value, Some(dtype)) {
-                    self.access(buf, &[], place);
-                    let index = Vec::new();
-                    out.push(Stmt::Store { buf, index, value });
-                }
-            }
+            StmtKind::Bind { binder, value } => self.program_bind(cx, binder, value, span, out),
             StmtKind::Expr(e) => self.program_effect(cx, e, loops, depth, out),
             StmtKind::For {
                 kind,
@@ -229,6 +211,34 @@ impl Resolver<'_> {
                 let message = "this statement does not belong to a tensor program";
                 self.error(Diagnostic::error(codes::PROGRAM_FORM, span, message));
             }
+        }
+    }
+
+    /// Resolves `%x = …;`: a store to a buffer of one element, or a name for a number.
+    fn program_bind(
+        &mut self,
+        cx: &mut ProgramCx,
+        binder: ast::BinderId,
+        value: ast::ExprId,
+        span: Span,
+        out: &mut Vec<Stmt>,
+    ) {
+        let b = &self.ast.binders[binder];
+        let Some(buf) = scalar_buffer(cx, b) else {
+            if self.is_operator_call(cx, binder, value) {
+                let message = "a call of an operator stands in the body itself, or in a \
+                               kernel group: it is a stage";
+                let d = Diagnostic::error(codes::PROGRAM_FORM, span, message);
+                return self.error(d);
+            }
+            return self.program_let(cx, binder, value, out);
+        };
+        cx.stored.insert(buf);
+        let (place, dtype) = (b.span, cx.program.bufs[buf].dtype);
+        if let Some(value) = self.scalar(cx, value, Some(dtype)) {
+            self.access(buf, &[], place);
+            let index = Vec::new();
+            out.push(Stmt::Store { buf, index, value });
         }
     }
 

@@ -11,9 +11,8 @@ use relax_base::Span;
 use relax_loops::{
     Buf, Hint, Program, Stage, Stmt, extents, reads_buffer, same_stages, used_temps,
 };
-use relax_ops::hinted;
 use relax_ops::registry;
-use relax_ops::stage::{Argument, StageCall, splice};
+use relax_ops::stage::{Argument, StageCall, hinted_calls, splice};
 use relax_syntax::ast::{self, ExprKind, StmtKind};
 use rustc_hash::FxHashSet;
 
@@ -168,7 +167,7 @@ impl<'p> Site<'p> {
         };
         stages.clone().flat_map(hinted).find_map(|(last, out)| {
             let own = stages.start..last + 1;
-            let calls = hinted::calls(self.program, out).into_iter();
+            let calls = hinted_calls(self.program, out).into_iter();
             calls.filter_map(|call| self.fits(call, own.clone())).next()
         })
     }

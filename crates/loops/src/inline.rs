@@ -1,13 +1,27 @@
 //! Decides which computations of a fused program are inlined into their readers rather than stored.
 
-use relax_loops::{
+use crate::{
     BinOp, Buf, Compute, Ex, ExKind, Program, Readers, Role, Stage, Var, inline_compute_into,
     visit_expr,
 };
 
+/// Brings a program to the form in which groups of operators are compiled: computations that need no
+/// buffer of their own are part of their readers, indices are simple, stages that continue what a
+/// kernel computes are cut where it ends.
+///
+/// A call in the text of a program ([`crate::compose::append_into`]) has this form too, as a group of
+/// one operator, so that its stages are the ones that it has in a group of several.
+pub fn settle(program: &mut Program) {
+    inline(program);
+    crate::extents::simplify_indices(program);
+    crate::drop_unused(program);
+    crate::epilogue::split(program);
+    crate::fused_bytes::split(program);
+}
+
 /// Moves injective stages into their readers: those that only select elements, into all readers;
 /// those that compute, if there is one reader that reads each element about once.
-pub(super) fn inline(program: &mut Program) {
+fn inline(program: &mut Program) {
     let hinted: Vec<Buf> = program
         .hints
         .iter()
@@ -25,8 +39,7 @@ pub(super) fn inline(program: &mut Program) {
         let movable = c.reduce.is_none() && program.bufs[out].role == Role::Temp && !is_hinted;
         if movable
             && (only_picks(&c.value) || read_once(program, &readers, out))
-            && (!relax_loops::epilogue::follows_sums(program, c)
-                || read_in_place(program, &readers, out))
+            && (!crate::epilogue::follows_sums(program, c) || read_in_place(program, &readers, out))
             && !apart(program, &readers, c)
             && !windowed(program, &readers, c)
         {
@@ -72,7 +85,7 @@ fn windowed(program: &Program, readers: &Readers, c: &Compute) -> bool {
     // A kernel whose hint names this stage's source performs the selection itself.
     let told = |out: Buf| {
         let float = program.bufs[out].dtype == relax_tensor::DType::F32;
-        let operands = program.hint(out).map(relax_loops::Hint::operands);
+        let operands = program.hint(out).map(crate::Hint::operands);
         float && operands.is_some_and(|all| all.iter().any(|b| sources.contains(b)))
     };
     let computes = |s: &Stage| match s {
@@ -169,7 +182,7 @@ fn apart_of_moves(program: &Program, readers: &Readers, c: &Compute) -> bool {
 const PIECES: i64 = 256;
 
 /// Returns whether a stage takes elements from one buffer or another, depending on their position.
-pub(super) fn joins(c: &Compute) -> bool {
+fn joins(c: &Compute) -> bool {
     let loads = |e: &Ex| {
         let mut loads = 0;
         visit_expr(e, |x| {

@@ -1,0 +1,93 @@
+//! Hints of fused groups in texts: the stages that have them print as calls of operators.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use relax::Module;
+use relax_ir::GlobalKind;
+use relax_loops::{Kernel, KernelKind, Program, settle};
+use relax_resolve::print::{PrintMode, module_to_ast};
+
+/// The tensor programs with hints that a text becomes.
+fn programs(text: &str, pipeline: &str) -> Vec<Program> {
+    let Ok(mut module) = Module::parse(text) else {
+        return Vec::new();
+    };
+    if module.optimise(pipeline).is_err() {
+        return Vec::new();
+    }
+    let globals = module.ir().globals.values();
+    let all = globals.filter_map(|g| match &g.kind {
+        GlobalKind::Prim(p) if !p.hints.is_empty() => Some((**p).clone()),
+        _ => None,
+    });
+    all.collect()
+}
+
+fn print(program: &Program) -> String {
+    let mut m = relax_ir::Module::new();
+    m.globals.push(relax_ir::Global {
+        name: "f".into(),
+        kind: GlobalKind::Prim(Arc::new(program.clone())),
+        span: relax_base::Span::NONE,
+        prelude: false,
+    });
+    let ast = module_to_ast(&m, &PrintMode::default());
+    relax_syntax::print(&ast, &relax_syntax::PrintOptions::default())
+}
+
+#[test]
+fn stages_with_hints_print_as_calls() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut paths = Vec::new();
+    for folder in ["examples", "tests/run", "tests/passes"] {
+        paths.extend(relax_testkit::files(&root.join(folder), "relay"));
+    }
+    let (mut lost, mut count) = (Vec::new(), 0);
+    for path in paths {
+        let text = std::fs::read_to_string(&path).expect("a text");
+        let end = text.find("\n// expect:").map_or(text.len(), |at| at + 1);
+        for pipeline in ["legalize", "fuse-ops,legalize"] {
+            let pipeline = format!("infer-type,fold-constant,{pipeline}");
+            for mut program in programs(&text[..end], &pipeline) {
+                settle(&mut program);
+                // Which kernel it is does not matter to what is printed.
+                program.kernels.push(Kernel {
+                    kind: KernelKind::Product,
+                    stages: 0..program.stages.len(),
+                });
+                let printed = print(&program);
+                // Calls in the group are the only statements that give attributes or whole buffers.
+                let calls = printed.lines().filter(|l| call(l)).count();
+                count += program.hints.len();
+                if calls < program.hints.len() {
+                    let hints = &program.hints;
+                    lost.push(format!("{}: {hints:?}\n{printed}", path.display()));
+                }
+            }
+        }
+    }
+    assert!(count > 300, "only {count} hints");
+    assert!(
+        lost.is_empty(),
+        "{} of {count}:\n{}",
+        lost.len(),
+        lost.join("\n")
+    );
+}
+
+/// Whether a line of a group is the call of an operator: `%y = nn.softmax(%x);`.
+fn call(line: &str) -> bool {
+    let Some((target, value)) = line.trim_start().split_once(" = ") else {
+        return false;
+    };
+    let name = value.split('(').next().unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
+    let whole =
+        value[name.len()..].starts_with("(%") && !value.contains('[') || value.contains('=');
+    line.starts_with("    %")
+        && !target.contains('[')
+        && !name.is_empty()
+        && name.chars().all(plain)
+        && whole
+}
