@@ -181,7 +181,7 @@ fn files_are_as_the_document_says() {
             .keys()
             .filter(|r| !walk.used.contains_key(r.as_str()))
             .collect();
-        let rare = ["access", "reader", "hint"];
+        let rare = ["access", "reader", "hint", "group"];
         assert!(
             left.iter().all(|r| rare.contains(&r.as_str())),
             "not in the file: {left:?}"

@@ -193,23 +193,32 @@ fn conv(hint: &Hint, site: &HintSite<'_>, axes: usize) -> Calls {
         ints_one(&mut attrs, "groups", groups);
     }
     out_dtype(&mut attrs, site, data);
-    let layouts: &[(&str, &str)] = match (nhwc, axes) {
-        (false, _) => return one([data, weight], attrs),
-        (true, 1) => &[("NWC", "WIO")],
+    let layouts: &[Option<(&str, &str)>] = match (nhwc, axes) {
+        (false, _) => &[None],
+        (true, 1) => &[Some(("NWC", "WIO"))],
         // A weight that is convolved channel by channel may have either order.
-        (true, _) => &[("NHWC", "HWIO"), ("NHWC", "HWOI")],
+        (true, _) => &[Some(("NHWC", "HWIO")), Some(("NHWC", "HWOI"))],
     };
-    (layouts.iter())
-        .map(|(of_data, of_weight)| {
+    // Whether a weight has several results for each channel is told by their number.
+    let axis = if nhwc { axes + 1 } else { 1 };
+    let channels = site.shape(site.out).get(axis).and_then(|n| n.as_int());
+    let channels = channels.filter(|_| groups > 1);
+    let mut calls = Vec::new();
+    for channels in [None, channels.map(AttrValue::Int)] {
+        for layout in layouts {
             let mut attrs = attrs.clone();
-            attrs.push(("data_layout", AttrValue::Str((*of_data).into())));
-            attrs.push(("kernel_layout", AttrValue::Str((*of_weight).into())));
-            HintedCall {
+            if let Some((of_data, of_weight)) = layout {
+                attrs.push(("data_layout", AttrValue::Str((*of_data).into())));
+                attrs.push(("kernel_layout", AttrValue::Str((*of_weight).into())));
+            }
+            attrs.extend(channels.clone().map(|n| ("channels", n)));
+            calls.push(HintedCall {
                 args: vec![data, weight],
                 attrs,
-            }
-        })
-        .collect()
+            });
+        }
+    }
+    calls
 }
 
 pub(super) fn conv1d(hint: &Hint, site: &HintSite<'_>) -> Calls {
