@@ -1,6 +1,7 @@
 //! `select-kernels`: decides what becomes one kernel of the runtime, and writes it into the module.
 //!
-//! First, tensor programs that one kernel computes together become one program, where each one's
+//! First, programs of single operators get the form that they have in a group: padding, say, becomes
+//! part of the convolution that reads it. Programs that one kernel computes together become one, where each one's
 //! only result is an argument of the next ([`joined`](relax_loops::select::joined)): a product, the
 //! softmax of its result and another product. Then each program states its kernels
 //! ([`state`]): products with their epilogues, pooled convolutions, rows, sorts. What is left is
@@ -13,9 +14,9 @@ use std::sync::Arc;
 
 use relax_base::Diagnostics;
 use relax_ir::{AttrsId, Block, Expr, ExprId, Global, GlobalId, GlobalKind, Memo, Module, VarId};
-use relax_loops::Program;
 use relax_loops::select::joined::Joined;
 use relax_loops::select::state;
+use relax_loops::{Program, settle};
 use relax_ops::Lowering;
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -38,6 +39,16 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
 
 fn run(cx: &mut PassCx<'_>) -> Result<(), Diagnostics> {
     let m = &mut *cx.module;
+    for g in m.globals.ids() {
+        if let GlobalKind::Prim(program) = &m.globals[g].kind
+            && !program.hints.is_empty()
+            && program.kernels.is_empty()
+        {
+            let mut new = (**program).clone();
+            settle(&mut new);
+            m.globals[g].kind = GlobalKind::Prim(Arc::new(new));
+        }
+    }
     let mut joins = Joins::default();
     for (global, body) in m.global_bodies() {
         let new = joins.body(m, body);
