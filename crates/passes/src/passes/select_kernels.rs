@@ -1,10 +1,10 @@
 //! `select-kernels`: decides what becomes one kernel of the runtime, and writes it into the module.
 //!
 //! First, programs of single operators get the form that they have in a group: padding, say, becomes
-//! part of the convolution that reads it. Programs that one kernel computes together become one, where each one's
-//! only result is an argument of the next ([`joined`](relax_loops::select::joined)): a product, the
-//! softmax of its result and another product. Then each program states its kernels
-//! ([`state`]): products with their epilogues, pooled convolutions, rows, sorts. What is left is
+//! part of the convolution that reads it. Programs that one kernel computes together become one,
+//! where each one's only result is an argument of the next
+//! ([`joined`](relax_loops::select::joined)): a product, the softmax of its result and another
+//! product. Then each program states its kernels ([`state`]): products with their epilogues, pooled convolutions, rows, sorts. What is left is
 //! generated code. A program that states its kernels already keeps them.
 //!
 //! The lowering decides by the same rules for programs that state none: see "Lowering" in

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use relax_base::Span;
 use relax_loops::{
-    Buf, Hint, Program, Stage, Stmt, extents, reads_buffer, same_stages, used_temps,
+    Buf, Hint, Kernel, Program, Stage, Stmt, extents, reads_buffer, same_stages, used_temps,
 };
 use relax_ops::registry;
 use relax_ops::stage::{Argument, StageCall, hinted_calls, splice};
@@ -36,29 +36,20 @@ impl Printer<'_> {
         out: &mut Vec<ast::StmtId>,
     ) {
         let site = Site::new(program);
-        let mut shown: Vec<Shown> = Vec::new();
-        for kernel in &program.kernels {
-            let mut at = kernel.stages.start;
-            while at < kernel.stages.end {
-                let found = site.shown(at..kernel.stages.end);
-                at = found.as_ref().map_or(at + 1, |s| s.stages.end);
-                shown.extend(found);
-            }
-        }
+        let (kernels, shown) = site.kernels();
         let inner: FxHashSet<Buf> = shown.iter().flat_map(|s| s.inner.iter().copied()).collect();
         let mut temps = used_temps(program);
         temps.retain(|b| !inner.contains(b));
         let own = |b: Buf, stages: &Range<usize>| site.inside(b, stages);
         for &b in &temps {
-            if !program.kernels.iter().any(|k| own(b, &k.stages)) {
+            if !kernels.iter().any(|k| own(b, &k.stages)) {
                 out.push(self.buffer_alloc(cx, b));
             }
         }
         let mut at = 0;
         let mut shown = shown.into_iter().peekable();
         while at < program.stages.len() {
-            let kernel = program.kernels.iter().find(|k| k.stages.start == at);
-            let Some(kernel) = kernel.filter(|k| !k.stages.is_empty()) else {
+            let Some(kernel) = kernels.iter().find(|k| k.stages.start == at) else {
                 self.one_stage(cx, &program.stages[at], out);
                 at += 1;
                 continue;
@@ -156,6 +147,36 @@ impl<'p> Site<'p> {
             bare,
             guards,
         }
+    }
+
+    /// The kernels that a text can state, and the calls in their groups. Where a stage has a hint that
+    /// no call stands for, the text has loops, and these alone may be another kernel's work, or none's.
+    fn kernels(&self) -> (Vec<Kernel>, Vec<Shown>) {
+        let program = self.program;
+        let (mut kernels, mut all) = (Vec::new(), Vec::new());
+        for kernel in program.kernels.iter().filter(|k| !k.stages.is_empty()) {
+            let mut shown: Vec<Shown> = Vec::new();
+            let mut at = kernel.stages.start;
+            while at < kernel.stages.end {
+                let found = self.shown(at..kernel.stages.end);
+                at = found.as_ref().map_or(at + 1, |s| s.stages.end);
+                shown.extend(found);
+            }
+            let mut read = program.clone();
+            read.hints.retain(|(b, _)| {
+                let writes = |s: &Shown| {
+                    program.stages[s.stages.clone()]
+                        .iter()
+                        .any(|s| s.written().contains(b))
+                };
+                shown.iter().any(writes)
+            });
+            if relax_loops::select::check(&read, kernel).is_ok() {
+                kernels.push(kernel.clone());
+                all.extend(shown);
+            }
+        }
+        (kernels, all)
     }
 
     /// The call that the first of some stages, and perhaps more of them, can be shown as.
