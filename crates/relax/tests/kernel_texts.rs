@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use relax::Module;
 use relax_ir::GlobalKind;
-use relax_loops::{Kernel, KernelKind, Program, settle, written};
+use relax_loops::{Hint, Kernel, KernelKind, Program, settle, written};
 use relax_resolve::print::{PrintMode, module_to_ast};
 
 /// The tensor programs with hints that a text becomes.
@@ -60,9 +60,11 @@ fn stages_with_hints_print_as_calls() {
                 // Calls in the group are the only statements that give attributes or whole buffers.
                 let calls = printed.lines().filter(|l| call(l)).count();
                 count += program.hints.len();
-                // A stage that writes two results is the call of no operator.
+                // A stage that writes two results is the call of no operator. Of symbolic extents
+                // a group knows more than a call, which checks them or crops them otherwise.
                 let two = program.stages.iter().any(|s| written(s).len() > 1);
-                if calls < program.hints.len() && !two {
+                let known = program.dims.is_empty() || !program.hints.iter().any(|h| conv(&h.1));
+                if calls < program.hints.len() && !two && known {
                     let hints = &program.hints;
                     lost.push(format!("{}: {hints:?}\n{printed}", path.display()));
                 }
@@ -76,6 +78,10 @@ fn stages_with_hints_print_as_calls() {
         lost.len(),
         lost.join("\n")
     );
+}
+
+fn conv(hint: &Hint) -> bool {
+    matches!(hint, Hint::Conv2d { .. } | Hint::Conv2dTranspose { .. })
 }
 
 /// Whether a line of a group is the call of an operator: `%y = nn.softmax(%x);`.

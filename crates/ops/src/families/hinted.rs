@@ -202,16 +202,22 @@ fn conv(hint: &Hint, site: &HintSite<'_>, axes: usize) -> Calls {
     // Whether a weight has several results for each channel is told by their number.
     let axis = if nhwc { axes + 1 } else { 1 };
     let channels = site.shape(site.out).get(axis).and_then(|n| n.as_int());
-    let channels = channels.filter(|_| groups > 1);
+    let first = if nhwc { 0 } else { 2 };
+    let taps = site.shape(weight).iter().skip(first).take(axes);
+    let taps: Option<Vec<i64>> = taps.map(|n| n.as_int()).collect();
+    let declared = channels.zip(taps).filter(|_| groups > 1);
     let mut calls = Vec::new();
-    for channels in [None, channels.map(AttrValue::Int)] {
+    for declared in [None, declared] {
         for layout in layouts {
             let mut attrs = attrs.clone();
             if let Some((of_data, of_weight)) = layout {
                 attrs.push(("data_layout", AttrValue::Str((*of_data).into())));
                 attrs.push(("kernel_layout", AttrValue::Str((*of_weight).into())));
             }
-            attrs.extend(channels.clone().map(|n| ("channels", n)));
+            if let Some((channels, taps)) = &declared {
+                ints_one(&mut attrs, "channels", *channels);
+                attrs.push(("kernel_size", AttrValue::ints(taps)));
+            }
             calls.push(HintedCall {
                 args: vec![data, weight],
                 attrs,
