@@ -233,12 +233,6 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     ),
     (
         "runtime",
-        "kernels::gemm",
-        "epilogue tile",
-        "a tile ends with its epilogue",
-    ),
-    (
-        "runtime",
         "kernels::integer",
         "conv conv_bytes tables",
         "one kernel in two forms",

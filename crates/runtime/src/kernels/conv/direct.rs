@@ -263,38 +263,28 @@ unsafe fn tile<S: Simd, const MR: usize, const NV: usize>(a: &Inputs, b: Columns
         for (i, inputs) in inputs.iter_mut().enumerate() {
             *inputs = inputs.add(i * a.step);
         }
-        // One loop over the steps of all runs: the sums of loops inside of each other would go
-        // through memory from one to the other.
-        let (mut p, mut left, mut ahead) = (0, a.deep, b.ahead.0);
-        let (mut row, mut run) = (0, 0);
-        while row < a.rows.0 {
-            let mut weights = [S::splat(0.0); NV];
-            for v in 0..NV {
-                weights[v] = S::load(at[v]);
-                at[v] = at[v].wrapping_add(b.row);
-            }
-            for i in 0..MR {
-                let x = S::splat(*inputs[i].add(p));
-                for v in 0..NV {
-                    acc[i][v] = x.fma(weights[v], acc[i][v]);
+        for row in 0..a.rows.0 {
+            for run in 0..a.runs.0 {
+                let from = row * a.rows.1 + run * a.runs.1;
+                for p in from..from + a.deep {
+                    let mut weights = [S::splat(0.0); NV];
+                    for v in 0..NV {
+                        weights[v] = S::load(at[v]);
+                        at[v] = at[v].wrapping_add(b.row);
+                    }
+                    for i in 0..MR {
+                        let x = S::splat(*inputs[i].add(p));
+                        for v in 0..NV {
+                            acc[i][v] = x.fma(weights[v], acc[i][v]);
+                        }
+                        // Few registers are left: the next number is loaded when this one is done
+                        // with.
+                        if MR * NV >= CROWDED && i + 1 < MR {
+                            inputs[i + 1] = S::pinned(inputs[i + 1], &mut acc[i][NV - 1]);
+                        }
+                    }
                 }
-                // Few registers are left: the next number is loaded when this one is done
-                // with.
-                if MR * NV >= CROWDED && i + 1 < MR {
-                    inputs[i + 1] = S::pinned(inputs[i + 1], &mut acc[i][NV - 1]);
-                }
             }
-            p += 1;
-            left -= 1;
-            if left == 0 {
-                run += 1;
-                if run == a.runs.0 {
-                    (row, run) = (row + 1, 0);
-                }
-                (p, left) = (row * a.rows.1 + run * a.runs.1, a.deep);
-            }
-            S::prefetch(ahead);
-            ahead = ahead.wrapping_add(b.pace);
         }
         for i in 0..MR {
             for v in 0..NV {
@@ -323,7 +313,7 @@ unsafe fn row<S: Simd>(outputs: usize, filters: usize, a: &Inputs, b: Columns, s
             }
         };
     }
-    let (mut j, mut done) = (0, 0);
+    let mut j = 0;
     while j < filters {
         let some = even_piece(filters - j, wide, S::LANES).min(filters - j);
         let mut i = 0;
@@ -335,12 +325,10 @@ unsafe fn row<S: Simd>(outputs: usize, filters: usize, a: &Inputs, b: Columns, s
                     ptr: a.ptr.add(i * a.step),
                     ..*a
                 };
-                let (mut b, to) = (b.from(j), sums.add(i * WIDE + j));
-                b.ahead.0 = b.ahead.0.wrapping_add(done * b.pace);
+                let (b, to) = (b.from(j), sums.add(i * WIDE + j));
                 pick!(rows, some.div_ceil(S::LANES), &inputs, b, to; 1 2 3 4 5 6 7 8);
             }
             i += rows;
-            done += a.rows.0 * a.runs.0 * a.deep;
         }
         j += some;
     }
@@ -399,17 +387,9 @@ unsafe fn products<S: Simd>(
     // The outputs of rows that follow each other in the copy as they do in the result are one row.
     let joined = (s.kh, s.kw, s.sh, s.sw) == (1, 1, 1, 1) && line == s.ow * s.cg;
     let high = even_piece(rows.len(), high, 1);
-    let tiles = s.ow.div_ceil(if joined { 1 } else { S::MR }) * rows.len();
-    let tiles = if joined { tiles.div_ceil(S::MR) } else { tiles };
     for first in filters.clone().step_by(WIDE) {
         let some = WIDE.min(filters.end - first);
         let b = Columns::of(weight.wrapping_add(first * s.k), s.k * COLS, COLS);
-        // The weights of the next filters are brought to the caches meanwhile.
-        let mut b = Columns {
-            ahead: (b.ptr.wrapping_add(WIDE * s.k), 0),
-            pace: WIDE.div_ceil(tiles),
-            ..b
-        };
         for y in rows.clone().step_by(high) {
             let high = high.min(rows.end - y);
             for x in (0..s.ow).step_by(wide) {
@@ -432,8 +412,6 @@ unsafe fn products<S: Simd>(
                             deep,
                         };
                         row::<S>(outputs, some, &a, b, sums.add(i * outputs * WIDE));
-                        let steps = outputs.div_ceil(S::MR) * s.k;
-                        b.ahead.0 = b.ahead.0.wrapping_add(steps * b.pace);
                     }
                     let (outputs, sums) = (count * outputs, sums.cast_const());
                     let target = &target.shift(first, y * s.ow + x);

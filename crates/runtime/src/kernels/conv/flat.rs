@@ -156,9 +156,9 @@ mod lines {
     /// Lanes of a vector that are `by` further, the last ones from the next vector.
     #[inline(always)]
     unsafe fn later(x: __m512, next: __m512, by: usize) -> __m512 {
-        let [x, next] = [x, next].map(|x| unsafe { _mm512_castps_si512(x) });
         // SAFETY: the callers' functions enable the instructions.
         unsafe {
+            let (x, next) = (_mm512_castps_si512(x), _mm512_castps_si512(next));
             _mm512_castsi512_ps(match by {
                 1 => _mm512_alignr_epi32::<1>(next, x),
                 2 => _mm512_alignr_epi32::<2>(next, x),
