@@ -128,13 +128,15 @@ pub fn select<'p>(program: Cow<'p, Program>, weights: Weights<'_>) -> Selection<
     Selection { program, steps }
 }
 
-/// Chooses the way to compute a stage that has no hint and is fused with none: as elements that move, as
-/// a contraction, or by generated code.
+/// Chooses the way to compute a stage that has no hint and is fused with none: as elements that
+/// move, as a contraction, or by generated code.
 pub fn alone(program: &Program, c: &Compute) -> Work {
-    match () {
-        () if moves::moves(program, c) => Work::Copy,
-        () if contraction::is_contraction(program, c) => Work::Contraction,
-        () => Work::Code,
+    if moves::moves(program, c) {
+        Work::Copy
+    } else if contraction::is_contraction(program, c) {
+        Work::Contraction
+    } else {
+        Work::Code
     }
 }
 
