@@ -1,6 +1,6 @@
-//! Sums of products of two arrays, of any form and element type: convolutions of any rank over padded
-//! data, transposed or grouped, `einsum`, batched products. A stage is recognised by its expression,
-//! not by the operator that it comes from.
+//! Sums of products of two arrays, of any form and element type: convolutions of any rank over
+//! padded data, transposed or grouped, `einsum`, batched products. A stage is recognised by its
+//! expression, not by the operator that it comes from.
 
 use relax_tensor::DType;
 

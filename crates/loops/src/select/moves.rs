@@ -1,5 +1,5 @@
-//! Stages that only move elements: transposition, slices, broadcasts, joining along an axis, padding,
-//! gathering.
+//! Stages that only move elements: transposition, slices, broadcasts, joining along an axis,
+//! padding, gathering.
 
 use crate::{BinOp, Buf, Compute, Ex, ExKind, Program, Var, visit_expr};
 
@@ -72,8 +72,8 @@ pub struct Chosen<'e> {
     pub fill: Option<&'e Ex>,
 }
 
-/// Returns what a value selects from, if it moves an element or is the fill value; `None` for any other
-/// value.
+/// Returns what a value selects from, if it moves an element or is the fill value; `None` for any
+/// other value.
 pub fn chosen<'e>(value: &'e Ex, axes: &[Var]) -> Option<Chosen<'e>> {
     let (mut conditions, mut fill, mut rest) = (Vec::new(), None, value);
     loop {
