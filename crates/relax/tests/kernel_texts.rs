@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use relax::Module;
 use relax_ir::GlobalKind;
-use relax_loops::{Hint, Kernel, KernelKind, Program, settle, written};
+use relax_loops::{Hint, Kernel, KernelKind, Program, settle};
 use relax_resolve::print::{PrintMode, module_to_ast};
 
 /// The tensor programs with hints that a text becomes.
@@ -62,7 +62,7 @@ fn stages_with_hints_print_as_calls() {
                 count += program.hints.len();
                 // A stage that writes two results is the call of no operator. Of symbolic extents
                 // a group knows more than a call, which checks them or crops them otherwise.
-                let two = program.stages.iter().any(|s| written(s).len() > 1);
+                let two = program.stages.iter().any(|s| s.written().len() > 1);
                 let known = program.dims.is_empty() || !program.hints.iter().any(|h| conv(&h.1));
                 if calls < program.hints.len() && !two && known {
                     let hints = &program.hints;
