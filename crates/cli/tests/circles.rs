@@ -21,8 +21,8 @@ const ALLOWED: &[(&str, &str, &str, &str)] = &[
     (
         "loops",
         "",
-        "children expr hint kernels program",
-        "expressions name buffers of programs, which are made of expressions and hold the kernels that are checked against them",
+        "children expr hint program",
+        "expressions name buffers of programs, which are made of expressions",
     ),
     (
         "sym",

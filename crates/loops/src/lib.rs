@@ -38,6 +38,7 @@ mod rewrite;
 mod round_trip;
 pub mod schedule;
 pub mod select;
+mod stages;
 mod structural_equality;
 mod verify;
 mod walk;

@@ -10,11 +10,11 @@
 //!
 //! ```
 //! use std::borrow::Cow;
-//! use relax_loops::{Builder, Ex, select::{Weights, select}};
+//! use relax_loops::{Builder, select::{Weights, select}};
 //! use relax_tensor::DType;
 //!
 //! let mut b = Builder::new("double");
-//! let x = b.input("x", DType::F32, &[Ex::idx(4)]);
+//! let x = b.input("x", DType::F32, &[Some(4)]);
 //! let y = b.compute("y", &x.shape, |i| &x.at(i) + &x.at(i));
 //! b.output(&y);
 //! let selection = select(Cow::Borrowed(&b.program), Weights::Any);

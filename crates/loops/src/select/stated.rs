@@ -69,11 +69,11 @@ impl Stated {
 /// stage changes, and none is lost. Returns the number of kernels.
 ///
 /// ```
-/// use relax_loops::{Builder, Ex, select::state};
+/// use relax_loops::{Builder, select::state};
 /// use relax_tensor::DType;
 ///
 /// let mut b = Builder::new("double");
-/// let x = b.input("x", DType::F32, &[Ex::idx(4)]);
+/// let x = b.input("x", DType::F32, &[Some(4)]);
 /// let y = b.compute("y", &x.shape, |i| &x.at(i) + &x.at(i));
 /// b.output(&y);
 /// assert_eq!(state(&mut b.program), 0, "an expression is generated code");

@@ -22,6 +22,7 @@ mod gather;
 mod gradients;
 mod gradients_parts;
 mod hinted;
+mod hinted_windows;
 mod image_resize;
 mod image_sample;
 mod inference_forms;

@@ -45,7 +45,7 @@ pub static OPS: &[OpDef] = &[
     .result_dtype("out_dtype")
     .layout(super::layout_rules::convolution)
     .affine_product(super::affine_rules::convolution)
-    .hinted(super::hinted::conv1d)
+    .hinted(super::hinted_windows::conv1d)
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(o, i, kw) in its layout"),
@@ -65,7 +65,7 @@ pub static OPS: &[OpDef] = &[
     .layout(super::layout_rules::convolution)
     .cost(super::costs::conv2d)
     .affine_product(super::affine_rules::conv2d)
-    .hinted(super::hinted::conv2d)
+    .hinted(super::hinted_windows::conv2d)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(o, i, kh, kw) in its layout"),

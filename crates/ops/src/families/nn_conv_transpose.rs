@@ -63,7 +63,7 @@ pub static OPS: &[OpDef] = &[
     .result_dtype("out_dtype")
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
-    .hinted(super::hinted::conv1d_transpose)
+    .hinted(super::hinted_windows::conv1d_transpose)
     .inputs(&[
         input("data", "(n, c, w) in its layout"),
         input("weight", "(i, o, kw) in its layout"),
@@ -87,7 +87,7 @@ pub static OPS: &[OpDef] = &[
     .layout(super::layout_rules::transposed_convolution)
     .in_relax(super::relax_rules::one_type_unless_given)
     .cost(super::costs::conv2d_transpose)
-    .hinted(super::hinted::conv2d_transpose)
+    .hinted(super::hinted_windows::conv2d_transpose)
     .inputs(&[
         input("data", "(n, c, h, w) in its layout"),
         input("weight", "(i, o, kh, kw) in its layout"),

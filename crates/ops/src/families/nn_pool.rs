@@ -123,7 +123,7 @@ macro_rules! adaptive {
 /// The family.
 pub static OPS: &[OpDef] = &[
     window!("nn.max_pool1d", 1, max, window_attrs!(&[1], &[0], "NCW"))
-        .hinted(super::hinted::max_pool1d),
+        .hinted(super::hinted_windows::max_pool1d),
     window!(
         "nn.max_pool2d",
         2,
@@ -131,7 +131,7 @@ pub static OPS: &[OpDef] = &[
         window_attrs!(&[1, 1], &[0, 0], "NCHW")
     )
     .gradient(super::gradients::max_pool2d)
-    .hinted(super::hinted::max_pool2d)
+    .hinted(super::hinted_windows::max_pool2d)
     .rounds_once(),
     window!(
         "nn.max_pool3d",
@@ -145,7 +145,7 @@ pub static OPS: &[OpDef] = &[
         avg,
         window_attrs!(&[1], &[0], "NCW", COUNT_PAD)
     )
-    .hinted(super::hinted::avg_pool1d),
+    .hinted(super::hinted_windows::avg_pool1d),
     // Relax also has the padding flag for maximum pooling, where it has no effect.
     window!(
         "relax.nn.max_pool1d",
@@ -160,7 +160,7 @@ pub static OPS: &[OpDef] = &[
         max,
         window_attrs!(&[1, 1, 1], &[0, 0, 0], "NCDHW", COUNT_PAD)
     ),
-    window!("nn.avg_pool2d", 2, avg, POOL2D).hinted(super::hinted::avg_pool2d),
+    window!("nn.avg_pool2d", 2, avg, POOL2D).hinted(super::hinted_windows::avg_pool2d),
     window!(
         "nn.avg_pool3d",
         3,

@@ -28,7 +28,8 @@ pub(crate) const PASSES: &[PassDef] = &[PassDef {
     name: "select-kernels",
     doc: "Decides which stages of tensor programs become one kernel of the runtime, and states it in them.",
     options: &[],
-    contract: Contract::PLAIN.idempotent().keeps(&[
+    // One kernel sums in another order than several do.
+    contract: Contract::PLAIN.idempotent().reorders().keeps(&[
         Form::ANormal,
         Form::GraphNormal,
         Form::BasicBlockNormal,
