@@ -2,9 +2,9 @@
 //! each one's only result an input of the next.
 //!
 //! A product, a softmax of its result and another product become one kernel where
-//! [`attention`](crate::attention) finds its computation in the joined program: the matrix of
+//! [`attention`] finds its computation in the joined program: the matrix of
 //! scores is then never stored. So do a convolution and the pooling of its output
-//! ([`pooled`](crate::pooled)), and heads that are repeated and the attention that reads them. The
+//! ([`pooled`]), and heads that are repeated and the attention that reads them. The
 //! programs are recognised by their hints, however they were written.
 
 use crate::{Buf, Hint, Program, attention, compose, epilogue, pooled};

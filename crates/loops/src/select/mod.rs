@@ -3,8 +3,7 @@
 //!
 //! [`select`] makes it, for native code and for the pass `select-kernels` alike; the latter states
 //! it in the program ([`state`]), and a program that states kernels gets these and no others. Each
-//! rule is a function of its own: [`attention`](crate::attention),
-//! [`fused_bytes`](crate::fused_bytes), [`pooled`](crate::pooled), [`epilogue`](crate::epilogue),
+//! rule is a function of its own: [`attention`], [`fused_bytes`], [`pooled`], [`epilogue`],
 //! [`hinted`], [`moves`], [`contraction`] and [`lines`], asked of the stage whose result a kernel
 //! would store.
 //!
