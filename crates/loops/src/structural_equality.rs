@@ -12,15 +12,13 @@ use crate::{BinOp, Buf, Ex, ExKind, Program, Role, Stage, Stmt, Var, lower_stage
 
 /// Returns whether two programs are the same loop nests over the same buffers. A computation over
 /// indices equals the nest that it lowers to, a temporary buffer the one allocated at the head of
-/// the program, and names and hints do not count: a program equals what its text parses to.
+/// the program, and names, hints and kernels do not count: a program equals what its text parses to,
+/// which states only the kernels that it can show.
 ///
-/// The stages of programs that state kernels are compared one by one, since kernels are ranges of
-/// them, and temporary buffers are paired where they are written.
+/// The stages of programs that state the same kernels are compared one by one, since kernels are
+/// ranges of them, and temporary buffers are paired where they are written.
 pub fn same_program(p: &Program, q: &Program) -> bool {
-    if p.kernels != q.kernels {
-        return false;
-    }
-    let staged = !p.kernels.is_empty();
+    let staged = !p.kernels.is_empty() && p.kernels == q.kernels;
     let simpler = |p: &Program| {
         let mut p = p.clone();
         simplify_indices(&mut p);
